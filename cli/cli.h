@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The `vcuda` command: one file a subcommand (run.c, vm.c, doctor.c), and what they share.
+ *
+ * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself failed.
+ */
+#ifndef VCUDA_CLI_H
+#define VCUDA_CLI_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define CLI_FAILED 125
+
+/* Where the parts are: in the build tree that this program lies in, or in its installation. The variable named
+ * overrides. */
+struct cli_paths {
+	char guest_lib[PATH_MAX]; /* VCUDA_GUEST_LIB: libcuda.so.1 and libcudart of the guest */
+	char daemon[PATH_MAX];    /* VCUDA_DAEMON */
+	char worker[PATH_MAX];
+	char backend_cpu[PATH_MAX];
+	char scripts[PATH_MAX]; /* VCUDA_SCRIPTS */
+};
+
+void cli_find_paths(struct cli_paths *paths);
+
+/* Prints "vcuda: ..." and a line end to standard error. */
+void cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Each with argv[0] its own name; returns the exit status. */
+int cli_run(const struct cli_paths *paths, int argc, char **argv);
+int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
+
+/* ---- elf.c ---- */
+
+/* The file that execvp(name) would run; false with errno set. */
+bool cli_find_program(const char *name, char *path, size_t size);
+
+/* True if the program has a DT_RPATH, which the loader obeys before LD_LIBRARY_PATH. */
+bool cli_has_rpath(const char *path);
+
+/* ---- daemon.c ---- */
+
+struct cli_daemon {
+	pid_t pid;
+	char directory[256], socket[300];
+};
+
+/* The socket of a daemon that listens for programs of this user, or false. */
+bool cli_find_socket(char *path, size_t size);
+bool cli_is_listening(const char *path);
+
+/* Starts a vcudad of our own in a new directory that only this user can enter. Prints a message when it returns false.
+ */
+bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend);
+void cli_daemon_stop(struct cli_daemon *daemon);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon that programs of this machine connect to: one that listens already, or one of our own. */
+#include "cli.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READY_MS 30000
+#define STOP_MS 5000
+
+/*
+ * Asks without disturbing: the daemon's socket keeps message bounds, and a connection of another type is refused as
+ * such where somebody listens, while a socket file that nobody listens on refuses everything.
+ */
+bool cli_is_listening(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool listening = false;
+
+	if (fd >= 0 && strlen(path) < sizeof(address.sun_path)) {
+		strcpy(address.sun_path, path);
+		listening = connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 && errno == EPROTOTYPE;
+	}
+	if (fd >= 0)
+		close(fd);
+	return listening;
+}
+
+bool cli_find_socket(char *path, size_t size)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	if (runtime && *runtime) {
+		snprintf(path, size, "%s/vcuda/socket", runtime);
+		if (cli_is_listening(path))
+			return true;
+	}
+	snprintf(path, size, "/run/vcuda/socket");
+	return cli_is_listening(path);
+}
+
+static bool make_directory(struct cli_daemon *d)
+{
+	const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+
+	for (size_t i = 0; i < sizeof(parents) / sizeof(*parents); i++) {
+		/* The socket's name must fit sockaddr_un. */
+		if (!parents[i] || !*parents[i] || strlen(parents[i]) > 80)
+			continue;
+		snprintf(d->directory, sizeof(d->directory), "%s/vcuda-XXXXXX", parents[i]);
+		if (mkdtemp(d->directory))
+			return true;
+	}
+	cli_message("cannot make a directory for the daemon's socket in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s",
+		    strerror(errno));
+	return false;
+}
+
+/* In the child. What our own libraries are found by must not reach the worker: it would take our libcuda.so.1 for the
+ * real driver. */
+static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, int ready,
+			pid_t parent)
+{
+	const char *libraries = getenv("LD_LIBRARY_PATH");
+	char number[16];
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid(); /* the terminal's signals are the program's */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(1);
+	if (libraries && strstr(libraries, paths->guest_lib))
+		unsetenv("LD_LIBRARY_PATH");
+	unsetenv("LD_PRELOAD");
+	snprintf(number, sizeof(number), "%d", ready);
+	execl(paths->daemon, "vcudad", "--socket", d->socket, "--backend", backend, "--ready-fd", number, NULL);
+	cli_message("cannot start %s: %s. VCUDA_DAEMON names the daemon.", paths->daemon, strerror(errno));
+	_exit(127);
+}
+
+/* True once the daemon has said so; false if it ended, with a message of its own, or says nothing. */
+static bool wait_ready(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char answer[16];
+	int n;
+
+	while ((n = poll(&p, 1, READY_MS)) < 0 && errno == EINTR)
+		continue;
+	if (n == 0)
+		cli_message("the daemon does not get ready");
+	return n > 0 && read(fd, answer, sizeof(answer)) > 0;
+}
+
+bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const char *backend)
+{
+	pid_t self = getpid();
+	int ready[2];
+	bool good;
+
+	if (!make_directory(d))
+		return false;
+	snprintf(d->socket, sizeof(d->socket), "%s/socket", d->directory);
+	if (pipe(ready)) {
+		cli_message("cannot make a pipe: %s", strerror(errno));
+		rmdir(d->directory);
+		return false;
+	}
+	d->pid = fork();
+	if (d->pid == 0) {
+		close(ready[0]);
+		exec_daemon(d, paths, backend, ready[1], self);
+	}
+	close(ready[1]);
+	if (d->pid < 0)
+		cli_message("cannot start a process: %s", strerror(errno));
+	good = d->pid > 0 && wait_ready(ready[0]);
+	close(ready[0]);
+	if (!good)
+		cli_daemon_stop(d);
+	return good;
+}
+
+/* Waits at most `ms` for the daemon's end. */
+static bool reap(pid_t pid, unsigned int ms)
+{
+	for (unsigned int waited = 0; waited <= ms; waited += 5) {
+		pid_t got = waitpid(pid, NULL, WNOHANG);
+
+		if (got == pid || (got < 0 && errno == ECHILD))
+			return true;
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	}
+	return false;
+}
+
+void cli_daemon_stop(struct cli_daemon *d)
+{
+	if (d->pid > 0) {
+		kill(d->pid, SIGTERM);
+		if (!reap(d->pid, STOP_MS)) {
+			kill(d->pid, SIGKILL);
+			reap(d->pid, STOP_MS);
+		}
+	}
+	unlink(d->socket);
+	rmdir(d->directory);
+	d->pid = 0;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+bool doctor_say(enum finding finding, const char *subject, const char *mend, const char *format, ...)
+{
+	static const char *const words[] = {"ok", "note", "missing"};
+	va_list values;
+
+	printf("%-8s%s: ", words[finding], subject);
+	va_start(values, format);
+	vprintf(format, values);
+	va_end(values);
+	putchar('\n');
+	if (mend)
+		printf("        %s\n", mend);
+	return finding != MISSING;
+}
+
+/* In a child of its own: what it loads may print, hang or crash. The child's first line comes back in `line`. */
+static bool in_child(char *line, size_t size, int (*work)(void *), void *argument)
+{
+	int fds[2], status = -1;
+	size_t length = 0;
+	ssize_t n;
+	pid_t child;
+
+	line[0] = '\0';
+	if (pipe(fds))
+		return false;
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		alarm(30);
+		status = work(argument);
+		fflush(stdout);
+		_exit(status);
+	}
+	close(fds[1]);
+	while (child > 0 && length < size - 1 && (n = read(fds[0], line + length, size - 1 - length)) > 0)
+		length += (size_t)n;
+	close(fds[0]);
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		continue;
+	line[length] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int exec_command(void *argument)
+{
+	char *const *command = argument;
+	int null = open("/dev/null", O_WRONLY);
+
+	if (null >= 0)
+		dup2(null, STDERR_FILENO);
+	execvp(command[0], command);
+	return 127;
+}
+
+bool doctor_output(char *line, size_t size, char *const command[])
+{
+	return in_child(line, size, exec_command, (void *)(uintptr_t)command);
+}
+
+static bool check_file(const char *subject, const char *path, int mode, const char *variable)
+{
+	char mend[256];
+
+	if (!access(path, mode))
+		return doctor_say(FOUND, subject, NULL, "%s", path);
+	snprintf(mend, sizeof(mend), "Build it with `make`%s%s%s.", variable ? ", or name it with " : "",
+		 variable ? variable : "", "");
+	return doctor_say(MISSING, subject, mend, "%s: %s", path, strerror(errno));
+}
+
+static bool check_guest_libraries(const struct cli_paths *paths)
+{
+	char path[PATH_MAX + 32];
+	bool good = true;
+
+	for (const char *const *name = (const char *const[]){"libcuda.so.1", "libcudart.so.13", NULL}; *name; name++) {
+		snprintf(path, sizeof(path), "%s/%s", paths->guest_lib, *name);
+		good &= access(path, R_OK) == 0;
+	}
+	if (good)
+		return doctor_say(FOUND, "guest libraries", NULL, "%s", paths->guest_lib);
+	return doctor_say(MISSING, "guest libraries",
+			  "Build them with `make`, or name their directory with VCUDA_GUEST_LIB.",
+			  "libcuda.so.1 and libcudart.so.13 are not in %s", paths->guest_lib);
+}
+
+static int load_backend_cpu(void *argument)
+{
+	const struct cli_paths *paths = argument;
+	void *library = dlopen(paths->backend_cpu, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library || !dlsym(library, "vcuda_backend_cpu")) {
+		puts(dlerror());
+		return 1;
+	}
+	puts(paths->backend_cpu);
+	return 0;
+}
+
+static bool check_backend_cpu(const struct cli_paths *paths)
+{
+	char line[1024];
+
+	if (in_child(line, sizeof(line), load_backend_cpu, (void *)(uintptr_t)paths))
+		return doctor_say(FOUND, "software GPU", NULL, "%s", line);
+	/* Not needed where there is a real GPU, so this is for the caller to count. */
+	doctor_say(NOTED, "software GPU", "Install LLVM 19 (Debian: llvm-19-dev) and run `make` again.", "%s",
+		   *line ? line : "its library does not load");
+	return false;
+}
+
+/* The host driver's functions that are asked here. */
+struct driver {
+	int (*init)(unsigned int flags);
+	int (*version)(int *version);
+	int (*count)(int *count);
+	int (*name)(char *name, int length, int device);
+};
+
+static bool load_driver(struct driver *d, const struct cli_paths *paths)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	char ours[PATH_MAX + 32], real[PATH_MAX], own[PATH_MAX];
+	Dl_info info;
+
+	if (!library) {
+		puts("libcuda.so.1 is not installed");
+		return false;
+	}
+	*(void **)&d->init = dlsym(library, "cuInit");
+	*(void **)&d->version = dlsym(library, "cuDriverGetVersion");
+	*(void **)&d->count = dlsym(library, "cuDeviceGetCount");
+	*(void **)&d->name = dlsym(library, "cuDeviceGetName");
+	if (!d->init || !d->version || !d->count || !d->name) {
+		puts("libcuda.so.1 is not a driver");
+		return false;
+	}
+	snprintf(ours, sizeof(ours), "%s/libcuda.so.1", paths->guest_lib);
+	if (dladdr(*(void **)&d->init, &info) && realpath(info.dli_fname, real) && realpath(ours, own) &&
+	    !strcmp(real, own)) {
+		puts("the libcuda.so.1 that is found is virtio-cuda's own");
+		return false;
+	}
+	return true;
+}
+
+static int ask_driver(void *argument)
+{
+	int version = 0, count = 0, result;
+	struct driver d;
+
+	if (!load_driver(&d, argument))
+		return 1;
+	result = d.init(0);
+	if (result) {
+		printf("the driver is installed, but cuInit fails with error %d\n", result);
+		return 1;
+	}
+	d.version(&version);
+	d.count(&count);
+	printf("CUDA %d.%d, %d device%s", version / 1000, version % 1000 / 10, count, count == 1 ? "" : "s");
+	for (int i = 0; i < count; i++) {
+		char name[256] = "";
+
+		d.name(name, sizeof(name), i);
+		printf("%s %s", i ? "," : ":", name);
+	}
+	putchar('\n');
+	return count ? 0 : 1;
+}
+
+static void driver_release(char *release, size_t size)
+{
+	FILE *f = fopen("/sys/module/nvidia/version", "r");
+
+	snprintf(release, size, "driver");
+	if (f) {
+		char number[64] = "";
+
+		if (fscanf(f, "%63s", number) == 1)
+			snprintf(release, size, "driver %s", number);
+		fclose(f);
+	}
+}
+
+static bool check_backend_cuda(const struct cli_paths *paths)
+{
+	char line[1024], release[80];
+
+	driver_release(release, sizeof(release));
+	if (in_child(line, sizeof(line), ask_driver, (void *)(uintptr_t)paths))
+		return doctor_say(FOUND, "NVIDIA GPU", NULL, "%s, %s", release, line);
+	doctor_say(NOTED, "NVIDIA GPU",
+		   "Without one the software GPU computes. With one: install NVIDIA's driver; no toolkit is needed.",
+		   "%s", *line ? line : "the driver did not answer within 30 seconds, or crashed");
+	return false;
+}
+
+static bool check_backends(const struct cli_paths *paths)
+{
+	bool cpu = check_backend_cpu(paths), cuda = check_backend_cuda(paths);
+
+	if (cpu || cuda)
+		return true;
+	return doctor_say(MISSING, "back end", "One of the two above is needed.",
+			  "neither a GPU nor the software GPU can be used");
+}
+
+static void check_daemon_socket(void)
+{
+	const char *given = getenv("VCUDA_SOCKET");
+	char path[300];
+
+	if (given && *given)
+		doctor_say(cli_is_listening(given) ? FOUND : NOTED, "daemon",
+			   cli_is_listening(given) ? NULL : "Start vcudad, or unset VCUDA_SOCKET.",
+			   "VCUDA_SOCKET is %s, where %s", given,
+			   cli_is_listening(given) ? "one listens" : "none listens");
+	else if (cli_find_socket(path, sizeof(path)))
+		doctor_say(FOUND, "daemon", NULL, "one listens at %s", path);
+	else
+		doctor_say(FOUND, "daemon", NULL, "none listens; `vcuda run` starts one of its own");
+}
+
+static void check_limits(void)
+{
+	unsigned long maps = 0;
+	struct rlimit limit;
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
+
+	if (f) {
+		if (fscanf(f, "%lu", &maps) != 1)
+			maps = 0;
+		fclose(f);
+	}
+	if (maps >= 262144)
+		doctor_say(FOUND, "vm.max_map_count", NULL, "%lu", maps);
+	else
+		doctor_say(NOTED, "vm.max_map_count",
+			   "For more pinned memory in a VM: sysctl -w vm.max_map_count=1048576",
+			   "%lu; about %lu MiB of scattered 4 KiB pages can be pinned in one VM process", maps,
+			   maps / 256);
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		doctor_say(FOUND, "RLIMIT_MEMLOCK", NULL,
+			   "%llu KiB; not a limit here, and in a VM only where it is more than the module's "
+			   "max_pinned_mib",
+			   (unsigned long long)limit.rlim_cur / 1024);
+	else
+		doctor_say(FOUND, "RLIMIT_MEMLOCK", NULL, "unlimited");
+}
+
+static void check_device(void)
+{
+	if (!access("/dev/vcuda", R_OK | W_OK))
+		doctor_say(FOUND, "/dev/vcuda", NULL,
+			   "this is a VM with virtio-cuda: programs need only LD_LIBRARY_PATH");
+	else if (errno == EACCES)
+		doctor_say(NOTED, "/dev/vcuda", "Give your user access to it.", "it is there, but you may not open it");
+	else
+		doctor_say(FOUND, "/dev/vcuda", NULL, "none: this is no VM with virtio-cuda, and need not be");
+}
+
+int cli_doctor(const struct cli_paths *paths, int argc, char **argv)
+{
+	bool run = true, vm;
+
+	if (argc > 1) {
+		bool help = !strcmp(argv[1], "--help");
+
+		fputs("usage: vcuda doctor\n\nSays what virtio-cuda needs on this machine, what is missing, and how to "
+		      "mend it.\n"
+		      "Exit status: 0 if `vcuda run` and `vcuda vm run` can work, else 1.\n",
+		      help ? stdout : stderr);
+		return help ? 0 : CLI_FAILED;
+	}
+	run &= check_file("vcudad", paths->daemon, X_OK, "VCUDA_DAEMON");
+	run &= check_file("vcuda-worker", paths->worker, X_OK, NULL);
+	run &= check_guest_libraries(paths);
+	run &= check_backends(paths);
+	check_daemon_socket();
+	check_limits();
+	check_device();
+	vm = doctor_vm(paths) && run;
+	printf("\n`vcuda run` %s. `vcuda vm run` %s.\n", run ? "can work" : "cannot work yet",
+	       vm ? "can work" : "cannot work yet");
+	return run && vm ? 0 : 1;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vm.h"
+
+void cli_message(const char *format, ...)
+{
+	va_list values;
+
+	va_start(values, format);
+	fputs("vcuda: ", stderr);
+	vfprintf(stderr, format, values);
+	fputc('\n', stderr);
+	va_end(values);
+}
+
+static int help(void)
+{
+	puts("usage: vcuda COMMAND ...\n"
+	     "\n"
+	     "  run [--backend auto|cuda|cpu] [--] PROGRAM [ARGUMENT...]\n"
+	     "        runs a CUDA program of this machine on virtio-cuda, without a VM\n"
+	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--] PROGRAM [ARGUMENT...]\n"
+	     "        boots a VM that sees this machine's files and runs the program in it\n"
+	     "  doctor\n"
+	     "        says what these need, what is missing, and how to mend it\n"
+	     "  help, --version");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *command = argc > 1 ? argv[1] : "";
+	struct cli_paths paths;
+
+	cli_find_paths(&paths);
+	if (!strcmp(command, "run"))
+		return cli_run(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "doctor"))
+		return cli_doctor(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "vm")) {
+		setenv("VCUDA_GUEST_LIB", paths.guest_lib, 0);
+		setenv("VCUDA_DAEMON", paths.daemon, 0);
+		setenv("VCUDA_SCRIPTS", paths.scripts, 0);
+		return vcuda_vm(argc - 1, argv + 1);
+	}
+	if (!strcmp(command, "--version") || !strcmp(command, "version")) {
+		puts("vcuda " VCUDA_VERSION);
+		return 0;
+	}
+	if (!strcmp(command, "help") || !strcmp(command, "--help") || !strcmp(command, "-h"))
+		return help();
+	if (*command)
+		cli_message("'%s' is not a command; see `vcuda help`", command);
+	else
+		cli_message("which command? See `vcuda help`");
+	return CLI_FAILED;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The directory of this program, without a symbolic link in it. */
+static void own_directory(char directory[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+
+	if (n <= 0) {
+		strcpy(directory, ".");
+		return;
+	}
+	directory[n] = '\0';
+	dirname(directory);
+}
+
+/* directory/relative with its "..", if it exists, else as it is written. */
+static void set(char path[PATH_MAX], const char *variable, const char *directory, const char *relative)
+{
+	const char *given = variable ? getenv(variable) : NULL;
+	char joined[PATH_MAX + 128];
+
+	if (given && *given)
+		snprintf(joined, sizeof(joined), "%s", given);
+	else
+		snprintf(joined, sizeof(joined), "%s/%s", directory, relative);
+	if (!realpath(joined, path))
+		snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, joined);
+}
+
+static bool exists(const char *directory, const char *relative)
+{
+	char joined[PATH_MAX + 128];
+
+	snprintf(joined, sizeof(joined), "%s/%s", directory, relative);
+	return access(joined, F_OK) == 0;
+}
+
+void cli_find_paths(struct cli_paths *paths)
+{
+	char self[PATH_MAX];
+
+	own_directory(self);
+	if (exists(self, "../host/daemon/meson.build") || exists(self, "../host/daemon/vcudad")) {
+		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, "../guest/lib");
+		set(paths->daemon, "VCUDA_DAEMON", self, "../host/daemon/vcudad");
+		set(paths->worker, NULL, self, "../host/worker/vcuda-worker");
+		set(paths->backend_cpu, NULL, self, "../host/backend-cpu/libvcuda-cpu.so");
+		set(paths->scripts, "VCUDA_SCRIPTS", VCUDA_SOURCE_DIR, "scripts");
+	} else {
+		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda");
+		set(paths->daemon, "VCUDA_DAEMON", self, "vcudad");
+		set(paths->worker, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBEXECDIR "/vcuda/vcuda-worker");
+		set(paths->backend_cpu, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda/libvcuda-cpu.so");
+		set(paths->scripts, "VCUDA_SCRIPTS", self, VCUDA_FROM_BIN "/" VCUDA_DATADIR "/virtio-cuda/scripts");
+	}
+}

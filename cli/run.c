@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `vcuda run`: a program of this machine, over the local transport. */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct run {
+	const struct cli_paths *paths;
+	const char *backend; /* NULL: not asked for */
+	char **program;      /* ends with NULL */
+	char file[PATH_MAX]; /* what program[0] is */
+	char socket[300];
+	sigset_t signals; /* that we wait for; blocked */
+	sigset_t before;
+};
+
+static int usage(FILE *out)
+{
+	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--] PROGRAM [ARGUMENT...]\n"
+	      "\n"
+	      "Runs a CUDA program on virtio-cuda, without a VM, and returns its exit status.\n"
+	      "\n"
+	      "  --backend auto|cuda|cpu  a daemon of the program's own, and who computes: a real GPU or the software "
+	      "GPU\n"
+	      "                           (auto: a real one if there is one). Without it, the daemon at "
+	      "$VCUDA_SOCKET,\n"
+	      "                           $XDG_RUNTIME_DIR/vcuda/socket or /run/vcuda/socket is used where one "
+	      "listens.\n",
+	      out);
+	return out == stdout ? 0 : CLI_FAILED;
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(struct run *r, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"backend", required_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'}, {0}};
+	int option;
+
+	opterr = 0;
+	/* "+": options behind the program are the program's. */
+	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (option == 'h')
+			return usage(stdout);
+		if (option != 'b') {
+			cli_message("'%s' is no option of `vcuda run`, or lacks its value", argv[optind - 1]);
+			return usage(stderr);
+		}
+		r->backend = optarg;
+	}
+	if (r->backend && strcmp(r->backend, "auto") && strcmp(r->backend, "cuda") && strcmp(r->backend, "cpu")) {
+		cli_message("--backend is auto, cuda or cpu, not '%s'", r->backend);
+		return CLI_FAILED;
+	}
+	if (optind == argc) {
+		cli_message("which program?");
+		return usage(stderr);
+	}
+	r->program = argv + optind;
+	return -1;
+}
+
+static int cannot_run(const char *name, int error)
+{
+	if (error == ENOENT && !strchr(name, '/'))
+		cli_message("%s: command not found", name);
+	else
+		cli_message("%s: %s", name, strerror(error));
+	return error == ENOENT || error == ENOTDIR ? 127 : 126;
+}
+
+/* The colon-separated list `name` with `first` in front. */
+static void prepend(const char *name, const char *first)
+{
+	const char *rest = getenv(name);
+	char *value;
+
+	if (!rest || !*rest)
+		setenv(name, first, 1);
+	else if (asprintf(&value, "%s:%s", first, rest) > 0)
+		setenv(name, value, 1);
+}
+
+static void set_environment(const struct run *r)
+{
+	char *libraries;
+
+	setenv("VCUDA_SOCKET", r->socket, 1);
+	setenv("VCUDA_TRANSPORT", "local", 1);
+	prepend("LD_LIBRARY_PATH", r->paths->guest_lib);
+	/*
+	 * DT_RPATH comes before LD_LIBRARY_PATH. What is loaded already under the same name comes before both, so a
+	 * program that has one gets our libraries loaded first; others are spared it, as their children are.
+	 */
+	if (cli_has_rpath(r->file) &&
+	    asprintf(&libraries, "%1$s/libcuda.so.1:%1$s/libcudart.so.13", r->paths->guest_lib) > 0)
+		prepend("LD_PRELOAD", libraries);
+}
+
+/* Passes on what was sent to us alone: what the terminal sends, the program gets by itself. */
+static void forward(pid_t child, const siginfo_t *info)
+{
+	if (info->si_code <= 0)
+		kill(child, info->si_signo);
+}
+
+static int wait_program(const struct run *r, pid_t child, const struct cli_daemon *daemon)
+{
+	bool daemon_lives = daemon->pid > 0;
+
+	for (;;) {
+		siginfo_t info;
+		int status;
+
+		if (waitpid(child, &status, WNOHANG) == child)
+			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		if (daemon_lives && waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
+			cli_message("the daemon ended before the program; CUDA calls will fail from now on");
+			daemon_lives = false;
+		}
+		if (sigwaitinfo(&r->signals, &info) > 0 && info.si_signo != SIGCHLD)
+			forward(child, &info);
+	}
+}
+
+static int run_program(struct run *r, const struct cli_daemon *daemon)
+{
+	int report[2], error = 0;
+	pid_t child;
+
+	if (pipe2(report, O_CLOEXEC)) {
+		cli_message("cannot make a pipe: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	child = fork();
+	if (child == 0) {
+		sigprocmask(SIG_SETMASK, &r->before, NULL);
+		set_environment(r);
+		execv(r->file, r->program);
+		error = errno;
+		_exit(write(report[1], &error, sizeof(error)) < 0 ? CLI_FAILED : 127);
+	}
+	close(report[1]);
+	if (child > 0 && read(report[0], &error, sizeof(error)) < 0)
+		error = 0;
+	close(report[0]);
+	if (child < 0) {
+		cli_message("cannot start a process: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	if (error) {
+		waitpid(child, NULL, 0);
+		return cannot_run(r->program[0], error);
+	}
+	return wait_program(r, child, daemon);
+}
+
+static bool find_listener(struct run *r)
+{
+	const char *given = getenv("VCUDA_SOCKET");
+
+	if (given && *given) {
+		snprintf(r->socket, sizeof(r->socket), "%s", given);
+		return true;
+	}
+	return cli_find_socket(r->socket, sizeof(r->socket));
+}
+
+int cli_run(const struct cli_paths *paths, int argc, char **argv)
+{
+	struct run r = {.paths = paths};
+	struct cli_daemon daemon = {0};
+	int status = parse(&r, argc, argv);
+
+	if (status >= 0)
+		return status;
+	if (!cli_find_program(r.program[0], r.file, sizeof(r.file)))
+		return cannot_run(r.program[0], errno);
+	sigemptyset(&r.signals);
+	for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0}; *s; s++)
+		sigaddset(&r.signals, *s);
+	sigprocmask(SIG_BLOCK, &r.signals, &r.before);
+	if (r.backend || !find_listener(&r)) {
+		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto"))
+			return CLI_FAILED;
+		snprintf(r.socket, sizeof(r.socket), "%s", daemon.socket);
+	} else if (!cli_is_listening(r.socket)) {
+		cli_message("VCUDA_SOCKET is %s, but no vcudad listens there. Start one, or unset the variable.",
+			    r.socket);
+		return CLI_FAILED;
+	}
+	status = run_program(&r, &daemon);
+	if (*daemon.directory)
+		cli_daemon_stop(&daemon);
+	return status;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The three processes of a VM. Each has a process group of its own (an interrupt from the terminal reaches only us,
+ * and we end them in order) and dies with us.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "vm.h"
+
+static const char *const names[VM_PROCESSES + 1] = {"vcudad", "virtiofsd", "qemu", "kernel"};
+
+void vm_log_path(const struct vm *vm, enum vm_process process, char *path, size_t size)
+{
+	snprintf(path, size, "%s/%s.log", vm->directory, names[process]);
+}
+
+/* In the child: never returns to the caller's loop, so it may leave by _exit. */
+static void become_child(const struct vm *vm, enum vm_process process, pid_t parent)
+{
+	char path[128];
+	sigset_t none;
+	int log, null;
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	null = open("/dev/null", O_RDWR);
+	dup2(null, STDIN_FILENO);
+	vm_log_path(vm, process, path, sizeof(path));
+	log = vm->options->verbose ? dup(STDERR_FILENO) : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	dup2(log, STDOUT_FILENO);
+	dup2(log, STDERR_FILENO);
+}
+
+static pid_t start(struct vm *vm, enum vm_process process, bool (*setup)(const struct vm *), char *const argv[])
+{
+	pid_t parent = getpid(), child = fork();
+
+	if (child < 0)
+		vm_message("%s cannot be started: %s.", names[process], strerror(errno));
+	if (child > 0)
+		vm->processes[process] = child;
+	if (child)
+		return child;
+	become_child(vm, process, parent);
+	if (setup && !setup(vm))
+		_exit(127);
+	execv(argv[0], argv);
+	fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+void vm_stop(struct vm *vm, enum vm_process process, unsigned int grace_ms)
+{
+	pid_t child = vm->processes[process];
+	unsigned int waited = 0;
+
+	if (child <= 0)
+		return;
+	kill(child, grace_ms ? SIGTERM : SIGKILL);
+	while (!waitpid(child, NULL, WNOHANG) && waited < grace_ms) {
+		usleep(5000);
+		waited += 5;
+	}
+	if (!kill(child, SIGKILL))
+		waitpid(child, NULL, 0);
+	vm->processes[process] = 0;
+}
+
+void vm_describe_status(int status, char *text, size_t size)
+{
+	if (WIFSIGNALED(status))
+		snprintf(text, size, "signal %d", WTERMSIG(status));
+	else
+		snprintf(text, size, "exit status %d", WEXITSTATUS(status));
+}
+
+static void show_log(const struct vm *vm, enum vm_process process)
+{
+	char path[128], line[512];
+	FILE *log;
+
+	vm_log_path(vm, process, path, sizeof(path));
+	log = fopen(path, "r");
+	while (log && fgets(line, sizeof(line), log))
+		fprintf(stderr, "  %s", line);
+	if (log)
+		fclose(log);
+}
+
+/* Until it listens. */
+static bool await_socket(struct vm *vm, enum vm_process process, const char *socket_name)
+{
+	char path[128];
+	unsigned int waited;
+	char how[32] = "it does not listen";
+	int status;
+
+	snprintf(path, sizeof(path), "%s/%s", vm->directory, socket_name);
+	for (waited = 0; waited < 10000; waited += 5) {
+		struct stat file;
+
+		if (!stat(path, &file) && S_ISSOCK(file.st_mode))
+			return true;
+		if (waitpid(vm->processes[process], &status, WNOHANG) > 0) {
+			vm->processes[process] = 0;
+			vm_describe_status(status, how, sizeof(how));
+			break;
+		}
+		usleep(5000);
+	}
+	vm_message("%s did not start: %s.", names[process], how);
+	show_log(vm, process);
+	return false;
+}
+
+bool vm_start_daemon(struct vm *vm)
+{
+	char path[128];
+	char *argv[] = {vm->parts.daemon, "--vhost-socket", path, "--backend", (char *)vm->options->backend, NULL};
+
+	snprintf(path, sizeof(path), "%s/cuda.sock", vm->directory);
+	return start(vm, VM_DAEMON, NULL, argv) > 0 && await_socket(vm, VM_DAEMON, "cuda.sock");
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+/* An ordinary user becomes root of a namespace of nothing but itself, which is enough to make mounts. */
+static bool enter_namespace(void)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	char map[64];
+
+	if (!uid)
+		return !unshare(CLONE_NEWNS);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return false;
+	snprintf(map, sizeof(map), "0 %u 1", uid);
+	if (!write_file("/proc/self/uid_map", map) || !write_file("/proc/self/setgroups", "deny"))
+		return false;
+	snprintf(map, sizeof(map), "0 %u 1", gid);
+	return write_file("/proc/self/gid_map", map);
+}
+
+/*
+ * A view of the host's files in which nothing can be written, whatever virtiofsd is made to do: every mount below is
+ * read-only, device nodes are dead, and the kernel's own file systems and our directory are hidden.
+ */
+static bool make_view(const struct vm *vm)
+{
+	static const char *const hidden[] = {"/proc", "/sys", "/dev"};
+	struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
+	char view[128], path[256];
+	size_t i;
+
+	snprintf(view, sizeof(view), "%s/view", vm->directory);
+	if (!enter_namespace() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("/", view, NULL, MS_BIND | MS_REC, NULL) ||
+	    syscall(SYS_mount_setattr, AT_FDCWD, view, AT_RECURSIVE, &attributes, sizeof(attributes))) {
+		fprintf(stderr, "a read-only view of the file system cannot be made: %s\n", strerror(errno));
+		return false;
+	}
+	for (i = 0; i < sizeof(hidden) / sizeof(*hidden); i++) {
+		snprintf(path, sizeof(path), "%s%s", view, hidden[i]);
+		if (mount("none", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=4k") && errno != ENOENT)
+			return false;
+	}
+	snprintf(path, sizeof(path), "%s%s", view, vm->directory);
+	return !mount("none", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=4k");
+}
+
+bool vm_start_share(struct vm *vm)
+{
+	char socket_path[128], view[128];
+	char *argv[] = {vm->parts.virtiofsd,
+			"--socket-path",
+			socket_path,
+			"--shared-dir",
+			view,
+			"--readonly",
+			"--no-announce-submounts",
+			"--cache",
+			"auto",
+			"--log-level",
+			"error",
+			"--sandbox",
+			geteuid() ? "chroot" : "namespace",
+			NULL};
+
+	snprintf(socket_path, sizeof(socket_path), "%s/share.sock", vm->directory);
+	snprintf(view, sizeof(view), "%s/view", vm->directory);
+	mkdir(view, 0700);
+	return start(vm, VM_SHARE, make_view, argv) > 0 && await_socket(vm, VM_SHARE, "share.sock");
+}
+
+bool vm_uses_kvm(void)
+{
+	char line[8192];
+	FILE *info = fopen("/proc/cpuinfo", "r");
+	bool can = false;
+	int kvm;
+
+	while (info && !can && fgets(line, sizeof(line), info))
+		can = !strncmp(line, "flags", 5) && (strstr(line, " vmx") || strstr(line, " svm"));
+	if (info)
+		fclose(info);
+	kvm = can ? open("/dev/kvm", O_RDWR | O_CLOEXEC) : -1;
+	if (kvm >= 0)
+		close(kvm);
+	return kvm >= 0;
+}
+
+static bool keep_descriptors(const struct vm *vm)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		fcntl(vm->guest_ports[i], F_SETFD, 0);
+	fcntl(vm->initrd, F_SETFD, 0);
+	return true;
+}
+
+struct arguments {
+	char *list[96];
+	int count;
+};
+
+static void add(struct arguments *arguments, const char *format, ...)
+{
+	va_list values;
+
+	va_start(values, format);
+	if (vasprintf(&arguments->list[arguments->count], format, values) < 0)
+		abort();
+	arguments->count++;
+	va_end(values);
+}
+
+static void add_ports(const struct vm *vm, struct arguments *arguments)
+{
+	static const char *const port_names[] = {"out", "err", "report"};
+	int i;
+
+	add(arguments, "-device");
+	add(arguments, "virtio-serial-pci,max_ports=4");
+	for (i = 0; i < 3; i++) {
+		add(arguments, "-chardev");
+		add(arguments, "socket,id=%s,fd=%d", port_names[i], vm->guest_ports[i]);
+		add(arguments, "-device");
+		add(arguments, "virtserialport,chardev=%s,name=vcuda.%s", port_names[i], port_names[i]);
+	}
+}
+
+static void add_vhost(const struct vm *vm, struct arguments *arguments, bool device)
+{
+	add(arguments, "-chardev");
+	add(arguments, "socket,id=share,path=%s/share.sock", vm->directory);
+	add(arguments, "-device");
+	add(arguments, "vhost-user-fs-pci,chardev=share,tag=vcuda-root,queue-size=1024");
+	if (!device)
+		return;
+	add(arguments, "-chardev");
+	add(arguments, "socket,id=cuda,path=%s/cuda.sock", vm->directory);
+	add(arguments, "-device");
+	add(arguments, "vhost-user-test-device-pci,virtio-id=38,num_vqs=3,vq_size=128,config_size=64,chardev=cuda");
+}
+
+/* RAM is a shared memory file, so that the daemon, the workers and virtiofsd can map it. */
+static void add_machine(const struct vm *vm, struct arguments *arguments, bool device)
+{
+	const struct vm_options *options = vm->options;
+	bool kvm = vm_uses_kvm();
+
+	add(arguments, "-nodefaults");
+	add(arguments, "-no-user-config");
+	add(arguments, "-no-reboot");
+	add(arguments, "-display");
+	add(arguments, "none");
+	add(arguments, "-M");
+	add(arguments, "q35,memory-backend=ram");
+	add(arguments, "-accel");
+	add(arguments, kvm ? "kvm" : "tcg,thread=multi");
+	add(arguments, "-cpu");
+	add(arguments, kvm ? "host" : "max");
+	add(arguments, "-smp");
+	add(arguments, "%u", options->cpus);
+	add(arguments, "-m");
+	add(arguments, "%u", options->memory_mib);
+	add(arguments, "-object");
+	add(arguments, "memory-backend-memfd,id=ram,size=%uM,share=on", options->memory_mib);
+	add(arguments, "-serial");
+	add(arguments, "file:%s/kernel.log", vm->directory);
+	add(arguments, "-kernel");
+	add(arguments, "%s", vm->parts.kernel);
+	add(arguments, "-initrd");
+	add(arguments, "/proc/self/fd/%d", vm->initrd);
+	add(arguments, "-append");
+	add(arguments, "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on%s",
+	    device ? " vcuda.device=1" : "");
+}
+
+bool vm_start_qemu(struct vm *vm)
+{
+	struct arguments arguments = {.count = 0};
+	bool device = strcmp(vm->options->backend, "none") != 0, started;
+
+	add(&arguments, "%s", vm->parts.qemu);
+	add_machine(vm, &arguments, device);
+	add_ports(vm, &arguments);
+	add_vhost(vm, &arguments, device);
+	arguments.list[arguments.count] = NULL;
+	started = start(vm, VM_QEMU, keep_descriptors, arguments.list) > 0;
+	while (arguments.count)
+		free(arguments.list[--arguments.count]);
+	return started;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the guest is to run: a shell script with the directory, the environment and the arguments, as a cpio archive
+ * behind the initramfs. The kernel unpacks archives that follow one another.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vm.h"
+
+extern char **environ;
+
+/* They name things of the host that the guest has not, or would change what the loader and shells do. "*": any ending.
+ */
+static const char *const dropped[] = {
+	"VCUDA_*",       "LD_AUDIT", "LD_LIBRARY_PATH", "BASH_ENV",        "BASH_FUNC_*", "ENV",
+	"SSH_*",         "DBUS_*",   "DISPLAY",         "WAYLAND_DISPLAY", "XAUTHORITY",  "XDG_RUNTIME_DIR",
+	"NOTIFY_SOCKET", "LISTEN_*", "INVOCATION_ID",   "JOURNAL_STREAM",  "SHLVL",       "_",
+	"PWD",           "OLDPWD",
+};
+
+static bool is_dropped(const char *entry)
+{
+	size_t length = strcspn(entry, "="), i;
+
+	for (i = 0; i < sizeof(dropped) / sizeof(*dropped); i++) {
+		size_t part = strcspn(dropped[i], "*");
+
+		if (!strncmp(entry, dropped[i], part) && (dropped[i][part] == '*' || length == part))
+			return true;
+	}
+	return !length;
+}
+
+static void put_quoted(FILE *out, const char *text)
+{
+	fputc('\'', out);
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else
+			fputc(*text, out);
+	}
+	fputc('\'', out);
+}
+
+static void put_environment(FILE *out)
+{
+	const char *libraries = getenv("VCUDA_GUEST_LIB"), *others = getenv("LD_LIBRARY_PATH");
+	char **entry;
+
+	for (entry = environ; *entry; entry++) {
+		if (is_dropped(*entry))
+			continue;
+		fputc(' ', out);
+		put_quoted(out, *entry);
+	}
+	if (!libraries && !others)
+		return;
+	fputs(" LD_LIBRARY_PATH=", out);
+	put_quoted(out, libraries ? libraries : "");
+	if (libraries && others)
+		fputc(':', out);
+	put_quoted(out, others ? others : "");
+}
+
+static char *make_script(char **program, size_t *size)
+{
+	char *script = NULL, *directory = getcwd(NULL, 0);
+	FILE *out = open_memstream(&script, size);
+
+	if (!out) {
+		free(directory);
+		return NULL;
+	}
+	fputs("#!/bin/sh\ncd ", out);
+	put_quoted(out, directory ? directory : "/");
+	fputs(" || exit 126\nexec /usr/bin/env -i", out);
+	put_environment(out);
+	for (; *program; program++) {
+		fputc(' ', out);
+		put_quoted(out, *program);
+	}
+	fputc('\n', out);
+	free(directory);
+	if (fclose(out)) {
+		free(script);
+		return NULL;
+	}
+	return script;
+}
+
+/* One member of a "newc" archive: a header of hexadecimal fields, name and data, each padded to 4 bytes. */
+static void put_member(FILE *out, const char *name, unsigned int mode, const char *data, size_t size)
+{
+	size_t name_size = strlen(name) + 1;
+
+	fprintf(out, "070701%08X%08X%08X%08X%08X%08X%08zX%08X%08X%08X%08X%08zX%08X", 0u, mode, 0u, 0u, 1u, 0u, size, 0u,
+		0u, 0u, 0u, name_size, 0u);
+	fwrite(name, 1, name_size, out);
+	fwrite("\0\0\0", 1, -(110 + name_size) & 3, out);
+	fwrite(data, 1, size, out);
+	fwrite("\0\0\0", 1, -size & 3, out);
+}
+
+static bool append_initramfs(int to, const char *path)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	bool done = false;
+
+	if (from >= 0 && !fstat(from, &status)) {
+		off_t left = status.st_size;
+
+		while (left > 0) {
+			ssize_t sent = sendfile(to, from, NULL, (size_t)left);
+
+			if (sent <= 0)
+				break;
+			left -= sent;
+		}
+		done = !left;
+	}
+	if (from >= 0)
+		close(from);
+	return done;
+}
+
+/* A memory file with initramfs, program and mark, or -1. */
+int vm_program_archive(const struct vm_parts *parts, char **program, const char *mark)
+{
+	size_t size = 0;
+	char *script = make_script(program, &size);
+	int fd = memfd_create("vcuda-initrd", MFD_CLOEXEC);
+	FILE *out = NULL;
+	bool done = false;
+
+	if (script && fd >= 0 && append_initramfs(fd, parts->initramfs)) {
+		int copy = dup(fd);
+
+		out = copy >= 0 ? fdopen(copy, "w") : NULL;
+	}
+	if (out) {
+		put_member(out, "program", S_IFREG | 0755, script, size);
+		/* Not on the kernel's command line, which programs may well print. */
+		put_member(out, "mark", S_IFREG | 0600, mark, strlen(mark));
+		put_member(out, "TRAILER!!!", 0, "", 0);
+		done = !fclose(out);
+	}
+	free(script);
+	if (done)
+		return fd;
+	vm_message("the initramfs cannot be made: %s.", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `vcuda vm run`: runs a program in a VM that has the host's file system, a CUDA device, and nothing else.
+ *
+ * vm.c          options, and the run from start to end
+ * vm-prepare.c  finds or makes QEMU, kernel, driver and initramfs, by the scripts
+ * vm-program.c  what the guest is to run, as an archive behind the initramfs
+ * vm-process.c  the daemon, virtiofsd and QEMU
+ * vm-stream.c   the program's output
+ */
+#ifndef VCUDA_CLI_VM_H
+#define VCUDA_CLI_VM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define VM_PATH 4096
+#define VM_MARK 33
+
+struct vm_options {
+	const char *backend; /* auto, cuda, cpu; none: no device */
+	const char *kernel;  /* 6.1 or 6.12 */
+	unsigned int cpus;
+	unsigned int memory_mib;
+	bool verbose;
+	char **program; /* ends with NULL */
+};
+
+/* What the scripts found or made. */
+struct vm_parts {
+	char qemu[VM_PATH], virtiofsd[VM_PATH], kernel[VM_PATH], initramfs[VM_PATH], daemon[VM_PATH];
+};
+
+struct vm_stream {
+	int from, to;
+	const char *mark;
+	bool ended;
+	char buffer[1 << 16];
+	size_t held;
+};
+
+enum vm_process { VM_DAEMON, VM_SHARE, VM_QEMU, VM_PROCESSES };
+
+struct vm {
+	const struct vm_options *options;
+	struct vm_parts parts;
+	char directory[64]; /* sockets, logs and the view of the host's file system */
+	char mark[VM_MARK];
+	int initrd;         /* memfd: initramfs, program and mark */
+	int ports[3];       /* our ends of out, err, report */
+	int guest_ports[3]; /* QEMU's */
+	pid_t processes[VM_PROCESSES];
+};
+
+/* argv[0] is "vm". The exit status: the program's, or 125 with a message when the VM could not run it. */
+int vcuda_vm(int argc, char **argv);
+
+/* All print a message when they return false. */
+bool vm_prepare(const struct vm_options *options, struct vm_parts *parts);
+int vm_program_archive(const struct vm_parts *parts, char **program, const char *mark);
+bool vm_start_daemon(struct vm *vm);
+bool vm_start_share(struct vm *vm);
+bool vm_start_qemu(struct vm *vm);
+
+/* The log of a process, or the guest's kernel log where process is VM_PROCESSES. */
+void vm_log_path(const struct vm *vm, enum vm_process process, char *path, size_t size);
+void vm_stop(struct vm *vm, enum vm_process process, unsigned int grace_ms);
+void vm_describe_status(int status, char *text, size_t size);
+bool vm_uses_kvm(void);
+
+/* False when the stream has ended: the mark was seen, or the peer is gone. */
+bool vm_stream_pump(struct vm_stream *stream);
+
+void vm_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR Apache-2.0 */
+/*
+ * /dev/vcuda: what virtio-cuda.ko offers to the guest's libraries. Append-only.
+ *
+ * One open file description with OPEN done is one context: one worker on the host. It belongs to the mm that opened it; calls
+ * from another process (a forked child) fail with EPERM. All calls are thread-safe. Closing frees everything.
+ */
+#ifndef VCUDA_UAPI_H
+#define VCUDA_UAPI_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define VCUDA_DEVICE_PATH "/dev/vcuda"
+
+/*
+ * Creates the context: `shm_bytes` (page multiple, <= 4 MiB) of zeroed shared memory, which mmap(fd, offset 0, MAP_SHARED) maps,
+ * and a worker that maps the same pages. major and minor are the wire protocol's (protocol/wire.h), in: the library's, out: the
+ * worker's, also when the call fails with EPROTONOSUPPORT. Errors: EBUSY (done already), EPROTONOSUPPORT, ENODEV (no host, or lost),
+ * ENOMEM, ENOSPC (the host's limit of contexts), ETIMEDOUT, EINTR.
+ */
+struct vcuda_open {
+	__u32 major, minor;
+	__u64 shm_bytes;
+	__u32 wake_offset;	/* in: where in the shared memory the wake word (u32) is, for WAIT */
+	__u32 flags;		/* 0 */
+	__u64 context;		/* out: the context's number, for messages */
+};
+
+/*
+ * Pins [address, address + length) (page aligned) of this process and maps it into the worker at the same address.
+ * Errors: EINVAL, EFAULT (not mapped, or not writable though VCUDA_PIN_WRITABLE), EEXIST (overlaps a pinned range), EPERM (pin limit:
+ * raise RLIMIT_MEMLOCK or the module's max_pinned_mib), EADDRNOTAVAIL (the host cannot mirror this address), ENOMEM, ENODEV.
+ */
+#define VCUDA_PIN_WRITABLE 0x1
+struct vcuda_pin {
+	__u64 address, length;
+	__u32 flags;
+	__u32 reserved;
+};
+
+/* Undoes a PIN of exactly this range; returns when the host can no longer touch the pages. Errors: ENOENT, ENODEV. */
+struct vcuda_unpin {
+	__u64 address, length;
+};
+
+/*
+ * Sleeps while the wake word equals `seen`, at most timeout_us (0: no limit). Returns 0 when it differs (or at once if it does already).
+ * Errors: ETIMEDOUT, EINTR, EPIPE (the worker is gone: the context is lost), ENODEV.
+ */
+struct vcuda_wait {
+	__u32 seen;
+	__u32 timeout_us;
+};
+
+#define VCUDA_IOC_OPEN _IOWR('V', 0x01, struct vcuda_open)
+#define VCUDA_IOC_PIN _IOW('V', 0x02, struct vcuda_pin)
+#define VCUDA_IOC_UNPIN _IOW('V', 0x03, struct vcuda_unpin)
+#define VCUDA_IOC_DOORBELL _IO('V', 0x04)
+#define VCUDA_IOC_WAIT _IOW('V', 0x05, struct vcuda_wait)
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address space that guest and worker keep for each other: where memory that both share is placed, and where the
+ * worker's devices place theirs, so that no mapping of this process ever has a device pointer's value. Functions return
+ * 0 or -errno; thread-safe.
+ */
+#ifndef VCUDA_ARENA_H
+#define VCUDA_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "types.h"
+
+/* Reserves what the worker named. What cannot be reserved is logged: then pinned memory has nowhere to lie. */
+void vcuda_arena_reserve(const vcuda_host_info *host);
+
+/* `bytes` (page aligned) of reserved, unmapped address space. */
+int vcuda_arena_take(size_t bytes, void **address);
+void vcuda_arena_give(void *address, size_t bytes);
+
+/* True if the address can be a device's. */
+bool vcuda_arena_is_device(uint64_t address);
+
+#endif

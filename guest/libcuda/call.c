@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's end of the ring. A call takes a reply slot (if it waits), then the ring lock, reserves room, and keeps
+ * the lock until it has published: so commands stand in the order of the API calls. Waiting for a reply holds no lock.
+ */
+#include "call.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "context.h"
+#include "log.h"
+#include "session.h"
+#include "thread.h"
+
+/* How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. */
+#define SPIN_NS 50000
+
+/* The worker wakes sleepers when it finishes a command; this bounds the sleep of one that waits for room in the ring.
+ */
+#define ROOM_WAIT_US 20000
+
+_Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
+
+static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vcuda_producer producer;
+static sem_t free_slots;
+static _Atomic uint64_t used_slots;
+static bool may_spin;
+
+void vcuda_call_attach(void *shm)
+{
+	vcuda_producer_init(&producer, shm);
+	sem_init(&free_slots, 0, VCUDA_SLOTS);
+	may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t take_slot(void)
+{
+	uint64_t used = atomic_load(&used_slots);
+
+	while (sem_wait(&free_slots) < 0)
+		continue;
+	for (;;) {
+		uint64_t lowest = ~used & (used + 1);
+
+		/* The semaphore says that a bit is clear, but not that our copy of the word is new. */
+		if (!lowest)
+			used = atomic_load(&used_slots);
+		else if (atomic_compare_exchange_weak(&used_slots, &used, used | lowest))
+			return (uint32_t)__builtin_ctzll(lowest);
+	}
+}
+
+static void give_slot(uint32_t slot)
+{
+	atomic_fetch_and(&used_slots, ~(1ull << slot));
+	sem_post(&free_slots);
+}
+
+/* Sleeps until the worker may have done something. Returns the session's error, 0 if it lives. */
+static CUresult sleep_while(bool (*blocked)(void *), void *argument, uint32_t timeout_us)
+{
+	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_shm *shm = producer.shm;
+	int err = 0;
+	uint32_t seen;
+
+	/* seq_cst, then look again: the worker stores what we wait for first and reads `waiters` then. */
+	atomic_fetch_add(&shm->waiters, 1);
+	seen = atomic_load(&shm->wake);
+	if (!atomic_load(&shm->lost) && blocked(argument))
+		err = t->ops->wait(t, seen, timeout_us);
+	atomic_fetch_sub(&shm->waiters, 1);
+	if (err == -EPIPE || err == -ENODEV)
+		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
+	return vcuda_session_error();
+}
+
+/* Calls blocked() for a while with the processor, then asleep in between, until it is false. Returns the session's
+ * error. */
+static CUresult wait_while(bool (*blocked)(void *), void *argument, uint32_t timeout_us)
+{
+	CUresult error = CUDA_SUCCESS;
+	uint64_t until = 0;
+
+	while (blocked(argument)) {
+		uint64_t now = now_ns();
+
+		if (!until)
+			until = may_spin ? now + SPIN_NS : now;
+		if (now < until) {
+			for (int i = 0; i < 16 && blocked(argument); i++)
+				__builtin_ia32_pause();
+			continue;
+		}
+		error = sleep_while(blocked, argument, timeout_us);
+		/* What was answered before the worker went is an answer. */
+		if (error)
+			return blocked(argument) ? error : CUDA_SUCCESS;
+	}
+	return CUDA_SUCCESS;
+}
+
+static bool ring_is_full(void *head)
+{
+	return atomic_load_explicit(&producer.shm->head, memory_order_acquire) == *(uint64_t *)head;
+}
+
+/* Room in the ring; the caller holds the ring lock, so that nobody overtakes it. */
+static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
+{
+	for (;;) {
+		uint64_t head = atomic_load_explicit(&producer.shm->head, memory_order_acquire);
+		CUresult error;
+
+		call->command = vcuda_producer_reserve(&producer, bytes);
+		if (call->command)
+			return CUDA_SUCCESS;
+		error = wait_while(ring_is_full, &head, ROOM_WAIT_US);
+		if (error)
+			return error;
+	}
+}
+
+CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
+{
+	struct vcuda_thread *thread = vcuda_thread();
+	struct vcuda_context *context = vcuda_context_calling();
+	const struct vcuda_call_info *info = &vcuda_call_table[op];
+	size_t size = sizeof(struct vcuda_command) + bytes;
+	CUresult error;
+
+	if (!vcuda_session_attached())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	error = vcuda_session_error();
+	if (error)
+		return error;
+	if (size > VCUDA_COMMAND_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (info->since_minor > vcuda_session.transport->host_minor)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync};
+	/* A thread that is cancelled in here would keep the ring lock or a slot for ever. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
+	if (call->sync)
+		call->slot = take_slot();
+	pthread_mutex_lock(&ring_lock);
+	error = reserve(call, (uint32_t)size);
+	if (error) {
+		pthread_mutex_unlock(&ring_lock);
+		vcuda_call_end(call);
+		return error;
+	}
+	call->command->op = (uint16_t)op;
+	call->command->flags = call->sync ? VCUDA_COMMAND_SYNC : 0;
+	call->command->context = context ? (uint64_t)(uintptr_t)context->id : 0;
+	call->command->slot = call->slot;
+	call->command->thread = thread->number;
+	call->writer = vcuda_writer_init(call->command + 1, bytes);
+	return CUDA_SUCCESS;
+}
+
+static bool reply_is_missing(void *call)
+{
+	struct vcuda_call *c = call;
+
+	return atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->seq;
+}
+
+/* An error that a context never gets over: its later calls get it without asking. */
+static bool is_sticky(CUresult result)
+{
+	return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT ||
+	       result == CUDA_ERROR_ASSERT ||
+	       (result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static CUresult wait_reply(struct vcuda_call *call)
+{
+	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
+	struct vcuda_context *context = vcuda_context_calling();
+	CUresult result = wait_while(reply_is_missing, call, 0);
+	uint32_t bytes;
+
+	if (result)
+		return result;
+	result = (CUresult)slot->result;
+	bytes = slot->bytes;
+	if (bytes > VCUDA_REPLY_MAX)
+		bytes = 0;
+	call->reader = vcuda_reader_init(slot->data, bytes);
+	if (context && is_sticky(result))
+		atomic_store(&context->error, result);
+	return result;
+}
+
+CUresult vcuda_call_submit(struct vcuda_call *call)
+{
+	struct vcuda_transport *t = vcuda_session.transport;
+	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
+	bool ring;
+
+	/* The sizes were computed from the same arguments: only a string that another thread changes meanwhile can go
+	 * wrong here. */
+	if (call->writer.error) {
+		pthread_mutex_unlock(&ring_lock);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	call->seq = producer.seq + 1;
+	ring = vcuda_producer_publish(&producer, call->command, bytes);
+	pthread_mutex_unlock(&ring_lock);
+	if (ring)
+		t->ops->doorbell(t);
+	return call->sync ? wait_reply(call) : CUDA_SUCCESS;
+}
+
+CUresult vcuda_call_check(struct vcuda_call *call)
+{
+	if (vcuda_reader_finished(&call->reader))
+		return CUDA_SUCCESS;
+	vcuda_log_once("the worker's answer to a call does not decode; host and guest may be of different builds");
+	return CUDA_ERROR_UNKNOWN;
+}
+
+void vcuda_call_end(struct vcuda_call *call)
+{
+	if (call->sync)
+		give_slot(call->slot);
+	pthread_setcancelstate(call->cancel_state, NULL);
+}

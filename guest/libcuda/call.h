@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One call from a guest thread to the worker: begin, encode, submit, decode, end. The generated vcuda_call_*()
+ * functions are made of these; hand-written code uses those functions and not these.
+ *
+ * begin() takes the process's ring lock and submit() lets it go: the order of the commands is the order of the calls.
+ * All functions are safe to call from any thread.
+ */
+#ifndef VCUDA_CALL_H
+#define VCUDA_CALL_H
+
+#include "calls.h"
+#include "ring.h"
+
+#define VCUDA_EXPORT __attribute__((visibility("default")))
+
+struct vcuda_call {
+	struct vcuda_writer writer;
+	struct vcuda_reader reader;
+	struct vcuda_command *command;
+	uint64_t seq;
+	uint32_t slot;
+	int cancel_state; /* the thread's, outside of the call */
+	bool sync;
+};
+
+/*
+ * Connects if need be, waits for room in the ring, reserves `bytes` for the arguments and fills the command's header
+ * with the thread's current context. Errors: CUDA_ERROR_NOT_INITIALIZED, the session's lost error (sticky),
+ * CUDA_ERROR_INVALID_VALUE (too large), CUDA_ERROR_NOT_SUPPORTED (the worker's protocol minor does not know the call).
+ */
+CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes);
+
+/* Publishes. A sync call waits and returns the worker's result; an async one returns at once. */
+CUresult vcuda_call_submit(struct vcuda_call *call);
+
+/* After decoding a reply: CUDA_ERROR_UNKNOWN, logged, if the reply was malformed. */
+CUresult vcuda_call_check(struct vcuda_call *call);
+
+/* Gives the reply slot back. Always called after a successful begin. */
+void vcuda_call_end(struct vcuda_call *call);
+
+/* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
+void vcuda_call_attach(void *shm);
+
+/* CUDA_SUCCESS, or why no call may be made: CUDA_ERROR_NOT_INITIALIZED (cuInit first; also in a forked child),
+ * DEINITIALIZED. */
+CUresult vcuda_require_init(void);
+
+/* The same and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
+CUresult vcuda_require_context(void);
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "context.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "call.h"
+#include "device.h"
+#include "guest-calls.h"
+#include "memory.h"
+#include "object.h"
+#include "session.h"
+#include "storage.h"
+#include "thread.h"
+
+#define API_VERSION 3020
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, primary contexts' refs */
+static struct vcuda_context *_Atomic contexts;
+static _Atomic uint64_t numbers;
+
+struct vcuda_context *vcuda_context_current(void)
+{
+	struct vcuda_thread *t = vcuda_thread();
+
+	return t->depth ? t->stack[t->depth - 1] : NULL;
+}
+
+struct vcuda_context *vcuda_context_calling(void)
+{
+	struct vcuda_context *entered = vcuda_thread()->call_context;
+
+	return entered ? entered : vcuda_context_current();
+}
+
+/* The list only grows, at its head: no lock to read it. */
+struct vcuda_context *vcuda_context_find(CUcontext handle)
+{
+	struct vcuda_context *c;
+
+	for (c = atomic_load(&contexts); c; c = c->next)
+		if (vcuda_context_handle(c) == handle)
+			return c;
+	return NULL;
+}
+
+/* The caller holds the lock. */
+static struct vcuda_context *add_context(CUdevice device, bool primary)
+{
+	struct vcuda_context *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->device = device;
+	c->primary = primary;
+	c->api_version = API_VERSION;
+	c->number = atomic_fetch_add(&numbers, 1) + 1;
+	c->next = atomic_load(&contexts);
+	atomic_store(&contexts, c);
+	return c;
+}
+
+static struct vcuda_context *primary_locked(CUdevice device)
+{
+	struct vcuda_context *c;
+
+	for (c = atomic_load(&contexts); c; c = c->next)
+		if (c->primary && c->device == device)
+			return c;
+	return add_context(device, true);
+}
+
+struct vcuda_context *vcuda_context_primary(CUdevice device)
+{
+	struct vcuda_context *c;
+
+	pthread_mutex_lock(&lock);
+	c = primary_locked(device);
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+CUresult vcuda_context_usable(struct vcuda_context *context)
+{
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!atomic_load(&context->id))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return (CUresult)atomic_load(&context->error);
+}
+
+CUresult vcuda_require_context(void)
+{
+	CUresult result = vcuda_require_init();
+
+	return result != CUDA_SUCCESS ? result : vcuda_context_usable(vcuda_context_current());
+}
+
+void vcuda_context_enter(struct vcuda_context *context)
+{
+	vcuda_thread()->call_context = context;
+}
+
+void vcuda_context_leave(void)
+{
+	vcuda_thread()->call_context = NULL;
+}
+
+/* The context is about to end in the worker: what lived in it is forgotten here. */
+static void forget_contents(struct vcuda_context *c)
+{
+	atomic_fetch_add(&c->life, 1);
+	vcuda_objects_drop_context(c);
+	vcuda_memory_drop_context(c);
+}
+
+/* ---- primary contexts ---- */
+
+VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+	struct vcuda_context *c;
+	CUcontext id;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	c = primary_locked(dev);
+	result = c ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	/* The worker's own count is 1 while ours is not 0. */
+	if (c && c->refs == 0) {
+		result = vcuda_call_cuDevicePrimaryCtxRetain(&id, vcuda_device_host(dev));
+		if (result == CUDA_SUCCESS)
+			atomic_store(&c->id, id);
+	}
+	if (result == CUDA_SUCCESS) {
+		c->refs++;
+		*pctx = vcuda_context_handle(c);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+	struct vcuda_context *c, *ended = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	c = primary_locked(dev);
+	if (!c || c->refs == 0) {
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	} else if (--c->refs == 0) {
+		forget_contents(c);
+		result = vcuda_call_cuDevicePrimaryCtxRelease_v2(vcuda_device_host(dev));
+		atomic_store(&c->id, NULL);
+		atomic_store(&c->error, 0);
+		ended = c;
+	}
+	pthread_mutex_unlock(&lock);
+	if (ended)
+		vcuda_storage_drop(ended);
+	return result;
+}
+
+/* Ends the context whoever holds it; who uses the device afterwards retains it anew, as the runtime does. */
+VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+	struct vcuda_context *c;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	c = vcuda_context_primary(dev);
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	vcuda_storage_drop(c);
+	pthread_mutex_lock(&lock);
+	forget_contents(c);
+	if (c->refs)
+		vcuda_call_cuDevicePrimaryCtxRelease_v2(vcuda_device_host(dev));
+	result = vcuda_call_cuDevicePrimaryCtxReset_v2(vcuda_device_host(dev));
+	c->refs = 0;
+	atomic_store(&c->error, 0);
+	atomic_store(&c->id, NULL);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	return result != CUDA_SUCCESS ? result
+				      : vcuda_call_cuDevicePrimaryCtxGetState(vcuda_device_host(dev), flags, active);
+}
+
+VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	return result != CUDA_SUCCESS ? result
+				      : vcuda_call_cuDevicePrimaryCtxSetFlags_v2(vcuda_device_host(dev), flags);
+}
+
+/* ---- the calling thread's stack ---- */
+
+static CUresult push(struct vcuda_context *c)
+{
+	struct vcuda_thread *t = vcuda_thread();
+
+	if (t->depth == VCUDA_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->stack[t->depth++] = c;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_context *c = vcuda_context_find(ctx);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return c ? push(c) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+VCUDA_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	struct vcuda_thread *t = vcuda_thread();
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!t->depth)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	t->depth--;
+	if (pctx)
+		*pctx = vcuda_context_handle(t->stack[t->depth]);
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+	struct vcuda_thread *t = vcuda_thread();
+	CUresult result = vcuda_require_init();
+	struct vcuda_context *c = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ctx) {
+		c = vcuda_context_find(ctx);
+		if (!c || (!c->primary && !atomic_load(&c->id)))
+			return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	if (t->depth)
+		t->depth--;
+	return c ? push(c) : CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = vcuda_context_handle(vcuda_context_current());
+	return CUDA_SUCCESS;
+}
+
+/* ---- contexts of the application's own ---- */
+
+VCUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+	struct vcuda_context *c;
+	CUcontext id;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx || flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (vcuda_thread()->depth == VCUDA_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = vcuda_call_cuCtxCreate_v2(&id, flags, vcuda_device_host(dev));
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	c = add_context(dev, false);
+	pthread_mutex_unlock(&lock);
+	if (!c) {
+		vcuda_call_cuCtxDestroy_v2(id);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	atomic_store(&c->id, id);
+	*pctx = vcuda_context_handle(c);
+	return push(c);
+}
+
+VCUDA_EXPORT CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *params, int count, unsigned int flags,
+				     CUdevice dev)
+{
+	(void)params;
+	return count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : cuCtxCreate_v2(pctx, flags, dev);
+}
+
+VCUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags, CUdevice dev)
+{
+	if (params && params->cigParams)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (params && params->numExecAffinityParams)
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	return cuCtxCreate_v2(pctx, flags, dev);
+}
+
+VCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_thread *t = vcuda_thread();
+	struct vcuda_context *c = vcuda_context_find(ctx);
+	CUcontext id;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c || c->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	vcuda_storage_drop(c);
+	if (!atomic_load(&c->id))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	forget_contents(c);
+	id = atomic_exchange(&c->id, NULL);
+	if (!id)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (t->depth && t->stack[t->depth - 1] == c)
+		t->depth--;
+	return vcuda_call_cuCtxDestroy_v2(id);
+}
+
+/* ---- questions ---- */
+
+/* NULL: the current one. */
+static CUresult named_context(CUcontext ctx, struct vcuda_context **c)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*c = ctx ? vcuda_context_find(ctx) : vcuda_context_current();
+	return *c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+VCUDA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	struct vcuda_context *c;
+	CUresult result = named_context(ctx, &c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = c->device;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+	return cuCtxGetDevice_v2(device, NULL);
+}
+
+VCUDA_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	struct vcuda_context *c;
+	CUresult result = named_context(ctx, &c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = c->api_version;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
+{
+	struct vcuda_context *c;
+	CUresult result = named_context(ctx, &c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = c->number;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	struct vcuda_context *c;
+	CUresult result = named_context(ctx, &c);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_context_usable(c);
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_context_enter(c);
+	result = vcuda_call_cuCtxSynchronize();
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxSynchronize(void)
+{
+	return cuCtxSynchronize_v2(NULL);
+}
+
+/* Bank widths: a hint that no device since compute capability 5.0 takes. */
+VCUDA_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return (unsigned int)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_SUCCESS
+										 : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- names of older versions with the same signature ---- */
+
+#define SAME(name, as) extern __typeof__(as) name __attribute__((alias(#as), visibility("default")))
+SAME(cuCtxCreate, cuCtxCreate_v2);
+SAME(cuCtxDestroy, cuCtxDestroy_v2);
+SAME(cuCtxPushCurrent, cuCtxPushCurrent_v2);
+SAME(cuCtxPopCurrent, cuCtxPopCurrent_v2);
+SAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
+SAME(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2);
+SAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2);

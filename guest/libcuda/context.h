@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA contexts. The application's CUcontext is the address of a struct vcuda_context, which is never freed: so a
+ * primary context has its handle before it is active, and a dead handle is told from a live one. Handles from the
+ * application are looked up, never followed.
+ */
+#ifndef VCUDA_CONTEXT_H
+#define VCUDA_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+struct vcuda_context {
+	_Atomic(CUcontext) id; /* the worker's; NULL: a primary context that is not active, or a destroyed one */
+	_Atomic int error;     /* CUresult that ended it (a kernel's fault): every later call gives it */
+	_Atomic uint64_t life; /* moves when what it held is gone (reset, destroyed) */
+	CUdevice device;
+	bool primary;
+	unsigned int refs; /* of a primary context, under the contexts' lock */
+	unsigned int api_version;
+	uint64_t number; /* for cuCtxGetId */
+	struct vcuda_context *next;
+};
+
+/* The calling thread's current context, NULL if it has none. */
+struct vcuda_context *vcuda_context_current(void);
+
+/* The one that calls made now go to: the entered one, else the current one. */
+struct vcuda_context *vcuda_context_calling(void);
+
+/* The context behind a handle, NULL if there never was such a one. */
+struct vcuda_context *vcuda_context_find(CUcontext handle);
+
+static inline CUcontext vcuda_context_handle(struct vcuda_context *context)
+{
+	return (CUcontext)context;
+}
+
+/* The handle of a device's primary context, which stays the same for ever. NULL if memory ran out. */
+struct vcuda_context *vcuda_context_primary(CUdevice device);
+
+/* Why no call can be made in `context`: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED, its error; or
+ * CUDA_SUCCESS. */
+CUresult vcuda_context_usable(struct vcuda_context *context);
+
+/* Statements that follow, up to leave(), make their calls in `context` and not in the current one. They do not nest. */
+void vcuda_context_enter(struct vcuda_context *context);
+void vcuda_context_leave(void);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two- and three-dimensional copies, row by row. Rows between device and pinned memory are commands of their own. Rows
+ * of pageable memory are gathered in staging blocks and sent as one where the device's side has no gaps; where it has,
+ * they go through a device buffer without gaps, so that no round trip is made for each row and no byte between the rows
+ * is touched.
+ */
+#include <string.h>
+
+#include "call.h"
+#include "copy.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "ring.h"
+#include "stage.h"
+#include "stream.h"
+
+/* The device buffer's cap: a larger box is copied in parts. */
+#define BUFFER_BYTES (32ull << 20)
+
+/* Rows [first, first + rows) of a box, counted over all slices. */
+struct part {
+	const struct vcuda_copy_box *box;
+	size_t first, rows;
+	CUstream stream; /* resolved */
+};
+
+static uint64_t row_address(const struct vcuda_copy_end *end, const struct vcuda_copy_box *box, size_t row)
+{
+	return end->address + row / box->height * end->slice + row % box->height * end->pitch;
+}
+
+static size_t row_count(const struct vcuda_copy_box *box)
+{
+	return box->height * box->depth;
+}
+
+/* From the first byte to the last. */
+static size_t extent(const struct vcuda_copy_end *end, const struct vcuda_copy_box *box)
+{
+	return (box->depth - 1) * end->slice + (box->height - 1) * end->pitch + box->width;
+}
+
+static bool gapless(const struct vcuda_copy_end *end, const struct vcuda_copy_box *box)
+{
+	return extent(end, box) == box->width * row_count(box);
+}
+
+static CUresult rows_by_command(const struct part *p, enum vcuda_place to, enum vcuda_place from)
+{
+	const struct vcuda_copy_box *b = p->box;
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t row = p->first; row < p->first + p->rows && result == CUDA_SUCCESS; row++) {
+		uint64_t dst = row_address(&b->dst, b, row), src = row_address(&b->src, b, row);
+
+		if (to == VCUDA_PLACE_WINDOW)
+			result = vcuda_call_cuMemcpyDtoHAsync_v2((void *)dst, src, b->width, p->stream);
+		else if (from == VCUDA_PLACE_WINDOW)
+			result = vcuda_call_cuMemcpyHtoDAsync_v2(dst, (const void *)src, b->width, p->stream);
+		else
+			result = vcuda_call_cuMemcpyDtoDAsync_v2(dst, src, b->width, p->stream);
+	}
+	return result;
+}
+
+/* Rows of pageable memory from or to `device`, where they lie without gaps. `in`: towards the device. Rows fit a
+ * staging block. */
+static CUresult rows_by_stage(const struct part *p, uint64_t device, bool in)
+{
+	const struct vcuda_copy_box *b = p->box;
+	const struct vcuda_copy_end *host = in ? &b->src : &b->dst;
+	size_t each = VCUDA_STAGE_BLOCK_BYTES / b->width;
+	CUresult result = CUDA_SUCCESS;
+	void *memory;
+	uint32_t block = vcuda_stage_take(&memory);
+
+	for (size_t done = 0; done < p->rows && result == CUDA_SUCCESS;) {
+		size_t rows = p->rows - done < each ? p->rows - done : each;
+
+		if (!in)
+			result = vcuda_call_vcudaStageDtoH(device + done * b->width, block, rows * b->width, p->stream,
+							   1);
+		for (size_t i = 0; i < rows && result == CUDA_SUCCESS; i++) {
+			void *row = (void *)row_address(host, b, p->first + done + i);
+			char *packed = (char *)memory + i * b->width;
+
+			if (in)
+				memcpy(packed, row, b->width);
+			else
+				memcpy(row, packed, b->width);
+		}
+		if (in)
+			result = vcuda_call_vcudaStageHtoD(device + done * b->width, block, rows * b->width, p->stream,
+							   1);
+		done += rows;
+	}
+	vcuda_stage_give(block);
+	return result;
+}
+
+/* Rows between `buffer` on the device, where they lie without gaps, and the device's end of the box. */
+static CUresult rows_by_buffer(const struct part *p, uint64_t buffer, bool in)
+{
+	struct vcuda_copy_box packed = *p->box;
+	struct vcuda_copy_end *end = in ? &packed.src : &packed.dst;
+	struct part q = *p;
+
+	/* Row `first` of the box is row 0 of the buffer. */
+	*end = (struct vcuda_copy_end){
+		.address = buffer - p->first * packed.width,
+		.pitch = packed.width,
+		.slice = packed.width * packed.height,
+	};
+	q.box = &packed;
+	return rows_by_command(&q, VCUDA_PLACE_DEVICE, VCUDA_PLACE_DEVICE);
+}
+
+static CUresult through_buffer(const struct part *all, bool in)
+{
+	const struct vcuda_copy_box *b = all->box;
+	size_t each = BUFFER_BYTES / b->width, rows = all->rows < each ? all->rows : each;
+	struct part p = *all;
+	CUdeviceptr buffer;
+	CUresult result = vcuda_call_cuMemAlloc_v2(&buffer, rows * b->width), freed;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (p.first = 0; p.first < all->rows && result == CUDA_SUCCESS; p.first += p.rows) {
+		p.rows = all->rows - p.first < rows ? all->rows - p.first : rows;
+		if (in) {
+			result = rows_by_stage(&p, buffer, true);
+			if (result == CUDA_SUCCESS)
+				result = rows_by_buffer(&p, buffer, true);
+		} else {
+			result = rows_by_buffer(&p, buffer, false);
+			if (result == CUDA_SUCCESS)
+				result = rows_by_stage(&p, buffer, false);
+		}
+	}
+	if (result == CUDA_SUCCESS)
+		result = vcuda_stream_wait(all->stream);
+	freed = vcuda_call_cuMemFree_v2(buffer);
+	return result != CUDA_SUCCESS ? result : freed;
+}
+
+static CUresult row_by_row(const struct vcuda_copy_box *b, CUstream stream, bool async)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t row = 0; row < row_count(b) && result == CUDA_SUCCESS; row++) {
+		struct vcuda_copy_end dst = b->dst, src = b->src;
+
+		dst.address = row_address(&b->dst, b, row);
+		src.address = row_address(&b->src, b, row);
+		result = vcuda_copy(dst, src, b->width, stream, async);
+	}
+	return result;
+}
+
+static CUresult rows_on_host(const struct vcuda_copy_box *b, CUstream stream)
+{
+	CUresult result = vcuda_stream_wait(stream);
+
+	for (size_t row = 0; row < row_count(b) && result == CUDA_SUCCESS; row++)
+		memmove((void *)row_address(&b->dst, b, row), (void *)row_address(&b->src, b, row), b->width);
+	return result;
+}
+
+static CUresult dispatch(const struct vcuda_copy_box *b, enum vcuda_place to, enum vcuda_place from, CUstream stream,
+			 bool async)
+{
+	struct part all = {.box = b, .rows = row_count(b), .stream = stream};
+	bool in = to == VCUDA_PLACE_DEVICE, pageable = to == VCUDA_PLACE_PAGEABLE || from == VCUDA_PLACE_PAGEABLE;
+	const struct vcuda_copy_end *device = in ? &b->dst : &b->src;
+	CUresult result;
+
+	if (to != VCUDA_PLACE_DEVICE && from != VCUDA_PLACE_DEVICE)
+		return rows_on_host(b, stream);
+	if (pageable && gapless(device, b))
+		return rows_by_stage(&all, device->address, in);
+	if (pageable)
+		return through_buffer(&all, in);
+	result = rows_by_command(&all, to, from);
+	if (result == CUDA_SUCCESS && !async && (to == VCUDA_PLACE_WINDOW || from == VCUDA_PLACE_WINDOW))
+		result = vcuda_stream_wait(stream);
+	return result;
+}
+
+CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool async)
+{
+	CUstream resolved = stream;
+	CUresult result = vcuda_stream_enter(&resolved);
+	struct vcuda_operand to, from;
+
+	if (result != CUDA_SUCCESS || !b->width || !row_count(b))
+		return result;
+	if (gapless(&b->dst, b) && gapless(&b->src, b))
+		return vcuda_copy(b->dst, b->src, b->width * row_count(b), stream, async);
+	result = vcuda_operand_find(b->dst.address, extent(&b->dst, b), b->dst.side, &to);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_operand_find(b->src.address, extent(&b->src, b), b->src.side, &from);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure)
+		return row_by_row(b, stream, async);
+	return dispatch(b, to.place, from.place, resolved, async);
+}
+
+/* ---- CUDA's descriptions of a box ---- */
+
+static CUresult describe_end(struct vcuda_copy_end *end, CUmemorytype type, const void *host, CUdeviceptr device)
+{
+	switch (type) {
+	case CU_MEMORYTYPE_HOST:
+		*end = (struct vcuda_copy_end){.address = (uintptr_t)host, .side = VCUDA_SIDE_HOST};
+		return CUDA_SUCCESS;
+	case CU_MEMORYTYPE_DEVICE:
+		*end = (struct vcuda_copy_end){.address = device, .side = VCUDA_SIDE_DEVICE};
+		return CUDA_SUCCESS;
+	case CU_MEMORYTYPE_UNIFIED:
+		*end = (struct vcuda_copy_end){.address = device, .side = VCUDA_SIDE_ANY};
+		return CUDA_SUCCESS;
+	case CU_MEMORYTYPE_ARRAY:
+		vcuda_log_once("copies from and to arrays are not supported yet");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Where a copy starts in a pitched end; pitch 0 and height 0 stand for "as wide, as high as the copy" where there is
+ * one row or slice. */
+static CUresult place_end(struct vcuda_copy_end *end, const struct vcuda_copy_box *b, size_t x, size_t y, size_t z,
+			  size_t pitch, size_t height)
+{
+	if ((row_count(b) > 1 || y || z) && pitch < x + b->width)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((b->depth > 1 || z) && height < y + b->height)
+		return CUDA_ERROR_INVALID_VALUE;
+	end->pitch = pitch ? pitch : b->width;
+	end->slice = end->pitch * height;
+	end->address += z * end->slice + y * end->pitch + x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
+{
+	struct vcuda_copy_box b;
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = 1};
+	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
+	if (result == CUDA_SUCCESS)
+		result = describe_end(&b.dst, c->dstMemoryType, c->dstHost, c->dstDevice);
+	if (result == CUDA_SUCCESS)
+		result = place_end(&b.src, &b, c->srcXInBytes, c->srcY, 0, c->srcPitch, c->Height);
+	if (result == CUDA_SUCCESS)
+		result = place_end(&b.dst, &b, c->dstXInBytes, c->dstY, 0, c->dstPitch, c->Height);
+	return result != CUDA_SUCCESS ? result : vcuda_copy_box(&b, stream, async);
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
+{
+	struct vcuda_copy_box b;
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c || c->srcLOD || c->dstLOD)
+		return CUDA_ERROR_INVALID_VALUE;
+	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
+	if (result == CUDA_SUCCESS)
+		result = describe_end(&b.dst, c->dstMemoryType, c->dstHost, c->dstDevice);
+	if (result == CUDA_SUCCESS)
+		result = place_end(&b.src, &b, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight);
+	if (result == CUDA_SUCCESS)
+		result = place_end(&b.dst, &b, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight);
+	return result != CUDA_SUCCESS ? result : vcuda_copy_box(&b, stream, async);
+}
+
+/* The same layout, with contexts where the other has reserved pointers. */
+_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D), "a peer copy is read as a copy");
+
+static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool async)
+{
+	CUDA_MEMCPY3D c;
+
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&c, p, sizeof(c));
+	return copy_3d(&c, stream, async);
+}
+
+#define SYNC_COPY(name, type, copy)                                                                                    \
+	VCUDA_EXPORT CUresult name(const type *c)                                                                      \
+	{                                                                                                              \
+		return copy(c, NULL, false);                                                                           \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptds(const type *c)                                                               \
+	{                                                                                                              \
+		return copy(c, CU_STREAM_PER_THREAD, false);                                                           \
+	}
+
+#define ASYNC_COPY(name, type, copy)                                                                                   \
+	VCUDA_EXPORT CUresult name(const type *c, CUstream stream)                                                     \
+	{                                                                                                              \
+		return copy(c, stream, true);                                                                          \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptsz(const type *c, CUstream stream)                                              \
+	{                                                                                                              \
+		return copy(c, VCUDA_PER_THREAD(stream), true);                                                        \
+	}
+
+/* clang-format off */
+SYNC_COPY(cuMemcpy2D_v2, CUDA_MEMCPY2D, copy_2d)
+SYNC_COPY(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D, copy_2d)
+SYNC_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D, copy_3d)
+SYNC_COPY(cuMemcpy3DPeer, CUDA_MEMCPY3D_PEER, copy_3d_peer)
+ASYNC_COPY(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, copy_2d)
+ASYNC_COPY(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, copy_3d)
+ASYNC_COPY(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, copy_3d_peer)
+/* clang-format on */

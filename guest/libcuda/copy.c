@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-dimensional copies. Pinned memory is named to the worker; pageable memory goes through staging blocks, a part at
+ * a time. What a synchronous function of CUDA's does with the legacy default stream, its _ptds twin does with the
+ * per-thread one.
+ */
+#include "copy.h"
+
+#include <string.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "ring.h"
+#include "stage.h"
+#include "stream.h"
+#include "thread.h"
+
+static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, int on_stream)
+{
+	CUresult result = CUDA_SUCCESS;
+	void *memory;
+	uint32_t block = vcuda_stage_take(&memory);
+
+	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
+		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
+
+		memcpy(memory, src + done, part);
+		result = vcuda_call_vcudaStageHtoD(dst + done, block, part, stream, on_stream);
+		done += part;
+	}
+	vcuda_stage_give(block);
+	return result;
+}
+
+static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
+{
+	CUresult result = CUDA_SUCCESS;
+	void *memory;
+	uint32_t block = vcuda_stage_take(&memory);
+
+	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
+		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
+
+		result = vcuda_call_vcudaStageDtoH(src + done, block, part, stream, on_stream);
+		if (result == CUDA_SUCCESS)
+			memcpy(dst + done, memory, part);
+		done += part;
+	}
+	vcuda_stage_give(block);
+	return result;
+}
+
+static CUresult window_in(uint64_t dst, const void *src, size_t bytes, CUstream stream, bool async)
+{
+	CUresult result;
+
+	if (!async && !stream)
+		return vcuda_call_cuMemcpyHtoD_v2(dst, src, bytes);
+	result = vcuda_call_cuMemcpyHtoDAsync_v2(dst, src, bytes, stream);
+	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
+}
+
+static CUresult window_out(void *dst, uint64_t src, size_t bytes, CUstream stream, bool async)
+{
+	CUresult result;
+
+	if (!async && !stream)
+		return vcuda_call_cuMemcpyDtoH_v2(dst, src, bytes);
+	result = vcuda_call_cuMemcpyDtoHAsync_v2(dst, src, bytes, stream);
+	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
+}
+
+static CUresult host_to_host(void *dst, const void *src, size_t bytes, CUstream stream)
+{
+	CUresult result = vcuda_stream_wait(stream);
+
+	if (result == CUDA_SUCCESS)
+		memmove(dst, src, bytes);
+	return result;
+}
+
+static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum vcuda_place from, size_t bytes,
+			 CUstream stream, bool async)
+{
+	int on_stream = async || stream;
+
+	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_DEVICE)
+		return vcuda_call_cuMemcpyDtoDAsync_v2(dst, src, bytes, stream);
+	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_WINDOW)
+		return window_in(dst, (const void *)src, bytes, stream, async);
+	if (to == VCUDA_PLACE_DEVICE)
+		return stage_in(dst, (const char *)src, bytes, stream, on_stream);
+	if (from == VCUDA_PLACE_DEVICE && to == VCUDA_PLACE_WINDOW)
+		return window_out((void *)dst, src, bytes, stream, async);
+	if (from == VCUDA_PLACE_DEVICE)
+		return stage_out((char *)dst, src, bytes, stream, on_stream);
+	return host_to_host((void *)dst, (const void *)src, bytes, stream);
+}
+
+CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_operand to, from;
+
+	if (result != CUDA_SUCCESS || !bytes)
+		return result;
+	result = vcuda_operand_find(dst.address, bytes, dst.side, &to);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_operand_find(src.address, bytes, src.side, &from);
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_thread()->call_sync = to.unsure || from.unsure;
+	result = dispatch(dst.address, to.place, src.address, from.place, bytes, stream, async);
+	vcuda_thread()->call_sync = false;
+	return result;
+}
+
+/* ---- the API: each function and its twin with the per-thread default stream ---- */
+
+#define HOST(p) ((struct vcuda_copy_end){.address = (uintptr_t)(p), .side = VCUDA_SIDE_HOST})
+#define DEVICE(p) ((struct vcuda_copy_end){.address = (p), .side = VCUDA_SIDE_DEVICE})
+#define ANY(p) ((struct vcuda_copy_end){.address = (p), .side = VCUDA_SIDE_ANY})
+
+#define SYNC_COPY(name, dst_type, src_type, to, from)                                                                  \
+	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes)                                           \
+	{                                                                                                              \
+		return vcuda_copy(to(dst), from(src), bytes, NULL, false);                                             \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptds(dst_type dst, src_type src, size_t bytes)                                    \
+	{                                                                                                              \
+		return vcuda_copy(to(dst), from(src), bytes, CU_STREAM_PER_THREAD, false);                             \
+	}
+
+#define ASYNC_COPY(name, dst_type, src_type, to, from)                                                                 \
+	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes, CUstream stream)                          \
+	{                                                                                                              \
+		return vcuda_copy(to(dst), from(src), bytes, stream, true);                                            \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptsz(dst_type dst, src_type src, size_t bytes, CUstream stream)                   \
+	{                                                                                                              \
+		return vcuda_copy(to(dst), from(src), bytes, VCUDA_PER_THREAD(stream), true);                          \
+	}
+
+/* clang-format off */
+SYNC_COPY(cuMemcpy, CUdeviceptr, CUdeviceptr, ANY, ANY)
+SYNC_COPY(cuMemcpyHtoD_v2, CUdeviceptr, const void *, DEVICE, HOST)
+SYNC_COPY(cuMemcpyDtoH_v2, void *, CUdeviceptr, HOST, DEVICE)
+SYNC_COPY(cuMemcpyDtoD_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
+ASYNC_COPY(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, ANY, ANY)
+ASYNC_COPY(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *, DEVICE, HOST)
+ASYNC_COPY(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, HOST, DEVICE)
+ASYNC_COPY(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
+/* clang-format on */
+
+/* Addresses are unique over all devices: a peer copy is a copy. */
+static CUresult copy_peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream,
+			  bool async)
+{
+	if (!vcuda_context_find(to) || !vcuda_context_find(from))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return vcuda_copy(ANY(dst), ANY(src), bytes, stream, async);
+}
+
+VCUDA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
+{
+	return copy_peer(dst, to, src, from, bytes, NULL, false);
+}
+
+VCUDA_EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
+{
+	return copy_peer(dst, to, src, from, bytes, CU_STREAM_PER_THREAD, false);
+}
+
+VCUDA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
+					CUstream stream)
+{
+	return copy_peer(dst, to, src, from, bytes, stream, true);
+}
+
+VCUDA_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+					     size_t bytes, CUstream stream)
+{
+	return copy_peer(dst, to, src, from, bytes, VCUDA_PER_THREAD(stream), true);
+}

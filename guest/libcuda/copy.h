@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_COPY_H
+#define VCUDA_COPY_H
+
+#include "operand.h"
+
+/* A copy's two ends. */
+struct vcuda_copy_end {
+	uint64_t address;
+	enum vcuda_side side;
+	uint64_t pitch, slice; /* bytes from row to row, from slice to slice */
+};
+
+/* A box of `depth` slices of `height` rows of `width` bytes. */
+struct vcuda_copy_box {
+	struct vcuda_copy_end dst, src;
+	size_t width, height, depth;
+};
+
+/*
+ * Copies `bytes` on a stream as the application names it. Returns when the application may use its host memory again;
+ * with `async` that is at once for pinned memory.
+ */
+CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async);
+
+/* The same for a box. */
+CUresult vcuda_copy_box(const struct vcuda_copy_box *box, CUstream stream, bool async);
+
+#endif

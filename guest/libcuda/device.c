@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "log.h"
+
+#define MAX_DEVICES 64
+
+static struct device {
+	CUdevice host;
+	vcuda_device_info info;
+} * devices;
+static int count;
+
+/* Attributes that promise what this library does not do yet, and what it says instead of the host's value. */
+static const struct {
+	CUdevice_attribute attribute;
+	int value;
+} masked[] = {
+	{CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0},
+	{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0},
+	{CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0},
+	{CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1}, /* windows have the guest's addresses */
+	{CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH, 0},
+	{CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 0},
+	{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0},
+	{CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0},
+	{CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 0},
+	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 0},
+	{CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0},
+	{CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0},
+	{CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0},
+	{CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 0},
+	{CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
+	{CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 0},
+	{CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0},
+	{CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 0},
+	{CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0},
+};
+
+/* ---- which devices ---- */
+
+static void format_uuid(const CUuuid *uuid, char text[41])
+{
+	char *at = text + sprintf(text, "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      (unsigned char)uuid->bytes[i]);
+}
+
+/* The host device that one word of CUDA_VISIBLE_DEVICES means: a number, or the beginning of a UUID. -1: none. */
+static int device_of_word(const struct device *all, int n, const char *word)
+{
+	char uuid[41], *end;
+	int found = -1;
+
+	if (strncasecmp(word, "GPU-", 4)) {
+		long number = strtol(word, &end, 10);
+
+		return end == word || *end || number < 0 || number >= n ? -1 : (int)number;
+	}
+	for (int i = 0; i < n; i++) {
+		format_uuid(&all[i].info.uuid, uuid);
+		if (strncasecmp(uuid, word, strlen(word)))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = i;
+	}
+	return found;
+}
+
+/* As the driver reads it: up to the first word that means no device; a device named twice means none at all. */
+static int choose(const struct device *all, int n, const char *wanted, struct device *chosen)
+{
+	char *copy = strdup(wanted), *rest = copy, *word;
+	int k = 0;
+
+	while (copy && (word = strsep(&rest, ","))) {
+		int i = device_of_word(all, n, word + strspn(word, " "));
+
+		if (i < 0)
+			break;
+		for (int j = 0; j < k; j++)
+			if (chosen[j].host == i) {
+				free(copy);
+				return 0;
+			}
+		chosen[k++] = all[i];
+	}
+	free(copy);
+	return k;
+}
+
+CUresult vcuda_devices_load(int n)
+{
+	const char *wanted = getenv("CUDA_VISIBLE_DEVICES");
+	struct device *all;
+	CUresult result;
+
+	if (n > MAX_DEVICES)
+		n = MAX_DEVICES;
+	if (n <= 0) {
+		vcuda_log("the host has no GPU for this process; see the log of vcudad there");
+		return CUDA_ERROR_NO_DEVICE;
+	}
+	all = calloc(2 * (size_t)n, sizeof(*all));
+	if (!all)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (int i = 0; i < n; i++) {
+		all[i].host = i;
+		result = vcuda_call_vcudaDeviceInfo(i, &all[i].info);
+		if (result != CUDA_SUCCESS) {
+			free(all);
+			return result;
+		}
+		all[i].info.name[sizeof(all[i].info.name) - 1] = 0;
+		all[i].info.pci_bus_id[sizeof(all[i].info.pci_bus_id) - 1] = 0;
+	}
+	devices = all;
+	count = n;
+	if (wanted) {
+		devices = all + n;
+		count = choose(all, n, wanted, devices);
+	}
+	if (count)
+		return CUDA_SUCCESS;
+	vcuda_log("CUDA_VISIBLE_DEVICES=%s leaves none of the host's %d devices", wanted, n);
+	return CUDA_ERROR_NO_DEVICE;
+}
+
+int vcuda_device_count(void)
+{
+	return count;
+}
+
+CUresult vcuda_require_device(CUdevice dev)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return dev >= 0 && dev < count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUdevice vcuda_device_host(CUdevice dev)
+{
+	return devices[dev].host;
+}
+
+const vcuda_device_info *vcuda_device_info_of(CUdevice dev)
+{
+	return &devices[dev].info;
+}
+
+static CUresult attribute_of(CUdevice dev, CUdevice_attribute attribute, int *value)
+{
+	const vcuda_device_info *info = &devices[dev].info;
+
+	if (attribute < 1 || attribute >= VCUDA_DEVICE_ATTRIBUTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = info->attributes[attribute];
+	for (size_t i = 0; i < sizeof(masked) / sizeof(masked[0]); i++)
+		if (masked[i].attribute == attribute)
+			*value = masked[i].value;
+	return (CUresult)info->attribute_results[attribute];
+}
+
+int vcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute)
+{
+	int value = 0;
+
+	return attribute_of(dev, attribute, &value) == CUDA_SUCCESS ? value : 0;
+}
+
+/* ---- the API ---- */
+
+VCUDA_EXPORT CUresult cuDeviceGetCount(int *n)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!n)
+		return CUDA_ERROR_INVALID_VALUE;
+	*n = count;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	CUresult result = vcuda_require_device(ordinal);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = ordinal;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(name, (size_t)len, "%s", devices[dev].info.name);
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!uuid)
+		return CUDA_ERROR_INVALID_VALUE;
+	*uuid = devices[dev].info.uuid;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+	return cuDeviceGetUuid_v2(uuid, dev);
+}
+
+VCUDA_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*bytes = devices[dev].info.total_memory;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return pi ? attribute_of(dev, attrib, pi) : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!major || !minor)
+		return CUDA_ERROR_INVALID_VALUE;
+	*major = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	*minor = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetProperties(CUdevprop *p, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	*p = (CUdevprop){
+		.maxThreadsPerBlock = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+		.sharedMemPerBlock = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+		.totalConstantMemory = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+		.SIMDWidth = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+		.memPitch = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_PITCH),
+		.regsPerBlock = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+		.clockRate = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+		.textureAlign = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
+	};
+	for (int i = 0; i < 3; i++) {
+		p->maxThreadsDim[i] = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+		p->maxGridSize[i] = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
+	}
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!text || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(text, (size_t)len, "%s", devices[dev].info.pci_bus_id);
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
+{
+	CUresult result = vcuda_require_init();
+	unsigned int w[4], g[4];
+	int n, have;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dev || !text)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* [domain:]bus:device[.function] */
+	n = sscanf(text, "%x:%x:%x.%x", &w[0], &w[1], &w[2], &w[3]);
+	if (n < 3) {
+		w[0] = w[3] = 0;
+		n = sscanf(text, "%x:%x.%x", &w[1], &w[2], &w[3]) + 1;
+	}
+	for (int i = 0; n >= 3 && i < count; i++) {
+		have = sscanf(devices[i].info.pci_bus_id, "%x:%x:%x", &g[0], &g[1], &g[2]);
+		if (have == 3 && w[0] == g[0] && w[1] == g[1] && w[2] == g[2]) {
+			*dev = i;
+			return CUDA_SUCCESS;
+		}
+	}
+	return n >= 3 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!supported || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_INVALID_VALUE;
+	*supported = 0;
+	return CUDA_SUCCESS;
+}
+
+/* ---- two devices ---- */
+
+VCUDA_EXPORT CUresult cuDeviceCanAccessPeer(int *yes, CUdevice dev, CUdevice peer)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_require_device(peer);
+	return result != CUDA_SUCCESS
+		       ? result
+		       : vcuda_call_cuDeviceCanAccessPeer(yes, vcuda_device_host(dev), vcuda_device_host(peer));
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice src, CUdevice dst)
+{
+	CUresult result = vcuda_require_device(src);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_require_device(dst);
+	if (result == CUDA_SUCCESS && src == dst)
+		result = CUDA_ERROR_INVALID_DEVICE;
+	return result != CUDA_SUCCESS ? result
+				      : vcuda_call_cuDeviceGetP2PAttribute(value, (int)attrib, vcuda_device_host(src),
+									   vcuda_device_host(dst));
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The devices that this process sees: what CUDA_VISIBLE_DEVICES leaves of the host's, numbered from 0. Everything about
+ * them was asked for once, so queries cost no call.
+ */
+#ifndef VCUDA_DEVICE_H
+#define VCUDA_DEVICE_H
+
+#include "types.h"
+
+/* Asks the worker for all its `count` devices. CUDA_ERROR_NO_DEVICE, with a line that says why, if none is left. */
+CUresult vcuda_devices_load(int count);
+
+int vcuda_device_count(void);
+
+/* vcuda_require_init() and CUDA_ERROR_INVALID_DEVICE if there is no such device. */
+CUresult vcuda_require_device(CUdevice dev);
+
+/* Of a device that exists: the worker's number for it, and what is known of it. */
+CUdevice vcuda_device_host(CUdevice dev);
+const vcuda_device_info *vcuda_device_info_of(CUdevice dev);
+
+/* An attribute's value as programs see it, 0 if there is none. */
+int vcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "call.h"
+#include "guest-calls.h"
+#include "object.h"
+#include "stream.h"
+
+VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_object *o;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!event || flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuEventCreate(event, flags);
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_add(VCUDA_OBJECT_EVENT, *event, vcuda_context_current(), NULL);
+	if (!o) {
+		vcuda_call_cuEventDestroy_v2(*event);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+/* Calls in the event's context from here on, which need not be the current one; the caller leaves it. */
+static CUresult enter_event(CUevent event)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_context_usable(o->context);
+	if (result == CUDA_SUCCESS)
+		vcuda_context_enter(o->context);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
+{
+	CUresult result = enter_event(event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_object_drop(event);
+	result = vcuda_call_cuEventDestroy_v2(event);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event),
+			    *s = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+	struct vcuda_context *c = s ? s->context : vcuda_context_current();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!o || o->context != c)
+		return CUDA_ERROR_INVALID_HANDLE;
+	vcuda_context_enter(c);
+	result = vcuda_call_cuEventRecordWithFlags(event, stream, flags);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	return cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
+{
+	CUresult result = enter_event(event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuEventQuery(event);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
+{
+	CUresult result = enter_event(event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuEventSynchronize(event);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
+{
+	CUresult result;
+
+	if (!ms)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = enter_event(start);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_object_find(VCUDA_OBJECT_EVENT, end) ? vcuda_call_cuEventElapsedTime_v2(ms, start, end)
+							    : CUDA_ERROR_INVALID_HANDLE;
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+	return cuEventElapsedTime_v2(ms, start, end);
+}
+
+VCUDA_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
+{
+	return cuEventRecord(event, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
+{
+	return cuEventRecordWithFlags(event, VCUDA_PER_THREAD(stream), flags);
+}
+
+extern __typeof__(cuEventDestroy_v2) cuEventDestroy __attribute__((alias("cuEventDestroy_v2"), visibility("default")));

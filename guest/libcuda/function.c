@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "function.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "device.h"
+#include "guest-calls.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* adding entries */
+
+struct vcuda_function *vcuda_function_new(const char *name)
+{
+	struct vcuda_function *f = calloc(1, sizeof(*f));
+
+	if (f && name) {
+		f->name = strdup(name);
+		if (!f->name) {
+			free(f);
+			return NULL;
+		}
+	}
+	return f;
+}
+
+void vcuda_function_free(struct vcuda_function *f)
+{
+	struct vcuda_function_entry *e, *next;
+
+	if (!f)
+		return;
+	for (e = atomic_load(&f->entries); e; e = next) {
+		next = e->next;
+		free(e);
+	}
+	free(f->name);
+	free(f);
+}
+
+CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
+			    const void *parent, const char *name)
+{
+	struct vcuda_object *o = vcuda_object_add(kind, handle, context, parent);
+
+	if (!o)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&lock);
+	if (!o->function)
+		o->function = vcuda_function_new(name);
+	pthread_mutex_unlock(&lock);
+	return o->function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static struct vcuda_function_entry *entry_of(struct vcuda_function *f, struct vcuda_context *context)
+{
+	struct vcuda_function_entry *e;
+	uint64_t life = atomic_load(&context->life);
+
+	for (e = atomic_load(&f->entries); e; e = e->next)
+		if (e->context == context && e->life == life)
+			break;
+	return e;
+}
+
+/* Asks the worker, in the current context. */
+static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vcuda_context *context,
+			  struct vcuda_function_entry **entry)
+{
+	struct vcuda_function_entry *e = calloc(1, sizeof(*e)), *there;
+	CUresult result;
+
+	if (!e)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	e->context = context;
+	e->life = atomic_load(&context->life);
+	result = vcuda_call_vcudaFunctionInfo(handle, &e->info);
+	if (result == CUDA_SUCCESS && e->info.param_count > VCUDA_FUNCTION_PARAMS)
+		result = CUDA_ERROR_UNKNOWN;
+	for (uint32_t i = 0; result == CUDA_SUCCESS && i < e->info.param_count; i++)
+		if ((uint64_t)e->info.params[i].offset + e->info.params[i].size > e->info.param_bytes)
+			result = CUDA_ERROR_UNKNOWN;
+	if (result != CUDA_SUCCESS) {
+		free(e);
+		return result;
+	}
+	pthread_mutex_lock(&lock);
+	there = entry_of(f, context);
+	if (there) {
+		free(e);
+		e = there;
+	} else {
+		e->next = atomic_load(&f->entries);
+		atomic_store(&f->entries, e);
+	}
+	pthread_mutex_unlock(&lock);
+	*entry = e;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry)
+{
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
+	struct vcuda_context *context = vcuda_context_calling();
+
+	if (!o || !o->function)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*entry = entry_of(o->function, context);
+	return *entry ? CUDA_SUCCESS : add_entry(o->function, handle, context, entry);
+}
+
+CUresult vcuda_function_attribute(const struct vcuda_function_entry *e, CUfunction_attribute attribute, int *value)
+{
+	if ((unsigned int)attribute >= VCUDA_FUNCTION_ATTRIBUTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = e->info.attributes[attribute];
+	return (CUresult)e->info.attribute_results[attribute];
+}
+
+/* ---- the API ---- */
+
+/* Calls in `dev`'s context: the current one if it is on that device, else the primary one. */
+static CUresult enter_device(CUdevice dev)
+{
+	struct vcuda_context *c = vcuda_context_current();
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c || c->device != dev)
+		c = vcuda_context_primary(dev);
+	result = vcuda_context_usable(c);
+	if (result == CUDA_SUCCESS)
+		vcuda_context_enter(c);
+	return result;
+}
+
+static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+{
+	struct vcuda_function_entry *e;
+	CUresult result;
+
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_function_lookup(handle, &e);
+	return result != CUDA_SUCCESS ? result : vcuda_function_attribute(e, attribute, value);
+}
+
+VCUDA_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+{
+	CUresult result = vcuda_require_context();
+
+	return result != CUDA_SUCCESS ? result : get_attribute(value, attribute, handle);
+}
+
+VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice dev)
+{
+	CUresult result = enter_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = get_attribute(value, attribute, (CUfunction)kernel);
+	vcuda_context_leave();
+	return result;
+}
+
+/* What the driver makes of it is asked for again: setting one attribute may move another. */
+static CUresult refresh(CUfunction handle)
+{
+	struct vcuda_function_entry *e;
+	CUresult result = vcuda_function_lookup(handle, &e);
+	vcuda_function_info *info;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	info = malloc(sizeof(*info));
+	if (!info)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = vcuda_call_vcudaFunctionInfo(handle, info);
+	/* Parameters do not change, and a launch in another thread may be reading them. */
+	if (result == CUDA_SUCCESS)
+		memcpy(e->info.attributes, info->attributes, sizeof(info->attributes));
+	free(info);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_function_entry *e;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_function_lookup(handle, &e);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuFuncSetAttribute(handle, attribute, value);
+	return result == CUDA_SUCCESS ? refresh(handle) : result;
+}
+
+VCUDA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev)
+{
+	CUresult result = enter_device(dev);
+	struct vcuda_function_entry *e;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_function_lookup((CUfunction)kernel, &e);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuKernelSetAttribute(attribute, value, kernel, vcuda_device_host(dev));
+	if (result == CUDA_SUCCESS)
+		result = refresh((CUfunction)kernel);
+	vcuda_context_leave();
+	return result;
+}
+
+/* Where data is cached: a hint. */
+VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+{
+	CUresult result = enter_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel)
+			 ? vcuda_call_cuFuncSetCacheConfig((CUfunction)kernel, config)
+			 : CUDA_ERROR_INVALID_HANDLE;
+	vcuda_context_leave();
+	return result;
+}
+
+/* Bank widths: a hint that no device since compute capability 5.0 takes. */
+VCUDA_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return (unsigned int)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_SUCCESS
+										 : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult get_param_info(CUfunction handle, size_t index, size_t *offset, size_t *size)
+{
+	struct vcuda_function_entry *e;
+	CUresult result;
+
+	if (!offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_function_lookup(handle, &e);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (index >= e->info.param_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = e->info.params[index].offset;
+	if (size)
+		*size = e->info.params[index].size;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
+{
+	CUresult result = vcuda_require_context();
+
+	return result != CUDA_SUCCESS ? result : get_param_info(handle, index, offset, size);
+}
+
+VCUDA_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
+{
+	return cuFuncGetParamInfo((CUfunction)kernel, index, offset, size);
+}
+
+static CUresult get_name(const char **name, unsigned int kinds, const void *handle)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_object *o = vcuda_object_find(kinds, handle);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!o || !o->function || !o->function->name)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*name = o->function->name;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuFuncGetName(const char **name, CUfunction handle)
+{
+	return get_name(name, VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
+}
+
+VCUDA_EXPORT CUresult cuKernelGetName(const char **name, CUkernel kernel)
+{
+	return get_name(name, VCUDA_OBJECT_KERNEL, kernel);
+}
+
+VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_function_entry *e;
+
+	return result != CUDA_SUCCESS ? result : vcuda_function_lookup(handle, &e);
+}
+
+VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_function_entry *e;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!state)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_function_lookup(handle, &e);
+	if (result == CUDA_SUCCESS)
+		*state = atomic_load(&e->launched) ? CU_FUNCTION_LOADING_STATE_LOADED
+						   : CU_FUNCTION_LOADING_STATE_UNLOADED;
+	return result;
+}

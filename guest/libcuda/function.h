@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of functions and kernels: asked for once for each context, so that launches are checked and packed
+ * here. */
+#ifndef VCUDA_FUNCTION_H
+#define VCUDA_FUNCTION_H
+
+#include "object.h"
+#include "types.h"
+
+/* A function in one context. */
+struct vcuda_function_entry {
+	struct vcuda_context *context;
+	uint64_t life;         /* of the context */
+	_Atomic bool launched; /* once: it is compiled, later launches need not wait */
+	vcuda_function_info info;
+	struct vcuda_function_entry *next;
+};
+
+struct vcuda_function {
+	char *name;
+	_Atomic(struct vcuda_function_entry *) entries; /* grows at its head; read without a lock */
+};
+
+struct vcuda_function *vcuda_function_new(const char *name);
+void vcuda_function_free(struct vcuda_function *function);
+
+/*
+ * Records a function or kernel that the worker handed out. name may be NULL: then it is not known.
+ * CUDA_ERROR_OUT_OF_MEMORY.
+ */
+CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
+			    const void *parent, const char *name);
+
+/* What is known of a function or kernel in the calling thread's current context. CUDA_ERROR_INVALID_HANDLE: there is no
+ * such. */
+CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry);
+
+/* An attribute as the worker gave it. */
+CUresult vcuda_function_attribute(const struct vcuda_function_entry *entry, CUfunction_attribute attribute, int *value);
+
+#endif

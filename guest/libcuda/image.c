@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "guest-calls.h"
+#include "log.h"
+#include "ring.h"
+#include "stage.h"
+
+#define WRAPPER_MAGIC 0x466243b1u
+#define CONTAINER_MAGIC 0xba55ed50u
+
+/* More than any real image: a length past this was read from something else. */
+#define MAX_IMAGE (1ull << 30)
+
+struct wrapper {
+	uint32_t magic, version; /* version 2: `data` is device-linked code, `extra` what it was linked from */
+	const void *data;
+	const void *extra;
+};
+
+struct container {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size; /* of the entries that follow the header */
+};
+
+static uint64_t at_least(uint64_t end, uint64_t offset, uint64_t bytes)
+{
+	return offset + bytes > end ? offset + bytes : end;
+}
+
+/* An ELF file ends with the last thing that its headers name. */
+static uint64_t elf_bytes(const void *image)
+{
+	const Elf64_Ehdr *h = image;
+	const Elf64_Shdr *section = (const Elf64_Shdr *)((const char *)image + h->e_shoff);
+	uint64_t end = sizeof(*h);
+
+	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shentsize != sizeof(*section) || h->e_shoff > MAX_IMAGE)
+		return 0;
+	end = at_least(end, h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
+	end = at_least(end, h->e_phoff, (uint64_t)h->e_phnum * h->e_phentsize);
+	for (unsigned int i = 0; i < h->e_shnum; i++) {
+		if (section[i].sh_offset > MAX_IMAGE || section[i].sh_size > MAX_IMAGE)
+			return 0;
+		if (section[i].sh_type != SHT_NOBITS)
+			end = at_least(end, section[i].sh_offset, section[i].sh_size);
+	}
+	return end;
+}
+
+static CUresult container_bytes(const struct container *c, size_t *bytes)
+{
+	if (c->header_size < sizeof(*c) || c->size > MAX_IMAGE)
+		return CUDA_ERROR_INVALID_IMAGE;
+	*bytes = c->header_size + c->size;
+	return CUDA_SUCCESS;
+}
+
+/* The container's bytes, none if it has no entries. */
+static CUresult wrapper_container(const struct wrapper *w, const void **data, size_t *bytes)
+{
+	const struct container *c = w->data;
+	uint32_t magic;
+
+	if (!c)
+		return CUDA_ERROR_INVALID_IMAGE;
+	memcpy(&magic, c, sizeof(magic));
+	if (magic != CONTAINER_MAGIC)
+		return vcuda_image_find(w->data, data, bytes);
+	if (w->version == 2 && !c->size && w->extra) {
+		vcuda_log_once("code compiled with -rdc=true that holds only PTX is not supported yet: the host would "
+			       "have to link it. "
+			       "Compile for a real architecture (-arch=sm_NN), or without -rdc");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	*data = c;
+	return container_bytes(c, bytes);
+}
+
+/* PTX starts with a directive or a comment; other text is a mistake of the application. */
+static bool is_text(const char *text)
+{
+	size_t i = strspn(text, " \t\r\n\v\f");
+
+	return text[i] == '.' || text[i] == '/';
+}
+
+CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes)
+{
+	const char *first = image;
+	uint32_t magic;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Text may be shorter than a magic number: byte by byte until it cannot be one. */
+	if (is_text(first)) {
+		*data = image;
+		*bytes = strlen(first) + 1;
+		return CUDA_SUCCESS;
+	}
+	memcpy(&magic, image, sizeof(magic));
+	if (magic == WRAPPER_MAGIC)
+		return wrapper_container(image, data, bytes);
+	*data = image;
+	if (magic == CONTAINER_MAGIC)
+		return container_bytes(image, bytes);
+	if (!memcmp(image, ELFMAG, SELFMAG)) {
+		*bytes = elf_bytes(image);
+		return *bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+	}
+	return CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* What elf_bytes() reads is there. */
+static bool elf_headers_fit(const Elf64_Ehdr *h, size_t room)
+{
+	return room >= sizeof(*h) && h->e_shoff <= room && (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) <= room - h->e_shoff;
+}
+
+CUresult vcuda_image_in_file(const void *file, size_t room, size_t *bytes)
+{
+	const void *data;
+	uint32_t magic = 0;
+	CUresult result;
+
+	memcpy(&magic, file, room < sizeof(magic) ? room : sizeof(magic));
+	/* A wrapper holds pointers of the process that it was made in. */
+	if (magic == WRAPPER_MAGIC || (magic == CONTAINER_MAGIC && room < sizeof(struct container)))
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (room >= SELFMAG && !memcmp(file, ELFMAG, SELFMAG) && !elf_headers_fit(file, room))
+		return CUDA_ERROR_INVALID_IMAGE;
+	result = vcuda_image_find(file, &data, bytes);
+	/* The one is the NUL behind text. */
+	return result == CUDA_SUCCESS && *bytes > room + 1 ? CUDA_ERROR_INVALID_IMAGE : result;
+}
+
+static CUresult ship(vcuda_image image, const char *data, size_t bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+	void *memory;
+	uint32_t block = vcuda_stage_take(&memory);
+
+	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
+		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
+
+		memcpy(memory, data + done, part);
+		result = vcuda_call_vcudaImageWrite(image, done, block, part);
+		done += part;
+	}
+	vcuda_stage_give(block);
+	return result;
+}
+
+CUresult vcuda_image_upload(const void *data, size_t bytes, vcuda_image *image)
+{
+	CUresult result = vcuda_call_vcudaImageCreate(image, bytes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ship(*image, data, bytes);
+	if (result != CUDA_SUCCESS)
+		vcuda_call_vcudaImageDestroy(*image);
+	return result;
+}

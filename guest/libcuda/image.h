@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A module image in the application's memory: what it is, how long, and how it gets to the worker. */
+#ifndef VCUDA_IMAGE_H
+#define VCUDA_IMAGE_H
+
+#include <stddef.h>
+
+#include "types.h"
+
+/*
+ * Finds the bytes to ship: of a fatbin wrapper its container, of a container, an ELF file or PTX text itself.
+ * CUDA_ERROR_INVALID_IMAGE: none of these; CUDA_ERROR_NOT_SUPPORTED, with a line that says so: relocatable code that
+ * was never linked.
+ */
+CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
+
+/* The same for a file's contents, of which `room` bytes are there and zeroes behind them: its headers are not believed. */
+CUresult vcuda_image_in_file(const void *file, size_t room, size_t *bytes);
+
+/* Ships an image; the worker keeps it until it is destroyed. */
+CUresult vcuda_image_upload(const void *data, size_t bytes, vcuda_image *image);
+
+#endif

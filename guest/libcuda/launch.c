@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: checked here from what is known of the function and the device, so that they need not wait; the first one
+ * of a function does, because it may have to be compiled.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "device.h"
+#include "function.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "ring.h"
+#include "stream.h"
+#include "thread.h"
+
+/* Parameters up to here are packed on the stack. */
+#define SMALL_PARAMS 4096
+
+/* CUDA's own bound of a kernel's parameters. */
+#define MAX_PARAMS 32764
+
+struct launch {
+	CUfunction function;
+	unsigned int grid[3], block[3], shared;
+	CUstream stream;
+	bool cooperative;
+};
+
+static bool within(const unsigned int size[3], CUdevice dev, CUdevice_attribute first)
+{
+	for (int i = 0; i < 3; i++)
+		if (!size[i] || size[i] > (unsigned int)vcuda_device_attribute(dev, first + i))
+			return false;
+	return true;
+}
+
+static CUresult check(const struct launch *l, const struct vcuda_function_entry *e, CUdevice dev)
+{
+	uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+	int limit;
+
+	if (!within(l->grid, dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
+	    !within(l->block, dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) ||
+	    threads > (uint64_t)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) == CUDA_SUCCESS &&
+	    l->shared > (unsigned int)limit)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit) == CUDA_SUCCESS &&
+	    threads > (uint64_t)limit)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	return CUDA_SUCCESS;
+}
+
+/* `extra` is a list of keys and values: the application has packed the parameters itself. */
+static CUresult find_packed(void **extra, uint32_t wanted, const uint8_t **params)
+{
+	const size_t *size = NULL;
+
+	*params = NULL;
+	for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			*params = extra[1];
+		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			size = extra[1];
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return !wanted || (*params && size && *size >= wanted) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult pack(const vcuda_function_info *info, void **params, uint8_t *to)
+{
+	memset(to, 0, info->param_bytes);
+	for (uint32_t i = 0; i < info->param_count; i++) {
+		if (!params[i])
+			return CUDA_ERROR_INVALID_VALUE;
+		memcpy(to + info->params[i].offset, params[i], info->params[i].size);
+	}
+	return CUDA_SUCCESS;
+}
+
+static bool launches_block(void)
+{
+	static _Atomic int known; /* 1 no, 2 yes */
+	const char *v;
+
+	if (!known) {
+		v = getenv("CUDA_LAUNCH_BLOCKING");
+		known = v && *v && strcmp(v, "0") ? 2 : 1;
+	}
+	return known == 2;
+}
+
+static CUresult submit(const struct launch *l, struct vcuda_function_entry *e, CUstream stream, const uint8_t *params)
+{
+	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed);
+	CUresult result;
+
+	vcuda_thread()->call_sync = first;
+	result = vcuda_call_vcudaLaunchKernel(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+					      l->block[2], l->shared, stream, l->cooperative, e->info.param_bytes,
+					      params);
+	vcuda_thread()->call_sync = false;
+	if (first && result == CUDA_SUCCESS)
+		atomic_store(&e->launched, true);
+	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(stream) : result;
+}
+
+static CUresult submit_params(const struct launch *l, struct vcuda_function_entry *e, CUstream stream, void **params)
+{
+	uint8_t small[SMALL_PARAMS], *buffer = small;
+	CUresult result;
+
+	if (e->info.param_bytes > SMALL_PARAMS) {
+		buffer = malloc(e->info.param_bytes);
+		if (!buffer)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = pack(&e->info, params, buffer);
+	if (result == CUDA_SUCCESS)
+		result = submit(l, e, stream, buffer);
+	if (buffer != small)
+		free(buffer);
+	return result;
+}
+
+static CUresult launch(const struct launch *l, void **params, void **extra)
+{
+	CUstream stream = l->stream;
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_function_entry *e;
+	const uint8_t *packed;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_function_lookup(l->function, &e);
+	if (result == CUDA_SUCCESS)
+		result = check(l, e, vcuda_context_current()->device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!e->info.param_count)
+		return submit(l, e, stream, NULL);
+	if (params)
+		return submit_params(l, e, stream, params);
+	if (!extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = find_packed(extra, e->info.param_bytes, &packed);
+	return result == CUDA_SUCCESS ? submit(l, e, stream, packed) : result;
+}
+
+/* ---- the API ---- */
+
+VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+				     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+				     void **params, void **extra)
+{
+	struct launch l = {
+		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
+
+	return launch(&l, params, extra);
+}
+
+/* All blocks of the grid must fit the device at once, so that they can wait for one another. */
+static CUresult check_cooperative(const struct launch *l)
+{
+	CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *, CUfunction, int, size_t, unsigned int);
+	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+	CUresult result = vcuda_require_context();
+	int each, dev;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	dev = vcuda_context_current()->device;
+	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		&each, l->function, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared, 0);
+	/* What is wrong with the launch itself is said by the launch. */
+	if (result == CUDA_SUCCESS && each > 0 &&
+	    blocks > (uint64_t)each *
+			     (unsigned int)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+						unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+						CUstream stream, void **params)
+{
+	struct launch l = {.function = f,
+			   .grid = {gx, gy, gz},
+			   .block = {bx, by, bz},
+			   .shared = shared,
+			   .stream = stream,
+			   .cooperative = true};
+	CUresult result = check_cooperative(&l);
+
+	return result == CUDA_SUCCESS ? launch(&l, params, NULL) : result;
+}
+
+/* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
+ * launch. */
+static CUresult take_attribute(struct launch *l, const CUlaunchAttribute *a)
+{
+	switch (a->id) {
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		l->cooperative = a->value.cooperative;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		if (a->value.clusterDim.x <= 1 && a->value.clusterDim.y <= 1 && a->value.clusterDim.z <= 1)
+			return CUDA_SUCCESS;
+		vcuda_log_once("launches with clusters of blocks are not supported yet");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case CU_LAUNCH_ATTRIBUTE_IGNORE:
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		return CUDA_SUCCESS;
+	default:
+		vcuda_log_once("launch attribute %d is not supported yet", (int)a->id);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params, void **extra)
+{
+	struct launch l = {
+		.function = f,
+		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
+		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},
+		.shared = c->sharedMemBytes,
+		.stream = stream,
+	};
+	CUresult result = c->numAttrs && !c->attrs ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+
+	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
+		result = take_attribute(&l, &c->attrs[i]);
+	if (result == CUDA_SUCCESS && l.cooperative)
+		result = check_cooperative(&l);
+	return result == CUDA_SUCCESS ? launch(&l, params, extra) : result;
+}
+
+VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+	return config ? launch_ex(config, config->hStream, f, params, extra) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- the same with per-thread default streams ---- */
+
+VCUDA_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+					  unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+					  CUstream stream, void **params, void **extra)
+{
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params, extra);
+}
+
+VCUDA_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+						     unsigned int bx, unsigned int by, unsigned int bz,
+						     unsigned int shared, CUstream stream, void **params)
+{
+	return cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params);
+}
+
+VCUDA_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+	return config ? launch_ex(config, VCUDA_PER_THREAD(config->hStream), f, params, extra)
+		      : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Libraries: modules that belong to no context, and their kernels. */
+#include <stdlib.h>
+
+#include "call.h"
+#include "file.h"
+#include "function.h"
+#include "guest-calls.h"
+#include "image.h"
+#include "memory.h"
+#include "object.h"
+
+static CUresult load_image(CUlibrary *library, const void *data, size_t bytes)
+{
+	vcuda_image image;
+	CUresult result = vcuda_image_upload(data, bytes, &image);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuLibraryLoadData(library, image);
+	vcuda_call_vcudaImageDestroy(image);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (vcuda_object_add(VCUDA_OBJECT_LIBRARY, *library, NULL, NULL))
+		return CUDA_SUCCESS;
+	vcuda_call_cuLibraryUnload(*library);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Options steer the compiler, or promise that the image stays: it is shipped now in any case. */
+VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
+					unsigned int jit_count, CUlibraryOption *options, void **values,
+					unsigned int count)
+{
+	CUresult result = vcuda_require_init();
+	const void *data;
+	size_t bytes;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!library || (jit_count && !jit) || (count && !options))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_image_find(code, &data, &bytes);
+	return result != CUDA_SUCCESS ? result : load_image(library, data, bytes);
+}
+
+VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit, void **jit_values,
+					    unsigned int jit_count, CUlibraryOption *options, void **values,
+					    unsigned int count)
+{
+	CUresult result = vcuda_require_init();
+	size_t bytes, room;
+	void *file;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!library || !path || (jit_count && !jit) || (count && !options))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_file_read(path, &file, &room);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_image_in_file(file, room, &bytes);
+	if (result == CUDA_SUCCESS)
+		result = load_image(library, file, bytes);
+	free(file);
+	return result;
+}
+
+static CUresult require_library(CUlibrary library)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_object_find(VCUDA_OBJECT_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+VCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library)
+{
+	CUresult result = require_library(library);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_object_drop(library);
+	vcuda_memory_drop_owner(library);
+	return vcuda_call_cuLibraryUnload(library);
+}
+
+VCUDA_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+	CUresult result = require_library(library);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernel || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuLibraryGetKernel(kernel, library, name);
+	return result != CUDA_SUCCESS ? result : vcuda_function_add(VCUDA_OBJECT_KERNEL, *kernel, NULL, library, name);
+}
+
+VCUDA_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+	CUresult result = require_library(library);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_require_context();
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuLibraryGetModule(module, library);
+	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), library))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUresult result = require_library(library);
+	CUdeviceptr address;
+	size_t size;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_require_context();
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || (!dptr && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuLibraryGetGlobal(&address, &size, library, name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_memory_add_global(address, size, library, vcuda_context_current());
+	if (dptr)
+		*dptr = address;
+	if (bytes)
+		*bytes = size;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!library)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*library = (CUlibrary)(uintptr_t)o->parent;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!function)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_call_cuKernelGetFunction(function, kernel);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(),
+				  (void *)(uintptr_t)o->parent, o->function->name);
+}

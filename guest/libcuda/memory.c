@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory. */
+#include "memory.h"
+
+#include "call.h"
+#include "guest-calls.h"
+#include "range.h"
+
+void vcuda_memory_drop_context(struct vcuda_context *context)
+{
+	struct vcuda_range r;
+
+	vcuda_context_enter(context);
+	while (vcuda_range_remove_next(context, 0, &r))
+		if (r.kind & VCUDA_RANGE_ON_HOST)
+			vcuda_pinned_release(&r);
+	vcuda_context_leave();
+}
+
+void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context)
+{
+	/* Where memory runs out the variable is only unknown to pointer queries: copies ask the worker. */
+	vcuda_range_add(&(struct vcuda_range){
+		.start = address,
+		.bytes = bytes,
+		.kind = VCUDA_RANGE_GLOBAL,
+		.owner = (uintptr_t)owner,
+		.context = context,
+	});
+}
+
+void vcuda_memory_drop_owner(const void *owner)
+{
+	struct vcuda_range r;
+
+	while (vcuda_range_remove_next(NULL, (uintptr_t)owner, &r))
+		continue;
+}
+
+static CUresult record(CUdeviceptr address, size_t bytes)
+{
+	struct vcuda_range r = {
+		.start = address,
+		.bytes = bytes,
+		.kind = VCUDA_RANGE_DEVICE,
+		.context = vcuda_context_current(),
+	};
+
+	if (vcuda_range_add(&r))
+		return CUDA_SUCCESS;
+	vcuda_call_cuMemFree_v2(address);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+VCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuMemAlloc_v2(dptr, bytes);
+	return result == CUDA_SUCCESS ? record(*dptr, bytes) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+					 unsigned int element)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuMemAllocPitch_v2(dptr, pitch, width, height, element);
+	return result == CUDA_SUCCESS ? record(*dptr, *pitch * height) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr)
+		return CUDA_SUCCESS;
+	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
+	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_context_enter(r.context);
+	result = vcuda_call_cuMemFree_v2(dptr);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!vcuda_range_find(dptr, &r))
+		return CUDA_ERROR_NOT_FOUND;
+	if (base)
+		*base = r.start;
+	if (size)
+		*size = r.bytes;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_MEMORY_H
+#define VCUDA_MEMORY_H
+
+#include <stdint.h>
+
+#include "context.h"
+
+/* The context is about to end: unregisters its pinned memory and forgets all its ranges. It can still make calls. */
+void vcuda_memory_drop_context(struct vcuda_context *context);
+
+/* A variable of a module or library that was handed out; forgotten with its owner. */
+void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
+void vcuda_memory_drop_owner(const void *owner);
+
+/* pinned.c: ends the worker's use of a host range that was taken out of the table; an arena range goes back to the
+ * arena. */
+struct vcuda_range;
+CUresult vcuda_pinned_release(const struct vcuda_range *range);
+
+/* CUDA's error for an error of the transport's window functions, with a line that says what to do where the user can do
+ * something. */
+CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "file.h"
+#include "function.h"
+#include "guest-calls.h"
+#include "image.h"
+#include "memory.h"
+#include "object.h"
+
+static CUresult load_image(CUmodule *module, const void *data, size_t bytes)
+{
+	vcuda_image image;
+	CUresult result = vcuda_image_upload(data, bytes, &image);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuModuleLoadData(module, image);
+	vcuda_call_vcudaImageDestroy(image);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
+		return CUDA_SUCCESS;
+	vcuda_call_cuModuleUnload(*module);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+VCUDA_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+	CUresult result = vcuda_require_context();
+	const void *data;
+	size_t bytes;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!module)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_image_find(image, &data, &bytes);
+	return result != CUDA_SUCCESS ? result : load_image(module, data, bytes);
+}
+
+/* Options steer the compiler only; its log buffers come back empty. */
+VCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+					 void **values)
+{
+	if (count && (!options || !values))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count; i++) {
+		bool buffer = options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER;
+
+		if (buffer && values[i])
+			*(char *)values[i] = 0;
+		if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+			values[i] = NULL;
+	}
+	return cuModuleLoadData(module, image);
+}
+
+VCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin)
+{
+	return cuModuleLoadData(module, fatbin);
+}
+
+VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+	CUresult result = vcuda_require_context();
+	size_t bytes, room;
+	void *file;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!module || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_file_read(path, &file, &room);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_image_in_file(file, room, &bytes);
+	if (result == CUDA_SUCCESS)
+		result = load_image(module, file, bytes);
+	free(file);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	vcuda_object_drop(module);
+	vcuda_memory_drop_owner(module);
+	return vcuda_call_cuModuleUnload(module);
+}
+
+VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!function || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_call_cuModuleGetFunction(function, module, name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(), module, name);
+}
+
+VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
+{
+	CUresult result = vcuda_require_context();
+	CUdeviceptr address;
+	size_t size;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || (!dptr && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_call_cuModuleGetGlobal_v2(&address, &size, module, name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_memory_add_global(address, size, module, vcuda_context_current());
+	if (dptr)
+		*dptr = address;
+	if (bytes)
+		*bytes = size;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, function);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!module)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_call_cuFuncGetModule(module, function);
+	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	CUresult result = vcuda_require_init();
+	const char *wanted = getenv("CUDA_MODULE_LOADING");
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!mode)
+		return CUDA_ERROR_INVALID_VALUE;
+	*mode = wanted && !strcmp(wanted, "EAGER") ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "object.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "function.h"
+
+#define BUCKETS 1024
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct vcuda_object *buckets[BUCKETS];
+static struct vcuda_object *unused;
+static uint64_t numbers;
+
+static struct vcuda_object **bucket_of(uint64_t id)
+{
+	return &buckets[(id * 0x9e3779b97f4a7c15ull) >> 54];
+}
+
+static struct vcuda_object *find_locked(uint64_t id)
+{
+	struct vcuda_object *o;
+
+	for (o = *bucket_of(id); o && o->id != id; o = o->next)
+		continue;
+	return o;
+}
+
+struct vcuda_object *vcuda_object_find(unsigned int kinds, const void *handle)
+{
+	struct vcuda_object *o;
+
+	pthread_rwlock_rdlock(&lock);
+	o = find_locked((uintptr_t)handle);
+	if (o && !(o->kind & kinds))
+		o = NULL;
+	pthread_rwlock_unlock(&lock);
+	return o;
+}
+
+struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
+				      const void *parent)
+{
+	uint64_t id = (uintptr_t)handle;
+	struct vcuda_object *o;
+
+	pthread_rwlock_wrlock(&lock);
+	o = find_locked(id);
+	if (!o) {
+		o = unused;
+		if (o)
+			unused = o->next;
+		else
+			o = calloc(1, sizeof(*o));
+		if (o) {
+			*o = (struct vcuda_object){
+				.id = id,
+				.kind = kind,
+				.context = context,
+				.parent = (uintptr_t)parent,
+				.number = ++numbers,
+				.next = *bucket_of(id),
+			};
+			*bucket_of(id) = o;
+		}
+	}
+	pthread_rwlock_unlock(&lock);
+	return o;
+}
+
+/* Takes out what `goes` says. */
+static void drop_locked(bool (*goes)(const struct vcuda_object *, uint64_t), uint64_t argument)
+{
+	for (int i = 0; i < BUCKETS; i++) {
+		struct vcuda_object **at = &buckets[i], *o;
+
+		while ((o = *at)) {
+			if (!goes(o, argument)) {
+				at = &o->next;
+				continue;
+			}
+			*at = o->next;
+			vcuda_function_free(o->function);
+			*o = (struct vcuda_object){.next = unused};
+			unused = o;
+		}
+	}
+}
+
+static bool is_or_is_in(const struct vcuda_object *o, uint64_t id)
+{
+	return o->id == id || o->parent == id;
+}
+
+static bool is_of_context(const struct vcuda_object *o, uint64_t context)
+{
+	return o->context == (struct vcuda_context *)(uintptr_t)context;
+}
+
+void vcuda_object_drop(const void *handle)
+{
+	uint64_t id = (uintptr_t)handle;
+	struct vcuda_object **at;
+
+	if (!id)
+		return;
+	pthread_rwlock_wrlock(&lock);
+	for (at = bucket_of(id); *at && (*at)->id != id; at = &(*at)->next)
+		continue;
+	if (*at && (*at)->kind & (VCUDA_OBJECT_MODULE | VCUDA_OBJECT_LIBRARY)) {
+		drop_locked(is_or_is_in, id);
+	} else if (*at) {
+		struct vcuda_object *o = *at;
+
+		*at = o->next;
+		vcuda_function_free(o->function);
+		*o = (struct vcuda_object){.next = unused};
+		unused = o;
+	}
+	pthread_rwlock_unlock(&lock);
+}
+
+void vcuda_objects_drop_context(struct vcuda_context *context)
+{
+	pthread_rwlock_wrlock(&lock);
+	drop_locked(is_of_context, (uintptr_t)context);
+	pthread_rwlock_unlock(&lock);
+}

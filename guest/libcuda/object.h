@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's record of live handles (streams, events, modules, libraries, functions, kernels), so that a dead or
+ * invented handle is an error at the call. Records are recycled, never freed: an application that destroys an object in
+ * one thread while another uses it gets an error, not a crash. Thread-safe.
+ */
+#ifndef VCUDA_OBJECT_H
+#define VCUDA_OBJECT_H
+
+#include <stdint.h>
+
+#include "context.h"
+#include "cuda-abi.h"
+
+enum vcuda_object_kind {
+	VCUDA_OBJECT_STREAM = 1,
+	VCUDA_OBJECT_EVENT = 2,
+	VCUDA_OBJECT_MODULE = 4,
+	VCUDA_OBJECT_LIBRARY = 8,
+	VCUDA_OBJECT_FUNCTION = 16,
+	VCUDA_OBJECT_KERNEL = 32,
+};
+
+struct vcuda_function;
+
+struct vcuda_object {
+	uint64_t id;
+	enum vcuda_object_kind kind;
+	struct vcuda_context *context; /* where it was made; NULL for libraries and kernels, which belong to none */
+	uint64_t parent;               /* id of the module or library it was looked up in, 0: none */
+	uint64_t number;               /* unique in this process, for cuStreamGetId */
+	unsigned int flags;            /* as it was made with */
+	int priority;
+	struct vcuda_function *function; /* function.h */
+	struct vcuda_object *next;
+};
+
+/* Records a handle, or returns its record if it is there already. NULL: out of memory. */
+struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
+				      const void *parent);
+
+/* The record of a live handle of one of `kinds`, else NULL. */
+struct vcuda_object *vcuda_object_find(unsigned int kinds, const void *handle);
+
+/* Forgets a handle and all that was looked up in it. */
+void vcuda_object_drop(const void *handle);
+void vcuda_objects_drop_context(struct vcuda_context *context);
+
+#endif

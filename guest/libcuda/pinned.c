@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pinned host memory: windows, which the worker maps at the same address and registers with its device. So the device
+ * pointer of such memory is its host pointer.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "arena.h"
+#include "call.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "memory.h"
+#include "range.h"
+#include "session.h"
+
+#define PAGE 4096ull
+
+#define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                                                 \
+	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |                    \
+	 CU_MEMHOSTREGISTER_READ_ONLY)
+
+CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
+{
+	unsigned long long from = address, to = address + bytes;
+
+	switch (-err) {
+	case EINVAL:
+	case EFAULT:
+		return CUDA_ERROR_INVALID_VALUE;
+	case EEXIST:
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	case ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case EPERM:
+		vcuda_log("cannot pin %llu bytes: the limit of pinned memory is reached; raise RLIMIT_MEMLOCK (ulimit "
+			  "-l) or the module's "
+			  "max_pinned_mib",
+			  (unsigned long long)bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case EADDRNOTAVAIL:
+		vcuda_log("memory at 0x%llx-0x%llx cannot be registered: the host uses these addresses itself; use "
+			  "cudaHostAlloc",
+			  from, to);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case EOPNOTSUPP:
+		vcuda_log("memory at 0x%llx-0x%llx cannot be registered over the %s transport: it is no private "
+			  "anonymous memory, or a "
+			  "stack; use cudaHostAlloc",
+			  from, to, vcuda_session.transport->ops->name);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case EPIPE:
+	case ECONNRESET:
+	case ENODEV:
+		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
+		return vcuda_session_error();
+	default:
+		vcuda_log("cannot share memory at 0x%llx-0x%llx with the host: %s", from, to, strerror(-err));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+}
+
+static bool created(const struct vcuda_range *r)
+{
+	return r->kind == VCUDA_RANGE_PINNED;
+}
+
+static int window_release(const struct vcuda_range *r)
+{
+	struct vcuda_transport *t = vcuda_session.transport;
+	int err = t->ops->window_release(t, (void *)r->window, r->window_bytes, created(r));
+
+	/* A range that could not be released is not used again. */
+	if (!err && created(r))
+		vcuda_arena_give((void *)r->window, r->window_bytes);
+	return err;
+}
+
+CUresult vcuda_pinned_release(const struct vcuda_range *r)
+{
+	CUresult result = vcuda_call_cuMemHostUnregister((void *)r->window);
+	int err = window_release(r);
+
+	if (result == CUDA_SUCCESS && err)
+		result = vcuda_pinned_error(err, r->window, r->window_bytes);
+	return result;
+}
+
+/* The window is there: registers it with the device and records it; undoes the window otherwise. */
+static CUresult finish(struct vcuda_range *r, unsigned int register_flags)
+{
+	CUresult result = vcuda_call_cuMemHostRegister_v2((void *)r->window, r->window_bytes, register_flags);
+
+	if (result != CUDA_SUCCESS) {
+		window_release(r);
+		return result;
+	}
+	if (vcuda_range_add(r))
+		return CUDA_SUCCESS;
+	vcuda_pinned_release(r);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_PINNED, .context = vcuda_context_current()};
+	void *address;
+	int err;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (bytes > SIZE_MAX - PAGE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
+	r.window_bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
+	err = vcuda_arena_take(r.window_bytes, &address);
+	if (err)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r.start = r.window = (uintptr_t)address;
+	err = t->ops->window_create(t, address, r.window_bytes);
+	if (err) {
+		vcuda_arena_give(address, r.window_bytes);
+		return vcuda_pinned_error(err, r.window, r.window_bytes);
+	}
+	result = finish(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result == CUDA_SUCCESS)
+		*pp = address;
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
+{
+	return cuMemHostAlloc(pp, bytes, 0);
+}
+
+/* Takes a host range out of the table and gives its window back, in the context that it was made in. */
+static CUresult release_range(uint64_t address, enum vcuda_range_kind kind, CUresult not_found)
+{
+	struct vcuda_range r;
+	CUresult result;
+
+	if (!vcuda_range_remove(address, kind, &r))
+		return not_found;
+	vcuda_context_enter(r.context);
+	result = vcuda_pinned_release(&r);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return p ? release_range((uintptr_t)p, VCUDA_RANGE_PINNED, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_range r = {.start = (uintptr_t)p, .bytes = bytes, .kind = VCUDA_RANGE_REGISTERED, .flags = flags};
+	struct vcuda_range there;
+	int err;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!p || !bytes || flags & ~(unsigned int)REGISTER_FLAGS || r.start + bytes + PAGE < r.start)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
+		vcuda_log_once("memory of other devices (CU_MEMHOSTREGISTER_IOMEMORY) cannot be registered");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	r.context = vcuda_context_current();
+	r.window = r.start & ~(PAGE - 1);
+	r.window_bytes = ((r.start + bytes + PAGE - 1) & ~(PAGE - 1)) - r.window;
+	if (vcuda_range_find(r.start, &there) && there.kind != VCUDA_RANGE_REGISTERED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (vcuda_range_window_overlaps(r.window, r.window_bytes))
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	err = t->ops->window_register(t, (void *)r.window, r.window_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY));
+	if (err)
+		return vcuda_pinned_error(err, r.window, r.window_bytes);
+	return finish(&r, flags | CU_MEMHOSTREGISTER_DEVICEMAP);
+}
+
+VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return release_range((uintptr_t)p, VCUDA_RANGE_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || flags || !vcuda_range_find((uintptr_t)p, &r) || !(r.kind & VCUDA_RANGE_ON_HOST))
+		return CUDA_ERROR_INVALID_VALUE;
+	*dptr = (uintptr_t)p;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !vcuda_range_find((uintptr_t)p, &r) || r.kind != VCUDA_RANGE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = r.flags;
+	return CUDA_SUCCESS;
+}
+
+extern __typeof__(cuMemHostRegister_v2) cuMemHostRegister
+	__attribute__((alias("cuMemHostRegister_v2"), visibility("default")));

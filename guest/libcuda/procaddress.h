@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of entry points, generated from names.txt; sorted by name, newest first. */
+#ifndef VCUDA_PROCADDRESS_H
+#define VCUDA_PROCADDRESS_H
+
+#include <stdbool.h>
+
+struct vcuda_entry {
+	const char *name; /* without _vN, _ptds, _ptsz */
+	int version;      /* of CUDA that brought this version of it */
+	bool per_thread;  /* uses the per-thread default stream */
+	void (*function)(void);
+};
+
+extern const struct vcuda_entry vcuda_entries[];
+extern const unsigned int vcuda_entry_count;
+
+#endif

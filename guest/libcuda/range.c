@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "range.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct vcuda_range **table; /* by start */
+static size_t used, room;
+static uint64_t ids;
+
+/* The first place whose range starts past `address`. */
+static size_t place_after(uint64_t address)
+{
+	size_t low = 0, high = used;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (table[middle]->start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct vcuda_range *find_locked(uint64_t address)
+{
+	size_t i = place_after(address);
+
+	return i && address - table[i - 1]->start < table[i - 1]->bytes ? table[i - 1] : NULL;
+}
+
+static void take_out(size_t i)
+{
+	free(table[i]);
+	used--;
+	memmove(&table[i], &table[i + 1], (used - i) * sizeof(table[0]));
+}
+
+static bool add_locked(const struct vcuda_range *range)
+{
+	size_t i = place_after(range->start);
+	struct vcuda_range *copy;
+
+	if (i && table[i - 1]->start == range->start)
+		take_out(--i);
+	if (used == room) {
+		size_t more = room ? 2 * room : 64;
+		struct vcuda_range **larger = realloc(table, more * sizeof(table[0]));
+
+		if (!larger)
+			return false;
+		table = larger;
+		room = more;
+	}
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return false;
+	*copy = *range;
+	copy->id = ++ids;
+	memmove(&table[i + 1], &table[i], (used - i) * sizeof(table[0]));
+	table[i] = copy;
+	used++;
+	return true;
+}
+
+bool vcuda_range_add(const struct vcuda_range *range)
+{
+	bool done;
+
+	pthread_rwlock_wrlock(&lock);
+	done = add_locked(range);
+	pthread_rwlock_unlock(&lock);
+	return done;
+}
+
+bool vcuda_range_find(uint64_t address, struct vcuda_range *range)
+{
+	struct vcuda_range *found;
+
+	pthread_rwlock_rdlock(&lock);
+	found = find_locked(address);
+	if (found)
+		*range = *found;
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+bool vcuda_range_window_overlaps(uint64_t window, uint64_t bytes)
+{
+	bool overlaps = false;
+
+	pthread_rwlock_rdlock(&lock);
+	for (size_t i = place_after(window + bytes); i && !overlaps; i--) {
+		const struct vcuda_range *r = table[i - 1];
+
+		if (r->start + r->bytes + 4096 <= window)
+			break;
+		overlaps = r->kind & VCUDA_RANGE_ON_HOST && r->window < window + bytes &&
+			   window < r->window + r->window_bytes;
+	}
+	pthread_rwlock_unlock(&lock);
+	return overlaps;
+}
+
+bool vcuda_range_remove(uint64_t start, unsigned int kinds, struct vcuda_range *range)
+{
+	bool found;
+	size_t i;
+
+	pthread_rwlock_wrlock(&lock);
+	i = place_after(start);
+	found = i && table[i - 1]->start == start && table[i - 1]->kind & kinds;
+	if (found) {
+		*range = *table[i - 1];
+		take_out(i - 1);
+	}
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+bool vcuda_range_remove_next(struct vcuda_context *context, uint64_t owner, struct vcuda_range *range)
+{
+	bool found = false;
+
+	pthread_rwlock_wrlock(&lock);
+	for (size_t i = used; i && !found; i--) {
+		const struct vcuda_range *r = table[i - 1];
+
+		found = context ? r->context == context : r->owner == owner;
+		if (found) {
+			*range = *r;
+			take_out(i - 1);
+		}
+	}
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+bool vcuda_range_set_sync_memops(uint64_t address, bool on)
+{
+	struct vcuda_range *r;
+
+	pthread_rwlock_wrlock(&lock);
+	r = find_locked(address);
+	if (r)
+		r->sync_memops = on;
+	pthread_rwlock_unlock(&lock);
+	return r;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stage.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "ring.h"
+
+_Static_assert(VCUDA_STAGE_BLOCKS < 32, "the blocks in use are the bits of one word");
+
+static void *area;
+static sem_t free_blocks;
+static _Atomic uint32_t used_blocks;
+
+void vcuda_stage_attach(void *shm)
+{
+	area = shm;
+	sem_init(&free_blocks, 0, VCUDA_STAGE_BLOCKS);
+}
+
+uint32_t vcuda_stage_take(void **memory)
+{
+	uint32_t used = atomic_load(&used_blocks);
+
+	while (sem_wait(&free_blocks) < 0)
+		continue;
+	for (;;) {
+		uint32_t block = (uint32_t)__builtin_ctz(~used);
+
+		/* The semaphore says that a bit is clear, but not that our copy of the word is new. */
+		if (block >= VCUDA_STAGE_BLOCKS) {
+			used = atomic_load(&used_blocks);
+		} else if (atomic_compare_exchange_weak(&used_blocks, &used, used | 1u << block)) {
+			*memory = vcuda_shm_stage(area, block);
+			return block;
+		}
+	}
+}
+
+void vcuda_stage_give(uint32_t block)
+{
+	atomic_fetch_and(&used_blocks, ~(1u << block));
+	sem_post(&free_blocks);
+}

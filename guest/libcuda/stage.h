@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The staging blocks of the shared area: lent to one call at a time. */
+#ifndef VCUDA_STAGE_H
+#define VCUDA_STAGE_H
+
+#include <stdint.h>
+
+void vcuda_stage_attach(void *shm);
+
+/* Waits for a free block; *memory is its VCUDA_STAGE_BLOCK_BYTES bytes. */
+uint32_t vcuda_stage_take(void **memory);
+void vcuda_stage_give(uint32_t block);
+
+#endif

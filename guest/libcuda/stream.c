@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stream.h"
+
+#include <stdlib.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "object.h"
+#include "session.h"
+#include "thread.h"
+
+#define PRIORITY_DEFAULT 0
+
+static CUresult per_thread(CUstream *resolved)
+{
+	struct vcuda_thread *t = vcuda_thread();
+	struct vcuda_context *c = vcuda_context_current();
+	uint64_t life = atomic_load(&c->life);
+	struct vcuda_thread_stream *s;
+	CUresult result;
+
+	for (s = t->streams; s; s = s->next)
+		if (s->context == c && s->life == life)
+			break;
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		result = vcuda_call_cuStreamCreateWithPriority(&s->stream, CU_STREAM_DEFAULT, PRIORITY_DEFAULT);
+		if (result != CUDA_SUCCESS) {
+			free(s);
+			return result;
+		}
+		s->context = c;
+		s->life = life;
+		s->next = t->streams;
+		t->streams = s;
+	}
+	*resolved = s->stream;
+	return CUDA_SUCCESS;
+}
+
+void vcuda_stream_thread_exit(struct vcuda_thread *t)
+{
+	struct vcuda_thread_stream *s;
+
+	while ((s = t->streams)) {
+		t->streams = s->next;
+		if (vcuda_require_init() == CUDA_SUCCESS && s->life == atomic_load(&s->context->life)) {
+			vcuda_context_enter(s->context);
+			vcuda_call_cuStreamDestroy_v2(s->stream);
+			vcuda_context_leave();
+		}
+		free(s);
+	}
+}
+
+CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved)
+{
+	if (stream == CU_STREAM_PER_THREAD)
+		return per_thread(resolved);
+	if (stream && stream != CU_STREAM_LEGACY && !vcuda_object_find(VCUDA_OBJECT_STREAM, stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*resolved = stream;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_stream_enter(CUstream *stream)
+{
+	CUresult result = vcuda_require_context();
+
+	return result != CUDA_SUCCESS ? result : vcuda_stream_resolve(*stream, stream);
+}
+
+CUresult vcuda_stream_wait(CUstream resolved)
+{
+	return vcuda_call_cuStreamSynchronize(resolved);
+}
+
+/* ---- the API ---- */
+
+VCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_object *o;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!stream || flags & ~(unsigned int)CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuStreamCreateWithPriority(stream, flags, priority);
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_add(VCUDA_OBJECT_STREAM, *stream, vcuda_context_current(), NULL);
+	if (!o) {
+		vcuda_call_cuStreamDestroy_v2(*stream);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->flags = flags;
+	o->priority = priority;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+	return cuStreamCreateWithPriority(stream, flags, PRIORITY_DEFAULT);
+}
+
+/*
+ * Finds a stream's context, which need not be the current one, and calls in it from here on; the caller leaves it.
+ * The default streams are the current context's.
+ */
+static CUresult enter_stream(CUstream *stream)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_context *c = vcuda_context_current();
+	struct vcuda_object *o = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (*stream && *stream != CU_STREAM_LEGACY && *stream != CU_STREAM_PER_THREAD) {
+		o = vcuda_object_find(VCUDA_OBJECT_STREAM, *stream);
+		if (!o)
+			return CUDA_ERROR_INVALID_HANDLE;
+		c = o->context;
+	}
+	result = vcuda_context_usable(c);
+	if (result == CUDA_SUCCESS && !o)
+		result = vcuda_stream_resolve(*stream, stream);
+	if (result == CUDA_SUCCESS)
+		vcuda_context_enter(c);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
+{
+	CUresult result = enter_stream(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (vcuda_object_find(VCUDA_OBJECT_STREAM, stream)) {
+		vcuda_object_drop(stream);
+		result = vcuda_call_cuStreamDestroy_v2(stream);
+	} else {
+		/* A default stream. */
+		result = CUDA_ERROR_INVALID_HANDLE;
+	}
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+	CUresult result = enter_stream(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuStreamQuery(stream);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+	CUresult result = enter_stream(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuStreamSynchronize(stream);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+	CUresult result;
+
+	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = enter_stream(&stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_object_find(VCUDA_OBJECT_EVENT, event) ? vcuda_call_cuStreamWaitEvent(stream, event, flags)
+							      : CUDA_ERROR_INVALID_HANDLE;
+	vcuda_context_leave();
+	return result;
+}
+
+/* A stream of the application's, or NULL for a default one. */
+static CUresult describe(CUstream stream, struct vcuda_object **o)
+{
+	CUresult result = vcuda_require_context();
+
+	*o = NULL;
+	if (result != CUDA_SUCCESS || !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+		return result;
+	*o = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+	return *o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_call_cuStreamGetPriority(stream, priority);
+}
+
+VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
+{
+	struct vcuda_object *o;
+	CUresult result = describe(stream, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = o ? o->flags : CU_STREAM_DEFAULT;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
+{
+	struct vcuda_object *o;
+	CUresult result = describe(stream, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Numbers of objects count up from 1; those of the default streams are out of their way. */
+	if (o)
+		*id = o->number + 0xffff;
+	else
+		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + vcuda_thread()->number
+						     : vcuda_context_current()->number;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)
+{
+	struct vcuda_object *o;
+	CUresult result = describe(stream, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctx = vcuda_context_handle(o ? o->context : vcuda_context_current());
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx, CUgreenCtx *green)
+{
+	if (green)
+		*green = NULL;
+	return cuStreamGetCtx(stream, ctx);
+}
+
+VCUDA_EXPORT CUresult cuStreamGetDevice(CUstream stream, CUdevice *device)
+{
+	struct vcuda_object *o;
+	CUresult result = describe(stream, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = o ? o->context->device : vcuda_context_current()->device;
+	return CUDA_SUCCESS;
+}
+
+extern __typeof__(cuStreamDestroy_v2) cuStreamDestroy
+	__attribute__((alias("cuStreamDestroy_v2"), visibility("default")));
+
+/* ---- the same with per-thread default streams ---- */
+
+#define PER_THREAD(name, decl, ...)                                                                                    \
+	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
+	{                                                                                                              \
+		return name(VCUDA_PER_THREAD(stream), ##__VA_ARGS__);                                                  \
+	}
+
+/* clang-format off */
+PER_THREAD(cuStreamQuery, (CUstream stream))
+PER_THREAD(cuStreamSynchronize, (CUstream stream))
+PER_THREAD(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags), event, flags)
+PER_THREAD(cuStreamGetPriority, (CUstream stream, int *priority), priority)
+PER_THREAD(cuStreamGetFlags, (CUstream stream, unsigned int *flags), flags)
+PER_THREAD(cuStreamGetId, (CUstream stream, unsigned long long *id), id)
+PER_THREAD(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), ctx)
+PER_THREAD(cuStreamGetCtx_v2, (CUstream stream, CUcontext *ctx, CUgreenCtx *green), ctx, green)
+PER_THREAD(cuStreamGetDevice, (CUstream stream, CUdevice *device), device)
+/* clang-format on */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams. NULL and CU_STREAM_LEGACY are the worker's own; CU_STREAM_PER_THREAD is a real stream of (thread, context)
+ * made here. */
+#ifndef VCUDA_STREAM_H
+#define VCUDA_STREAM_H
+
+#include "context.h"
+#include "cuda-abi.h"
+
+struct vcuda_thread;
+
+/* The stream that a function with the suffix _ptds or _ptsz means. */
+#define VCUDA_PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+
+/* The worker's handle for an application's, in the current context. CUDA_ERROR_INVALID_HANDLE: there is no such stream.
+ */
+CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved);
+
+/* The same, with vcuda_require_context() first and the stream's own context found. */
+CUresult vcuda_stream_enter(CUstream *stream);
+
+/* Waits for a stream that is resolved. */
+CUresult vcuda_stream_wait(CUstream resolved);
+
+/* Ends the thread's per-thread default streams. */
+void vcuda_stream_thread_exit(struct vcuda_thread *thread);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "stream.h"
+
+/* Numbers in use, so that they stay small: the worker keeps one word for each. */
+#define NUMBERS 256
+
+static _Thread_local struct vcuda_thread current;
+static _Thread_local bool known;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint16_t users[NUMBERS]; /* threads that have this number; more than one only where there are more threads than
+				   numbers */
+
+static void leave(void *thread)
+{
+	struct vcuda_thread *t = thread;
+
+	vcuda_stream_thread_exit(t);
+	pthread_mutex_lock(&lock);
+	users[t->number]--;
+	pthread_mutex_unlock(&lock);
+	known = false;
+}
+
+static void create_key(void)
+{
+	pthread_key_create(&key, leave);
+}
+
+static uint32_t take_number(void)
+{
+	uint32_t best = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 1; i < NUMBERS && users[best]; i++)
+		if (users[i] < users[best])
+			best = i;
+	users[best]++;
+	pthread_mutex_unlock(&lock);
+	return best;
+}
+
+struct vcuda_thread *vcuda_thread(void)
+{
+	if (!known) {
+		known = true;
+		current = (struct vcuda_thread){.number = take_number()};
+		pthread_once(&once, create_key);
+		/* A destructor of the application's may call CUDA after ours ran: then this runs once more. */
+		pthread_setspecific(key, &current);
+	}
+	return &current;
+}

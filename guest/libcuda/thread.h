@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the library keeps for each thread of the application. */
+#ifndef VCUDA_THREAD_H
+#define VCUDA_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+struct vcuda_context;
+
+#define VCUDA_CONTEXT_STACK 64
+
+/* A per-thread default stream: a real blocking stream in one context. */
+struct vcuda_thread_stream {
+	struct vcuda_context *context;
+	uint64_t life; /* of the context; see context.h */
+	CUstream stream;
+	struct vcuda_thread_stream *next;
+};
+
+struct vcuda_thread {
+	uint32_t number;    /* small; goes with each command */
+	unsigned int depth; /* of the stack of current contexts; the top one is current */
+	struct vcuda_context *stack[VCUDA_CONTEXT_STACK];
+	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
+	bool call_sync;                     /* an async call made meanwhile waits for its result */
+	CUstreamCaptureMode capture_mode;
+	struct vcuda_thread_stream *streams;
+};
+
+/* The calling thread's; never NULL. */
+struct vcuda_thread *vcuda_thread(void);
+
+#endif

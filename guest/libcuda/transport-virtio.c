@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Through /dev/vcuda of a VM (guest/driver/uapi.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "ring.h"
+#include "transport.h"
+#include "uapi.h"
+#include "wire.h"
+
+/* Fewer and longer extents: one request to the host maps more. */
+#define HUGE_PAGE (2u << 20)
+
+struct virtio_transport {
+	struct vcuda_transport base;
+	int fd;
+};
+
+static struct virtio_transport *of(struct vcuda_transport *t)
+{
+	return (struct virtio_transport *)t;
+}
+
+static int do_ioctl(struct vcuda_transport *t, unsigned long request, void *argument)
+{
+	return ioctl(of(t)->fd, request, argument) < 0 ? -errno : 0;
+}
+
+static int virtio_open(struct vcuda_transport **transport, const char *where)
+{
+	struct vcuda_open o = {
+		.major = VCUDA_PROTOCOL_MAJOR,
+		.minor = VCUDA_PROTOCOL_MINOR,
+		.shm_bytes = VCUDA_SHM_BYTES,
+		.wake_offset = VCUDA_WAKE_OFFSET,
+	};
+	struct virtio_transport *t = calloc(1, sizeof(*t));
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->base.ops = &vcuda_transport_virtio;
+	t->fd = open(where ? where : VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+	if (t->fd < 0) {
+		err = -errno;
+		goto free_transport;
+	}
+	do {
+		err = do_ioctl(&t->base, VCUDA_IOC_OPEN, &o);
+	} while (err == -EINTR);
+	t->base.host_major = o.major;
+	t->base.host_minor = o.minor;
+	if (err) {
+		/* The caller names both versions. */
+		if (err == -EPROTONOSUPPORT)
+			*transport = &t->base;
+		goto close_device;
+	}
+	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
+	if (t->base.shm == MAP_FAILED) {
+		err = -errno;
+		goto close_device;
+	}
+	madvise(t->base.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
+	*transport = &t->base;
+	return 0;
+
+close_device:
+	close(t->fd);
+	if (*transport)
+		return err;
+free_transport:
+	free(t);
+	return err;
+}
+
+static void virtio_doorbell(struct vcuda_transport *t)
+{
+	do_ioctl(t, VCUDA_IOC_DOORBELL, NULL);
+}
+
+static int virtio_wait(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us)
+{
+	struct vcuda_wait w = {.seen = seen, .timeout_us = timeout_us};
+
+	return do_ioctl(t, VCUDA_IOC_WAIT, &w);
+}
+
+static int pin(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+{
+	struct vcuda_pin p = {
+		.address = (uintptr_t)address,
+		.length = bytes,
+		.flags = writable ? VCUDA_PIN_WRITABLE : 0,
+	};
+	int err;
+
+	do {
+		err = do_ioctl(t, VCUDA_IOC_PIN, &p);
+	} while (err == -EINTR);
+	return err;
+}
+
+static int back_to_reservation(void *address, size_t bytes)
+{
+	void *p = mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	return p == MAP_FAILED ? -errno : 0;
+}
+
+static int virtio_window_create(struct vcuda_transport *t, void *address, size_t bytes)
+{
+	int err;
+
+	if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	madvise(address, bytes, MADV_DONTFORK);
+	if (bytes >= HUGE_PAGE)
+		madvise(address, bytes, MADV_HUGEPAGE);
+	err = pin(t, address, bytes, true);
+	if (err)
+		back_to_reservation(address, bytes);
+	return err;
+}
+
+static int virtio_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+{
+	return pin(t, address, bytes, writable);
+}
+
+static int virtio_window_release(struct vcuda_transport *t, void *address, size_t bytes, bool created)
+{
+	struct vcuda_unpin u = {.address = (uintptr_t)address, .length = bytes};
+	int err;
+
+	do {
+		err = do_ioctl(t, VCUDA_IOC_UNPIN, &u);
+	} while (err == -EINTR);
+	if (created && !err)
+		err = back_to_reservation(address, bytes);
+	return err;
+}
+
+static void virtio_forked(struct vcuda_transport *t)
+{
+	close(of(t)->fd);
+}
+
+const struct vcuda_transport_ops vcuda_transport_virtio = {
+	.name = "virtio",
+	.open = virtio_open,
+	.doorbell = virtio_doorbell,
+	.wait = virtio_wait,
+	.window_create = virtio_window_create,
+	.window_register = virtio_window_register,
+	.window_release = virtio_window_release,
+	.forked = virtio_forked,
+};

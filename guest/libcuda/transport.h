@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a guest process reaches its worker: /dev/vcuda (virtio) or a Unix socket (local). Everything above this is the
+ * same for both.
+ *
+ * Functions return 0 or -errno. window_*, doorbell and wait may be called by any thread at once.
+ */
+#ifndef VCUDA_TRANSPORT_H
+#define VCUDA_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vcuda_transport {
+	const struct vcuda_transport_ops *ops;
+	void *shm; /* VCUDA_SHM_BYTES, MADV_DONTFORK */
+	uint32_t host_major,
+		host_minor; /* the worker's protocol version, also where open failed with -EPROTONOSUPPORT */
+};
+
+struct vcuda_transport_ops {
+	const char *name; /* "virtio", "local" */
+
+	/* -ENOENT: this transport is not there (no device, no socket): try the next. Others are reported to the user.
+	 */
+	int (*open)(struct vcuda_transport **transport, const char *where);
+
+	/* The worker's lane sleeps: wake it. */
+	void (*doorbell)(struct vcuda_transport *t);
+
+	/* Sleeps while the wake word equals `seen`; 0, -ETIMEDOUT, -EINTR; -EPIPE: the worker is gone. timeout_us 0: no
+	 * limit. */
+	int (*wait)(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us);
+
+	/* New zeroed memory at `address` (in the arena, page aligned, now PROT_NONE) that the worker maps at the same
+	 * address. */
+	int (*window_create)(struct vcuda_transport *t, void *address, size_t bytes);
+
+	/* Makes existing memory of the application (page aligned) visible to the worker at the same address. */
+	int (*window_register)(struct vcuda_transport *t, void *address, size_t bytes, bool writable);
+
+	/* Undoes either: afterwards the worker can no longer touch the pages. `created`: the range becomes PROT_NONE
+	 * again. */
+	int (*window_release)(struct vcuda_transport *t, void *address, size_t bytes, bool created);
+
+	/* In a forked child: closes what it inherited. Async-signal-safe; may be NULL. */
+	void (*forked)(struct vcuda_transport *t);
+};
+
+extern const struct vcuda_transport_ops vcuda_transport_virtio; /* where: device path, NULL: /dev/vcuda */
+extern const struct vcuda_transport_ops
+	vcuda_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
+
+#endif

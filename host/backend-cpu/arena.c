@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * First fit over a sorted list of free spans, below a mark that only moves where the space behind it is all free. The
+ * pages below `writable` are readable and writable whether allocated or not: what a kernel or a copy may touch is
+ * decided by the table in memory.c.
+ */
+#include "arena.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend-cpu.h"
+#include "device.h"
+#include "log.h"
+
+#define GRAIN 512u
+#define PAGE 4096u
+#define HUGE (2u << 20)
+#define WRITABLE_STEP (64u << 20)
+
+struct span {
+	uint64_t start, end;
+};
+
+static uint64_t base, limit; /* the reservation */
+static uint64_t top;         /* all beyond is free */
+static uint64_t writable;
+static struct span *spans; /* free, sorted, not adjacent, below top */
+static size_t span_count, span_capacity;
+
+static uint64_t round_up(uint64_t n, uint64_t step)
+{
+	return (n + step - 1) / step * step;
+}
+
+static bool reserve_at(uint64_t start, uint64_t length)
+{
+	/*
+	 * A hint is taken where the place is free, and a sanitizer can refuse it; MAP_FIXED_NOREPLACE would not let it.
+	 */
+	void *p = mmap((void *)(uintptr_t)start, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	if (start && (uint64_t)(uintptr_t)p != start) {
+		munmap(p, length);
+		return false;
+	}
+	base = (uint64_t)(uintptr_t)p;
+	limit = base + length;
+	top = writable = round_up(base, HUGE);
+	return true;
+}
+
+static void reserve(void)
+{
+	/*
+	 * The guest reserves the same addresses. Those after the first are for processes in which something else lies
+	 * there.
+	 */
+	static const uint64_t places[] = {0x100000000000, 0x300000000000, 0x180000000000, 0x4000000000, 0};
+	uint64_t memory = cpu_device()->memory, roomy = memory * 4, enough = memory + memory / 4 + (1u << 30);
+
+	roomy = round_up(roomy, 1u << 30);
+	enough = round_up(enough, 1u << 30);
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		if (reserve_at(places[i], roomy) || reserve_at(places[i], enough))
+			return;
+	}
+	cpu_log("cannot reserve %llu GiB of address space for device memory: %s; raise the limit (ulimit -v) or lower "
+		"VCUDA_CPU_MEMORY",
+		(unsigned long long)(enough >> 30), strerror(errno));
+}
+
+void cpu_arena_range(uint64_t *start, uint64_t *length)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, reserve);
+	*start = base;
+	*length = limit - base;
+}
+
+__attribute__((visibility("default"))) void vcuda_cpu_address_range(uint64_t *start, uint64_t *length)
+{
+	cpu_arena_range(start, length);
+}
+
+/* Large memory starts on huge pages, so that the first touch of it is cheap. */
+static uint64_t alignment(uint64_t bytes)
+{
+	return bytes >= HUGE ? HUGE : bytes >= 16 * PAGE ? PAGE : GRAIN;
+}
+
+uint64_t cpu_arena_slot(uint64_t bytes)
+{
+	return round_up(bytes + GRAIN, bytes >= 16 * PAGE ? PAGE : GRAIN);
+}
+
+static bool grow_spans(void)
+{
+	size_t capacity = span_capacity ? span_capacity * 2 : 64;
+	struct span *bigger;
+
+	if (span_count + 1 < span_capacity)
+		return true;
+	bigger = realloc(spans, capacity * sizeof(*spans));
+	if (!bigger)
+		return false;
+	spans = bigger;
+	span_capacity = capacity;
+	return true;
+}
+
+static void insert_span(size_t i, uint64_t start, uint64_t end)
+{
+	memmove(&spans[i + 1], &spans[i], (span_count - i) * sizeof(*spans));
+	spans[i] = (struct span){start, end};
+	span_count++;
+}
+
+static void remove_span(size_t i)
+{
+	span_count--;
+	memmove(&spans[i], &spans[i + 1], (span_count - i) * sizeof(*spans));
+}
+
+/* Takes [start, end) out of span i. There is room for one more span. */
+static void take(size_t i, uint64_t start, uint64_t end)
+{
+	struct span old = spans[i];
+
+	if (old.start < start && end < old.end) {
+		spans[i].end = start;
+		insert_span(i + 1, end, old.end);
+	} else if (old.start < start) {
+		spans[i].end = start;
+	} else if (end < old.end) {
+		spans[i].start = end;
+	} else {
+		remove_span(i);
+	}
+}
+
+static bool make_writable(uint64_t end)
+{
+	uint64_t want = round_up(end, WRITABLE_STEP);
+
+	if (end <= writable)
+		return true;
+	if (want > limit)
+		want = limit / PAGE * PAGE;
+	if (mprotect((void *)(uintptr_t)writable, want - writable, PROT_READ | PROT_WRITE))
+		return false;
+	/* Advice only: without huge pages all works, slower. */
+	madvise((void *)(uintptr_t)writable, want - writable, MADV_HUGEPAGE);
+	writable = want;
+	return true;
+}
+
+uint64_t cpu_arena_alloc(uint64_t bytes)
+{
+	uint64_t slot = cpu_arena_slot(bytes), align = alignment(bytes), start, unused, length;
+
+	cpu_arena_range(&unused, &length);
+	if (length == 0 || !grow_spans())
+		return 0;
+	for (size_t i = 0; i < span_count; i++) {
+		start = round_up(spans[i].start, align);
+		if (start <= spans[i].end && spans[i].end - start >= slot) {
+			take(i, start, start + slot);
+			return start;
+		}
+	}
+	start = round_up(top, align);
+	if (start > limit || limit - start < slot || !make_writable(start + slot))
+		return 0;
+	if (start > top)
+		insert_span(span_count, top, start);
+	top = start + slot;
+	return start;
+}
+
+static void discard(uint64_t start, uint64_t end)
+{
+	if (start < end)
+		madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
+}
+
+void cpu_arena_discard(uint64_t address, uint64_t bytes)
+{
+	discard(round_up(address, PAGE), (address + cpu_arena_slot(bytes)) / PAGE * PAGE);
+}
+
+/* The pages at the ends of a small allocation were shared with its neighbours; they go when those are free as well. */
+static void discard_edges(uint64_t start, uint64_t end, const struct span *free_span)
+{
+	uint64_t first = start / PAGE * PAGE, last = end / PAGE * PAGE;
+
+	if (first < start && first >= free_span->start && first + PAGE <= free_span->end)
+		discard(first, first + PAGE);
+	if (last < end && last != first && last >= free_span->start && last + PAGE <= free_span->end)
+		discard(last, last + PAGE);
+}
+
+void cpu_arena_free(uint64_t address, uint64_t bytes)
+{
+	uint64_t start = address, end = address + cpu_arena_slot(bytes);
+	size_t i = 0, high = span_count;
+
+	while (i < high) { /* the first span behind it */
+		size_t middle = (i + high) / 2;
+
+		if (spans[middle].start < start)
+			i = middle + 1;
+		else
+			high = middle;
+	}
+	if (i < span_count && spans[i].start == end) {
+		end = spans[i].end;
+		remove_span(i);
+	}
+	if (i > 0 && spans[i - 1].end == start) {
+		spans[i - 1].end = end;
+		i--;
+	} else {
+		/* Without memory for the list the addresses are lost, nothing else. */
+		if (!grow_spans())
+			return;
+		insert_span(i, start, end);
+	}
+	discard_edges(address, address + cpu_arena_slot(bytes), &spans[i]);
+	if (spans[i].end == top) {
+		top = spans[i].start;
+		remove_span(i);
+	}
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address space for device memory: one reservation at a fixed place, used from its start. Pages exist from their first
+ * use until the memory on them is freed. With the lock held unless a function says otherwise.
+ */
+#ifndef VCUDA_CPU_ARENA_H
+#define VCUDA_CPU_ARENA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Reserves it at the first call; any thread, lock or not. length 0: the reservation failed. */
+void cpu_arena_range(uint64_t *start, uint64_t *length);
+
+/* Address space for `bytes`, 512-byte aligned, with a gap behind it that belongs to nothing. 0: none left. */
+uint64_t cpu_arena_alloc(uint64_t bytes);
+
+/* What an allocation takes of the device's memory, gap included. */
+uint64_t cpu_arena_slot(uint64_t bytes);
+
+/* Returns the pages of an allocation to the system. Before cpu_arena_free(), without the lock: it may take long. */
+void cpu_arena_discard(uint64_t address, uint64_t bytes);
+
+void cpu_arena_free(uint64_t address, uint64_t bytes);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libvcuda-cpu.so exports. The worker opens it with dlopen() only where the software GPU is used, because LLVM
+ * comes with it.
+ *
+ * Every function may be called by any thread. A thread that launches kernels may compile them: give it a stack of the
+ * usual 8 MiB.
+ *
+ * Environment, read once at the first use:
+ *
+ * VCUDA_CPU_MEMORY: device memory in bytes, with K, M or G after the number (default: half of the machine's memory)
+ *
+ * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 13.0)
+ *
+ * VCUDA_CPU_THREADS: threads that run kernels, and multiprocessors that the device reports (default: the process's
+ * CPUs)
+ */
+#ifndef VCUDA_BACKEND_CPU_H
+#define VCUDA_BACKEND_CPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vcuda_backend_ops;
+
+const struct vcuda_backend_ops *vcuda_backend_cpu(void);
+
+/*
+ * The addresses that device memory is taken from, reserved by the first of this call and cuInit(). length 0: nothing
+ * could be reserved.
+ */
+void vcuda_cpu_address_range(uint64_t *start, uint64_t *length);
+
+/*
+ * How many bytes the calling thread's next cuModuleLoadData() or cuLibraryLoadData() may read of its image. Without it
+ * the image's own headers, or a PTX text's NUL, are trusted.
+ */
+void vcuda_cpu_set_image_bound(size_t bytes);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend-cpu.h"
+#include "ops.h"
+
+/*
+ * Functions that are not listed stay NULL and the caller answers CUDA_ERROR_NOT_SUPPORTED: cooperative launches,
+ * because a block runs to its end on one thread, so that a grid's blocks are not resident together; persisting L2,
+ * because there is none.
+ */
+/* clang-format off */
+static const struct vcuda_backend_ops ops = {
+	.name = "cpu",
+#define X(function) .function = cpu_##function,
+	CPU_FUNCTIONS(X)
+#undef X
+};
+/* clang-format on */
+
+__attribute__((visibility("default"))) const struct vcuda_backend_ops *vcuda_backend_cpu(void)
+{
+	return &ops;
+}

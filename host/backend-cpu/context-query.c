@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program asks of and sets in its current context. */
+#include "context.h"
+#include "device.h"
+
+CUresult cpu_cuCtxSynchronize(void)
+{
+	struct CUctx_st *c;
+	struct cpu_scope scope;
+	CUresult result = cpu_enter_failed(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	scope = (struct cpu_scope){.context = c, .last = cpu_submitted()};
+	return cpu_leave(cpu_context_wait(c, &scope));
+}
+
+/*
+ * Limits that mean something here. The others belong to device-side launches and to a persisting L2, which this device
+ * has not.
+ */
+static bool has_limit(CUlimit limit)
+{
+	return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+}
+
+static CUresult check_limit(CUlimit limit)
+{
+	if ((int)limit < 0 || (int)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	return has_limit(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+}
+
+CUresult cpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = pvalue ? check_limit(limit) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		*pvalue = c->limits[limit];
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = check_limit(limit);
+	if (result == CUDA_SUCCESS && value > cpu_device()->memory)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		c->limits[limit] = value;
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pconfig)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*pconfig = c->cache;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	c->cache = config;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (leastPriority)
+		*leastPriority = CPU_PRIORITY_LEAST;
+	if (greatestPriority)
+		*greatestPriority = CPU_PRIORITY_GREATEST;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuCtxGetFlags(unsigned *flags)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*flags = c->flags;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+/*
+ * No profiler attaches to this device, so there is nothing to start; a driver without an attached profiler succeeds as
+ * well.
+ */
+static CUresult profiler(void)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	return result == CUDA_SUCCESS ? cpu_leave(CUDA_SUCCESS) : result;
+}
+
+CUresult cpu_cuProfilerStart(void)
+{
+	return profiler();
+}
+
+CUresult cpu_cuProfilerStop(void)
+{
+	return profiler();
+}

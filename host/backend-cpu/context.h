@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: what a program's objects belong to and what fails as a whole. After a fault `error` stays set and every
+ * call of the context returns it; only a destroy or a reset of the primary context ends that.
+ */
+#ifndef VCUDA_CPU_CONTEXT_H
+#define VCUDA_CPU_CONTEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "list.h"
+#include "ops.h"
+#include "schedule.h"
+
+#define CPU_LIMITS 8
+
+struct CUctx_st {
+	uint64_t id;       /* tells a context from a later one at the same address, or in the same primary context */
+	unsigned int refs; /* its life, and each thread that waits in one of its calls */
+	bool alive;
+	bool primary;
+	bool cancel;    /* running kernels are to stop; atomic */
+	CUresult error; /* sticky */
+	unsigned int flags;
+	CUfunc_cache cache;
+	size_t limits[CPU_LIMITS]; /* by CUlimit */
+	struct CUstream_st null_stream;
+	struct cpu_list streams; /* all others */
+	struct cpu_list events;
+	struct cpu_list modules;
+};
+
+/*
+ * Takes the lock and gives the calling thread's current context. Fails, without the lock, if there is none, it is gone
+ * or it has failed: the caller returns what this returns.
+ */
+CUresult cpu_enter(struct CUctx_st **context);
+
+/* The same, but a context that has failed is let in: for what must wait until its last kernels have stopped. */
+CUresult cpu_enter_failed(struct CUctx_st **context);
+
+/* Releases the lock and returns `result`. */
+CUresult cpu_leave(CUresult result);
+
+/* The rest: with the lock held. */
+
+/* Waits for a scope inside `context`; returns the state of the context afterwards. Drops the lock meanwhile. */
+CUresult cpu_context_wait(struct CUctx_st *context, const struct cpu_scope *scope);
+
+/* Keeps the structure, not the context's life, over a dropped lock. */
+void cpu_context_get(struct CUctx_st *context);
+void cpu_context_put(struct CUctx_st *context);
+
+/* CUDA_SUCCESS, the sticky error, or that the context is destroyed. */
+CUresult cpu_context_state(const struct CUctx_st *context);
+
+/* The context has failed. Only the first error counts: returns false for others. */
+bool cpu_context_fail(struct CUctx_st *context, CUresult error);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies. What a copy touches is checked at the call; long copies are cut into pieces that several threads run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "memory.h"
+#include "stream.h"
+
+#define PIECE (4u << 20)
+
+struct copy {
+	struct cpu_op op;
+	char *to;
+	const char *from;
+	size_t bytes;
+	size_t piece;
+};
+
+static void copy_run(struct cpu_op *op, uint64_t unit)
+{
+	struct copy *copy = (struct copy *)op;
+	size_t at = unit * copy->piece, n = copy->bytes - at;
+
+	if (n > copy->piece)
+		n = copy->piece;
+	memmove(copy->to + at, copy->from + at, n);
+}
+
+static void copy_finish(struct cpu_op *op)
+{
+	free(op);
+}
+
+/* For an operation on the stack of the thread that waits for it. */
+static void copy_keep(struct cpu_op *op)
+{
+	(void)op;
+}
+
+static void prepare(struct copy *copy, uint64_t to, uint64_t from, size_t bytes)
+{
+	uint64_t distance = to > from ? to - from : from - to;
+
+	*copy = (struct copy){
+		.op.run = copy_run,
+		.to = (char *)(uintptr_t)to,
+		.from = (const char *)(uintptr_t)from,
+		.bytes = bytes,
+		/* Parts that overlap are moved as a whole. */
+		.piece = distance < bytes ? bytes : PIECE,
+	};
+	copy->op.units = (bytes + copy->piece - 1) / copy->piece;
+}
+
+static CUresult copy_sync(struct CUctx_st *c, uint64_t to, uint64_t from, size_t bytes)
+{
+	struct copy copy;
+
+	prepare(&copy, to, from, bytes);
+	copy.op.finish = copy_keep;
+	cpu_submit(&c->null_stream, &copy.op, true);
+	return cpu_stream_wait(&c->null_stream);
+}
+
+static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t from, size_t bytes)
+{
+	struct copy *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	prepare(copy, to, from, bytes);
+	copy->op.finish = copy_finish;
+	cpu_submit(stream, &copy->op, false);
+	return CUDA_SUCCESS;
+}
+
+/* Whether a device address may be read, or written, by a copy. */
+static bool device_side(uint64_t address, size_t bytes, bool write)
+{
+	const struct cpu_range *range = cpu_range_find(address, bytes);
+
+	return range && (!write || range->copy_writes);
+}
+
+/*
+ * Whether a host address may be used: memory of the process is the caller's matter, device memory has to be allocated.
+ */
+static bool host_side(uint64_t address, size_t bytes, bool write)
+{
+	uint64_t start, length;
+
+	if (!address || address + bytes < address)
+		return false;
+	cpu_arena_range(&start, &length);
+	if (address >= start + length || address + bytes <= start)
+		return true;
+	return device_side(address, bytes, write);
+}
+
+enum sides {
+	HOST_TO_DEVICE,
+	DEVICE_TO_HOST,
+	DEVICE_TO_DEVICE,
+};
+
+static bool check(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
+{
+	if (sides == DEVICE_TO_HOST ? !host_side(to, bytes, true) : !device_side(to, bytes, true))
+		return false;
+	return sides == HOST_TO_DEVICE ? host_side(from, bytes, false) : device_side(from, bytes, false);
+}
+
+static CUresult copy_now(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS || bytes == 0)
+		return result == CUDA_SUCCESS ? cpu_leave(result) : result;
+	if (!check(sides, to, from, bytes))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(copy_sync(c, to, from, bytes));
+}
+
+static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t bytes, CUstream handle)
+{
+	struct CUstream_st *stream;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = cpu_stream_find(c, handle);
+	if (!stream)
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (bytes == 0)
+		return cpu_leave(CUDA_SUCCESS);
+	if (!check(sides, to, from, bytes))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(copy_async(stream, to, from, bytes));
+}
+
+CUresult cpu_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+{
+	return copy_now(HOST_TO_DEVICE, dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount);
+}
+
+CUresult cpu_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return copy_now(DEVICE_TO_HOST, (uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount);
+}
+
+CUresult cpu_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return copy_now(DEVICE_TO_DEVICE, dstDevice, srcDevice, ByteCount);
+}
+
+CUresult cpu_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return copy_later(HOST_TO_DEVICE, dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount, hStream);
+}
+
+CUresult cpu_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy_later(DEVICE_TO_HOST, (uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, hStream);
+}
+
+CUresult cpu_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy_later(DEVICE_TO_DEVICE, dstDevice, srcDevice, ByteCount, hStream);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "attributes.h"
+#include "log.h"
+#include "schedule.h"
+
+#define MAX_WORKERS 1024
+
+static struct cpu_device device;
+static bool initialised; /* atomic */
+
+/* A number with an optional K, M or G behind it; 0 if it is none. */
+static uint64_t parse_bytes(const char *text)
+{
+	static const char units[] = "KMG";
+	unsigned long long n;
+	const char *unit;
+	char *end;
+
+	n = strtoull(text, &end, 10);
+	if (end == text || *text == '-')
+		return 0;
+	if (*end == '\0')
+		return n;
+	unit = strchr(units, *end & ~0x20);
+	if (!unit || end[1])
+		return 0;
+	for (; unit >= units; unit--) {
+		if (n > UINT64_MAX >> 10)
+			return 0;
+		n <<= 10;
+	}
+	return n;
+}
+
+/* What the memory controller leaves this process, where there is one. */
+static uint64_t memory_limit(void)
+{
+	unsigned long long n = UINT64_MAX;
+	FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
+
+	if (!f)
+		return UINT64_MAX;
+	/* "max", where there is no limit, is no number. */
+	if (fscanf(f, "%llu", &n) != 1)
+		n = UINT64_MAX;
+	fclose(f);
+	return n;
+}
+
+static uint64_t half_of_memory(void)
+{
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), cap = memory_limit();
+
+	return (ram < cap ? ram : cap) / 2;
+}
+
+static void choose_memory(void)
+{
+	const char *text = getenv("VCUDA_CPU_MEMORY");
+	uint64_t bytes = text ? parse_bytes(text) : 0;
+
+	/* A tebibyte-and-more device would not find its addresses; 1 MiB holds the smallest module. */
+	if (text && (bytes < 1u << 20 || bytes > 1ull << 41)) {
+		cpu_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G", text);
+		bytes = 0;
+	}
+	device.memory = (bytes ? bytes : half_of_memory()) / 4096 * 4096;
+}
+
+static unsigned int usable_cpus(void)
+{
+	cpu_set_t set;
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		return (unsigned int)CPU_COUNT(&set);
+	return online > 0 ? (unsigned int)online : 1;
+}
+
+static void choose_threads(void)
+{
+	const char *text = getenv("VCUDA_CPU_THREADS");
+	uint64_t n = text ? parse_bytes(text) : 0;
+
+	if (text && (n < 1 || n > MAX_WORKERS)) {
+		cpu_log("VCUDA_CPU_THREADS=%s is not used: give a number from 1 to %d", text, MAX_WORKERS);
+		n = 0;
+	}
+	device.threads = n ? (unsigned int)n : usable_cpus();
+	if (device.threads > MAX_WORKERS)
+		device.threads = MAX_WORKERS;
+}
+
+static void choose_compute(void)
+{
+	const char *text = getenv("VCUDA_CPU_COMPUTE");
+	int major, minor, length = 0;
+
+	/* No device has it: libraries that know their devices' code then take PTX. */
+	device.major = 13;
+	device.minor = 0;
+	if (!text)
+		return;
+	if (sscanf(text, "%d.%d%n", &major, &minor, &length) != 2 || text[length] || major < 3 || major > 99 ||
+	    minor < 0 || minor > 9) {
+		cpu_log("VCUDA_CPU_COMPUTE=%s is not used: give a compute capability, e.g. VCUDA_CPU_COMPUTE=9.0",
+			text);
+		return;
+	}
+	device.major = major;
+	device.minor = minor;
+}
+
+/* kHz, or 0 where the system does not say. */
+static int clock_rate(void)
+{
+	int rate = 0;
+	FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%d", &rate) != 1)
+		rate = 0;
+	fclose(f);
+	return rate;
+}
+
+/* The largest cache of the first CPU, bytes. */
+static int cache_size(void)
+{
+	int kib, largest = 0;
+	char path[80];
+
+	for (int i = 0; i < 8; i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+		f = fopen(path, "re");
+		if (!f)
+			break;
+		if (fscanf(f, "%dK", &kib) == 1 && kib > largest && kib < 1 << 20)
+			largest = kib;
+		fclose(f);
+	}
+	return largest << 10;
+}
+
+static void choose(void)
+{
+	device.clock_khz = clock_rate();
+	device.cache_bytes = cache_size();
+	choose_memory();
+	choose_threads();
+	choose_compute();
+	snprintf(device.name, sizeof(device.name), "vCUDA Software GPU (%u core%s)", device.threads,
+		 device.threads == 1 ? "" : "s");
+}
+
+const struct cpu_device *cpu_device(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, choose);
+	return &device;
+}
+
+bool cpu_initialised(void)
+{
+	return __atomic_load_n(&initialised, __ATOMIC_ACQUIRE);
+}
+
+CUresult cpu_device_check(CUdevice dev)
+{
+	if (!cpu_initialised())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return dev == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cpu_cuInit(unsigned Flags)
+{
+	uint64_t start, length;
+
+	if (Flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	cpu_arena_range(&start, &length);
+	if (length == 0)
+		return CUDA_ERROR_NO_DEVICE; /* the log says why */
+	if (!cpu_workers_start()) {
+		cpu_log("cannot start a thread to run kernels on; raise the limit of processes (ulimit -u)");
+		return CUDA_ERROR_NO_DEVICE;
+	}
+	__atomic_store_n(&initialised, true, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+/* The driver whose functions and behaviour this back end follows. */
+CUresult cpu_cuDriverGetVersion(int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = CUDA_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuDeviceGetCount(int *count)
+{
+	if (!cpu_initialised())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuDeviceGet(CUdevice *dev, int ordinal)
+{
+	CUresult result = cpu_device_check(ordinal);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dev)
+		return CUDA_ERROR_INVALID_VALUE;
+	*dev = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(name, (size_t)len, "%s", cpu_device()->name);
+	return CUDA_SUCCESS;
+}
+
+/* There is one such device in a process, so one value does. */
+CUresult cpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+	static const unsigned char bytes[16] = {0x76, 0x63, 0x75, 0x64, 0x61, 0x2d, 0x80, 0x63,
+						0x90, 0x75, 0x2d, 0x73, 0x6f, 0x66, 0x74, 0x30};
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!uuid)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(uuid->bytes, bytes, sizeof(uuid->bytes));
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*bytes = cpu_device()->memory;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return pi ? cpu_attribute(attrib, pi) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The device is on no bus: the address that the attributes give as well. */
+CUresult cpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+	static const char id[] = "0000:00:00.0";
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pciBusId || len < (int)sizeof(id))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(pciBusId, id, sizeof(id));
+	return CUDA_SUCCESS;
+}
+
+/* Asks about two different devices, of which there is only one. */
+CUresult cpu_cuDeviceGetP2PAttribute(int *value, int attrib, CUdevice srcDevice, CUdevice dstDevice)
+{
+	if (!cpu_initialised())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return value ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result == CUDA_SUCCESS)
+		result = cpu_device_check(peerDev);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!canAccessPeer)
+		return CUDA_ERROR_INVALID_VALUE;
+	*canAccessPeer = 0;
+	return CUDA_SUCCESS;
+}

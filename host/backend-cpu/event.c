@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "registry.h"
+#include "schedule.h"
+#include "stream.h"
+
+struct cpu_record {
+	struct cpu_op op;  /* in the stream until done */
+	unsigned int refs; /* the queue, the event, each wait and each waiting thread */
+	bool done;
+	struct timespec time;
+};
+
+struct CUevent_st {
+	struct CUctx_st *context;
+	struct cpu_list node;
+	unsigned int flags;
+	struct cpu_record *record; /* the newest; NULL: never recorded */
+};
+
+/* A stream's wait for a record of another. */
+struct wait {
+	struct cpu_op op;
+};
+
+bool cpu_record_done(const struct cpu_record *record)
+{
+	return record->done;
+}
+
+static void record_put(struct cpu_record *record)
+{
+	if (record && --record->refs == 0)
+		free(record);
+}
+
+static void record_finish(struct cpu_op *op)
+{
+	struct cpu_record *record = (struct cpu_record *)op;
+
+	clock_gettime(CLOCK_MONOTONIC, &record->time);
+	record->done = true;
+	cpu_wake_waiters();
+	record_put(record);
+}
+
+static void wait_finish(struct cpu_op *op)
+{
+	record_put(op->after);
+	free(op);
+}
+
+static void destroy(struct CUevent_st *e)
+{
+	cpu_registry_remove(e);
+	cpu_list_remove(&e->node);
+	record_put(e->record);
+	free(e);
+}
+
+void cpu_events_destroy(struct CUctx_st *context)
+{
+	while (!cpu_list_empty(&context->events))
+		destroy(cpu_list_entry(context->events.next, struct CUevent_st, node));
+}
+
+CUresult cpu_cuEventCreate(CUevent *phEvent, unsigned Flags)
+{
+	const unsigned int known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+	struct CUevent_st *e;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent || (Flags & ~known))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	/* The device says that it has no events between processes. */
+	if (Flags & CU_EVENT_INTERPROCESS)
+		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	e->context = c;
+	e->flags = Flags;
+	if (!cpu_registry_add(e, CPU_EVENT)) {
+		free(e);
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	cpu_list_add(&e->node, &c->events);
+	*phEvent = e;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuEventDestroy_v2(CUevent hEvent)
+{
+	cpu_lock();
+	if (!cpu_registry_has(hEvent, CPU_EVENT))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	destroy(hEvent);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags)
+{
+	struct CUstream_st *stream;
+	struct cpu_record *record;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = cpu_stream_find(c, hStream);
+	if (!stream || !cpu_registry_has(hEvent, CPU_EVENT) || hEvent->context != c)
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	/* CU_EVENT_RECORD_EXTERNAL belongs to stream capture, which is not here. */
+	if (flags != CU_EVENT_RECORD_DEFAULT)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	record = calloc(1, sizeof(*record));
+	if (!record)
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	record->refs = 2;
+	record->op.finish = record_finish;
+	record_put(hEvent->record);
+	hEvent->record = record;
+	cpu_submit(stream, &record->op, false);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
+{
+	struct CUstream_st *stream;
+	struct CUctx_st *c;
+	struct wait *wait;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = cpu_stream_find(c, hStream);
+	/* The event may be another context's. */
+	if (!stream || !cpu_registry_has(hEvent, CPU_EVENT))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (Flags != CU_EVENT_WAIT_DEFAULT)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!hEvent->record || hEvent->record->done)
+		return cpu_leave(CUDA_SUCCESS);
+	wait = calloc(1, sizeof(*wait));
+	if (!wait)
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	wait->op.after = hEvent->record;
+	wait->op.after->refs++;
+	wait->op.finish = wait_finish;
+	cpu_submit(stream, &wait->op, false);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+static CUresult enter_event(CUevent handle)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!cpu_registry_has(handle, CPU_EVENT))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	/* A failed context's events cannot tell of success, whoever asks. */
+	return handle->context->error ? cpu_leave(handle->context->error) : CUDA_SUCCESS;
+}
+
+CUresult cpu_cuEventQuery(CUevent hEvent)
+{
+	CUresult result = enter_event(hEvent);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return cpu_leave(!hEvent->record || hEvent->record->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+}
+
+CUresult cpu_cuEventSynchronize(CUevent hEvent)
+{
+	CUresult result = enter_event(hEvent);
+	struct cpu_record *record;
+	struct cpu_scope scope;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	record = hEvent->record;
+	if (!record || record->done)
+		return cpu_leave(CUDA_SUCCESS);
+	record->refs++;
+	/* While the record is not done it is in its stream, so the stream lives. */
+	scope = (struct cpu_scope){
+		.record = record, .context = hEvent->context, .stream = record->op.stream, .last = record->op.seq};
+	result = cpu_context_wait(hEvent->context, &scope);
+	record_put(record);
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	const struct cpu_record *start, *end;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pMilliseconds)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!cpu_registry_has(hStart, CPU_EVENT) || !cpu_registry_has(hEnd, CPU_EVENT))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	start = hStart->record;
+	end = hEnd->record;
+	if (!start || !end || ((hStart->flags | hEnd->flags) & CU_EVENT_DISABLE_TIMING))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!start->done || !end->done)
+		return cpu_leave(CUDA_ERROR_NOT_READY);
+	*pMilliseconds = (float)((double)(end->time.tv_sec - start->time.tv_sec) * 1e3 +
+				 (double)(end->time.tv_nsec - start->time.tv_nsec) * 1e-6);
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered host memory: kernels use it at its own address. */
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "arena.h"
+#include "memory.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PAGE 4096u
+
+/*
+ * Whether the process itself may read, or write, all of it: a kernel's access must not fault. The pages are made
+ * present, as a registration that pins them would.
+ */
+static bool accessible(uint64_t start, uint64_t bytes, bool write)
+{
+	uint64_t first = start / PAGE * PAGE, length = (start + bytes - first + PAGE - 1) / PAGE * PAGE;
+	void *p = (void *)(uintptr_t)first;
+
+	if (madvise(p, length, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+		return true;
+	/*
+	 * EINVAL: a kernel before 5.14, or memory of a device. That something is mapped there is all that can be seen
+	 * then.
+	 */
+	return errno == EINVAL && msync(p, length, MS_ASYNC) == 0;
+}
+
+CUresult cpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
+{
+	const unsigned int known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+				   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+	uint64_t start = (uint64_t)(uintptr_t)p, arena, length;
+	bool read_only = Flags & CU_MEMHOSTREGISTER_READ_ONLY;
+	struct cpu_range range = {start, bytesize, NULL, CPU_HOST, !read_only, !read_only};
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!p || bytesize == 0 || (Flags & ~known) || start + bytesize < start)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
+	cpu_arena_range(&arena, &length);
+	/* Device memory is not host memory. */
+	if (start < arena + length && start + bytesize > arena)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	cpu_unlock();
+	/* May take long: it faults the pages in. */
+	if (!accessible(start, bytesize, !read_only))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = cpu_enter(&c);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (cpu_range_overlaps(start, bytesize))
+		return cpu_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	range.context = c;
+	return cpu_leave(cpu_range_add(&range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static const struct cpu_range *find_registration(const void *p)
+{
+	const struct cpu_range *range = cpu_range_find((uint64_t)(uintptr_t)p, 1);
+
+	return range && range->start == (uint64_t)(uintptr_t)p && range->kind == CPU_HOST ? range : NULL;
+}
+
+/* Waits until no work of any context that was submitted so far can touch host memory. */
+static void wait_for_all(struct CUctx_st *c)
+{
+	struct cpu_scope scope = {.last = cpu_submitted()};
+
+	cpu_context_wait(c, &scope);
+}
+
+/*
+ * Also in a context that has failed, where it returns the error all the same: the memory must be free of kernels before
+ * it is unmapped. An error of the work that is waited for here is for its own waiters.
+ */
+CUresult cpu_cuMemHostUnregister(void *p)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter_failed(&c), failed;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	failed = c->error;
+	if (!p || !find_registration(p)) {
+		result = p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
+		return cpu_leave(failed ? failed : result);
+	}
+	/* Queued kernels look at the table when they start, so they come first. */
+	wait_for_all(c);
+	if (!find_registration(p))
+		return cpu_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	cpu_range_remove((uint64_t)(uintptr_t)p);
+	/* The caller may unmap it next: what came meanwhile must not use it either. */
+	wait_for_all(c);
+	return cpu_leave(failed);
+}
+
+CUresult cpu_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
+{
+	const struct cpu_range *range;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pdptr || !p || Flags)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	range = cpu_range_find((uint64_t)(uintptr_t)p, 1);
+	if (!range || range->kind != CPU_HOST)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*pdptr = (CUdeviceptr)(uintptr_t)p;
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The software GPU's compiler: PTX text in, kernels that run one thread block at a time out.
+ *
+ * The device layer (device, memory, streams: the rest of this folder) allocates memory, orders work and hands out
+ * blocks; this half knows PTX and LLVM and nothing of streams. Semantics: NVIDIA's PTX ISA.
+ *
+ * Thread-safety: a module may be used by any number of threads once ptx_module_create() has returned.
+ * ptx_kernel_prepare() locks internally. ptx_run_block() is called by many threads at once.
+ */
+#ifndef VCUDA_BACKEND_CPU_KERNEL_H
+#define VCUDA_BACKEND_CPU_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptx_module;
+struct ptx_kernel;
+struct ptx_binary;
+
+enum ptx_status {
+	PTX_OK = 0,
+	PTX_INVALID,		/* not PTX, or malformed: CUDA_ERROR_INVALID_PTX */
+	PTX_NOT_SUPPORTED,	/* well-formed, but an instruction or feature is not implemented */
+	PTX_NO_MEMORY,
+	PTX_UNRESOLVED,		/* an .extern symbol has no definition */
+};
+
+/* Why something was refused, for the log: the line in the PTX text (1-based, 0 if none) and a sentence. */
+struct ptx_error {
+	unsigned line;
+	char text[240];
+};
+
+/* A .global or .const variable. `init` holds `size` bytes, or is NULL for all zeroes. Owned by the module. */
+struct ptx_variable {
+	const char *name;
+	size_t size, align;
+	const void *init;
+	bool constant;		/* .const */
+	bool managed;		/* .attribute(.managed) */
+	bool visible;		/* .visible, .weak or .common: cuModuleGetGlobal finds it */
+};
+
+struct ptx_param {
+	size_t offset, size;
+};
+
+struct ptx_kernel_info {
+	const char *name;
+	unsigned param_count;
+	const struct ptx_param *params;	/* param_count entries */
+	size_t param_bytes;		/* size of the parameter buffer */
+	size_t static_shared;		/* bytes */
+	size_t local_bytes;		/* bytes per thread */
+	unsigned max_threads;		/* .maxntid product, or 0 */
+	unsigned registers;		/* an honest estimate for cuFuncGetAttribute; at least 1 */
+	bool uses_dynamic_shared;	/* declares an .extern .shared array */
+	unsigned ptx_version, target_sm;/* e.g. 90 for PTX 9.0, 75 for sm_75 */
+};
+
+/*
+ * Parses a whole PTX module. `text` need not be NUL-terminated and is not kept. Bodies of functions are checked for
+ * syntax only; unsupported instructions are found by ptx_kernel_prepare().
+ */
+enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error);
+void ptx_module_destroy(struct ptx_module *module);
+
+size_t ptx_module_variables(const struct ptx_module *module, const struct ptx_variable **variables);
+/*
+ * Tells the module where variable `index` lives. The device layer does so for all of them before the first
+ * ptx_kernel_prepare(), and then copies ptx_variable.init there (ptx_module_relocate() patches pointers between variables).
+ */
+void ptx_module_place(struct ptx_module *module, size_t index, uint64_t address);
+enum ptx_status ptx_module_relocate(struct ptx_module *module, size_t index, void *image, struct ptx_error *error);
+
+size_t ptx_module_kernels(const struct ptx_module *module);
+struct ptx_kernel *ptx_module_kernel(struct ptx_module *module, size_t index);
+struct ptx_kernel *ptx_module_find_kernel(struct ptx_module *module, const char *name);
+const struct ptx_kernel_info *ptx_kernel_info(const struct ptx_kernel *kernel);
+
+/*
+ * Compiles a kernel for a block shape (cached in memory; the caller may ask again at every launch). The binary lives as
+ * long as the module. `blockdim` is {x, y, z}. The error names the instruction that is not implemented.
+ */
+enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blockdim[3], const struct ptx_binary **binary,
+				   struct ptx_error *error);
+
+/* A range of addresses that kernels may touch. */
+struct ptx_range {
+	uint64_t start, end;	/* [start, end) */
+	bool writable;
+};
+
+/* All of them, sorted by start, without overlap. Immutable while any block runs; owned by the device layer. */
+struct ptx_memory_map {
+	size_t count;
+	const struct ptx_range *ranges;
+};
+
+enum ptx_fault_kind {
+	PTX_FAULT_NONE = 0,
+	PTX_FAULT_ILLEGAL_ADDRESS,	/* CUDA_ERROR_ILLEGAL_ADDRESS */
+	PTX_FAULT_MISALIGNED,		/* CUDA_ERROR_MISALIGNED_ADDRESS */
+	PTX_FAULT_TRAP,			/* trap: CUDA_ERROR_LAUNCH_FAILED */
+	PTX_FAULT_ASSERT,		/* CUDA_ERROR_ASSERT */
+	PTX_FAULT_BARRIER,		/* a block that can never pass its barrier: CUDA_ERROR_LAUNCH_FAILED */
+	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
+};
+
+/* What the first faulting thread did. */
+struct ptx_fault {
+	enum ptx_fault_kind kind;
+	uint64_t address;
+	uint32_t bytes;
+	bool write;
+	const char *space;	/* "global", "shared", "local", "const", "param", "generic" */
+	uint32_t block[3], thread[3];
+	unsigned line;		/* PTX line, 0 if not known */
+};
+
+struct ptx_launch {
+	const struct ptx_binary *binary;
+	uint32_t grid[3], block[3];
+	size_t dynamic_shared;		/* bytes */
+	const void *params;		/* param_bytes bytes, 16-byte aligned, readable for the whole launch */
+	const struct ptx_memory_map *memory;
+	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */
+	void *device;			/* opaque to the compiler; passed to the device printf sink */
+	void (*print)(void *device, const char *text, size_t length);
+};
+
+/*
+ * Runs block number `index` (x fastest) of the launch to its end on the calling thread. Returns true if it ended well, else
+ * false with `fault` filled in; no thread of the block runs on after a fault. Never crashes the process, whatever the kernel does.
+ */
+bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel launches. Everything that can be refused is refused by the call itself, what the compiler does not know
+ * included: the calling thread compiles. A fault while the kernel runs makes its context fail.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "kernel.h"
+#include "log.h"
+#include "memory.h"
+#include "module.h"
+#include "stream.h"
+
+#define MAX_CHUNK 16
+
+struct launch {
+	struct cpu_op op;
+	struct ptx_launch ptx;
+	struct cpu_map *map; /* taken when the kernel starts */
+	struct CUmod_st *module;
+	const char *name;
+	_Alignas(16) unsigned char params[];
+};
+
+struct shape {
+	uint32_t grid[3], block[3];
+	size_t dynamic_shared;
+};
+
+static bool launch_start(struct cpu_op *op)
+{
+	struct launch *l = (struct launch *)op;
+
+	l->map = cpu_map_get();
+	if (!l->map) {
+		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	l->ptx.memory = &l->map->map;
+	return true;
+}
+
+static CUresult fault_result(enum ptx_fault_kind kind)
+{
+	switch (kind) {
+	case PTX_FAULT_ILLEGAL_ADDRESS:
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	case PTX_FAULT_MISALIGNED:
+		return CUDA_ERROR_MISALIGNED_ADDRESS;
+	case PTX_FAULT_ASSERT:
+		return CUDA_ERROR_ASSERT;
+	case PTX_FAULT_CANCELLED:
+		return CUDA_ERROR_LAUNCH_TIMEOUT;
+	default:
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+}
+
+static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
+{
+	const char *kind = f->kind == PTX_FAULT_MISALIGNED ? "misaligned" : "illegal";
+
+	switch (f->kind) {
+	case PTX_FAULT_ILLEGAL_ADDRESS:
+	case PTX_FAULT_MISALIGNED:
+		snprintf(text, size, "%s address: %s of %u bytes at 0x%llx (%s)", kind, f->write ? "a store" : "a load",
+			 f->bytes, (unsigned long long)f->address, f->space ? f->space : "generic");
+		break;
+	case PTX_FAULT_TRAP:
+		snprintf(text, size, "trap");
+		break;
+	case PTX_FAULT_ASSERT:
+		snprintf(text, size, "assertion failed");
+		break;
+	case PTX_FAULT_BARRIER:
+		snprintf(text, size, "a barrier that not all threads of the block reach");
+		break;
+	default:
+		snprintf(text, size, "stopped");
+	}
+}
+
+static void report_fault(const struct launch *l, const struct ptx_fault *f)
+{
+	char text[160], line[32] = "";
+
+	describe_fault(f, text, sizeof(text));
+	if (f->line)
+		snprintf(line, sizeof(line), ", line %u of the PTX", f->line);
+	cpu_log("kernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s", l->name, text, f->block[0], f->block[1],
+		f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
+}
+
+static void launch_run(struct cpu_op *op, uint64_t unit)
+{
+	struct launch *l = (struct launch *)op;
+	struct CUctx_st *context = op->stream->context;
+	struct ptx_fault fault = {0};
+
+	if (!__atomic_load_n(&context->cancel, __ATOMIC_RELAXED)) {
+		if (ptx_run_block(&l->ptx, unit, &fault))
+			return;
+		cpu_lock();
+		/* Blocks that were cancelled after a fault have nothing to add to it. */
+		if (cpu_context_fail(context, fault_result(fault.kind)))
+			report_fault(l, &fault);
+		cpu_unlock();
+	}
+	cpu_op_abandon(op);
+}
+
+static void launch_finish(struct cpu_op *op)
+{
+	struct launch *l = (struct launch *)op;
+
+	if (l->map)
+		cpu_map_put(l->map);
+	cpu_module_put(l->module);
+	free(l);
+}
+
+static void print(void *device, const char *text, size_t length)
+{
+	(void)device;
+	fwrite(text, 1, length, stdout);
+	fflush(stdout);
+}
+
+static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
+{
+	const uint32_t *g = s->grid, *b = s->block;
+	uint64_t threads = (uint64_t)b[0] * b[1];
+
+	if (!g[0] || !g[1] || !g[2] || !b[0] || !b[1] || !b[2])
+		return CUDA_ERROR_INVALID_VALUE;
+	if (g[0] > CPU_MAX_GRID_X || g[1] > CPU_MAX_GRID_YZ || g[2] > CPU_MAX_GRID_YZ)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (b[0] > CPU_MAX_THREADS_PER_BLOCK || b[1] > CPU_MAX_THREADS_PER_BLOCK || b[2] > CPU_MAX_BLOCK_Z)
+		return CUDA_ERROR_INVALID_VALUE;
+	threads *= b[2];
+	if (threads > CPU_MAX_THREADS_PER_BLOCK || (f->info->max_threads && threads > f->info->max_threads))
+		return CUDA_ERROR_INVALID_VALUE;
+	return s->dynamic_shared <= (size_t)f->max_dynamic ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Finds the buffer of an `extra` list. */
+static CUresult read_extra(void **extra, const void **buffer, size_t *bytes)
+{
+	*buffer = NULL;
+	*bytes = 0;
+	for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			*buffer = extra[1];
+		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+			memcpy(bytes, extra[1], sizeof(*bytes));
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return *buffer || *bytes == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult copy_params(const struct ptx_kernel_info *info, void **params, void **extra, unsigned char *to)
+{
+	const void *buffer;
+	size_t bytes, needed = 0;
+	CUresult result;
+
+	if (params && extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < info->param_count; i++) {
+		size_t end = info->params[i].offset + info->params[i].size;
+
+		if (params && !params[i])
+			return CUDA_ERROR_INVALID_VALUE;
+		if (params)
+			memcpy(to + info->params[i].offset, params[i], info->params[i].size);
+		needed = end > needed ? end : needed;
+	}
+	if (params || needed == 0)
+		return CUDA_SUCCESS;
+	if (!extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = read_extra(extra, &buffer, &bytes);
+	if (result != CUDA_SUCCESS || bytes < needed)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(to, buffer, needed);
+	return CUDA_SUCCESS;
+}
+
+/*
+ * The function compiled for a block shape. May drop the lock, because compiling takes long: the caller looks its
+ * context and stream up again. The module stays until cpu_module_put().
+ */
+static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const struct ptx_binary **binary)
+{
+	struct ptx_error error = {0};
+	enum ptx_status status;
+
+	f->module->refs++;
+	if (f->prepared && !memcmp(f->prepared_block, block, sizeof(f->prepared_block))) {
+		*binary = f->prepared;
+		return CUDA_SUCCESS;
+	}
+	cpu_unlock();
+	status = ptx_kernel_prepare(f->kernel, block, binary, &error);
+	cpu_lock();
+	if (status != PTX_OK) {
+		char what[256];
+
+		snprintf(what, sizeof(what), "cannot compile kernel %s", f->info->name);
+		cpu_module_put(f->module);
+		return cpu_compile_error(status, what, &error);
+	}
+	f->prepared = *binary;
+	memcpy(f->prepared_block, block, sizeof(f->prepared_block));
+	return CUDA_SUCCESS;
+}
+
+/* Blocks claimed at a time: few claims for many small blocks, and still work for all threads. */
+static uint64_t chunk(uint64_t blocks)
+{
+	uint64_t n = blocks / (cpu_device()->threads * 16u);
+
+	return n < 1 ? 1 : n > MAX_CHUNK ? MAX_CHUNK : n;
+}
+
+static struct launch *make(struct CUfunc_st *f, const struct shape *s)
+{
+	struct launch *l = calloc(1, sizeof(*l) + f->info->param_bytes);
+
+	if (!l)
+		return NULL;
+	l->op.start = launch_start;
+	l->op.run = launch_run;
+	l->op.finish = launch_finish;
+	l->op.units = (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
+	l->op.chunk = chunk(l->op.units);
+	l->module = f->module;
+	l->name = f->info->name;
+	memcpy(l->ptx.grid, s->grid, sizeof(s->grid));
+	memcpy(l->ptx.block, s->block, sizeof(s->block));
+	l->ptx.dynamic_shared = s->dynamic_shared;
+	l->ptx.params = l->params;
+	l->ptx.print = print;
+	return l;
+}
+
+static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct shape *s, CUstream handle, void **params,
+		       void **extra)
+{
+	struct CUstream_st *stream;
+	CUresult result = check_shape(f, s);
+	struct launch *l;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	l = make(f, s);
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = copy_params(f->info, params, extra, l->params);
+	if (result != CUDA_SUCCESS)
+		goto free_launch;
+	cpu_context_get(c);
+	result = compile(f, s->block, &l->ptx.binary);
+	if (result != CUDA_SUCCESS)
+		goto put_context;
+	/* Another thread may have ended the context or the stream meanwhile. */
+	result = cpu_context_state(c);
+	stream = result == CUDA_SUCCESS ? cpu_stream_find(c, handle) : NULL;
+	if (!stream) {
+		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_HANDLE : result;
+		goto put_module;
+	}
+	l->ptx.cancel = &c->cancel;
+	cpu_submit(stream, &l->op, false);
+	cpu_context_put(c);
+	return CUDA_SUCCESS;
+
+put_module:
+	cpu_module_put(l->module);
+put_context:
+	cpu_context_put(c);
+free_launch:
+	free(l);
+	return result;
+}
+
+CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
+			    unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
+			    void **kernelParams, void **extra)
+{
+	struct shape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
+	struct CUfunc_st *function;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_function_find(c, f, &function);
+	if (result == CUDA_SUCCESS && !cpu_stream_find(c, hStream))
+		result = CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS)
+		result = launch(c, function, &shape, hStream, kernelParams, extra);
+	return cpu_leave(result);
+}

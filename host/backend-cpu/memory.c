@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "device.h"
+
+static struct cpu_range *table;
+static size_t count, capacity;
+static uint64_t used;           /* of the device's memory, bytes */
+static struct cpu_map *current; /* the table for kernels; NULL: changed since it was made */
+
+/* The index of the first range that ends behind `address`. */
+static size_t first_behind(uint64_t address)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (table[middle].start + table[middle].size <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes)
+{
+	size_t i = first_behind(address);
+
+	if (i == count || address < table[i].start || bytes > table[i].size - (address - table[i].start))
+		return NULL;
+	return &table[i];
+}
+
+bool cpu_range_overlaps(uint64_t address, uint64_t bytes)
+{
+	size_t i = first_behind(address);
+
+	return i < count && (table[i].start <= address || table[i].start - address < bytes);
+}
+
+static void changed(void)
+{
+	if (current)
+		cpu_map_put(current);
+	current = NULL;
+}
+
+bool cpu_range_add(const struct cpu_range *range)
+{
+	size_t i;
+
+	if (count == capacity) {
+		size_t want = capacity ? capacity * 2 : 64;
+		struct cpu_range *bigger = realloc(table, want * sizeof(*table));
+
+		if (!bigger)
+			return false;
+		table = bigger;
+		capacity = want;
+	}
+	i = first_behind(range->start);
+	memmove(&table[i + 1], &table[i], (count - i) * sizeof(*table));
+	table[i] = *range;
+	count++;
+	changed();
+	return true;
+}
+
+void cpu_range_remove(uint64_t start)
+{
+	size_t i = first_behind(start);
+
+	count--;
+	memmove(&table[i], &table[i + 1], (count - i) * sizeof(*table));
+	changed();
+}
+
+CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
+			  uint64_t *address)
+{
+	uint64_t total = cpu_device()->memory, slot;
+	struct cpu_range range = {
+		.size = bytes,
+		.context = context,
+		.kind = kind,
+		.kernel_writes = !constant,
+		.copy_writes = true,
+	};
+
+	if (bytes > total)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	slot = cpu_arena_slot(bytes);
+	if (slot > total - used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	range.start = cpu_arena_alloc(bytes);
+	if (!range.start)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!cpu_range_add(&range)) {
+		cpu_arena_free(range.start, bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	used += slot;
+	*address = range.start;
+	return CUDA_SUCCESS;
+}
+
+/* Returns the memory of a range that is off the table. Drops the lock where it takes long. */
+static void give_back(const struct cpu_range *range)
+{
+	if (range->size >= 1u << 20) {
+		cpu_unlock();
+		cpu_arena_discard(range->start, range->size);
+		cpu_lock();
+	} else {
+		cpu_arena_discard(range->start, range->size);
+	}
+	cpu_arena_free(range->start, range->size);
+	used -= cpu_arena_slot(range->size);
+}
+
+/* Takes a range off the table and gives its memory back once no work uses it. Drops the lock meanwhile. */
+static void release(const struct cpu_range *found)
+{
+	struct cpu_range range = *found;
+	struct cpu_scope scope = {.context = range.context, .last = cpu_submitted()};
+
+	cpu_range_remove(range.start);
+	/* What is submitted from now on cannot use it. */
+	cpu_wait(&scope);
+	give_back(&range);
+}
+
+void cpu_memory_drop(struct CUctx_st *context, uint64_t address)
+{
+	const struct cpu_range *found = cpu_range_find(address, 1);
+	struct cpu_range range;
+
+	if (!found || found->start != address || found->context != context || found->kind != CPU_VARIABLE)
+		return;
+	range = *found;
+	cpu_range_remove(range.start);
+	give_back(&range);
+}
+
+/* The index behind a range of this context, or 0. */
+static size_t find_last(const struct CUctx_st *context)
+{
+	size_t i = count;
+
+	while (i > 0 && table[i - 1].context != context)
+		i--;
+	return i;
+}
+
+void cpu_memory_release(struct CUctx_st *context)
+{
+	size_t i;
+
+	/* Looked for anew each time: the lock may have been dropped. */
+	while ((i = find_last(context)) != 0) {
+		if (table[i - 1].kind == CPU_HOST)
+			cpu_range_remove(table[i - 1].start);
+		else
+			release(&table[i - 1]);
+	}
+}
+
+struct cpu_map *cpu_map_get(void)
+{
+	struct cpu_map *map = current;
+	size_t n = 0;
+
+	if (map) {
+		map->refs++;
+		return map;
+	}
+	map = malloc(sizeof(*map) + count * sizeof(map->ranges[0]));
+	if (!map)
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		const struct cpu_range *r = &table[i];
+
+		if (n && map->ranges[n - 1].end == r->start && map->ranges[n - 1].writable == r->kernel_writes)
+			map->ranges[n - 1].end += r->size;
+		else
+			map->ranges[n++] = (struct ptx_range){r->start, r->start + r->size, r->kernel_writes};
+	}
+	map->map = (struct ptx_memory_map){n, map->ranges};
+	map->refs = 2;
+	current = map;
+	return map;
+}
+
+void cpu_map_put(struct cpu_map *map)
+{
+	if (--map->refs == 0)
+		free(map);
+}
+
+CUresult cpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!free_bytes || !total)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*total = cpu_device()->memory;
+	*free_bytes = *total - used;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	struct CUctx_st *c;
+	uint64_t address;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || bytesize == 0)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	result = cpu_memory_alloc(c, bytesize, CPU_ALLOCATION, false, &address);
+	if (result == CUDA_SUCCESS)
+		*dptr = address;
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+				unsigned ElementSizeBytes)
+{
+	size_t pitch, bytes;
+	CUresult result;
+
+	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0 ||
+	    (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (WidthInBytes > CPU_MAX_PITCH)
+		return CUDA_ERROR_INVALID_VALUE;
+	pitch = (WidthInBytes + CPU_PITCH_ALIGNMENT - 1) / CPU_PITCH_ALIGNMENT * CPU_PITCH_ALIGNMENT;
+	if (__builtin_mul_overflow(pitch, Height, &bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cpu_cuMemAlloc_v2(dptr, bytes);
+	if (result == CUDA_SUCCESS)
+		*pPitch = pitch;
+	return result;
+}
+
+static const struct cpu_range *find_allocation(CUdeviceptr dptr)
+{
+	const struct cpu_range *range = cpu_range_find(dptr, 1);
+
+	return range && range->start == dptr && range->kind == CPU_ALLOCATION ? range : NULL;
+}
+
+CUresult cpu_cuMemFree_v2(CUdeviceptr dptr)
+{
+	const struct cpu_range *range;
+	struct cpu_scope scope = {0};
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (dptr == 0)
+		return cpu_leave(CUDA_SUCCESS);
+	range = find_allocation(dptr);
+	if (!range)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	/* Queued kernels look at the table when they start, so they come first. */
+	scope.context = range->context;
+	scope.last = cpu_submitted();
+	result = cpu_context_wait(c, &scope);
+	if (result != CUDA_SUCCESS)
+		return cpu_leave(result);
+	range = find_allocation(dptr);
+	if (!range)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	release(range);
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What device addresses mean: one table of ranges sorted by address, for allocations, variables of modules and
+ * registered host memory. All calls with the lock held unless they say otherwise.
+ */
+#ifndef VCUDA_CPU_MEMORY_H
+#define VCUDA_CPU_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "context.h"
+#include "kernel.h"
+
+enum cpu_range_kind {
+	CPU_ALLOCATION,
+	CPU_VARIABLE,
+	CPU_HOST,
+};
+
+struct cpu_range {
+	uint64_t start, size; /* as asked for: the next byte is out of bounds */
+	struct CUctx_st *context;
+	enum cpu_range_kind kind;
+	bool kernel_writes, copy_writes;
+};
+
+/* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
+const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes);
+
+/* Whether any range overlaps. */
+bool cpu_range_overlaps(uint64_t address, uint64_t bytes);
+
+/* False: no memory. The range overlaps no other. */
+bool cpu_range_add(const struct cpu_range *range);
+
+/* Removes the range that starts there, which exists. */
+void cpu_range_remove(uint64_t start);
+
+/* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
+CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
+			  uint64_t *address);
+
+/* Gives a variable back, which no work uses any more. Nothing happens if it is not memory of this context any more. */
+void cpu_memory_drop(struct CUctx_st *context, uint64_t address);
+
+/* Drops every range of a context, whose work is done. */
+void cpu_memory_release(struct CUctx_st *context);
+
+/*
+ * A copy of the table for kernels, kept until the table changes and for as long as a kernel uses it. NULL: no memory.
+ */
+struct cpu_map {
+	struct ptx_memory_map map;
+	unsigned int refs;
+	struct ptx_range ranges[];
+};
+
+struct cpu_map *cpu_map_get(void);
+void cpu_map_put(struct cpu_map *map);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is freed all at once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx-ir.h"
+
+struct ptx_chunk {
+	struct ptx_chunk *next;
+	size_t used, size;
+	_Alignas(16) unsigned char bytes[];
+};
+
+void *ptx_alloc(struct ptx_arena *arena, size_t bytes)
+{
+	struct ptx_chunk *chunk = arena->chunks;
+	size_t size = (bytes + 15) & ~(size_t)15;
+	void *result;
+
+	if (bytes > arena->limit || size > arena->limit - arena->used)
+		return NULL;
+	if (!chunk || chunk->size - chunk->used < size) {
+		size_t room = size > 65536 ? size : 65536;
+
+		chunk = calloc(1, sizeof(*chunk) + room);
+		if (!chunk)
+			return NULL;
+		chunk->size = room;
+		chunk->next = arena->chunks;
+		arena->chunks = chunk;
+	}
+	result = chunk->bytes + chunk->used;
+	chunk->used += size;
+	arena->used += size;
+	return result;
+}
+
+char *ptx_strndup(struct ptx_arena *arena, const char *text, size_t length)
+{
+	char *copy = ptx_alloc(arena, length + 1);
+
+	if (copy)
+		memcpy(copy, text, length);
+	return copy;
+}
+
+void ptx_arena_free(struct ptx_arena *arena)
+{
+	struct ptx_chunk *chunk = arena->chunks, *next;
+
+	for (; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
+	}
+	arena->chunks = NULL;
+	arena->used = 0;
+}
+
+void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t *room, size_t element)
+{
+	if (*count == *room) {
+		uint32_t more = *room ? *room * 2 : 16;
+		void *bigger = more > *room ? ptx_alloc(arena, (size_t)more * element) : NULL;
+
+		if (!bigger)
+			return NULL;
+		if (*count)
+			memcpy(bigger, *array, *count * element);
+		*array = bigger;
+		*room = more;
+	}
+	return (char *)*array + (*count)++ * element;
+}
+
+void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
+{
+	va_list args;
+
+	if (error->text[0])
+		return;
+	error->line = line;
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Atomics, lane by lane; and the operations among the lanes of a warp that have no single LLVM operation. */
+#include <string.h>
+
+#include "ptx-run.h"
+
+/* Sums of two halves are exact in float, or nearly so: rounding them once more does no harm. */
+static uint16_t half_add(uint16_t a, uint16_t b)
+{
+	_Float16 x, y;
+
+	memcpy(&x, &a, 2);
+	memcpy(&y, &b, 2);
+	x = (_Float16)((float)x + (float)y);
+	memcpy(&a, &x, 2);
+	return a;
+}
+
+static uint16_t bfloat_add(uint16_t a, uint16_t b)
+{
+	uint32_t wide = (uint32_t)a << 16, other = (uint32_t)b << 16;
+	float x, y;
+
+	memcpy(&x, &wide, 4);
+	memcpy(&y, &other, 4);
+	x += y;
+	memcpy(&wide, &x, 4);
+	if (x != x)
+		return 0x7fff;
+	return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
+}
+
+static uint64_t float_add(unsigned type, uint64_t a, uint64_t b)
+{
+	uint16_t (*add)(uint16_t, uint16_t) = type == PTX_F16 || type == PTX_F16X2 ? half_add : bfloat_add;
+
+	if (strchr("hHyY", ptx_types[type].cls)) {
+		a = (a & ~0xffffull) | add((uint16_t)a, (uint16_t)b);
+		if (ptx_types[type].bits == 32)
+			a = (a & 0xffff) | (uint64_t)add((uint16_t)(a >> 16), (uint16_t)(b >> 16)) << 16;
+		return a;
+	}
+	if (type == PTX_F64) {
+		double x, y;
+
+		memcpy(&x, &a, 8);
+		memcpy(&y, &b, 8);
+		x += y;
+		memcpy(&a, &x, 8);
+	} else {
+		float x, y;
+		uint32_t bits = (uint32_t)a, more = (uint32_t)b;
+
+		memcpy(&x, &bits, 4);
+		memcpy(&y, &more, 4);
+		x += y;
+		memcpy(&bits, &x, 4);
+		a = bits;
+	}
+	return a;
+}
+
+static bool less(unsigned type, uint64_t a, uint64_t b)
+{
+	switch (type) {
+	case PTX_S32:
+		return (int32_t)a < (int32_t)b;
+	case PTX_S64:
+		return (int64_t)a < (int64_t)b;
+	default:
+		return a < b;
+	}
+}
+
+static uint64_t apply(const struct ptx_site *site, uint64_t old, uint64_t b, uint64_t c)
+{
+	switch (site->operation) {
+	case PTX_MOD_ADD:
+		return strchr("us", ptx_types[site->type].cls) ? old + b : float_add(site->type, old, b);
+	case PTX_MOD_MIN:
+		return less(site->type, b, old) ? b : old;
+	case PTX_MOD_MAX:
+		return less(site->type, old, b) ? b : old;
+	case PTX_MOD_AND:
+		return old & b;
+	case PTX_MOD_OR:
+		return old | b;
+	case PTX_MOD_XOR:
+		return old ^ b;
+	case PTX_MOD_INC:
+		return old >= b ? 0 : old + 1;
+	case PTX_MOD_DEC:
+		return !old || old > b ? b : old - 1;
+	case PTX_MOD_CAS:
+		return old == b ? c : old;
+	default:
+		return b;
+	}
+}
+
+#define ATOMIC(type)                                                                                                   \
+	{                                                                                                              \
+		type now = __atomic_load_n((type *)at, __ATOMIC_SEQ_CST);                                              \
+		while (!__atomic_compare_exchange_n((type *)at, &now, (type)apply(site, now, (type)b, (type)c), false, \
+						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))                               \
+			;                                                                                              \
+		return now;                                                                                            \
+	}
+
+static uint64_t atomic(const struct ptx_site *site, uint8_t *at, uint64_t b, uint64_t c)
+{
+	if (site->size == 8)
+		ATOMIC(uint64_t)
+	if (site->size == 2)
+		ATOMIC(uint16_t)
+	if (site->operation == PTX_MOD_ADD && strchr("us", ptx_types[site->type].cls))
+		return __atomic_fetch_add((uint32_t *)at, (uint32_t)b, __ATOMIC_SEQ_CST);
+	ATOMIC(uint32_t)
+}
+
+void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
+		 const uint64_t *data, uint64_t *old, uint32_t thread)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+
+	/* with one lane the operands are one apart all the same: the second stands 32 words on */
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+
+		old[lane] = atomic(site, ptx_check_lane(ctx, number, addresses[lane], thread + lane), data[lane],
+				   data[32 + lane]);
+	}
+}
+
+/* `in`: 32 values, 32 lane operands, 32 clamps; `out`: 32 values, then 32 flags "the source lane was in range" */
+void ptx_rt_shfl(uint32_t mode, uint32_t mask, const uint32_t *in, const uint32_t *by, uint32_t *out)
+{
+	(void)mask;
+	for (int lane = 0; lane < 32; lane++) {
+		int b = (int)(by[lane] & 31), c = (int)by[32 + lane], segment = c >> 8 & 31, from;
+		int last = (lane & segment) | ((c & 31) & ~segment);
+		bool ok;
+
+		from = mode == 0   ? lane - b
+		       : mode == 1 ? lane + b
+		       : mode == 2 ? lane ^ b
+				   : (lane & segment) | (b & ~segment);
+		ok = mode == 0 ? from >= last : from <= last;
+		out[lane] = in[ok ? from : lane];
+		out[32 + lane] = ok;
+	}
+}
+
+void ptx_rt_match(uint32_t all, uint32_t bits, uint32_t mask, const uint64_t *values, uint32_t *out, uint32_t *same)
+{
+	uint32_t equal_to_first = 0;
+
+	(void)bits;
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+
+		out[lane] = 0;
+		for (uint32_t rest = mask; rest; rest &= rest - 1)
+			if (values[__builtin_ctz(rest)] == values[lane])
+				out[lane] |= rest & -rest;
+		if (left == mask)
+			equal_to_first = out[lane];
+	}
+	for (unsigned lane = 0; lane < 32; lane++) {
+		same[lane] = equal_to_first == mask;
+		if (all)
+			out[lane] = equal_to_first == mask ? mask : 0;
+		else if (!(mask >> lane & 1))
+			out[lane] = 0;
+	}
+}
+
+/* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor; 8 is added for signed */
+void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *values, uint32_t *out)
+{
+	uint32_t sign = operation & 8 ? 1u << 31 : 0, result = 0;
+	bool first = true;
+
+	for (uint32_t left = mask; left; left &= left - 1) {
+		uint32_t v = values[__builtin_ctz(left)];
+		/* flipping the sign bit makes signed order unsigned */
+		bool below = (v ^ sign) < (result ^ sign);
+
+		switch (first ? 6 : operation & 7) {
+		case 0:
+			result += v;
+			break;
+		case 1:
+			result = below ? v : result;
+			break;
+		case 2:
+			result = below ? result : v;
+			break;
+		case 3:
+			result &= v;
+			break;
+		case 4:
+			result |= v;
+			break;
+		case 5:
+			result ^= v;
+			break;
+		default:
+			result = v;
+		}
+		first = false;
+	}
+	for (unsigned lane = 0; lane < 32; lane++)
+		out[lane] = result;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One kernel made ready to compile: calls inlined, basic blocks in the order in which they run, what is live where,
+ * and the shape of every register.
+ *
+ * Order of blocks: topological with every loop contiguous, its header first and its only latch last. The lowest block
+ * that has pending lanes always runs next, so lanes that split meet again at the immediate post-dominator at the
+ * latest.
+ */
+#ifndef VCUDA_BACKEND_CPU_PTX_BODY_H
+#define VCUDA_BACKEND_CPU_PTX_BODY_H
+
+#include "ptx-opcodes.h"
+
+#define PTX_LANES 32
+#define PTX_NO_BLOCK UINT32_MAX
+
+enum ptx_shape_kind {
+	PTX_BOTTOM,  /* never written */
+	PTX_UNIFORM, /* one scalar for the warp */
+	PTX_OFFSETS, /* a scalar base plus a constant per lane, modulo the register's width */
+	PTX_VARYING,
+};
+
+struct ptx_shape {
+	uint8_t kind;
+	uint8_t zeros; /* so many low bits of the scalar are known to be 0 */
+	bool known;    /* the scalar is the constant `value` */
+	uint64_t value;
+	const int64_t *offsets; /* PTX_LANES of them; the least is not below -2^31 */
+};
+
+struct ptx_block {
+	uint32_t first, last; /* instructions [first, last) */
+	int32_t condition;    /* predicate register of the branch, or -1 */
+	bool negate, barrier;
+	uint32_t succ[2]; /* taken, not taken (only with a condition); PTX_NO_BLOCK: the thread ends */
+	uint32_t ipdom;   /* PTX_NO_BLOCK: the end */
+	bool divergent;   /* lanes may part at its end */
+	bool waits;       /* in a loop that may wait for other threads */
+	uint64_t *live_in, *live_out, *use, *def;
+};
+
+struct ptx_body {
+	struct ptx_arena arena;
+	struct ptx_function *function;
+	struct ptx_error *error;
+	enum ptx_status status;
+	uint32_t blockdim[3], threads;
+	struct ptx_instr *instrs;
+	uint32_t instr_count, instr_room;
+	struct ptx_register *regs;
+	uint32_t reg_count, reg_room;
+	uint32_t *labels, label_count, label_room;
+	struct ptx_block *blocks; /* while the graph is built: in text order; then in running order */
+	uint32_t block_count, block_room;
+	uint64_t local_bytes;
+	uint64_t static_shared;
+	bool irreducible, has_barrier, has_warp, has_waits, uses_dynamic_shared;
+	int32_t carry; /* the condition code register, or -1 */
+	struct ptx_shape *shapes;
+	uint64_t *blend; /* registers that waiting lanes may still need when others write them */
+	size_t words;    /* of a register set */
+};
+
+#define PTX_BIT(set, n) ((set)[(n) >> 6] >> ((n)&63) & 1)
+#define PTX_SET(set, n) ((set)[(n) >> 6] |= 1ull << ((n)&63))
+
+/* The passes, in order; each returns false with body->error set. */
+bool ptx_body_inline(struct ptx_body *body);
+bool ptx_body_blocks(struct ptx_body *body);
+bool ptx_body_order(struct ptx_body *body);
+bool ptx_body_live(struct ptx_body *body);
+bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
+bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
+
+bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Calls `visit` for every register that an instruction reads or writes. */
+void ptx_instr_uses(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data);
+void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data);
+
+int32_t ptx_body_register(struct ptx_body *body, unsigned type);
+
+#endif

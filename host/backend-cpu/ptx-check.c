@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slow paths of memory accesses: where an address lies, lane by lane. */
+#include <string.h>
+
+#include "ptx-run.h"
+
+static bool inside(uint64_t address, uint64_t bytes, uint64_t start, uint64_t size)
+{
+	return address >= start && bytes <= size && address - start <= size - bytes;
+}
+
+/* The range of global memory, parameters, shared or local memory that holds all of the access. */
+static bool find_range(const struct ptx_context *ctx, uint64_t address, uint64_t bytes, bool write, uint64_t *start,
+		       uint64_t *end)
+{
+	const struct ptx_memory_map *map = ctx->launch->memory;
+	const struct {
+		uint64_t start, size;
+		bool writable;
+	} own[] = {
+		{(uintptr_t)ctx->shared, ctx->shared_bytes, true},
+		{(uintptr_t)ctx->local, ctx->local_bytes, true},
+		{(uintptr_t)ctx->params, ctx->binary->kernel->info.param_bytes, false},
+	};
+	size_t low = 0, high = map ? map->count : 0;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (map->ranges[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (map && low < map->count &&
+	    inside(address, bytes, map->ranges[low].start, map->ranges[low].end - map->ranges[low].start)) {
+		*start = map->ranges[low].start;
+		*end = map->ranges[low].end;
+		/* neighbours form one span: an access may cross from one allocation to the next on a GPU as well */
+		return !write || map->ranges[low].writable;
+	}
+	for (unsigned n = 0; n < 3; n++)
+		if (inside(address, bytes, own[n].start, own[n].size)) {
+			*start = own[n].start;
+			*end = own[n].start + own[n].size;
+			return !write || own[n].writable;
+		}
+	return false;
+}
+
+/*
+ * Compiled code compares with `end` minus the length of a span, which must not wrap around: spans are below 16 MiB, so
+ * what lies lower than that is not remembered.
+ */
+static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, uint64_t end)
+{
+	if (start >= 16u << 20)
+		ctx->cache[number] = (struct ptx_cached_range){start, end};
+}
+
+uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t number, uint64_t address, uint32_t thread)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+	uint64_t bytes = (uint64_t)site->size * site->count, start, end;
+	struct ptx_cached_range *cached = &ctx->cache[number];
+
+	if (address & (bytes - 1) && bytes > 1)
+		ptx_fault_at(ctx, site, PTX_FAULT_MISALIGNED, address, thread);
+	if (site->space == PTX_SHARED) {
+		if (inside(address, bytes, 0, ctx->shared_bytes))
+			return ctx->shared + address;
+	} else if (site->space == PTX_LOCAL) {
+		if (inside(address, bytes, 0, ctx->binary->local_stride))
+			return ctx->local + thread * ctx->binary->local_stride + address;
+	} else if (cached->start <= cached->end && inside(address, bytes, cached->start, cached->end - cached->start)) {
+		return (uint8_t *)(uintptr_t)address;
+	} else if (find_range(ctx, address, bytes, site->write, &start, &end)) {
+		remember(ctx, number, start, end);
+		return (uint8_t *)(uintptr_t)address;
+	}
+	ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, thread);
+}
+
+void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint32_t thread)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+	uint64_t bytes = (uint64_t)site->size * site->count, from = base + (uint64_t)(site->imm + site->low), start,
+		 end;
+
+	/* most often the whole warp lies in one allocation */
+	if (site->space != PTX_SHARED && site->space != PTX_LOCAL && !((base + (uint64_t)site->imm) & (bytes - 1)) &&
+	    find_range(ctx, from, (uint64_t)(site->high - site->low) + bytes, site->write, &start, &end)) {
+		remember(ctx, number, start, end);
+		return;
+	}
+	for (unsigned lane = 0; lane < (site->offsets ? 32u : 1u); lane++)
+		ptx_check_lane(ctx, number, base + (uint64_t)(site->imm + (site->offsets ? site->offsets[lane] : 0)),
+			       thread + lane);
+}
+
+/* The range that this instruction hit last serves most lanes without a call. */
+#define EACH_LANE(type, statement)                                                                                     \
+	for (uint32_t left = mask; left; left &= left - 1) {                                                           \
+		unsigned lane = (unsigned)__builtin_ctz(left);                                                         \
+		uint64_t address = addresses[lane];                                                                    \
+		volatile type *at = (volatile type *)(uintptr_t)(address + window);                                    \
+		if (address < start || address > last || (address & (bytes - 1)))                                      \
+			at = (volatile type *)ptx_check_lane(ctx, number, address, thread + lane);                     \
+		for (unsigned part = 0; part < count; part++)                                                          \
+			statement;                                                                                     \
+	}                                                                                                              \
+	break
+
+#define LOAD_LANES(type) EACH_LANE(type, ((type *)data)[part * 32 + lane] = at[part])
+#define STORE_LANES(type) EACH_LANE(type, at[part] = ((const type *)data)[part * 32 + lane])
+
+/* Addresses in [*start, *last] need no further check; `window` is what makes them host addresses. */
+static void fast_window(struct ptx_context *ctx, uint32_t number, const uint64_t *addresses, uint32_t mask,
+			uint64_t *start, uint64_t *last, uint64_t *window, uint32_t thread)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+	uint64_t bytes = (uint64_t)site->size * site->count;
+	const struct ptx_cached_range *cached = &ctx->cache[number];
+
+	*start = 1;
+	*last = 0;
+	*window = 0;
+	if (site->space == PTX_SHARED) {
+		*window = (uintptr_t)ctx->shared;
+		if (ctx->shared_bytes >= bytes) {
+			*start = 0;
+			*last = ctx->shared_bytes - bytes;
+		}
+	} else if (site->space != PTX_LOCAL) {
+		unsigned lane = (unsigned)__builtin_ctz(mask);
+
+		ptx_check_lane(ctx, number, addresses[lane], thread + lane);
+		if (cached->start <= cached->end && cached->end - cached->start >= bytes) {
+			*start = cached->start;
+			*last = cached->end - bytes;
+		}
+	}
+}
+
+void ptx_rt_load(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses, void *data,
+		 uint32_t thread)
+{
+	unsigned count = ctx->binary->sites[number].count, size = ctx->binary->sites[number].size;
+	uint64_t bytes = (uint64_t)size * count, start, last, window;
+
+	fast_window(ctx, number, addresses, mask, &start, &last, &window, thread);
+	switch (size) {
+	case 1:
+		LOAD_LANES(uint8_t);
+	case 2:
+		LOAD_LANES(uint16_t);
+	case 4:
+		LOAD_LANES(uint32_t);
+	default:
+		LOAD_LANES(uint64_t);
+	}
+}
+
+void ptx_rt_store(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses, const void *data,
+		  uint32_t thread)
+{
+	unsigned count = ctx->binary->sites[number].count, size = ctx->binary->sites[number].size;
+	uint64_t bytes = (uint64_t)size * count, start, last, window;
+
+	fast_window(ctx, number, addresses, mask, &start, &last, &window, thread);
+	switch (size) {
+	case 1:
+		STORE_LANES(uint8_t);
+	case 2:
+		STORE_LANES(uint16_t);
+	case 4:
+		STORE_LANES(uint32_t);
+	default:
+		STORE_LANES(uint64_t);
+	}
+}
+
+const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length)
+{
+	uint64_t start, end;
+	const char *text = (const char *)(uintptr_t)address, *close;
+
+	if (!find_range(ctx, address, 1, false, &start, &end))
+		return NULL;
+	close = memchr(text, 0, end - address);
+	*length = close ? (size_t)(close - text) : 0;
+	return close ? text : NULL;
+}
+
+bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes)
+{
+	uint64_t start, end;
+
+	return find_range(ctx, address, bytes, false, &start, &end);
+}

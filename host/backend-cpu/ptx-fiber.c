@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks for warps and the switch between them, and what an OS thread keeps from block to block. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+#endif
+
+#include "ptx-thread.h"
+
+#ifndef __x86_64__
+#error "the switch between warps is written for x86-64 only"
+#endif
+
+__asm__(".text\n"
+	".globl ptx_fiber_switch\n"
+	".hidden ptx_fiber_switch\n"
+	".type ptx_fiber_switch, @function\n"
+	"ptx_fiber_switch:\n"
+	"	pushq %rbp\n"
+	"	pushq %rbx\n"
+	"	pushq %r12\n"
+	"	pushq %r13\n"
+	"	pushq %r14\n"
+	"	pushq %r15\n"
+	"	movq %rsp, (%rdi)\n"
+	"	movq %rsi, %rsp\n"
+	"	popq %r15\n"
+	"	popq %r14\n"
+	"	popq %r13\n"
+	"	popq %r12\n"
+	"	popq %rbx\n"
+	"	popq %rbp\n"
+	"	ret\n"
+	".size ptx_fiber_switch, . - ptx_fiber_switch\n");
+
+void *ptx_fiber_start(void *stack, size_t bytes, void (*entry)(void))
+{
+	uint64_t *top = (uint64_t *)((char *)stack + bytes);
+
+	/* a warp's functions do not return, so AddressSanitizer's marks of the last warp's frames are still there */
+	ASAN_UNPOISON_MEMORY_REGION(stack, bytes);
+	/* as if `entry` had been called: a return address that nobody uses, then the six saved registers */
+	*--top = 0;
+	*--top = (uint64_t)(uintptr_t)entry;
+	for (int n = 0; n < 6; n++)
+		*--top = 0;
+	return top;
+}
+
+static void free_stack(struct ptx_warp *warp, size_t page)
+{
+	if (!warp->stack)
+		return;
+	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
+	munmap((char *)warp->stack - page, warp->stack_bytes + page);
+}
+
+/* Below the stack lies a page that cannot be touched. */
+bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *memory;
+
+	bytes = (bytes + page - 1) / page * page;
+	if (warp->stack_bytes >= bytes)
+		return true;
+	free_stack(warp, page);
+	warp->stack = NULL;
+	warp->stack_bytes = 0;
+	memory = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	if (mprotect(memory, page, PROT_NONE)) {
+		munmap(memory, bytes + page);
+		return false;
+	}
+	warp->stack = memory + page;
+	warp->stack_bytes = bytes;
+	return true;
+}
+
+/* Untouched pages cost nothing, so that a kernel may ask for much more than it uses. */
+bool ptx_thread_grow(void **memory, size_t *room, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *bigger;
+
+	if (*room >= bytes)
+		return true;
+	bytes = (bytes + page - 1) / page * page;
+	bigger = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (bigger == MAP_FAILED)
+		return false;
+	if (*memory)
+		munmap(*memory, *room);
+	*memory = bigger;
+	*room = bytes;
+	return true;
+}
+
+static void release(void *memory, size_t room)
+{
+	if (memory)
+		munmap(memory, room);
+}
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void destroy(void *data)
+{
+	struct ptx_thread *t = data;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (unsigned w = 0; w < PTX_MAX_WARPS; w++)
+		free_stack(&t->warps[w], page);
+	release(t->shared, t->shared_room);
+	release(t->local, t->local_room);
+	release(t->cache, t->cache_room);
+	release(t->frames, t->frames_room);
+	free(t);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, destroy);
+}
+
+struct ptx_thread *ptx_thread_get(void)
+{
+	static __thread struct ptx_thread *mine;
+
+	if (mine)
+		return mine;
+	pthread_once(&once, make_key);
+	mine = calloc(1, sizeof(*mine));
+	if (mine)
+		pthread_setspecific(key, mine);
+	return mine;
+}
+
+void ptx_thread_yield(struct ptx_thread *t)
+{
+	ptx_fiber_switch(&t->warps[t->current].sp, t->scheduler);
+}

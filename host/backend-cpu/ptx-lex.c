@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text to tokens. A name keeps its dots, so that `ld.global.v2.f32`, `%tid.x` and `.reg` are one token each. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx-lex.h"
+
+static bool name_start(char c)
+{
+	return isalpha((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
+}
+
+static bool name_part(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.';
+}
+
+static void skip_blank(struct ptx_lexer *lx)
+{
+	while (lx->at < lx->end) {
+		char c = *lx->at;
+
+		if (c == '\n') {
+			lx->line++;
+			lx->at++;
+		} else if (isspace((unsigned char)c)) {
+			lx->at++;
+		} else if (c == '/' && lx->at + 1 < lx->end && lx->at[1] == '/') {
+			while (lx->at < lx->end && *lx->at != '\n')
+				lx->at++;
+		} else if (c == '/' && lx->at + 1 < lx->end && lx->at[1] == '*') {
+			lx->at += 2;
+			while (lx->at < lx->end && !(lx->at[0] == '*' && lx->at + 1 < lx->end && lx->at[1] == '/'))
+				lx->line += *lx->at++ == '\n';
+			lx->at = lx->end - lx->at > 2 ? lx->at + 2 : lx->end;
+		} else {
+			return;
+		}
+	}
+}
+
+static void lex_decimal_float(struct ptx_token *token)
+{
+	char digits[64];
+	size_t length = token->length < sizeof(digits) - 1 ? token->length : sizeof(digits) - 1;
+	double value;
+
+	memcpy(digits, token->text, length);
+	digits[length] = 0;
+	value = strtod(digits, NULL);
+	memcpy(&token->value, &value, sizeof(value));
+	token->kind = PTX_TOK_DOUBLE;
+}
+
+static bool lex_digits(struct ptx_token *token, const char *at, const char *end, unsigned base)
+{
+	uint64_t value = 0;
+
+	if (at == end)
+		return false;
+	for (; at < end; at++) {
+		unsigned digit = isdigit((unsigned char)*at) ? (unsigned)(*at - '0')
+							     : (unsigned)(tolower((unsigned char)*at) - 'a') + 10;
+
+		if (digit >= base || value > (UINT64_MAX - digit) / base)
+			return false;
+		value = value * base + digit;
+	}
+	token->value = value;
+	return true;
+}
+
+static void lex_number(struct ptx_lexer *lx, struct ptx_token *token)
+{
+	const char *start = lx->at, *end;
+	bool fraction = false;
+	bool hex = lx->end - start > 1 && start[0] == '0' && strchr("xXfFdD", start[1]);
+
+	while (lx->at < lx->end) {
+		char c = *lx->at;
+
+		if (!hex && c == '.')
+			fraction = true;
+		else if (!hex && (c == '+' || c == '-') && tolower((unsigned char)lx->at[-1]) == 'e' && lx->at > start)
+			fraction = true;
+		else if (!isalnum((unsigned char)c))
+			break;
+		else if (!hex && (c == 'e' || c == 'E'))
+			fraction = true;
+		lx->at++;
+	}
+	end = lx->at;
+	token->length = (size_t)(end - start);
+	if (fraction) {
+		lex_decimal_float(token);
+		return;
+	}
+	token->kind = PTX_TOK_INT;
+	if (end - start > 2 && start[0] == '0' && strchr("fFdD", start[1])) {
+		bool single = tolower((unsigned char)start[1]) == 'f';
+
+		token->kind = single ? PTX_TOK_SINGLE : PTX_TOK_DOUBLE;
+		if (end - start - 2 != (single ? 8 : 16) || !lex_digits(token, start + 2, end, 16))
+			token->kind = PTX_TOK_BAD;
+		return;
+	}
+	if (end - start > 1 && (end[-1] == 'U' || end[-1] == 'u'))
+		end--;
+	if (hex ? !lex_digits(token, start + 2, end, 16)
+	    : end - start > 2 && start[0] == '0' && tolower((unsigned char)start[1]) == 'b'
+		    ? !lex_digits(token, start + 2, end, 2)
+		    : !lex_digits(token, start, end, start[0] == '0' && end - start > 1 ? 8 : 10))
+		token->kind = PTX_TOK_BAD;
+}
+
+void ptx_lex_next(struct ptx_lexer *lx, struct ptx_token *token)
+{
+	char c;
+
+	skip_blank(lx);
+	*token = (struct ptx_token){.line = lx->line, .text = lx->at};
+	if (lx->at >= lx->end)
+		return;
+	c = *lx->at;
+	if (isdigit((unsigned char)c)) {
+		lex_number(lx, token);
+	} else if (name_start(c)) {
+		do {
+			lx->at += *lx->at == ':' ? 2 : 1;
+			/* shared::cta, L1::evict_last: "::" goes on, a single ':' ends a label */
+		} while (lx->at < lx->end && (name_part(*lx->at) || (lx->end - lx->at > 2 && lx->at[0] == ':' &&
+								     lx->at[1] == ':' && name_part(lx->at[2]))));
+		token->kind = PTX_TOK_NAME;
+	} else if (c == '"') {
+		const char *close = memchr(lx->at + 1, '"', (size_t)(lx->end - lx->at - 1));
+		const char *newline = close ? memchr(lx->at, '\n', (size_t)(close - lx->at)) : NULL;
+
+		token->kind = close && !newline ? PTX_TOK_STRING : PTX_TOK_BAD;
+		lx->at = close && !newline ? close + 1 : lx->end;
+	} else {
+		token->kind = strchr("()[]{},;:<>=|+-!@*/&~?", c) && c ? (unsigned char)c : PTX_TOK_BAD;
+		lx->at++;
+	}
+	token->length = (size_t)(lx->at - token->text);
+}
+
+bool ptx_token_is(const struct ptx_token *token, const char *text)
+{
+	return token->kind == PTX_TOK_NAME && strlen(text) == token->length &&
+	       !memcmp(text, token->text, token->length);
+}

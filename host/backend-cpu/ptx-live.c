@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which registers an instruction touches, and which are live at the borders of blocks. */
+#include <string.h>
+
+#include "ptx-body.h"
+
+static void operand_uses(const struct ptx_operand *o, void (*visit)(void *, int32_t), void *data)
+{
+	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_MEM) && o->reg >= 0)
+		visit(data, o->reg);
+	for (unsigned e = 0; o->kind == PTX_OP_VECTOR && e < o->count; e++)
+		operand_uses(&o->elements[e], visit, data);
+}
+
+void ptx_instr_uses(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data)
+{
+	for (unsigned n = i->op->flags & PTX_F_NO_DST ? 0 : 1; n < i->count; n++)
+		operand_uses(&i->ops[n], visit, data);
+	if (i->guard >= 0) {
+		visit(data, i->guard);
+		ptx_instr_defs(body, i, visit, data); /* the old value stays where the guard is false */
+	}
+	if (i->op->flags & PTX_F_CARRY_IN)
+		visit(data, body->carry);
+}
+
+void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data)
+{
+	const struct ptx_operand *o = &i->ops[0];
+
+	if (i->mods & M(CC))
+		visit(data, body->carry);
+	if ((i->op->flags & PTX_F_NO_DST) || !i->count)
+		return;
+	if (o->kind == PTX_OP_REG && o->reg >= 0)
+		visit(data, o->reg);
+	if (o->reg2 >= 0 && (o->kind == PTX_OP_REG || o->kind == PTX_OP_SINK))
+		visit(data, o->reg2);
+	for (unsigned e = 0; o->kind == PTX_OP_VECTOR && e < o->count; e++)
+		if (o->elements[e].kind == PTX_OP_REG)
+			visit(data, o->elements[e].reg);
+}
+
+static void visit_use(void *data, int32_t reg)
+{
+	struct ptx_block *b = data;
+
+	if (!PTX_BIT(b->def, reg))
+		PTX_SET(b->use, reg);
+}
+
+static void visit_def(void *data, int32_t reg)
+{
+	struct ptx_block *b = data;
+
+	PTX_SET(b->def, reg);
+}
+
+bool ptx_body_live(struct ptx_body *body)
+{
+	size_t words = body->words = (body->reg_count + 63) / 64 + 1;
+	bool changed = true;
+
+	for (uint32_t n = 0; n < body->block_count; n++) {
+		struct ptx_block *b = &body->blocks[n];
+		uint64_t *sets = ptx_alloc(&body->arena, 4 * words * sizeof(*sets));
+
+		if (!sets)
+			return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
+					     body->function->name);
+		b->use = sets;
+		b->def = sets + words;
+		b->live_in = sets + 2 * words;
+		b->live_out = sets + 3 * words;
+		for (uint32_t k = b->first; k < b->last; k++) {
+			ptx_instr_uses(body, &body->instrs[k], visit_use, b);
+			ptx_instr_defs(body, &body->instrs[k], visit_def, b);
+		}
+		if (b->condition >= 0)
+			visit_use(b, b->condition);
+	}
+	while (changed) {
+		changed = false;
+		for (uint32_t n = body->block_count; n--;) {
+			struct ptx_block *b = &body->blocks[n];
+
+			for (size_t w = 0; w < words; w++) {
+				uint64_t out = 0, in;
+
+				for (unsigned s = 0; s < 2; s++)
+					if (b->succ[s] != PTX_NO_BLOCK)
+						out |= body->blocks[b->succ[s]].live_in[w];
+				in = b->use[w] | (out & ~b->def[w]);
+				changed |= in != b->live_in[w];
+				b->live_in[w] = in;
+				b->live_out[w] = out;
+			}
+		}
+	}
+	return true;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One memory instruction as it is compiled. */
+#ifndef VCUDA_BACKEND_CPU_PTX_LOWER_ACCESS_H
+#define VCUDA_BACKEND_CPU_PTX_LOWER_ACCESS_H
+
+#include "ptx-lower.h"
+
+struct access {
+	const struct ptx_instr *i;
+	const struct ptx_operand *o;
+	unsigned space, size, count, lanes;
+	uint32_t site;
+	bool write;
+	int64_t offsets[PTX_LANES]; /* per lane, from the base */
+};
+
+void access_describe(struct lower *l, const struct ptx_instr *i, struct access *a);
+LLVMValueRef access_address(struct lower *l, const struct access *a);
+int64_t access_immediate(const struct access *a);
+LLVMValueRef host_address(struct lower *l, const struct access *a, LLVMValueRef base);
+LLVMValueRef load_at(struct lower *l, const struct access *a, LLVMTypeRef type, LLVMValueRef pointer,
+			    int64_t offset);
+void store_at(struct lower *l, const struct access *a, LLVMValueRef value, LLVMValueRef pointer, int64_t offset);
+LLVMValueRef lane_index(struct lower *l, unsigned n);
+LLVMValueRef shuffle(struct lower *l, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned count);
+void access_load(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
+void access_store(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
+LLVMValueRef in_cached_range(struct lower *l, const struct access *a, LLVMValueRef low, uint64_t span);
+LLVMValueRef in_space(struct lower *l, LLVMValueRef low, uint64_t span, LLVMValueRef size);
+void access_check(struct lower *l, struct access *a, LLVMValueRef base);
+bool access_is_direct(struct lower *l, struct access *a);
+void spill_addresses(struct lower *l, const struct access *a);
+void slow_call(struct lower *l, const struct access *a, const char *name);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shifts, bit fields, bytes and halves of words. */
+#include "ptx-lower.h"
+
+#define BITS(i) (ptx_types[(i)->type].bits)
+
+/* Shifts by at least the width give 0, or copies of the sign. */
+static LLVMValueRef shift(struct lower *l, LLVMOpcode op, LLVMValueRef a, LLVMValueRef by, unsigned bits)
+{
+	LLVMValueRef most = int_const(l, 32, bits - 1), fits = compare(l, LLVMIntULE, by, most);
+	LLVMValueRef amount = resize(l, int2(l, "llvm.umin", by, most), bits, false);
+	LLVMValueRef r = LLVMBuildBinOp(l->b, op, a, amount, "");
+
+	return op == LLVMAShr ? r : select_of(l, fits, r, int_const(l, bits, 0));
+}
+
+bool emit_shift(struct lower *l, const struct ptx_instr *i)
+{
+	set(l, &i->ops[0],
+	    shift(l, (LLVMOpcode)i->op->arg, get(l, &i->ops[1], i->type), get(l, &i->ops[2], PTX_U32), BITS(i)),
+	    is_signed_type(i->type));
+	return true;
+}
+
+/* The low `count` bits set; all of them from the width on. */
+static LLVMValueRef ones(struct lower *l, LLVMValueRef count, unsigned bits)
+{
+	LLVMValueRef all = int_const(l, bits, UINT64_MAX);
+
+	return LLVMBuildNot(l->b, shift(l, LLVMShl, all, count, bits), "");
+}
+
+bool emit_bits(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], i->type), args[2] = {a, scalar_const(l->i1, 0)}, r, b;
+	LLVMTypeRef type = LLVMTypeOf(a);
+
+	switch (i->op->arg) {
+	case OP_BREV:
+		r = intrinsic(l, "llvm.bitreverse", type, args, 1);
+		break;
+	case OP_POPC:
+		r = resize(l, intrinsic(l, "llvm.ctpop", type, args, 1), 32, false);
+		break;
+	case OP_CLZ:
+		r = resize(l, intrinsic(l, "llvm.ctlz", type, args, 2), 32, false);
+		break;
+	default:
+		b = get(l, &i->ops[2], PTX_U32);
+		if (i->mods & M(WRAP)) {
+			a = LLVMBuildAnd(l->b, a, int_const(l, 32, 31), "");
+			b = LLVMBuildAnd(l->b, b, int_const(l, 32, 31), "");
+		}
+		r = shift(l, LLVMShl, ones(l, b, 32), a, 32);
+	}
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+bool emit_bfind(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i);
+	LLVMValueRef a = get(l, &i->ops[1], i->type), args[2], r, none;
+
+	if (is_signed_type(i->type))
+		a = LLVMBuildXor(l->b, a, LLVMBuildAShr(l->b, a, int_const(l, bits, bits - 1), ""), "");
+	none = compare(l, LLVMIntEQ, a, int_const(l, bits, 0));
+	args[0] = a;
+	args[1] = scalar_const(l->i1, 0);
+	r = resize(l, intrinsic(l, "llvm.ctlz", LLVMTypeOf(a), args, 2), 32, false);
+	if (!(i->mods & M(SHIFTAMT)))
+		r = LLVMBuildSub(l->b, int_const(l, 32, bits - 1), r, "");
+	set(l, &i->ops[0], select_of(l, none, int_const(l, 32, UINT32_MAX), r), false);
+	return true;
+}
+
+static LLVMValueRef low_byte(struct lower *l, const struct ptx_operand *o)
+{
+	return LLVMBuildAnd(l->b, get(l, o, PTX_U32), int_const(l, 32, 255), "");
+}
+
+bool emit_bfe(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i);
+	LLVMValueRef a = get(l, &i->ops[1], i->type), position = low_byte(l, &i->ops[2]),
+		     length = low_byte(l, &i->ops[3]);
+	LLVMValueRef width = int_const(l, 32, bits), room, mask, r, top, fill;
+
+	room = LLVMBuildSub(l->b, width, int2(l, "llvm.umin", position, width), "");
+	mask = ones(l, int2(l, "llvm.umin", length, room), bits);
+	r = LLVMBuildAnd(l->b, shift(l, LLVMLShr, a, position, bits), mask, "");
+	if (is_signed_type(i->type)) {
+		top = LLVMBuildSub(l->b, LLVMBuildAdd(l->b, position, length, ""), int_const(l, 32, 1), "");
+		top = int2(l, "llvm.umin", top, int_const(l, 32, bits - 1));
+		fill = resize(l, shift(l, LLVMLShr, a, top, bits), 1, false);
+		fill = LLVMBuildAnd(l->b, fill, compare(l, LLVMIntNE, length, int_const(l, 32, 0)), "");
+		r = LLVMBuildOr(l->b, r,
+				LLVMBuildAnd(l->b, resize(l, fill, bits, true), LLVMBuildNot(l->b, mask, ""), ""), "");
+	}
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+bool emit_bfi(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i);
+	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
+	LLVMValueRef position = low_byte(l, &i->ops[3]), mask;
+
+	mask = shift(l, LLVMShl, ones(l, low_byte(l, &i->ops[4]), bits), position, bits);
+	a = LLVMBuildAnd(l->b, shift(l, LLVMShl, a, position, bits), mask, "");
+	b = LLVMBuildAnd(l->b, b, LLVMBuildNot(l->b, mask, ""), "");
+	set(l, &i->ops[0], LLVMBuildOr(l->b, a, b, ""), false);
+	return true;
+}
+
+/* The modes of prmt: which byte of {b, a} goes where, for each value of the two low bits of the selector. */
+static const struct {
+	ptx_mods mod;
+	uint16_t selectors[4];
+} permutations[] = {
+	{M(F4E), {0x3210, 0x4321, 0x5432, 0x6543}}, {M(B4E), {0x5670, 0x6701, 0x7012, 0x0123}},
+	{M(RC8), {0x0000, 0x1111, 0x2222, 0x3333}}, {M(ECL), {0x3210, 0x3211, 0x3222, 0x3333}},
+	{M(ECR), {0x0000, 0x1110, 0x2210, 0x3210}}, {M(RC16), {0x1010, 0x3232, 0x1010, 0x3232}},
+};
+
+static LLVMValueRef mode_selector(struct lower *l, const struct ptx_instr *i, LLVMValueRef c)
+{
+	LLVMValueRef low = LLVMBuildAnd(l->b, c, int_const(l, 64, 3), ""), r = c;
+
+	for (unsigned n = 0; n < sizeof(permutations) / sizeof(permutations[0]); n++) {
+		if (!(i->mods & permutations[n].mod))
+			continue;
+		r = int_const(l, 64, permutations[n].selectors[0]);
+		for (unsigned k = 1; k < 4; k++)
+			r = select_of(l, compare(l, LLVMIntEQ, low, int_const(l, 64, k)),
+				      int_const(l, 64, permutations[n].selectors[k]), r);
+	}
+	return r;
+}
+
+/* One byte of the eight in `whole`, or 8 copies of its sign bit if bit 3 of the selector is set. */
+static LLVMValueRef picked_byte(struct lower *l, LLVMValueRef whole, LLVMValueRef pick)
+{
+	LLVMValueRef by = LLVMBuildAnd(l->b, pick, int_const(l, 64, 7), ""), byte, sign;
+
+	by = LLVMBuildMul(l->b, by, int_const(l, 64, 8), "");
+	byte = resize(l, LLVMBuildLShr(l->b, whole, by, ""), 8, false);
+	sign = compare(l, LLVMIntNE, LLVMBuildAnd(l->b, pick, int_const(l, 64, 8), ""), int_const(l, 64, 0));
+	return select_of(l, sign, LLVMBuildAShr(l->b, byte, int_const(l, 8, 7), ""), byte);
+}
+
+bool emit_prmt(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = resize(l, get(l, &i->ops[1], PTX_B32), 64, false);
+	LLVMValueRef b = resize(l, get(l, &i->ops[2], PTX_B32), 64, false);
+	LLVMValueRef selector = resize(l, get(l, &i->ops[3], PTX_B32), 64, false), r = int_const(l, 32, 0), byte;
+
+	selector = mode_selector(l, i, selector);
+	a = LLVMBuildOr(l->b, a, LLVMBuildShl(l->b, b, int_const(l, 64, 32), ""), "");
+	for (unsigned n = 0; n < 4; n++) {
+		byte = picked_byte(l, a, LLVMBuildLShr(l->b, selector, int_const(l, 64, 4 * n), ""));
+		byte = LLVMBuildShl(l->b, resize(l, byte, 32, false), int_const(l, 32, 8 * n), "");
+		r = LLVMBuildOr(l->b, r, byte, "");
+	}
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+bool emit_shf(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef low = get(l, &i->ops[1], PTX_B32), high = get(l, &i->ops[2], PTX_B32);
+	LLVMValueRef by = get(l, &i->ops[3], PTX_U32), whole, r;
+
+	if (i->mods & M(WRAP))
+		by = LLVMBuildAnd(l->b, by, int_const(l, 32, 31), "");
+	else if (i->mods & M(CLAMP))
+		by = int2(l, "llvm.umin", by, int_const(l, 32, 32));
+	else
+		return false;
+	whole = LLVMBuildShl(l->b, resize(l, high, 64, false), int_const(l, 64, 32), "");
+	whole = LLVMBuildOr(l->b, whole, resize(l, low, 64, false), "");
+	by = resize(l, by, 64, false);
+	if (i->mods & M(L))
+		r = LLVMBuildLShr(l->b, LLVMBuildShl(l->b, whole, by, ""), int_const(l, 64, 32), "");
+	else
+		r = LLVMBuildLShr(l->b, whole, by, "");
+	set(l, &i->ops[0], resize(l, r, 32, false), false);
+	return true;
+}
+
+bool emit_lop3(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef v[3], r = int_const(l, 32, 0);
+
+	if (i->ops[4].kind != PTX_OP_INT)
+		return false;
+	for (unsigned n = 0; n < 3; n++)
+		v[n] = get(l, &i->ops[n + 1], PTX_B32);
+	for (unsigned term = 0; term < 8; term++) {
+		LLVMValueRef product = int_const(l, 32, UINT32_MAX);
+
+		if (!(i->ops[4].imm >> term & 1))
+			continue;
+		for (unsigned n = 0; n < 3; n++)
+			product = LLVMBuildAnd(l->b, product, term >> (2 - n) & 1 ? v[n] : LLVMBuildNot(l->b, v[n], ""),
+					       "");
+		r = LLVMBuildOr(l->b, r, product, "");
+	}
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+bool emit_sad(struct lower *l, const struct ptx_instr *i)
+{
+	bool sign = is_signed_type(i->type);
+	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
+	LLVMValueRef less = compare(l, sign ? LLVMIntSLT : LLVMIntULT, a, b), r;
+
+	r = select_of(l, less, LLVMBuildSub(l->b, b, a, ""), LLVMBuildSub(l->b, a, b, ""));
+	set(l, &i->ops[0], LLVMBuildAdd(l->b, r, get(l, &i->ops[3], i->type), ""), sign);
+	return true;
+}
+
+bool emit_dp4a(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], PTX_B32), b = get(l, &i->ops[2], PTX_B32), r = get(l, &i->ops[3], PTX_B32);
+
+	if (!i->type2)
+		return false;
+	for (unsigned n = 0; n < 4; n++) {
+		LLVMValueRef x = resize(l, LLVMBuildLShr(l->b, a, int_const(l, 32, 8 * n), ""), 8, false);
+		LLVMValueRef y = resize(l, LLVMBuildLShr(l->b, b, int_const(l, 32, 8 * n), ""), 8, false);
+
+		x = resize(l, x, 32, is_signed_type(i->type));
+		y = resize(l, y, 32, is_signed_type(i->type2));
+		r = LLVMBuildAdd(l->b, r, LLVMBuildMul(l->b, x, y, ""), "");
+	}
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+/* Two 16-bit halves of the first, times two bytes of the second: its low or its high two. */
+bool emit_dp2a(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], PTX_B32), b = get(l, &i->ops[2], PTX_B32), r = get(l, &i->ops[3], PTX_B32);
+	unsigned first = i->mods & M(HI) ? 2 : 0;
+
+	if (!i->type2 || !(i->mods & (M(LO) | M(HI))))
+		return false;
+	for (unsigned n = 0; n < 2; n++) {
+		LLVMValueRef x = resize(l, LLVMBuildLShr(l->b, a, int_const(l, 32, 16 * n), ""), 16, false);
+		LLVMValueRef y = resize(l, LLVMBuildLShr(l->b, b, int_const(l, 32, 8 * (first + n)), ""), 8, false);
+
+		x = resize(l, x, 32, is_signed_type(i->type));
+		y = resize(l, y, 32, is_signed_type(i->type2));
+		r = LLVMBuildAdd(l->b, r, LLVMBuildMul(l->b, x, y, ""), "");
+	}
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+/* The low bits of the first, as many as the second says, extended to 32. */
+bool emit_szext(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], PTX_B32), n = get(l, &i->ops[2], PTX_U32);
+	LLVMValueRef all = int_const(l, 32, 32), up, r;
+
+	if (i->mods & M(WRAP))
+		n = LLVMBuildAnd(l->b, n, int_const(l, 32, 31), "");
+	else if (i->mods & M(CLAMP))
+		n = int2(l, "llvm.umin", n, all);
+	else
+		return false;
+	up = LLVMBuildSub(l->b, all, n, "");
+	r = shift(l, LLVMShl, a, up, 32);
+	r = shift(l, is_signed_type(i->type) ? LLVMAShr : LLVMLShr, r, up, 32);
+	/* no bits at all are 0, and not 32 copies of a sign */
+	set(l, &i->ops[0], select_of(l, compare(l, LLVMIntEQ, n, int_const(l, 32, 0)), int_const(l, 32, 0), r), false);
+	return true;
+}
+
+bool emit_cnot(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef zero = compare(l, LLVMIntEQ, get(l, &i->ops[1], i->type), int_const(l, BITS(i), 0));
+
+	set(l, &i->ops[0], resize(l, zero, BITS(i), false), false);
+	return true;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The crossings between the full and the masked version of a kernel: where they are, and how registers pass from one to
+ * the other in the warp's frame.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx-lower.h"
+
+bool lower_no_memory(struct ptx_body *body)
+{
+	return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile", body->function->name);
+}
+
+/* ---- what both versions agree on ---- */
+
+static void find_reentries(struct ptx_body *body, struct ptx_lowering *low)
+{
+	bool any = false;
+
+	for (uint32_t n = 0; n < body->block_count; n++) {
+		const struct ptx_block *b = &body->blocks[n];
+
+		if (b->divergent && b->ipdom != PTX_NO_BLOCK)
+			low->reenter[b->ipdom] = true;
+		any |= b->divergent;
+	}
+	for (uint32_t n = 0; n < body->block_count && any; n++)
+		if (body->blocks[n].barrier && body->blocks[n].succ[0] != PTX_NO_BLOCK)
+			low->reenter[body->blocks[n].succ[0]] = true;
+	/* lanes meet in front of a barrier, not inside it */
+	for (uint32_t n = 0; n < body->block_count; n++)
+		if (body->blocks[n].first == body->blocks[n].last && body->blocks[n].succ[0] == PTX_NO_BLOCK)
+			low->reenter[n] = false;
+}
+
+static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k)
+{
+	const struct ptx_instr *i = &body->instrs[k];
+	struct ptx_site *s;
+
+	low->sites[k] = low->site_count;
+	s = ptx_grow(&body->arena, (void **)&low->site_list, &low->site_count, &low->site_room, sizeof(*s));
+	if (!s)
+		return lower_no_memory(body);
+	s->line = i->line;
+	s->space = i->space;
+	s->type = i->type;
+	s->size = (uint8_t)(ptx_types[i->type].bits / 8);
+	s->count = i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
+	s->write = i->op->flags & (PTX_F_STORE | PTX_F_ATOM);
+	for (unsigned m = PTX_MOD_AND; m <= PTX_MOD_EXCH; m++)
+		if ((i->op->flags & PTX_F_ATOM) && (i->mods >> m & 1))
+			s->operation = (uint8_t)m;
+	if (i->op->flags & PTX_F_CALL)
+		s->operation = !strcmp(i->call->callee->name, "__assertfail");
+	for (unsigned n = 0; n < i->count; n++)
+		if (i->ops[n].kind == PTX_OP_MEM)
+			s->imm = i->ops[n].reg >= 0 ? (int64_t)i->ops[n].imm : 0;
+	return true;
+}
+
+bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned lanes)
+{
+	uint64_t at = PTX_FRAME_HEAD;
+
+	low->reenter = ptx_alloc(&body->arena, body->block_count + 1u);
+	low->slots = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*low->slots));
+	low->sites = ptx_alloc(&body->arena, (body->instr_count + 1u) * sizeof(*low->sites));
+	if (!low->reenter || !low->slots || !low->sites)
+		return lower_no_memory(body);
+	if (lanes > 1)
+		find_reentries(body, low);
+	for (uint32_t r = 0; r < body->reg_count; r++) {
+		unsigned bits = ptx_types[body->regs[r].type].bits;
+		uint64_t bytes = body->shapes[r].kind == PTX_UNIFORM ? 16 : bits * PTX_LANES / 8;
+
+		low->slots[r] = (uint32_t)at;
+		at += (bytes + 63) & ~63ull;
+	}
+	if (at > (64u << 20))
+		return ptx_body_fail(body, PTX_NOT_SUPPORTED, body->function->line, "`%s` has too many registers",
+				     body->function->name);
+	low->frame_bytes = (uint32_t)at;
+	for (uint32_t k = 0; k < body->instr_count; k++) {
+		low->sites[k] = UINT32_MAX;
+		if ((body->instrs[k].op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM | PTX_F_CALL)) &&
+		    !add_site(body, low, k))
+			return false;
+	}
+	return true;
+}
+
+/* ---- crossing over ---- */
+
+LLVMValueRef slot(struct lower *l, uint32_t reg)
+{
+	return field(l, l->frame, l->low->slots[reg]);
+}
+
+LLVMTypeRef storage_type(struct lower *l, uint32_t reg)
+{
+	LLVMTypeRef type = int_type(l, ptx_types[l->body->regs[reg].type].bits);
+
+	return reg_shape(l, (int32_t)reg) == PTX_VARYING ? LLVMVectorType(type, PTX_LANES) : type;
+}
+
+void copy_live(struct lower *l, const uint64_t *live, bool save)
+{
+	for (uint32_t r = 0; r < l->body->reg_count; r++) {
+		LLVMValueRef from, to, value;
+
+		if (!PTX_BIT(live, r))
+			continue;
+		from = save ? l->storage[r] : slot(l, r);
+		to = save ? slot(l, r) : l->storage[r];
+		value = LLVMBuildLoad2(l->b, storage_type(l, r), from, "");
+		LLVMSetAlignment(value, 1);
+		value = LLVMBuildStore(l->b, value, to);
+		LLVMSetAlignment(value, 1);
+	}
+}
+
+void store_head(struct lower *l, uint64_t offset, LLVMValueRef value)
+{
+	LLVMBuildStore(l->b, value, field(l, l->frame, offset));
+}
+
+LLVMValueRef load_head(struct lower *l, uint64_t offset)
+{
+	return LLVMBuildLoad2(l->b, l->i32, field(l, l->frame, offset), "");
+}
+
+static void mark_live(void *data, int32_t reg)
+{
+	PTX_SET((uint64_t *)data, reg);
+}
+
+static void mark_dead(void *data, int32_t reg)
+{
+	((uint64_t *)data)[reg >> 6] &= ~(1ull << (reg & 63));
+}
+
+struct ptx_exit *add_exit(struct lower *l, uint32_t instr)
+{
+	struct ptx_body *body = l->body;
+	const struct ptx_block *b = &body->blocks[l->block];
+	struct ptx_exit *e =
+		ptx_grow(&body->arena, (void **)&l->low->exits, &l->low->exit_count, &l->low->exit_room, sizeof(*e));
+
+	if (!e || !(e->live = ptx_alloc(&body->arena, body->words * sizeof(*e->live)))) {
+		lower_no_memory(body);
+		return NULL;
+	}
+	e->block = l->block;
+	e->instr = instr;
+	memcpy(e->live, b->live_out, body->words * sizeof(*e->live));
+	if (instr == AT_BRANCH)
+		return e;
+	if (b->condition >= 0)
+		mark_live(e->live, b->condition);
+	for (uint32_t k = b->last; k-- > instr;) {
+		ptx_instr_defs(body, &body->instrs[k], mark_dead, e->live);
+		ptx_instr_uses(body, &body->instrs[k], mark_live, e->live);
+	}
+	return e;
+}
+
+void emit_leave(struct lower *l, const struct ptx_exit *e)
+{
+	LLVMValueRef all = scalar_const(l->i32, UINT32_MAX);
+
+	copy_live(l, e->live, true);
+	store_head(l, offsetof(struct ptx_frame, live), all);
+	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, (uint64_t)(e - l->low->exits)));
+	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
+}
+
+void leave_unless(struct lower *l, LLVMValueRef ok)
+{
+	LLVMBasicBlockRef go = new_bb(l, "go"), leave = new_bb(l, "leave");
+	const struct ptx_exit *e = add_exit(l, l->instr);
+
+	branch_likely(l, ok, go, leave);
+	LLVMPositionBuilderAtEnd(l->b, leave);
+	if (e)
+		emit_leave(l, e);
+	LLVMPositionBuilderAtEnd(l->b, go);
+}
+
+/* All lanes have met again: goes back to the full version if what it assumes about shapes holds. */
+void try_return(struct lower *l, LLVMBasicBlockRef stay)
+{
+	const uint64_t *live = l->body->blocks[l->block].live_in;
+	LLVMBasicBlockRef test = new_bb(l, "met"), back = new_bb(l, "back");
+	LLVMValueRef ok = scalar_const(l->i1, 1), zero = scalar_const(l->i32, 0);
+
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->mask, scalar_const(l->i32, UINT32_MAX), ""), test,
+			stay);
+	LLVMPositionBuilderAtEnd(l->b, test);
+	for (int pass = 0; pass < 2; pass++) {
+		for (uint32_t r = 0; r < l->body->reg_count; r++) {
+			const struct ptx_shape *s = &l->body->shapes[r];
+			unsigned bits = ptx_types[l->body->regs[r].type].bits;
+			LLVMValueRef value, base, expected;
+
+			if (!PTX_BIT(live, r) || s->kind != PTX_OFFSETS)
+				continue;
+			value = read_reg(l, (int32_t)r, PTX_LANES);
+			base = LLVMBuildSub(l->b, LLVMBuildExtractElement(l->b, value, zero, ""),
+					    scalar_const(int_type(l, bits), (uint64_t)s->offsets[0]), "");
+			if (pass) {
+				value = LLVMBuildStore(l->b, base, slot(l, r));
+				LLVMSetAlignment(value, 1);
+				continue;
+			}
+			expected = LLVMBuildAdd(l->b, splat(l, base, PTX_LANES), lane_consts(l, bits, s->offsets), "");
+			value = mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, value, expected, ""));
+			value = LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->i32, UINT32_MAX), "");
+			ok = LLVMBuildAnd(l->b, ok, value, "");
+		}
+		if (!pass) {
+			LLVMBuildCondBr(l->b, ok, back, stay);
+			LLVMPositionBuilderAtEnd(l->b, back);
+		}
+	}
+	for (uint32_t r = 0; r < l->body->reg_count; r++)
+		if (PTX_BIT(live, r) && l->body->shapes[r].kind != PTX_OFFSETS) {
+			LLVMValueRef value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
+
+			LLVMSetAlignment(value, 1);
+			value = LLVMBuildStore(l->b, value, slot(l, r));
+			LLVMSetAlignment(value, 1);
+		}
+	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, l->block + 1));
+	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
+}
+
+/* Values of OFFSETS registers come as their scalar base. */
+void enter_masked(struct lower *l, const struct ptx_exit *e)
+{
+	LLVMValueRef *values = calloc(l->body->reg_count + 1u, sizeof(LLVMValueRef)), store;
+
+	if (!values) {
+		lower_no_memory(l->body);
+		return;
+	}
+	for (int pass = 0; pass < 2; pass++)
+		for (uint32_t r = 0; r < l->body->reg_count; r++) {
+			const struct ptx_shape *s = &l->body->shapes[r];
+			unsigned bits = ptx_types[l->body->regs[r].type].bits;
+
+			if (!PTX_BIT(e->live, r))
+				continue;
+			if (pass) {
+				store = LLVMBuildStore(l->b, values[r], l->storage[r]);
+				LLVMSetAlignment(store, 1);
+				continue;
+			}
+			values[r] = LLVMBuildLoad2(
+				l->b, s->kind == PTX_OFFSETS ? int_type(l, bits) : storage_type(l, r), slot(l, r), "");
+			LLVMSetAlignment(values[r], 1);
+			if (s->kind == PTX_OFFSETS)
+				values[r] = LLVMBuildAdd(l->b, splat(l, values[r], PTX_LANES),
+							 lane_consts(l, bits, s->offsets), "");
+		}
+	free(values);
+}

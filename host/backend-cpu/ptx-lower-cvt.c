@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversions between types and between state spaces. */
+#include <string.h>
+
+#include "ptx-lower.h"
+
+static bool cvt_int_int(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned to = ptx_types[i->type].bits, from = ptx_types[i->type2].bits, wide = to > from ? to + 1 : from + 1;
+	bool sign = is_signed_type(i->type2), to_sign = is_signed_type(i->type);
+	LLVMValueRef v, args[2];
+
+	if (l->lanes == 1 && to > from)
+		check_widening(l, &i->ops[1], sign);
+	v = get(l, &i->ops[1], i->type2);
+	if (i->mods & M(SAT)) {
+		/* one more bit than either type, so that everything compares as signed */
+		args[0] = resize(l, v, wide, sign);
+		args[1] = int_const(l, wide, to_sign ? UINT64_MAX << (to - 1) : 0);
+		args[0] = intrinsic(l, "llvm.smax", LLVMTypeOf(args[0]), args, 2);
+		args[1] = int_const(l, wide,
+				    to_sign    ? (1ull << (to - 1)) - 1
+				    : to == 64 ? UINT64_MAX
+					       : (1ull << to) - 1);
+		if (wide > 64 && to_sign)
+			args[1] = resize(l, int_const(l, 64, (1ull << (to - 1)) - 1), wide, false);
+		else if (wide > 64)
+			args[1] = resize(l, int_const(l, 64, to == 64 ? UINT64_MAX : (1ull << to) - 1), wide, false);
+		if (wide > 64 && to_sign) {
+			args[1] = intrinsic(l, "llvm.smin", LLVMTypeOf(args[0]), args, 2);
+			v = args[1];
+		} else {
+			v = intrinsic(l, "llvm.smin", LLVMTypeOf(args[0]), args, 2);
+		}
+	}
+	v = resize(l, v, to, sign);
+	set(l, &i->ops[0], v, to_sign);
+	return true;
+}
+
+static LLVMValueRef round_to_int(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
+{
+	const char *name = i->mods & M(RNI)   ? "llvm.roundeven"
+			   : i->mods & M(RZI) ? "llvm.trunc"
+			   : i->mods & M(RMI) ? "llvm.floor"
+					      : "llvm.ceil";
+
+	return intrinsic(l, name, LLVMTypeOf(v), &v, 1);
+}
+
+static LLVMValueRef source(struct lower *l, const struct ptx_instr *i, unsigned n, unsigned type)
+{
+	LLVMValueRef v = getf(l, &i->ops[n], type);
+
+	return (i->mods & M(FTZ)) && type == PTX_F32 ? flush(l, v) : v;
+}
+
+/* NaN gives 0, what does not fit the nearest end of the type's range. */
+static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef v = source(l, i, 1, i->type2), fn;
+	LLVMTypeRef types[2];
+	const char *name = is_signed_type(i->type) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
+	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+
+	if (i->type2 == PTX_F16 || i->type2 == PTX_BF16)
+		v = LLVMBuildFPExt(l->b, v, float_type(l, PTX_F32), "");
+	if (!(i->mods & (M(RNI) | M(RZI) | M(RMI) | M(RPI))))
+		return false;
+	v = round_to_int(l, i, v);
+	types[0] = type_for(l, int_type(l, ptx_types[i->type].bits));
+	types[1] = LLVMTypeOf(v);
+	fn = LLVMGetIntrinsicDeclaration(l->m, id, types, 2);
+	v = LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, &v, 1, "");
+	set(l, &i->ops[0], v, is_signed_type(i->type));
+	return true;
+}
+
+static bool cvt_int_float(struct lower *l, const struct ptx_instr *i)
+{
+	bool sign = is_signed_type(i->type2), directed = i->mods & (M(RZ) | M(RM) | M(RP));
+	LLVMValueRef v = get(l, &i->ops[1], i->type2), r;
+	LLVMTypeRef type = float_type(l, i->type);
+
+	if (!(i->mods & (M(RN) | M(RZ) | M(RM) | M(RP))))
+		return false;
+	if (directed) {
+		if (!is_float_type(i->type))
+			return false;
+		v = resize(l, v, 64, sign);
+		r = rounded(l, sign ? ROUND_FROM_S64 : ROUND_FROM_U64, i->mods, i->type, &v, 1, type);
+	} else if (is_float_type(i->type)) {
+		r = sign ? LLVMBuildSIToFP(l->b, v, type, "") : LLVMBuildUIToFP(l->b, v, type, "");
+	} else {
+		/*
+		 * Integers of up to 32 bits are exact in f64, and longer ones that are not are far beyond f16; as bf16
+		 * they would be rounded twice.
+		 */
+		if (ptx_types[i->type2].bits == 64 && i->type == PTX_BF16)
+			return false;
+		r = sign ? LLVMBuildSIToFP(l->b, v, float_type(l, PTX_F64), "")
+			 : LLVMBuildUIToFP(l->b, v, float_type(l, PTX_F64), "");
+		r = LLVMBuildFPTrunc(l->b, r, type, "");
+	}
+	if (i->mods & M(SAT))
+		r = saturate(l, r);
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+/* Negative numbers to zero; NaN stays. */
+static LLVMValueRef not_negative(struct lower *l, LLVMValueRef v)
+{
+	LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v)), bits = to_int(l, v);
+	LLVMValueRef below = LLVMBuildICmp(l->b, LLVMIntSLT, bits, LLVMConstNull(LLVMTypeOf(bits)), "");
+
+	below = LLVMBuildAnd(l->b, below, LLVMBuildFCmp(l->b, LLVMRealORD, v, v, ""), "");
+	return LLVMBuildSelect(l->b, below, zero, v, "");
+}
+
+static bool cvt_float_float(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned to = ptx_types[i->type].bits, from = ptx_types[i->type2].bits;
+	bool directed = i->mods & (M(RZ) | M(RM) | M(RP));
+	LLVMValueRef v = source(l, i, 1, i->type2);
+
+	if (i->type == i->type2) {
+		if (i->mods & (M(RNI) | M(RZI) | M(RMI) | M(RPI)))
+			v = round_to_int(l, i, v);
+	} else if (to > from) {
+		v = LLVMBuildFPExt(l->b, v, float_type(l, i->type), "");
+	} else if (directed && i->type != PTX_F32) {
+		return false;
+	} else if (to == from) {
+		v = LLVMBuildFPExt(l->b, v, float_type(l, PTX_F32), "");
+		v = LLVMBuildFPTrunc(l->b, v, float_type(l, i->type), "");
+	} else if (directed) {
+		v = rounded(l, ROUND_NARROW, i->mods, i->type2, &v, 1, float_type(l, i->type));
+	} else {
+		v = LLVMBuildFPTrunc(l->b, v, float_type(l, i->type), "");
+	}
+	if ((i->mods & M(FTZ)) && i->type == PTX_F32)
+		v = flush(l, v);
+	if (i->mods & M(SAT))
+		v = saturate(l, v);
+	if (i->mods & M(RELU))
+		v = not_negative(l, v);
+	set(l, &i->ops[0], v, false);
+	return true;
+}
+
+/* Two floats to a pair of halves: the first goes up. */
+static bool cvt_pair(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned type = i->type == PTX_F16X2 ? PTX_F16 : PTX_BF16;
+	LLVMValueRef part[2];
+
+	if (i->type2 != PTX_F32 || i->count != 3 || !(i->mods & M(RN)) || (i->mods & ~(M(RN) | M(SAT) | M(RELU))))
+		return false;
+	for (unsigned n = 0; n < 2; n++) {
+		LLVMValueRef v = source(l, i, n + 1, PTX_F32);
+
+		if (i->mods & M(SAT))
+			v = saturate(l, v);
+		if (i->mods & M(RELU))
+			v = not_negative(l, v);
+		part[n] = resize(l, to_int(l, LLVMBuildFPTrunc(l->b, v, float_type(l, type), "")), 32, false);
+	}
+	set(l, &i->ops[0], LLVMBuildOr(l->b, LLVMBuildShl(l->b, part[0], int_const(l, 32, 16), ""), part[1], ""),
+	    false);
+	return true;
+}
+
+bool emit_cvt(struct lower *l, const struct ptx_instr *i)
+{
+	char to = ptx_types[i->type].cls, from = i->type2 ? ptx_types[i->type2].cls : 0;
+
+	if (to == 'H' || to == 'Y')
+		return cvt_pair(l, i);
+	if ((i->mods & M(RELU)) && (!strchr("hy", to) || !from || !strchr("fhy", from)))
+		return false;
+	if (i->count != 2 || !from || !strchr("usfhy", from))
+		return false;
+	if (strchr("us", to))
+		return strchr("us", from) ? cvt_int_int(l, i) : cvt_float_int(l, i);
+	return strchr("us", from) ? cvt_int_float(l, i) : cvt_float_float(l, i);
+}
+
+/* The generic address of offset 0 in a lane's shared or local memory. */
+static LLVMValueRef window(struct lower *l, unsigned space)
+{
+	int64_t lanes[PTX_LANES];
+	LLVMValueRef base, threads;
+
+	if (space == PTX_SHARED)
+		return splat(l, LLVMBuildPtrToInt(l->b, l->shared, l->i64, ""), l->lanes);
+	base = splat(l, LLVMBuildPtrToInt(l->b, l->local, l->i64, ""), l->lanes);
+	threads = LLVMBuildZExt(l->b, l->thread, l->i64, "");
+	threads = splat(l, LLVMBuildMul(l->b, threads, scalar_const(l->i64, l->body->local_bytes), ""), l->lanes);
+	for (unsigned n = 0; n < PTX_LANES; n++)
+		lanes[n] = (int64_t)(n * l->body->local_bytes);
+	if (l->lanes > 1)
+		threads = LLVMBuildAdd(l->b, threads, lane_consts(l, 64, lanes), "");
+	return LLVMBuildAdd(l->b, base, threads, "");
+}
+
+bool emit_cvta(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef v;
+
+	if (i->space == PTX_LOCAL)
+		l->lanes = l->width;
+	v = get(l, &i->ops[1], PTX_U64);
+	if (i->space == PTX_SHARED || i->space == PTX_LOCAL)
+		v = i->mods & M(TO) ? LLVMBuildSub(l->b, v, window(l, i->space), "")
+				    : LLVMBuildAdd(l->b, v, window(l, i->space), "");
+	set(l, &i->ops[0], v, false);
+	return true;
+}
+
+bool emit_isspacep(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef v, in_shared, in_local, all;
+
+	l->lanes = i->space == PTX_SHARED ? l->lanes : l->width;
+	if (reg_shape(l, i->ops[0].reg) != PTX_VARYING)
+		l->lanes = 1;
+	v = get(l, &i->ops[1], PTX_U64);
+	in_shared = LLVMBuildICmp(l->b, LLVMIntULT, LLVMBuildSub(l->b, v, window(l, PTX_SHARED), ""),
+				  splat(l, l->shared_bytes, l->lanes), "");
+	all = LLVMBuildSub(l->b, v, splat(l, LLVMBuildPtrToInt(l->b, l->local, l->i64, ""), l->lanes), "");
+	in_local = LLVMBuildICmp(l->b, LLVMIntULT, all, int_const(l, 64, l->body->local_bytes * l->body->threads), "");
+	if (i->space == PTX_SHARED)
+		v = in_shared;
+	else if (i->space == PTX_LOCAL)
+		v = in_local;
+	else if (i->space == PTX_GLOBAL)
+		v = LLVMBuildNot(l->b, LLVMBuildOr(l->b, in_shared, in_local, ""), "");
+	else
+		return false;
+	set(l, &i->ops[0], v, false);
+	return true;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Integer arithmetic and moves. */
+#include "ptx-lower.h"
+
+#define BITS(i) (ptx_types[(i)->type].bits)
+
+static bool pack(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i), n = i->ops[1].count, part = bits / n;
+	LLVMValueRef whole = NULL;
+
+	static const uint8_t types[65] = {[8] = PTX_B8, [16] = PTX_B16, [32] = PTX_B32, [64] = PTX_B64};
+
+	if (part > 64 || !types[part])
+		return false;
+	for (unsigned e = 0; e < n; e++) {
+		LLVMValueRef v = resize(l, get(l, &i->ops[1].elements[e], types[part]), bits, false);
+
+		v = LLVMBuildShl(l->b, v, int_const(l, bits, e * part), "");
+		whole = whole ? LLVMBuildOr(l->b, whole, v, "") : v;
+	}
+	set(l, &i->ops[0], whole, false);
+	return true;
+}
+
+static bool unpack(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i), n = i->ops[0].count, part = bits / n;
+	LLVMValueRef whole = get(l, &i->ops[1], i->type);
+
+	for (unsigned e = 0; e < n; e++)
+		set(l, &i->ops[0].elements[e],
+		    resize(l, LLVMBuildLShr(l->b, whole, int_const(l, bits, e * part), ""), part, false), false);
+	return true;
+}
+
+bool emit_mov(struct lower *l, const struct ptx_instr *i)
+{
+	if (i->ops[1].kind == PTX_OP_VECTOR)
+		return i->ops[0].kind == PTX_OP_REG && pack(l, i);
+	if (i->ops[0].kind == PTX_OP_VECTOR)
+		return unpack(l, i);
+	set(l, &i->ops[0], get(l, &i->ops[1], i->type), is_signed_type(i->type));
+	return true;
+}
+
+static void set_carry(struct lower *l, LLVMValueRef carry)
+{
+	set_reg(l, l->body->carry, carry, false);
+}
+
+bool emit_binary(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type), r;
+
+	if (i->mods & M(SAT)) {
+		if (i->type != PTX_S32)
+			return false;
+		r = int2(l, i->op->arg == LLVMAdd ? "llvm.sadd.sat" : "llvm.ssub.sat", a, b);
+	} else {
+		r = LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, a, b, "");
+	}
+	set(l, &i->ops[0], r, is_signed_type(i->type));
+	if (i->mods & M(CC))
+		set_carry(l, i->op->arg == LLVMAdd ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntULT, a, b));
+	return true;
+}
+
+/* a + b + carry, or a - b - borrow, in one more bit than the type has */
+static LLVMValueRef with_carry(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef b, bool add,
+			       bool carry_in)
+{
+	unsigned bits = BITS(i), wide = bits + 1;
+	LLVMValueRef r;
+
+	a = resize(l, a, wide, false);
+	b = resize(l, b, wide, false);
+	r = LLVMBuildBinOp(l->b, add ? LLVMAdd : LLVMSub, a, b, "");
+	if (carry_in)
+		r = LLVMBuildBinOp(l->b, add ? LLVMAdd : LLVMSub, r,
+				   resize(l, read_reg(l, l->body->carry, l->lanes), wide, false), "");
+	if (i->mods & M(CC))
+		set_carry(l, resize(l, LLVMBuildLShr(l->b, r, int_const(l, wide, bits), ""), 1, false));
+	return resize(l, r, bits, false);
+}
+
+bool emit_carry(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
+
+	set(l, &i->ops[0], with_carry(l, i, a, b, i->op->arg == LLVMAdd, true), is_signed_type(i->type));
+	return true;
+}
+
+bool emit_minmax(struct lower *l, const struct ptx_instr *i)
+{
+	static const char *const names[2][2] = {{"llvm.umin", "llvm.umax"}, {"llvm.smin", "llvm.smax"}};
+	bool sign = is_signed_type(i->type);
+
+	set(l, &i->ops[0],
+	    int2(l, names[sign][i->op->arg == OP_MAX], get(l, &i->ops[1], i->type), get(l, &i->ops[2], i->type)), sign);
+	return true;
+}
+
+/*
+ * In the full version a widening operation on an OFFSETS value is done on its base alone, which is right as long as
+ * no lane's value wraps around.
+ */
+void check_widening(struct lower *l, const struct ptx_operand *o, bool sign)
+{
+	const struct ptx_shape *s;
+	int64_t low = 0, high = 0;
+	LLVMValueRef base, ok;
+
+	if (l->masked || l->width == 1)
+		return;
+	if (o->kind == PTX_OP_REG) {
+		s = &l->body->shapes[o->reg];
+		if (s->kind != PTX_OFFSETS)
+			return;
+		for (unsigned n = 0; n < PTX_LANES; n++) {
+			low = s->offsets[n] < low ? s->offsets[n] : low;
+			high = s->offsets[n] > high ? s->offsets[n] : high;
+		}
+		base = read_reg(l, o->reg, 1);
+		base = sign ? LLVMBuildSExt(l->b, base, l->i64, "") : LLVMBuildZExt(l->b, base, l->i64, "");
+		/* in 64 bits nothing overflows: the base must be at least as far from both ends as the offsets reach */
+		base = LLVMBuildSub(l->b, base, scalar_const(l->i64, (uint64_t)((sign ? INT32_MIN : 0) - low)), "");
+		ok = LLVMBuildICmp(l->b, LLVMIntULE, base, scalar_const(l->i64, UINT32_MAX - (uint64_t)(high - low)),
+				   "");
+		leave_unless(l, ok);
+	}
+}
+
+static LLVMValueRef high_half(struct lower *l, LLVMValueRef a, LLVMValueRef b, unsigned bits, bool sign)
+{
+	LLVMValueRef wide = LLVMBuildMul(l->b, resize(l, a, 2 * bits, sign), resize(l, b, 2 * bits, sign), "");
+
+	return resize(l, LLVMBuildLShr(l->b, wide, int_const(l, 2 * bits, bits), ""), bits, false);
+}
+
+bool emit_mul(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i);
+	bool sign = is_signed_type(i->type), mad = i->op->arg == OP_MAD, wide = i->mods & M(WIDE);
+	static const uint8_t widened[33] = {[16] = PTX_U32, [32] = PTX_U64};
+	LLVMValueRef a, b, c, r;
+
+	if (wide && l->lanes == 1) {
+		check_widening(l, &i->ops[1], sign);
+		check_widening(l, &i->ops[2], sign);
+	}
+	a = get(l, &i->ops[1], i->type);
+	b = get(l, &i->ops[2], i->type);
+	if (wide)
+		r = LLVMBuildMul(l->b, resize(l, a, 2 * bits, sign), resize(l, b, 2 * bits, sign), "");
+	else if (i->mods & M(HI))
+		r = high_half(l, a, b, bits, sign);
+	else
+		r = LLVMBuildMul(l->b, a, b, "");
+	if (mad) {
+		c = get(l, &i->ops[3], wide ? widened[bits] : i->type);
+		if (i->mods & M(SAT))
+			r = int2(l, "llvm.sadd.sat", r, c);
+		else if ((i->mods & M(CC)) || (i->op->flags & PTX_F_CARRY_IN))
+			r = with_carry(l, i, r, c, true, i->op->flags & PTX_F_CARRY_IN);
+		else
+			r = LLVMBuildAdd(l->b, r, c, "");
+	}
+	set(l, &i->ops[0], r, sign);
+	return !(i->mods & M(SAT)) || i->type == PTX_S32;
+}
+
+bool emit_mul24(struct lower *l, const struct ptx_instr *i)
+{
+	bool sign = is_signed_type(i->type);
+	LLVMValueRef v[2], r;
+
+	for (unsigned n = 0; n < 2; n++) {
+		v[n] = resize(l, get(l, &i->ops[n + 1], i->type), 24, false);
+		v[n] = resize(l, v[n], 64, sign);
+	}
+	r = LLVMBuildMul(l->b, v[0], v[1], "");
+	if (i->mods & M(HI))
+		r = LLVMBuildLShr(l->b, r, int_const(l, 64, 16), "");
+	r = resize(l, r, 32, false);
+	if (i->op->arg == OP_MAD)
+		r = LLVMBuildAdd(l->b, r, get(l, &i->ops[3], i->type), "");
+	set(l, &i->ops[0], r, sign);
+	return true;
+}
+
+/* Never traps, whatever inactive lanes hold: x / 0 is all ones, as on the GPU, and INT_MIN / -1 wraps. */
+bool emit_divrem(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i);
+	bool sign = is_signed_type(i->type), rem = i->op->arg == OP_REM;
+	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type), zero, safe, over, r;
+
+	zero = compare(l, LLVMIntEQ, b, int_const(l, bits, 0));
+	safe = select_of(l, zero, int_const(l, bits, 1), b);
+	if (sign) {
+		over = compare(l, LLVMIntEQ, b, int_const(l, bits, UINT64_MAX));
+		safe = select_of(l, over, int_const(l, bits, 1), safe);
+		r = rem ? LLVMBuildSRem(l->b, a, safe, "") : LLVMBuildSDiv(l->b, a, safe, "");
+		r = select_of(l, over, rem ? int_const(l, bits, 0) : LLVMBuildNeg(l->b, a, ""), r);
+	} else {
+		r = rem ? LLVMBuildURem(l->b, a, safe, "") : LLVMBuildUDiv(l->b, a, safe, "");
+	}
+	r = select_of(l, zero, rem ? a : int_const(l, bits, UINT64_MAX), r);
+	set(l, &i->ops[0], r, sign);
+	return true;
+}
+
+bool emit_unary(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], i->type), r;
+
+	if (i->op->arg == OP_NOT)
+		r = LLVMBuildNot(l->b, a, "");
+	else if (i->op->arg == OP_NEG)
+		r = LLVMBuildNeg(l->b, a, "");
+	else
+		r = int2(l, "llvm.smax", a, LLVMBuildNeg(l->b, a, ""));
+	set(l, &i->ops[0], r, is_signed_type(i->type));
+	return true;
+}

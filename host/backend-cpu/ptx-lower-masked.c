@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The masked version of a kernel: any lanes may be active. Not supported, and a deadlock on a GPU as well unless it
+ * schedules lanes independently:
+ * - lanes of a warp that wait at different bar.sync instructions pass them one after the other;
+ * - shfl, vote, match and redux work on the lanes that are there: they do not wait for others of their member mask,
+ *   which matters only after lanes have run ahead out of a waiting loop (see is_others_turn()).
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "ptx-lower.h"
+
+#define ROUNDS_PER_TURN 64
+
+static void add_pending(struct lower *l, uint32_t block, LLVMValueRef lanes)
+{
+	LLVMValueRef *var = block == PTX_NO_BLOCK ? &l->live : &l->pending[block];
+	LLVMValueRef now = LLVMBuildLoad2(l->b, l->i32, *var, "");
+
+	if (block == PTX_NO_BLOCK)
+		now = LLVMBuildAnd(l->b, now, LLVMBuildNot(l->b, lanes, ""), "");
+	else
+		now = LLVMBuildOr(l->b, now, lanes, "");
+	LLVMBuildStore(l->b, now, *var);
+}
+
+static uint32_t lowest_back_edge(const struct ptx_block *b, uint32_t block)
+{
+	uint32_t next = block + 1;
+
+	for (unsigned s = 0; s < (b->condition < 0 ? 1u : 2u); s++)
+		if (b->succ[s] < next)
+			next = b->succ[s];
+	return next;
+}
+
+/*
+ * Lanes that go round a waiting loop may wait for lanes that have left it: these get a turn once in many rounds, and
+ * not each time, because lanes that stay together are faster.
+ */
+static LLVMValueRef is_others_turn(struct lower *l)
+{
+	LLVMValueRef n = LLVMBuildLoad2(l->b, l->i32, l->rounds, "");
+
+	n = LLVMBuildAdd(l->b, n, scalar_const(l->i32, 1), "");
+	LLVMBuildStore(l->b, n, l->rounds);
+	n = LLVMBuildAnd(l->b, n, scalar_const(l->i32, ROUNDS_PER_TURN - 1), "");
+	return LLVMBuildICmp(l->b, LLVMIntEQ, n, scalar_const(l->i32, 0), "");
+}
+
+static void end_masked(struct lower *l)
+{
+	const struct ptx_block *b = &l->body->blocks[l->block];
+	uint32_t next = lowest_back_edge(b, l->block);
+	LLVMValueRef taken;
+	bool ahead;
+
+	if (next <= l->block)
+		emit_poll(l);
+	ahead = next <= l->block && b->waits;
+	if (b->condition < 0) {
+		add_pending(l, b->succ[0], l->mask);
+	} else {
+		if (reg_shape(l, b->condition) == PTX_UNIFORM)
+			taken = LLVMBuildSelect(l->b, condition_value(l, b, 1), l->mask, scalar_const(l->i32, 0), "");
+		else
+			taken = LLVMBuildAnd(l->b, mask_bits(l, condition_value(l, b, PTX_LANES)), l->mask, "");
+		add_pending(l, b->succ[0], taken);
+		add_pending(l, b->succ[1], LLVMBuildAnd(l->b, l->mask, LLVMBuildNot(l->b, taken, ""), ""));
+	}
+	if (ahead)
+		LLVMBuildCondBr(l->b, is_others_turn(l), l->starts[l->block + 1], l->starts[next]);
+	else
+		LLVMBuildBr(l->b, l->starts[next]);
+}
+
+static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var)
+{
+	struct ptx_body *body = l->body;
+	LLVMBasicBlockRef start = new_bb(l, "start");
+	LLVMValueRef choice = LLVMBuildSwitch(l->b, load_head(l, offsetof(struct ptx_frame, entry)), start, 8);
+
+	LLVMPositionBuilderAtEnd(l->b, start);
+	LLVMBuildStore(l->b, LLVMBuildLoad2(l->b, l->i32, l->live, ""), l->pending[0]);
+	LLVMBuildBr(l->b, l->starts[0]);
+	for (uint32_t n = 0; n < l->low->exit_count; n++) {
+		const struct ptx_exit *e = &l->low->exits[n];
+		const struct ptx_block *b = &body->blocks[e->block];
+		LLVMBasicBlockRef entry = new_bb(l, "enter");
+		uint32_t next = PTX_NO_BLOCK;
+
+		LLVMAddCase(choice, scalar_const(l->i32, n), entry);
+		LLVMPositionBuilderAtEnd(l->b, entry);
+		enter_masked(l, e);
+		if (e->instr != AT_BRANCH) {
+			LLVMBuildStore(l->b, LLVMBuildLoad2(l->b, l->i32, l->live, ""), mask_var);
+			LLVMBuildBr(l->b, sides[n]);
+			continue;
+		}
+		for (unsigned s = 0; s < 2; s++) {
+			add_pending(l, b->succ[s],
+				    load_head(l, s ? offsetof(struct ptx_frame, other)
+						   : offsetof(struct ptx_frame, taken)));
+			if (b->succ[s] < next)
+				next = b->succ[s];
+		}
+		LLVMBuildBr(l->b, l->starts[next == PTX_NO_BLOCK ? body->block_count : next]);
+	}
+}
+
+/*
+ * A barrier waits until all live lanes of the warp are there, unless those that are not wait for it themselves: then
+ * (`forced`, when nothing else can run) the lanes that are there go through alone.
+ */
+static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef skip)
+{
+	LLVMBasicBlockRef go = new_bb(l, "all");
+	LLVMValueRef live = LLVMBuildLoad2(l->b, l->i32, l->live, "");
+	LLVMValueRef all = LLVMBuildICmp(l->b, LLVMIntEQ, live, l->mask, "");
+
+	all = LLVMBuildOr(l->b, all, LLVMBuildLoad2(l->b, l->i1, forced, ""), "");
+	LLVMBuildCondBr(l->b, all, go, skip);
+	LLVMPositionBuilderAtEnd(l->b, go);
+	LLVMBuildStore(l->b, scalar_const(l->i1, 0), forced);
+}
+
+static LLVMValueRef any_pending(struct lower *l, bool at_barrier)
+{
+	LLVMValueRef left = scalar_const(l->i32, 0);
+
+	for (uint32_t n = 0; n < l->body->block_count; n++)
+		if (l->body->blocks[n].barrier == at_barrier)
+			left = LLVMBuildOr(l->b, left, LLVMBuildLoad2(l->b, l->i32, l->pending[n], ""), "");
+	return LLVMBuildICmp(l->b, LLVMIntNE, left, scalar_const(l->i32, 0), "");
+}
+
+static void finish_masked(struct lower *l, LLVMValueRef forced)
+{
+	LLVMBasicBlockRef stuck = new_bb(l, "stuck"), again = new_bb(l, "force"), done = new_bb(l, "done");
+
+	LLVMPositionBuilderAtEnd(l->b, l->starts[l->body->block_count]);
+	/* lanes that let others go first */
+	if (l->body->has_waits)
+		LLVMBuildCondBr(l->b, any_pending(l, false), l->starts[0], stuck);
+	else
+		LLVMBuildBr(l->b, stuck);
+	LLVMPositionBuilderAtEnd(l->b, stuck);
+	LLVMBuildCondBr(l->b, any_pending(l, true), again, done);
+	LLVMPositionBuilderAtEnd(l->b, again);
+	LLVMBuildStore(l->b, scalar_const(l->i1, 1), forced);
+	LLVMBuildBr(l->b, l->starts[0]);
+	LLVMPositionBuilderAtEnd(l->b, done);
+	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
+}
+
+static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueRef *forced)
+{
+	bool in_memory = l->body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
+	LLVMValueRef zero = scalar_const(l->i32, 0), table = NULL;
+
+	l->live = LLVMBuildAlloca(l->b, l->i32, "live");
+	*mask_var = LLVMBuildAlloca(l->b, l->i32, "mask");
+	l->rounds = LLVMBuildAlloca(l->b, l->i32, "rounds");
+	LLVMBuildStore(l->b, zero, l->rounds);
+	*forced = LLVMBuildAlloca(l->b, l->i1, "forced");
+	LLVMBuildStore(l->b, scalar_const(l->i1, 0), *forced);
+	LLVMBuildStore(l->b, load_head(l, offsetof(struct ptx_frame, live)), l->live);
+	if (in_memory)
+		table = field(l, l->frame, l->low->frame_bytes);
+	for (uint32_t n = 0; n < l->body->block_count; n++) {
+		l->pending[n] = in_memory ? field(l, table, 4ull * n) : LLVMBuildAlloca(l->b, l->i32, "pending");
+		LLVMBuildStore(l->b, zero, l->pending[n]);
+	}
+	return true;
+}
+
+void lower_masked(struct lower *l)
+{
+	struct ptx_body *body = l->body;
+	LLVMBasicBlockRef dispatch = new_bb(l, "dispatch"), *sides;
+	LLVMValueRef mask_var, forced;
+	uint32_t next_exit = 0;
+
+	masked_variables(l, &mask_var, &forced);
+	LLVMBuildBr(l->b, dispatch);
+	sides = calloc(l->low->exit_count + 1u, sizeof(*sides));
+	if (!sides) {
+		lower_no_memory(body);
+		return;
+	}
+	for (uint32_t n = 0; n < l->low->exit_count; n++)
+		if (l->low->exits[n].instr != AT_BRANCH)
+			sides[n] = new_bb(l, "side");
+	LLVMPositionBuilderAtEnd(l->b, dispatch);
+	masked_entries(l, sides, mask_var);
+	for (l->block = 0; l->block < body->block_count && body->status == PTX_OK; l->block++) {
+		LLVMBasicBlockRef run = new_bb(l, "run"), stay = new_bb(l, "stay");
+
+		LLVMPositionBuilderAtEnd(l->b, l->starts[l->block]);
+		l->mask = LLVMBuildLoad2(l->b, l->i32, l->pending[l->block], "");
+		LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, l->mask, scalar_const(l->i32, 0), ""), run,
+				l->starts[l->block + 1]);
+		LLVMPositionBuilderAtEnd(l->b, run);
+		if (body->blocks[l->block].barrier)
+			gate_barrier(l, forced, l->starts[l->block + 1]);
+		if (l->low->reenter[l->block])
+			try_return(l, stay);
+		else
+			LLVMBuildBr(l->b, stay);
+		LLVMPositionBuilderAtEnd(l->b, stay);
+		LLVMBuildStore(l->b, scalar_const(l->i32, 0), l->pending[l->block]);
+		LLVMBuildStore(l->b, l->mask, mask_var);
+		l->mask_vector = bits_mask(l, l->mask);
+		emit_instructions(l, body->blocks[l->block].first, &next_exit, sides, mask_var);
+		while (next_exit < l->low->exit_count && l->low->exits[next_exit].block == l->block)
+			next_exit++;
+		if (body->status == PTX_OK)
+			end_masked(l);
+	}
+	if (body->status == PTX_OK)
+		finish_masked(l, forced);
+	free(sides);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads and stores, among them those whose addresses have no shape. */
+#include "ptx-lower-access.h"
+
+static bool bad_param(struct lower *l, const struct access *a)
+{
+	uint64_t bytes = a->size * a->count, at = a->o->imm;
+
+	if (at > l->body->function->param_bytes || a->o->symbol->offset + at + bytes > l->body->function->param_bytes)
+		return !ptx_body_fail(l->body, PTX_INVALID, a->i->line, "`%s` reads beyond the parameters", a->i->name);
+	return false;
+}
+
+/* ---- rows: blocks that are 8 or 16 threads wide ---- */
+
+/*
+ * A warp of such a block is made of short rows, and what its shape cannot say is still likely: that the lanes of each
+ * row access neighbours. Then a row moves as one vector.
+ */
+static unsigned row_length(const struct lower *l, const struct access *a)
+{
+	unsigned x = l->body->blockdim[0];
+
+	if (l->masked || l->width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
+		return 0;
+	return x == 8 || x == 16 ? x : 0;
+}
+
+/* Where each row starts, as host addresses, in `rows`; returns whether all lanes are as expected and in bounds. */
+static LLVMValueRef find_rows(struct lower *l, const struct access *a, unsigned length, LLVMValueRef *rows)
+{
+	int64_t steps[PTX_LANES];
+	int firsts[PTX_LANES];
+	LLVMValueRef all, expected, base, ok, aligned;
+
+	for (unsigned n = 0; n < PTX_LANES; n++) {
+		firsts[n] = (int)(n / length * length);
+		steps[n] = n % length * a->size;
+	}
+	l->lanes = PTX_LANES;
+	all = LLVMBuildAdd(l->b, access_address(l, a), int_const(l, 64, (uint64_t)access_immediate(a)), "");
+	expected = shuffle(l, all, LLVMGetPoison(LLVMTypeOf(all)), firsts, PTX_LANES);
+	expected = LLVMBuildAdd(l->b, expected, lane_consts(l, 64, steps), "");
+	ok = mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, all, expected, ""));
+	ok = LLVMBuildICmp(l->b, LLVMIntEQ, ok, scalar_const(l->i32, UINT32_MAX), "");
+	for (unsigned r = 0; r < PTX_LANES / length; r++) {
+		base = LLVMBuildExtractElement(l->b, all, lane_index(l, r * length), "");
+		ok = LLVMBuildAnd(l->b, ok,
+				  a->space == PTX_SHARED ? in_space(l, base, length * a->size, l->shared_bytes)
+							 : in_cached_range(l, a, base, length * a->size),
+				  "");
+		aligned = LLVMBuildAnd(l->b, base, scalar_const(l->i64, a->size - 1), "");
+		ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), ""), "");
+		rows[r] = host_address(l, a, base);
+	}
+	return ok;
+}
+
+static LLVMValueRef load_rows(struct lower *l, const struct access *a, unsigned length, LLVMValueRef *rows)
+{
+	LLVMTypeRef type = LLVMVectorType(int_type(l, a->size * 8), length);
+	LLVMValueRef parts[4];
+	int whole[PTX_LANES];
+
+	for (int n = 0; n < PTX_LANES; n++)
+		whole[n] = n;
+	for (unsigned r = 0; r < PTX_LANES / length; r++)
+		parts[r] = load_at(l, a, type, rows[r], 0);
+	for (unsigned count = PTX_LANES / length; count > 1; count /= 2, length *= 2)
+		for (unsigned r = 0; r < count / 2; r++)
+			parts[r] = shuffle(l, parts[2 * r], parts[2 * r + 1], whole, 2 * length);
+	return parts[0];
+}
+
+static void store_rows(struct lower *l, const struct access *a, unsigned length, LLVMValueRef *rows, LLVMValueRef value)
+{
+	int part[PTX_LANES];
+
+	for (unsigned r = 0; r < PTX_LANES / length; r++) {
+		for (unsigned n = 0; n < length; n++)
+			part[n] = (int)(r * length + n);
+		store_at(l, a, shuffle(l, value, LLVMGetPoison(LLVMTypeOf(value)), part, length), rows[r], 0);
+	}
+}
+
+/* ---- the instructions ---- */
+
+static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned part)
+{
+	return load_at(l, a, LLVMVectorType(int_type(l, a->size * 8), PTX_LANES), l->data,
+		       (int64_t)(part * PTX_LANES * a->size));
+}
+
+/* Any lanes from anywhere. */
+static void gather(struct lower *l, const struct access *a, LLVMValueRef *parts)
+{
+	unsigned length = row_length(l, a);
+	LLVMBasicBlockRef fast = NULL, slow = NULL, join = NULL, from[2];
+	LLVMValueRef rows[4], values[2];
+
+	if (length) {
+		fast = new_bb(l, "rows");
+		slow = new_bb(l, "lanes");
+		join = new_bb(l, "loaded");
+		LLVMBuildCondBr(l->b, find_rows(l, a, length, rows), fast, slow);
+		LLVMPositionBuilderAtEnd(l->b, slow);
+	}
+	spill_addresses(l, a);
+	slow_call(l, a, "ptx_rt_load");
+	for (unsigned p = 0; p < a->count; p++)
+		parts[p] = gathered(l, a, p);
+	if (!length)
+		return;
+	values[0] = parts[0];
+	from[0] = slow;
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, fast);
+	values[1] = load_rows(l, a, length, rows);
+	from[1] = fast;
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, join);
+	parts[0] = LLVMBuildPhi(l->b, LLVMTypeOf(values[0]), "");
+	LLVMAddIncoming(parts[0], values, from, 2);
+}
+
+static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts)
+{
+	unsigned length = row_length(l, a);
+	LLVMBasicBlockRef fast, slow, join = NULL;
+	LLVMValueRef rows[4];
+
+	if (length) {
+		fast = new_bb(l, "rows");
+		slow = new_bb(l, "lanes");
+		join = new_bb(l, "stored");
+		LLVMBuildCondBr(l->b, find_rows(l, a, length, rows), fast, slow);
+		LLVMPositionBuilderAtEnd(l->b, fast);
+		store_rows(l, a, length, rows, parts[0]);
+		LLVMBuildBr(l->b, join);
+		LLVMPositionBuilderAtEnd(l->b, slow);
+	}
+	for (unsigned p = 0; p < a->count; p++)
+		LLVMSetAlignment(LLVMBuildStore(l->b, parts[p], field(l, l->data, p * PTX_LANES * a->size)), 8);
+	spill_addresses(l, a);
+	slow_call(l, a, "ptx_rt_store");
+	if (length) {
+		LLVMBuildBr(l->b, join);
+		LLVMPositionBuilderAtEnd(l->b, join);
+	}
+}
+
+static bool element_count_ok(const struct ptx_operand *o, unsigned count)
+{
+	return count == 1 ? o->kind != PTX_OP_VECTOR || o->count == 1 : o->kind == PTX_OP_VECTOR && o->count == count;
+}
+
+static const struct ptx_operand *part_of(const struct ptx_operand *o, unsigned part)
+{
+	return o->kind == PTX_OP_VECTOR ? &o->elements[part] : o;
+}
+
+bool emit_ld(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef parts[4], base;
+	struct access a;
+
+	access_describe(l, i, &a);
+	if (a.o->kind != PTX_OP_MEM || !element_count_ok(&i->ops[0], a.count))
+		return false;
+	if (a.space == PTX_PARAM) {
+		if (bad_param(l, &a))
+			return true;
+		l->lanes = 1;
+		for (unsigned p = 0; p < a.count; p++) {
+			parts[p] = load_at(l, &a, int_type(l, a.size * 8), l->params,
+					   (int64_t)(a.o->symbol->offset + a.o->imm + p * a.size));
+			LLVMSetAlignment(parts[p], 1);
+		}
+	} else if (access_is_direct(l, &a)) {
+		l->lanes = 1;
+		base = access_address(l, &a);
+		access_check(l, &a, base);
+		access_load(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
+	} else {
+		gather(l, &a, parts);
+	}
+	for (unsigned p = 0; p < a.count; p++)
+		set(l, part_of(&i->ops[0], p), parts[p], is_signed_type(i->type));
+	return true;
+}
+
+/* Which lane's value a store of all lanes to one address leaves: the last active one's. */
+static LLVMValueRef last_active(struct lower *l, LLVMValueRef value)
+{
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, lane;
+
+	if (!is_vector(value))
+		return value;
+	lane = intrinsic(l, "llvm.ctlz", l->i32, args, 2);
+	lane = LLVMBuildSub(l->b, scalar_const(l->i32, 31), lane, "");
+	lane = LLVMBuildAnd(l->b, lane, scalar_const(l->i32, 31), "");
+	return LLVMBuildExtractElement(l->b, value, lane, "");
+}
+
+bool emit_st(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef parts[4], base;
+	struct access a;
+	bool direct;
+
+	access_describe(l, i, &a);
+	if (a.o->kind != PTX_OP_MEM || a.space == PTX_PARAM || i->space == PTX_CONST ||
+	    !element_count_ok(&i->ops[1], a.count))
+		return false;
+	direct = access_is_direct(l, &a);
+	l->lanes = l->width;
+	if (direct && a.lanes == 1 && operand_kind(l, &i->ops[1]) == PTX_UNIFORM)
+		l->lanes = 1;
+	for (unsigned p = 0; p < a.count; p++) {
+		parts[p] = get(l, part_of(&i->ops[1], p), i->type);
+		if (direct && a.lanes == 1)
+			parts[p] = last_active(l, parts[p]);
+	}
+	if (!direct) {
+		scatter(l, &a, parts);
+		return true;
+	}
+	l->lanes = 1;
+	base = access_address(l, &a);
+	access_check(l, &a, base);
+	access_store(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
+	return true;
+}

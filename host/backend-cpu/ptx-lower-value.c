@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing registers and operands as LLVM values of one lane or of all. */
+#include <stddef.h>
+#include <string.h>
+
+#include "ptx-lower.h"
+
+LLVMTypeRef int_type(struct lower *l, unsigned bits)
+{
+	return LLVMIntTypeInContext(l->c, bits);
+}
+
+LLVMTypeRef type_for(struct lower *l, LLVMTypeRef scalar)
+{
+	return l->lanes == 1 ? scalar : LLVMVectorType(scalar, l->lanes);
+}
+
+static LLVMTypeRef scalar_float(struct lower *l, unsigned type)
+{
+	switch (type) {
+	case PTX_F64:
+		return l->f64;
+	case PTX_F16:
+		return l->f16;
+	case PTX_BF16:
+		return l->bf16;
+	default:
+		return l->f32;
+	}
+}
+
+LLVMTypeRef float_type(struct lower *l, unsigned type)
+{
+	return type_for(l, scalar_float(l, type));
+}
+
+LLVMValueRef scalar_const(LLVMTypeRef type, uint64_t value)
+{
+	return LLVMConstInt(type, value, 0);
+}
+
+LLVMValueRef int_const(struct lower *l, unsigned bits, uint64_t value)
+{
+	LLVMValueRef one = LLVMConstInt(int_type(l, bits), value, 0), all[PTX_LANES];
+
+	if (l->lanes == 1)
+		return one;
+	for (unsigned n = 0; n < PTX_LANES; n++)
+		all[n] = one;
+	return LLVMConstVector(all, PTX_LANES);
+}
+
+LLVMValueRef lane_consts(struct lower *l, unsigned bits, const int64_t *values)
+{
+	LLVMValueRef all[PTX_LANES];
+
+	for (unsigned n = 0; n < PTX_LANES; n++)
+		all[n] = LLVMConstInt(int_type(l, bits), (uint64_t)values[n], 0);
+	return LLVMConstVector(all, PTX_LANES);
+}
+
+bool is_vector(LLVMValueRef value)
+{
+	return LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
+}
+
+static LLVMTypeRef scalar_of(LLVMValueRef value)
+{
+	LLVMTypeRef type = LLVMTypeOf(value);
+
+	return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
+}
+
+unsigned bits_of(LLVMValueRef value)
+{
+	LLVMTypeRef type = scalar_of(value);
+
+	switch (LLVMGetTypeKind(type)) {
+	case LLVMFloatTypeKind:
+		return 32;
+	case LLVMDoubleTypeKind:
+		return 64;
+	case LLVMHalfTypeKind:
+	case LLVMBFloatTypeKind:
+		return 16;
+	default:
+		return LLVMGetIntTypeWidth(type);
+	}
+}
+
+LLVMValueRef splat(struct lower *l, LLVMValueRef value, unsigned lanes)
+{
+	LLVMTypeRef vector;
+	LLVMValueRef one;
+
+	if (lanes == 1 || is_vector(value))
+		return value;
+	vector = LLVMVectorType(LLVMTypeOf(value), lanes);
+	one = LLVMBuildInsertElement(l->b, LLVMGetPoison(vector), value, LLVMConstInt(l->i32, 0, 0), "");
+	return LLVMBuildShuffleVector(l->b, one, LLVMGetPoison(vector), LLVMConstNull(LLVMVectorType(l->i32, lanes)),
+				      "");
+}
+
+static LLVMTypeRef like(LLVMValueRef value, LLVMTypeRef scalar)
+{
+	return is_vector(value) ? LLVMVectorType(scalar, LLVMGetVectorSize(LLVMTypeOf(value))) : scalar;
+}
+
+LLVMValueRef resize(struct lower *l, LLVMValueRef value, unsigned bits, bool is_signed)
+{
+	unsigned now = bits_of(value);
+	LLVMTypeRef type = like(value, int_type(l, bits));
+
+	if (now > bits)
+		return LLVMBuildTrunc(l->b, value, type, "");
+	if (now == bits)
+		return value;
+	return is_signed ? LLVMBuildSExt(l->b, value, type, "") : LLVMBuildZExt(l->b, value, type, "");
+}
+
+LLVMValueRef to_float(struct lower *l, LLVMValueRef value, unsigned type)
+{
+	return LLVMBuildBitCast(l->b, value, like(value, scalar_float(l, type)), "");
+}
+
+LLVMValueRef to_int(struct lower *l, LLVMValueRef value)
+{
+	return LLVMBuildBitCast(l->b, value, like(value, int_type(l, bits_of(value))), "");
+}
+
+enum ptx_shape_kind reg_shape(const struct lower *l, int32_t reg)
+{
+	enum ptx_shape_kind kind = l->body->shapes[reg].kind;
+
+	return l->masked && kind == PTX_OFFSETS ? PTX_VARYING : kind;
+}
+
+static bool special_is_uniform(const struct lower *l, int special)
+{
+	const uint32_t *dim = l->body->blockdim;
+
+	if (l->width == 1)
+		return true;
+	if (special == PTX_LANEID || (special >= PTX_MASK_EQ && special <= PTX_MASK_GT))
+		return false;
+	if (special > PTX_TID_Z || dim[special - PTX_TID_X] == 1)
+		return true;
+	if (special == PTX_TID_X)
+		return false;
+	return special == PTX_TID_Y ? dim[0] % PTX_LANES == 0 : dim[0] * dim[1] % PTX_LANES == 0;
+}
+
+/* PTX_OFFSETS only in the full version */
+enum ptx_shape_kind operand_kind(const struct lower *l, const struct ptx_operand *o)
+{
+	enum ptx_shape_kind kind = PTX_UNIFORM, part;
+
+	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_MEM) && o->reg >= 0)
+		return reg_shape(l, o->reg);
+	if (o->kind == PTX_OP_SPECIAL)
+		return special_is_uniform(l, o->reg) ? PTX_UNIFORM : PTX_VARYING;
+	for (unsigned e = 0; o->kind == PTX_OP_VECTOR && e < o->count; e++) {
+		part = operand_kind(l, &o->elements[e]);
+		if (part > kind)
+			kind = part;
+	}
+	return kind;
+}
+
+LLVMValueRef read_reg(struct lower *l, int32_t reg, unsigned lanes)
+{
+	enum ptx_shape_kind kind = reg_shape(l, reg);
+	unsigned bits = ptx_types[l->body->regs[reg].type].bits, lanes_now = l->lanes;
+	LLVMTypeRef type = int_type(l, bits);
+	LLVMValueRef value;
+
+	if (kind == PTX_VARYING)
+		type = LLVMVectorType(type, PTX_LANES);
+	value = LLVMBuildLoad2(l->b, type, l->storage[reg], "");
+	if (lanes == 1 || kind == PTX_VARYING)
+		return value;
+	l->lanes = lanes;
+	value = splat(l, value, lanes);
+	if (kind == PTX_OFFSETS)
+		value = LLVMBuildAdd(l->b, value, lane_consts(l, bits, l->body->shapes[reg].offsets), "");
+	l->lanes = lanes_now;
+	return value;
+}
+
+static LLVMValueRef load_field(struct lower *l, LLVMTypeRef type, uint64_t offset)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+	LLVMValueRef value;
+
+	/* in the entry block, so that compiled code reads the context once */
+	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+	value = LLVMBuildLoad2(l->b, type, field(l, l->ctx, offset), "");
+	LLVMPositionBuilderAtEnd(l->b, here);
+	return value;
+}
+
+/* The linear number of a lane's thread. */
+static LLVMValueRef thread_number(struct lower *l)
+{
+	int64_t lanes[PTX_LANES];
+
+	if (l->lanes == 1)
+		return l->thread;
+	for (unsigned n = 0; n < PTX_LANES; n++)
+		lanes[n] = n;
+	return LLVMBuildAdd(l->b, splat(l, l->thread, l->lanes), lane_consts(l, 32, lanes), "");
+}
+
+static LLVMValueRef tid_value(struct lower *l, unsigned axis)
+{
+	const uint32_t *dim = l->body->blockdim;
+	LLVMValueRef t = thread_number(l);
+
+	if (dim[axis] == 1)
+		return int_const(l, 32, 0);
+	if (axis == 0)
+		return dim[1] * dim[2] == 1 ? t : LLVMBuildURem(l->b, t, int_const(l, 32, dim[0]), "");
+	t = LLVMBuildUDiv(l->b, t, int_const(l, 32, axis == 1 ? dim[0] : dim[0] * dim[1]), "");
+	return axis == 1 && dim[2] > 1 ? LLVMBuildURem(l->b, t, int_const(l, 32, dim[1]), "") : t;
+}
+
+static LLVMValueRef lane_mask(struct lower *l, int special)
+{
+	int64_t values[PTX_LANES];
+
+	for (unsigned n = 0; n < PTX_LANES; n++) {
+		uint32_t eq = 1u << n, below = eq - 1;
+
+		values[n] = special == PTX_MASK_EQ   ? eq
+			    : special == PTX_MASK_LT ? below
+			    : special == PTX_MASK_LE ? below | eq
+			    : special == PTX_MASK_GE ? ~below
+						     : ~(below | eq);
+	}
+	return lane_consts(l, 32, values);
+}
+
+LLVMValueRef special_value(struct lower *l, int special)
+{
+	int64_t lanes[PTX_LANES];
+	LLVMValueRef value;
+
+	if (special <= PTX_TID_Z)
+		return tid_value(l, (unsigned)(special - PTX_TID_X));
+	if (special <= PTX_NTID_Z)
+		return int_const(l, 32, l->body->blockdim[special - PTX_NTID_X]);
+	if (special <= PTX_CTAID_Z)
+		return load_field(l, l->i32,
+				  offsetof(struct ptx_context, ctaid) + 4u * (unsigned)(special - PTX_CTAID_X));
+	if (special <= PTX_NCTAID_Z)
+		return load_field(l, l->i32,
+				  offsetof(struct ptx_context, nctaid) + 4u * (unsigned)(special - PTX_NCTAID_X));
+	if (special >= PTX_MASK_EQ && special <= PTX_MASK_GT)
+		return lane_mask(l, special);
+	switch (special) {
+	case PTX_LANEID:
+		for (unsigned n = 0; n < PTX_LANES; n++)
+			lanes[n] = n;
+		return l->lanes == 1 ? scalar_const(l->i32, 0) : lane_consts(l, 32, lanes);
+	case PTX_WARPID:
+		return LLVMBuildLShr(l->b, l->thread, scalar_const(l->i32, 5), "");
+	case PTX_NWARPID:
+		return scalar_const(l->i32, (l->body->threads + 31) / 32);
+	case PTX_SMID:
+		return scalar_const(l->i32, 0);
+	case PTX_NSMID:
+		return scalar_const(l->i32, 1);
+	case PTX_GRIDID:
+		return scalar_const(l->i64, 1);
+	case PTX_CLOCK:
+	case PTX_CLOCK_HI:
+	case PTX_CLOCK64:
+		value = call_runtime(l, "ptx_rt_clock", l->i64, NULL, 0);
+		break;
+	case PTX_DYNAMIC_SMEM:
+		return load_field(l, l->i32, offsetof(struct ptx_context, dynamic_bytes));
+	case PTX_TOTAL_SMEM:
+		return load_field(l, l->i32, offsetof(struct ptx_context, shared_bytes));
+	default:
+		value = call_runtime(l, "ptx_rt_nanoseconds", l->i64, NULL, 0);
+	}
+	if (special == PTX_CLOCK64 || special == PTX_GLOBALTIMER)
+		return value;
+	if (special == PTX_CLOCK_HI || special == PTX_GLOBALTIMER_HI)
+		value = LLVMBuildLShr(l->b, value, scalar_const(l->i64, 32), "");
+	return LLVMBuildTrunc(l->b, value, l->i32, "");
+}
+
+/* The address of a variable in its own space: a host address, or an offset in shared or local memory. */
+LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *s, uint64_t imm)
+{
+	struct ptx_module *module = l->body->function->module;
+	uint64_t base = 0;
+
+	if (s->kind == PTX_SYM_PARAM && s->space == PTX_PARAM && s->function && s->function->entry)
+		return LLVMBuildPtrToInt(l->b, field(l, l->params, s->offset + imm), l->i64, "");
+	if (s->kind == PTX_SYM_FUNCTION) {
+		ptx_body_fail(l->body, PTX_NOT_SUPPORTED, l->at->line, "taking the address of `%s` is not supported",
+			      s->name);
+	} else if (s->dynamic) {
+		base = (l->body->static_shared + 127) & ~127ull;
+	} else if (s->space == PTX_SHARED) {
+		base = s->offset + (s->function ? s->function->shared_base : 0);
+	} else if (s->space == PTX_LOCAL || s->space == PTX_PARAM) {
+		base = s->offset;
+	} else if (s->is_extern) {
+		ptx_body_fail(l->body, PTX_UNRESOLVED, l->at->line, "the variable `%s` is not defined", s->name);
+	} else {
+		base = module->addresses[s->index];
+	}
+	return scalar_const(l->i64, base + imm);
+}
+
+static uint64_t float_bits(const struct ptx_operand *o, unsigned type)
+{
+	uint64_t bits = o->imm;
+	double wide;
+	float narrow;
+
+	if (o->single && type == PTX_F64) {
+		uint32_t half = (uint32_t)bits;
+
+		memcpy(&narrow, &half, 4);
+		wide = narrow;
+		memcpy(&bits, &wide, 8);
+	} else if (!o->single && ptx_types[type].bits == 32) {
+		uint32_t half;
+
+		memcpy(&wide, &bits, 8);
+		narrow = (float)wide;
+		memcpy(&half, &narrow, 4);
+		bits = half;
+	}
+	return bits;
+}
+
+LLVMValueRef get(struct lower *l, const struct ptx_operand *o, unsigned type)
+{
+	unsigned bits = ptx_types[type].bits;
+	LLVMValueRef value = NULL;
+
+	switch (o->kind) {
+	case PTX_OP_REG:
+		value = read_reg(l, o->reg, l->lanes);
+		if (o->negate)
+			value = LLVMBuildNot(l->b, value, "");
+		break;
+	case PTX_OP_INT:
+		return int_const(l, bits, o->imm);
+	case PTX_OP_FLOAT:
+		return int_const(l, bits, float_bits(o, type));
+	case PTX_OP_SPECIAL:
+		value = special_value(l, o->reg);
+		break;
+	case PTX_OP_SYMBOL:
+		value = symbol_address(l, o->symbol, o->imm);
+		break;
+	default:
+		ptx_body_fail(l->body, PTX_INVALID, l->at->line, "an operand of `%s` is of the wrong kind",
+			      l->at->name);
+		return LLVMConstNull(type_for(l, int_type(l, bits)));
+	}
+	return resize(l, splat(l, value, l->lanes), bits, false);
+}
+
+LLVMValueRef getf(struct lower *l, const struct ptx_operand *o, unsigned type)
+{
+	return to_float(l, get(l, o, type), type);
+}
+
+static LLVMValueRef first_active(struct lower *l, LLVMValueRef value)
+{
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, lane = intrinsic(l, "llvm.cttz", l->i32, args, 2);
+
+	return LLVMBuildExtractElement(l->b, value, LLVMBuildAnd(l->b, lane, scalar_const(l->i32, 31), ""), "");
+}
+
+void set_reg(struct lower *l, int32_t reg, LLVMValueRef value, bool is_signed)
+{
+	bool vector = reg_shape(l, reg) == PTX_VARYING;
+	unsigned lanes = vector ? PTX_LANES : 1, saved = l->lanes;
+	LLVMValueRef guard, old;
+
+	value = resize(l, to_int(l, value), ptx_types[l->body->regs[reg].type].bits, is_signed);
+	/* tid >> 5 and the like: uniform, but in the masked version its sources are not */
+	if (l->masked && !vector && is_vector(value))
+		value = first_active(l, value);
+	if (!vector && is_vector(value)) {
+		ptx_body_fail(l->body, PTX_NOT_SUPPORTED, l->at->line, "`%s`: the compiler is wrong about a shape",
+			      l->at->name);
+		return;
+	}
+	value = splat(l, value, lanes);
+	if (l->at->guard >= 0) {
+		guard = read_reg(l, l->at->guard, lanes);
+		if (l->at->guard_negate)
+			guard = LLVMBuildNot(l->b, guard, "");
+		old = read_reg(l, reg, lanes);
+		value = LLVMBuildSelect(l->b, guard, value, old, "");
+	}
+	if (l->masked && vector && PTX_BIT(l->body->blend, reg))
+		value = LLVMBuildSelect(l->b, l->mask_vector, value, read_reg(l, reg, lanes), "");
+	l->lanes = saved;
+	LLVMBuildStore(l->b, value, l->storage[reg]);
+}
+
+void set(struct lower *l, const struct ptx_operand *o, LLVMValueRef value, bool is_signed)
+{
+	if (o->kind == PTX_OP_REG)
+		set_reg(l, o->reg, value, is_signed);
+	else if (o->kind != PTX_OP_SINK)
+		ptx_body_fail(l->body, PTX_INVALID, l->at->line, "`%s` cannot write its first operand", l->at->name);
+}
+
+LLVMValueRef mask_bits(struct lower *l, LLVMValueRef predicates)
+{
+	return LLVMBuildBitCast(l->b, predicates, l->i32, "");
+}
+
+LLVMValueRef bits_mask(struct lower *l, LLVMValueRef bits)
+{
+	return LLVMBuildBitCast(l->b, bits, LLVMVectorType(l->i1, PTX_LANES), "");
+}
+
+LLVMValueRef intrinsic(struct lower *l, const char *name, LLVMTypeRef type, LLVMValueRef *args, unsigned count)
+{
+	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(l->m, id, &type, type ? 1 : 0);
+
+	return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, count, "");
+}
+
+LLVMValueRef call_runtime(struct lower *l, const char *name, LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+{
+	LLVMValueRef fn = LLVMGetNamedFunction(l->m, name);
+	LLVMTypeRef types[12];
+
+	if (!fn) {
+		for (unsigned n = 0; n < count; n++)
+			types[n] = LLVMTypeOf(args[n]);
+		fn = LLVMAddFunction(l->m, name, LLVMFunctionType(result, types, count, 0));
+	}
+	return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, count, "");
+}
+
+LLVMValueRef field(struct lower *l, LLVMValueRef base, uint64_t offset)
+{
+	LLVMValueRef index = LLVMConstInt(l->i64, offset, 0);
+
+	return LLVMBuildGEP2(l->b, l->i8, base, &index, 1, "");
+}
+
+LLVMValueRef entry_alloca(struct lower *l, LLVMTypeRef type)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+	LLVMValueRef value, first = LLVMGetFirstInstruction(l->entry);
+
+	if (first)
+		LLVMPositionBuilderBefore(l->b, first);
+	else
+		LLVMPositionBuilderAtEnd(l->b, l->entry);
+	value = LLVMBuildAlloca(l->b, type, "");
+	LLVMPositionBuilderAtEnd(l->b, here);
+	return value;
+}
+
+LLVMBasicBlockRef new_bb(struct lower *l, const char *name)
+{
+	return LLVMAppendBasicBlockInContext(l->c, l->fn, name);
+}
+
+void branch_likely(struct lower *l, LLVMValueRef condition, LLVMBasicBlockRef likely, LLVMBasicBlockRef unlikely)
+{
+	LLVMValueRef branch = LLVMBuildCondBr(l->b, condition, likely, unlikely), node;
+	LLVMMetadataRef parts[3] = {
+		LLVMMDStringInContext2(l->c, "branch_weights", 14),
+		LLVMValueAsMetadata(LLVMConstInt(l->i32, 100000, 0)),
+		LLVMValueAsMetadata(LLVMConstInt(l->i32, 1, 0)),
+	};
+
+	node = LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, parts, 3));
+	LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(l->c, "prof", 4), node);
+}
+
+LLVMValueRef compare(struct lower *l, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b)
+{
+	return LLVMBuildICmp(l->b, p, a, b, "");
+}
+
+LLVMValueRef select_of(struct lower *l, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b)
+{
+	return LLVMBuildSelect(l->b, c, a, b, "");
+}
+
+LLVMValueRef int2(struct lower *l, const char *name, LLVMValueRef a, LLVMValueRef b)
+{
+	LLVMValueRef args[2] = {a, b};
+
+	return intrinsic(l, name, LLVMTypeOf(a), args, 2);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions through which threads see one another, and those that end a thread's work. */
+#include "ptx-lower.h"
+
+static LLVMValueRef active(struct lower *l)
+{
+	return l->width == 1 ? scalar_const(l->i32, 1) : l->mask;
+}
+
+static void spill(struct lower *l, LLVMValueRef value, LLVMValueRef buffer, uint64_t offset)
+{
+	LLVMSetAlignment(LLVMBuildStore(l->b, value, field(l, buffer, offset)), 4);
+}
+
+static LLVMValueRef reload(struct lower *l, unsigned bits, LLVMValueRef buffer, uint64_t offset)
+{
+	LLVMValueRef v =
+		LLVMBuildLoad2(l->b, LLVMVectorType(int_type(l, bits), PTX_LANES), field(l, buffer, offset), "");
+
+	LLVMSetAlignment(v, 4);
+	return v;
+}
+
+/* A predicate of each active lane, as bits; lanes are the 32 of the warp. */
+static LLVMValueRef predicate_bits(struct lower *l, const struct ptx_operand *o)
+{
+	unsigned lanes = l->lanes;
+	LLVMValueRef v;
+
+	l->lanes = PTX_LANES;
+	v = mask_bits(l, get(l, o, PTX_PRED));
+	l->lanes = lanes;
+	return LLVMBuildAnd(l->b, v, l->mask, "");
+}
+
+/* A number that must be the same in all lanes, from the first active one where it varies. */
+static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
+{
+	unsigned lanes = l->lanes;
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, v;
+	bool uniform = operand_kind(l, o) == PTX_UNIFORM;
+
+	l->lanes = uniform ? 1 : l->width;
+	v = get(l, o, PTX_U32);
+	l->lanes = lanes;
+	if (is_vector(v))
+		v = LLVMBuildExtractElement(
+			l->b, v,
+			LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), ""),
+			"");
+	return v;
+}
+
+bool emit_barrier(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned first = i->op->flags & PTX_F_NO_DST ? 0 : 1;
+	bool red = i->mods & M(RED), arrive = i->mods & M(ARRIVE);
+	ptx_mods kinds = i->mods & (M(AND) | M(OR) | M(POPC));
+	LLVMValueRef args[7], r;
+
+	if (i->mods & M(WARP)) {
+		/* lanes run in step, and writes are in order: only the compiler must not reorder around it */
+		LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, 1, "");
+		return i->count == 1;
+	}
+	if (l->width == 1 || (!red && kinds))
+		return false;
+	if (red && (!kinds || (kinds & (kinds - 1))))
+		return false;
+	args[0] = l->ctx;
+	args[1] = scalar_const(l->i32, i->line);
+	args[2] = one_for_all(l, &i->ops[first]);
+	args[3] = i->count > first + 1u + red ? one_for_all(l, &i->ops[first + 1]) : scalar_const(l->i32, 0);
+	args[4] = l->mask;
+	args[5] = scalar_const(l->i32, (arrive ? 1 : 0) | (i->mods & M(AND) ? 2 : i->mods & M(OR) ? 4 : red ? 8 : 0));
+	args[6] = red ? predicate_bits(l, &i->ops[i->count - 1]) : scalar_const(l->i32, 0);
+	r = call_runtime(l, "ptx_rt_barrier", l->i32, args, 7);
+	if (red)
+		set(l, &i->ops[0],
+		    i->type == PTX_PRED ? LLVMBuildICmp(l->b, LLVMIntNE, r, scalar_const(l->i32, 0), "") : r, false);
+	return true;
+}
+
+/* The source lanes are known where the mode's operands are: then one shuffle does it. */
+static bool constant_shuffle(struct lower *l, const struct ptx_instr *i, LLVMValueRef value, unsigned mode)
+{
+	LLVMValueRef index[PTX_LANES], inside[PTX_LANES];
+	uint64_t b, c;
+
+	for (unsigned n = 2; n < 4; n++) {
+		const struct ptx_operand *o = &i->ops[n];
+		bool known = o->kind == PTX_OP_INT || (o->kind == PTX_OP_REG && l->body->shapes[o->reg].known &&
+						       l->body->shapes[o->reg].kind == PTX_UNIFORM);
+
+		if (!known)
+			return false;
+		*(n == 2 ? &b : &c) = o->kind == PTX_OP_INT ? o->imm : l->body->shapes[o->reg].value;
+	}
+	for (int lane = 0; lane < PTX_LANES; lane++) {
+		int by = (int)(b & 31), seg = (int)(c >> 8 & 31), last = (lane & seg) | ((int)(c & 31) & ~seg), from;
+		bool ok;
+
+		from = mode == 0   ? lane - by
+		       : mode == 1 ? lane + by
+		       : mode == 2 ? lane ^ by
+				   : (lane & seg) | (by & ~seg);
+		ok = mode == 0 ? from >= last : from <= last;
+		index[lane] = scalar_const(l->i32, (uint64_t)(ok ? from : lane));
+		inside[lane] = scalar_const(l->i1, ok);
+	}
+	value = LLVMBuildShuffleVector(l->b, value, LLVMGetPoison(LLVMTypeOf(value)), LLVMConstVector(index, PTX_LANES),
+				       "");
+	if (i->ops[0].kind == PTX_OP_REG)
+		set_reg(l, i->ops[0].reg, value, false);
+	if (i->ops[0].reg2 >= 0)
+		set_reg(l, i->ops[0].reg2, LLVMConstVector(inside, PTX_LANES), false);
+	return true;
+}
+
+bool emit_shfl(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned mode = i->mods & M(UP) ? 0 : i->mods & M(DOWN) ? 1 : i->mods & M(BFLY) ? 2 : 3;
+	LLVMValueRef value, args[5];
+
+	if (l->width == 1 || !(i->mods & (M(UP) | M(DOWN) | M(BFLY) | M(IDX))) ||
+	    (i->count == 5) != !!(i->mods & M(SYNC)))
+		return false;
+	l->lanes = l->width;
+	value = get(l, &i->ops[1], PTX_B32);
+	if (constant_shuffle(l, i, value, mode))
+		return true;
+	spill(l, value, l->data, 0);
+	spill(l, get(l, &i->ops[2], PTX_B32), l->data, 128);
+	spill(l, get(l, &i->ops[3], PTX_B32), l->data, 256);
+	args[0] = scalar_const(l->i32, mode);
+	args[1] = l->mask;
+	args[2] = l->data;
+	args[3] = field(l, l->data, 128);
+	args[4] = l->extra;
+	call_runtime(l, "ptx_rt_shfl", l->void_type, args, 5);
+	if (i->ops[0].kind == PTX_OP_REG)
+		set_reg(l, i->ops[0].reg, reload(l, 32, l->extra, 0), false);
+	if (i->ops[0].reg2 >= 0)
+		set_reg(l, i->ops[0].reg2, resize(l, reload(l, 32, l->extra, 128), 1, false), false);
+	return true;
+}
+
+bool emit_vote(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef bits, voters, r, zero = scalar_const(l->i32, 0);
+
+	if (l->width == 1 || (i->count == 3) != !!(i->mods & M(SYNC)))
+		return false;
+	bits = predicate_bits(l, &i->ops[1]);
+	voters = i->count == 3 ? LLVMBuildAnd(l->b, l->mask, one_for_all(l, &i->ops[2]), "") : l->mask;
+	bits = LLVMBuildAnd(l->b, bits, voters, "");
+	if (i->mods & M(BALLOT))
+		r = bits;
+	else if (i->mods & M(ALL))
+		r = LLVMBuildICmp(l->b, LLVMIntEQ, bits, voters, "");
+	else if (i->mods & M(ANY))
+		r = LLVMBuildICmp(l->b, LLVMIntNE, bits, zero, "");
+	else if (i->mods & M(UNI))
+		r = LLVMBuildOr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, voters, ""),
+				LLVMBuildICmp(l->b, LLVMIntEQ, bits, zero, ""), "");
+	else
+		return false;
+	set(l, &i->ops[0], r, false);
+	return true;
+}
+
+bool emit_activemask(struct lower *l, const struct ptx_instr *i)
+{
+	set(l, &i->ops[0], active(l), false);
+	return true;
+}
+
+bool emit_match(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = ptx_types[i->type].bits;
+	LLVMValueRef args[6];
+
+	if (l->width == 1 || !(i->mods & M(SYNC)) || !(i->mods & (M(ANY) | M(ALL))))
+		return false;
+	l->lanes = l->width;
+	spill(l, resize(l, get(l, &i->ops[1], i->type), 64, false), l->data, 0);
+	args[0] = scalar_const(l->i32, !!(i->mods & M(ALL)));
+	args[1] = scalar_const(l->i32, bits);
+	args[2] = LLVMBuildAnd(l->b, l->mask, one_for_all(l, &i->ops[2]), "");
+	args[3] = l->data;
+	args[4] = l->extra;
+	args[5] = field(l, l->extra, 128);
+	call_runtime(l, "ptx_rt_match", l->void_type, args, 6);
+	if (i->ops[0].kind == PTX_OP_REG)
+		set_reg(l, i->ops[0].reg, reload(l, 32, l->extra, 0), false);
+	if (i->ops[0].reg2 >= 0)
+		set_reg(l, i->ops[0].reg2, resize(l, reload(l, 32, l->extra, 128), 1, false), false);
+	return true;
+}
+
+bool emit_redux(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned operation = i->mods & M(ADD)   ? 0
+			     : i->mods & M(MIN) ? 1
+			     : i->mods & M(MAX) ? 2
+			     : i->mods & M(AND) ? 3
+			     : i->mods & M(OR)  ? 4
+						: 5;
+	LLVMValueRef args[4];
+
+	if (l->width == 1 || !(i->mods & M(SYNC)))
+		return false;
+	l->lanes = l->width;
+	spill(l, get(l, &i->ops[1], PTX_B32), l->data, 0);
+	args[0] = scalar_const(l->i32, operation | (is_signed_type(i->type) ? 8 : 0));
+	args[1] = LLVMBuildAnd(l->b, l->mask, one_for_all(l, &i->ops[2]), "");
+	args[2] = l->data;
+	args[3] = l->extra;
+	call_runtime(l, "ptx_rt_redux", l->void_type, args, 4);
+	set(l, &i->ops[0], reload(l, 32, l->extra, 0), false);
+	return true;
+}
+
+static LLVMValueRef first_thread(struct lower *l)
+{
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)};
+
+	if (l->width == 1)
+		return l->thread;
+	return LLVMBuildAdd(l->b, l->thread, intrinsic(l, "llvm.cttz", l->i32, args, 2), "");
+}
+
+bool emit_trap(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef args[3] = {l->ctx, scalar_const(l->i32, i->line), first_thread(l)};
+
+	call_runtime(l, "ptx_rt_trap", l->void_type, args, 3);
+	return true;
+}
+
+/* A function of the runtime, such as vprintf. Arguments of lane n: data[argument * 32 + n]. */
+bool emit_call(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef args[6], r;
+	unsigned lanes = l->width, width;
+
+	l->lanes = lanes;
+	for (unsigned n = 1; n < i->count; n++) {
+		if (i->ops[n].kind != PTX_OP_REG)
+			return false;
+		width = ptx_types[l->body->regs[i->ops[n].reg].type].bits;
+		r = resize(l, get(l, &i->ops[n], width == 64 ? PTX_U64 : width == 32 ? PTX_U32 : PTX_U16), 64, false);
+		/* there is room for four; the fifth of __assertfail is the size of a character */
+		if (n < 5)
+			LLVMSetAlignment(LLVMBuildStore(l->b, r, field(l, l->data, (n - 1) * PTX_LANES * 8)), 8);
+	}
+	args[0] = l->ctx;
+	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
+	args[2] = active(l);
+	args[3] = l->data;
+	args[4] = l->extra;
+	args[5] = l->thread;
+	call_runtime(l, "ptx_rt_call", l->i64, args, 6);
+	if (i->ops[0].kind == PTX_OP_REG) {
+		r = LLVMBuildLoad2(l->b, type_for(l, l->i64), l->extra, "");
+		LLVMSetAlignment(r, 8);
+		set(l, &i->ops[0], r, false);
+	}
+	return true;
+}

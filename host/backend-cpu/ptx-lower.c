@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kernel as one function: its head, its blocks in order, and the full version's branches. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx-lower.h"
+
+/* ---- both versions ---- */
+
+/* On a back-edge: has the launch been cancelled; and do other threads need a turn? */
+void emit_poll(struct lower *l)
+{
+	LLVMBasicBlockRef stop = new_bb(l, "stop"), go = new_bb(l, "loop");
+	LLVMValueRef flag = LLVMBuildLoad2(l->b, l->i8, l->cancel, ""), args[3];
+	const struct ptx_block *b = &l->body->blocks[l->block];
+
+	LLVMSetVolatile(flag, 1);
+	args[0] = l->ctx;
+	args[1] = scalar_const(l->i32, b->last > b->first ? l->body->instrs[b->last - 1].line : 0);
+	args[2] = l->thread;
+	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), go, stop);
+	LLVMPositionBuilderAtEnd(l->b, stop);
+	call_runtime(l, "ptx_rt_cancelled", l->void_type, args, 3);
+	LLVMBuildUnreachable(l->b);
+	LLVMPositionBuilderAtEnd(l->b, go);
+	if (b->waits)
+		call_runtime(l, "ptx_rt_yield", l->void_type, args, 2);
+}
+
+LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes)
+{
+	LLVMValueRef value = read_reg(l, b->condition, lanes);
+
+	return b->negate ? LLVMBuildNot(l->b, value, "") : value;
+}
+
+void emit_instructions(struct lower *l, uint32_t from, uint32_t *next_exit, LLVMBasicBlockRef *sides,
+			      LLVMValueRef mask_var)
+{
+	const struct ptx_block *b = &l->body->blocks[l->block];
+
+	for (uint32_t k = from; k < b->last && l->body->status == PTX_OK; k++) {
+		const struct ptx_instr *i = &l->body->instrs[k];
+		bool scalar = true;
+
+		while (l->masked && *next_exit < l->low->exit_count && l->low->exits[*next_exit].block == l->block &&
+		       l->low->exits[*next_exit].instr == k) {
+			LLVMBuildBr(l->b, sides[*next_exit]);
+			LLVMPositionBuilderAtEnd(l->b, sides[(*next_exit)++]);
+			l->mask = LLVMBuildLoad2(l->b, l->i32, mask_var, "");
+			l->mask_vector = bits_mask(l, l->mask);
+		}
+		l->instr = k;
+		l->at = i;
+		for (unsigned n = i->op->flags & PTX_F_NO_DST ? 0 : 1; n < i->count; n++)
+			scalar &= operand_kind(l, &i->ops[n]) == PTX_UNIFORM;
+		if (!(i->op->flags & PTX_F_NO_DST) && i->count && i->ops[0].kind == PTX_OP_REG && i->ops[0].reg >= 0)
+			scalar |= !l->masked && reg_shape(l, i->ops[0].reg) != PTX_VARYING;
+		if ((i->op->flags & PTX_F_CARRY_IN) && reg_shape(l, l->body->carry) == PTX_VARYING)
+			scalar = false;
+		l->lanes = scalar ? 1 : l->width;
+		if (!i->op->emit(l, i))
+			ptx_body_fail(l->body, PTX_NOT_SUPPORTED, i->line, "the instruction `%s` is not supported",
+				      i->name);
+	}
+}
+
+static void load_context(struct lower *l)
+{
+	static const char *const names[] = {"params", "shared", "shared_bytes", "local", "cache", "cancel"};
+	LLVMValueRef *values[] = {&l->params, &l->shared, &l->shared_bytes, &l->local, &l->cache, &l->cancel};
+	static const size_t offsets[] = {
+		offsetof(struct ptx_context, params),       offsetof(struct ptx_context, shared),
+		offsetof(struct ptx_context, shared_bytes), offsetof(struct ptx_context, local),
+		offsetof(struct ptx_context, cache),        offsetof(struct ptx_context, cancel),
+	};
+
+	for (unsigned n = 0; n < 6; n++)
+		*values[n] = LLVMBuildLoad2(l->b, n == 2 ? l->i64 : l->ptr, field(l, l->ctx, offsets[n]), names[n]);
+	/* without dynamic shared memory the size is known, which makes most checks constant */
+	if (!l->body->uses_dynamic_shared)
+		l->shared_bytes = scalar_const(l->i64, l->body->static_shared);
+}
+
+/* A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. */
+static void clear_registers(struct lower *l)
+{
+	for (uint32_t r = 0; r < l->body->reg_count; r++)
+		LLVMBuildStore(l->b, LLVMConstNull(storage_type(l, r)), l->storage[r]);
+}
+
+/* Code of one lane does all threads of the block, one after the other. */
+static void begin_thread(struct lower *l)
+{
+	LLVMValueRef first = l->thread;
+
+	l->each_thread = new_bb(l, "thread");
+	LLVMBuildBr(l->b, l->each_thread);
+	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
+	l->thread = LLVMBuildPhi(l->b, l->i32, "thread");
+	LLVMAddIncoming(l->thread, &first, &l->entry, 1);
+}
+
+static void end_thread(struct lower *l)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b), done = new_bb(l, "done");
+	LLVMValueRef next = LLVMBuildAdd(l->b, l->thread, scalar_const(l->i32, 1), ""), more;
+
+	more = LLVMBuildICmp(l->b, LLVMIntULT, next, scalar_const(l->i32, l->body->threads), "");
+	LLVMBuildCondBr(l->b, more, l->each_thread, done);
+	LLVMAddIncoming(l->thread, &next, &here, 1);
+	LLVMPositionBuilderAtEnd(l->b, done);
+}
+
+static bool begin_function(struct lower *l, const char *name)
+{
+	LLVMTypeRef params[3] = {l->ptr, l->i32, l->ptr};
+	struct ptx_body *body = l->body;
+	bool in_frame = l->masked && body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
+
+	l->fn = LLVMAddFunction(l->m, name, LLVMFunctionType(l->i32, params, 3, 0));
+	l->ctx = LLVMGetParam(l->fn, 0);
+	l->thread = LLVMGetParam(l->fn, 1);
+	l->frame = LLVMGetParam(l->fn, 2);
+	l->entry = new_bb(l, "entry");
+	LLVMPositionBuilderAtEnd(l->b, l->entry);
+	l->storage = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*l->storage));
+	l->starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->starts));
+	l->pending = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->pending));
+	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
+	if (!l->storage || !l->starts || !l->pending || !l->covered)
+		return lower_no_memory(body);
+	l->addresses = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "addresses");
+	l->data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "data");
+	l->extra = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "extra");
+	for (uint32_t r = 0; r < body->reg_count; r++)
+		l->storage[r] = in_frame ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
+	load_context(l);
+	if (l->width == 1)
+		begin_thread(l);
+	if (!in_frame)
+		clear_registers(l);
+	for (uint32_t n = 0; n <= body->block_count; n++)
+		l->starts[n] = new_bb(l, "block");
+	return true;
+}
+
+/* ---- the full version ---- */
+
+static void leave_at_branch(struct lower *l, LLVMValueRef taken)
+{
+	const struct ptx_exit *e = add_exit(l, AT_BRANCH);
+
+	if (!e)
+		return;
+	store_head(l, offsetof(struct ptx_frame, taken), taken);
+	store_head(l, offsetof(struct ptx_frame, other), LLVMBuildNot(l->b, taken, ""));
+	emit_leave(l, e);
+}
+
+static LLVMBasicBlockRef start_of(struct lower *l, uint32_t block)
+{
+	return block == PTX_NO_BLOCK ? l->starts[l->body->block_count] : l->starts[block];
+}
+
+static void end_full(struct lower *l)
+{
+	const struct ptx_block *b = &l->body->blocks[l->block];
+	LLVMBasicBlockRef taken = start_of(l, b->succ[0]), other, split, leave;
+	LLVMValueRef bits;
+
+	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block))
+		emit_poll(l);
+	if (b->condition < 0) {
+		LLVMBuildBr(l->b, taken);
+		return;
+	}
+	other = start_of(l, b->succ[1]);
+	if (l->width == 1 || reg_shape(l, b->condition) == PTX_UNIFORM) {
+		LLVMBuildCondBr(l->b, condition_value(l, b, 1), taken, other);
+		return;
+	}
+	bits = mask_bits(l, condition_value(l, b, l->width));
+	split = new_bb(l, "split");
+	leave = new_bb(l, "diverge");
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->i32, 0), ""), other, split);
+	LLVMPositionBuilderAtEnd(l->b, split);
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->i32, UINT32_MAX), ""), taken, leave);
+	LLVMPositionBuilderAtEnd(l->b, leave);
+	leave_at_branch(l, bits);
+}
+
+static void lower_full(struct lower *l)
+{
+	struct ptx_body *body = l->body;
+	LLVMBasicBlockRef dispatch = new_bb(l, "dispatch");
+	LLVMValueRef choice;
+
+	LLVMBuildBr(l->b, dispatch);
+	LLVMPositionBuilderAtEnd(l->b, dispatch);
+	choice = LLVMBuildSwitch(l->b, load_head(l, offsetof(struct ptx_frame, entry)), l->starts[0], 4);
+	for (uint32_t n = 0; n < body->block_count; n++) {
+		LLVMBasicBlockRef again;
+
+		if (!l->low->reenter[n])
+			continue;
+		again = new_bb(l, "again");
+		LLVMAddCase(choice, scalar_const(l->i32, n + 1), again);
+		LLVMPositionBuilderAtEnd(l->b, again);
+		copy_live(l, body->blocks[n].live_in, false);
+		LLVMBuildBr(l->b, l->starts[n]);
+	}
+	l->mask = scalar_const(l->i32, UINT32_MAX);
+	l->mask_vector = l->width == 1 ? scalar_const(l->i1, 1) : LLVMConstAllOnes(LLVMVectorType(l->i1, PTX_LANES));
+	for (l->block = 0; l->block < body->block_count && body->status == PTX_OK; l->block++) {
+		LLVMPositionBuilderAtEnd(l->b, l->starts[l->block]);
+		emit_instructions(l, body->blocks[l->block].first, NULL, NULL, NULL);
+		if (body->status == PTX_OK)
+			end_full(l);
+	}
+	LLVMPositionBuilderAtEnd(l->b, l->starts[body->block_count]);
+	if (l->width == 1)
+		end_thread(l);
+	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
+}
+
+bool lower_kernel(struct lower *l, const char *name)
+{
+	if (!begin_function(l, name))
+		return false;
+	if (l->masked)
+		lower_masked(l);
+	else
+		lower_full(l);
+	return l->body->status == PTX_OK;
+}

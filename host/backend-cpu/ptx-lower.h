@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From PTX to LLVM IR. A kernel has up to two versions:
+ *
+ * full	  all lanes of the warp are active; registers are scalars, scalar bases or vectors, by their shape.
+ * masked any lanes are active: every block has a mask of pending lanes, the lowest block that has any runs next. It
+ *assumes uniform shapes only, and is compiled when a warp first needs it.
+ *
+ * A warp starts in `full` (a partial one in `masked`), leaves it when a branch diverges and returns to it where lanes
+ *have met again. Values cross over in the warp's frame. With one lane there is only `full`.
+ *
+ * Registers are integers of their width (i1 for predicates), so that PTX's untyped moves cost nothing.
+ */
+#ifndef VCUDA_BACKEND_CPU_PTX_LOWER_H
+#define VCUDA_BACKEND_CPU_PTX_LOWER_H
+
+#include <llvm-c/Core.h>
+
+#include "ptx-body.h"
+#include "ptx-run.h"
+
+/* Beyond this many blocks the masked version keeps its registers in memory: as values they would need a phi per block.
+ */
+#define PTX_MAX_BLOCKS_IN_REGISTERS 48
+
+/* Some emitters take these or LLVM's own opcodes, which are smaller. */
+enum ptx_variant {
+	OP_ABS = 256,
+	OP_NEG,
+	OP_NOT,
+	OP_MIN,
+	OP_MAX,
+	OP_MUL,
+	OP_MAD,
+	OP_DIV,
+	OP_REM,
+	OP_BMSK,
+	OP_BREV,
+	OP_CLZ,
+	OP_POPC,
+	OP_FMA,
+	OP_SIN,
+	OP_COS,
+	OP_EX2,
+	OP_LG2,
+	OP_RCP,
+	OP_RSQRT,
+	OP_SQRT,
+	OP_TANH,
+};
+
+/* Where the full version may leave for the masked one. */
+struct ptx_exit {
+	uint32_t block, instr; /* instr: before this one, or UINT32_MAX: at the block's branch */
+	uint64_t *live;
+};
+
+/* What both versions must agree on. */
+struct ptx_lowering {
+	struct ptx_exit *exits;
+	uint32_t exit_count, exit_room;
+	bool *reenter;   /* per block: the masked version may go back to the full one here */
+	uint32_t *slots; /* per register: offset in the frame */
+	uint32_t frame_bytes;
+	uint32_t *sites; /* per instruction, UINT32_MAX: none */
+	struct ptx_site *site_list;
+	uint32_t site_count, site_room;
+};
+
+struct lower {
+	struct ptx_body *body;
+	struct ptx_lowering *low;
+	LLVMContextRef c;
+	LLVMModuleRef m;
+	LLVMBuilderRef b;
+	LLVMValueRef fn, ctx, thread, frame;
+	LLVMBasicBlockRef entry;       /* allocas and loads of the context */
+	LLVMBasicBlockRef each_thread; /* with one lane: where the next thread begins */
+	unsigned width;          /* lanes of the kernel's code: 32 or 1 */
+	bool masked;
+	unsigned lanes; /* of the instruction at hand: width, or 1 */
+	LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, f16, bf16, ptr, void_type;
+	LLVMValueRef *storage;     /* per register */
+	LLVMBasicBlockRef *starts; /* per block: `check` in the masked version */
+	LLVMValueRef *pending;     /* masked: per block */
+	LLVMValueRef live;         /* masked: lanes that have not exited */
+	LLVMValueRef rounds;       /* masked: how often a waiting loop was gone round */
+	LLVMValueRef mask;         /* of the block at hand, i32; all ones in the full version */
+	LLVMValueRef mask_vector;
+	LLVMValueRef params, shared, shared_bytes, local, cache, cancel, addresses, data, extra;
+	uint32_t block, instr; /* at hand */
+	bool *covered;         /* per instruction: an earlier check of the same block covers this access */
+	const struct ptx_instr *at;
+};
+
+/* ---- ptx-lower-value.c ---- */
+LLVMTypeRef int_type(struct lower *l, unsigned bits);
+LLVMTypeRef type_for(struct lower *l, LLVMTypeRef scalar);              /* a vector of l->lanes of it */
+LLVMTypeRef float_type(struct lower *l, unsigned type);                 /* for l->lanes */
+LLVMValueRef int_const(struct lower *l, unsigned bits, uint64_t value); /* for l->lanes */
+LLVMValueRef scalar_const(LLVMTypeRef type, uint64_t value);
+LLVMValueRef splat(struct lower *l, LLVMValueRef value, unsigned lanes);
+LLVMValueRef lane_consts(struct lower *l, unsigned bits, const int64_t *values);
+bool is_vector(LLVMValueRef value);
+unsigned bits_of(LLVMValueRef value);
+LLVMValueRef resize(struct lower *l, LLVMValueRef value, unsigned bits, bool is_signed);
+LLVMValueRef to_float(struct lower *l, LLVMValueRef value, unsigned type);
+LLVMValueRef to_int(struct lower *l, LLVMValueRef value);
+enum ptx_shape_kind reg_shape(const struct lower *l, int32_t reg); /* in the version at hand */
+enum ptx_shape_kind operand_kind(const struct lower *l, const struct ptx_operand *o);
+LLVMValueRef read_reg(struct lower *l, int32_t reg, unsigned lanes);
+LLVMValueRef get(struct lower *l, const struct ptx_operand *o, unsigned type);  /* an integer of the type's width */
+LLVMValueRef getf(struct lower *l, const struct ptx_operand *o, unsigned type); /* as a float */
+void set_reg(struct lower *l, int32_t reg, LLVMValueRef value, bool is_signed);
+void set(struct lower *l, const struct ptx_operand *o, LLVMValueRef value, bool is_signed);
+LLVMValueRef mask_bits(struct lower *l, LLVMValueRef predicates); /* <32 x i1> to i32 */
+LLVMValueRef bits_mask(struct lower *l, LLVMValueRef bits);
+LLVMValueRef intrinsic(struct lower *l, const char *name, LLVMTypeRef type, LLVMValueRef *args, unsigned count);
+LLVMValueRef call_runtime(struct lower *l, const char *name, LLVMTypeRef result, LLVMValueRef *args, unsigned count);
+LLVMValueRef field(struct lower *l, LLVMValueRef base, uint64_t offset);
+LLVMValueRef entry_alloca(struct lower *l, LLVMTypeRef type);
+LLVMValueRef compare(struct lower *l, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef select_of(struct lower *l, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef int2(struct lower *l, const char *name, LLVMValueRef a, LLVMValueRef b);
+LLVMBasicBlockRef new_bb(struct lower *l, const char *name);
+void branch_likely(struct lower *l, LLVMValueRef condition, LLVMBasicBlockRef likely, LLVMBasicBlockRef unlikely);
+LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *symbol, uint64_t imm);
+LLVMValueRef special_value(struct lower *l, int special);
+
+static inline bool is_signed_type(unsigned type)
+{
+	return ptx_types[type].cls == 's';
+}
+
+static inline bool is_float_type(unsigned type)
+{
+	return ptx_types[type].cls == 'f';
+}
+
+/* ---- ptx-lower-cross.c ---- */
+#define AT_BRANCH UINT32_MAX /* instead of an instruction's number */
+bool lower_no_memory(struct ptx_body *body);
+LLVMValueRef slot(struct lower *l, uint32_t reg); /* a register's place in the frame */
+LLVMTypeRef storage_type(struct lower *l, uint32_t reg);
+void copy_live(struct lower *l, const uint64_t *live, bool save);
+void store_head(struct lower *l, uint64_t offset, LLVMValueRef value); /* of struct ptx_frame */
+LLVMValueRef load_head(struct lower *l, uint64_t offset);
+struct ptx_exit *add_exit(struct lower *l, uint32_t instr);
+void emit_leave(struct lower *l, const struct ptx_exit *e);
+void try_return(struct lower *l, LLVMBasicBlockRef stay);
+void enter_masked(struct lower *l, const struct ptx_exit *e);
+
+/* ---- ptx-lower.c, ptx-lower-masked.c ---- */
+void emit_poll(struct lower *l);
+LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes);
+void emit_instructions(struct lower *l, uint32_t from, uint32_t *next_exit, LLVMBasicBlockRef *sides,
+		       LLVMValueRef mask_var);
+void lower_masked(struct lower *l);
+/* Emits one version of a kernel as function `name` of l->m. */
+bool lower_kernel(struct lower *l, const char *name);
+/* In the full version: goes on in the masked one, before the instruction at hand, unless `ok`. */
+void leave_unless(struct lower *l, LLVMValueRef ok);
+bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned lanes);
+
+/* ---- ptx-lower-int.c ---- */
+void check_widening(struct lower *l, const struct ptx_operand *o, bool sign);
+
+/* ---- ptx-lower-float.c ---- */
+/* Operations of ptx_rt_round(): one of these, the modifier of the rounding shifted by 8, the type shifted by 16 */
+enum {
+	ROUND_ADD,
+	ROUND_SUB,
+	ROUND_MUL,
+	ROUND_DIV,
+	ROUND_FMA,
+	ROUND_SQRT,
+	ROUND_FROM_S64,
+	ROUND_FROM_U64,
+	ROUND_NARROW
+};
+LLVMValueRef rounded(struct lower *l, unsigned operation, ptx_mods mods, unsigned type, LLVMValueRef *args,
+		     unsigned count, LLVMTypeRef result);
+LLVMValueRef saturate(struct lower *l, LLVMValueRef value);
+LLVMValueRef flush(struct lower *l, LLVMValueRef value); /* subnormals to zero, keeping the sign */
+
+#endif

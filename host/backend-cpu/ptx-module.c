@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernel.h promises about modules, variables and kernels. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx-run.h"
+
+/* Kernels are compiled one at a time: LLVM's contexts are private, but the tables of a module are not. */
+static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+	return (value + to - 1) / to * to;
+}
+
+/* Shared variables of the module and of device functions come first in every kernel; its own follow. */
+static void place_shared(struct ptx_module *m)
+{
+	for (uint32_t k = 0; k < m->kernel_count; k++) {
+		struct ptx_function *fn = m->kernels[k].function;
+
+		fn->shared_base = round_up(m->shared_bytes, 128);
+		if (!fn->shared_bytes && !m->shared_bytes)
+			fn->shared_base = 0;
+		m->kernels[k].info.static_shared = fn->shared_base + fn->shared_bytes;
+		m->kernels[k].info.local_bytes = fn->local_bytes;
+		m->kernels[k].info.registers = fn->reg_count < 255 ? fn->reg_count + 1 : 255;
+		m->kernels[k].info.uses_dynamic_shared = fn->dynamic_shared || m->dynamic_shared;
+		m->kernels[k].info.ptx_version = m->version;
+		m->kernels[k].info.target_sm = m->target;
+	}
+}
+
+enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error)
+{
+	struct ptx_module *m = calloc(1, sizeof(*m));
+	enum ptx_status status;
+
+	memset(error, 0, sizeof(*error));
+	*module = NULL;
+	if (!m)
+		return PTX_NO_MEMORY;
+	m->arena.limit = (64u << 20) + 64 * (uint64_t)length;
+	/* text that was NUL-terminated often comes with the NUL */
+	while (length && !text[length - 1])
+		length--;
+	status = ptx_parse(m, text, length, error);
+	if (status == PTX_OK) {
+		m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));
+		status = m->addresses ? PTX_OK : PTX_NO_MEMORY;
+	}
+	if (status != PTX_OK) {
+		ptx_module_destroy(m);
+		return status;
+	}
+	place_shared(m);
+	*module = m;
+	return PTX_OK;
+}
+
+void ptx_module_destroy(struct ptx_module *m)
+{
+	if (!m)
+		return;
+	for (uint32_t k = 0; k < m->kernel_count; k++)
+		for (struct ptx_binary *b = m->kernels[k].binaries, *next; b; b = next) {
+			next = b->next;
+			ptx_binary_free(b);
+		}
+	ptx_jit_destroy(m->jit);
+	ptx_arena_free(&m->arena);
+	free(m);
+}
+
+size_t ptx_module_variables(const struct ptx_module *m, const struct ptx_variable **variables)
+{
+	*variables = m->variables;
+	return m->variable_count;
+}
+
+void ptx_module_place(struct ptx_module *m, size_t index, uint64_t address)
+{
+	if (index < m->variable_count)
+		m->addresses[index] = address;
+}
+
+enum ptx_status ptx_module_relocate(struct ptx_module *m, size_t index, void *image, struct ptx_error *error)
+{
+	memset(error, 0, sizeof(*error));
+	if (index >= m->variable_count)
+		return PTX_INVALID;
+	for (const struct ptx_reloc *r = m->relocs[index]; r; r = r->next) {
+		uint64_t value;
+
+		if (r->symbol->is_extern || r->symbol->space == PTX_SHARED || r->symbol->space == PTX_LOCAL) {
+			ptx_error_set(error, r->symbol->line, "the variable `%s` is not defined", r->symbol->name);
+			return PTX_UNRESOLVED;
+		}
+		value = m->addresses[r->symbol->index] + (uint64_t)r->addend;
+		memcpy((char *)image + r->offset, &value, r->bytes);
+	}
+	return PTX_OK;
+}
+
+size_t ptx_module_kernels(const struct ptx_module *m)
+{
+	return m->kernel_count;
+}
+
+struct ptx_kernel *ptx_module_kernel(struct ptx_module *m, size_t index)
+{
+	return index < m->kernel_count ? &m->kernels[index] : NULL;
+}
+
+struct ptx_kernel *ptx_module_find_kernel(struct ptx_module *m, const char *name)
+{
+	for (uint32_t k = 0; k < m->kernel_count; k++)
+		if (!strcmp(m->kernels[k].info.name, name))
+			return &m->kernels[k];
+	return NULL;
+}
+
+const struct ptx_kernel_info *ptx_kernel_info(const struct ptx_kernel *kernel)
+{
+	return &kernel->info;
+}
+
+static bool good_block(const struct ptx_kernel *kernel, const uint32_t d[3], struct ptx_error *error)
+{
+	uint64_t threads = 1;
+
+	for (unsigned n = 0; n < 3; n++)
+		threads = d[n] && d[n] <= 1024 ? threads * d[n] : 0;
+	if (threads && threads <= 1024)
+		return true;
+	ptx_error_set(error, 0, "`%s`: a block of %u x %u x %u threads is not possible", kernel->info.name, d[0], d[1],
+		      d[2]);
+	return false;
+}
+
+enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blockdim[3],
+				   const struct ptx_binary **binary, struct ptx_error *error)
+{
+	enum ptx_status status = PTX_OK;
+	struct ptx_binary *b;
+
+	memset(error, 0, sizeof(*error));
+	*binary = NULL;
+	if (!good_block(kernel, blockdim, error))
+		return PTX_INVALID;
+	pthread_mutex_lock(&compiling);
+	for (b = kernel->binaries; b; b = b->next)
+		if (!memcmp(b->blockdim, blockdim, sizeof(b->blockdim)))
+			break;
+	if (!b) {
+		b = calloc(1, sizeof(*b));
+		if (b) {
+			memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
+			b->threads = blockdim[0] * blockdim[1] * blockdim[2];
+			b->kernel = kernel;
+			status = ptx_jit_kernel(kernel, blockdim, b, error);
+		} else {
+			status = PTX_NO_MEMORY;
+		}
+		if (status == PTX_OK) {
+			b->next = kernel->binaries;
+			kernel->binaries = b;
+		} else if (b) {
+			ptx_binary_free(b);
+			b = NULL;
+		}
+	}
+	pthread_mutex_unlock(&compiling);
+	if (status == PTX_NO_MEMORY)
+		ptx_error_set(error, 0, "out of memory while compiling `%s`", kernel->info.name);
+	*binary = b;
+	return status;
+}
+
+enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error)
+{
+	enum ptx_status status = PTX_OK;
+
+	memset(error, 0, sizeof(*error));
+	pthread_mutex_lock(&compiling);
+	if (!binary->masked)
+		status = ptx_jit_masked(binary, error);
+	pthread_mutex_unlock(&compiling);
+	return status;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The instructions that the compiler knows. A name may have several rows; the first whose types and modifiers admit
+ * what was written is taken, and what no row admits is refused by name. Rows of one name stand together, names in
+ * order.
+ */
+#include <string.h>
+
+#include "ptx-lower.h"
+
+#define T(id) (1u << PTX_##id)
+#define NO_TYPE 1u
+#define T_INT (T(U16) | T(U32) | T(U64) | T(S16) | T(S32) | T(S64))
+#define T_INT32 (T(U32) | T(S32))
+#define T_INT64 (T_INT32 | T(U64) | T(S64))
+#define T_BITS (T(B16) | T(B32) | T(B64))
+#define T_F (T(F32) | T(F64))
+#define T_ANY8 (T(B8) | T(U8) | T(S8))
+#define T_MEM (T_ANY8 | T_INT | T_BITS | T_F | T(F16) | T(BF16) | T(F16X2) | T(BF16X2))
+#define T_HALF (T(F16) | T(F16X2) | T(BF16) | T(BF16X2))
+
+#define ROUND (M(RN) | M(RZ) | M(RM) | M(RP))
+#define ROUND_INT (M(RNI) | M(RZI) | M(RMI) | M(RPI))
+#define SPACES (M(GLOBAL) | M(SHARED) | M(LOCAL) | M(CONST) | M(PARAM))
+#define SCOPES (M(CTA) | M(CLUSTER) | M(GPU) | M(SYS))
+#define ORDER (M(VOLATILE) | M(RELAXED) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(WEAK))
+#define CACHE (M(CA) | M(CG) | M(CS) | M(LU) | M(CV) | M(WB) | M(WT) | M(NC) | M(HINT))
+#define COMPARE                                                                                                        \
+	(M(EQ) | M(NE) | M(LT) | M(LE) | M(GT) | M(GE) | M(LO) | M(LS) | M(HI) | M(HS) | M(EQU) | M(NEU) | M(LTU) |    \
+	 M(LEU) | M(GTU) | M(GEU) | M(NUM) | M(NAN_))
+#define BOOLEAN (M(AND) | M(OR) | M(XOR))
+#define ATOMIC (BOOLEAN | M(ADD) | M(MIN) | M(MAX) | M(INC) | M(DEC) | M(CAS) | M(EXCH) | M(NOFTZ))
+#define ATOM_MODS (ATOMIC | SCOPES | ORDER | M(GLOBAL) | M(SHARED) | M(HINT))
+#define ATOM_TYPES (T_INT64 | T(B32) | T(B64) | T_F | T(B16) | T_HALF)
+
+#define EFFECT PTX_F_EFFECT
+#define SHAPE(id) PTX_SHAPE_##id
+
+/* name, types, modifiers, operands (least, most), shape of the result, flags, emitter, its argument */
+static const struct ptx_opcode opcodes[] = {
+	{"abs", T(S16) | T(S32) | T(S64), 0, 2, 2, SHAPE(PURE), 0, emit_unary, OP_ABS},
+	{"abs", T_F, M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_ABS},
+	{"abs", T_HALF, M(FTZ), 2, 2, SHAPE(PURE), 0, emit_half, OP_ABS},
+	{"activemask", T(B32), 0, 1, 1, SHAPE(UNIFORM), PTX_F_WARP, emit_activemask, 0},
+	{"add", T_INT, M(SAT) | M(CC), 3, 3, SHAPE(ADD), 0, emit_binary, LLVMAdd},
+	{"add", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFAdd},
+	{"add", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFAdd},
+	{"addc", T_INT64, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMAdd},
+	{"and", T_BITS | T(PRED), 0, 3, 3, SHAPE(AND), 0, emit_binary, LLVMAnd},
+	{"atom", ATOM_TYPES, ATOM_MODS, 3, 4, SHAPE(VARYING), EFFECT | PTX_F_ATOM, emit_atom, 0},
+	{"bar", NO_TYPE, M(SYNC) | M(WARP), 1, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST, emit_barrier, 0},
+	{"bar", NO_TYPE, M(ARRIVE), 2, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST, emit_barrier, 0},
+	{"bar", T(U32), M(RED) | M(POPC), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER, emit_barrier, 0},
+	{"bar", T(PRED), M(RED) | M(AND) | M(OR), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER, emit_barrier, 0},
+	{"barrier", NO_TYPE, M(SYNC) | M(ALIGNED) | M(CTA), 1, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST,
+	 emit_barrier, 0},
+	{"barrier", NO_TYPE, M(ARRIVE) | M(ALIGNED) | M(CTA), 2, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST,
+	 emit_barrier, 0},
+	{"barrier", T(U32), M(RED) | M(POPC) | M(ALIGNED) | M(CTA), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER,
+	 emit_barrier, 0},
+	{"barrier", T(PRED), M(RED) | M(AND) | M(OR) | M(ALIGNED) | M(CTA), 3, 4, SHAPE(UNIFORM),
+	 EFFECT | PTX_F_BARRIER, emit_barrier, 0},
+	{"bfe", T_INT64, 0, 4, 4, SHAPE(PURE), 0, emit_bfe, 0},
+	{"bfi", T(B32) | T(B64), 0, 5, 5, SHAPE(PURE), 0, emit_bfi, 0},
+	{"bfind", T_INT64, M(SHIFTAMT), 2, 2, SHAPE(PURE), 0, emit_bfind, 0},
+	{"bmsk", T(B32), M(CLAMP) | M(WRAP), 3, 3, SHAPE(PURE), 0, emit_bits, OP_BMSK},
+	{"bra", NO_TYPE, M(UNI), 1, 1, SHAPE(NONE), PTX_F_BRANCH | PTX_F_NO_DST, NULL, 0},
+	{"brev", T(B32) | T(B64), 0, 2, 2, SHAPE(PURE), 0, emit_bits, OP_BREV},
+	{"call", NO_TYPE, M(UNI), 0, 0, SHAPE(VARYING), EFFECT | PTX_F_CALL, emit_call, 0},
+	{"clz", T(B32) | T(B64), 0, 2, 2, SHAPE(PURE), 0, emit_bits, OP_CLZ},
+	{"cnot", T_BITS, 0, 2, 2, SHAPE(PURE), 0, emit_cnot, 0},
+	{"copysign", T_F, 0, 3, 3, SHAPE(PURE), 0, emit_copysign, 0},
+	{"cos", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_COS},
+	{"cvt", T_INT | T(U8) | T(S8) | T_F | T(F16) | T(BF16) | T(F16X2) | T(BF16X2),
+	 ROUND | ROUND_INT | M(FTZ) | M(SAT) | M(RELU), 2, 3, SHAPE(CVT), 0, emit_cvt, 0},
+	{"cvta", T(U64), SPACES | M(TO), 2, 2, SHAPE(CVTA), 0, emit_cvta, 0},
+	{"div", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_divrem, OP_DIV},
+	{"div", T_F, ROUND | M(FTZ) | M(APPROX) | M(FULL), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFDiv},
+	{"dp2a", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), 0, emit_dp2a, 0},
+	{"dp4a", T_INT32, 0, 4, 4, SHAPE(PURE), 0, emit_dp4a, 0},
+	{"ex2", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_EX2},
+	{"ex2", T_HALF, M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_half, OP_EX2},
+	{"exit", NO_TYPE, 0, 0, 0, SHAPE(NONE), PTX_F_EXIT | PTX_F_NO_DST, NULL, 0},
+	{"fence", NO_TYPE, SCOPES | M(ACQ_REL) | M(SC), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_fence, 0},
+	{"fma", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
+	{"fma", T_HALF, M(RN) | M(FTZ) | M(SAT) | M(RELU), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
+	{"isspacep", NO_TYPE, SPACES, 2, 2, SHAPE(PURE), 0, emit_isspacep, 0},
+	{"ld", T_MEM, SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld,
+	 0},
+	{"ldu", T_MEM, M(GLOBAL) | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld, 0},
+	{"lg2", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_LG2},
+	{"lop3", T(B32), 0, 5, 5, SHAPE(PURE), 0, emit_lop3, 0},
+	{"mad", T_INT, M(LO) | M(CC), 4, 4, SHAPE(MAD), 0, emit_mul, OP_MAD},
+	{"mad", T_INT, M(HI) | M(CC) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_mul, OP_MAD},
+	{"mad", T(U16) | T(S16) | T_INT32, M(WIDE), 4, 4, SHAPE(MAD_WIDE), 0, emit_mul, OP_MAD},
+	{"mad", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
+	{"mad24", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
+	{"madc", T_INT64, M(LO) | M(HI) | M(CC), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
+	{"match", T(B32) | T(B64), M(SYNC) | M(ANY) | M(ALL), 3, 3, SHAPE(VARYING), PTX_F_WARP | EFFECT, emit_match, 0},
+	{"max", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
+	{"max", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MAX},
+	{"max", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MAX},
+	{"membar", NO_TYPE, M(CTA) | M(GL) | M(SYS), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_fence, 0},
+	{"min", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MIN},
+	{"min", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MIN},
+	{"min", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MIN},
+	{"mov", T_MEM | T(PRED), 0, 2, 2, SHAPE(MOV), 0, emit_mov, 0},
+	{"mul", T_INT, M(LO), 3, 3, SHAPE(MUL), 0, emit_mul, OP_MUL},
+	{"mul", T_INT, M(HI), 3, 3, SHAPE(PURE), 0, emit_mul, OP_MUL},
+	{"mul", T(U16) | T(S16) | T_INT32, M(WIDE), 3, 3, SHAPE(MUL_WIDE), 0, emit_mul, OP_MUL},
+	{"mul", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFMul},
+	{"mul", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFMul},
+	{"mul24", T_INT32, M(LO) | M(HI), 3, 3, SHAPE(PURE), 0, emit_mul24, OP_MUL},
+	{"nanosleep", T(U32), 0, 1, 1, SHAPE(NONE), EFFECT | PTX_F_NO_DST | PTX_F_ATOM, emit_fence, 1},
+	{"neg", T(S16) | T(S32) | T(S64), 0, 2, 2, SHAPE(PURE), 0, emit_unary, OP_NEG},
+	{"neg", T_F, M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_NEG},
+	{"neg", T_HALF, M(FTZ), 2, 2, SHAPE(PURE), 0, emit_half, OP_NEG},
+	{"not", T_BITS | T(PRED), 0, 2, 2, SHAPE(PURE), 0, emit_unary, OP_NOT},
+	{"or", T_BITS | T(PRED), 0, 3, 3, SHAPE(OR), 0, emit_binary, LLVMOr},
+	{"popc", T(B32) | T(B64), 0, 2, 2, SHAPE(PURE), 0, emit_bits, OP_POPC},
+	{"prefetch", NO_TYPE, M(GLOBAL) | M(LOCAL) | CACHE, 1, 1, SHAPE(NONE), PTX_F_NO_DST, emit_nothing, 0},
+	{"prefetchu", NO_TYPE, CACHE, 1, 1, SHAPE(NONE), PTX_F_NO_DST, emit_nothing, 0},
+	{"prmt", T(B32), M(F4E) | M(B4E) | M(RC8) | M(ECL) | M(ECR) | M(RC16), 4, 4, SHAPE(PURE), 0, emit_prmt, 0},
+	{"rcp", T_F, ROUND | M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_RCP},
+	{"red", ATOM_TYPES, ATOM_MODS, 2, 2, SHAPE(NONE), EFFECT | PTX_F_ATOM | PTX_F_NO_DST, emit_atom, 0},
+	{"redux", T_INT32 | T(B32), M(SYNC) | M(ADD) | M(MIN) | M(MAX) | BOOLEAN, 3, 3, SHAPE(VARYING),
+	 PTX_F_WARP | EFFECT, emit_redux, 0},
+	{"rem", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_divrem, OP_REM},
+	{"ret", NO_TYPE, M(UNI), 0, 0, SHAPE(NONE), PTX_F_RET | PTX_F_NO_DST, NULL, 0},
+	{"rsqrt", T_F, M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_RSQRT},
+	{"sad", T_INT, 0, 4, 4, SHAPE(PURE), 0, emit_sad, 0},
+	{"selp", T_INT | T_BITS | T_F | T(F16), 0, 4, 4, SHAPE(PURE), 0, emit_selp, 0},
+	{"set", T_INT32 | T(F32), COMPARE | M(FTZ) | BOOLEAN, 3, 4, SHAPE(PURE), 0, emit_set, 0},
+	{"setp", T_INT | T_BITS | T_F | T(F16) | T(BF16), COMPARE | M(FTZ) | BOOLEAN, 3, 4, SHAPE(PURE), 0, emit_setp,
+	 0},
+	{"shf", T(B32), M(L) | M(R) | M(CLAMP) | M(WRAP), 4, 4, SHAPE(PURE), 0, emit_shf, 0},
+	{"shfl", T(B32), M(SYNC) | M(UP) | M(DOWN) | M(BFLY) | M(IDX), 4, 5, SHAPE(VARYING), PTX_F_WARP | EFFECT,
+	 emit_shfl, 0},
+	{"shl", T_BITS, 0, 3, 3, SHAPE(SHL), 0, emit_shift, LLVMShl},
+	{"shr", T_BITS | T(U16) | T(U32) | T(U64), 0, 3, 3, SHAPE(SHR), 0, emit_shift, LLVMLShr},
+	{"shr", T(S16) | T(S32) | T(S64), 0, 3, 3, SHAPE(SHR), 0, emit_shift, LLVMAShr},
+	{"sin", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_SIN},
+	{"slct", T_INT | T_BITS | T_F, M(FTZ), 4, 4, SHAPE(PURE), 0, emit_slct, 0},
+	{"sqrt", T_F, ROUND | M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_SQRT},
+	{"st", T_MEM, SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(NONE),
+	 EFFECT | PTX_F_STORE | PTX_F_NO_DST, emit_st, 0},
+	{"sub", T_INT, M(SAT) | M(CC), 3, 3, SHAPE(SUB), 0, emit_binary, LLVMSub},
+	{"sub", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFSub},
+	{"sub", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFSub},
+	{"subc", T_INT64, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMSub},
+	{"szext", T_INT32, M(CLAMP) | M(WRAP), 3, 3, SHAPE(PURE), 0, emit_szext, 0},
+	{"tanh", T_HALF, M(APPROX), 2, 2, SHAPE(PURE), 0, emit_half, OP_TANH},
+	{"tanh", T(F32), M(APPROX), 2, 2, SHAPE(PURE), 0, emit_float1, OP_TANH},
+	{"testp", T_F, M(FINITE) | M(INFINITE) | M(NUMBER) | M(NOTANUMBER) | M(NORMAL) | M(SUBNORMAL), 2, 2,
+	 SHAPE(PURE), 0, emit_testp, 0},
+	{"trap", NO_TYPE, 0, 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_trap, 0},
+	{"vote", T(PRED), M(SYNC) | M(ALL) | M(ANY) | M(UNI), 2, 3, SHAPE(UNIFORM), PTX_F_WARP | EFFECT, emit_vote, 0},
+	{"vote", T(B32), M(SYNC) | M(BALLOT), 2, 3, SHAPE(UNIFORM), PTX_F_WARP | EFFECT, emit_vote, 0},
+	{"xor", T_BITS | T(PRED), 0, 3, 3, SHAPE(PURE), 0, emit_binary, LLVMXor},
+};
+
+#define COUNT (sizeof(opcodes) / sizeof(opcodes[0]))
+
+static int compare_name(const char *row, const char *name, size_t length)
+{
+	int order = strncmp(row, name, length);
+
+	return order ? order : row[length] != 0;
+}
+
+const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, ptx_mods mods)
+{
+	size_t low = 0, high = COUNT;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (compare_name(opcodes[middle].name, name, length) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < COUNT && !compare_name(opcodes[low].name, name, length); low++)
+		if ((opcodes[low].types >> type & 1) && !(mods & ~opcodes[low].mods))
+			return &opcodes[low];
+	return NULL;
+}
+
+size_t ptx_opcode_table(const struct ptx_opcode **table)
+{
+	*table = opcodes;
+	return COUNT;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the compiler knows about each instruction: one row says what may be written and how it is compiled. */
+#ifndef VCUDA_BACKEND_CPU_PTX_OPCODES_H
+#define VCUDA_BACKEND_CPU_PTX_OPCODES_H
+
+#include "ptx-ir.h"
+
+struct lower;
+
+/* How the shape of a result follows from the shapes of the sources; see ptx-shape.c. */
+enum ptx_shape_rule {
+	PTX_SHAPE_NONE, /* no result */
+	PTX_SHAPE_PURE, /* uniform if all sources are, else varying */
+	PTX_SHAPE_MOV,
+	PTX_SHAPE_ADD,
+	PTX_SHAPE_SUB,
+	PTX_SHAPE_MUL, /* low half */
+	PTX_SHAPE_MAD,
+	PTX_SHAPE_MUL_WIDE,
+	PTX_SHAPE_MAD_WIDE,
+	PTX_SHAPE_SHL,
+	PTX_SHAPE_AND,
+	PTX_SHAPE_OR,
+	PTX_SHAPE_SHR,
+	PTX_SHAPE_CVT,
+	PTX_SHAPE_CVTA,
+	PTX_SHAPE_LOAD,
+	PTX_SHAPE_UNIFORM, /* the same for all active lanes, whatever the sources */
+	PTX_SHAPE_VARYING,
+};
+
+enum {
+	PTX_F_EFFECT = 1 << 0, /* not a plain value: a guard becomes a branch around it */
+	PTX_F_BARRIER = 1 << 1,
+	PTX_F_WARP = 1 << 2, /* lanes see one another */
+	PTX_F_BRANCH = 1 << 3,
+	PTX_F_EXIT = 1 << 4,
+	PTX_F_RET = 1 << 5,
+	PTX_F_CALL = 1 << 6,
+	PTX_F_LOAD = 1 << 7,
+	PTX_F_STORE = 1 << 8,
+	PTX_F_ATOM = 1 << 9,
+	PTX_F_NO_DST = 1 << 10, /* operand 0 is a source */
+	PTX_F_CARRY_IN = 1 << 11,
+};
+
+struct ptx_opcode {
+	const char *name;
+	uint32_t types;      /* mask over enum ptx_type of the first type; bit 0: none written */
+	ptx_mods mods;       /* what may be written */
+	uint8_t least, most; /* operands */
+	uint8_t shape;
+	uint16_t flags;
+	bool (*emit)(struct lower *l, const struct ptx_instr *i); /* false: this combination is not supported */
+	int arg;                                                  /* for emit */
+};
+
+/* The row that accepts this name (up to its first dot), type and modifiers, or NULL. */
+const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, ptx_mods mods);
+size_t ptx_opcode_table(const struct ptx_opcode **table);
+
+bool emit_mov(struct lower *l, const struct ptx_instr *i);
+bool emit_binary(struct lower *l, const struct ptx_instr *i);
+bool emit_carry(struct lower *l, const struct ptx_instr *i);
+bool emit_minmax(struct lower *l, const struct ptx_instr *i);
+bool emit_mul(struct lower *l, const struct ptx_instr *i);
+bool emit_mul24(struct lower *l, const struct ptx_instr *i);
+bool emit_divrem(struct lower *l, const struct ptx_instr *i);
+bool emit_unary(struct lower *l, const struct ptx_instr *i);
+bool emit_shift(struct lower *l, const struct ptx_instr *i);
+bool emit_bits(struct lower *l, const struct ptx_instr *i);
+bool emit_bfind(struct lower *l, const struct ptx_instr *i);
+bool emit_bfe(struct lower *l, const struct ptx_instr *i);
+bool emit_bfi(struct lower *l, const struct ptx_instr *i);
+bool emit_prmt(struct lower *l, const struct ptx_instr *i);
+bool emit_shf(struct lower *l, const struct ptx_instr *i);
+bool emit_lop3(struct lower *l, const struct ptx_instr *i);
+bool emit_sad(struct lower *l, const struct ptx_instr *i);
+bool emit_dp2a(struct lower *l, const struct ptx_instr *i);
+bool emit_szext(struct lower *l, const struct ptx_instr *i);
+bool emit_dp4a(struct lower *l, const struct ptx_instr *i);
+bool emit_cnot(struct lower *l, const struct ptx_instr *i);
+bool emit_setp(struct lower *l, const struct ptx_instr *i);
+bool emit_set(struct lower *l, const struct ptx_instr *i);
+bool emit_selp(struct lower *l, const struct ptx_instr *i);
+bool emit_slct(struct lower *l, const struct ptx_instr *i);
+bool emit_float2(struct lower *l, const struct ptx_instr *i);
+bool emit_fma(struct lower *l, const struct ptx_instr *i);
+bool emit_float1(struct lower *l, const struct ptx_instr *i);
+bool emit_fminmax(struct lower *l, const struct ptx_instr *i);
+bool emit_testp(struct lower *l, const struct ptx_instr *i);
+bool emit_copysign(struct lower *l, const struct ptx_instr *i);
+bool emit_half(struct lower *l, const struct ptx_instr *i);
+bool emit_cvt(struct lower *l, const struct ptx_instr *i);
+bool emit_cvta(struct lower *l, const struct ptx_instr *i);
+bool emit_isspacep(struct lower *l, const struct ptx_instr *i);
+bool emit_ld(struct lower *l, const struct ptx_instr *i);
+bool emit_st(struct lower *l, const struct ptx_instr *i);
+bool emit_atom(struct lower *l, const struct ptx_instr *i);
+bool emit_fence(struct lower *l, const struct ptx_instr *i);
+bool emit_nothing(struct lower *l, const struct ptx_instr *i);
+bool emit_barrier(struct lower *l, const struct ptx_instr *i);
+bool emit_shfl(struct lower *l, const struct ptx_instr *i);
+bool emit_vote(struct lower *l, const struct ptx_instr *i);
+bool emit_match(struct lower *l, const struct ptx_instr *i);
+bool emit_activemask(struct lower *l, const struct ptx_instr *i);
+bool emit_redux(struct lower *l, const struct ptx_instr *i);
+bool emit_trap(struct lower *l, const struct ptx_instr *i);
+bool emit_call(struct lower *l, const struct ptx_instr *i);
+
+#endif

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Function bodies: registers, labels, instructions and their operands. */
+#include <string.h>
+
+#include "ptx-opcodes.h"
+#include "ptx-parse.h"
+
+#define MAX_REGISTERS (1u << 20)
+#define MAX_SCOPES 64
+
+static const char *const modifiers[PTX_MOD_COUNT] = {
+#define X(id, text) [PTX_MOD_##id] = text,
+	PTX_MODIFIERS(X)
+#undef X
+};
+
+/* Other spellings, and hints that change speed only. */
+static const struct {
+	const char *text;
+	enum ptx_modifier modifier;
+} aliases[] = {
+	{"shared::cta", PTX_MOD_SHARED},   {"param::entry", PTX_MOD_PARAM},
+	{"param::func", PTX_MOD_PARAM},    {"L1::evict_unchanged", PTX_MOD_HINT},
+	{"L1::evict_first", PTX_MOD_HINT}, {"L1::evict_last", PTX_MOD_HINT},
+	{"L1::no_allocate", PTX_MOD_HINT}, {"L2::64B", PTX_MOD_HINT},
+	{"L2::128B", PTX_MOD_HINT},        {"L2::256B", PTX_MOD_HINT},
+	{"L2::evict_last", PTX_MOD_HINT},  {"L2::evict_normal", PTX_MOD_HINT},
+	{"L2::evict_first", PTX_MOD_HINT}, {"L1", PTX_MOD_CA},
+	{"L2", PTX_MOD_CG},
+};
+
+static const char *const specials[PTX_SPECIAL_COUNT] = {
+	[PTX_TID_X] = "%tid.x",
+	[PTX_TID_Y] = "%tid.y",
+	[PTX_TID_Z] = "%tid.z",
+	[PTX_NTID_X] = "%ntid.x",
+	[PTX_NTID_Y] = "%ntid.y",
+	[PTX_NTID_Z] = "%ntid.z",
+	[PTX_CTAID_X] = "%ctaid.x",
+	[PTX_CTAID_Y] = "%ctaid.y",
+	[PTX_CTAID_Z] = "%ctaid.z",
+	[PTX_NCTAID_X] = "%nctaid.x",
+	[PTX_NCTAID_Y] = "%nctaid.y",
+	[PTX_NCTAID_Z] = "%nctaid.z",
+	[PTX_LANEID] = "%laneid",
+	[PTX_WARPID] = "%warpid",
+	[PTX_NWARPID] = "%nwarpid",
+	[PTX_SMID] = "%smid",
+	[PTX_NSMID] = "%nsmid",
+	[PTX_GRIDID] = "%gridid",
+	[PTX_MASK_EQ] = "%lanemask_eq",
+	[PTX_MASK_LE] = "%lanemask_le",
+	[PTX_MASK_LT] = "%lanemask_lt",
+	[PTX_MASK_GE] = "%lanemask_ge",
+	[PTX_MASK_GT] = "%lanemask_gt",
+	[PTX_CLOCK] = "%clock",
+	[PTX_CLOCK_HI] = "%clock_hi",
+	[PTX_CLOCK64] = "%clock64",
+	[PTX_GLOBALTIMER] = "%globaltimer",
+	[PTX_GLOBALTIMER_LO] = "%globaltimer_lo",
+	[PTX_GLOBALTIMER_HI] = "%globaltimer_hi",
+	[PTX_DYNAMIC_SMEM] = "%dynamic_smem_size",
+	[PTX_TOTAL_SMEM] = "%total_smem_size",
+};
+
+static bool same(const char *text, const char *name, size_t length)
+{
+	return strlen(text) == length && !memcmp(text, name, length);
+}
+
+static bool no_memory(struct ptx_parser *p)
+{
+	return ptx_parse_fail(p, PTX_NO_MEMORY, "out of memory while reading `%s`", p->function->name);
+}
+
+/* Splits a mnemonic; false if a part of it is unknown. */
+static bool split_name(struct ptx_instr *i, const char *name, size_t length, size_t *first)
+{
+	const char *at = memchr(name, '.', length), *end = name + length, *dot;
+
+	*first = at ? (size_t)(at - name) : length;
+	for (; at; at = dot) {
+		size_t part;
+		unsigned type, m;
+
+		at++;
+		dot = memchr(at, '.', (size_t)(end - at));
+		part = (size_t)((dot ? dot : end) - at);
+		type = ptx_parse_type(at, part);
+		if (type && i->type2)
+			return false;
+		if (type) {
+			*(i->type ? &i->type2 : &i->type) = (uint8_t)type;
+			continue;
+		}
+		for (m = 0; m < PTX_MOD_COUNT && !same(modifiers[m], at, part); m++)
+			;
+		for (size_t a = 0; m == PTX_MOD_COUNT && a < sizeof(aliases) / sizeof(aliases[0]); a++)
+			if (same(aliases[a].text, at, part))
+				m = aliases[a].modifier;
+		if (m == PTX_MOD_COUNT)
+			return false;
+		i->mods |= (ptx_mods)1 << m;
+	}
+	return true;
+}
+
+static unsigned space_of(ptx_mods mods)
+{
+	if (mods & M(GLOBAL))
+		return PTX_GLOBAL;
+	if (mods & M(SHARED))
+		return PTX_SHARED;
+	if (mods & M(LOCAL))
+		return PTX_LOCAL;
+	if (mods & M(CONST))
+		return PTX_CONST;
+	return mods & M(PARAM) ? PTX_PARAM : PTX_GENERIC;
+}
+
+static struct ptx_symbol *find_label(struct ptx_parser *p, const struct ptx_token *name)
+{
+	struct ptx_symbol *label = ptx_parse_find(&p->labels, name->text, name->length);
+	uint32_t *at;
+
+	if (label)
+		return label;
+	label = ptx_parse_declare(p, &p->labels, name->text, name->length);
+	at = ptx_grow(&p->module->arena, (void **)&p->function->labels, &p->function->label_count, &p->label_room,
+		      sizeof(*at));
+	if (!label || !at) {
+		no_memory(p);
+		return NULL;
+	}
+	label->kind = PTX_SYM_LABEL;
+	label->index = p->function->label_count - 1;
+	label->line = name->line;
+	*at = UINT32_MAX;
+	return label;
+}
+
+/* %r17 is register 17 of the family declared as %r<32>. */
+static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct ptx_token *name, int32_t *reg)
+{
+	size_t digits = name->length;
+	const struct ptx_symbol *s = ptx_parse_find(&p->symbols, name->text, name->length);
+	uint64_t number = 0;
+
+	if (s && s->kind == PTX_SYM_REGISTER)
+		*reg = (int32_t)s->index;
+	if (s)
+		return s;
+	while (digits && name->text[digits - 1] >= '0' && name->text[digits - 1] <= '9')
+		digits--;
+	if (digits == name->length || name->length - digits > 7)
+		return NULL;
+	for (size_t i = digits; i < name->length; i++)
+		number = number * 10 + (uint64_t)(name->text[i] - '0');
+	s = ptx_parse_find(&p->symbols, name->text, digits);
+	if (!s || s->kind != PTX_SYM_FAMILY || number >= s->count)
+		return NULL;
+	*reg = (int32_t)(s->index + number);
+	return s;
+}
+
+static bool parse_offset(struct ptx_parser *p, uint64_t *imm)
+{
+	uint64_t value;
+	bool minus;
+
+	while (p->token.kind == '+' || p->token.kind == '-') {
+		minus = p->token.kind == '-';
+		ptx_parse_next(p);
+		if (!ptx_parse_integer(p, &value))
+			return false;
+		*imm += minus ? -value : value;
+	}
+	return true;
+}
+
+static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
+{
+	struct ptx_token name = p->token;
+	const struct ptx_symbol *s;
+
+	o->reg = o->reg2 = -1;
+	if (label) {
+		s = find_label(p, &name);
+		o->kind = PTX_OP_LABEL;
+		o->reg = s ? (int32_t)s->index : 0;
+		ptx_parse_next(p);
+		return s;
+	}
+	ptx_parse_next(p);
+	if (same("_", name.text, name.length)) {
+		o->kind = PTX_OP_SINK;
+	} else if ((s = find_register(p, &name, &o->reg))) {
+		o->kind = o->reg >= 0 ? PTX_OP_REG : PTX_OP_SYMBOL;
+		o->symbol = s;
+		if (o->kind == PTX_OP_SYMBOL && s->kind == PTX_SYM_FAMILY)
+			return ptx_parse_fail(p, PTX_INVALID, "`%s` needs a register number", s->name);
+	} else if (name.text[0] == '%') {
+		char text[32] = "";
+
+		memcpy(text, name.text, name.length < sizeof(text) - 1 ? name.length : sizeof(text) - 1);
+		o->kind = PTX_OP_SPECIAL;
+		o->reg = ptx_special_find(text);
+	} else if (same("WARP_SZ", name.text, name.length)) {
+		o->kind = PTX_OP_INT;
+		o->imm = 32;
+	}
+	if (o->kind == PTX_OP_NONE || (o->kind == PTX_OP_SPECIAL && o->reg < 0)) {
+		p->token = name;
+		return ptx_parse_fail(
+			p, name.text[0] == '%' && memchr(name.text, '.', name.length) ? PTX_NOT_SUPPORTED : PTX_INVALID,
+			"`%.*s` is not declared", (int)(name.length < 100 ? name.length : 100), name.text);
+	}
+	return o->kind != PTX_OP_SYMBOL || parse_offset(p, &o->imm);
+}
+
+static bool parse_literal(struct ptx_parser *p, struct ptx_operand *o)
+{
+	bool minus = ptx_parse_accept(p, '-');
+
+	o->reg = o->reg2 = -1;
+	o->imm = p->token.value;
+	if (p->token.kind == PTX_TOK_INT) {
+		o->kind = PTX_OP_INT;
+		o->imm = minus ? -o->imm : o->imm;
+	} else if (p->token.kind == PTX_TOK_SINGLE || p->token.kind == PTX_TOK_DOUBLE) {
+		o->kind = PTX_OP_FLOAT;
+		o->single = p->token.kind == PTX_TOK_SINGLE;
+		o->imm ^= minus ? (o->single ? 1ull << 31 : 1ull << 63) : 0;
+	} else {
+		return ptx_parse_expect(p, PTX_TOK_INT);
+	}
+	ptx_parse_next(p);
+	return true;
+}
+
+static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth);
+
+static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
+{
+	ptx_parse_next(p);
+	if (p->token.kind == PTX_TOK_NAME) {
+		if (!parse_named(p, o, false))
+			return false;
+		if (o->kind != PTX_OP_REG && o->kind != PTX_OP_SYMBOL)
+			return ptx_parse_fail(p, PTX_INVALID, "an address must be a register, a symbol or a number");
+		if (!parse_offset(p, &o->imm))
+			return false;
+	} else {
+		if (!ptx_parse_integer(p, &o->imm))
+			return false;
+		o->reg = o->reg2 = -1;
+	}
+	o->kind = PTX_OP_MEM;
+	return ptx_parse_expect(p, ']');
+}
+
+static bool parse_vector(struct ptx_parser *p, struct ptx_operand *o, unsigned depth)
+{
+	ptx_parse_next(p);
+	o->kind = PTX_OP_VECTOR;
+	o->reg = o->reg2 = -1;
+	o->elements = ptx_alloc(&p->module->arena, 8 * sizeof(*o));
+	if (!o->elements)
+		return no_memory(p);
+	do {
+		if (o->count == 8)
+			return ptx_parse_fail(p, PTX_INVALID, "more than 8 elements in a vector");
+		if (!parse_operand(p, &o->elements[o->count++], false, depth + 1))
+			return false;
+	} while (ptx_parse_accept(p, ','));
+	return ptx_parse_expect(p, '}');
+}
+
+static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth)
+{
+	if (depth > 1)
+		return ptx_parse_fail(p, PTX_INVALID, "a vector inside a vector");
+	if (p->token.kind == '[')
+		return parse_memory(p, o);
+	if (p->token.kind == '{')
+		return parse_vector(p, o, depth);
+	if (ptx_parse_accept(p, '!'))
+		o->negate = true;
+	if (p->token.kind != PTX_TOK_NAME)
+		return parse_literal(p, o);
+	if (!parse_named(p, o, label))
+		return false;
+	if (o->kind == PTX_OP_REG && p->token.kind == '|') {
+		struct ptx_operand second = {0};
+
+		ptx_parse_next(p);
+		if (!parse_named(p, &second, false) || (second.kind != PTX_OP_REG && second.kind != PTX_OP_SINK))
+			return ptx_parse_fail(p, PTX_INVALID, "`|` must be followed by a register");
+		o->reg2 = second.reg;
+	} else if (o->kind == PTX_OP_SINK && ptx_parse_accept(p, '|')) {
+		struct ptx_operand second = {0};
+
+		if (!parse_named(p, &second, false))
+			return false;
+		o->reg2 = second.reg;
+	}
+	return true;
+}
+
+static bool parse_call_list(struct ptx_parser *p, const struct ptx_symbol ***list, uint32_t *count)
+{
+	uint32_t room = 0;
+
+	ptx_parse_expect(p, '(');
+	while (p->token.kind == PTX_TOK_NAME) {
+		const struct ptx_symbol *s = ptx_parse_find(&p->symbols, p->token.text, p->token.length), **slot;
+
+		if (!s || s->kind != PTX_SYM_PARAM)
+			return ptx_parse_fail(p, s ? PTX_NOT_SUPPORTED : PTX_INVALID, "`%.*s` is not a .param variable",
+					      (int)p->token.length, p->token.text);
+		slot = ptx_grow(&p->module->arena, (void **)list, count, &room, sizeof(*slot));
+		if (!slot)
+			return no_memory(p);
+		*slot = s;
+		ptx_parse_next(p);
+		if (!ptx_parse_accept(p, ','))
+			break;
+	}
+	return ptx_parse_expect(p, ')');
+}
+
+static bool parse_call(struct ptx_parser *p, struct ptx_instr *i)
+{
+	struct ptx_call *call = ptx_alloc(&p->module->arena, sizeof(*call));
+
+	if (!call)
+		return no_memory(p);
+	i->call = call;
+	if (p->token.kind == '(' && !(parse_call_list(p, &call->rets, &call->ret_count) && ptx_parse_expect(p, ',')))
+		return false;
+	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%') {
+		/* through a pointer: the body is refused when it is compiled */
+		i->op = NULL;
+		while (p->token.kind && p->token.kind != ';')
+			ptx_parse_next(p);
+		return true;
+	}
+	call->callee = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+	if (!call->callee || call->callee->kind != PTX_SYM_FUNCTION)
+		return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a function that was declared before",
+				      (int)(p->token.length < 100 ? p->token.length : 100), p->token.text);
+	ptx_parse_next(p);
+	return !ptx_parse_accept(p, ',') || parse_call_list(p, &call->args, &call->arg_count);
+}
+
+static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
+{
+	struct ptx_operand ops[6];
+
+	memset(ops, 0, sizeof(ops));
+	while (p->token.kind && p->token.kind != ';') {
+		if (i->count == 6)
+			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
+		if (!parse_operand(p, &ops[i->count++], i->op->flags & PTX_F_BRANCH, 0))
+			return false;
+		if (!ptx_parse_accept(p, ','))
+			break;
+	}
+	if (i->count < i->op->least || i->count > i->op->most)
+		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
+	i->ops = ptx_alloc(&p->module->arena, (i->count + 1u) * sizeof(ops[0]));
+	if (!i->ops)
+		return no_memory(p);
+	memcpy(i->ops, ops, i->count * sizeof(ops[0]));
+	return true;
+}
+
+static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
+{
+	struct ptx_function *fn = p->function;
+	struct ptx_instr *i =
+		ptx_grow(&p->module->arena, (void **)&fn->instrs, &fn->instr_count, &p->instr_room, sizeof(*i));
+	size_t first;
+	bool known;
+
+	if (!i || !(i->name = ptx_strndup(&p->module->arena, name->text, name->length)))
+		return no_memory(p);
+	i->line = name->line;
+	i->guard = guard;
+	i->guard_negate = negate;
+	known = split_name(i, i->name, name->length, &first);
+	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
+	i->space = (uint8_t)space_of(i->mods);
+	if (!i->op) {
+		if (name->text[0] == '.' || name->text[0] == '%')
+			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not an instruction",
+					      (int)(name->length < 100 ? name->length : 100), name->text);
+		/* one instruction long: braces and brackets may hold anything but a ';' */
+		while (p->token.kind && p->token.kind != ';')
+			ptx_parse_next(p);
+		return ptx_parse_expect(p, ';');
+	}
+	if (i->op->flags & PTX_F_CALL ? !parse_call(p, i) : !parse_operands(p, i))
+		return false;
+	return ptx_parse_expect(p, ';');
+}
+
+static bool parse_registers(struct ptx_parser *p)
+{
+	struct ptx_function *fn = p->function;
+	unsigned type = PTX_NONE;
+
+	ptx_parse_next(p);
+	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.')
+		type = ptx_parse_type(p->token.text + 1, p->token.length - 1);
+	if (!type)
+		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "registers of type `%.*s` are not supported",
+				      (int)(p->token.length < 40 ? p->token.length : 40), p->token.text);
+	ptx_parse_next(p);
+	do {
+		struct ptx_symbol *s = p->token.kind == PTX_TOK_NAME
+					       ? ptx_parse_declare(p, &p->symbols, p->token.text, p->token.length)
+					       : NULL;
+		uint64_t count = 1;
+
+		if (!ptx_parse_expect(p, PTX_TOK_NAME) || !s)
+			return false;
+		s->kind = PTX_SYM_REGISTER;
+		if (ptx_parse_accept(p, '<')) {
+			s->kind = PTX_SYM_FAMILY;
+			if (!ptx_parse_integer(p, &count) || !ptx_parse_expect(p, '>'))
+				return false;
+		}
+		if (count > MAX_REGISTERS || fn->reg_count + count > MAX_REGISTERS)
+			return ptx_parse_fail(p, PTX_INVALID, "`%s` has too many registers", fn->name);
+		s->index = fn->reg_count;
+		s->count = (uint32_t)count;
+		s->type = (uint8_t)type;
+		for (uint64_t n = 0; n < count; n++) {
+			struct ptx_register *r = ptx_grow(&p->module->arena, (void **)&fn->regs, &fn->reg_count,
+							  &p->reg_room, sizeof(*r));
+
+			if (!r)
+				return no_memory(p);
+			r->type = (uint8_t)type;
+		}
+	} while (ptx_parse_accept(p, ','));
+	return ptx_parse_expect(p, ';');
+}
+
+static bool parse_body_directive(struct ptx_parser *p)
+{
+	unsigned line = p->token.line;
+
+	if (ptx_token_is(&p->token, ".reg"))
+		return parse_registers(p);
+	if (ptx_token_is(&p->token, ".local") || ptx_token_is(&p->token, ".shared") ||
+	    ptx_token_is(&p->token, ".param") || ptx_token_is(&p->token, ".const") ||
+	    ptx_token_is(&p->token, ".global"))
+		return ptx_parse_variable(p, false, false);
+	if (ptx_token_is(&p->token, ".pragma")) {
+		ptx_parse_next(p);
+		return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
+	}
+	if (ptx_token_is(&p->token, ".loc") || ptx_token_is(&p->token, ".file")) {
+		while (p->token.kind && p->token.line == line)
+			ptx_parse_next(p);
+		return true;
+	}
+	return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%.*s` is not supported in a function",
+			      (int)(p->token.length < 60 ? p->token.length : 60), p->token.text);
+}
+
+static bool parse_guard(struct ptx_parser *p, int32_t *guard, bool *negate)
+{
+	struct ptx_operand o = {0};
+
+	ptx_parse_next(p);
+	*negate = ptx_parse_accept(p, '!');
+	if (p->token.kind != PTX_TOK_NAME || !parse_named(p, &o, false) || o.kind != PTX_OP_REG ||
+	    p->function->regs[o.reg].type != PTX_PRED)
+		return ptx_parse_fail(p, PTX_INVALID, "a guard must be a predicate register");
+	*guard = o.reg;
+	return true;
+}
+
+static bool parse_statement(struct ptx_parser *p)
+{
+	struct ptx_token name;
+	struct ptx_symbol *label;
+	int32_t guard = -1;
+	bool negate = false;
+
+	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.')
+		return parse_body_directive(p);
+	if (ptx_parse_accept(p, ';'))
+		return true;
+	if (p->token.kind == '@' && !parse_guard(p, &guard, &negate))
+		return false;
+	name = p->token;
+	if (!ptx_parse_expect(p, PTX_TOK_NAME))
+		return false;
+	if (guard < 0 && ptx_parse_accept(p, ':')) {
+		label = find_label(p, &name);
+		if (!label)
+			return false;
+		if (p->function->labels[label->index] != UINT32_MAX)
+			return ptx_parse_fail(p, PTX_INVALID, "the label `%s` stands twice", label->name);
+		p->function->labels[label->index] = p->function->instr_count;
+		return true;
+	}
+	return parse_instruction(p, &name, guard, negate);
+}
+
+bool ptx_parse_body(struct ptx_parser *p)
+{
+	uint32_t marks[MAX_SCOPES], depth = 0;
+
+	memset(&p->labels, 0, sizeof(p->labels));
+	p->instr_room = p->reg_room = p->label_room = 0;
+	do {
+		if (ptx_parse_accept(p, '{')) {
+			if (depth == MAX_SCOPES)
+				return ptx_parse_fail(p, PTX_INVALID, "blocks are nested too deeply");
+			marks[depth++] = p->scope_count;
+		} else if (ptx_parse_accept(p, '}')) {
+			ptx_parse_close_scope(p, marks[--depth]);
+		} else if (!p->token.kind) {
+			return ptx_parse_fail(p, PTX_INVALID, "the module ends inside `%s`", p->function->name);
+		} else if (!parse_statement(p)) {
+			return false;
+		}
+	} while (depth);
+	for (unsigned b = 0; b < PTX_BUCKETS; b++)
+		for (struct ptx_symbol *s = p->labels.buckets[b]; s; s = s->next)
+			if (p->function->labels[s->index] == UINT32_MAX) {
+				p->token.line = s->line;
+				return ptx_parse_fail(p, PTX_INVALID, "the label `%s` is not defined", s->name);
+			}
+	return p->status == PTX_OK;
+}
+
+int ptx_special_find(const char *name)
+{
+	for (int i = 0; i < PTX_SPECIAL_COUNT; i++)
+		if (!strcmp(specials[i], name))
+			return i;
+	return -1;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions' heads: name, parameters, tuning directives. */
+#include <string.h>
+
+#include "ptx-parse.h"
+
+static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_function *fn, uint32_t *count, bool offsets)
+{
+	struct ptx_symbol **list = NULL, **slot;
+	uint32_t room = 0;
+
+	*count = 0;
+	if (!ptx_parse_expect(p, '('))
+		return NULL;
+	while (p->token.kind != ')' && p->status == PTX_OK) {
+		struct ptx_declaration d = {.space = ptx_parse_space(&p->token)};
+		struct ptx_symbol *symbol;
+
+		if (d.space != PTX_PARAM) {
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%.*s`: only .param parameters are supported",
+				       (int)p->token.length, p->token.text);
+			break;
+		}
+		ptx_parse_next(p);
+		if (!ptx_parse_declaration(p, &d))
+			break;
+		symbol = ptx_parse_declare(p, &p->symbols, d.name, d.name_length);
+		slot = ptx_grow(&p->module->arena, (void **)&list, count, &room, sizeof(*slot));
+		if (!symbol || !slot) {
+			ptx_parse_no_memory(p);
+			break;
+		}
+		*slot = symbol;
+		symbol->kind = PTX_SYM_PARAM;
+		symbol->space = PTX_PARAM;
+		symbol->type = (uint8_t)d.type;
+		symbol->size = d.size;
+		symbol->align = d.align;
+		symbol->index = *count - 1;
+		symbol->function = fn;
+		if (offsets)
+			ptx_parse_place(&fn->param_bytes, symbol);
+		if (!ptx_parse_accept(p, ','))
+			break;
+	}
+	ptx_parse_expect(p, ')');
+	return list;
+}
+
+/* .maxntid 256, 1, 1 and the like, between a function's head and its body. */
+static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
+{
+	while (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.') {
+		bool maxntid = ptx_token_is(&p->token, ".maxntid") || ptx_token_is(&p->token, ".reqntid");
+		uint64_t product = 1, value;
+
+		if (ptx_token_is(&p->token, ".noreturn"))
+			fn->noreturn = true;
+		else if (!maxntid && !ptx_token_is(&p->token, ".minnctapersm") &&
+			 !ptx_token_is(&p->token, ".maxnreg") && !ptx_token_is(&p->token, ".maxnctapersm") &&
+			 !ptx_token_is(&p->token, ".pragma")) {
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the directive `%.*s` is not supported",
+				       (int)p->token.length, p->token.text);
+			return;
+		}
+		ptx_parse_next(p);
+		while (p->token.kind == PTX_TOK_INT || p->token.kind == PTX_TOK_STRING || p->token.kind == ',') {
+			if (p->token.kind == PTX_TOK_INT && ptx_parse_integer(p, &value))
+				product = value <= 65536 && product <= 65536 ? product * value : 0;
+			else
+				ptx_parse_next(p);
+		}
+		if (maxntid)
+			fn->maxntid = (uint32_t)product;
+		if (p->token.kind == ';' && !fn->defined && fn->entry)
+			return;
+	}
+}
+
+static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn)
+{
+	struct ptx_module *m = p->module;
+	struct ptx_kernel *k = ptx_grow(&m->arena, (void **)&m->kernels, &m->kernel_count, &m->kernel_room, sizeof(*k));
+	struct ptx_param *params = ptx_alloc(&m->arena, (fn->param_count + 1) * sizeof(*params));
+
+	if (!k || !params)
+		return ptx_parse_no_memory(p);
+	for (uint32_t i = 0; i < fn->param_count; i++) {
+		params[i].offset = fn->params[i]->offset;
+		params[i].size = fn->params[i]->size;
+	}
+	k->function = fn;
+	k->info = (struct ptx_kernel_info){.name = fn->name,
+					   .param_count = fn->param_count,
+					   .params = params,
+					   .param_bytes = fn->param_bytes,
+					   .max_threads = fn->maxntid};
+	return true;
+}
+
+/* Parameters are known in the body, too, and not after it. */
+static bool reopen_params(struct ptx_parser *p, struct ptx_function *fn)
+{
+	for (uint32_t i = 0; i < fn->ret_count + fn->param_count; i++) {
+		struct ptx_symbol *s = i < fn->ret_count ? fn->rets[i] : fn->params[i - fn->ret_count], **slot;
+
+		slot = ptx_grow(&p->module->arena, (void **)&p->scope, &p->scope_count, &p->scope_room, sizeof(*slot));
+		if (!slot)
+			return ptx_parse_no_memory(p);
+		*slot = s;
+		s->next = p->symbols.buckets[s->hash % PTX_BUCKETS];
+		p->symbols.buckets[s->hash % PTX_BUCKETS] = s;
+	}
+	return true;
+}
+
+/* [(returns)] name [(parameters)] and what follows up to the body. */
+static bool parse_head(struct ptx_parser *p, struct ptx_function *fn, const char **name, size_t *length)
+{
+	ptx_parse_next(p);
+	p->function = fn;
+	if (!fn->entry && p->token.kind == '(')
+		fn->rets = parse_params(p, fn, &fn->ret_count, false);
+	*name = p->token.text;
+	*length = p->token.length;
+	fn->line = p->token.line;
+	if (!ptx_parse_expect(p, PTX_TOK_NAME))
+		return false;
+	fn->name = ptx_strndup(&p->module->arena, *name, *length);
+	if (!fn->name)
+		return ptx_parse_no_memory(p);
+	if (p->token.kind == '(')
+		fn->params = parse_params(p, fn, &fn->param_count, fn->entry);
+	parse_tuning(p, fn);
+	if (fn->param_bytes > 32768)
+		return ptx_parse_fail(p, PTX_INVALID, "`%s` has more than 32 KiB of parameters", fn->name);
+	return p->status == PTX_OK;
+}
+
+bool ptx_parse_function(struct ptx_parser *p, bool entry)
+{
+	struct ptx_module *m = p->module;
+	struct ptx_function *fn = ptx_alloc(&m->arena, sizeof(*fn));
+	struct ptx_symbol *symbol, *old;
+	uint32_t mark = p->scope_count;
+	const char *name;
+	size_t length;
+
+	if (!fn)
+		return ptx_parse_no_memory(p);
+	fn->module = m;
+	fn->entry = entry;
+	if (!parse_head(p, fn, &name, &length))
+		return false;
+	/* the function's own name must outlive its parameters' scope: close it, declare, open it again */
+	ptx_parse_close_scope(p, mark);
+	old = ptx_parse_find(&p->symbols, name, length);
+	if (old && (old->kind != PTX_SYM_FUNCTION || old->function->entry != entry))
+		return ptx_parse_fail(p, PTX_INVALID, "`%s` is declared twice", fn->name);
+	symbol = old ? old : ptx_parse_declare(p, &p->symbols, name, length);
+	if (!symbol)
+		return false;
+	symbol->kind = PTX_SYM_FUNCTION;
+	mark = p->scope_count;
+	if (p->token.kind == '{') {
+		if (old && old->function->defined)
+			return ptx_parse_fail(p, PTX_INVALID, "`%s` is defined twice", fn->name);
+		fn->defined = true;
+		/* calls that were parsed before hold the symbol, so a definition replaces its declaration there */
+		symbol->function = fn;
+		if (!reopen_params(p, fn) || !ptx_parse_body(p) || (entry && !add_kernel(p, fn)))
+			return false;
+		ptx_parse_close_scope(p, mark);
+		ptx_parse_accept(p, ';');
+	} else {
+		if (!old)
+			symbol->function = fn;
+		ptx_parse_expect(p, ';');
+	}
+	p->function = NULL;
+	return p->status == PTX_OK;
+}

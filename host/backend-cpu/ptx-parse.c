@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A module: tokens, symbols, directives. One token of look-ahead; the first error is kept and turns the rest of the
+ * text into nothing, so no loop here needs to look for it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx-parse.h"
+
+const struct ptx_type_info ptx_types[PTX_TYPE_COUNT] = {[PTX_NONE] = {"", 0, ' '},
+#define X(id, text, bits, cls) [PTX_##id] = {text, bits, cls},
+							PTX_TYPES(X)
+#undef X
+};
+
+void ptx_parse_next(struct ptx_parser *p)
+{
+	if (p->status == PTX_OK)
+		ptx_lex_next(&p->lexer, &p->token);
+	if (p->status == PTX_OK && p->token.kind == PTX_TOK_BAD)
+		ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a PTX token",
+			       (int)(p->token.length < 40 ? p->token.length : 40), p->token.text);
+}
+
+bool ptx_parse_fail(struct ptx_parser *p, enum ptx_status status, const char *format, ...)
+{
+	char text[200];
+	va_list args;
+
+	if (p->status == PTX_OK) {
+		va_start(args, format);
+		vsnprintf(text, sizeof(text), format, args);
+		va_end(args);
+		ptx_error_set(p->error, p->token.line, "%s", text);
+		p->status = status;
+	}
+	p->token.kind = PTX_TOK_END;
+	return false;
+}
+
+bool ptx_parse_no_memory(struct ptx_parser *p)
+{
+	return ptx_parse_fail(p, PTX_NO_MEMORY, "out of memory while reading the module");
+}
+
+bool ptx_parse_accept(struct ptx_parser *p, int kind)
+{
+	if (p->token.kind != kind)
+		return false;
+	ptx_parse_next(p);
+	return true;
+}
+
+bool ptx_parse_expect(struct ptx_parser *p, int kind)
+{
+	if (ptx_parse_accept(p, kind))
+		return true;
+	if (kind < 256)
+		return ptx_parse_fail(p, PTX_INVALID, "expected `%c` before `%.*s`", kind,
+				      (int)(p->token.length < 40 ? p->token.length : 40), p->token.text);
+	return ptx_parse_fail(p, PTX_INVALID, "expected a %s before `%.*s`", kind == PTX_TOK_NAME ? "name" : "number",
+			      (int)(p->token.length < 40 ? p->token.length : 40), p->token.text);
+}
+
+bool ptx_parse_integer(struct ptx_parser *p, uint64_t *value)
+{
+	bool minus = ptx_parse_accept(p, '-');
+
+	*value = minus ? -p->token.value : p->token.value;
+	return ptx_parse_expect(p, PTX_TOK_INT);
+}
+
+unsigned ptx_parse_type(const char *text, size_t length)
+{
+	for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+		if (strlen(ptx_types[t].text) == length && !memcmp(ptx_types[t].text, text, length))
+			return t;
+	return PTX_NONE;
+}
+
+static uint32_t hash_name(const char *name, size_t length)
+{
+	uint32_t hash = 2166136261u;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+	return hash;
+}
+
+struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length)
+{
+	uint32_t hash = hash_name(name, length);
+
+	for (struct ptx_symbol *s = table->buckets[hash % PTX_BUCKETS]; s; s = s->next)
+		if (s->hash == hash && strlen(s->name) == length && !memcmp(s->name, name, length))
+			return s;
+	return NULL;
+}
+
+struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length)
+{
+	struct ptx_symbol *symbol = ptx_alloc(&p->module->arena, sizeof(*symbol)), **slot;
+
+	if (!symbol || !(symbol->name = ptx_strndup(&p->module->arena, name, length))) {
+		ptx_parse_no_memory(p);
+		return NULL;
+	}
+	if (table == &p->symbols) {
+		slot = ptx_grow(&p->module->arena, (void **)&p->scope, &p->scope_count, &p->scope_room, sizeof(*slot));
+		if (!slot) {
+			ptx_parse_no_memory(p);
+			return NULL;
+		}
+		*slot = symbol;
+	}
+	symbol->line = p->token.line;
+	symbol->hash = hash_name(name, length);
+	symbol->next = table->buckets[symbol->hash % PTX_BUCKETS];
+	table->buckets[symbol->hash % PTX_BUCKETS] = symbol;
+	return symbol;
+}
+
+void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark)
+{
+	while (p->scope_count > mark) {
+		struct ptx_symbol *symbol = p->scope[--p->scope_count];
+
+		p->symbols.buckets[symbol->hash % PTX_BUCKETS] = symbol->next;
+	}
+}
+
+static void parse_version(struct ptx_parser *p)
+{
+	unsigned version = 0;
+	double value;
+
+	/* "9.0" was read as a number with a fraction */
+	if (p->token.kind == PTX_TOK_DOUBLE) {
+		memcpy(&value, &p->token.value, sizeof(value));
+		if (value >= 1 && value < 100)
+			version = (unsigned)(value * 10 + 0.5);
+	}
+	if (version < 10)
+		ptx_parse_fail(p, PTX_INVALID, ".version must be followed by a number such as 9.0");
+	p->module->version = version;
+	ptx_parse_next(p);
+}
+
+static void parse_target(struct ptx_parser *p)
+{
+	do {
+		if (p->token.length > 3 && p->token.length < 12 && !memcmp(p->token.text, "sm_", 3))
+			p->module->target = (unsigned)strtoul(p->token.text + 3, NULL, 10);
+		ptx_parse_expect(p, PTX_TOK_NAME);
+	} while (ptx_parse_accept(p, ','));
+}
+
+static void skip_line(struct ptx_parser *p)
+{
+	unsigned line = p->token.line;
+
+	while (p->token.kind && p->token.line == line)
+		ptx_parse_next(p);
+}
+
+static void skip_section(struct ptx_parser *p)
+{
+	while (p->token.kind && p->token.kind != '{')
+		ptx_parse_next(p);
+	while (p->token.kind && p->token.kind != '}')
+		ptx_parse_next(p);
+	ptx_parse_accept(p, '}');
+}
+
+static void parse_directive(struct ptx_parser *p)
+{
+	bool is_extern = false, visible = false;
+	uint64_t size;
+
+	while (ptx_token_is(&p->token, ".extern") || ptx_token_is(&p->token, ".visible") ||
+	       ptx_token_is(&p->token, ".weak") || ptx_token_is(&p->token, ".common")) {
+		if (ptx_token_is(&p->token, ".extern"))
+			is_extern = true;
+		else
+			visible = true;
+		ptx_parse_next(p);
+	}
+	if (ptx_token_is(&p->token, ".entry") || ptx_token_is(&p->token, ".func")) {
+		ptx_parse_function(p, ptx_token_is(&p->token, ".entry"));
+	} else if (ptx_parse_space(&p->token)) {
+		ptx_parse_variable(p, is_extern, visible);
+	} else if (ptx_token_is(&p->token, ".version")) {
+		ptx_parse_next(p);
+		parse_version(p);
+	} else if (ptx_token_is(&p->token, ".target")) {
+		ptx_parse_next(p);
+		parse_target(p);
+	} else if (ptx_token_is(&p->token, ".address_size")) {
+		ptx_parse_next(p);
+		if (ptx_parse_integer(p, &size) && size != 64)
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "only .address_size 64 is supported");
+	} else if (ptx_token_is(&p->token, ".file") || ptx_token_is(&p->token, ".loc")) {
+		skip_line(p);
+	} else if (ptx_token_is(&p->token, ".section")) {
+		skip_section(p);
+	} else if (ptx_token_is(&p->token, ".pragma")) {
+		ptx_parse_next(p);
+		ptx_parse_expect(p, PTX_TOK_STRING);
+		ptx_parse_expect(p, ';');
+	} else {
+		bool directive = p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.';
+
+		ptx_parse_fail(p, directive ? PTX_NOT_SUPPORTED : PTX_INVALID, "`%.*s` is not %s at module scope",
+			       (int)(p->token.length < 60 ? p->token.length : 60), p->token.text,
+			       directive ? "supported" : "allowed");
+	}
+}
+
+enum ptx_status ptx_parse(struct ptx_module *module, const char *text, size_t length, struct ptx_error *error)
+{
+	struct ptx_parser *p = calloc(1, sizeof(*p));
+	enum ptx_status status;
+
+	if (!p)
+		return PTX_NO_MEMORY;
+	*p = (struct ptx_parser){.lexer = {text, text + length, 1}, .module = module, .error = error};
+	ptx_parse_next(p);
+	if (p->status == PTX_OK && !ptx_token_is(&p->token, ".version"))
+		ptx_parse_fail(p, PTX_INVALID, "a PTX module must start with .version");
+	while (p->token.kind && p->status == PTX_OK)
+		parse_directive(p);
+	status = p->status;
+	free(p);
+	return status;
+}

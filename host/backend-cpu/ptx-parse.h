@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the parser share. */
+#ifndef VCUDA_BACKEND_CPU_PTX_PARSE_H
+#define VCUDA_BACKEND_CPU_PTX_PARSE_H
+
+#include "ptx-ir.h"
+#include "ptx-lex.h"
+
+#define PTX_BUCKETS 1024
+
+struct ptx_table {
+	struct ptx_symbol *buckets[PTX_BUCKETS];
+};
+
+struct ptx_parser {
+	struct ptx_lexer lexer;
+	struct ptx_token token;
+	struct ptx_module *module;
+	struct ptx_error *error;
+	enum ptx_status status; /* sticky: once it is not PTX_OK every token is PTX_TOK_END */
+	struct ptx_table symbols, labels;
+	struct ptx_symbol **scope; /* all symbols in order of declaration, so that a scope can be undone */
+	uint32_t scope_count, scope_room;
+	struct ptx_function *function;
+	uint32_t instr_room, reg_room, label_room;
+};
+
+void ptx_parse_next(struct ptx_parser *p);
+bool ptx_parse_fail(struct ptx_parser *p, enum ptx_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+bool ptx_parse_accept(struct ptx_parser *p, int kind);
+bool ptx_parse_expect(struct ptx_parser *p, int kind);
+bool ptx_parse_integer(struct ptx_parser *p, uint64_t *value);
+unsigned ptx_parse_type(const char *text, size_t length);
+struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
+struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
+void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark);
+/* A variable, from its state space on; in a function's body or at module scope. */
+bool ptx_parse_variable(struct ptx_parser *p, bool is_extern, bool visible);
+bool ptx_parse_body(struct ptx_parser *p);
+
+/* ---- declarations: ptx-parse-variable.c, ptx-parse-function.c ---- */
+struct ptx_declaration {
+	unsigned space, type, lanes;
+	uint64_t align, size;
+	bool managed, open_array; /* name[]: the size follows from the initialiser, or the memory is dynamic */
+	const char *name;
+	size_t name_length;
+};
+
+bool ptx_parse_no_memory(struct ptx_parser *p);
+unsigned ptx_parse_space(const struct ptx_token *token);
+bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
+/* Puts a symbol behind what lies before `*end`, aligned. */
+void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol);
+bool ptx_parse_function(struct ptx_parser *p, bool entry);
+
+#endif

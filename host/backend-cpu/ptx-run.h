@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What compiled code and the functions that it calls share. Compiled code reads struct ptx_context by offset. */
+#ifndef VCUDA_BACKEND_CPU_PTX_RUN_H
+#define VCUDA_BACKEND_CPU_PTX_RUN_H
+
+#include "ptx-ir.h"
+
+/* The part of memory that an access was last found to lie in; start > end while nothing is cached. */
+struct ptx_cached_range {
+	uint64_t start, end;
+};
+
+/* One memory instruction, for the slow paths and for reports. */
+struct ptx_site {
+	uint32_t line;
+	uint8_t space, size, count; /* element bytes, elements per lane */
+	bool write;
+	uint8_t type;           /* atomics */
+	uint8_t operation;      /* enum ptx_modifier of an atomic */
+	int64_t imm;            /* added to every address before the check */
+	const int64_t *offsets; /* per lane, or NULL */
+	int64_t low, high;      /* the least and the largest of them */
+};
+
+struct ptx_context {
+	/* Read by compiled code. */
+	const uint8_t *params;
+	uint8_t *shared;
+	uint64_t shared_bytes;
+	uint8_t *local;                 /* of thread 0; each thread has local_stride bytes */
+	struct ptx_cached_range *cache; /* one per site */
+	const volatile bool *cancel;    /* never NULL here */
+	uint32_t ctaid[3], nctaid[3];
+	uint64_t dynamic_bytes;
+	/* Not read by compiled code. */
+	uint64_t local_bytes;
+	const struct ptx_launch *launch;
+	const struct ptx_binary *binary;
+	struct ptx_thread *thread;
+	struct ptx_fault *fault;
+	uint32_t first_thread; /* of the warp that runs now */
+};
+
+/* How a version of a kernel is entered and left: the head of a warp's frame, which live registers follow. */
+struct ptx_frame {
+	uint32_t entry;        /* where to go on, in the version that runs next */
+	uint32_t live;         /* lanes that have not exited */
+	uint32_t taken, other; /* lanes that go either way after a divergent branch */
+};
+
+#define PTX_FRAME_HEAD 64
+
+enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
+
+/* thread: the number of the first thread of the warp; of the block, with one lane */
+typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
+
+struct ptx_binary {
+	struct ptx_binary *next;
+	struct ptx_kernel *kernel;
+	uint32_t blockdim[3], threads;
+	unsigned lanes; /* 32 or 1 */
+	ptx_code full;
+	ptx_code masked; /* compiled when a warp first needs it; atomic */
+	struct ptx_site *sites;
+	uint32_t site_count;
+	uint64_t frame_bytes;
+	uint64_t full_stack, masked_stack; /* what a fiber needs to run either version; known once it is compiled */
+	uint64_t static_shared, local_stride;
+	bool zero_frame; /* registers of the masked version live in the frame */
+	bool fibers;     /* warps wait for one another: each needs a stack */
+	struct ptx_body *body;
+	struct ptx_lowering *lowering; /* what the masked version must agree on with the full one */
+};
+
+enum ptx_status ptx_jit_kernel(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_binary *binary,
+			       struct ptx_error *error);
+enum ptx_status ptx_jit_masked(struct ptx_binary *binary, struct ptx_error *error);
+/* Compiles the masked version if nobody has; from any thread. */
+enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error);
+void ptx_jit_destroy(struct ptx_jit *jit);
+void ptx_binary_free(struct ptx_binary *binary);
+
+/* Ends the block with a fault; does not return. */
+void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
+		  uint32_t thread) __attribute__((noreturn));
+
+/* The host address of an access of a lane, checked; faults. */
+uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t site, uint64_t address, uint32_t thread);
+/* All bytes of a NUL-terminated string; NULL if it runs out of readable memory. */
+const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length);
+
+bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes);
+
+/* Called by compiled code. */
+void ptx_rt_check(struct ptx_context *ctx, uint32_t site, uint64_t base, uint32_t thread);
+void ptx_rt_load(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, void *data,
+		 uint32_t thread);
+void ptx_rt_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const void *data,
+		  uint32_t thread);
+void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const uint64_t *data,
+		 uint64_t *old, uint32_t thread);
+uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
+			uint32_t kind, uint32_t predicates);
+void ptx_rt_yield(struct ptx_context *ctx, uint32_t line);
+void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread);
+void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread);
+void ptx_rt_shfl(uint32_t mode, uint32_t mask, const uint32_t *in, const uint32_t *out_p, uint32_t *out);
+void ptx_rt_match(uint32_t all, uint32_t bits, uint32_t mask, const uint64_t *values, uint32_t *out, uint32_t *same);
+void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *values, uint32_t *out);
+void ptx_rt_round(uint32_t operation, uint32_t lanes, const void *a, const void *b, const void *c, void *out);
+uint64_t ptx_rt_clock(void);
+uint64_t ptx_rt_nanoseconds(void);
+uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *arguments, uint64_t *result,
+		     uint32_t thread);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many lanes a kernel's code has: 32, or 1 where that is allowed and looks faster. Lanes of one instruction that
+ * load from unrelated addresses are loaded one by one either way; code of one lane does so without the detour through
+ * the runtime, but does everything else 32 times.
+ */
+#include "ptx-body.h"
+
+/* Measured: a gather costs as much more than 32 plain loads as this many other instructions save. */
+#define INSTRUCTIONS_PER_GATHER 6
+#define LOOP_WEIGHT 8
+#define MOST_WEIGHT (LOOP_WEIGHT * LOOP_WEIGHT * LOOP_WEIGHT)
+
+static bool is_gather(const struct ptx_body *body, const struct ptx_instr *i)
+{
+	const struct ptx_operand *o;
+
+	if (!(i->op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM)))
+		return false;
+	for (unsigned n = 0; n < i->count; n++) {
+		o = &i->ops[n];
+		if (o->kind == PTX_OP_MEM)
+			return i->space == PTX_LOCAL || (o->reg >= 0 && body->shapes[o->reg].kind == PTX_VARYING);
+	}
+	return false;
+}
+
+/* Loops are contiguous and their last block branches back to the first. */
+static uint32_t weight_of(const struct ptx_body *body, uint32_t block)
+{
+	uint32_t weight = 1;
+
+	for (uint32_t n = block; n < body->block_count && weight < MOST_WEIGHT; n++)
+		for (unsigned s = 0; s < 2; s++)
+			if (body->blocks[n].succ[s] <= block && body->blocks[n].succ[s] <= n)
+				weight *= LOOP_WEIGHT;
+	return weight;
+}
+
+static bool gathers_dominate(const struct ptx_body *body)
+{
+	uint64_t gathers = 0, others = 0;
+
+	for (uint32_t n = 0; n < body->block_count; n++) {
+		const struct ptx_block *b = &body->blocks[n];
+		uint32_t weight = weight_of(body, n);
+
+		for (uint32_t k = b->first; k < b->last; k++)
+			*(is_gather(body, &body->instrs[k]) ? &gathers : &others) += weight;
+	}
+	return gathers * INSTRUCTIONS_PER_GATHER > others;
+}
+
+bool ptx_body_width(struct ptx_body *body, unsigned *lanes)
+{
+	bool together = body->has_barrier || body->has_warp || body->has_waits;
+
+	*lanes = PTX_LANES;
+	if (!together && body->threads < 8) {
+		*lanes = 1;
+		return ptx_body_shapes(body, 1);
+	}
+	if (!ptx_body_shapes(body, PTX_LANES))
+		return false;
+	if (together || !gathers_dominate(body))
+		return true;
+	*lanes = 1;
+	return ptx_body_shapes(body, 1);
+}

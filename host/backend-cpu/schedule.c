@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "context.h"
+#include "device.h"
+#include "event.h"
+#include "stream.h"
+
+/* After this long in one operation a worker looks for others, of higher priority or other streams. */
+#define SLICE_NS 2000000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something became ready */
+static pthread_cond_t done = PTHREAD_COND_INITIALIZER; /* waiting threads: something ended */
+static unsigned int idle;                              /* workers that sleep */
+static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
+static uint64_t submitted;
+static struct cpu_list busy = CPU_LIST_INIT(busy);   /* streams with work */
+static struct cpu_list ready = CPU_LIST_INIT(ready); /* operations with unclaimed units, by priority */
+
+void cpu_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void cpu_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t cpu_submitted(void)
+{
+	return submitted;
+}
+
+void cpu_wait_any(void)
+{
+	waiting++;
+	pthread_cond_wait(&done, &lock);
+	waiting--;
+}
+
+void cpu_wake_waiters(void)
+{
+	if (waiting)
+		pthread_cond_broadcast(&done);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void make_ready(struct cpu_op *op)
+{
+	struct cpu_list *where = ready.next;
+
+	/* A smaller number is a higher priority. */
+	while (where != &ready && cpu_list_entry(where, struct cpu_op, ready)->stream->priority <= op->stream->priority)
+		where = where->next;
+	cpu_list_add(&op->ready, where);
+}
+
+static void wake_workers(uint64_t units)
+{
+	if (units >= idle) {
+		if (idle)
+			pthread_cond_broadcast(&work);
+		return;
+	}
+	while (units--)
+		pthread_cond_signal(&work);
+}
+
+/* Whether anything of `stream` is older than `seq`. */
+static bool older(const struct CUstream_st *stream, uint64_t seq)
+{
+	return stream->head && stream->head->seq < seq;
+}
+
+static bool may_start(const struct cpu_op *op)
+{
+	const struct CUstream_st *stream = op->stream;
+
+	if (stream->context->error)
+		return true; /* to be dropped */
+	if (op->after && !cpu_record_done(op->after))
+		return false;
+	if (!stream->legacy)
+		return !stream->blocking || !older(&stream->context->null_stream, op->seq);
+	cpu_list_for_each (node, &busy) {
+		const struct CUstream_st *other = cpu_list_entry(node, struct CUstream_st, busy);
+
+		if (other->blocking && other->context == stream->context && older(other, op->seq))
+			return false;
+	}
+	return true;
+}
+
+/* Takes the first operation, which has ended, off its stream. The stream may be gone afterwards. */
+static void pop(struct CUstream_st *stream)
+{
+	struct cpu_op *op = stream->head;
+
+	stream->head = op->next;
+	if (!stream->head) {
+		stream->tail = &stream->head;
+		cpu_list_remove(&stream->busy);
+	}
+	op->finish(op);
+	if (!stream->head)
+		cpu_stream_put(stream);
+}
+
+/*
+ * Starts what may start. Returns false if the first operation has to wait or now runs; true if it is gone, so that
+ * others may go on.
+ */
+static bool advance(struct CUstream_st *stream, const struct cpu_op *caller_runs)
+{
+	struct cpu_op *op = stream->head;
+
+	if (op->started || !may_start(op))
+		return false;
+	op->started = true;
+	if (stream->context->error || (op->start && !op->start(op)) || op->units == 0) {
+		pop(stream);
+		return true;
+	}
+	make_ready(op);
+	if (op != caller_runs)
+		wake_workers(op->units);
+	return false;
+}
+
+static void dispatch(const struct cpu_op *caller_runs)
+{
+	bool moved;
+
+	do {
+		moved = false;
+		for (struct cpu_list *node = busy.next, *next; node != &busy; node = next) {
+			/* `next` stays: advance() removes no stream but its own. */
+			next = node->next;
+			moved |= advance(cpu_list_entry(node, struct CUstream_st, busy), caller_runs);
+		}
+	} while (moved);
+}
+
+static void complete(struct cpu_op *op)
+{
+	pop(op->stream);
+	dispatch(NULL);
+	cpu_wake_waiters();
+}
+
+bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
+{
+	op->next = NULL;
+	cpu_list_init(&op->ready);
+	op->stream = stream;
+	op->seq = ++submitted;
+	op->claimed = 0;
+	op->active = 0;
+	op->started = false;
+	if (!op->chunk)
+		op->chunk = 1;
+	caller_runs = caller_runs && op->units == 1;
+	stream->last = op->seq;
+	*stream->tail = op;
+	stream->tail = &op->next;
+	if (stream->head != op)
+		return false;
+	stream->refs++;
+	cpu_list_add(&stream->busy, &busy);
+	/* An operation without units may end in here, and `op` with it. */
+	caller_runs = caller_runs && may_start(op);
+	dispatch(caller_runs ? op : NULL);
+	return caller_runs;
+}
+
+void cpu_op_abandon(struct cpu_op *op)
+{
+	__atomic_store_n(&op->claimed, op->units, __ATOMIC_RELAXED);
+}
+
+static bool claimed_all(const struct cpu_op *op)
+{
+	return __atomic_load_n(&op->claimed, __ATOMIC_RELAXED) >= op->units;
+}
+
+/*
+ * Runs units of a started operation: all there are, or, with `slice`, for a while. The operation may be gone
+ * afterwards.
+ */
+static void run(struct cpu_op *op, bool slice)
+{
+	uint64_t start;
+
+	op->active++;
+	cpu_unlock();
+	start = slice && op->units > op->chunk ? now_ns() : 0;
+	for (;;) {
+		uint64_t unit = __atomic_fetch_add(&op->claimed, op->chunk, __ATOMIC_RELAXED), end = unit + op->chunk;
+
+		for (; unit < op->units && unit < end; unit++)
+			op->run(op, unit);
+		if (claimed_all(op) || (start && now_ns() - start > SLICE_NS))
+			break;
+	}
+	cpu_lock();
+	op->active--;
+	if (!claimed_all(op))
+		return;
+	cpu_list_remove(&op->ready);
+	if (op->active == 0)
+		complete(op);
+}
+
+static bool in_scope(const struct cpu_scope *scope, const struct CUstream_st *stream)
+{
+	const struct CUstream_st *wanted = scope->stream;
+
+	if (stream->head->seq > scope->last || (scope->context && stream->context != scope->context))
+		return false;
+	return !wanted || wanted == stream ||
+	       (wanted->legacy && stream->blocking && stream->context == wanted->context);
+}
+
+bool cpu_scope_done(const struct cpu_scope *scope)
+{
+	if (scope->record)
+		return cpu_record_done(scope->record);
+	cpu_list_for_each (node, &busy) {
+		if (in_scope(scope, cpu_list_entry(node, struct CUstream_st, busy)))
+			return false;
+	}
+	return true;
+}
+
+/* An operation in the scope that has units to run, or NULL. */
+static struct cpu_op *find_work(const struct cpu_scope *scope)
+{
+	cpu_list_for_each (node, &busy) {
+		struct CUstream_st *stream = cpu_list_entry(node, struct CUstream_st, busy);
+
+		if (in_scope(scope, stream) && stream->head->started && !claimed_all(stream->head))
+			return stream->head;
+	}
+	return NULL;
+}
+
+void cpu_wait(const struct cpu_scope *scope)
+{
+	while (!cpu_scope_done(scope)) {
+		struct cpu_op *op = find_work(scope);
+
+		if (op)
+			run(op, false);
+		else
+			cpu_wait_any();
+	}
+}
+
+static void *worker(void *unused)
+{
+	(void)unused;
+	cpu_lock();
+	for (;;) {
+		struct cpu_op *op = NULL;
+
+		cpu_list_for_each (node, &ready) {
+			op = cpu_list_entry(node, struct cpu_op, ready);
+			if (!claimed_all(op))
+				break;
+			op = NULL;
+		}
+		if (op) {
+			/* Streams of one priority take turns. */
+			cpu_list_remove(&op->ready);
+			make_ready(op);
+			run(op, true);
+		} else {
+			idle++;
+			pthread_cond_wait(&work, &lock);
+			idle--;
+		}
+	}
+	return NULL;
+}
+
+bool cpu_workers_start(void)
+{
+	static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+	static unsigned int running;
+	/* Two at least: a kernel may wait for what another stream does. */
+	unsigned int want = cpu_device()->threads > 1 ? cpu_device()->threads : 2;
+	sigset_t all, before;
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	/*
+	 * The process's signal handlers do not run on these threads, but what an instruction raises must reach its
+	 * handler.
+	 */
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof(raised) / sizeof(*raised); i++)
+		sigdelset(&all, raised[i]);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, 8u << 20);
+	cpu_lock();
+	for (; running < want; running++) {
+		if (pthread_create(&thread, &attributes, worker, NULL))
+			break;
+	}
+	cpu_unlock();
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return running > 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ordering and execution of work.
+ *
+ * One lock guards every object of the back end. Work is a list of operations in each stream; an operation consists of
+ * `units` that any threads may run at once (a kernel's blocks, pieces of a copy), claimed in increasing order, or of
+ * none (a marker). Every operation has a sequence number from one counter, so "all that was submitted before" is a
+ * comparison:
+ *   - only the first operation of a stream may start;
+ *   - one of a blocking stream waits until its context's NULL stream holds nothing older, and the other way round;
+ *   - one that waits for an event record waits until that record is done.
+ * Threads that wait for work run it too: a small copy or kernel that is waited for at once never changes threads.
+ */
+#ifndef VCUDA_CPU_SCHEDULE_H
+#define VCUDA_CPU_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "list.h"
+#include "ops.h"
+
+struct cpu_record;
+
+struct cpu_op {
+	struct cpu_op *next;   /* in its stream */
+	struct cpu_list ready; /* on the ready list while it has units that nobody has claimed */
+	struct CUstream_st *stream;
+	uint64_t seq;
+	uint64_t units;      /* 0: a marker, done when it may start */
+	uint64_t chunk;      /* units claimed at a time */
+	uint64_t claimed;    /* atomic; beyond `units` once all are taken */
+	unsigned int active; /* threads that run units */
+	bool started;
+	struct cpu_record *after; /* may not start before this is done; NULL: none */
+	/*
+	 * Called once with the lock held, before the first unit; false: the operation has failed and set its context's
+	 * error.
+	 */
+	bool (*start)(struct cpu_op *op);
+	/* Runs one unit; without the lock. */
+	void (*run)(struct cpu_op *op, uint64_t unit);
+	/* With the lock held, when all is done or was dropped because the context failed. May free the operation. */
+	void (*finish)(struct cpu_op *op);
+};
+
+/* A stream's queue; stream.h has the rest of it. */
+struct CUstream_st {
+	struct CUctx_st *context;
+	struct cpu_list node; /* in its context's list of streams */
+	struct cpu_list busy; /* in the list of streams with work */
+	struct cpu_op *head, **tail;
+	uint64_t last; /* the newest operation's number */
+	unsigned int flags;
+	unsigned int refs; /* the handle, each waiting thread, and work in the queue */
+	int priority;
+	bool legacy;   /* a context's NULL stream; part of the context */
+	bool blocking; /* ordered against the NULL stream */
+};
+
+void cpu_lock(void);
+void cpu_unlock(void);
+
+/* Everything below is called with the lock held, and returns with it. */
+
+/*
+ * Queues `op`. With `caller_runs`, an operation of one unit that can start at once wakes no worker, and true is
+ * returned: the caller must then wait for it, which runs it.
+ */
+bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs);
+
+/* Nothing more of `op` is to be started. */
+void cpu_op_abandon(struct cpu_op *op);
+
+/* The number of the newest operation of all. */
+uint64_t cpu_submitted(void);
+
+/* What to wait for: all that matches and has a number <= last. The caller holds references to what it names. */
+struct cpu_scope {
+	struct CUctx_st *context;   /* NULL: all contexts */
+	struct CUstream_st *stream; /* NULL: all streams; a NULL stream includes the blocking streams */
+	struct cpu_record *record;  /* NULL, or: only until this is done */
+	uint64_t last;
+};
+
+bool cpu_scope_done(const struct cpu_scope *scope);
+/* Drops the lock while it waits. */
+void cpu_wait(const struct cpu_scope *scope);
+
+/* Sleeps until some operation has ended or cpu_wake_waiters() is called. */
+void cpu_wait_any(void);
+void cpu_wake_waiters(void);
+
+/* Starts the workers, once. False: no thread could be started. */
+bool cpu_workers_start(void);
+
+#endif

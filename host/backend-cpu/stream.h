@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stream handles. All calls with the lock held. */
+#ifndef VCUDA_CPU_STREAM_H
+#define VCUDA_CPU_STREAM_H
+
+#include "context.h"
+#include "schedule.h"
+
+void cpu_stream_init(struct CUstream_st *stream, struct CUctx_st *context, unsigned int flags, int priority);
+
+/*
+ * The stream that a handle names in this context: NULL and CU_STREAM_LEGACY are its NULL stream. NULL if there is none.
+ */
+struct CUstream_st *cpu_stream_find(struct CUctx_st *context, CUstream handle);
+
+void cpu_stream_put(struct CUstream_st *stream);
+
+/* Destroys all streams of a context; their work is done. */
+void cpu_streams_destroy(struct CUctx_st *context);
+
+/* Waits for what the stream holds now, and returns the state of the context. */
+CUresult cpu_stream_wait(struct CUstream_st *stream);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real GPU: NVIDIA's driver library by dlopen. Nothing of a toolkit is needed, to build or to run. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend-load.h"
+
+#define DRIVER_LIBRARY "libcuda.so.1"
+
+/* A function under the name it had in older drivers, with the same arguments and meaning. */
+static const struct {
+	const char *name, *older;
+} older_names[] = {
+	{"cuEventElapsedTime_v2", "cuEventElapsedTime"},
+};
+
+static void *look_up(void *library, const char *name)
+{
+	void *function = dlsym(library, name);
+
+	for (size_t i = 0; !function && i < sizeof(older_names) / sizeof(older_names[0]); i++)
+		if (!strcmp(name, older_names[i].name))
+			function = dlsym(library, older_names[i].older);
+	return function;
+}
+
+const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
+{
+	static struct vcuda_backend_ops ops = {.name = "cuda"};
+	void *library = dlopen(DRIVER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		snprintf(why, size, "no NVIDIA driver (%s)", dlerror());
+		return NULL;
+	}
+	/* Our own guest library has the same name: a worker that used it would call itself. */
+	if (dlsym(library, "vcuda_guest_library")) {
+		snprintf(why, size, DRIVER_LIBRARY " on the loader's path is virtio-cuda's guest library, not NVIDIA's driver");
+		dlclose(library);
+		return NULL;
+	}
+#define LOOK_UP(function) ops.function = (__typeof__(ops.function))look_up(library, #function);
+	VCUDA_BACKEND_FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
+		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
+		return NULL;
+	}
+	return &ops;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: one guest process and its worker.
+ *
+ * A request that the worker must act on waits in `sent` for its reply; one that can only be answered when the worker is
+ * gone waits in `waiting`. When the worker is reaped both lists are answered, so every request is answered exactly
+ * once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "log.h"
+
+struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
+{
+	struct vcuda_context *context, *after;
+
+	list_for_each_entry_safe(context, after, &device->contexts, struct vcuda_context, entry)
+		if (context->id == id)
+			return context;
+	return NULL;
+}
+
+static void answer(struct vcuda_context *context, struct vcuda_pending *pending, int status)
+{
+	struct vcuda_ctl_reply reply = {.status = status, .major = context->major, .minor = context->minor};
+
+	vcuda_list_remove(&pending->entry);
+	vcuda_device_reply(context->device, &pending->owed, &reply);
+	free(pending);
+}
+
+static void context_free(struct vcuda_context *context)
+{
+	vcuda_list_remove(&context->entry);
+	vcuda_list_remove(&context->event_entry);
+	context->device->count--;
+	vcuda_ledger_free(&context->ledger);
+	free(context);
+}
+
+void vcuda_context_event(struct vcuda_context *context, unsigned int type)
+{
+	if (context->forgotten)
+		return;
+	context->events |= 1u << type;
+	vcuda_list_remove(&context->event_entry);
+	vcuda_list_add_tail(&context->device->events, &context->event_entry);
+	vcuda_device_deliver(context->device);
+}
+
+void vcuda_context_kill(struct vcuda_context *context, int why)
+{
+	if (!context->worker)
+		return;
+	context->why = why;
+	vcuda_worker_kill(context->worker);
+}
+
+static void mark_forgotten(struct vcuda_context *context)
+{
+	context->forgotten = true;
+	context->events = 0;
+	vcuda_list_remove(&context->event_entry);
+}
+
+void vcuda_context_forget(struct vcuda_context *context)
+{
+	mark_forgotten(context);
+	vcuda_context_kill(context, -ENODEV);
+	if (!context->worker)
+		context_free(context);
+}
+
+/* ---- what comes from the worker ---- */
+
+static void created(struct vcuda_context *context, struct vcuda_pending *pending, const struct vcuda_channel_message *m)
+{
+	context->major = m->major;
+	context->minor = m->minor;
+	if (!m->status) {
+		context->ready = true;
+		answer(context, pending, 0);
+		return;
+	}
+	/* The guest may free the shared area as soon as it hears of the failure. */
+	context->create_status = m->status;
+	vcuda_list_remove(&pending->entry);
+	vcuda_list_add_tail(&context->waiting, &pending->entry);
+	mark_forgotten(context);
+	vcuda_context_kill(context, m->status);
+}
+
+static void mapped(struct vcuda_context *context, struct vcuda_pending *pending, int status)
+{
+	/* The worker was asked to unmap the parts of a window that failed here. */
+	if (pending->verdict) {
+		if (status && status != -ENOENT) {
+			vcuda_log_peer("worker %d cannot unmap a part of a window: it is killed", context->worker->pid);
+			vcuda_list_remove(&pending->entry);
+			vcuda_list_add_tail(&context->waiting, &pending->entry);
+			vcuda_context_kill(context, -EIO);
+			return;
+		}
+		status = pending->verdict;
+	}
+	if (status)
+		vcuda_ledger_strike(&context->ledger, pending->serial);
+	answer(context, pending, status);
+}
+
+static void unmapped(struct vcuda_context *context, struct vcuda_pending *pending, int status)
+{
+	if (!status || status == -ENOENT) {
+		vcuda_ledger_strike(&context->ledger, pending->serial);
+		status = 0;
+	} else {
+		vcuda_ledger_stay(&context->ledger, pending->serial);
+	}
+	answer(context, pending, status);
+}
+
+static void worker_reply(struct vcuda_worker *worker, const struct vcuda_channel_message *m)
+{
+	struct vcuda_context *context = worker->owner;
+	struct vcuda_pending *pending = list_first(&context->sent, struct vcuda_pending, entry);
+
+	switch (pending->type) {
+	case VCUDA_CTL_CREATE:
+		created(context, pending, m);
+		break;
+	case VCUDA_CTL_MAP:
+		mapped(context, pending, m->status);
+		break;
+	default:
+		unmapped(context, pending, m->status);
+		break;
+	}
+}
+
+static void worker_wake(struct vcuda_worker *worker)
+{
+	vcuda_context_event(worker->owner, VCUDA_EVENT_WAKE);
+}
+
+static int status_at_end(const struct vcuda_context *context, const struct vcuda_pending *pending)
+{
+	switch (pending->type) {
+	case VCUDA_CTL_CREATE:
+		return context->create_status ? context->create_status : -EIO;
+	case VCUDA_CTL_MAP:
+		return pending->verdict ? pending->verdict : -EPIPE;
+	default:
+		return 0;
+	}
+}
+
+static void answer_all(struct vcuda_context *context, struct vcuda_list *list)
+{
+	struct vcuda_pending *pending, *after;
+
+	list_for_each_entry_safe(pending, after, list, struct vcuda_pending, entry)
+		answer(context, pending, status_at_end(context, pending));
+}
+
+static void worker_reaped(struct vcuda_worker *worker)
+{
+	struct vcuda_context *context = worker->owner;
+	struct vcuda_device *device = context->device;
+
+	context->worker = NULL;
+	vcuda_ledger_discharge(&context->ledger);
+	answer_all(context, &context->sent);
+	answer_all(context, &context->waiting);
+	if (context->forgotten || !context->ready) {
+		context_free(context);
+	} else {
+		vcuda_log_debug("context %llu (guest process %u) is lost", (unsigned long long)context->id,
+				context->pid);
+		vcuda_context_event(context, VCUDA_EVENT_LOST);
+	}
+	vcuda_device_settle(device);
+}
+
+static const struct vcuda_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
+
+/* ---- what comes from the guest ---- */
+
+static struct vcuda_pending *pending_new(uint32_t type, const struct vcuda_owed *owed)
+{
+	struct vcuda_pending *pending = calloc(1, sizeof(*pending));
+
+	if (!pending)
+		return NULL;
+	vcuda_list_init(&pending->entry);
+	pending->type = type;
+	pending->owed = *owed;
+	return pending;
+}
+
+/* A worker that cannot be reached is as good as dead: the answer comes when it is. */
+static void send_or_wait(struct vcuda_context *context, struct vcuda_pending *pending, struct vcuda_channel_message *m,
+			 const struct vcuda_channel_extent *extents)
+{
+	if (!vcuda_worker_send(context->worker, m, extents, NULL, 0)) {
+		vcuda_list_add_tail(&context->sent, &pending->entry);
+		return;
+	}
+	vcuda_list_add_tail(&context->waiting, &pending->entry);
+	vcuda_context_kill(context, -EPIPE);
+}
+
+static struct vcuda_context *context_new(struct vcuda_device *device, const struct vcuda_ctl_request *r)
+{
+	struct vcuda_context *context = calloc(1, sizeof(*context));
+
+	if (!context)
+		return NULL;
+	context->device = device;
+	context->id = r->context;
+	context->uid = r->uid;
+	context->pid = r->pid;
+	context->why = -EPIPE;
+	vcuda_list_init(&context->event_entry);
+	vcuda_list_init(&context->sent);
+	vcuda_list_init(&context->waiting);
+	vcuda_ledger_init(&context->ledger, &device->quota);
+	vcuda_list_add_tail(&device->contexts, &context->entry);
+	device->count++;
+	return context;
+}
+
+/* From indices of memory->files to those that this worker knows. -ENXIO: memory that came after the worker. */
+static int for_worker(const struct vcuda_context *context, const struct vcuda_parsed *p,
+		      struct vcuda_channel_extent *extents)
+{
+	const struct vcuda_memory *memory = &context->device->memory;
+	unsigned int i, known;
+
+	for (i = 0; i < p->count; i++) {
+		const struct vcuda_memory_file *file = &memory->files[p->extents[i].region];
+
+		for (known = 0; known < context->file_count; known++)
+			if (context->files[known].device == file->device && context->files[known].inode == file->inode)
+				break;
+		if (known == context->file_count) {
+			vcuda_log_peer(
+				"guest process %u uses memory that was plugged in after it started: start it again",
+				context->pid);
+			return -ENXIO;
+		}
+		extents[i] = p->extents[i];
+		extents[i].region = known;
+	}
+	return 0;
+}
+
+/* Sends the first message, with the eventfds and the files of guest RAM. */
+static int attach(struct vcuda_context *context, const struct vcuda_parsed *p)
+{
+	const struct vcuda_ctl_request *r = &p->request;
+	const struct vcuda_memory *memory = &context->device->memory;
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_ATTACH,
+					  .length = p->bytes,
+					  .major = r->major,
+					  .minor = r->minor,
+					  .uid = r->uid,
+					  .pid = r->pid,
+					  .extents = p->count};
+	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
+	int fds[VCUDA_CHANNEL_MAX_FDS] = {context->worker->doorbell, context->worker->notify};
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < VCUDA_MEMORY_REGIONS; i++) {
+		const struct vcuda_memory_file *file = &memory->files[i];
+
+		if (file->fd < 0)
+			continue;
+		fds[2 + context->file_count] = file->fd;
+		context->files[context->file_count].device = file->device;
+		context->files[context->file_count].inode = file->inode;
+		context->file_count++;
+	}
+	status = for_worker(context, p, extents);
+	if (!status)
+		status = vcuda_worker_send(context->worker, &m, extents, fds, 2 + context->file_count);
+	return status;
+}
+
+int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+{
+	const struct vcuda_ctl_request *r = &p->request;
+	struct vcuda_context *context;
+	struct vcuda_pending *pending;
+	int status;
+
+	if (vcuda_context_find(device, r->context))
+		return -EEXIST;
+	if (device->count >= device->options->max_contexts) {
+		vcuda_log_peer("guest process %u is refused: the VM has its %u contexts (raise --max-contexts)", r->pid,
+			       device->options->max_contexts);
+		return -ENOSPC;
+	}
+	pending = pending_new(VCUDA_CTL_CREATE, owed);
+	context = pending ? context_new(device, r) : NULL;
+	if (!context) {
+		free(pending);
+		return -ENOMEM;
+	}
+	context->worker = vcuda_worker_start(device->loop, device->options, &worker_ops, context, &status);
+	if (!context->worker) {
+		free(pending);
+		context_free(context);
+		return -EIO;
+	}
+	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
+			context->worker->pid, r->pid, r->uid);
+	status = attach(context, p);
+	if (status) {
+		context->create_status = status;
+		vcuda_list_add_tail(&context->waiting, &pending->entry);
+		mark_forgotten(context);
+		vcuda_context_kill(context, status);
+	} else {
+		vcuda_list_add_tail(&context->sent, &pending->entry);
+	}
+	return VCUDA_LATER;
+}
+
+int vcuda_context_destroy(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+{
+	struct vcuda_context *context = vcuda_context_find(device, p->request.context);
+	struct vcuda_pending *pending;
+
+	if (!context)
+		return -ENOENT;
+	if (!context->worker) {
+		context_free(context);
+		return 0;
+	}
+	pending = pending_new(VCUDA_CTL_DESTROY, owed);
+	if (!pending)
+		return -ENOMEM;
+	vcuda_list_add_tail(&context->waiting, &pending->entry);
+	mark_forgotten(context);
+	vcuda_worker_end(context->worker);
+	return VCUDA_LATER;
+}
+
+/* Has the worker unmap what it has of a window that will not be completed, and answers `status` then. */
+static int give_up(struct vcuda_context *context, struct vcuda_window *window, const struct vcuda_owed *owed,
+		   int status)
+{
+	struct vcuda_channel_message m = {
+		.type = VCUDA_CHANNEL_WINDOW_UNMAP, .address = window->address, .length = window->length};
+	struct vcuda_pending *pending = pending_new(VCUDA_CTL_MAP, owed);
+
+	if (!pending) {
+		vcuda_context_kill(context, -ENOMEM);
+		return -ENOMEM;
+	}
+	window->leaving = true;
+	pending->verdict = status;
+	pending->serial = window->serial;
+	send_or_wait(context, pending, &m, NULL);
+	return VCUDA_LATER;
+}
+
+int vcuda_context_map_failed(struct vcuda_device *device, const struct vcuda_ctl_request *r,
+			     const struct vcuda_owed *owed, int status)
+{
+	struct vcuda_context *context = vcuda_context_find(device, r->context);
+	struct vcuda_window *window;
+
+	if (!context || !context->worker || !r->offset)
+		return status;
+	window = vcuda_ledger_find(&context->ledger, r->address, r->length);
+	return window && !window->complete && !window->leaving ? give_up(context, window, owed, status) : status;
+}
+
+static int map_part(struct vcuda_context *context, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+{
+	const struct vcuda_ctl_request *r = &p->request;
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_WINDOW_MAP,
+					  .flags = r->flags,
+					  .address = r->address,
+					  .length = r->length,
+					  .offset = r->offset,
+					  .extents = p->count};
+	const struct vcuda_part part = {.address = r->address,
+					.length = r->length,
+					.offset = r->offset,
+					.bytes = p->bytes,
+					.extents = p->count,
+					.writable = r->flags & VCUDA_MAP_WRITABLE,
+					.last = r->flags & VCUDA_MAP_LAST};
+	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
+	struct vcuda_pending *pending;
+	uint64_t serial;
+	int status;
+
+	status = for_worker(context, p, extents);
+	if (status)
+		return status;
+	pending = pending_new(VCUDA_CTL_MAP, owed);
+	if (!pending)
+		return -ENOMEM;
+	status = vcuda_ledger_enter(&context->ledger, &part, &serial);
+	if (status) {
+		free(pending);
+		return status;
+	}
+	pending->serial = serial;
+	send_or_wait(context, pending, &m, extents);
+	return VCUDA_LATER;
+}
+
+/* Says what an operator can do about a refusal. */
+static void explain(const struct vcuda_context *context, int status)
+{
+	const struct vcuda_quota *quota = &context->device->quota;
+
+	if (status == -EDQUOT)
+		vcuda_log_peer(
+			"guest process %u is refused a window: %llu MiB are pinned in %u windows (raise --max-pinned)",
+			context->pid, (unsigned long long)quota->pinned >> 20, quota->windows);
+	else if (status == -ENOMEM)
+		vcuda_log_peer(
+			"guest process %u is refused a window: its memory is in too many pieces (raise the sysctl "
+			"vm.max_map_count, or use huge pages in the guest)",
+			context->pid);
+}
+
+int vcuda_context_map(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+{
+	struct vcuda_context *context = vcuda_context_find(device, p->request.context);
+	struct vcuda_pending *pending;
+	int status;
+
+	if (!context)
+		return -ENOENT;
+	if (!context->worker)
+		return -EPIPE;
+	if (context->forgotten || context->worker->ending) {
+		/* Earlier parts of the window may still be mapped. */
+		pending = pending_new(VCUDA_CTL_MAP, owed);
+		if (!pending)
+			return -ENOMEM;
+		vcuda_list_add_tail(&context->waiting, &pending->entry);
+		return VCUDA_LATER;
+	}
+	status = map_part(context, p, owed);
+	if (status < 0) {
+		explain(context, status);
+		status = vcuda_context_map_failed(device, &p->request, owed, status);
+	}
+	return status;
+}
+
+int vcuda_context_unmap(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+{
+	const struct vcuda_ctl_request *r = &p->request;
+	struct vcuda_channel_message m = {
+		.type = VCUDA_CHANNEL_WINDOW_UNMAP, .address = r->address, .length = r->length};
+	struct vcuda_context *context = vcuda_context_find(device, r->context);
+	struct vcuda_pending *pending;
+	struct vcuda_window *window;
+
+	window = context ? vcuda_ledger_find(&context->ledger, r->address, r->length) : NULL;
+	if (!window)
+		return -ENOENT;
+	if (!context->worker) {
+		vcuda_ledger_strike(&context->ledger, window->serial);
+		return 0;
+	}
+	if (window->leaving)
+		return -EBUSY;
+	pending = pending_new(VCUDA_CTL_UNMAP, owed);
+	if (!pending)
+		return -ENOMEM;
+	window->leaving = true;
+	pending->serial = window->serial;
+	send_or_wait(context, pending, &m, NULL);
+	return VCUDA_LATER;
+}

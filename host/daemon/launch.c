@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "launch.h"
+
+/* "X=" is that variable, "X_" all that begin so. */
+static const char *const passed_on[] = {
+	"HOME=", "PATH=",   "TMPDIR=",       "LD_LIBRARY_PATH=", "XDG_",          "VCUDA_",
+	"CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=",   "LSAN_OPTIONS=", "TSAN_OPTIONS="};
+
+static bool wanted(const char *variable)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
+		if (!strncmp(variable, passed_on[i], strlen(passed_on[i])))
+			return true;
+	return false;
+}
+
+static char **worker_environment(void)
+{
+	size_t count = 0, kept = 0, i;
+	char **result;
+
+	while (environ[count])
+		count++;
+	result = calloc(count + 1, sizeof(*result));
+	for (i = 0; result && i < count; i++)
+		if (wanted(environ[i]))
+			result[kept++] = environ[i];
+	return result;
+}
+
+static int set_actions(posix_spawn_file_actions_t *actions, int channel)
+{
+	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+
+	/* Equal numbers are fine: the close-on-exec flag is then cleared. */
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
+	if (!error)
+		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_CHANNEL_FD + 1);
+	return error;
+}
+
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+	sigset_t set;
+	int error;
+
+	sigemptyset(&set);
+	error = posix_spawnattr_setsigmask(attributes, &set);
+	sigfillset(&set);
+	if (!error)
+		error = posix_spawnattr_setsigdefault(attributes, &set);
+	if (!error)
+		error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	return error;
+}
+
+static int run(const struct vcuda_options *options, const char *transport, int channel, char **environment, pid_t *pid)
+{
+	char *arguments[] = {"vcuda-worker",           "--transport", (char *)transport, "--backend",
+			     (char *)options->backend, NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	int error;
+
+	error = posix_spawn_file_actions_init(&actions);
+	if (error)
+		return error;
+	error = posix_spawnattr_init(&attributes);
+	if (error)
+		goto destroy_actions;
+	error = set_actions(&actions, channel);
+	if (!error)
+		error = set_attributes(&attributes);
+	if (!error)
+		error = posix_spawn(pid, options->worker, &actions, &attributes, arguments, environment);
+	posix_spawnattr_destroy(&attributes);
+destroy_actions:
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+int vcuda_launch(const struct vcuda_options *options, const char *transport, int channel, pid_t *pid, int *pidfd)
+{
+	char **environment = worker_environment();
+	int error;
+
+	if (!environment)
+		return -ENOMEM;
+	error = run(options, transport, channel, environment, pid);
+	free(environment);
+	if (error)
+		return -error;
+	/* Ours and not yet waited for: the number cannot have passed to another process. */
+	*pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
+	if (*pidfd >= 0)
+		return 0;
+	error = errno;
+	kill(*pid, SIGKILL);
+	waitpid(*pid, NULL, 0);
+	return -error;
+}

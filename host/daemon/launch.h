@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_LAUNCH_H
+#define VCUDA_LAUNCH_H
+
+#include <sys/types.h>
+
+#include "options.h"
+
+/*
+ * Runs the worker program with `channel` as its descriptor VCUDA_CHANNEL_FD and none of our others, default signals and
+ * only the environment that concerns it. 0 or -errno; *pidfd is the caller's to close.
+ */
+int vcuda_launch(const struct vcuda_options *options, const char *transport, int channel, pid_t *pid, int *pidfd);
+
+#endif

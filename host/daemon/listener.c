@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "listener.h"
+#include "log.h"
+
+#define VCUDA_BACKLOG 64
+
+/* Somebody answers, or would, at the address. */
+static bool is_live(const struct sockaddr_un *address, int type)
+{
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool live;
+
+	if (fd < 0)
+		return true;
+	live = !connect(fd, (const struct sockaddr *)address, sizeof(*address)) ||
+	       (errno != ECONNREFUSED && errno != ENOENT);
+	close(fd);
+	return live;
+}
+
+static int clear_place(const struct sockaddr_un *address, int type)
+{
+	const char *path = address->sun_path;
+	struct stat stat;
+
+	if (lstat(path, &stat))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(stat.st_mode)) {
+		vcuda_log("%s exists and is not a socket: remove it, or choose another path", path);
+		return -EEXIST;
+	}
+	if (is_live(address, type)) {
+		vcuda_log("another program listens on %s: end it, or choose another path", path);
+		return -EADDRINUSE;
+	}
+	if (unlink(path))
+		return -errno;
+	vcuda_log_debug("%s was left behind by a program that is gone: removed", path);
+	return 0;
+}
+
+static int bind_and_listen(struct vcuda_listener *listener, const struct sockaddr_un *address, int type, mode_t mode)
+{
+	struct stat stat;
+	mode_t before;
+	int status = clear_place(address, type);
+
+	if (status)
+		return status;
+	before = umask(0777 & ~mode);
+	status = bind(listener->fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno : 0;
+	umask(before);
+	if (status || listen(listener->fd, VCUDA_BACKLOG) || lstat(address->sun_path, &stat)) {
+		status = status ? status : -errno;
+		vcuda_log("cannot listen on %s: %s", address->sun_path, strerror(-status));
+		return status;
+	}
+	listener->device = stat.st_dev;
+	listener->inode = stat.st_ino;
+	return 0;
+}
+
+/* Two daemons that start at once must not remove each other's socket: the directory is locked. */
+static int lock_directory(const char *path)
+{
+	char *copy = strdup(path);
+	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		flock(fd, LOCK_EX);
+	free(copy);
+	return fd;
+}
+
+static void listener_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_listener *listener = container_of(source, struct vcuda_listener, source);
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		listener->accepted(listener, fd);
+	else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		vcuda_log_peer("cannot accept a connection on %s: %m", listener->path);
+}
+
+int vcuda_listener_open(struct vcuda_listener *listener, struct vcuda_loop *loop, const char *path, int type,
+			mode_t mode)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int lock, status;
+
+	listener->loop = loop;
+	listener->path = path;
+	listener->source = (struct vcuda_source){.fd = -1, .ready = listener_ready};
+	listener->fd = -1;
+	if (strlen(path) >= sizeof(address.sun_path)) {
+		vcuda_log("%s: a socket's path has at most %zu characters", path, sizeof(address.sun_path) - 1);
+		return -ENAMETOOLONG;
+	}
+	strcpy(address.sun_path, path);
+	listener->fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener->fd < 0)
+		return -errno;
+	lock = lock_directory(path);
+	status = bind_and_listen(listener, &address, type, mode);
+	if (lock >= 0)
+		close(lock);
+	if (!status)
+		status = vcuda_source_add(loop, &listener->source, listener->fd, EPOLLIN);
+	if (status) {
+		close(listener->fd);
+		listener->fd = -1;
+	}
+	return status;
+}
+
+void vcuda_listener_drain(struct vcuda_listener *listener)
+{
+	struct stat stat;
+
+	if (listener->fd < 0)
+		return;
+	if (!lstat(listener->path, &stat) && stat.st_dev == listener->device && stat.st_ino == listener->inode)
+		unlink(listener->path);
+	listener->inode = 0;
+	listener_ready(&listener->source, EPOLLIN);
+}
+
+void vcuda_listener_close(struct vcuda_listener *listener)
+{
+	struct stat stat;
+
+	if (listener->fd < 0)
+		return;
+	vcuda_source_remove(listener->loop, &listener->source);
+	if (!lstat(listener->path, &stat) && stat.st_dev == listener->device && stat.st_ino == listener->inode)
+		unlink(listener->path);
+	close(listener->fd);
+	listener->fd = -1;
+}

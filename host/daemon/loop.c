@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "loop.h"
+
+int vcuda_loop_init(struct vcuda_loop *loop)
+{
+	*loop = (struct vcuda_loop){.epoll = epoll_create1(EPOLL_CLOEXEC)};
+	vcuda_list_init(&loop->timers);
+	return loop->epoll < 0 ? -errno : 0;
+}
+
+void vcuda_loop_close(struct vcuda_loop *loop)
+{
+	close(loop->epoll);
+	loop->epoll = -1;
+}
+
+uint64_t vcuda_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int vcuda_source_add(struct vcuda_loop *loop, struct vcuda_source *source, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = source};
+
+	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event))
+		return -errno;
+	source->fd = fd;
+	return 0;
+}
+
+void vcuda_source_change(struct vcuda_loop *loop, struct vcuda_source *source, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = source};
+
+	if (source->fd >= 0)
+		epoll_ctl(loop->epoll, EPOLL_CTL_MOD, source->fd, &event);
+}
+
+void vcuda_source_remove(struct vcuda_loop *loop, struct vcuda_source *source)
+{
+	int i;
+
+	if (source->fd < 0)
+		return;
+	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, source->fd, NULL);
+	source->fd = -1;
+	/* Its owner may be freed next: events that were fetched already must not reach it. */
+	for (i = 0; i < loop->batch_count; i++)
+		if (loop->batch[i].data.ptr == source)
+			loop->batch[i].data.ptr = NULL;
+}
+
+void vcuda_timer_init(struct vcuda_timer *timer, void (*expired)(struct vcuda_timer *timer))
+{
+	*timer = (struct vcuda_timer){.expired = expired};
+	vcuda_list_init(&timer->entry);
+}
+
+void vcuda_timer_set(struct vcuda_loop *loop, struct vcuda_timer *timer, uint64_t delay_ms)
+{
+	vcuda_timer_clear(timer);
+	timer->at = vcuda_now() + delay_ms;
+	vcuda_list_add_tail(&loop->timers, &timer->entry);
+}
+
+void vcuda_timer_clear(struct vcuda_timer *timer)
+{
+	timer->at = 0;
+	vcuda_list_remove(&timer->entry);
+}
+
+static int next_timeout(const struct vcuda_loop *loop)
+{
+	const struct vcuda_list *entry;
+	uint64_t now, first = UINT64_MAX;
+
+	if (loop->again)
+		return 0;
+	for (entry = loop->timers.next; entry != &loop->timers; entry = entry->next) {
+		uint64_t at = container_of(entry, struct vcuda_timer, entry)->at;
+
+		first = at < first ? at : first;
+	}
+	if (first == UINT64_MAX)
+		return -1;
+	now = vcuda_now();
+	if (first <= now)
+		return 0;
+	return first - now > INT_MAX ? INT_MAX : (int)(first - now);
+}
+
+/* A handler may set or clear any timer: begin anew after each. */
+static void run_timers(struct vcuda_loop *loop)
+{
+	uint64_t now;
+	struct vcuda_list *entry;
+
+	if (vcuda_list_empty(&loop->timers))
+		return;
+	now = vcuda_now();
+	for (entry = loop->timers.next; entry != &loop->timers;) {
+		struct vcuda_timer *timer = container_of(entry, struct vcuda_timer, entry);
+
+		entry = entry->next;
+		if (timer->at > now)
+			continue;
+		vcuda_timer_clear(timer);
+		timer->expired(timer);
+		entry = loop->timers.next;
+	}
+}
+
+void vcuda_loop_run(struct vcuda_loop *loop)
+{
+	int i, count;
+
+	while (!loop->stop) {
+		count = epoll_wait(loop->epoll, loop->batch, VCUDA_LOOP_BATCH, next_timeout(loop));
+		loop->again = false;
+		loop->batch_count = count < 0 ? 0 : count;
+		for (i = 0; i < loop->batch_count && !loop->stop; i++) {
+			struct vcuda_source *source = loop->batch[i].data.ptr;
+
+			if (source)
+				source->ready(source, loop->batch[i].events);
+		}
+		loop->batch_count = 0;
+		run_timers(loop);
+		if (loop->idle)
+			loop->idle(loop);
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's RAM, as the VMM lends it: regions of guest-physical memory, each a range of a file.
+ *
+ * Every address that comes in here is hostile. The daemon's own view is for virtqueues and their messages only; workers
+ * get the files themselves. Several regions of one file (RAM below and above 4 GiB) share one entry in `files`.
+ */
+#ifndef VCUDA_MEMORY_H
+#define VCUDA_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VCUDA_MEMORY_REGIONS 30 /* each may be a file of its own, and a worker takes that many */
+#define VCUDA_MEMORY_SEEN 64
+
+struct vcuda_memory_file {
+	int fd; /* -1: free */
+	unsigned int regions;
+	uint64_t device, inode; /* who it is, for as long as anybody holds it open */
+};
+
+struct vcuda_memory_region {
+	uint64_t gpa, size;
+	uint64_t user;        /* the VMM's own address of it, in which it names the rings */
+	uint64_t file_offset; /* of gpa */
+	unsigned int file;
+	uint8_t *view; /* of gpa */
+	void *map;
+	size_t map_size;
+};
+
+struct vcuda_memory {
+	struct vcuda_memory_region regions[VCUDA_MEMORY_REGIONS];
+	unsigned int count;
+	struct vcuda_memory_file files[VCUDA_MEMORY_REGIONS];
+	unsigned int page_shift;          /* the largest page of any file */
+	uint64_t seen[VCUDA_MEMORY_SEEN]; /* blocks of the view touched lately, by number modulo VCUDA_MEMORY_SEEN */
+	uint64_t viewed;                  /* bytes that may have become resident in our views since the last trim */
+};
+
+void vcuda_memory_init(struct vcuda_memory *memory);
+void vcuda_memory_clear(struct vcuda_memory *memory);
+
+/* Takes fd in any case. 0 or -errno: -EINVAL (outside the file, overlap, overflow), -ENOSPC (too many). */
+int vcuda_memory_add(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user, uint64_t file_offset,
+		     int fd);
+
+/* -ENOENT if there is no such region. */
+int vcuda_memory_remove(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user);
+
+/* The region that holds gpa, NULL if none does. */
+const struct vcuda_memory_region *vcuda_memory_find(const struct vcuda_memory *memory, uint64_t gpa);
+
+/* Our address of `bytes` bytes at the VMM's address `user`; NULL unless one region holds them all. */
+void *vcuda_memory_from_user(const struct vcuda_memory *memory, uint64_t user, uint64_t bytes);
+
+/* Copies guest memory; false, with nothing promised about the destination, if part of it is not RAM. */
+bool vcuda_memory_read(struct vcuda_memory *memory, void *to, uint64_t gpa, size_t bytes);
+bool vcuda_memory_write(struct vcuda_memory *memory, uint64_t gpa, const void *from, size_t bytes);
+
+/* Keeps our resident size small: gives back the views' pages (not their contents) once enough of them were touched. */
+void vcuda_memory_trim(struct vcuda_memory *memory);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "options.h"
+
+#define VCUDA_CONTEXTS_DEFAULT 64
+#define VCUDA_CONTEXTS_MAX 1024
+
+static const char help[] =
+	"Usage: vcudad [--vhost-socket PATH] [--socket PATH] [options]\n"
+	"\n"
+	"Lends this host's CUDA devices to one VM, or to programs of this host. It starts one worker per guest "
+	"process.\n"
+	"\n"
+	"  --vhost-socket PATH     serve the VM whose QEMU connects here (chardev of vhost-user-test-device-pci)\n"
+	"  --socket PATH           serve local programs that connect here\n"
+	"  --backend auto|cuda|cpu what workers compute on (default: auto)\n"
+	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
+	"  --max-contexts N        guest processes at a time (default: 64)\n"
+	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
+	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
+	"  --allow-any-user        serve local programs of other users too\n"
+	"  --once                  end when the VM is gone, instead of waiting for the next\n"
+	"  --exit-when-idle SECS   end once there has been no client for that long\n"
+	"  --ready-fd N            write \"ready\" to this file descriptor once listening\n"
+	"  --verbose               say more\n"
+	"  --version, --help\n";
+
+enum {
+	VHOST_SOCKET = 256,
+	SOCKET,
+	BACKEND,
+	WORKER,
+	CONTEXTS,
+	PINNED,
+	MODE,
+	ANY_USER,
+	ONCE,
+	IDLE,
+	READY,
+	VERBOSE,
+	VERSION,
+	HELP
+};
+
+static const struct option long_options[] = {
+	{"vhost-socket", required_argument, NULL, VHOST_SOCKET},
+	{"socket", required_argument, NULL, SOCKET},
+	{"backend", required_argument, NULL, BACKEND},
+	{"worker", required_argument, NULL, WORKER},
+	{"max-contexts", required_argument, NULL, CONTEXTS},
+	{"max-pinned", required_argument, NULL, PINNED},
+	{"socket-mode", required_argument, NULL, MODE},
+	{"allow-any-user", no_argument, NULL, ANY_USER},
+	{"once", no_argument, NULL, ONCE},
+	{"exit-when-idle", required_argument, NULL, IDLE},
+	{"ready-fd", required_argument, NULL, READY},
+	{"verbose", no_argument, NULL, VERBOSE},
+	{"version", no_argument, NULL, VERSION},
+	{"help", no_argument, NULL, HELP},
+	{0},
+};
+
+#define fail(...) (vcuda_log(__VA_ARGS__), exit(2))
+
+static uint64_t number(const char *option, const char *text, int base, uint64_t low, uint64_t high)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, base);
+	if (errno || end == text || *end || *text == '-' || value < low || value > high)
+		fail("%s %s: give a number from %llu to %llu", option, text, (unsigned long long)low,
+		     (unsigned long long)high);
+	return value;
+}
+
+static uint64_t size(const char *option, const char *text)
+{
+	static const char units[] = "KMGT";
+	char *end;
+	const char *unit;
+	unsigned long long value;
+	unsigned int shift = 0;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*end) {
+		unit = strchr(units, *end & ~0x20);
+		if (!unit || end[1])
+			fail("%s %s: give a size such as 512M or 8G", option, text);
+		shift = 10 * ((unsigned int)(unit - units) + 1);
+	}
+	if (errno || end == text || *text == '-' || value > (UINT64_MAX >> 1) >> shift)
+		fail("%s %s: give a size such as 512M or 8G", option, text);
+	return value << shift;
+}
+
+static char *own_directory(void)
+{
+	char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (length <= 0)
+		return NULL;
+	path[length] = 0;
+	*strrchr(path, '/') = 0;
+	return strdup(path);
+}
+
+static char *find_worker(void)
+{
+	static const char *const places[] = {"%s/vcuda-worker", "%s/../worker/vcuda-worker",
+					     VCUDA_WORKER_DIRECTORY "/vcuda-worker"};
+	char *directory = own_directory();
+	char *path = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *mark = strstr(places[i], "%s");
+		int length = -1;
+
+		if (!mark)
+			length = asprintf(&path, "%s", places[i]);
+		else if (directory)
+			length = asprintf(&path, "%s%s", directory, mark + 2);
+		if (length < 0)
+			continue;
+		if (!access(path, X_OK))
+			break;
+		free(path);
+		path = NULL;
+	}
+	free(directory);
+	return path;
+}
+
+static void set_backend(struct vcuda_options *options, const char *backend)
+{
+	if (strcmp(backend, "auto") && strcmp(backend, "cuda") && strcmp(backend, "cpu"))
+		fail("--backend %s: choose auto, cuda or cpu", backend);
+	options->backend = backend;
+}
+
+static void set_option(struct vcuda_options *options, int option, char *value)
+{
+	switch (option) {
+	case VHOST_SOCKET:
+		options->vhost_socket = value;
+		break;
+	case SOCKET:
+		options->socket = value;
+		break;
+	case BACKEND:
+		set_backend(options, value);
+		break;
+	case WORKER:
+		options->worker = value;
+		break;
+	case CONTEXTS:
+		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, VCUDA_CONTEXTS_MAX);
+		break;
+	case PINNED:
+		options->max_pinned = size("--max-pinned", value);
+		break;
+	case MODE:
+		options->socket_mode = (mode_t)number("--socket-mode", value, 8, 0, 0777);
+		break;
+	case ANY_USER:
+		options->allow_any_user = true;
+		break;
+	case ONCE:
+		options->once = true;
+		break;
+	case IDLE:
+		options->exit_when_idle = (unsigned int)number("--exit-when-idle", value, 10, 0, 1000000);
+		break;
+	case READY:
+		options->ready_fd = (int)number("--ready-fd", value, 10, 0, INT_MAX);
+		break;
+	case VERBOSE:
+		options->verbose = true;
+		break;
+	case VERSION:
+		puts("vcudad " VCUDA_VERSION);
+		exit(0);
+	case HELP:
+		fputs(help, stdout);
+		exit(0);
+	default:
+		fail("see vcudad --help");
+	}
+}
+
+void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv)
+{
+	int option;
+
+	*options = (struct vcuda_options){.backend = "auto",
+					  .max_contexts = VCUDA_CONTEXTS_DEFAULT,
+					  .max_pinned = UINT64_MAX >> 1,
+					  .socket_mode = 0600,
+					  .ready_fd = -1};
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+		set_option(options, option, optarg);
+	if (optind < argc)
+		fail("%s: not an option; see vcudad --help", argv[optind]);
+	if (!options->vhost_socket && !options->socket)
+		fail("nothing to serve: give --vhost-socket PATH for a VM, or --socket PATH for local programs");
+	if (!options->worker)
+		options->worker = find_worker();
+	if (!options->worker)
+		fail("there is no vcuda-worker beside this program; say where it is with --worker FILE");
+	if (access(options->worker, X_OK))
+		fail("--worker %s: %m", options->worker);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_OPTIONS_H
+#define VCUDA_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct vcuda_options {
+	const char *vhost_socket, *socket; /* NULL: not wanted */
+	const char *backend;
+	char *worker; /* an executable file */
+	unsigned int max_contexts;
+	uint64_t max_pinned;
+	unsigned int exit_when_idle; /* seconds, 0: never */
+	mode_t socket_mode;
+	int ready_fd; /* -1: none */
+	bool allow_any_user, once, verbose;
+};
+
+/* Exits with a message where the command line is wrong, or with 0 after --help and --version. */
+void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv);
+
+#endif

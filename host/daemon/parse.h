@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control requests of the guest's kernel: checked, and their extents turned from guest-physical memory into ranges of
+ * the files that back it. Nothing here has an effect, which is what makes it easy to fuzz.
+ */
+#ifndef VCUDA_PARSE_H
+#define VCUDA_PARSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "channel.h"
+#include "control.h"
+#include "memory.h"
+
+#define VCUDA_REQUEST_MAX (sizeof(struct vcuda_ctl_request) + VCUDA_MAX_EXTENTS * sizeof(struct vcuda_extent))
+#define VCUDA_WINDOW_MAX (1ull << 40)
+#define VCUDA_SHARED_MAX (4ull << 20)
+
+struct vcuda_parsed {
+	struct vcuda_ctl_request request;
+	uint64_t bytes; /* of all extents */
+	unsigned int count;
+	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS]; /* region: the index in memory->files */
+};
+
+/*
+ * 0 or -errno, which is what the guest is told. -EINVAL: malformed, with out->request valid where there was one at all;
+ * -EOPNOTSUPP: a type that this version does not know; -EFAULT: an extent is not RAM.
+ */
+int vcuda_parse(const void *bytes, size_t length, const struct vcuda_memory *memory, struct vcuda_parsed *out);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection: messages in, replies out. What they mean is in vhost-message.c. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "vhost.h"
+#include "vhost-message.h"
+
+#define VHOST_USER_VERSION 0x1
+#define VHOST_USER_REPLY 0x4
+#define VHOST_USER_NEED_REPLY 0x8
+#define VCUDA_MESSAGES_PER_TURN 32
+
+static void close_fds(struct vcuda_vhost *vhost)
+{
+	unsigned int i;
+
+	for (i = 0; i < vhost->fd_count; i++)
+		if (vhost->fds[i] >= 0)
+			close(vhost->fds[i]);
+	vhost->fd_count = 0;
+}
+
+static void drop_kick(struct vcuda_vhost *vhost, unsigned int index)
+{
+	struct vcuda_kick *kick = &vhost->kicks[index];
+
+	vcuda_source_remove(vhost->loop, &kick->source);
+	if (kick->fd >= 0)
+		close(kick->fd);
+	kick->fd = -1;
+}
+
+static void disconnect(struct vcuda_vhost *vhost)
+{
+	unsigned int i;
+
+	if (vhost->fd < 0)
+		return;
+	for (i = 0; i < VCUDA_QUEUES; i++)
+		drop_kick(vhost, i);
+	vcuda_source_remove(vhost->loop, &vhost->source);
+	close(vhost->fd);
+	vhost->fd = -1;
+	close_fds(vhost);
+	vhost->received = vhost->out_bytes = 0;
+	vhost->features = vhost->protocol_features = 0;
+	vhost->status = 0;
+	vcuda_device_forget(&vhost->device);
+	vcuda_log_debug("the VM is gone");
+	vhost->ended = vhost->options->once;
+}
+
+/* ---- out ---- */
+
+static void update_events(struct vcuda_vhost *vhost)
+{
+	/* While a reply is stuck, or a stop is awaited, the next message must wait. */
+	uint32_t events = vhost->device.stopped ? 0 : EPOLLIN;
+
+	vcuda_source_change(vhost->loop, &vhost->source, vhost->out_bytes ? EPOLLOUT : events);
+}
+
+/* False: the connection is gone. */
+static bool flush(struct vcuda_vhost *vhost)
+{
+	while (vhost->out_bytes) {
+		ssize_t sent = send(vhost->fd, vhost->out, vhost->out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0 && errno == EAGAIN)
+			break;
+		if (sent < 0) {
+			disconnect(vhost);
+			return false;
+		}
+		vhost->out_bytes -= (size_t)sent;
+		memmove(vhost->out, vhost->out + sent, vhost->out_bytes);
+	}
+	update_events(vhost);
+	return true;
+}
+
+static bool reply(struct vcuda_vhost *vhost)
+{
+	struct vcuda_vhost_message *m = &vhost->message;
+
+	m->header.flags = VHOST_USER_VERSION | VHOST_USER_REPLY;
+	memcpy(vhost->out, m, sizeof(m->header) + m->header.size);
+	vhost->out_bytes = sizeof(m->header) + m->header.size;
+	return flush(vhost);
+}
+
+/* ---- in ---- */
+
+static bool finish(struct vcuda_vhost *vhost, int status)
+{
+	struct vcuda_vhost_message *m = &vhost->message;
+	bool acknowledge = m->header.flags & VHOST_USER_NEED_REPLY && vhost->protocol_features & VCUDA_VHOST_REPLY_ACK;
+	bool alive = true;
+
+	close_fds(vhost);
+	vhost->received = 0;
+	if (vcuda_vhost_replies(m->header.request)) {
+		alive = reply(vhost);
+	} else if (acknowledge) {
+		m->number = status ? 1 : 0;
+		m->header.size = sizeof(m->number);
+		alive = reply(vhost);
+	}
+	return alive;
+}
+
+static void stopped(void *owner)
+{
+	struct vcuda_vhost *vhost = owner;
+
+	if (finish(vhost, vcuda_vhost_handle(vhost)))
+		update_events(vhost);
+}
+
+/* False: the connection is gone, or nothing more may be read for now. */
+static bool handle(struct vcuda_vhost *vhost)
+{
+	struct vcuda_vhost_message *m = &vhost->message;
+
+	if ((m->header.flags & 0x3) != VHOST_USER_VERSION) {
+		vcuda_log("the VMM speaks another version of vhost-user (flags %#x): it is dropped", m->header.flags);
+		disconnect(vhost);
+		return false;
+	}
+	if (vcuda_vhost_stops(vhost)) {
+		vcuda_device_stop(&vhost->device, stopped, vhost);
+		if (vhost->fd >= 0)
+			update_events(vhost);
+		return vhost->fd >= 0 && !vhost->device.stopped && !vhost->out_bytes;
+	}
+	return finish(vhost, vcuda_vhost_handle(vhost)) && !vhost->out_bytes;
+}
+
+static void keep_fds(struct vcuda_vhost *vhost, struct msghdr *header)
+{
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int), i;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (vhost->fd_count < VCUDA_VHOST_FDS)
+				vhost->fds[vhost->fd_count++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* Reads up to `wanted` bytes of the message. 1: they are all there; 0: not yet; -1: the connection is over. */
+static int receive(struct vcuda_vhost *vhost, size_t wanted)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_VHOST_FDS)];
+		struct cmsghdr align;
+	} control;
+	struct iovec part;
+	struct msghdr header;
+	ssize_t bytes;
+
+	while (vhost->received < wanted) {
+		part = (struct iovec){(uint8_t *)&vhost->message + vhost->received, wanted - vhost->received};
+		header = (struct msghdr){
+			.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+		bytes = recvmsg(vhost->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (bytes < 0 && errno == EINTR)
+			continue;
+		if (bytes < 0 && errno == EAGAIN)
+			return 0;
+		if (bytes <= 0)
+			return -1;
+		keep_fds(vhost, &header);
+		vhost->received += (size_t)bytes;
+	}
+	return 1;
+}
+
+static int receive_message(struct vcuda_vhost *vhost)
+{
+	struct vcuda_vhost_header *header = &vhost->message.header;
+	int status = 1;
+
+	if (vhost->received < sizeof(*header)) {
+		status = receive(vhost, sizeof(*header));
+		if (status == 1)
+			memset(vhost->message.bytes, 0, sizeof(vhost->message.bytes));
+	}
+	if (status != 1)
+		return status;
+	if (header->size > VCUDA_VHOST_PAYLOAD) {
+		vcuda_log("the VMM sent a message of %u bytes (request %u): it is dropped", header->size,
+			  header->request);
+		return -1;
+	}
+	return receive(vhost, sizeof(*header) + header->size);
+}
+
+static void connection_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_vhost *vhost = container_of(source, struct vcuda_vhost, source);
+	int turn;
+
+	if (events & EPOLLOUT && !flush(vhost))
+		return;
+	/* With a stop awaited only a hang-up gets here. */
+	if (vhost->device.stopped || vhost->out_bytes) {
+		if (events & (EPOLLHUP | EPOLLERR))
+			disconnect(vhost);
+		return;
+	}
+	for (turn = 0; turn < VCUDA_MESSAGES_PER_TURN; turn++) {
+		int status = receive_message(vhost);
+
+		if (status < 0)
+			disconnect(vhost);
+		if (status != 1 || !handle(vhost))
+			return;
+	}
+}
+
+static void accepted(struct vcuda_listener *listener, int fd)
+{
+	struct vcuda_vhost *vhost = container_of(listener, struct vcuda_vhost, listener);
+	struct pollfd peer = {.fd = vhost->fd};
+
+	/* A new QEMU may be here before we heard that the old one went. */
+	if (vhost->fd >= 0 && poll(&peer, 1, 0) == 1 && peer.revents & (POLLHUP | POLLERR))
+		disconnect(vhost);
+	if (vhost->fd >= 0) {
+		vcuda_log("a second VM connects to %s: refused, each needs a vcudad of its own", listener->path);
+		close(fd);
+		return;
+	}
+	if (vcuda_source_add(vhost->loop, &vhost->source, fd, EPOLLIN)) {
+		close(fd);
+		return;
+	}
+	vhost->fd = fd;
+	vhost->ended = false;
+	vcuda_log_debug("a VM connects");
+}
+
+static void kick_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_kick *kick = container_of(source, struct vcuda_kick, source);
+	uint64_t kicks;
+
+	if (read(kick->fd, &kicks, sizeof(kicks)) <= 0) {
+		if (errno == EAGAIN)
+			return;
+		vcuda_log("queue %u: the VMM's kick descriptor is broken", kick->index);
+		drop_kick(kick->vhost, kick->index);
+		return;
+	}
+	vcuda_device_kick(&kick->vhost->device, kick->index);
+}
+
+int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options)
+{
+	unsigned int i;
+
+	memset(vhost, 0, sizeof(*vhost));
+	vhost->loop = loop;
+	vhost->options = options;
+	vhost->fd = -1;
+	vhost->source = (struct vcuda_source){.fd = -1, .ready = connection_ready};
+	vhost->listener.fd = -1;
+	vhost->listener.accepted = accepted;
+	vcuda_device_init(&vhost->device, loop, options);
+	for (i = 0; i < VCUDA_QUEUES; i++)
+		vhost->kicks[i] = (struct vcuda_kick){
+			.source = {.fd = -1, .ready = kick_ready}, .vhost = vhost, .index = i, .fd = -1};
+	if (!options->vhost_socket)
+		return 0;
+	return vcuda_listener_open(&vhost->listener, loop, options->vhost_socket, SOCK_STREAM, options->socket_mode);
+}
+
+void vcuda_vhost_close(struct vcuda_vhost *vhost)
+{
+	vcuda_listener_close(&vhost->listener);
+	disconnect(vhost);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "launch.h"
+#include "worker.h"
+
+#define VCUDA_WORKER_REPLY_MS 30000
+#define VCUDA_REPLIES_PER_TURN 16
+
+struct sent {
+	struct vcuda_list entry;
+	uint32_t type;
+	uint64_t cookie;
+	uint64_t due;
+};
+
+struct unsent {
+	struct vcuda_list entry;
+	size_t bytes;
+	uint8_t data[];
+};
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void close_channel(struct vcuda_worker *w)
+{
+	struct unsent *unsent, *after;
+
+	vcuda_source_remove(w->loop, &w->channel_source);
+	vcuda_source_remove(w->loop, &w->notify_source);
+	vcuda_timer_clear(&w->reply_timer);
+	close_fd(&w->channel);
+	close_fd(&w->doorbell);
+	close_fd(&w->notify);
+	list_for_each_entry_safe(unsent, after, &w->unsent, struct unsent, entry) {
+		vcuda_list_remove(&unsent->entry);
+		free(unsent);
+	}
+}
+
+void vcuda_worker_kill(struct vcuda_worker *w)
+{
+	w->ending = true;
+	close_channel(w);
+	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
+		vcuda_log("cannot kill worker %d: %m", w->pid);
+}
+
+void vcuda_worker_end(struct vcuda_worker *w)
+{
+	if (w->ending)
+		return;
+	w->ending = true;
+	close_channel(w);
+	vcuda_timer_set(w->loop, &w->end_timer, VCUDA_WORKER_GRACE_MS);
+}
+
+static void end_expired(struct vcuda_timer *timer)
+{
+	struct vcuda_worker *w = container_of(timer, struct vcuda_worker, end_timer);
+
+	vcuda_log_debug("worker %d does not end by itself: it is killed", w->pid);
+	vcuda_worker_kill(w);
+}
+
+static void reply_expired(struct vcuda_timer *timer)
+{
+	struct vcuda_worker *w = container_of(timer, struct vcuda_worker, reply_timer);
+
+	vcuda_log_peer("worker %d did not answer within %d s: it is killed", w->pid, VCUDA_WORKER_REPLY_MS / 1000);
+	vcuda_worker_kill(w);
+}
+
+static void describe_end(const struct vcuda_worker *w, const siginfo_t *info)
+{
+	const char *name;
+
+	if (info->si_code == CLD_EXITED) {
+		if (info->si_status)
+			vcuda_log_peer("worker %d ended with status %d", w->pid, info->si_status);
+		return;
+	}
+	if (w->ending)
+		return;
+	name = sigabbrev_np(info->si_status);
+	vcuda_log_peer("worker %d was killed by SIG%s (%s)", w->pid, name ? name : "?", strsignal(info->si_status));
+}
+
+static void exit_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_worker *w = container_of(source, struct vcuda_worker, exit_source);
+	struct sent *sent, *after;
+	siginfo_t info = {0};
+
+	if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
+		return;
+	describe_end(w, &info);
+	close_channel(w);
+	vcuda_source_remove(w->loop, &w->exit_source);
+	vcuda_timer_clear(&w->end_timer);
+	close_fd(&w->pidfd);
+	w->ops->reaped(w);
+	list_for_each_entry_safe(sent, after, &w->sent, struct sent, entry)
+		free(sent);
+	free(w);
+}
+
+/* The peer closed its end: either it is ending right now, or it broke the rules. */
+static void channel_closed(struct vcuda_worker *w)
+{
+	close_channel(w);
+	if (!w->end_timer.at)
+		vcuda_timer_set(w->loop, &w->end_timer, VCUDA_WORKER_GRACE_MS);
+}
+
+static void watch_oldest(struct vcuda_worker *w)
+{
+	const struct sent *oldest;
+	uint64_t now = vcuda_now();
+
+	if (vcuda_list_empty(&w->sent)) {
+		vcuda_timer_clear(&w->reply_timer);
+		return;
+	}
+	oldest = list_first(&w->sent, struct sent, entry);
+	vcuda_timer_set(w->loop, &w->reply_timer, oldest->due > now ? oldest->due - now : 0);
+}
+
+/* False: the channel is gone. */
+static bool take_reply(struct vcuda_worker *w, const struct vcuda_channel_message *reply, ssize_t bytes)
+{
+	struct sent *oldest;
+
+	if (bytes == sizeof(*reply) && !vcuda_list_empty(&w->sent)) {
+		oldest = list_first(&w->sent, struct sent, entry);
+		if (oldest->cookie == reply->cookie && oldest->type == reply->type && reply->status <= 0 &&
+		    reply->status > -4096) {
+			vcuda_list_remove(&oldest->entry);
+			free(oldest);
+			watch_oldest(w);
+			w->ops->reply(w, reply);
+			return w->channel >= 0;
+		}
+	}
+	vcuda_log_peer("worker %d sent what nobody asked for: it is killed", w->pid);
+	vcuda_worker_kill(w);
+	return false;
+}
+
+static void send_unsent(struct vcuda_worker *w)
+{
+	struct unsent *unsent, *after;
+
+	list_for_each_entry_safe(unsent, after, &w->unsent, struct unsent, entry) {
+		if (send(w->channel, unsent->data, unsent->bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+			if (errno != EAGAIN && errno != EINTR)
+				channel_closed(w);
+			return;
+		}
+		vcuda_list_remove(&unsent->entry);
+		free(unsent);
+	}
+	vcuda_source_change(w->loop, &w->channel_source, EPOLLIN);
+}
+
+static void channel_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_worker *w = container_of(source, struct vcuda_worker, channel_source);
+	int turn;
+
+	/* No room for control data: descriptors that a worker sends us are closed by the kernel. */
+	for (turn = 0; turn < VCUDA_REPLIES_PER_TURN; turn++) {
+		struct vcuda_channel_message reply;
+		ssize_t bytes = recv(w->channel, &reply, sizeof(reply), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (bytes <= 0) {
+			channel_closed(w);
+			return;
+		}
+		if (!take_reply(w, &reply, bytes))
+			return;
+	}
+	if (events & EPOLLOUT)
+		send_unsent(w);
+}
+
+static void notify_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_worker *w = container_of(source, struct vcuda_worker, notify_source);
+
+	w->ops->wake(w);
+}
+
+static struct vcuda_worker *worker_new(struct vcuda_loop *loop, const struct vcuda_worker_ops *ops, void *owner)
+{
+	struct vcuda_worker *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->loop = loop;
+	w->ops = ops;
+	w->owner = owner;
+	w->pidfd = w->channel = w->doorbell = w->notify = -1;
+	w->exit_source = (struct vcuda_source){.fd = -1, .ready = exit_ready};
+	w->channel_source = (struct vcuda_source){.fd = -1, .ready = channel_ready};
+	w->notify_source = (struct vcuda_source){.fd = -1, .ready = notify_ready};
+	vcuda_timer_init(&w->end_timer, end_expired);
+	vcuda_timer_init(&w->reply_timer, reply_expired);
+	vcuda_list_init(&w->sent);
+	vcuda_list_init(&w->unsent);
+	return w;
+}
+
+/* Without its pidfd in the loop a worker could not be reaped: then it does not live on. */
+static int worker_run(struct vcuda_worker *w, const struct vcuda_options *options, const char *transport, int fd)
+{
+	int status = vcuda_launch(options, transport, fd, &w->pid, &w->pidfd);
+
+	if (status) {
+		vcuda_log("cannot start %s: %s", options->worker, strerror(-status));
+		return status;
+	}
+	status = vcuda_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
+	if (status) {
+		kill(w->pid, SIGKILL);
+		waitpid(w->pid, NULL, 0);
+		close_fd(&w->pidfd);
+		return status;
+	}
+	vcuda_log_debug("worker %d started", w->pid);
+	return 0;
+}
+
+struct vcuda_worker *vcuda_worker_start_local(struct vcuda_loop *loop, const struct vcuda_options *options, int fd,
+					      const struct vcuda_worker_ops *ops, void *owner, int *status)
+{
+	struct vcuda_worker *w = worker_new(loop, ops, owner);
+
+	*status = w ? worker_run(w, options, "local", fd) : -ENOMEM;
+	if (!*status)
+		return w;
+	free(w);
+	return NULL;
+}
+
+struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
+					const struct vcuda_worker_ops *ops, void *owner, int *status)
+{
+	struct vcuda_worker *w = worker_new(loop, ops, owner);
+	int pair[2];
+
+	if (!w) {
+		*status = -ENOMEM;
+		return NULL;
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		*status = -errno;
+		goto free;
+	}
+	w->channel = pair[0];
+	w->doorbell = eventfd(0, EFD_CLOEXEC);
+	w->notify = eventfd(0, EFD_CLOEXEC);
+	*status = w->doorbell < 0 || w->notify < 0 ? -errno : 0;
+	if (!*status)
+		*status = vcuda_source_add(loop, &w->channel_source, w->channel, EPOLLIN);
+	/*
+	 * Edge triggered and never read: every write of the worker's is an edge, and no read of ours can block on a
+	 * worker that emptied the counter first.
+	 */
+	if (!*status)
+		*status = vcuda_source_add(loop, &w->notify_source, w->notify, EPOLLIN | EPOLLET);
+	if (!*status)
+		*status = worker_run(w, options, "virtio", pair[1]);
+	close(pair[1]);
+	if (!*status)
+		return w;
+	close_channel(w);
+free:
+	free(w);
+	return NULL;
+}
+
+void vcuda_worker_ring(struct vcuda_worker *w)
+{
+	struct pollfd room = {.fd = w->doorbell, .events = POLLOUT};
+	uint64_t one = 1;
+
+	/* The descriptor blocks, for the worker's sake; a worker that filled the counter does not get to stop us. */
+	if (w->doorbell < 0 || poll(&room, 1, 0) != 1)
+		return;
+	if (write(w->doorbell, &one, sizeof(one)) < 0)
+		vcuda_log_debug("cannot ring worker %d: %m", w->pid);
+}
+
+static int send_now(struct vcuda_worker *w, struct iovec parts[2], const int *fds, unsigned int fd_count)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_CHANNEL_MAX_FDS)];
+		struct cmsghdr align;
+	} control = {0};
+	struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
+	struct cmsghdr *c = &control.align;
+
+	if (fd_count) {
+		header.msg_control = &control;
+		header.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
+	}
+	return sendmsg(w->channel, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Bounded: each is owed to a chain of the control queue. */
+static int send_later(struct vcuda_worker *w, const struct iovec parts[2])
+{
+	struct unsent *unsent = malloc(sizeof(*unsent) + parts[0].iov_len + parts[1].iov_len);
+
+	if (!unsent)
+		return -ENOMEM;
+	unsent->bytes = parts[0].iov_len + parts[1].iov_len;
+	memcpy(unsent->data, parts[0].iov_base, parts[0].iov_len);
+	if (parts[1].iov_len)
+		memcpy(unsent->data + parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
+	vcuda_list_add_tail(&w->unsent, &unsent->entry);
+	vcuda_source_change(w->loop, &w->channel_source, EPOLLIN | EPOLLOUT);
+	return 0;
+}
+
+int vcuda_worker_send(struct vcuda_worker *w, struct vcuda_channel_message *message,
+		      const struct vcuda_channel_extent *extents, const int *fds, unsigned int fd_count)
+{
+	struct iovec parts[2] = {{message, sizeof(*message)}, {(void *)extents, message->extents * sizeof(*extents)}};
+	struct sent *sent;
+	int status;
+
+	if (w->channel < 0)
+		return -EPIPE;
+	if (fd_count > VCUDA_CHANNEL_MAX_FDS)
+		return -EINVAL;
+	sent = malloc(sizeof(*sent));
+	if (!sent)
+		return -ENOMEM;
+	message->cookie = w->next_cookie++;
+	*sent = (struct sent){
+		.type = message->type, .cookie = message->cookie, .due = vcuda_now() + VCUDA_WORKER_REPLY_MS};
+	status = vcuda_list_empty(&w->unsent) ? send_now(w, parts, fds, fd_count) : -EAGAIN;
+	if (status == -EAGAIN && !fd_count)
+		status = send_later(w, parts);
+	if (status) {
+		free(sent);
+		return status;
+	}
+	vcuda_list_add_tail(&w->sent, &sent->entry);
+	if (!w->reply_timer.at)
+		watch_oldest(w);
+	return 0;
+}

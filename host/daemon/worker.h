@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel and two eventfds. Whatever comes from it
+ * is hostile.
+ *
+ * From vcuda_worker_start() on it lives until its process is reaped; then `reaped` is called once, and it is gone.
+ */
+#ifndef VCUDA_WORKER_H
+#define VCUDA_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "channel.h"
+#include "loop.h"
+#include "options.h"
+
+/* A worker that is told to end gets this long. */
+#define VCUDA_WORKER_GRACE_MS 2000
+
+struct vcuda_worker;
+
+struct vcuda_worker_ops {
+	/* A well-formed reply to the oldest request that was sent; not over `local`. */
+	void (*reply)(struct vcuda_worker *worker, const struct vcuda_channel_message *reply);
+	/* The guest's sleepers must be woken; not over `local`. */
+	void (*wake)(struct vcuda_worker *worker);
+	void (*reaped)(struct vcuda_worker *worker);
+};
+
+struct vcuda_worker {
+	struct vcuda_loop *loop;
+	const struct vcuda_worker_ops *ops;
+	void *owner;
+	pid_t pid;
+	int pidfd;
+	int channel, doorbell, notify; /* -1: none, or closed */
+	struct vcuda_source exit_source, channel_source, notify_source;
+	struct vcuda_timer end_timer;   /* until it is killed */
+	struct vcuda_timer reply_timer; /* until the oldest request is overdue */
+	struct vcuda_list sent;         /* requests without reply, oldest first */
+	struct vcuda_list unsent;       /* messages that the socket had no room for */
+	uint64_t next_cookie;
+	bool ending; /* told to end, or killed: an end is no news */
+};
+
+/* `local`: fd is the client's connection, and stays the caller's. NULL and *status -errno. */
+struct vcuda_worker *vcuda_worker_start_local(struct vcuda_loop *loop, const struct vcuda_options *options, int fd,
+					      const struct vcuda_worker_ops *ops, void *owner, int *status);
+struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
+					const struct vcuda_worker_ops *ops, void *owner, int *status);
+
+/*
+ * Sends a request, the cookie being set here; its reply must come within VCUDA_WORKER_REPLY_MS or the worker is killed.
+ * Only a first request may carry descriptors. 0 or -errno.
+ */
+int vcuda_worker_send(struct vcuda_worker *worker, struct vcuda_channel_message *message,
+		      const struct vcuda_channel_extent *extents, const int *fds, unsigned int fd_count);
+
+void vcuda_worker_ring(struct vcuda_worker *worker);
+
+/* Asks it to end by closing its channel, and kills it if it has not after VCUDA_WORKER_GRACE_MS. */
+void vcuda_worker_end(struct vcuda_worker *worker);
+void vcuda_worker_kill(struct vcuda_worker *worker);
+
+#endif

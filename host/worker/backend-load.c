@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend-load.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define CPU_LIBRARY "libvcuda-cpu.so"
+
+/* Beside the worker in an installation, in its own folder in a build tree, else wherever the loader looks. */
+static void *open_cpu_library(void)
+{
+	static const char *const places[] = {"", "../backend-cpu/", "../../lib/vcuda/", "../../lib/x86_64-linux-gnu/vcuda/"};
+	char self[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	void *library = NULL;
+
+	if (n > 0) {
+		self[n] = 0;
+		dirname(self);
+		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !library; i++) {
+			snprintf(path, sizeof(path), "%s/%s" CPU_LIBRARY, self, places[i]);
+			if (access(path, R_OK) == 0)
+				library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		}
+	}
+	return library ? library : dlopen(CPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+}
+
+static bool load_cpu(struct vcuda_backend *backend, void **handle, char *why, size_t size)
+{
+	void *library = *handle = open_cpu_library();
+	const struct vcuda_backend_ops *(*get)(void) = NULL;
+
+	if (library)
+		get = (const struct vcuda_backend_ops *(*)(void))dlsym(library, "vcuda_backend_cpu");
+	if (!get) {
+		snprintf(why, size, "%s", dlerror());
+		return false;
+	}
+	backend->ops = get();
+	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
+	return true;
+}
+
+/*
+ * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout (main.c), and a fixed range near 8 GiB.
+ * Measured with driver 580; both hold no memory of a guest process unless it asks for these very addresses.
+ */
+static void cuda_ranges(struct vcuda_backend *backend)
+{
+	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x200000000, 0x200000000};
+	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x2aaaaaaab000, 0x100000000000};
+}
+
+static void cpu_range(struct vcuda_backend *backend, void *library)
+{
+	void (*get)(uint64_t *, uint64_t *) = (void (*)(uint64_t *, uint64_t *))dlsym(library, "vcuda_cpu_address_range");
+
+	if (get)
+		get(&backend->ranges[0].start, &backend->ranges[0].length);
+	backend->range_count = get && backend->ranges[0].length;
+}
+
+static bool init(struct vcuda_backend *backend, char *why, size_t size)
+{
+	CUresult result = backend->ops->cuInit(0);
+	int count = 0;
+
+	if (result == CUDA_SUCCESS)
+		result = backend->ops->cuDeviceGetCount(&count);
+	if (result == CUDA_SUCCESS && count > 0)
+		return true;
+	snprintf(why, size, "the driver reports error %d and %d devices", (int)result, count);
+	return false;
+}
+
+bool vcuda_backend_load(struct vcuda_backend *backend, const char *which)
+{
+	bool try_cuda = strcmp(which, "cpu") != 0, try_cpu = strcmp(which, "cuda") != 0;
+	void *library;
+	char cuda_why[300] = "not asked for", cpu_why[300] = "not asked for";
+
+	*backend = (struct vcuda_backend){0};
+	if (try_cuda) {
+		backend->ops = vcuda_backend_cuda(cuda_why, sizeof(cuda_why));
+		if (backend->ops && init(backend, cuda_why, sizeof(cuda_why))) {
+			cuda_ranges(backend);
+			return true;
+		}
+		backend->ops = NULL;
+	}
+	if (try_cpu && load_cpu(backend, &library, cpu_why, sizeof(cpu_why))) {
+		if (init(backend, cpu_why, sizeof(cpu_why))) {
+			cpu_range(backend, library);
+			return true;
+		}
+		backend->ops = NULL;
+	}
+	vcuda_log("no usable back end: cuda: %s; cpu: %s. 'vcuda doctor' says what to install", cuda_why, cpu_why);
+	return false;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing and loading a back end. A worker loads one, once, when its guest says hello. */
+#ifndef VCUDA_BACKEND_LOAD_H
+#define VCUDA_BACKEND_LOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend.h"
+
+struct vcuda_backend {
+	const struct vcuda_backend_ops *ops;
+	/* Software GPU only, else NULL: how many bytes the next image has. */
+	void (*set_image_bound)(size_t bytes);
+	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own memory. */
+	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];
+	unsigned int range_count;
+};
+
+/* The real driver (host/backend-cuda). Returns NULL with a sentence in `why` (ending without a full stop) if it cannot be used. */
+const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size);
+
+/*
+ * Loads the back end `which` ("auto", "cuda", "cpu"; auto: cuda if it initialises, else cpu) and initialises it. Returns false, having logged why.
+ */
+bool vcuda_backend_load(struct vcuda_backend *backend, const char *which);
+
+#endif

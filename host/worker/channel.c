@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "channel-serve.h"
+#include "control.h"
+#include "log.h"
+#include "session.h"
+#include "wire.h"
+
+/* One request as it arrived. Descriptors that the handler does not take are closed. */
+struct request {
+	struct vcuda_channel_message m;
+	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
+	int fds[VCUDA_CHANNEL_MAX_FDS];
+	unsigned int fd_count;
+};
+
+/* virtio: the RAM regions by number. Kept open: windows are mapped from them. */
+static struct {
+	bool local;
+	int ram[VCUDA_CHANNEL_MAX_FDS];
+	unsigned int ram_count;
+	pthread_t thread;
+} channel;
+
+static void close_fds(struct request *q)
+{
+	for (unsigned int i = 0; i < q->fd_count; i++)
+		close(q->fds[i]);
+	q->fd_count = 0;
+}
+
+static void take_fds(struct request *q, struct msghdr *h)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (q->fd_count < VCUDA_CHANNEL_MAX_FDS)
+				q->fds[q->fd_count++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* 1: a whole request; 0: the peer hung up; -errno. */
+static int receive(struct request *q)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_CHANNEL_MAX_FDS)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov[2] = {{&q->m, sizeof(q->m)}, {q->extents, sizeof(q->extents)}};
+	struct msghdr h = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)};
+	ssize_t n;
+
+	q->fd_count = 0;
+	do {
+		n = recvmsg(VCUDA_CHANNEL_FD, &h, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return 0;
+	if (n < 0)
+		return -errno;
+	take_fds(q, &h);
+	if (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || (size_t)n < sizeof(q->m) || q->m.extents > VCUDA_CHANNEL_MAX_EXTENTS ||
+	    (size_t)n != sizeof(q->m) + q->m.extents * sizeof(q->extents[0])) {
+		close_fds(q);
+		return -EPROTO;
+	}
+	return 1;
+}
+
+static void reply(const struct request *q, int status, const int *fds, unsigned int fd_count)
+{
+	struct vcuda_channel_message m = {
+		.type = q->m.type,
+		.cookie = q->m.cookie,
+		.status = status,
+		.major = VCUDA_PROTOCOL_MAJOR,
+		.minor = VCUDA_PROTOCOL_MINOR,
+		.pid = (uint32_t)getpid(),
+	};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * 2)];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {&m, sizeof(m)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (fd_count) {
+		struct cmsghdr *c = &control.align;
+
+		h.msg_control = &control;
+		h.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
+	}
+	if (sendmsg(VCUDA_CHANNEL_FD, &h, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+		vcuda_log("cannot answer on the control channel: %s", strerror(errno));
+}
+
+/* A memfd of `length` zeroed bytes that neither side can shrink under the other. */
+static int sealed_memfd(const char *name, uint64_t length)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)length) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* The shared area and doorbell are ours; the guest process gets descriptors of both. */
+static int attach_local(struct vcuda_session *s, const struct request *q)
+{
+	int shm = sealed_memfd("vcuda-shared", VCUDA_SHM_BYTES), fds[2], err;
+
+	if (shm < 0)
+		return shm;
+	s->doorbell = eventfd(0, EFD_CLOEXEC);
+	s->notify = -1;
+	s->shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, shm, 0);
+	err = s->doorbell < 0 || s->shm == MAP_FAILED ? -errno : 0;
+	if (!err) {
+		fds[0] = shm;
+		fds[1] = s->doorbell;
+		reply(q, 0, fds, 2);
+	}
+	close(shm);
+	return err;
+}
+
+/* Larger than needed where guest RAM comes in large pages: extents are whole pages. */
+#define MAX_SHARED_BYTES (4u << 20)
+
+/* A run of guest RAM as the window code wants it. vcudad has checked it against the region's size. */
+static int translate(const struct vcuda_channel_extent *e, struct vcuda_window_extent *to)
+{
+	if (e->region >= channel.ram_count)
+		return -EINVAL;
+	*to = (struct vcuda_window_extent){channel.ram[e->region], e->offset, e->length};
+	return 0;
+}
+
+static int attach_virtio(struct vcuda_session *s, struct request *q)
+{
+	uint8_t *at;
+	uint64_t mapped = 0;
+
+	if (q->fd_count < 3)
+		return -EPROTO;
+	s->doorbell = q->fds[0];
+	s->notify = q->fds[1];
+	channel.ram_count = q->fd_count - 2;
+	memcpy(channel.ram, q->fds + 2, channel.ram_count * sizeof(int));
+	q->fd_count = 0;
+	at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	for (unsigned int i = 0; i < q->m.extents; i++) {
+		struct vcuda_window_extent e;
+
+		if (translate(&q->extents[i], &e) || e.length > MAX_SHARED_BYTES - mapped)
+			return -EINVAL;
+		if (mmap(at + mapped, e.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, e.fd, (off_t)e.offset) == MAP_FAILED)
+			return -errno;
+		mapped += e.length;
+	}
+	if (mapped < VCUDA_SHM_BYTES)
+		return -EINVAL;
+	s->shm = at;
+	reply(q, 0, NULL, 0);
+	return 0;
+}
+
+int vcuda_channel_attach(struct vcuda_session *s, bool local)
+{
+	static struct request q;
+	int n = receive(&q), err;
+
+	if (n <= 0)
+		return n ? n : -ECONNRESET;
+	channel.local = local;
+	s->peer_minor = q.m.minor;
+	s->guest_pid = (pid_t)q.m.pid;
+	if (q.m.type != VCUDA_CHANNEL_ATTACH)
+		err = -EPROTO;
+	else if (q.m.major != VCUDA_PROTOCOL_MAJOR)
+		err = -EPROTONOSUPPORT;
+	else
+		err = local ? attach_local(s, &q) : attach_virtio(s, &q);
+	if (err == -EPROTONOSUPPORT)
+		vcuda_log("the guest library speaks protocol %u.%u, this worker %d.%d: install matching versions", q.m.major, q.m.minor,
+			  VCUDA_PROTOCOL_MAJOR, VCUDA_PROTOCOL_MINOR);
+	if (err)
+		reply(&q, err, NULL, 0);
+	close_fds(&q);
+	return err;
+}
+
+/* local: memory that both sides share is a memfd of ours, at the address of the guest's choice. */
+static int create_window(struct vcuda_session *s, const struct request *q)
+{
+	struct vcuda_window_extent e = {.length = q->m.length};
+	int err;
+
+	if (!q->m.length)
+		return -EINVAL;
+	e.fd = sealed_memfd("vcuda-window", q->m.length);
+	if (e.fd < 0)
+		return e.fd;
+	err = vcuda_window_map(s->windows, q->m.address, q->m.length, 0, true, true, &e, 1);
+	if (!err)
+		reply(q, 0, &e.fd, 1);
+	close(e.fd);
+	return err;
+}
+
+static int map_window(struct vcuda_session *s, const struct request *q)
+{
+	static struct vcuda_window_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
+
+	for (unsigned int i = 0; i < q->m.extents; i++)
+		if (translate(&q->extents[i], &extents[i]))
+			return -EINVAL;
+	return vcuda_window_map(s->windows, q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
+				q->m.flags & VCUDA_MAP_LAST, extents, q->m.extents);
+}
+
+static int serve_request(struct vcuda_session *s, const struct request *q, bool *replied)
+{
+	int err;
+
+	switch (q->m.type) {
+	case VCUDA_CHANNEL_WINDOW_CREATE:
+		err = channel.local ? create_window(s, q) : -EPROTO;
+		*replied = err == 0;
+		return err;
+	case VCUDA_CHANNEL_WINDOW_MAP:
+		return channel.local ? -EPROTO : map_window(s, q);
+	case VCUDA_CHANNEL_WINDOW_UNMAP:
+		return vcuda_window_unmap(s->windows, q->m.address, q->m.length);
+	default:
+		return -EPROTO;
+	}
+}
+
+static void *serve(void *session)
+{
+	static struct request q;
+	int n;
+
+	while ((n = receive(&q)) > 0) {
+		bool replied = false;
+		int err = serve_request(session, &q, &replied);
+
+		if (!replied)
+			reply(&q, err, NULL, 0);
+		close_fds(&q);
+	}
+	if (n < 0)
+		vcuda_log("the control channel is broken: %s", strerror(-n));
+	/* The guest process is gone: so is everything that it had. The driver frees it with this process. */
+	_exit(n < 0 ? 1 : 0);
+}
+
+int vcuda_channel_start(struct vcuda_session *s)
+{
+	return -pthread_create(&channel.thread, NULL, serve, s);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's control channel: a SOCK_SEQPACKET Unix socket, file descriptor VCUDA_CHANNEL_FD of a new worker.
+ *
+ * local:  its peer is the guest process itself (hostile); vcudad passed the accepted connection on and keeps no copy.
+ * virtio: its peer is vcudad, which has validated what the guest's kernel sent; vcudad treats replies as hostile.
+ * The worker ends when the peer closes it. Every request gets exactly one reply with the same cookie, in order.
+ */
+#ifndef VCUDA_CHANNEL_H
+#define VCUDA_CHANNEL_H
+
+#include <stdint.h>
+
+#define VCUDA_CHANNEL_FD 3
+#define VCUDA_CHANNEL_MAX_FDS 32
+#define VCUDA_CHANNEL_MAX_EXTENTS 2048
+
+enum vcuda_channel_type {
+	/*
+	 * First message. local: major, minor; the worker makes the shared area, the reply carries fds {shm memfd, doorbell eventfd}.
+	 * virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM memfds...}. The doorbell wakes the
+	 * worker's lane; the notify eventfd is written by the worker where a guest sleeper must be woken.
+	 */
+	VCUDA_CHANNEL_ATTACH = 1,
+	/* local: new shared memory at address (in the arena), length bytes; the reply carries {memfd}. */
+	VCUDA_CHANNEL_WINDOW_CREATE,
+	/* virtio: a part of a window, as VCUDA_CTL_MAP (flags: VCUDA_MAP_*). */
+	VCUDA_CHANNEL_WINDOW_MAP,
+	VCUDA_CHANNEL_WINDOW_UNMAP,
+};
+
+/* A run of a RAM region: fds[2 + region] of ATTACH, at `offset` bytes in it. Validated by vcudad. */
+struct vcuda_channel_extent {
+	uint32_t region, reserved;
+	uint64_t offset, length;
+};
+
+struct vcuda_channel_message {
+	uint32_t type;		/* enum vcuda_channel_type; the reply repeats it */
+	uint32_t flags;
+	uint64_t cookie;
+	uint64_t address, length, offset;
+	uint32_t major, minor;	/* ATTACH: wire protocol version; the reply: the worker's */
+	uint32_t uid, pid;
+	int32_t status;		/* reply: 0 or -errno */
+	uint32_t extents;	/* struct vcuda_channel_extent that follow the message */
+};
+
+#endif

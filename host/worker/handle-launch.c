@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: what a guest must know of a function, and launches. */
+#include <stddef.h>
+
+#include "dispatch.h"
+#include "handlers.h"
+#include "session.h"
+
+CUresult vcuda_handle_vcudaFunctionInfo(struct vcuda_session *s, struct vcuda_args_vcudaFunctionInfo *a)
+{
+	vcuda_function_info *info = &a->info;
+
+	if (!s->ops->cuFuncGetAttribute || !s->ops->cuFuncGetParamInfo)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaFunctionInfo);
+	for (int i = 0; i < VCUDA_FUNCTION_ATTRIBUTES; i++)
+		info->attribute_results[i] =
+			s->ops->cuFuncGetAttribute(&info->attributes[i], (CUfunction_attribute)i, a->func);
+	/* The driver answers CUDA_ERROR_INVALID_VALUE past the last parameter: that is how their number is found. */
+	for (size_t i = 0; i <= VCUDA_FUNCTION_PARAMS; i++) {
+		size_t offset, size;
+
+		if (s->ops->cuFuncGetParamInfo(a->func, i, &offset, &size) != CUDA_SUCCESS)
+			return CUDA_SUCCESS;
+		if (i == VCUDA_FUNCTION_PARAMS)
+			break;
+		info->params[i].offset = (uint32_t)offset;
+		info->params[i].size = (uint32_t)size;
+		info->param_count++;
+		if (offset + size > info->param_bytes)
+			info->param_bytes = (uint32_t)(offset + size);
+	}
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* The driver takes a cooperative launch's parameters one by one only. */
+static CUresult launch_cooperative(struct vcuda_session *s, const struct vcuda_args_vcudaLaunchKernel *a)
+{
+	void *params[VCUDA_FUNCTION_PARAMS];
+	size_t offset, size, count = 0;
+
+	if (!s->ops->cuLaunchCooperativeKernel || !s->ops->cuFuncGetParamInfo)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	while (count < VCUDA_FUNCTION_PARAMS && s->ops->cuFuncGetParamInfo(a->f, count, &offset, &size) == CUDA_SUCCESS) {
+		if (offset > a->paramBytes || size > a->paramBytes - offset)
+			return CUDA_ERROR_INVALID_VALUE;
+		params[count++] = a->params + offset;
+	}
+	return s->ops->cuLaunchCooperativeKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY, a->blockDimZ,
+						 a->sharedMemBytes, a->hStream, params);
+}
+
+CUresult vcuda_handle_vcudaLaunchKernel(struct vcuda_session *s, struct vcuda_args_vcudaLaunchKernel *a)
+{
+	size_t bytes = a->paramBytes;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+
+	if (a->cooperative)
+		return launch_cooperative(s, a);
+	if (!s->ops->cuLaunchKernel)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchKernel);
+	return s->ops->cuLaunchKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY, a->blockDimZ,
+				      a->sharedMemBytes, a->hStream, NULL, bytes ? extra : NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: module images, and what is looked up in a module. */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "dispatch.h"
+#include "handlers.h"
+#include "lane.h"
+#include "session.h"
+#include "worker.h"
+
+/* What one guest process may ship and not yet have loaded. */
+#define MAX_IMAGE_BYTES (1ull << 30)
+
+/* Zeroes behind an image, so that PTX text ends. */
+#define IMAGE_PADDING 64
+
+struct image {
+	size_t bytes;
+	uint8_t data[];
+};
+
+static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t images_bytes;
+
+static bool account(uint64_t bytes)
+{
+	bool fits;
+
+	pthread_mutex_lock(&images_lock);
+	fits = bytes <= MAX_IMAGE_BYTES && images_bytes <= MAX_IMAGE_BYTES - bytes;
+	if (fits)
+		images_bytes += bytes;
+	pthread_mutex_unlock(&images_lock);
+	return fits;
+}
+
+static void unaccount(uint64_t bytes)
+{
+	pthread_mutex_lock(&images_lock);
+	images_bytes -= bytes;
+	pthread_mutex_unlock(&images_lock);
+}
+
+CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
+{
+	struct image *image;
+
+	if (!a->total || !account(a->total))
+		return a->total ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	/* mmap, not calloc: large, and its pages cost nothing before they are written */
+	image = mmap(NULL, sizeof(*image) + a->total + IMAGE_PADDING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (image == MAP_FAILED) {
+		unaccount(a->total);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	image->bytes = a->total;
+	a->image = (vcuda_image)image;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args_vcudaImageWrite *a)
+{
+	struct image *image = (struct image *)a->image;
+	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
+
+	if (!from || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(image->data + a->offset, from, a->bytes);
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_args_vcudaImageDestroy *a)
+{
+	struct image *image = (struct image *)a->image;
+
+	unaccount(image->bytes);
+	munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
+	return CUDA_SUCCESS;
+}
+
+static const void *image_for_backend(const struct image *image)
+{
+	if (vcuda_worker_loaded.set_image_bound)
+		vcuda_worker_loaded.set_image_bound(image->bytes);
+	return image->data;
+}
+
+CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
+{
+	if (!s->ops->cuModuleLoadData)
+		return vcuda_unsupported(s, VCUDA_OP_cuModuleLoadData);
+	return s->ops->cuModuleLoadData(&a->module, image_for_backend((struct image *)a->image));
+}
+
+CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
+{
+	if (!s->ops->cuLibraryLoadData)
+		return vcuda_unsupported(s, VCUDA_OP_cuLibraryLoadData);
+	return s->ops->cuLibraryLoadData(&a->library, image_for_backend((struct image *)a->image), NULL, NULL, 0, NULL, NULL, 0);
+}
+
+CUresult vcuda_handle_cuModuleGetGlobal_v2(struct vcuda_session *s, struct vcuda_args_cuModuleGetGlobal_v2 *a)
+{
+	if (!s->ops->cuModuleGetGlobal_v2)
+		return vcuda_unsupported(s, VCUDA_OP_cuModuleGetGlobal_v2);
+	return s->ops->cuModuleGetGlobal_v2(&a->dptr, &a->bytes, a->hmod, a->name);
+}
+
+CUresult vcuda_handle_cuLibraryGetGlobal(struct vcuda_session *s, struct vcuda_args_cuLibraryGetGlobal *a)
+{
+	if (!s->ops->cuLibraryGetGlobal)
+		return vcuda_unsupported(s, VCUDA_OP_cuLibraryGetGlobal);
+	return s->ops->cuLibraryGetGlobal(&a->dptr, &a->bytes, a->library, a->name);
+}

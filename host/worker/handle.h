@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handle table: the ids that the guest sees for objects of the back end. An id holds an index, the kind and a generation, so a stale or
+ * invented id never resolves. Thread-safe.
+ */
+#ifndef VCUDA_HANDLE_H
+#define VCUDA_HANDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vcuda_handles;
+
+struct vcuda_handles *vcuda_handles_create(void);
+void vcuda_handles_destroy(struct vcuda_handles *h);
+
+/*
+ * A new id for `object`; 0 if memory or the limit of live handles (2^20) ran out. shared: its present id if it has one.
+ * The id dies with `parent` and with `context` (ids, 0: none).
+ */
+uint64_t vcuda_handle_add(struct vcuda_handles *h, unsigned int kind, bool shared, void *object, uint64_t parent, uint64_t context);
+
+/* The object behind `id` if it lives and its kind's bit is in `kinds`, else NULL. */
+void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds);
+
+/*
+ * Before an object is destroyed: as vcuda_handle_get(), and from then on `id` and all that dies with it resolve no more, so that no two
+ * threads destroy it and an object that the back end makes at the freed address gets an id of its own. Ends with vcuda_handle_remove(),
+ * or, where the object lives on, with unclaim.
+ */
+void *vcuda_handle_claim(struct vcuda_handles *h, uint64_t id, uint32_t kinds);
+void vcuda_handle_unclaim(struct vcuda_handles *h, uint64_t id);
+
+/* Forgets `id` and all that dies with it; children only: all but itself. Unknown ids are ignored. */
+void vcuda_handle_remove(struct vcuda_handles *h, uint64_t id);
+void vcuda_handle_remove_children(struct vcuda_handles *h, uint64_t id);
+
+#endif

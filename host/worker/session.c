@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the generated dispatch code asks of a session. */
+#include "session.h"
+
+#include "dispatch.h"
+#include "lane.h"
+#include "log.h"
+
+CUresult vcuda_malformed(struct vcuda_session *s)
+{
+	if (!s->broken)
+		vcuda_log("the guest process (pid %d) sent a malformed command; its session ends", (int)s->guest_pid);
+	s->broken = true;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+{
+	static _Atomic bool logged[VCUDA_OP_LIMIT];
+
+	if (op < VCUDA_OP_LIMIT && !logged[op]) {
+		logged[op] = true;
+		vcuda_log("%s is not supported by the %s back end", vcuda_call_table[op].name, s->ops->name);
+	}
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* CUDA takes a CUkernel for a CUfunction in launches, but not in all that we do with a function: use the one of this context. */
+static CUresult function_of(struct vcuda_session *s, uint64_t id, void **handle)
+{
+	CUkernel kernel = vcuda_handle_get(s->handles, id, VCUDA_ACCEPT(VCUDA_KIND_KERNEL));
+
+	if (!kernel)
+		return CUDA_SUCCESS;
+	if (!s->ops->cuKernelGetFunction)
+		return vcuda_unsupported(s, VCUDA_OP_cuKernelGetFunction);
+	return s->ops->cuKernelGetFunction((CUfunction *)handle, kernel);
+}
+
+CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle)
+{
+	uint64_t id = (uint64_t)(uintptr_t)*handle;
+
+	if (id < specials)
+		return CUDA_SUCCESS;
+	*handle = vcuda_handle_get(s->handles, id, kinds);
+	if (*handle && kinds & VCUDA_ACCEPT(VCUDA_KIND_KERNEL) && kinds & VCUDA_ACCEPT(VCUDA_KIND_FUNCTION))
+		return function_of(s, id, handle);
+	if (*handle)
+		return CUDA_SUCCESS;
+	return kinds & VCUDA_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle)
+{
+	*handle = vcuda_handle_claim(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
+	if (*handle)
+		return CUDA_SUCCESS;
+	return kinds & VCUDA_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Libraries, their kernels and images outlive contexts. */
+static bool dies_with_context(enum vcuda_kind kind)
+{
+	return kind != VCUDA_KIND_CONTEXT && kind != VCUDA_KIND_LIBRARY && kind != VCUDA_KIND_KERNEL && kind != VCUDA_KIND_IMAGE;
+}
+
+CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
+{
+	uint64_t context = dies_with_context(kind) ? vcuda_lane_context() : 0;
+	uint64_t id = vcuda_handle_add(s->handles, kind, shared, *handle, parent, context);
+
+	*handle = (void *)(uintptr_t)id;
+	return id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void vcuda_destroyed(struct vcuda_session *s, uint64_t id, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		vcuda_handle_remove(s->handles, id);
+	else
+		vcuda_handle_unclaim(s->handles, id);
+}
+
+CUresult vcuda_check_window(struct vcuda_session *s, const void *p, uint64_t bytes, bool writable)
+{
+	if (bytes == 0 || vcuda_window_covers(s->windows, p, bytes, writable))
+		return CUDA_SUCCESS;
+	return CUDA_ERROR_INVALID_VALUE;
+}

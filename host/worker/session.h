@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session: what one worker keeps for its guest process. There is one per worker.
+ *
+ * Locking: `handles` and `windows` have locks of their own; the rest is set before the lane starts and then constant, or belongs
+ * to the lane.
+ */
+#ifndef VCUDA_SESSION_H
+#define VCUDA_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend.h"
+#include "calls.h"
+#include "handle.h"
+#include "ring.h"
+#include "window.h"
+
+/* Async errors are kept by guest thread number modulo this. */
+#define VCUDA_THREADS 256
+
+struct vcuda_session {
+	const struct vcuda_backend_ops *ops;
+	struct vcuda_handles *handles;
+	struct vcuda_windows *windows;
+	void *shm;			/* VCUDA_SHM_BYTES */
+	int doorbell;			/* eventfd: the guest published while the lane slept */
+	int notify;			/* eventfd for vcudad to wake the guest (virtio), or -1: wake the futex (local) */
+	uint32_t peer_minor;		/* the guest library's protocol minor */
+	pid_t guest_pid;		/* as the guest says, for messages */
+	_Atomic bool stage_registered;	/* the staging blocks are pinned in the back end */
+	_Atomic bool broken;		/* malformed input: the session ends */
+	_Atomic int32_t async_error[VCUDA_THREADS]; /* first error of an async call since the thread's last sync call */
+};
+
+#endif

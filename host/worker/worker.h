@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is the worker process's rather than its session's. */
+#ifndef VCUDA_WORKER_H
+#define VCUDA_WORKER_H
+
+#include "backend-load.h"
+
+/* The back end that the operator asked for: "auto", "cuda", "cpu". */
+extern const char *vcuda_worker_backend;
+
+/* The one that hello loaded. */
+extern struct vcuda_backend vcuda_worker_loaded;
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The device as the guest's kernel sees it: config space, virtqueues and their messages.
+ *
+ * Spoken between virtio-cuda.ko and vcudad, over QEMU's generic vhost-user device. It knows memory, doorbells and contexts
+ * ("context": one guest process and its worker), never CUDA. Little-endian; every message a multiple of 8 bytes. Messages are only
+ * ever added, at the end, and the minor version then grows.
+ *
+ * Queues:
+ *   0 control   guest to host: one readable request (struct vcuda_ctl_request, with its extents behind it), one writable
+ *               struct vcuda_ctl_reply. A reply may come late and out of order: DESTROY answers when the worker is reaped.
+ *   1 event     host to guest: the guest posts writable struct vcuda_event buffers, the host fills one an event.
+ *   2 doorbell  guest to host: one readable 8-byte context id, nothing written.
+ */
+#ifndef VCUDA_CONTROL_H
+#define VCUDA_CONTROL_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+typedef __u32 vcuda_u32;
+typedef __u64 vcuda_u64;
+typedef __s32 vcuda_s32;
+#else
+#include <stdint.h>
+typedef uint32_t vcuda_u32;
+typedef uint64_t vcuda_u64;
+typedef int32_t vcuda_s32;
+#endif
+
+/* The virtio id is one that QEMU accepts and Linux has no driver for; the magic makes sure that it is us. */
+#define VCUDA_VIRTIO_ID 38
+#define VCUDA_CONFIG_MAGIC 0x4144554356545256ull /* "VRTVCUDA" */
+#define VCUDA_CONTROL_MAJOR 1
+#define VCUDA_CONTROL_MINOR 0
+
+#define VCUDA_QUEUE_CONTROL 0
+#define VCUDA_QUEUE_EVENT 1
+#define VCUDA_QUEUE_DOORBELL 2
+#define VCUDA_QUEUES 3
+#define VCUDA_QUEUE_SIZE 128
+#define VCUDA_CONFIG_SIZE 64
+
+/* Config space: 64 bytes, read-only. */
+struct vcuda_config {
+	vcuda_u64 magic;
+	vcuda_u32 major, minor;		/* VCUDA_CONTROL_MAJOR/MINOR of the host */
+	vcuda_u32 max_contexts;		/* of this VM */
+	vcuda_u32 page_shift;		/* 12; 21 where guest RAM is hugetlb-backed: extents must have this alignment */
+	vcuda_u64 max_window_bytes;	/* one window */
+	vcuda_u64 max_pinned_bytes;	/* of this VM, all windows */
+	vcuda_u64 reserved[3];
+};
+
+enum vcuda_ctl_type {
+	VCUDA_CTL_HELLO = 1,	/* major, minor; drops every context of an earlier driver */
+	VCUDA_CTL_CREATE,	/* context, uid, pid; abi[]; extents of its shared area, in order. Answers when the worker is ready */
+	VCUDA_CTL_DESTROY,	/* context. Answers when nothing of the host can touch its pages any more: implies UNMAP of all */
+	VCUDA_CTL_MAP,		/* context, address, length, offset, flags; extents of [address + offset, ...) */
+	VCUDA_CTL_UNMAP,	/* context, address, length. Answers when nothing can touch the pages any more */
+};
+
+/*
+ * MAP of a large window comes in parts, in order: `length` is the whole window's, `offset` this part's; the part with
+ * VCUDA_MAP_LAST makes the window usable. A failed part ends the window: the host unmaps what it had.
+ */
+#define VCUDA_MAP_WRITABLE 0x1
+#define VCUDA_MAP_LAST 0x2
+
+#define VCUDA_MAX_EXTENTS 2048
+
+/* A run of guest-physical memory. Page aligned; never crosses a RAM region. */
+struct vcuda_extent {
+	vcuda_u64 gpa;
+	vcuda_u64 length;
+};
+
+struct vcuda_ctl_request {
+	vcuda_u32 type;		/* enum vcuda_ctl_type */
+	vcuda_u32 flags;
+	vcuda_u64 context;	/* chosen by the driver, never 0, never reused while the host knows it */
+	vcuda_u64 address;	/* guest-virtual */
+	vcuda_u64 length;	/* bytes */
+	vcuda_u64 offset;
+	vcuda_u32 uid, pid;	/* of the process, for limits and messages */
+	vcuda_u32 major, minor;	/* HELLO: control version; CREATE: protocol version of the guest library */
+	vcuda_u32 extents;	/* how many struct vcuda_extent follow, <= VCUDA_MAX_EXTENTS */
+	vcuda_u32 reserved;
+};
+
+struct vcuda_ctl_reply {
+	vcuda_s32 status;	/* 0 or -errno (Linux numbers); -EPROTONOSUPPORT: version refused, see major and minor */
+	vcuda_u32 reserved;
+	vcuda_u32 major, minor;	/* HELLO: the host's control version; CREATE: the worker's protocol version */
+};
+
+enum vcuda_event_type {
+	VCUDA_EVENT_WAKE = 1,	/* wake the sleepers of `context`; they re-read their shared page */
+	VCUDA_EVENT_LOST,	/* the worker of `context` is gone; `status` says why (-errno) */
+};
+
+struct vcuda_event {
+	vcuda_u32 type;		/* enum vcuda_event_type */
+	vcuda_s32 status;
+	vcuda_u64 context;
+};
+
+#endif

@@ -1,0 +1,694 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the call descriptions (*.api) into both sides' code. The language is described in wire-format.md.
+
+generate.py OUTPUT_KIND DESCRIPTION...   writes one generated file to standard output. Kinds: see EMITTERS at the end.
+A mistake in a description ends with «FILE:LINE: what is wrong» on standard error and exit status 1.
+"""
+
+import re
+import sys
+import typing
+
+SCALARS = {"i32": 4, "u32": 4, "u64": 8, "u16": 2, "u8": 1, "f32": 4, "f64": 8}
+GETTERS = {"i32": "vcuda_get_i32", "u32": "vcuda_get_u32"}
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+PARAM = re.compile(r"([A-Za-z_]\w*)(?:\[(.+)\])?\Z")
+BOUNDS = re.compile(r"\s*([A-Za-z_]\w*|\d+)(?:\s*\*\s*([A-Za-z_]\w*|\d+))?\s*\Z")
+MAX_OP = 0xFFFF
+
+
+RESERVED = {"a", "call", "result"}  # what the generated functions call their own variables
+
+
+class Handle(typing.NamedTuple):
+    kind: str
+    specials: list  # small values that are no ids and reach the back end as they are
+    shared: bool  # the back end may return one object several times
+    accepts: list  # kinds taken in its place
+    transient: bool  # what is made from it outlives it
+    where: str
+
+
+class DescriptionError(Exception):
+    """`where` is set where the mistake lies on another line than the one being read."""
+
+    def __init__(self, message, where=None):
+        super().__init__(message)
+        self.where = where
+
+
+class Param:
+    """One parameter: direction (in, out, out?, destroy), C type, and what kind of thing crosses."""
+
+    def __init__(self, direction, name, ctype, kind, bounds, where):
+        self.where = where
+        self.direction = direction
+        self.name = name
+        self.ctype = ctype
+        self.kind = kind  # scalar, struct, handle, string, array, window, pointer
+        self.bounds = bounds  # C expression over the args struct for array and window
+        self.is_in = direction in ("in", "destroy")
+        self.is_out = direction.startswith("out")
+
+    def field(self):
+        """Its member in the args struct."""
+        if self.kind in ("array", "window", "pointer", "string"):
+            const = "const " if self.kind == "string" else ""
+            base = {"array": self.ctype, "window": "void", "pointer": "void", "string": "char"}[self.kind]
+            return f"{const}{base} *{self.name};"
+        return f"{self.ctype} {self.name};"
+
+    def declaration(self):
+        """It as a parameter of the C function, as CUDA declares it."""
+        if self.kind == "string":
+            return f"const char *{self.name}"
+        if self.kind == "pointer":
+            return f"void **{self.name}" if self.name in ("kernelParams", "extra") else f"void *{self.name}"
+        if self.kind == "array":
+            return f"{'const ' if self.is_in else ''}{self.ctype} *{self.name}"
+        if self.kind == "window":
+            return f"{'const ' if self.is_in and self.name.startswith('src') else ''}void *{self.name}"
+        if self.is_out:
+            return f"{self.ctype} *{self.name}"
+        return f"{self.ctype} {self.name}"
+
+
+class Call:
+    def __init__(self, number, name, where):
+        self.number = number  # None: a back-end function that never crosses the wire
+        self.name = name
+        self.where = where
+        self.sync = None
+        self.since = None
+        self.context = True
+        self.waits = False
+        self.guest = "auto" if name.startswith("cu") else "none"
+        self.host = "auto"
+        self.params = []
+
+    @property
+    def ins(self):
+        """What goes in, in wire order: arrays last, so that the decoder knows every length when it meets one."""
+        ins = [p for p in self.params if p.is_in or p.kind == "window"]
+        return sorted(ins, key=lambda p: p.kind == "array")
+
+    @property
+    def outs(self):
+        return [p for p in self.params if p.is_out and p.kind != "window"]
+
+    def prototype(self):
+        return ", ".join(p.declaration() for p in self.params) or "void"
+
+
+class Description:
+    def __init__(self):
+        self.types = {}  # C name -> scalar encoding
+        self.structs = set()
+        self.handles = {}  # C name -> Handle
+        self.calls = []
+        self.backend = []
+
+    # ---- parsing ----
+
+    def parse(self, path):
+        call = None
+        where = f"{path}:1"
+        try:
+            with open(path, encoding="utf-8") as f:
+                for number, line in enumerate(f, 1):
+                    where = f"{path}:{number}"
+                    text = line.split("#", 1)[0].rstrip()
+                    if not text.strip():
+                        continue
+                    if text[0] in " \t":
+                        if call is None:
+                            raise DescriptionError("a parameter outside a call")
+                        self.param(call, text.split(None, 2), where)
+                    else:
+                        self.finish(call)
+                        call = self.statement(text.split(), where)
+            self.finish(call)
+        except DescriptionError as e:
+            raise DescriptionError(f"{e.where or where}: {e}") from None
+        except UnicodeDecodeError:
+            raise DescriptionError(f"{path}:1: the file is not UTF-8") from None
+
+    def check(self):
+        """What can only be checked once everything is read."""
+        kinds = {h.kind for h in self.handles.values()}
+        for name, handle in self.handles.items():
+            for kind in handle.accepts:
+                if kind not in kinds:
+                    raise DescriptionError(f"{handle.where}: handle '{name}' accepts '{kind}', which is no handle's kind")
+
+    def statement(self, words, where):
+        if words[0] == "type" and len(words) == 3:
+            if words[2] not in SCALARS:
+                raise DescriptionError(f"unknown encoding '{words[2]}'")
+            self.new_type(words[1])
+            self.types[words[1]] = words[2]
+        elif words[0] == "struct" and len(words) == 2:
+            self.new_type(words[1])
+            self.structs.add(words[1])
+        elif words[0] == "handle" and len(words) >= 3:
+            self.handle(words, where)
+        elif words[0] == "call" and len(words) >= 3:
+            return self.call(words, where)
+        elif words[0] == "backend" and len(words) == 2:
+            call = Call(None, self.new_call(words[1]), where)
+            self.backend.append(call)
+            return call
+        else:
+            raise DescriptionError(f"not a statement: '{' '.join(words)}'")
+        return None
+
+    def new_type(self, name):
+        if not NAME.match(name):
+            raise DescriptionError(f"'{name}' is not a name")
+        if name in self.types or name in self.structs or name in self.handles:
+            raise DescriptionError(f"type '{name}' is declared twice")
+
+    def new_call(self, name):
+        if not NAME.match(name):
+            raise DescriptionError(f"'{name}' is not a name")
+        for other in self.calls + self.backend:
+            if other.name == name:
+                raise DescriptionError(f"'{name}' is described twice (first at {other.where})")
+        return name
+
+    def handle(self, words, where):
+        self.new_type(words[1])
+        specials, shared, accepts, transient, rest = [], False, [], False, words[3:]
+        if not NAME.match(words[2]):
+            raise DescriptionError(f"'{words[2]}' is not a name")
+        while rest:
+            word = rest.pop(0)
+            if word == "shared":
+                shared = True
+            elif word == "transient":
+                transient = True
+            elif word == "special" and rest:
+                while rest and rest[0].isdecimal():
+                    specials.append(int(rest.pop(0)))
+            elif word == "accepts" and rest:
+                accepts.append(rest.pop(0))
+            else:
+                raise DescriptionError(f"unknown word '{word}' in a handle")
+        for other, handle in self.handles.items():
+            if handle.kind == words[2]:
+                raise DescriptionError(f"kind '{words[2]}' belongs to {other}")
+        self.handles[words[1]] = Handle(words[2], specials, shared, accepts, transient, where)
+
+    def call(self, words, where):
+        if not words[1].isdecimal() or not 0 < int(words[1]) <= MAX_OP:
+            raise DescriptionError(f"a call's number is 1 to {MAX_OP}, not '{words[1]}'")
+        number = int(words[1])
+        for other in self.calls:
+            if other.number == number:
+                raise DescriptionError(f"number {number} belongs to {other.name} ({other.where})")
+        call = Call(number, self.new_call(words[2]), where)
+        rest = words[3:]
+        while rest:
+            word = rest.pop(0)
+            if word in ("sync", "async"):
+                if call.sync is not None:
+                    raise DescriptionError("a call is either 'sync' or 'async', said once")
+                call.sync = word == "sync"
+            elif word == "noctx":
+                call.context = False
+            elif word == "waits":
+                call.waits = True
+            elif word == "guest=manual":
+                call.guest = "manual"
+            elif word == "host=manual":
+                call.host = "manual"
+            elif word == "since" and rest:
+                call.since = rest.pop(0)
+                if not re.match(r"\d+\.\d+\Z", call.since):
+                    raise DescriptionError(f"'{call.since}' is not a version")
+            else:
+                raise DescriptionError(f"unknown word '{word}' in a call")
+        if call.sync is None:
+            raise DescriptionError("a call is 'sync' or 'async'")
+        if call.since is None:
+            raise DescriptionError("a call says since which version it exists")
+        if call.host == "auto" and not call.name.startswith("cu"):
+            raise DescriptionError(f"{call.name} is no function of the driver: it needs host=manual")
+        self.calls.append(call)
+        return call
+
+    def param(self, call, words, where):
+        if len(words) != 3:
+            raise DescriptionError("a parameter is: direction name type")
+        direction, name, text = words
+        if direction not in ("in", "out", "out?", "destroy"):
+            raise DescriptionError(f"unknown direction '{direction}'")
+        if not NAME.match(name):
+            raise DescriptionError(f"'{name}' is not a name")
+        if name in RESERVED:
+            raise DescriptionError(f"'{name}' is a name that the generated code uses itself")
+        if any(p.name == name for p in call.params):
+            raise DescriptionError(f"parameter '{name}' stands twice")
+        match = PARAM.match(text.strip())
+        if not match:
+            raise DescriptionError(f"'{text}' is not a type")
+        ctype, bounds = match.groups()
+        kind = self.kind_of(call, ctype, bounds, direction)
+        call.params.append(Param(direction, name, ctype, kind, bounds, where))
+
+    def kind_of(self, call, ctype, bounds, direction):
+        if ctype == "window":
+            kind = "window"
+        elif ctype == "string":
+            kind = "string"
+        elif ctype == "pointer" and call.number is None:
+            kind = "pointer"
+        elif ctype in self.handles:
+            kind = "handle"
+        elif ctype in self.structs:
+            kind = "struct"
+        elif ctype in self.types:
+            kind = "scalar"
+        else:
+            raise DescriptionError(f"unknown type '{ctype}'")
+        if kind == "window" and not bounds:
+            raise DescriptionError("a window says how many bytes it has: window[EXPR]")
+        if bounds and kind not in ("window", "scalar"):
+            raise DescriptionError(f"no arrays of {ctype}")
+        if direction == "destroy" and kind != "handle":
+            raise DescriptionError("only a handle can be destroyed")
+        if direction.startswith("out") and kind == "string":
+            raise DescriptionError("a string goes in only; out is char[EXPR]")
+        if direction == "out?" and (bounds or kind == "pointer"):
+            raise DescriptionError("only a single value can be 'out?'")
+        return "array" if bounds and kind == "scalar" else kind
+
+    def finish(self, call):
+        """What can only be checked once a call has all its parameters."""
+        if call is None:
+            return
+        inputs = {p.name: p for p in call.params if p.direction == "in" and p.kind == "scalar"}
+        for p in call.params:
+            if p.bounds is not None:
+                p.bounds = self.length(call, p, inputs)
+            if call.sync is False and p.is_out and p.kind != "window":
+                raise DescriptionError(f"{call.name} is async and cannot give back '{p.name}'", p.where)
+            if call.sync is False and p.direction == "destroy":
+                raise DescriptionError(f"{call.name} is async and cannot destroy '{p.name}'", p.where)
+
+    def length(self, call, p, inputs):
+        """The C expression for how many elements `p` has. A product saturates: one that wraps round would pass every check."""
+        match = BOUNDS.match(p.bounds)
+        if not match:
+            raise DescriptionError(f"'{p.bounds}' is not a length: NAME, NUMBER, or a product of two", p.where)
+        terms = [t for t in match.groups() if t]
+        for t in terms:
+            if t.isdecimal():
+                continue
+            if t not in inputs:
+                raise DescriptionError(f"length of '{p.name}': '{t}' is no scalar input of {call.name}", p.where)
+            if self.types[inputs[t].ctype] in ("f32", "f64"):
+                raise DescriptionError(f"length of '{p.name}': '{t}' is not an integer", p.where)
+        terms = [t if t.isdecimal() else f"(uint64_t)a->{t}" for t in terms]
+        return terms[0] if len(terms) == 1 else f"vcuda_wire_product({', '.join(terms)})"
+
+
+# ---- output ----
+
+HEADER = "/* Generated from the call descriptions by protocol/generate.py. */\n"
+
+
+def put(desc, p, out):
+    """C statements that write one parameter; `a` is the args struct, `w` the writer."""
+    v = f"a->{p.name}"
+    if p.kind == "scalar":
+        enc = desc.types[p.ctype]
+        if enc in ("f32", "f64"):
+            out.append(f"\tvcuda_put_bytes(w, &{v}, sizeof({v}));")
+        elif enc == "i32":  # an enum is unsigned in C
+            out.append(f"\tvcuda_put_word(w, (uint64_t)(int64_t)(int32_t){v});")
+        elif enc == "u64":
+            out.append(f"\tvcuda_put_word(w, {v});")
+        else:  # the cast keeps a signed C type, such as char, from being sign-extended
+            out.append(f"\tvcuda_put_word(w, (uint{8 * SCALARS[enc]}_t){v});")
+    elif p.kind in ("handle", "window"):
+        out.append(f"\tvcuda_put_word(w, (uint64_t)(uintptr_t){v});")
+    elif p.kind == "struct":
+        out.append(f"\tvcuda_put_bytes(w, &{v}, sizeof({v}));")
+    elif p.kind == "string":
+        out.append(f"\tvcuda_put_word(w, strlen({v}) + 1);")
+        out.append(f"\tvcuda_put_bytes(w, {v}, strlen({v}) + 1);")
+    elif p.kind == "array":
+        out.append(f"\tvcuda_put_array(w, {v}, {p.bounds}, sizeof(*{v}));")
+
+
+def get(desc, p, out, reply):
+    """C statements that read one parameter; `r` is the reader."""
+    v = f"a->{p.name}"
+    if p.kind == "scalar":
+        enc = desc.types[p.ctype]
+        if enc in GETTERS:
+            out.append(f"\t{v} = ({p.ctype}){GETTERS[enc]}(r);")
+        elif enc == "u64":
+            out.append(f"\t{v} = ({p.ctype})vcuda_get_word(r);")
+        elif enc in ("f32", "f64"):
+            out.append(f"\tvcuda_get_copy(r, &{v}, 1, sizeof({v}));")
+        else:
+            out.append(f"\t{v} = ({p.ctype})vcuda_get_narrow(r, sizeof({v}));")
+    elif p.kind in ("handle", "window"):
+        out.append(f"\t{v} = (void *)(uintptr_t)vcuda_get_word(r);")
+    elif p.kind == "struct":
+        out.append(f"\tvcuda_get_copy(r, &{v}, 1, sizeof({v}));")
+    elif p.kind == "string":
+        out.append(f"\t{v} = vcuda_get_string(r);")
+    elif p.kind == "array" and reply:
+        out.append(f"\tvcuda_get_copy(r, {v}, {p.bounds}, sizeof(*{v}));")
+    elif p.kind == "array":
+        out.append(f"\t{v} = (void *)(uintptr_t)vcuda_get_array(r, {p.bounds}, sizeof(*{v}));")
+
+
+def emit_calls_h(desc):
+    """Numbers, argument structs, codec prototypes."""
+    out = [HEADER, "#ifndef VCUDA_CALLS_H\n#define VCUDA_CALLS_H\n", '#include "types.h"', '#include "wire.h"\n', "enum vcuda_op {"]
+    out += [f"\tVCUDA_OP_{c.name} = {c.number}," for c in desc.calls]
+    out += [f"\tVCUDA_OP_LIMIT = {max(c.number for c in desc.calls) + 1}", "};\n"]
+    kinds = [h.kind for h in desc.handles.values()]
+    out += ["enum vcuda_kind {", "\tVCUDA_KIND_NONE,"] + [f"\tVCUDA_KIND_{k.upper()}," for k in kinds] + ["};\n"]
+    for c in desc.calls:
+        fields = [f"\t{p.field()}" for p in c.params] or ["\tchar nothing;"]
+        out += [f"struct vcuda_args_{c.name} {{"] + fields + ["};"]
+        a = f"struct vcuda_args_{c.name} *a"
+        out += [
+            f"size_t vcuda_size_{c.name}(const {a});",
+            f"void vcuda_encode_{c.name}(struct vcuda_writer *w, const {a});",
+            f"void vcuda_decode_{c.name}(struct vcuda_reader *r, struct vcuda_arena *arena, {a});",
+            f"void vcuda_encode_reply_{c.name}(struct vcuda_writer *w, const {a});",
+            f"void vcuda_decode_reply_{c.name}(struct vcuda_reader *r, {a});\n",
+        ]
+    out += [
+        "/* By number; name is NULL where no call has it. waits: it also reports the thread's earlier asynchronous errors. */",
+        "struct vcuda_call_info {\n\tconst char *name;\n\tbool sync, context, waits;\n\tuint32_t since_minor;\n};",
+        "extern const struct vcuda_call_info vcuda_call_table[VCUDA_OP_LIMIT];\n",
+        "#endif",
+    ]
+    return out
+
+
+def emit_codec_c(desc):
+    out = [
+        HEADER,
+        '#include "calls.h"\n\n#include <string.h>\n',
+        "static inline void vcuda_get_copy(struct vcuda_reader *r, void *to, uint64_t count, size_t size)\n{",
+        "\tconst void *p = vcuda_get_array(r, count, size);\n\n\tif (p && count)\n\t\tmemcpy(to, p, count * size);\n}\n",
+        "static inline uint32_t vcuda_get_narrow(struct vcuda_reader *r, size_t bytes)\n{",
+        "\tuint32_t v = vcuda_get_u32(r);\n",
+        "\tif (v >> (8 * bytes))\n\t\tr->error = true;\n\treturn v;\n}\n",
+    ]
+    for c in desc.calls:
+        args = f"struct vcuda_args_{c.name} *a"
+        words = []
+        for p in c.ins:
+            if p.kind == "array":
+                words.append(f"vcuda_wire_array({p.bounds}, sizeof(*a->{p.name}))")
+            elif p.kind == "struct":
+                words.append(f"vcuda_wire_pad(sizeof(a->{p.name}))")
+            elif p.kind == "string":
+                words.append(f"8 + vcuda_wire_pad(strlen(a->{p.name}) + 1)")
+            else:
+                words.append("8")
+        out += [
+            f"size_t vcuda_size_{c.name}(const {args})\n{{",
+            f"\t(void)a;\n\treturn {' + '.join(words) or '0'};\n}}\n",
+        ]
+        body = []
+        for p in c.ins:
+            put(desc, p, body)
+        out += [f"void vcuda_encode_{c.name}(struct vcuda_writer *w, const {args})\n{{\n\t(void)w;\n\t(void)a;"] + body + ["}\n"]
+        body = []
+        for p in c.ins:
+            get(desc, p, body, reply=False)
+        for p in c.outs:
+            if p.kind == "array":
+                body.append(f"\ta->{p.name} = vcuda_arena_array(arena, r, {p.bounds}, sizeof(*a->{p.name}));")
+        out += [
+            f"void vcuda_decode_{c.name}(struct vcuda_reader *r, struct vcuda_arena *arena, {args})\n{{",
+            "\t(void)r;\n\t(void)arena;\n\t(void)a;",
+        ] + body + ["}\n"]
+        body = []
+        for p in c.outs:
+            put(desc, p, body)
+        out += [f"void vcuda_encode_reply_{c.name}(struct vcuda_writer *w, const {args})\n{{\n\t(void)w;\n\t(void)a;"] + body + ["}\n"]
+        body = []
+        for p in c.outs:
+            get(desc, p, body, reply=True)
+        out += [f"void vcuda_decode_reply_{c.name}(struct vcuda_reader *r, {args})\n{{\n\t(void)r;\n\t(void)a;"] + body + ["}\n"]
+    out.append("const struct vcuda_call_info vcuda_call_table[VCUDA_OP_LIMIT] = {")
+    for c in desc.calls:
+        flags = f"{str(c.sync).lower()}, {str(c.context).lower()}, {str(c.waits).lower()}, {c.since.split('.')[1]}"
+        out.append(f'\t[VCUDA_OP_{c.name}] = {{"{c.name}", {flags}}},')
+    out.append("};")
+    return out
+
+
+def emit_guest_h(desc):
+    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include "calls.h"\n',
+           "/* One function a call: sends it to the worker; a sync call waits for its result. */"]
+    out += [f"CUresult vcuda_call_{c.name}({c.prototype()});" for c in desc.calls]
+    out += ["\n#endif"]
+    return out
+
+
+def emit_guest_c(desc):
+    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n']
+    for c in desc.calls:
+        out += [f"CUresult vcuda_call_{c.name}({c.prototype()})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
+        for p in c.params:
+            if p.direction == "out" and p.kind != "window" or p.kind == "string":
+                out.append(f"\tif (!{p.name})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
+        for p in c.params:
+            if p.is_in or p.kind in ("array", "window"):
+                cast = f"({'void' if p.kind == 'window' else p.ctype} *)(uintptr_t)" if p.kind in ("array", "window") else ""
+                out.append(f"\ta.{p.name} = {cast}{p.name};")
+        for p in c.params:
+            if p.kind == "array" and p.is_in:
+                out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
+        out += [
+            f"\tresult = vcuda_call_begin(&call, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
+            "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
+            f"\tvcuda_encode_{c.name}(&call.writer, &a);",
+            "\tresult = vcuda_call_submit(&call);",
+        ]
+        if c.outs:
+            out += [f"\tif (result == CUDA_SUCCESS) {{", f"\t\tvcuda_decode_reply_{c.name}(&call.reader, &a);", "\t\tresult = vcuda_call_check(&call);", "\t}"]
+            out += ["\tif (result == CUDA_SUCCESS) {"]
+            for p in c.outs:
+                if p.kind == "array":
+                    continue
+                if p.direction == "out?":
+                    out.append(f"\t\tif ({p.name})\n\t\t\t*{p.name} = a.{p.name};")
+                else:
+                    out.append(f"\t\t*{p.name} = a.{p.name};")
+            out += ["\t}"]
+        out += ["\tvcuda_call_end(&call);\n\treturn result;\n}\n"]
+    for c in desc.calls:
+        if c.guest == "auto":
+            names = ", ".join(p.name for p in c.params)
+            out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{"]
+            if c.context:
+                out += ["\tCUresult result = vcuda_require_context();\n", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
+            else:
+                out += ["\tCUresult result = vcuda_require_init();\n", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
+            out += [f"\treturn vcuda_call_{c.name}({names});\n}}\n"]
+    return out
+
+
+def backend_calls(desc):
+    """Functions of the back-end ops struct: what auto handlers call, what manual ones of driver calls may call, and backend statements."""
+    return [c for c in desc.calls if c.name.startswith("cu") and not any(p.ctype == "vcuda_image" for p in c.params)] + desc.backend
+
+
+def emit_backend_h(desc):
+    out = [
+        HEADER,
+        "#ifndef VCUDA_BACKEND_H\n#define VCUDA_BACKEND_H\n",
+        '#include "types.h"\n',
+        "/*",
+        " * A back end: CUDA driver functions by name, with the driver's own signatures and semantics, per-thread current context included.",
+        " * A NULL entry is a function that the back end does not have: the worker answers CUDA_ERROR_NOT_SUPPORTED for it.",
+        " */",
+        "struct vcuda_backend_ops {",
+        "\tconst char *name; /* \"cpu\", \"cuda\" */",
+        "\tCUresult (*cuModuleLoadData)(CUmodule *module, const void *image);",
+        "\tCUresult (*cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,",
+        "\t\t\t\t      unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,",
+        "\t\t\t\t      unsigned int numLibraryOptions);",
+    ]
+    out += [f"\tCUresult (*{c.name})({c.prototype()});" for c in backend_calls(desc)]
+    out += ["};\n", "/* Every function of the struct: X(name). */", "#define VCUDA_BACKEND_FUNCTIONS(X) \\", "\tX(cuModuleLoadData) X(cuLibraryLoadData) \\"]
+    names = [c.name for c in backend_calls(desc)]
+    out += [f"\tX({n}) \\" for n in names[:-1]] + [f"\tX({names[-1]})", "\n#endif"]
+    return out
+
+
+def emit_handlers_h(desc):
+    out = [HEADER, "#ifndef VCUDA_HANDLERS_H\n#define VCUDA_HANDLERS_H\n", '#include "calls.h"\n', "struct vcuda_session;\n",
+           "/* Hand-written handlers: in and destroy handles of `a` are resolved; what it gives back is put into `a`. Missing one is a link error. */"]
+    out += [f"CUresult vcuda_handle_{c.name}(struct vcuda_session *session, struct vcuda_args_{c.name} *a);" for c in desc.calls if c.host == "manual"]
+    out += ["\n#endif"]
+    return out
+
+
+def emit_dispatch_c(desc):
+    out = [HEADER, '#include "handlers.h"\n#include "dispatch.h"\n#include "session.h"\n']
+    for c in desc.calls:
+        out += [f"static CUresult run_{c.name}(struct vcuda_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w)\n{{",
+                f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tCUresult result;"]
+        gives_handle = any(p.kind == "handle" and p.is_out for p in c.params)
+        parents = [p for p in c.params if p.kind == "handle" and p.direction == "in" and gives_handle and not desc.handles[p.ctype].transient]
+        keep_id = parents[:1] + [p for p in c.params if p.direction == "destroy"]
+        out += [f"\tuint64_t id_{p.name};" for p in keep_id]
+        out += [f"\n\tvcuda_decode_{c.name}(r, arena, &a);", "\tif (!vcuda_reader_finished(r))\n\t\treturn vcuda_malformed(s);"]
+        if c.host == "auto":
+            out.append(f"\tif (!s->ops->{c.name})\n\t\treturn vcuda_unsupported(s, VCUDA_OP_{c.name});")
+        # What is destroyed comes last: once it is claimed nothing may fail but the call itself.
+        for p in sorted(c.params, key=lambda p: p.direction == "destroy"):
+            if p.kind == "handle" and p.is_in:
+                handle = desc.handles[p.ctype]
+                if p in keep_id:
+                    out.append(f"\tid_{p.name} = (uint64_t)(uintptr_t)a.{p.name};")
+                kinds = " | ".join(f"VCUDA_ACCEPT(VCUDA_KIND_{k.upper()})" for k in [handle.kind] + handle.accepts)
+                limit = max(handle.specials) + 1 if handle.specials else 0
+                if p.direction == "destroy":
+                    out.append(f"\tresult = vcuda_claim(s, {kinds}, (void **)&a.{p.name});")
+                else:
+                    out.append(f"\tresult = vcuda_resolve(s, {kinds}, {limit}, (void **)&a.{p.name});")
+                out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+            if p.kind == "window":
+                bounds = p.bounds.replace("a->", "a.")
+                out.append(f"\tresult = vcuda_check_window(s, a.{p.name}, {bounds}, {'true' if p.is_out else 'false'});")
+                out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+        if c.host == "manual":
+            out.append(f"\tresult = vcuda_handle_{c.name}(s, &a);")
+        else:
+            names = ", ".join(f"&a.{p.name}" if p.is_out and p.kind not in ("array", "window") else f"a.{p.name}" for p in c.params)
+            out.append(f"\tresult = s->ops->{c.name}({names});")
+        for p in c.params:
+            if p.direction == "destroy":
+                out.append(f"\tvcuda_destroyed(s, id_{p.name}, result);")
+        if c.outs:
+            out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+            for p in c.outs:
+                if p.kind == "handle":
+                    handle = desc.handles[p.ctype]
+                    parent = f"id_{parents[0].name}" if parents else "0"
+                    out.append(f"\tresult = vcuda_publish(s, VCUDA_KIND_{handle.kind.upper()}, {str(handle.shared).lower()}, {parent}, (void **)&a.{p.name});")
+                    out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+            out.append(f"\tvcuda_encode_reply_{c.name}(w, &a);")
+        else:
+            out.append("\t(void)w;")
+        out += ["\treturn result;\n}\n"]
+    out.append("const vcuda_run_call vcuda_dispatch_table[VCUDA_OP_LIMIT] = {")
+    out += [f"\t[VCUDA_OP_{c.name}] = run_{c.name}," for c in desc.calls] + ["};"]
+    return out
+
+
+def emit_coverage_md(desc):
+    manual_guest = sum(c.guest == "manual" for c in desc.calls)
+    manual_host = sum(c.host == "manual" for c in desc.calls)
+    out = ["# Calls of the wire", "", "Generated from the call descriptions.", "",
+           f"{len(desc.calls)} calls; {manual_guest} have a hand-written function in the guest, {manual_host} a hand-written handler in the worker.", "",
+           "| number | call | kind | guest | host | since |", "|---|---|---|---|---|---|"]
+    for c in sorted(desc.calls, key=lambda call: call.number):
+        out.append(f"| {c.number} | `{c.name}` | {'sync' if c.sync else 'async'} | {c.guest} | {c.host} | {c.since} |")
+    return out
+
+
+def emit_codec_test_c(desc):
+    """A test per call: round trip, every truncation, every word corrupted. The driver is test/unit/test-codec.c."""
+    out = [HEADER, '#include "codec-test.h"\n\n#include <string.h>\n']
+    for c in desc.calls:
+        args = f"struct vcuda_args_{c.name}"
+        out += [f"static void fill_{c.name}(struct codec_random *random, struct vcuda_arena *arena, {args} *a)\n{{", "\t(void)random;\n\t(void)arena;\n\t(void)a;"]
+        for p in c.params:
+            if p.kind == "scalar":
+                lengths = any(q.bounds and f"a->{p.name}" in q.bounds for q in c.params if q.kind == "array")
+                out.append(f"\ta->{p.name} = ({p.ctype})codec_random_{'length' if lengths else 'word'}(random);")
+            elif p.kind in ("handle", "window"):
+                out.append(f"\ta->{p.name} = (void *)(uintptr_t)codec_random_word(random);")
+            elif p.kind == "struct":
+                out.append(f"\tcodec_random_bytes(random, &a->{p.name}, sizeof(a->{p.name}));")
+            elif p.kind == "string":
+                out.append(f"\ta->{p.name} = codec_random_string(random, arena);")
+        for p in c.params:
+            if p.kind == "array":
+                out.append(f"\ta->{p.name} = codec_random_array(random, arena, {p.bounds}, sizeof(*a->{p.name}));")
+        out += ["}\n", f"static bool equal_{c.name}(const {args} *a, const {args} *b, bool reply)\n{{", "\t(void)a;\n\t(void)b;\n\t(void)reply;"]
+        for p in c.params:
+            which = "reply" if p.is_out and p.kind != "window" else "!reply"
+            if p.kind in ("scalar", "struct"):
+                cond = f"memcmp(&a->{p.name}, &b->{p.name}, sizeof(a->{p.name}))"
+            elif p.kind == "string":
+                cond = f"strcmp(a->{p.name}, b->{p.name})"
+            elif p.kind == "array":
+                cond = f"memcmp(a->{p.name}, b->{p.name}, ({p.bounds}) * sizeof(*a->{p.name}))"
+            else:
+                cond = f"a->{p.name} != b->{p.name}"
+            out.append(f"\tif ({which} && {cond})\n\t\treturn false;")
+        out += ["\treturn true;\n}\n"]
+        for part in ("", "reply_"):
+            out += [f"static void encode_{part}{c.name}(struct vcuda_writer *w, const void *a)\n{{\n\tvcuda_encode_{part}{c.name}(w, a);\n}}\n"]
+        # A reply is decoded by the caller of the call, who knows the lengths and owns the arrays.
+        out += [f"static void decode_{c.name}(struct vcuda_reader *r, struct vcuda_arena *arena, void *a)\n{{\n\tvcuda_decode_{c.name}(r, arena, a);\n}}\n"]
+        out += [f"static void decode_reply_{c.name}(struct vcuda_reader *r, struct vcuda_arena *arena, const void *sent, void *to)\n{{",
+                f"\t{args} *a = to;\n\n\t*a = *(const {args} *)sent;\n\t(void)arena;"]
+        for p in c.outs:
+            if p.kind == "array":
+                out.append(f"\ta->{p.name} = codec_random_array(NULL, arena, {p.bounds}, sizeof(*a->{p.name}));")
+            else:
+                out.append(f"\tmemset(&a->{p.name}, 0, sizeof(a->{p.name}));")
+        out += [f"\tvcuda_decode_reply_{c.name}(r, a);\n}}\n"]
+        out += [f"static void fill_void_{c.name}(struct codec_random *random, struct vcuda_arena *arena, void *a)\n{{\n\tfill_{c.name}(random, arena, a);\n}}\n",
+                f"static bool equal_void_{c.name}(const void *a, const void *b, bool reply)\n{{\n\treturn equal_{c.name}(a, b, reply);\n}}\n",
+                f"static size_t size_{c.name}(const void *a)\n{{\n\treturn vcuda_size_{c.name}(a);\n}}\n"]
+    out.append("const struct codec_case codec_cases[] = {")
+    for c in desc.calls:
+        n = c.name
+        out.append(f'\t{{"{n}", sizeof(struct vcuda_args_{n}), size_{n}, fill_void_{n}, equal_void_{n}, encode_{n}, encode_reply_{n}, decode_{n}, decode_reply_{n}}},')
+    out += ["};", f"const size_t codec_case_count = {len(desc.calls)};"]
+    return out
+
+
+EMITTERS = {
+    "calls.h": emit_calls_h,
+    "codec.c": emit_codec_c,
+    "guest-calls.h": emit_guest_h,
+    "guest-calls.c": emit_guest_c,
+    "backend.h": emit_backend_h,
+    "handlers.h": emit_handlers_h,
+    "dispatch.c": emit_dispatch_c,
+    "coverage.md": emit_coverage_md,
+    "codec-test.c": emit_codec_test_c,
+}
+
+
+def main(argv):
+    if len(argv) < 3 or argv[1] not in EMITTERS:
+        sys.stderr.write(f"usage: generate.py {{{'|'.join(EMITTERS)}}} DESCRIPTION...\n")
+        return 2
+    desc = Description()
+    try:
+        for path in argv[2:]:
+            desc.parse(path)
+        desc.check()
+        if not desc.calls:
+            raise DescriptionError(f"{argv[-1]}:1: no calls")
+    except (DescriptionError, OSError) as e:
+        sys.stderr.write(f"{e}\n")
+        return 1
+    sys.stdout.write("\n".join(EMITTERS[argv[1]](desc)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

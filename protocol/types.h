@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structures of our own that cross the wire, beside CUDA's. Plain data, no pointers, the same layout on both sides (x86-64). */
+#ifndef VCUDA_TYPES_H
+#define VCUDA_TYPES_H
+
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+typedef unsigned short ushort16;
+typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */
+
+/* Addresses that the worker's devices hand out: the guest keeps them free of its own mappings. */
+struct vcuda_address_range {
+	uint64_t start, length;
+};
+
+#define VCUDA_ADDRESS_RANGES 8
+
+typedef struct vcuda_host_info {
+	uint32_t minor;			/* the worker's protocol minor */
+	int32_t driver_version;		/* e.g. 13000: the back end's */
+	int32_t device_count;
+	uint32_t range_count;
+	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];
+	uint64_t arena_start, arena_length; /* where window_create addresses must lie */
+	char backend[16];		/* "cpu", "cuda" */
+	uint32_t pid;			/* the worker's, for messages */
+	uint32_t reserved;
+} vcuda_host_info;
+
+#define VCUDA_DEVICE_ATTRIBUTES 160
+
+typedef struct vcuda_device_info {
+	char name[256];
+	CUuuid uuid;
+	uint64_t total_memory;		/* bytes */
+	char pci_bus_id[16];
+	int32_t attributes[VCUDA_DEVICE_ATTRIBUTES]; /* by CUdevice_attribute */
+	int32_t attribute_results[VCUDA_DEVICE_ATTRIBUTES]; /* CUresult of each query */
+} vcuda_device_info;
+
+#define VCUDA_FUNCTION_ATTRIBUTES 16
+#define VCUDA_FUNCTION_PARAMS 512
+
+typedef struct vcuda_function_info {
+	int32_t attributes[VCUDA_FUNCTION_ATTRIBUTES]; /* by CUfunction_attribute */
+	int32_t attribute_results[VCUDA_FUNCTION_ATTRIBUTES];
+	uint32_t param_count, param_bytes;
+	struct {
+		uint32_t offset, size;
+	} params[VCUDA_FUNCTION_PARAMS];
+} vcuda_function_info;
+
+#endif

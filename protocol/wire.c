@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire.h"
+
+#include <string.h>
+
+void vcuda_put_word(struct vcuda_writer *w, uint64_t value)
+{
+	vcuda_put_bytes(w, &value, sizeof(value));
+}
+
+void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes)
+{
+	size_t padded = vcuda_wire_pad(bytes);
+
+	if (w->error || padded < bytes || (size_t)(w->end - w->at) < padded) {
+		w->error = true;
+		return;
+	}
+	if (bytes)
+		memcpy(w->at, data, bytes);
+	memset(w->at + bytes, 0, padded - bytes);
+	w->at += padded;
+}
+
+void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes))
+		w->error = true;
+	else
+		vcuda_put_bytes(w, data, bytes);
+}
+
+uint64_t vcuda_get_word(struct vcuda_reader *r)
+{
+	const void *p = vcuda_get_bytes(r, sizeof(uint64_t));
+	uint64_t value = 0;
+
+	if (p)
+		memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+const void *vcuda_get_bytes(struct vcuda_reader *r, size_t bytes)
+{
+	const uint8_t *p = r->at;
+	size_t padded = vcuda_wire_pad(bytes);
+
+	if (r->error || padded < bytes || (size_t)(r->end - r->at) < padded) {
+		r->error = true;
+		return NULL;
+	}
+	r->at += padded;
+	return p;
+}
+
+const void *vcuda_get_array(struct vcuda_reader *r, uint64_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		r->error = true;
+		return NULL;
+	}
+	return vcuda_get_bytes(r, bytes);
+}
+
+const char *vcuda_get_string(struct vcuda_reader *r)
+{
+	uint64_t bytes = vcuda_get_word(r);
+	const char *s = vcuda_get_array(r, bytes, 1);
+
+	if (!s || !bytes || memchr(s, 0, bytes) != s + bytes - 1) {
+		r->error = true;
+		return "";
+	}
+	return s;
+}
+
+uint32_t vcuda_get_u32(struct vcuda_reader *r)
+{
+	uint64_t v = vcuda_get_word(r);
+
+	if (v > UINT32_MAX)
+		r->error = true;
+	return (uint32_t)v;
+}
+
+int32_t vcuda_get_i32(struct vcuda_reader *r)
+{
+	int64_t v = (int64_t)vcuda_get_word(r);
+
+	if (v < INT32_MIN || v > INT32_MAX)
+		r->error = true;
+	return (int32_t)v;
+}
+
+void *vcuda_arena_array(struct vcuda_arena *a, struct vcuda_reader *r, uint64_t count, size_t size)
+{
+	size_t bytes, room = (size_t)(a->end - a->at);
+	void *p = a->at;
+
+	if (__builtin_mul_overflow(count, size, &bytes) || bytes > room || vcuda_wire_pad(bytes) > room) {
+		r->error = true;
+		return NULL;
+	}
+	a->at += vcuda_wire_pad(bytes);
+	memset(p, 0, bytes);
+	return p;
+}

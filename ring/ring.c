@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint8_t *ring_at(struct vcuda_shm *shm, uint64_t index)
+{
+	return (uint8_t *)shm + VCUDA_RING_OFFSET + index % VCUDA_RING_BYTES;
+}
+
+void vcuda_producer_init(struct vcuda_producer *p, void *shm)
+{
+	*p = (struct vcuda_producer){.shm = shm};
+}
+
+static bool producer_has_room(struct vcuda_producer *p, uint64_t bytes)
+{
+	if (p->tail + bytes - p->head <= VCUDA_RING_BYTES)
+		return true;
+	/* acquire: what the consumer read from the space it frees happened before we overwrite it */
+	p->head = atomic_load_explicit(&p->shm->head, memory_order_acquire);
+	return p->tail - p->head <= VCUDA_RING_BYTES && p->tail + bytes - p->head <= VCUDA_RING_BYTES;
+}
+
+struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t bytes)
+{
+	uint64_t to_end = VCUDA_RING_BYTES - p->tail % VCUDA_RING_BYTES;
+	uint64_t pad = to_end < bytes ? to_end : 0;
+
+	if (bytes > VCUDA_COMMAND_MAX || !producer_has_room(p, pad + bytes))
+		return NULL;
+	if (pad) {
+		/* A command is contiguous: skip the end of the ring. Sizes are multiples of 8, so size and op always fit. */
+		struct vcuda_command *filler = (struct vcuda_command *)ring_at(p->shm, p->tail);
+
+		filler->size = (uint32_t)pad;
+		filler->op = 0;
+		filler->flags = 0;
+		p->tail += pad;
+	}
+	return (struct vcuda_command *)ring_at(p->shm, p->tail);
+}
+
+bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes)
+{
+	command->size = (bytes + 7) & ~7u;
+	command->seq = ++p->seq;
+	p->tail += command->size;
+	atomic_store(&p->shm->tail, p->tail);
+	/* Only one ringer per sleep: whoever takes the flag rings. */
+	return atomic_load(&p->shm->consumer_sleeps) && atomic_exchange(&p->shm->consumer_sleeps, 0);
+}
+
+void vcuda_consumer_init(struct vcuda_consumer *c, void *shm)
+{
+	*c = (struct vcuda_consumer){.shm = shm};
+}
+
+int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer)
+{
+	for (;;) {
+		/* acquire: pairs with publish, the command's bytes are there */
+		uint64_t available = atomic_load_explicit(&c->shm->tail, memory_order_acquire) - c->head;
+		uint64_t to_end = VCUDA_RING_BYTES - c->head % VCUDA_RING_BYTES;
+		struct vcuda_command head;
+		uint32_t size;
+
+		if (!available)
+			return 0;
+		if (available > VCUDA_RING_BYTES || available < 8)
+			return -EPROTO;
+		/* size, op and flags: one 8-byte read, once; the guest may change them behind our back */
+		memcpy(&head, ring_at(c->shm, c->head), 8);
+		size = head.size;
+		if (size < 8 || size % 8 || size > available || size > to_end)
+			return -EPROTO;
+		if (head.op == 0) {
+			c->head += size;
+			atomic_store_explicit(&c->shm->head, c->head, memory_order_release);
+			continue;
+		}
+		if (size < sizeof(struct vcuda_command) || size > VCUDA_COMMAND_MAX)
+			return -EPROTO;
+		memcpy(buffer, ring_at(c->shm, c->head), size);
+		memcpy(buffer, &head, 8);
+		c->head += size;
+		atomic_store_explicit(&c->shm->head, c->head, memory_order_release);
+		return (int)size;
+	}
+}
+
+bool vcuda_consumer_prepare_sleep(struct vcuda_consumer *c)
+{
+	atomic_store(&c->shm->consumer_sleeps, 1);
+	if (atomic_load(&c->shm->tail) == c->head)
+		return true;
+	atomic_store(&c->shm->consumer_sleeps, 0);
+	return false;
+}
+
+void vcuda_consumer_awake(struct vcuda_consumer *c)
+{
+	atomic_store(&c->shm->consumer_sleeps, 0);
+}
+
+static bool wake_needed(struct vcuda_shm *shm)
+{
+	if (!atomic_load(&shm->waiters))
+		return false;
+	atomic_fetch_add(&shm->wake, 1);
+	return true;
+}
+
+bool vcuda_complete(struct vcuda_shm *shm, uint64_t seq)
+{
+	atomic_store(&shm->completed, seq);
+	return wake_needed(shm);
+}
+
+bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes)
+{
+	struct vcuda_slot *s = vcuda_shm_slot(shm, slot);
+
+	s->result = result;
+	s->bytes = bytes;
+	atomic_store(&s->done, seq);
+	return wake_needed(shm);
+}
+
+bool vcuda_complete_lost(struct vcuda_shm *shm, int32_t result)
+{
+	atomic_store(&shm->lost, result);
+	return wake_needed(shm);
+}

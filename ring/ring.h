@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared area of one guest process and its worker, and the command ring in it.
+ *
+ * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks. Guest threads are the
+ * producers (serialised by a lock of the guest process, so that commands stand in the order of the API calls), one lane
+ * thread of the worker is the consumer. Each side keeps its own indices privately and only publishes copies: the other side
+ * may write anything at any time, so what is read from here is read once and checked.
+ *
+ * Sleeping: whoever wants to sleep sets its flag, then looks again; whoever publishes stores its index first and reads the
+ * flag then. All four accesses are seq_cst, which is what rules out a lost wake-up (test/ring/ring.pml checks it).
+ */
+#ifndef VCUDA_RING_H
+#define VCUDA_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VCUDA_CACHELINE 64
+
+#define VCUDA_RING_BYTES (256u * 1024)
+#define VCUDA_COMMAND_MAX (64u * 1024) /* one command, header included */
+
+#define VCUDA_SLOTS 64
+#define VCUDA_SLOT_BYTES 8192
+#define VCUDA_REPLY_MAX (VCUDA_SLOT_BYTES - 64)
+
+#define VCUDA_STAGE_BLOCKS 8
+#define VCUDA_STAGE_BLOCK_BYTES (256u * 1024)
+
+#define VCUDA_RING_OFFSET 4096u
+#define VCUDA_SLOT_OFFSET (VCUDA_RING_OFFSET + VCUDA_RING_BYTES)
+#define VCUDA_STAGE_OFFSET (VCUDA_SLOT_OFFSET + VCUDA_SLOTS * VCUDA_SLOT_BYTES)
+#define VCUDA_SHM_BYTES (VCUDA_STAGE_OFFSET + VCUDA_STAGE_BLOCKS * VCUDA_STAGE_BLOCK_BYTES)
+
+/* The control page. Indices count bytes and never wrap; position in the ring = index % VCUDA_RING_BYTES. */
+struct vcuda_shm {
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t tail;	/* producers: published up to here */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t head;	/* consumer: consumed up to here, space before it is free */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t consumer_sleeps;
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t waiters;	/* guest threads that sleep or are about to */
+	_Atomic uint32_t wake;					/* the wake word: a futex (local) or WAIT's word (virtio) */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t completed;	/* seq of the last command the lane has finished, in order */
+	_Alignas(VCUDA_CACHELINE) _Atomic int32_t lost;		/* worker: this session ended, a CUresult to report; 0 while it lives */
+};
+
+#define VCUDA_WAKE_OFFSET offsetof(struct vcuda_shm, wake)
+
+/* A reply slot: one synchronous call in flight. `done` = the call's seq once result and data are valid. */
+struct vcuda_slot {
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t done;
+	int32_t result;		/* CUresult */
+	uint32_t bytes;		/* of data */
+	uint8_t pad[48];
+	uint8_t data[VCUDA_REPLY_MAX];
+};
+
+/* Every command starts with this; 8-byte aligned, little-endian. */
+struct vcuda_command {
+	uint32_t size;		/* header included, multiple of 8; the next command starts there */
+	uint16_t op;		/* enum vcuda_op; 0: padding to the end of the ring */
+	uint16_t flags;		/* VCUDA_COMMAND_* */
+	uint64_t seq;		/* 1, 2, 3, ... per ring */
+	uint64_t context;	/* CUDA context handle that the calling thread had current, 0: none */
+	uint32_t slot;		/* reply slot, if VCUDA_COMMAND_SYNC */
+	uint32_t thread;	/* a small number of the guest thread, for errors of asynchronous calls */
+};
+
+#define VCUDA_COMMAND_SYNC 0x1
+
+static inline struct vcuda_slot *vcuda_shm_slot(void *shm, uint32_t slot)
+{
+	return (struct vcuda_slot *)((char *)shm + VCUDA_SLOT_OFFSET + (size_t)slot * VCUDA_SLOT_BYTES);
+}
+
+static inline void *vcuda_shm_stage(void *shm, uint32_t block)
+{
+	return (char *)shm + VCUDA_STAGE_OFFSET + (size_t)block * VCUDA_STAGE_BLOCK_BYTES;
+}
+
+/* ---- producer: guest; the caller holds its process's ring lock from reserve to publish ---- */
+
+struct vcuda_producer {
+	struct vcuda_shm *shm;
+	uint64_t tail;		/* private copy */
+	uint64_t head;		/* last value seen, checked */
+	uint64_t seq;
+};
+
+void vcuda_producer_init(struct vcuda_producer *p, void *shm);
+
+/*
+ * Makes room for one command of at most `bytes` (header included, <= VCUDA_COMMAND_MAX) and returns its contiguous place, or NULL
+ * while the ring is too full: wait until shm->head moves and try again.
+ */
+struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t bytes);
+
+/* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then. */
+bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes);
+
+/* ---- consumer: the worker's lane ---- */
+
+struct vcuda_consumer {
+	struct vcuda_shm *shm;
+	uint64_t head;		/* private copy */
+};
+
+void vcuda_consumer_init(struct vcuda_consumer *c, void *shm);
+
+/*
+ * Copies the next command into `buffer` (VCUDA_COMMAND_MAX bytes, 8-byte aligned) and frees its place. Returns its size, 0 if the ring is
+ * empty, -EPROTO if the producer's indices or sizes make no sense (end the session).
+ */
+int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
+
+/* Before sleeping: returns true if the consumer may sleep now (flag set, ring still empty), false if there is work. */
+bool vcuda_consumer_prepare_sleep(struct vcuda_consumer *c);
+void vcuda_consumer_awake(struct vcuda_consumer *c);
+
+/* ---- completion: worker to guest ---- */
+
+/*
+ * Each returns true if guest threads sleep, with the wake word already moved: the caller wakes them (futex or event) exactly then.
+ * vcuda_complete_slot() is called by any worker thread, vcuda_complete() by the lane only.
+ */
+bool vcuda_complete(struct vcuda_shm *shm, uint64_t seq);
+bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes);
+
+/* Tells the guest that the session is over; `result` is a CUresult other than 0. */
+bool vcuda_complete_lost(struct vcuda_shm *shm, int32_t result);
+
+#endif

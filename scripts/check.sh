@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# check.sh: builds and runs every test, in ./build, and those that need no VM once more under the address and undefined-behaviour
+# sanitizers, in ./build-asan. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
+#
+# BUILD=DIR, BUILD_ASAN=DIR: other build directories. CHECK_SUITES="unit local": only these suites.
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
+
+BUILD=${BUILD:-build}
+BUILD_ASAN=${BUILD_ASAN:-build-asan}
+SANITIZED="unit protocol fuzz vhost local"
+broken=0
+
+# build DIR OPTION...
+build() {
+	local dir=$1
+	shift
+	[ -f "$dir/build.ninja" ] || meson setup "$dir" "$@" || return 1
+	ninja -C "$dir"
+}
+
+# The suites of $2... that CHECK_SUITES lets through, as options.
+suites() {
+	local suite
+	for suite in "$@"; do
+		case " ${CHECK_SUITES:-$suite} " in
+		*" $suite "*) printf -- '--suite\n%s\n' "$suite" ;;
+		esac
+	done
+}
+
+# run DIR SUITE...: a failed build counts as a failed test.
+run() {
+	local dir=$1 options
+	shift
+	rm -f "$dir/meson-logs/testlog.json"
+	mapfile -t options < <(suites "$@")
+	[ ${#options[@]} -gt 0 ] || return 0
+	meson test -C "$dir" --no-rebuild --print-errorlogs "${options[@]}"
+	[ -f "$dir/meson-logs/testlog.json" ] || broken=$((broken + 1))
+}
+
+if build "$BUILD"; then
+	run "$BUILD" unit ring protocol fuzz vhost local vm gpu
+else
+	broken=$((broken + 1))
+fi
+if build "$BUILD_ASAN" -Db_sanitize=address,undefined; then
+	# shellcheck disable=SC2086
+	run "$BUILD_ASAN" $SANITIZED
+else
+	broken=$((broken + 1))
+fi
+
+python3 scripts/count-tests.py "$broken" "$BUILD/meson-logs/testlog.json" "$BUILD_ASAN/meson-logs/testlog.json"

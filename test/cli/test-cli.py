@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The `vcuda` command: test-cli.py VCUDA BUILD_FOLDER SCENARIO"""
+
+import glob
+import os
+import pathlib
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+VCUDA = sys.argv[1]
+FOLDER = pathlib.Path(sys.argv[2])
+BACKEND = ["--backend", "cpu"]
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"FAILED: {text}")
+
+
+def vcuda(*args, **env):
+    environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
+    return subprocess.run([VCUDA, *args], capture_output=True, text=True, timeout=60, env=environment, check=False)
+
+
+def expect(status, stderr, *args, **env):
+    r = vcuda(*args, **env)
+    check(r.returncode == status, f"{args}: status {r.returncode}, not {status}: {r.stderr}")
+    check(re.search(stderr, r.stderr), f"{args}: said {r.stderr!r}, not {stderr!r}")
+    return r
+
+
+def statuses():
+    run = ["run", *BACKEND, "--"]
+    expect(0, r"\A\Z", *run, "true")
+    expect(7, r"\A\Z", *run, "sh", "-c", "exit 7")
+    expect(128 + 9, r"\A\Z", *run, "sh", "-c", "kill -KILL $$")
+    expect(127, "nosuch-program: command not found", *run, "nosuch-program")
+    expect(127, "./nosuch: No such file", *run, "./nosuch")
+    expect(126, "/etc/passwd: Permission denied", *run, "/etc/passwd")
+    expect(126, "/tmp: Is a directory", *run, "/tmp")
+    # Options behind the program are the program's, with and without "--".
+    r = expect(0, r"\A\Z", "run", *BACKEND, "echo", "--backend", "x")
+    check(r.stdout == "--backend x\n", r.stdout)
+
+
+def usage():
+    expect(125, "auto, cuda or cpu, not 'gpu'", "run", "--backend", "gpu", "--", "true")
+    expect(125, "no option", "run", "--nope", "true")
+    expect(125, "which program", "run")
+    expect(125, "'dance' is not a command", "dance")
+    expect(125, "which command", )
+    for command in (["help"], ["--help"], ["run", "--help"], ["doctor", "--help"], ["vm", "run", "--help"]):
+        check("usage: vcuda" in expect(0, r"\A\Z", *command).stdout, f"{command} prints no usage")
+    check(re.match(r"vcuda \d+\.\d+", expect(0, r"\A\Z", "--version").stdout), "no version")
+
+
+def signals():
+    """What is sent to vcuda reaches the program, whose status counts."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        script = f"trap 'exit 42' {int(number)}; echo ready; while :; do sleep 0.05; done"
+        p = subprocess.Popen([VCUDA, "run", *BACKEND, "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+        check(p.stdout.readline() == "ready\n", "the program does not start")
+        p.send_signal(number)
+        check(p.wait(20) == 42, f"{number.name}: status {p.returncode}")
+
+
+def loader():
+    """Our runtime library is the one that is loaded, whatever the program's rpath says."""
+    for kind in ("rpath", "runpath"):
+        program = FOLDER / f"which-cudart-{kind}"
+        native = subprocess.run([program], timeout=20, check=False)
+        check(native.returncode == 1, f"{kind}: natively the program gets {native.returncode}")
+        expect(0, "", "run", *BACKEND, "--", str(program))
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+def private_daemon():
+    """Its directory is the user's alone; nothing is left of it, also where vcuda itself is killed."""
+    with tempfile.TemporaryDirectory(prefix="v") as parent:
+        env = {"XDG_RUNTIME_DIR": None, "TMPDIR": parent}
+        r = vcuda("run", *BACKEND, "--", "sh", "-c", 'stat -c %a "$(dirname "$VCUDA_SOCKET")"; echo "$VCUDA_SOCKET"', **env)
+        mode, path = r.stdout.split()
+        check(mode == "700", f"the daemon's directory has mode {mode}")
+        check(path.startswith(parent) and not glob.glob(parent + "/*"), f"{path} is left")
+
+        p = subprocess.Popen([VCUDA, "run", *BACKEND, "--", "sh", "-c", "echo ready; exec sleep 100"], stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, TMPDIR=parent, XDG_RUNTIME_DIR=parent))
+        check(p.stdout.readline() == "ready\n", "the program does not start")
+        tree = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(p.pid)], capture_output=True, text=True, check=False).stdout
+        daemons = [int(line.split()[0]) for line in tree.splitlines() if "vcudad" in line]
+        others = [int(line.split()[0]) for line in tree.splitlines() if "vcudad" not in line]
+        check(len(daemons) == 1, f"children of vcuda: {tree!r}")
+        p.kill()
+        p.wait()
+        end = time.monotonic() + 10
+        while alive(daemons[0]):
+            check(time.monotonic() < end, "the daemon outlives vcuda")
+            time.sleep(0.05)
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+
+
+def own_socket():
+    """A daemon that listens is used, unless a back end is asked for; one that is named and does not listen is an error."""
+    vcudad = os.path.join(os.path.dirname(VCUDA), "../host/daemon/vcudad")
+    with tempfile.TemporaryDirectory(prefix="v") as parent:
+        os.mkdir(f"{parent}/vcuda")
+        path = f"{parent}/vcuda/socket"
+        show = ["sh", "-c", 'echo "$VCUDA_SOCKET"']
+        expect(125, "no vcudad listens there", "run", "--", "true", VCUDA_SOCKET=path)
+        with subprocess.Popen([vcudad, "--socket", path, *BACKEND], stderr=subprocess.DEVNULL) as daemon:
+            end = time.monotonic() + 20
+            while not (os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)):
+                check(time.monotonic() < end, "vcudad does not listen")
+                time.sleep(0.02)
+            try:
+                for env in ({"VCUDA_SOCKET": path}, {"VCUDA_SOCKET": None, "XDG_RUNTIME_DIR": parent}):
+                    r = expect(0, r"\A\Z", "run", "--", *show, **env)
+                    check(r.stdout.strip() == path, f"{env}: the program got {r.stdout!r}")
+                r = expect(0, r"\A\Z", "run", *BACKEND, "--", *show, VCUDA_SOCKET=path)
+                check(r.stdout.strip() != path, "--backend does not start a daemon of its own")
+            finally:
+                daemon.terminate()
+
+
+def environment():
+    """Ours stand first on the loader's path; what was on it stays; the daemon's own path has nothing of ours."""
+    r = expect(0, r"\A\Z", "run", *BACKEND, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH"; echo "$VCUDA_TRANSPORT"; echo "$LD_PRELOAD"',
+               LD_LIBRARY_PATH="/nonexistent/here", LD_PRELOAD=None)
+    path, transport, preload = r.stdout.split("\n")[:3]
+    ours, rest = path.split(":")
+    check(os.path.exists(f"{ours}/libcuda.so.1") and rest == "/nonexistent/here", path)
+    check(transport == "local" and preload == "", r.stdout)
+    # vcuda inside vcuda: the inner daemon must not take our libcuda for the driver.
+    inner = f'"{VCUDA}" run --backend cpu -- true'
+    expect(0, r"\A\Z", "run", *BACKEND, "--", "sh", "-c", inner)
+
+
+def doctor():
+    with tempfile.TemporaryDirectory() as empty:
+        r = vcuda("doctor", VCUDA_CACHE=empty, PATH="/usr/bin:/bin")
+        check(r.returncode in (0, 1), f"status {r.returncode}")
+        for subject in ("vcudad", "vcuda-worker", "guest libraries", "software GPU", "NVIDIA GPU", "vm.max_map_count", "/dev/vcuda",
+                        "QEMU with vhost-user-test-device-pci", "virtiofsd", "guest kernel and headers", "guest driver", "KVM"):
+            check(re.search(rf"^(ok|note|missing) +{re.escape(subject)}: ", r.stdout, re.M), f"not a word on {subject}:\n{r.stdout}")
+        check(r.returncode == 1 and "get-kernel.sh 6.1" in r.stdout, f"an empty cache is not noticed:\n{r.stdout}")
+        r = vcuda("doctor", VCUDA_CACHE=empty, VCUDA_DAEMON="/nonexistent/vcudad")
+        check(re.search(r"^missing vcudad: /nonexistent/vcudad", r.stdout, re.M) and "cannot work yet" in r.stdout, r.stdout)
+
+
+globals()[sys.argv[3]]()

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz-TARGET [--runs N] [FILE...]: see fuzz.h. */
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_BYTES (64u * 1024)
+
+static uint64_t state = 0x2545f4914f6cdd1d;
+
+static uint64_t random_word(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Values that lengths and indices go wrong at. */
+static uint64_t odd_word(void)
+{
+	static const uint64_t odd[] = {
+		0,          1,          7,          8,          9,          0x7fffffff,    0x80000000,
+		0xffffffff, 1ull << 32, 1ull << 62, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};
+	uint64_t which = random_word() % (2 * sizeof(odd) / sizeof(*odd));
+
+	return which < sizeof(odd) / sizeof(*odd) ? odd[which] : random_word() >> random_word() % 64;
+}
+
+static size_t mutate(uint8_t *data, size_t bytes)
+{
+	for (uint64_t n = random_word() % 6; n && bytes; n--) {
+		size_t at = random_word() % bytes;
+		uint64_t word = odd_word();
+
+		switch (random_word() % 4) {
+		case 0:
+			data[at] = (uint8_t)word;
+			break;
+		case 1:
+			data[at] ^= (uint8_t)(1u << word % 8);
+			break;
+		case 2:
+			at &= ~(size_t)7;
+			memcpy(data + at, &word, bytes - at < 8 ? bytes - at : 8);
+			break;
+		default:
+			bytes = at;
+		}
+	}
+	return bytes;
+}
+
+/* The input ends where its memory ends, so that a sanitizer sees a read past it. */
+static void run(const uint8_t *data, size_t bytes)
+{
+	uint8_t *exact = malloc(bytes ? bytes : 1);
+
+	if (!exact)
+		abort();
+	memcpy(exact, data, bytes);
+	LLVMFuzzerTestOneInput(exact, bytes);
+	free(exact);
+}
+
+static void run_random(unsigned long runs)
+{
+	static uint8_t buffer[INPUT_BYTES];
+
+	for (unsigned long i = 0; i < runs; i++) {
+		size_t bytes = fuzz_seed((unsigned int)random_word(), buffer, sizeof(buffer));
+
+		if (!bytes) {
+			bytes = random_word() % 512;
+			for (size_t at = 0; at < bytes; at++)
+				buffer[at] = (uint8_t)random_word();
+		}
+		run(buffer, mutate(buffer, bytes));
+	}
+}
+
+static int run_file(const char *path)
+{
+	static uint8_t buffer[1 << 20];
+	FILE *f = fopen(path, "rb");
+
+	if (!f) {
+		perror(path);
+		return 1;
+	}
+	run(buffer, fread(buffer, 1, sizeof(buffer), f));
+	fclose(f);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+
+	if (argc == 3 && !strcmp(argv[1], "--runs"))
+		run_random(strtoul(argv[2], NULL, 10));
+	else if (argc > 1)
+		for (int i = 1; i < argc; i++)
+			failed |= run_file(argv[i]);
+	else
+		run_random(100000);
+	return failed;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A fuzz target is one function with libFuzzer's name and one file per target. `fuzz-main.c` runs it with repeatable
+ * random inputs (what the tests do) or with the files named on the command line; built with clang -fsanitize=fuzzer and
+ * without fuzz-main.c, libFuzzer does.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* What random inputs start from: targets give a few that get deep; they are mutated. Returns the number of bytes
+ * written, 0: random. */
+size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room);
+
+#endif

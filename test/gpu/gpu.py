@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""On a machine with an NVIDIA GPU: the same binaries natively and over the local transport with the cuda back end.
+
+usage: gpu.py BUILD_DIRECTORY SCENARIO        exit status 77 where there is no GPU
+"""
+
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "local"))
+os.environ["VCUDA_TEST_BACKEND"] = "cuda"
+import local  # noqa: E402
+
+
+def need_gpu():
+    if not os.path.exists("/dev/nvidiactl"):
+        print("no NVIDIA GPU here")
+        sys.exit(77)
+
+
+def same_output():
+    """Each example prints natively what it prints through virtio-cuda."""
+    for name in local.EXAMPLES:
+        if name == "legacyLaunch":
+            continue  # the toolkit of CUDA 13 has no legacy launch any more: natively it cannot start
+        native = subprocess.run([local.build(f"examples/{name}-static")], capture_output=True, text=True, timeout=120)
+        local.check(native.returncode == 0, f"{name} natively: {native.returncode}\n{native.stdout}{native.stderr}")
+        virtual = local.run_example(name)
+        local.check(native.stdout == virtual, f"{name} prints natively\n{native.stdout}and through virtio-cuda\n{virtual}")
+
+
+def pins():
+    """Processes killed in the middle of copies: no page is written after it was given away."""
+    with local.daemon() as (_, env):
+        r = subprocess.run([local.build("test/vm/pin-kill"), "20", "256"], env=env, capture_output=True, text=True, timeout=280)
+        local.check(r.returncode == 0, r.stdout + r.stderr)
+
+
+SCENARIOS = {f.__name__: f for f in (same_output, pins, local.examples, local.isolation, local.worker_killed, local.hostile)}
+
+
+def main():
+    local.BUILD = os.path.abspath(sys.argv[1])
+    need_gpu()
+    SCENARIOS[sys.argv[2]]()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()

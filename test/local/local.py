@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""End to end over the local transport: real daemon, worker, software GPU and guest libraries; no VM, no GPU.
+
+usage: local.py BUILD_DIRECTORY SCENARIO        (--list prints the scenarios)
+"""
+
+import array
+import contextlib
+import mmap
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = ""
+BACKEND = os.environ.get("VCUDA_TEST_BACKEND", "cpu")
+EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "legacyLaunch"]
+
+# struct vcuda_channel_message of host/worker/channel.h
+MESSAGE = struct.Struct("<IIQQQQIIIIiI")
+ATTACH = 1
+
+
+def fail(text):
+    sys.exit(f"FAILED: {text}")
+
+
+def check(condition, text):
+    if not condition:
+        fail(text)
+
+
+def build(path):
+    return os.path.join(BUILD, path)
+
+
+def vcuda(*args, **kwargs):
+    return subprocess.run([build("cli/vcuda"), *args], capture_output=True, text=True, timeout=300, **kwargs)
+
+
+def run_example(name, *args, env=None):
+    r = vcuda("run", *([] if env else ["--backend", BACKEND]), "--", build(f"examples/{name}"), *args, env=env)
+    check(r.returncode == 0, f"{name} ended with {r.returncode}:\n{r.stdout}{r.stderr}")
+    check(r.stdout.rstrip().endswith("Test PASSED"), f"{name} printed:\n{r.stdout}{r.stderr}")
+    return r.stdout
+
+
+@contextlib.contextmanager
+def daemon():
+    """A vcudad of our own: yields (process, environment of its clients)."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "socket")
+        log = open(os.path.join(directory, "log"), "w+", encoding="utf-8")
+        process = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path, "--backend", BACKEND], stderr=log)
+        try:
+            for _ in range(200):
+                if os.path.exists(path):
+                    break
+                time.sleep(0.05)
+            env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=build("guest/lib"))
+            yield process, env
+            check(process.poll() is None, "the daemon died")
+        finally:
+            process.terminate()
+            process.wait(20)
+            log.seek(0)
+            sys.stderr.write(log.read())
+            log.close()
+
+
+def start_steady(env, seconds):
+    p = subprocess.Popen([build("test/local/steady"), str(seconds)], env=env, stdout=subprocess.PIPE, text=True)
+    line = p.stdout.readline()
+    check(line == "ready\n", f"steady said {line!r}")
+    return p
+
+
+def children(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, IndexError):
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as f:
+                    fields = f.read().rsplit(")", 1)[1].split()
+                if int(fields[1]) == pid and fields[0] != "Z":
+                    found.append(int(entry))
+    return found
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+
+
+def wait_until(condition, seconds, text):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, text)
+        time.sleep(0.02)
+
+
+# ---- scenarios ----
+
+def examples():
+    """Each example passes under `vcuda run`, and says which device it ran on."""
+    for name in EXAMPLES:
+        out = run_example(name)
+        check(BACKEND != "cpu" or "vCUDA Software GPU" in out, f"{name} does not name the device:\n{out}")
+
+
+def static_cudart():
+    """NVIDIA's own static runtime, nvcc's default, on our libcuda.so.1."""
+    names = [n for n in EXAMPLES if os.path.exists(build(f"examples/{n}-static"))]
+    if not names:
+        print("no static examples here: they need nvcc")
+        sys.exit(77)
+    for name in names:
+        run_example(f"{name}-static")
+
+
+def preload():
+    """The way of the older systems: LD_PRELOAD=libvcuda.so PROGRAM."""
+    with daemon() as (_, env):
+        env = dict(env, LD_PRELOAD=build("guest/lib/libvcuda.so"))
+        r = subprocess.run([build("examples/vectorAdd")], env=env, capture_output=True, text=True, timeout=120)
+        check(r.returncode == 0 and "Test PASSED" in r.stdout, r.stdout + r.stderr)
+
+
+def exit_status():
+    """vcuda run gives back what the program ended with."""
+    for command, expected in (("exit 7", 7), ("exit 0", 0), ("kill -TERM $$", 128 + 15), ("kill -KILL $$", 128 + 9)):
+        r = vcuda("run", "--backend", BACKEND, "--", "sh", "-c", command)
+        check(r.returncode == expected, f"'{command}' gave {r.returncode}, not {expected}")
+    r = vcuda("run", "--backend", BACKEND, "--", "/nonexistent/program")
+    check(r.returncode == 127 and "/nonexistent/program" in r.stderr, f"{r.returncode} {r.stderr}")
+
+
+def isolation():
+    """Two processes compute; kill -9 of one ends its worker within a second and the other never notices."""
+    with daemon() as (d, env):
+        first, second = start_steady(env, 60), start_steady(env, 4)
+        check(len(children(d.pid)) == 2, f"{len(children(d.pid))} workers for two processes")
+        first.kill()
+        first.wait()
+        wait_until(lambda: len(children(d.pid)) == 1, 1.0, "the worker outlived its process by more than a second")
+        check(second.wait(60) == 0, f"the other process: {second.stdout.read()}")
+        wait_until(lambda: not children(d.pid), 2.0, "a worker is left")
+        check(resident_kib(d.pid) <= 16 * 1024, f"the daemon has {resident_kib(d.pid)} KiB resident")
+
+
+def worker_killed():
+    """A worker that dies gives its process a CUDA error; the daemon and the next program go on."""
+    with daemon() as (d, env):
+        victim, other = start_steady(env, 60), None
+        workers = children(d.pid)
+        other = start_steady(env, 4)
+        os.kill(workers[0], signal.SIGKILL)
+        check(victim.wait(10) == 3, f"ended with {victim.returncode}")
+        check("CUDA error" in victim.stdout.read(), "no CUDA error was reported")
+        check(other.wait(60) == 0, "the neighbour was disturbed")
+        check(start_steady(env, 0).wait(30) == 0, "the next program does not work")
+
+
+def attach(path, major, minor):
+    """ATTACH by hand: (status, major, minor, fds, socket)."""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(path)
+    s.send(MESSAGE.pack(ATTACH, 0, 1, 0, 0, 0, major, minor, os.getuid(), os.getpid(), 0, 0))
+    fds = array.array("i")
+    data, ancillary, _, _ = s.recvmsg(MESSAGE.size, socket.CMSG_LEN(8 * 4))
+    for _, _, payload in ancillary:
+        fds.frombytes(payload[: len(payload) - len(payload) % 4])
+    fields = MESSAGE.unpack(data)
+    return fields[10], fields[6], fields[7], list(fds), s
+
+
+def versions():
+    """Another major version is refused with both versions named; an older minor is served."""
+    with daemon() as (_, env):
+        status, major, minor, _, s = attach(env["VCUDA_SOCKET"], 99, 0)
+        check(status == -93, f"major 99 was answered with {status}")
+        check((major, minor) != (99, 0), "the worker did not say its own version")
+        s.close()
+        status, _, _, fds, s = attach(env["VCUDA_SOCKET"], major, 0)
+        check(status == 0 and len(fds) == 2, f"minor 0: {status}, {len(fds)} descriptors")
+        s.close()
+
+
+def hostile():
+    """Garbage in the ring, on the socket and in window requests ends that session only."""
+    with daemon() as (d, env):
+        path = env["VCUDA_SOCKET"]
+        with open("/dev/urandom", "rb") as random:
+            for trial in range(12):
+                _, _, _, fds, s = attach(path, 1, 0)
+                shm = mmap.mmap(fds[0], 0)
+                if trial % 3 == 0:
+                    shm[4096:4096 + 65536] = random.read(65536)
+                    shm[0:8] = struct.pack("<Q", 65536)
+                elif trial % 3 == 1:
+                    shm[0:8] = random.read(8)
+                else:
+                    s.send(random.read(trial * 37 % 200 + 1))
+                os.write(fds[1], struct.pack("<Q", 1))
+                s.settimeout(10)
+                with contextlib.suppress(OSError):
+                    while s.recv(4096):
+                        pass
+                shm.close()
+                for fd in fds:
+                    os.close(fd)
+                s.close()
+        # a synchronous command that means nothing: the session is declared lost, and the worker goes
+        _, _, _, fds, s = attach(path, 1, 0)
+        shm = mmap.mmap(fds[0], 0)
+        shm[4096:4096 + 32] = struct.pack("<IHHQQII", 32, 9999, 1, 1, 0, 0, 0)
+        shm[0:8] = struct.pack("<Q", 32)
+        os.write(fds[1], struct.pack("<Q", 1))
+        s.settimeout(10)
+        check(s.recv(4096) == b"", "the worker of a broken session lives on")
+        check(shm[320:324] != bytes(4), "the guest was not told that its session is lost")
+        shm.close()
+        s.close()
+        # windows over what is the worker's own, and absurd ones
+        status, _, _, fds, s = attach(path, 1, 0)
+        check(status == 0, f"attach: {status}")
+        for address, length in ((0x080000000000, 4096), (0x2AAAAAAAB000, 4096), (0, 4096), (1 << 63, 4096),
+                                (0x200000000000, 1), (0x200000000000, (1 << 64) - 4096), (0x7FFFFFFFF000, 4096)):
+            s.send(MESSAGE.pack(2, 0, 5, address, length, 0, 1, 0, 0, 0, 0, 0))
+            answer = MESSAGE.unpack(s.recv(MESSAGE.size))
+            check(answer[10] < 0, f"a window of {length:#x} bytes at {address:#x} was granted")
+        s.close()
+        check(start_steady(env, 0).wait(30) == 0, "an honest program does not work afterwards")
+        wait_until(lambda: not children(d.pid), 3.0, "a worker of a hostile process is left")
+
+
+def stress():
+    """Eight threads do everything at once, others are cancelled in the middle; every result is checked."""
+    with daemon() as (d, env):
+        seed = str(int(time.time()) % 100000)
+        r = subprocess.run([build("test/local/stress"), "10", "8", seed], env=env, capture_output=True, text=True, timeout=200)
+        check(r.returncode == 0, f"seed {seed}, status {r.returncode}:\n{r.stdout}{r.stderr}")
+        wait_until(lambda: not children(d.pid), 2.0, "a worker is left")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress)}
+
+
+def main():
+    global BUILD
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(SCENARIOS))
+        return
+    BUILD = os.path.abspath(sys.argv[1])
+    SCENARIOS[sys.argv[2]]()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()

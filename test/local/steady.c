@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that computes and checks without end, for tests that disturb it: prints "ready" after the first round, then goes on for SECONDS.
+ * Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error (its number is printed).
+ *
+ * usage: steady SECONDS
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cuda-abi.h"
+
+#define COUNT 4096
+
+static const char ptx[] =
+	".version 6.3\n.target sm_50\n.address_size 64\n"
+	".visible .entry add_seven(.param .u64 data, .param .u32 count)\n{\n"
+	".reg .pred %p<2>;\n.reg .b32 %r<7>;\n.reg .b64 %rd<5>;\n"
+	"ld.param.u64 %rd1, [data];\nld.param.u32 %r1, [count];\n"
+	"mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmov.u32 %r4, %tid.x;\n"
+	"mad.lo.s32 %r5, %r2, %r3, %r4;\nsetp.ge.u32 %p1, %r5, %r1;\n@%p1 bra DONE;\n"
+	"cvta.to.global.u64 %rd2, %rd1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
+	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, 7;\nst.global.u32 [%rd4], %r6;\n"
+	"DONE:\nret;\n}\n";
+
+#define FUNCTION(name, ...) CUresult (*name)(__VA_ARGS__) = (CUresult(*)(__VA_ARGS__))dlsym(library, #name)
+
+static void need(CUresult result, const char *what)
+{
+	if (result == CUDA_SUCCESS)
+		return;
+	printf("steady: %s: CUDA error %d\n", what, (int)result);
+	exit(3);
+}
+
+int main(int argc, char **argv)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
+	static uint32_t host[COUNT];
+	CUcontext context;
+	CUmodule module;
+	CUfunction f;
+	CUdeviceptr device;
+	uint32_t count = COUNT;
+
+	if (!library) {
+		fprintf(stderr, "steady: %s\n", dlerror());
+		return 1;
+	}
+	FUNCTION(cuInit, unsigned int);
+	FUNCTION(cuDevicePrimaryCtxRetain, CUcontext *, CUdevice);
+	FUNCTION(cuCtxSetCurrent, CUcontext);
+	FUNCTION(cuModuleLoadData, CUmodule *, const void *);
+	FUNCTION(cuModuleGetFunction, CUfunction *, CUmodule, const char *);
+	FUNCTION(cuMemAlloc_v2, CUdeviceptr *, size_t);
+	FUNCTION(cuMemFree_v2, CUdeviceptr);
+	FUNCTION(cuMemcpyHtoD_v2, CUdeviceptr, const void *, size_t);
+	FUNCTION(cuMemcpyDtoH_v2, void *, CUdeviceptr, size_t);
+	FUNCTION(cuLaunchKernel, CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+		 unsigned int, CUstream, void **, void **);
+
+	need(cuInit(0), "cuInit");
+	need(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+	need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	need(cuModuleLoadData(&module, ptx), "cuModuleLoadData");
+	need(cuModuleGetFunction(&f, module, "add_seven"), "cuModuleGetFunction");
+	for (unsigned int round = 0; round == 0 || time(NULL) < end; round++) {
+		void *params[] = {&device, &count};
+
+		need(cuMemAlloc_v2(&device, sizeof(host)), "cuMemAlloc");
+		for (uint32_t i = 0; i < COUNT; i++)
+			host[i] = i * round;
+		need(cuMemcpyHtoD_v2(device, host, sizeof(host)), "cuMemcpyHtoD");
+		need(cuLaunchKernel(f, COUNT / 128, 1, 1, 128, 1, 1, 0, NULL, params, NULL), "cuLaunchKernel");
+		need(cuMemcpyDtoH_v2(host, device, sizeof(host)), "cuMemcpyDtoH");
+		need(cuMemFree_v2(device), "cuMemFree");
+		for (uint32_t i = 0; i < COUNT; i++) {
+			if (host[i] != i * round + 7) {
+				printf("steady: round %u: element %u is %u, not %u\n", round, i, host[i], i * round + 7);
+				return 2;
+			}
+		}
+		if (round == 0) {
+			printf("ready\n");
+			fflush(stdout);
+		}
+	}
+	printf("steady: all right\n");
+	return 0;
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of protocol/generate.py.
+
+run.py golden            every kind of output for golden/shapes.api is exactly the file beside it
+run.py bad               every description in bad/ fails at the line, and with the words, that its first line expects
+run.py --update          writes the expected output anew; read the difference before you commit it
+"""
+
+import difflib
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+GENERATOR = HERE.parent.parent / "protocol" / "generate.py"
+SHAPES = HERE / "golden" / "shapes.api"
+KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
+
+
+def generate(kind, *descriptions):
+    return subprocess.run([sys.executable, GENERATOR, kind, *descriptions], capture_output=True, text=True, check=False)
+
+
+def expected_file(kind):
+    return HERE / "golden" / f"shapes-{kind}.expected"
+
+
+def golden(update):
+    failures = 0
+    for kind in KINDS:
+        result = generate(kind, SHAPES)
+        if result.returncode != 0:
+            print(f"FAIL {kind}: {result.stderr.strip()}")
+            failures += 1
+        elif update:
+            expected_file(kind).write_text(result.stdout, encoding="utf-8")
+        else:
+            want = expected_file(kind).read_text(encoding="utf-8")
+            if result.stdout != want:
+                diff = difflib.unified_diff(want.splitlines(True), result.stdout.splitlines(True), f"expected {kind}", "generated")
+                sys.stdout.writelines(diff)
+                print(f"FAIL {kind}: differs; if the change is wanted: test/protocol/run.py --update")
+                failures += 1
+    return failures
+
+
+def check_usage():
+    """A wrong command line and a missing file are told apart from a wrong description."""
+    failures = 0
+    for command, status in (([], 2), (["no-such-kind", SHAPES], 2), (["calls.h", HERE / "no-such.api"], 1)):
+        result = subprocess.run([sys.executable, GENERATOR, *command], capture_output=True, text=True, check=False)
+        if result.returncode != status or result.stdout or not result.stderr or "Traceback" in result.stderr:
+            print(f"FAIL {command}: status {result.returncode}, {result.stderr!r}")
+            failures += 1
+    return failures
+
+
+def bad():
+    failures = check_usage()
+    files = sorted((HERE / "bad").glob("*.api"))
+    for path in files:
+        expect = re.match(r"# expect: (\d+): (.+)", path.read_text(encoding="utf-8").splitlines()[0])
+        if not expect:
+            print(f"FAIL {path.name}: its first line is not '# expect: LINE: text'")
+            failures += 1
+            continue
+        want = f"{path}:{expect[1]}: {expect[2]}"
+        result = generate("calls.h", path)
+        if result.returncode != 1 or result.stdout or not result.stderr.startswith(want):
+            print(f"FAIL {path.name}: expected '{want}', got status {result.returncode}, {result.stderr.strip()!r}")
+            failures += 1
+    print(f"{len(files)} bad descriptions")
+    return failures + (not files)
+
+
+def main(argv):
+    if argv == ["--update"]:
+        return golden(update=True)
+    if argv == ["golden"]:
+        return golden(update=False)
+    if argv == ["bad"]:
+        return bad()
+    sys.stderr.write(__doc__)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(sys.argv[1:]) else 0)

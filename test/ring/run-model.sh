@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run-model.sh [MUTATION]: checks ring.pml with spin; every MUTATION (one deliberate mistake each) must be found.
+# Exit status: 0 as it should be, 1 not, 77 no spin.
+set -euo pipefail
+model=$(dirname "$(readlink -f "$0")")/ring.pml
+mutation=${1:-0}
+
+if ! command -v spin >/dev/null; then
+	echo "spin is not installed (package 'spin'): the ring's model is not checked"
+	exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+spin -DMUTATION="$mutation" -a "$model"
+# A mistake is found at once; the compiler then takes longer than the search.
+[ "$mutation" = 0 ] && optimise=-O2 || optimise=-O1
+"${CC:-gcc}" "$optimise" -w -DSAFETY -DCOLLAPSE -o pan pan.c
+./pan -m1000000 >log
+grep -E '^pan:|errors:|states, stored' log
+grep -q 'errors: 0$' log && found=no || found=yes
+if grep -q 'max search depth too small' log; then
+	echo "the search was cut short"
+	exit 1
+fi
+if [ "$mutation" = 0 ] && [ "$found" = yes ]; then
+	spin -DMUTATION=0 -t -p -g "$model" | tail -n 60
+	exit 1
+fi
+if [ "$mutation" != 0 ] && [ "$found" = no ]; then
+	echo "mutation $mutation was not found: the model cannot fail"
+	exit 1
+fi

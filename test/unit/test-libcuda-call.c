@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls from the guest to a worker that is a thread: order, full rings, all slots in use, sleep, loss, fork. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test-libcuda-api.h"
+#include "test-libcuda-fake.h"
+
+#define THREADS 100
+#define PRODUCERS 4
+#define COMMANDS 20000
+
+static CUcontext context;
+static CUdeviceptr memory;
+
+static void before_init(void **state)
+{
+	int n, version;
+
+	assert_int_equal(cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_NOT_INITIALIZED);
+	assert_int_equal(cuDriverGetVersion(&version), CUDA_SUCCESS);
+	assert_int_equal(version, CUDA_VERSION);
+	assert_int_equal(cuInit(1), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void init(void **state)
+{
+	int n, version, value;
+	char name[16];
+	CUdevice d;
+
+	assert_int_equal(cuInit(0), CUDA_SUCCESS);
+	assert_int_equal(cuInit(0), CUDA_SUCCESS);
+	assert_int_equal(cuDeviceGetCount(&n), CUDA_SUCCESS);
+	assert_int_equal(n, 1);
+	assert_int_equal(cuDriverGetVersion(&version), CUDA_SUCCESS);
+	assert_int_equal(version, 12090);
+	assert_int_equal(cuDeviceGetName(name, 3, 0), CUDA_SUCCESS);
+	assert_string_equal(name, "Fa");
+	assert_int_equal(cuDeviceGetName(name, 3, 1), CUDA_ERROR_INVALID_DEVICE);
+	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0), CUDA_SUCCESS);
+	assert_int_equal(value, 32);
+	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0), CUDA_SUCCESS);
+	assert_int_equal(value, 0);
+	assert_int_equal(cuDeviceGetAttribute(&value, 9999, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuDeviceGetByPCIBusId(&d, "0:7:0"), CUDA_SUCCESS);
+	assert_int_equal(cuDeviceGetByPCIBusId(&d, "00:08.0"), CUDA_ERROR_INVALID_DEVICE);
+}
+
+static void contexts(void **state)
+{
+	CUcontext c;
+
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(cuCtxSetCurrent((CUcontext)0x1234), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+	assert_int_equal(cuCtxPushCurrent_v2(context), CUDA_SUCCESS);
+	assert_int_equal(cuCtxPopCurrent_v2(&c), CUDA_SUCCESS);
+	assert_ptr_equal(c, context);
+	assert_int_equal(cuCtxGetCurrent(&c), CUDA_SUCCESS);
+	assert_ptr_equal(c, context);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	assert_int_equal(cuDevicePrimaryCtxRetain(&c, 0), CUDA_SUCCESS);
+	assert_ptr_equal(c, context);
+	assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
+}
+
+static void results(void **state)
+{
+	fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	/* A kernel's fault stays with the context until it is reset. */
+	fake.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(cuMemFree_v2(memory), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
+}
+
+/* A worker that takes long: the caller sleeps and is woken. */
+static void slow(void **state)
+{
+	fake.delay_us = 20000;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	fake.delay_us = 0;
+}
+
+static void *produce(void *unused)
+{
+	if (cuCtxSetCurrent(context) != CUDA_SUCCESS)
+		return "no context";
+	for (unsigned int i = 1; i <= COMMANDS; i++)
+		if (cuMemsetD32Async(memory, i, 1, NULL) != CUDA_SUCCESS)
+			return "memset";
+	return cuCtxSynchronize() == CUDA_SUCCESS ? NULL : "synchronize";
+}
+
+static void *synchronize(void *unused)
+{
+	if (cuCtxSetCurrent(context) != CUDA_SUCCESS)
+		return "no context";
+	for (int i = 0; i < 20; i++)
+		if (cuCtxSynchronize() != CUDA_SUCCESS)
+			return "synchronize";
+	return NULL;
+}
+
+static void run_threads(void *(*f)(void *), int n)
+{
+	pthread_t threads[THREADS];
+	void *failure;
+
+	for (int i = 0; i < n; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, f, NULL), 0);
+	for (int i = 0; i < n; i++) {
+		pthread_join(threads[i], &failure);
+		assert_null(failure);
+	}
+}
+
+static void order(void **state)
+{
+	uint64_t before = fake.async_commands;
+
+	run_threads(produce, PRODUCERS);
+	assert_int_equal(fake.async_commands - before, PRODUCERS * COMMANDS);
+	assert_int_equal(fake.out_of_order, 0);
+}
+
+/* More threads that wait than there are reply slots. */
+static void slots(void **state)
+{
+	fake.delay_us = 100;
+	run_threads(synchronize, THREADS);
+	fake.delay_us = 0;
+}
+
+static void forked_child(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		int ok = cuInit(0) == CUDA_ERROR_NOT_INITIALIZED && cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED &&
+			 cuMemFree_v2(memory) == CUDA_ERROR_NOT_INITIALIZED;
+
+		_exit(ok ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+static void unsupported(void **state)
+{
+	CUgraph graph;
+
+	assert_int_equal(cuGraphCreate(&graph, 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+static void names(void **state)
+{
+	CUdriverProcAddressQueryResult status;
+	const char *name;
+	void *f, *g;
+
+	assert_int_equal(cuGetErrorName(CUDA_ERROR_ILLEGAL_ADDRESS, &name), CUDA_SUCCESS);
+	assert_string_equal(name, "CUDA_ERROR_ILLEGAL_ADDRESS");
+	assert_int_equal(cuGetErrorName(12345, &name), CUDA_ERROR_INVALID_VALUE);
+	assert_null(name);
+	assert_int_equal(cuGetProcAddress_v2("cuMemAlloc", &f, 13000, 0, &status), CUDA_SUCCESS);
+	assert_ptr_equal(f, cuMemAlloc_v2);
+	assert_int_equal(
+		cuGetProcAddress_v2("cuMemcpyHtoD", &f, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL),
+		CUDA_SUCCESS);
+	assert_int_equal(cuGetProcAddress_v2("cuMemcpyHtoD", &g, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL),
+			 CUDA_SUCCESS);
+	assert_ptr_equal(g, cuMemcpyHtoD_v2);
+	assert_ptr_not_equal(f, g);
+	assert_int_equal(cuGetProcAddress_v2("cuCtxSynchronize", &f, 12090, 0, &status), CUDA_SUCCESS);
+	assert_ptr_equal(f, cuCtxSynchronize);
+	assert_int_equal(cuGetProcAddress_v2("cuCtxSynchronize", &f, 13000, 0, &status), CUDA_SUCCESS);
+	assert_ptr_not_equal(f, cuCtxSynchronize);
+	assert_int_equal(cuGetProcAddress_v2("cuLaunchKernelEx", &f, 11000, 0, &status), CUDA_SUCCESS);
+	assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+	assert_int_equal(cuGetProcAddress_v2("", &f, 0, 0, NULL), CUDA_ERROR_NOT_FOUND);
+}
+
+/* The last test: nothing works after it. */
+static void lost(void **state)
+{
+	fake_lose(CUDA_ERROR_LAUNCH_FAILED);
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+	assert_int_equal(cuMemsetD32Async(memory, 1, 1, NULL), CUDA_ERROR_LAUNCH_FAILED);
+	assert_int_equal(cuMemFree_v2(memory), CUDA_ERROR_LAUNCH_FAILED);
+	assert_int_equal(cuInit(0), CUDA_ERROR_LAUNCH_FAILED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(before_init), cmocka_unit_test(init),         cmocka_unit_test(contexts),
+		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order),
+		cmocka_unit_test(slots),       cmocka_unit_test(forked_child), cmocka_unit_test(unsupported),
+		cmocka_unit_test(names),       cmocka_unit_test(lost),
+	};
+
+	setenv("VCUDA_TRANSPORT", "local", 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test-libcuda-fake.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "ring.h"
+#include "transport.h"
+
+struct fake_worker fake;
+
+static struct vcuda_transport transport;
+static int doorbell;
+static char device[FAKE_DEVICE_BYTES];
+static uint64_t allocated = 4096, ids = 0x1000;
+static uint32_t last_value[256];
+static char image[1 << 20];
+
+void *fake_memory(uint64_t address)
+{
+	return device + (address - FAKE_DEVICE_START);
+}
+
+static bool on_device(uint64_t address, size_t bytes)
+{
+	return address >= FAKE_DEVICE_START && address - FAKE_DEVICE_START + bytes <= FAKE_DEVICE_BYTES;
+}
+
+static void wake(void)
+{
+	struct vcuda_shm *shm = transport.shm;
+
+	syscall(SYS_futex, &shm->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void fake_lose(CUresult error)
+{
+	if (vcuda_complete_lost(transport.shm, error))
+		wake();
+}
+
+static uint64_t sum(const void *data, size_t bytes)
+{
+	uint64_t s = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		s += ((const uint8_t *)data)[i];
+	return s;
+}
+
+#define CASE(name)                                                                                                     \
+	case VCUDA_OP_##name: {                                                                                        \
+		struct vcuda_args_##name a = {0};                                                                      \
+		vcuda_decode_##name(&r, &arena, &a);
+#define REPLY(name)                                                                                                    \
+	vcuda_encode_reply_##name(w, &a);                                                                              \
+	return CUDA_SUCCESS;                                                                                           \
+	}
+#define END                                                                                                            \
+	return CUDA_SUCCESS;                                                                                           \
+	}
+
+static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
+{
+	static uint8_t arena_memory[65536];
+	struct vcuda_arena arena = {arena_memory, arena_memory + sizeof(arena_memory)};
+	struct vcuda_reader r = vcuda_reader_init(c + 1, c->size - sizeof(*c));
+
+	switch (c->op) {
+		CASE(vcudaHello)
+		a.info = (vcuda_host_info){.driver_version = 12090,
+					   .device_count = 1,
+					   .range_count = 1,
+					   .arena_start = FAKE_ARENA_START,
+					   .arena_length = 1ull << 30};
+		a.info.ranges[0] = (struct vcuda_address_range){FAKE_DEVICE_START, 1ull << 32};
+		REPLY(vcudaHello)
+		CASE(vcudaDeviceInfo)
+		strcpy(a.info.name, "Fake");
+		strcpy(a.info.pci_bus_id, "0000:07:00.0");
+		a.info.total_memory = FAKE_DEVICE_BYTES;
+		for (int i = 1; i <= 7; i++)
+			a.info.attributes[i] = i == 1 || i < 4 ? 1024 : i == 4 ? 64 : 65535;
+		a.info.attributes[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+		a.info.attributes[CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32;
+		REPLY(vcudaDeviceInfo)
+		CASE(cuDevicePrimaryCtxRetain)
+		a.pctx = (CUcontext)ids++;
+		REPLY(cuDevicePrimaryCtxRetain)
+		CASE(cuMemAlloc_v2)
+		if (a.bytesize > FAKE_DEVICE_BYTES - allocated)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		a.dptr = FAKE_DEVICE_START + allocated;
+		allocated += (a.bytesize + 511) & ~511ull;
+		REPLY(cuMemAlloc_v2)
+		CASE(vcudaStageHtoD)
+		if (!on_device(a.dstDevice, a.ByteCount))
+			return CUDA_ERROR_INVALID_VALUE;
+		memcpy(fake_memory(a.dstDevice), vcuda_shm_stage(transport.shm, a.block), a.ByteCount);
+		END CASE(vcudaStageDtoH) if (!on_device(a.srcDevice, a.ByteCount)) return CUDA_ERROR_INVALID_VALUE;
+		memcpy(vcuda_shm_stage(transport.shm, a.block), fake_memory(a.srcDevice), a.ByteCount);
+		END CASE(cuMemcpyHtoDAsync_v2) memcpy(fake_memory(a.dstDevice), a.srcHost, a.ByteCount);
+		END CASE(cuMemcpyHtoD_v2) memcpy(fake_memory(a.dstDevice), a.srcHost, a.ByteCount);
+		END CASE(cuMemcpyDtoHAsync_v2) memcpy(a.dstHost, fake_memory(a.srcDevice), a.ByteCount);
+		END CASE(cuMemcpyDtoH_v2) memcpy(a.dstHost, fake_memory(a.srcDevice), a.ByteCount);
+		END CASE(cuMemcpyDtoDAsync_v2) memmove(fake_memory(a.dstDevice), fake_memory(a.srcDevice), a.ByteCount);
+		END CASE(cuMemsetD32Async) if (a.ui <= last_value[c->thread] && a.ui != 0) fake.out_of_order++;
+		last_value[c->thread] = a.ui;
+		END CASE(vcudaImageCreate) fake.image_bytes = a.total;
+		a.image = (vcuda_image)ids++;
+		REPLY(vcudaImageCreate)
+		CASE(vcudaImageWrite)
+		if (a.offset + a.bytes > sizeof(image))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		memcpy(image + a.offset, vcuda_shm_stage(transport.shm, a.block), a.bytes);
+		fake.image_sum = sum(image, fake.image_bytes);
+		END CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
+		REPLY(cuModuleLoadData)
+		CASE(cuModuleGetFunction)
+		if (strcmp(a.name, "kernel"))
+			return CUDA_ERROR_NOT_FOUND;
+		a.hfunc = (CUfunction)ids++;
+		REPLY(cuModuleGetFunction)
+		CASE(vcudaFunctionInfo)
+		a.info = (vcuda_function_info){.param_count = 2, .param_bytes = 12};
+		a.info.params[0].size = 8;
+		a.info.params[1].offset = 8;
+		a.info.params[1].size = 4;
+		a.info.attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 512;
+		a.info.attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = 49152;
+		REPLY(vcudaFunctionInfo)
+		CASE(vcudaLaunchKernel)
+		if (c->flags & VCUDA_COMMAND_SYNC)
+			fake.launches_sync++;
+		else
+			fake.launches_async++;
+		fake.last_param_bytes = a.paramBytes;
+		fake.last_param_sum = sum(a.params, a.paramBytes);
+		END CASE(cuStreamCreateWithPriority) a.phStream = (CUstream)ids++;
+		REPLY(cuStreamCreateWithPriority)
+		CASE(cuEventCreate)
+		a.phEvent = (CUevent)ids++;
+		REPLY(cuEventCreate)
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+static void serve(const struct vcuda_command *c)
+{
+	static uint8_t reply[VCUDA_REPLY_MAX];
+	struct vcuda_writer w = vcuda_writer_init(reply, sizeof(reply));
+	CUresult result;
+	uint32_t bytes;
+
+	fake.commands++;
+	if (!(c->flags & VCUDA_COMMAND_SYNC)) {
+		fake.async_commands++;
+		answer(c, &w);
+		if (vcuda_complete(transport.shm, c->seq))
+			wake();
+		return;
+	}
+	if (fake.delay_us)
+		usleep((useconds_t)fake.delay_us);
+	result = answer(c, &w);
+	if (fake.fail_next) {
+		result = (CUresult)fake.fail_next;
+		fake.fail_next = 0;
+	}
+	bytes = result == CUDA_SUCCESS ? (uint32_t)(w.at - reply) : 0;
+	memcpy(vcuda_shm_slot(transport.shm, c->slot)->data, reply, bytes);
+	if (vcuda_complete_slot(transport.shm, c->slot, c->seq, result, bytes))
+		wake();
+}
+
+static void *work(void *unused)
+{
+	static _Alignas(8) uint8_t command[VCUDA_COMMAND_MAX];
+	struct vcuda_consumer consumer;
+	uint64_t rings;
+
+	vcuda_consumer_init(&consumer, transport.shm);
+	for (;;) {
+		int n = vcuda_consumer_take(&consumer, command);
+
+		if (n < 0) {
+			fprintf(stderr, "fake worker: the ring is broken\n");
+			abort();
+		}
+		if (n)
+			serve((const struct vcuda_command *)command);
+		else if (vcuda_consumer_prepare_sleep(&consumer) &&
+			 read(doorbell, &rings, sizeof(rings)) == sizeof(rings))
+			vcuda_consumer_awake(&consumer);
+	}
+	return unused;
+}
+
+static int fake_open(struct vcuda_transport **t, const char *where)
+{
+	pthread_t thread;
+
+	transport.ops = &vcuda_transport_local;
+	transport.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	madvise(transport.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
+	doorbell = eventfd(0, 0);
+	if (transport.shm == MAP_FAILED || doorbell < 0 || pthread_create(&thread, NULL, work, NULL))
+		return -ENOMEM;
+	*t = &transport;
+	return 0;
+}
+
+static int no_device(struct vcuda_transport **t, const char *where)
+{
+	return -ENOENT;
+}
+
+static void ring(struct vcuda_transport *t)
+{
+	fake.doorbells++;
+	if (write(doorbell, &(uint64_t){1}, 8) != 8)
+		abort();
+}
+
+static int wait_word(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us)
+{
+	struct vcuda_shm *shm = t->shm;
+	struct timespec limit = {.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000L};
+
+	if (syscall(SYS_futex, &shm->wake, FUTEX_WAIT, seen, timeout_us ? &limit : NULL, NULL, 0) == 0 ||
+	    errno == EAGAIN)
+		return 0;
+	return -errno;
+}
+
+static int window_create(struct vcuda_transport *t, void *address, size_t bytes)
+{
+	if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	fake.windows++;
+	return 0;
+}
+
+static int window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+{
+	fake.windows++;
+	return 0;
+}
+
+static int window_release(struct vcuda_transport *t, void *address, size_t bytes, bool created)
+{
+	fake.windows--;
+	if (created)
+		mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	return 0;
+}
+
+const struct vcuda_transport_ops vcuda_transport_virtio = {.name = "virtio", .open = no_device};
+const struct vcuda_transport_ops vcuda_transport_local = {
+	.name = "local",
+	.open = fake_open,
+	.doorbell = ring,
+	.wait = wait_word,
+	.window_create = window_create,
+	.window_register = window_register,
+	.window_release = window_release,
+};

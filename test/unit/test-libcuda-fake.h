@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transport whose worker is a thread of the test: what libcuda sends is decoded here, and answered as a device of 1
+ * MiB would. */
+#ifndef TEST_LIBCUDA_FAKE_H
+#define TEST_LIBCUDA_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+/* What the worker has seen. */
+struct fake_worker {
+	_Atomic uint64_t commands, async_commands;
+	_Atomic uint64_t out_of_order; /* memsets of a thread whose values do not count up */
+	_Atomic uint64_t doorbells;
+	_Atomic uint64_t windows;     /* live ones */
+	_Atomic uint64_t image_bytes; /* of the last image */
+	_Atomic uint64_t image_sum;   /* of its bytes */
+	_Atomic int launches_sync, launches_async;
+	_Atomic uint32_t last_param_bytes;
+	_Atomic uint64_t last_param_sum;
+	_Atomic int delay_us;  /* before each answer */
+	_Atomic int fail_next; /* CUresult of the next command that waits */
+};
+
+extern struct fake_worker fake;
+
+/* The worker ends the session. */
+void fake_lose(CUresult error);
+
+/* The worker's device memory at a device address. */
+void *fake_memory(uint64_t address);
+
+/* Addresses of device memory and of the arena; ThreadSanitizer leaves only low ones free. */
+#ifdef __SANITIZE_THREAD__
+#define FAKE_DEVICE_START 0x004000000000ull
+#define FAKE_ARENA_START 0x002000000000ull
+#else
+#define FAKE_DEVICE_START 0x300000000000ull
+#define FAKE_ARENA_START 0x200000000000ull
+#endif
+#define FAKE_DEVICE_BYTES (1u << 20)
+
+#endif

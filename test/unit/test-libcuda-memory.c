@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory, copies, pointer questions, against a worker that is a thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "test-libcuda-api.h"
+#include "test-libcuda-fake.h"
+
+static char host[3 * 262144 + 17], back[sizeof(host)];
+
+static int setup(void **state)
+{
+	CUcontext c;
+
+	setenv("VCUDA_TRANSPORT", "local", 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	for (size_t i = 0; i < sizeof(host); i++)
+		host[i] = (char)(i * 31 + i / 251);
+	return cuInit(0) || cuDevicePrimaryCtxRetain(&c, 0) || cuCtxSetCurrent(c);
+}
+
+static void bounds(void **state)
+{
+	CUdeviceptr p, base;
+	size_t size;
+
+	assert_int_equal(cuMemAlloc_v2(&p, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemAlloc_v2(&p, 1ull << 46), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuMemAlloc_v2(&p, 4), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyHtoD_v2(p, host, 4), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyHtoD_v2(p, host, 5), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyDtoH_v2(back, p + 1, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemsetD32_v2(p, 1, 2), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemsetD32_v2(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyHtoD_v2((uintptr_t)back, host, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyHtoD_v2(p, (void *)p, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyHtoD_v2(0, host, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemGetAddressRange_v2(&base, &size, p + 3), CUDA_SUCCESS);
+	assert_true(base == p && size == 4);
+	assert_int_equal(cuMemFree_v2(p + 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFree_v2(0), CUDA_SUCCESS);
+}
+
+static void pageable(void **state)
+{
+	CUdeviceptr p;
+
+	assert_int_equal(cuMemAlloc_v2(&p, sizeof(host)), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyHtoD_v2(p, host, sizeof(host)), CUDA_SUCCESS);
+	assert_memory_equal(fake_memory(p), host, sizeof(host));
+	assert_int_equal(cuMemcpyDtoH_v2(back, p, sizeof(host)), CUDA_SUCCESS);
+	assert_memory_equal(back, host, sizeof(host));
+	memset(back, 0, sizeof(back));
+	assert_int_equal(cuMemcpy((uintptr_t)back, p, 1000), CUDA_SUCCESS);
+	assert_memory_equal(back, host, 1000);
+	assert_int_equal(cuMemcpy((uintptr_t)back, (uintptr_t)host, sizeof(host)), CUDA_SUCCESS);
+	assert_memory_equal(back, host, sizeof(host));
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void pinned(void **state)
+{
+	uint64_t windows = fake.windows, commands;
+	CUdeviceptr p, q;
+	void *h, *h2;
+
+	assert_int_equal(cuMemAlloc_v2(&p, 10000), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostAlloc(&h, 10000, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostAlloc(&h2, 5 << 20, 0), CUDA_SUCCESS);
+	assert_true((uintptr_t)h2 % (2 << 20) == 0);
+	assert_int_equal(fake.windows, windows + 2);
+	memcpy(h, host, 10000);
+	commands = fake.async_commands;
+	assert_int_equal(cuMemcpyHtoDAsync_v2(p, h, 10000, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(fake.async_commands, commands + 1);
+	assert_memory_equal(fake_memory(p), host, 10000);
+	assert_int_equal(cuMemHostGetDevicePointer_v2(&q, (char *)h + 9, 0), CUDA_SUCCESS);
+	assert_true(q == (uintptr_t)h + 9);
+	assert_int_equal(cuMemHostGetDevicePointer_v2(&q, host, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostRegister_v2(h, 100, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost(h), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(h), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost(h2), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(NULL), CUDA_SUCCESS);
+	assert_int_equal(fake.windows, windows);
+	/* What was freed is used again. */
+	assert_int_equal(cuMemHostAlloc(&h2, 1, 0), CUDA_SUCCESS);
+	assert_ptr_equal(h2, h);
+	assert_int_equal(cuMemFreeHost(h2), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void registered(void **state)
+{
+	char *p = host + 100;
+
+	assert_int_equal(cuMemHostRegister_v2(p, 5000, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostRegister_v2(p, 5000, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	/* Another buffer on the same page. */
+	assert_int_equal(cuMemHostRegister_v2(p + 5000, 8, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(cuMemHostUnregister(p), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostUnregister(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	assert_int_equal(cuMemHostRegister_v2(p, 5000, CU_MEMHOSTREGISTER_IOMEMORY), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuMemHostRegister_v2(NULL, 5000, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void pointers(void **state)
+{
+	CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+				       CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+	CUmemorytype type = 99;
+	int ordinal = 99;
+	size_t size = 99;
+	void *data[] = {&type, &ordinal, &size};
+	CUdeviceptr p;
+	void *h;
+
+	assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)host),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuPointerGetAttributes(3, which, data, (uintptr_t)host), CUDA_SUCCESS);
+	assert_true(type == 0 && ordinal == CU_DEVICE_INVALID && size == 0);
+	assert_int_equal(cuMemAlloc_v2(&p, 77), CUDA_SUCCESS);
+	assert_int_equal(cuPointerGetAttributes(3, which, data, p + 76), CUDA_SUCCESS);
+	assert_true(type == CU_MEMORYTYPE_DEVICE && ordinal == 0 && size == 77);
+	assert_int_equal(cuPointerGetAttribute(&h, CU_POINTER_ATTRIBUTE_HOST_POINTER, p), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 77),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostAlloc(&h, 10, 0), CUDA_SUCCESS);
+	assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)h), CUDA_SUCCESS);
+	assert_int_equal(type, CU_MEMORYTYPE_HOST);
+	assert_int_equal(cuMemFreeHost(h), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* Copies a box of host memory to the device and back, and compares with what plain loops make of it. */
+static void rows(size_t width, size_t height, size_t host_pitch, size_t device_pitch)
+{
+	CUdeviceptr p;
+	CUDA_MEMCPY2D c = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = host,
+		.srcPitch = host_pitch,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstPitch = device_pitch,
+		.WidthInBytes = width,
+		.Height = height,
+	};
+
+	assert_int_equal(cuMemAlloc_v2(&p, device_pitch * height), CUDA_SUCCESS);
+	memset(fake_memory(p), 0x55, device_pitch * height);
+	c.dstDevice = p;
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	for (size_t y = 0; y < height; y++) {
+		char *row = (char *)fake_memory(p) + y * device_pitch;
+
+		assert_memory_equal(row, host + y * host_pitch, width);
+		for (size_t x = width; x < device_pitch; x++)
+			assert_int_equal(row[x], 0x55);
+	}
+	memset(back, 0x66, sizeof(back));
+	c = (CUDA_MEMCPY2D){
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = p,
+		.srcPitch = device_pitch,
+		.dstMemoryType = CU_MEMORYTYPE_HOST,
+		.dstHost = back,
+		.dstPitch = host_pitch,
+		.WidthInBytes = width,
+		.Height = height,
+	};
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_SUCCESS);
+	for (size_t y = 0; y < height; y++) {
+		assert_memory_equal(back + y * host_pitch, host + y * host_pitch, width);
+		for (size_t x = width; x < host_pitch; x++)
+			assert_int_equal(back[y * host_pitch + x], 0x66);
+	}
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void boxes(void **state)
+{
+	rows(100, 30, 100, 100);
+	rows(100, 30, 130, 100);
+	rows(100, 30, 100, 130);
+	rows(100, 30, 128, 130);
+	rows(100, 1, 128, 130);
+}
+
+static void box_errors(void **state)
+{
+	CUDA_MEMCPY2D c = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = host,
+		.srcPitch = 10,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstPitch = 20,
+		.WidthInBytes = 20,
+		.Height = 4,
+	};
+
+	assert_int_equal(cuMemAlloc_v2(&c.dstDevice, 60), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_ERROR_INVALID_VALUE);
+	c.srcPitch = 20;
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_ERROR_INVALID_VALUE);
+	c.Height = 3;
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_SUCCESS);
+	c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuMemcpy2D_v2(NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFree_v2(c.dstDevice), CUDA_SUCCESS);
+}
+
+static void box_3d(void **state)
+{
+	CUDA_MEMCPY3D c = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = host,
+		.srcPitch = 64,
+		.srcHeight = 10,
+		.srcXInBytes = 3,
+		.srcY = 2,
+		.srcZ = 1,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstPitch = 32,
+		.dstHeight = 6,
+		.WidthInBytes = 20,
+		.Height = 5,
+		.Depth = 3,
+	};
+
+	assert_int_equal(cuMemAlloc_v2(&c.dstDevice, 32 * 6 * 3), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpy3D_v2(&c), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	for (size_t z = 0; z < 3; z++)
+		for (size_t y = 0; y < 5; y++)
+			assert_memory_equal((char *)fake_memory(c.dstDevice) + (z * 6 + y) * 32,
+					    host + ((z + 1) * 10 + y + 2) * 64 + 3, 20);
+	assert_int_equal(cuMemFree_v2(c.dstDevice), CUDA_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bounds),     cmocka_unit_test(pageable), cmocka_unit_test(pinned),
+		cmocka_unit_test(registered), cmocka_unit_test(pointers), cmocka_unit_test(boxes),
+		cmocka_unit_test(box_errors), cmocka_unit_test(box_3d),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

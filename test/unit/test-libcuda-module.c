@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Module images, launches, streams and events, against a worker that is a thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <elf.h>
+#include <stdlib.h>
+
+#include "image.h"
+#include "test-libcuda-api.h"
+#include "test-libcuda-fake.h"
+
+static const char ptx[] = "\n.version 8.0\n.target sm_75\n";
+
+static int setup(void **state)
+{
+	CUcontext c;
+
+	setenv("VCUDA_TRANSPORT", "local", 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	unsetenv("CUDA_LAUNCH_BLOCKING");
+	return cuInit(0) || cuDevicePrimaryCtxRetain(&c, 0) || cuCtxSetCurrent(c);
+}
+
+static uint64_t sum(const void *data, size_t bytes)
+{
+	uint64_t s = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		s += ((const uint8_t *)data)[i];
+	return s;
+}
+
+struct container {
+	uint32_t magic;
+	uint16_t version, header;
+	uint64_t bytes;
+	char entries[48];
+};
+
+struct wrapper {
+	uint32_t magic, version;
+	const void *data, *extra;
+};
+
+static void lengths(void **state)
+{
+	struct container c = {.magic = 0xba55ed50, .version = 1, .header = 16, .bytes = 48};
+	struct wrapper w = {.magic = 0x466243b1, .version = 1, .data = &c};
+	struct {
+		Elf64_Ehdr head;
+		char code[100];
+		Elf64_Shdr sections[2];
+	} elf = {.head = {.e_ident = ELFMAG "\2\1\1",
+			  .e_shoff = offsetof(__typeof__(elf), sections),
+			  .e_shnum = 2,
+			  .e_shentsize = sizeof(Elf64_Shdr)}};
+	const void *data;
+	size_t bytes;
+
+	assert_int_equal(vcuda_image_find(ptx, &data, &bytes), CUDA_SUCCESS);
+	assert_true(data == ptx && bytes == sizeof(ptx));
+	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_SUCCESS);
+	assert_true(data == &c && bytes == 64);
+	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_true(data == &c && bytes == 64);
+	w.data = ptx;
+	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_true(data == ptx && bytes == sizeof(ptx));
+	assert_int_equal(vcuda_image_find(&elf, &data, &bytes), CUDA_SUCCESS);
+	assert_true(data == &elf && bytes == sizeof(elf));
+	elf.sections[1].sh_offset = ~0ull;
+	assert_int_equal(vcuda_image_find(&elf, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_find("hello world", &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_find(NULL, &data, &bytes), CUDA_ERROR_INVALID_VALUE);
+	c.bytes = 1ull << 40;
+	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	/* Relocatable code that nobody linked. */
+	c.bytes = 0;
+	w = (struct wrapper){.magic = 0x466243b1, .version = 2, .data = &c, .extra = &c};
+	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+/* What a file says of itself may be wrong. */
+static void lengths_in_files(void **state)
+{
+	struct container c = {.magic = 0xba55ed50, .version = 1, .header = 16, .bytes = 48};
+	struct wrapper w = {.magic = 0x466243b1, .version = 1, .data = &c};
+	struct {
+		Elf64_Ehdr head;
+		Elf64_Shdr sections[2];
+	} elf = {.head = {.e_ident = ELFMAG "\2\1\1",
+			  .e_shoff = offsetof(__typeof__(elf), sections),
+			  .e_shnum = 2,
+			  .e_shentsize = sizeof(Elf64_Shdr)}};
+	size_t bytes;
+
+	assert_int_equal(vcuda_image_in_file(ptx, sizeof(ptx) - 1, &bytes), CUDA_SUCCESS);
+	assert_int_equal(bytes, sizeof(ptx));
+	assert_int_equal(vcuda_image_in_file(&c, 64, &bytes), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_in_file(&c, 62, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&c, 8, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&w, sizeof(w), &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &bytes), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf) - 1, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	elf.head.e_shoff = 1u << 29;
+	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&elf, 4, &bytes), CUDA_ERROR_INVALID_IMAGE);
+}
+
+static void upload(void **state)
+{
+	size_t bytes = 700000;
+	char *text = malloc(bytes);
+	CUmodule m;
+
+	memset(text, 'x', bytes - 1);
+	text[0] = '/';
+	text[bytes - 1] = 0;
+	assert_int_equal(cuModuleLoadData(&m, text), CUDA_SUCCESS);
+	assert_int_equal(fake.image_bytes, bytes);
+	assert_int_equal(fake.image_sum, sum(text, bytes));
+	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+	assert_int_equal(cuModuleUnload(m), CUDA_ERROR_INVALID_HANDLE);
+	free(text);
+}
+
+static CUfunction f;
+
+static CUresult launch(unsigned int gx, unsigned int gy, unsigned int bx, unsigned int shared, CUstream s,
+		       void **params, void **extra)
+{
+	return cuLaunchKernel(f, gx, gy, 1, bx, 1, 1, shared, s, params, extra);
+}
+
+static void launches(void **state)
+{
+	uint64_t a = 0x0102030405060708;
+	uint32_t b = 0x11121314;
+	void *params[] = {&a, &b};
+	uint8_t packed[12];
+	size_t bytes = sizeof(packed);
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+	CUmodule m;
+
+	assert_int_equal(cuModuleLoadData(&m, ptx), CUDA_SUCCESS);
+	assert_int_equal(cuModuleGetFunction(&f, m, "nothing"), CUDA_ERROR_NOT_FOUND);
+	assert_int_equal(cuModuleGetFunction(&f, m, "kernel"), CUDA_SUCCESS);
+	assert_int_equal(launch(4096, 1, 1025, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch(1, 70000, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch(0, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch(1, 1, 1, 300000, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch(1, 1, 513, 0, NULL, params, NULL), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch(1, 1, 1, 0, (CUstream)0x77, params, NULL), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(fake.launches_sync + fake.launches_async, 0);
+	assert_int_equal(launch(1, 1, 1, 0, NULL, params, NULL), CUDA_SUCCESS);
+	assert_int_equal(fake.launches_sync, 1);
+	assert_int_equal(fake.last_param_bytes, 12);
+	assert_int_equal(fake.last_param_sum, sum(&a, 8) + sum(&b, 4));
+	memset(packed, 3, sizeof(packed));
+	assert_int_equal(launch(1, 1, 512, 49152, NULL, NULL, extra), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(fake.launches_async, 1);
+	assert_int_equal(fake.last_param_sum, 36);
+	bytes = 11;
+	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+	assert_int_equal(launch(1, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void streams(void **state)
+{
+	CUstream s;
+	CUevent e;
+
+	assert_int_equal(cuStreamCreate(&s, 7), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	assert_int_equal(cuEventCreate(&e, 0), CUDA_SUCCESS);
+	assert_int_equal(cuEventRecord(e, s), CUDA_SUCCESS);
+	assert_int_equal(cuEventRecord(e, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+	assert_int_equal(cuEventRecord(e, (CUstream)0x9999), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuEventQuery((CUevent)s), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuEventQuery(e), CUDA_SUCCESS);
+	assert_int_equal(cuStreamSynchronize(s), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(s), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuStreamDestroy_v2(NULL), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuStreamSynchronize(s), CUDA_ERROR_INVALID_HANDLE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lengths), cmocka_unit_test(lengths_in_files),
+		cmocka_unit_test(upload),
+		cmocka_unit_test(launches),
+		cmocka_unit_test(streams),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The PTX compiler's front end: what a module declares, what is refused and how, hostile text. */
+#include "../ptx/harness.h"
+
+/* ---- parser ---- */
+
+static void refuse(const char *text, enum ptx_status want, unsigned line, const char *part)
+{
+	struct ptx_module *module;
+	struct ptx_error error;
+	const struct ptx_binary *binary;
+	uint32_t block[3] = {32, 1, 1};
+	enum ptx_status status = ptx_module_create(text, strlen(text), &module, &error);
+
+	if (status == PTX_OK)
+		status = ptx_kernel_prepare(ptx_module_kernel(module, 0), block, &binary, &error);
+	assert_int_equal(status, want);
+	assert_int_equal(error.line, line);
+	if (!strstr(error.text, part))
+		fail_msg("`%s` lacks `%s`", error.text, part);
+	ptx_module_destroy(module);
+}
+
+static void errors_name_the_line(void **state)
+{
+	(void)state;
+	refuse("hello", PTX_INVALID, 1, ".version");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nmov.u32 %r5, 1;\n}\n", PTX_INVALID, 7, "%r5");
+	refuse(PTX_HEAD ".visible .entry k()\n{\nbra $nowhere;\n}\n", PTX_INVALID, 6, "$nowhere");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n", PTX_INVALID, 6, "ends inside");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nadd.s32 %r1, %r1;\n}\n", PTX_INVALID, 7, "operands");
+	refuse(PTX_HEAD ".visible .entry k()\n{\nret\n}\n", PTX_INVALID, 7, "before `}`");
+	refuse(PTX_HEAD ".tex .u32 t;\n", PTX_NOT_SUPPORTED, 4, ".tex");
+}
+
+static void unsupported_is_named(void **state)
+{
+	(void)state;
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\ntex.2d.v4.f32.s32 {%r1}, [x, {%r1}];\n}\n",
+	       PTX_NOT_SUPPORTED, 7, "tex.2d.v4.f32.s32");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nadd.frob.s32 %r1, %r1, %r1;\n}\n", PTX_NOT_SUPPORTED,
+	       7, "add.frob.s32");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nmul.sat.lo.s32 %r1, %r1, %r1;\n}\n",
+	       PTX_NOT_SUPPORTED, 7, "mul.sat.lo.s32");
+}
+
+static void module_is_described(void **state)
+{
+	struct ptx_module *m = load(sample_block_sum);
+	const struct ptx_kernel_info *info = ptx_kernel_info(ptx_module_find_kernel(m, "sum"));
+	const struct ptx_variable *v;
+
+	(void)state;
+	assert_int_equal(ptx_module_kernels(m), 1);
+	assert_int_equal(info->param_count, 1);
+	assert_int_equal(info->param_bytes, 8);
+	assert_int_equal(info->static_shared, 4096);
+	assert_int_equal(info->ptx_version, 90);
+	assert_int_equal(info->target_sm, 75);
+	assert_int_equal(ptx_module_variables(m, &v), 2);
+	assert_string_equal(v[0].name, "table");
+	assert_int_equal(v[0].size, 16);
+	assert_int_equal(((const uint8_t *)v[0].init)[12], 4);
+	ptx_module_destroy(m);
+}
+
+/* ---- hostile text ---- */
+
+static void try_text(const char *text, size_t length, bool compile)
+{
+	struct ptx_module *m;
+	struct ptx_error error;
+	const struct ptx_binary *binary;
+	uint32_t block[3] = {32, 1, 1};
+
+	if (ptx_module_create(text, length, &m, &error) != PTX_OK) {
+		assert_true(error.text[0]);
+		return;
+	}
+	for (size_t n = 0; compile && n < ptx_module_kernels(m); n++)
+		if (ptx_kernel_prepare(ptx_module_kernel(m, n), block, &binary, &error) != PTX_OK)
+			assert_true(error.text[0]);
+	ptx_module_destroy(m);
+}
+
+static void mutated(void **state)
+{
+	static const char *const samples[] = {sample_vector_add, sample_block_sum};
+	static const char salt[] = " \n;:,.%$@!{}[]()<>+-=0123456789abrsuf_x\"/*\0\xff";
+	unsigned seed = 1;
+
+	(void)state;
+	for (unsigned s = 0; s < 2; s++) {
+		size_t length = strlen(samples[s]);
+		char *copy = malloc(length);
+
+		for (size_t cut = 0; cut < length; cut++) {
+			memcpy(copy, samples[s], cut);
+			try_text(copy, cut, false);
+		}
+		for (unsigned round = 0; round < 5000; round++) {
+			memcpy(copy, samples[s], length);
+			for (unsigned n = 0; n < 1 + round % 3; n++) {
+				seed = seed * 1103515245 + 12345;
+				copy[(seed >> 8) % length] = salt[(seed >> 3) % sizeof(salt)];
+			}
+			try_text(copy, length, round % 100 == 0);
+		}
+		free(copy);
+	}
+}
+
+static void limits(void **state)
+{
+	static char deep[200000];
+	size_t n;
+
+	(void)state;
+	n = (size_t)snprintf(deep, sizeof(deep), "%s.visible .entry k()\n{", PTX_HEAD);
+	memset(deep + n, '{', 100000);
+	try_text(deep, n + 100000, false);
+	n = (size_t)snprintf(deep, sizeof(deep), "%s.global .b32 x[4] = {", PTX_HEAD);
+	memset(deep + n, '{', 100000);
+	try_text(deep, n + 100000, false);
+	try_text(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4000000000>;\nret;\n}\n",
+		 strlen(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4000000000>;\nret;\n}\n"), true);
+	refuse(PTX_HEAD ".func f();\n.func f()\n{\ncall f;\nret;\n}\n.visible .entry k()\n{\ncall f;\nret;\n}\n",
+	       PTX_NOT_SUPPORTED, 7, "recursive");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(errors_name_the_line),
+		cmocka_unit_test(unsupported_is_named),
+		cmocka_unit_test(module_is_described),
+		cmocka_unit_test(mutated),
+		cmocka_unit_test(limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Local programs, sockets and the command line."""
+import array
+import os
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import vmm
+from vmm import Daemon, wait
+
+
+class Client:
+    """What a guest library does first."""
+
+    def __init__(self, daemon):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(10)
+        self.socket.connect(daemon.local_path)
+
+    def attach(self, misbehaviour=0):
+        """Returns the worker's process number; None if it ended instead."""
+        self.socket.send(struct.pack('<IIQQQQIIIIiI', 1, misbehaviour, 77, 0, 0, 0, 1, 0, 0, 0, 0, 0))
+        try:
+            data, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(8))
+        except ConnectionError:
+            return None
+        if not data:
+            return None
+        fds = array.array('i', control[0][2])
+        for fd in fds:
+            os.close(fd)
+        assert len(fds) == 2
+        kind, _, cookie, _, _, _, major, _, _, pid, status, _ = struct.unpack('<IIQQQQIIIIiI', data)
+        assert (kind, cookie, major, status) == (1, 77, 1, 0)
+        return pid
+
+    def close(self):
+        self.socket.close()
+
+
+def run(*arguments, **options):
+    return subprocess.run([vmm.VCUDAD, *arguments], capture_output=True, text=True, timeout=20, **options)
+
+
+class Local(unittest.TestCase):
+    options = ()
+
+    def setUp(self):
+        self.daemon = Daemon(*self.options, vhost=False, local=True)
+
+    def tearDown(self):
+        self.daemon.stop()
+
+    def test_each_client_has_a_worker(self):
+        clients = [Client(self.daemon) for _ in range(5)]
+        pids = [client.attach() for client in clients]
+        self.assertEqual(sorted(pids), sorted(self.daemon.workers()))
+        clients[0].close()
+        self.assertTrue(wait(lambda: pids[0] not in self.daemon.workers()))
+        self.assertEqual(len(self.daemon.workers()), 4)
+        for client in clients[1:]:
+            client.close()
+        self.assertTrue(wait(lambda: not self.daemon.workers()))
+
+    def test_the_daemon_keeps_no_descriptor_of_a_client(self):
+        before = len(os.listdir(f'/proc/{self.daemon.process.pid}/fd'))
+        client = Client(self.daemon)
+        pid = client.attach()
+        self.assertEqual(len(os.listdir(f'/proc/{self.daemon.process.pid}/fd')), before + 1, 'only a pidfd')
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(client.socket.recv(10), b'')
+        client.close()
+
+    def test_worker_has_no_descriptor_of_ours(self):
+        client = Client(self.daemon)
+        self.assertTrue(wait(self.daemon.workers))
+        pid, = self.daemon.workers()
+        self.assertTrue(wait(lambda: os.readlink(f'/proc/{pid}/exe') == os.path.realpath(vmm.FAKE_WORKER)))
+        self.assertEqual({int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}, {0, 1, 2, 3})
+        client.close()
+
+    def test_environment(self):
+        self.daemon.stop()
+        os.environ.update(VCUDA_TEST_THING='1', SECRET_THING='2', CUDA_VISIBLE_DEVICES='0')
+        self.setUp()
+        client = Client(self.daemon)
+        with open(f'/proc/{client.attach()}/environ') as environment:
+            names = {entry.split('=')[0] for entry in environment.read().split('\0')}
+        self.assertTrue({'VCUDA_TEST_THING', 'CUDA_VISIBLE_DEVICES', 'PATH'} <= names)
+        self.assertNotIn('SECRET_THING', names)
+        client.close()
+
+    def test_ends_are_logged(self):
+        for misbehaviour, text in [(vmm.EXITS_BEFORE_REPLY, 'ended with status 5'),
+                                   (vmm.CRASHES_ON_MAP, 'killed by SIGSEGV')]:
+            client = Client(self.daemon)
+            self.assertIsNone(client.attach(misbehaviour))
+            client.close()
+            self.assertTrue(self.daemon.wait_log(text))
+
+    def test_mode_and_owner(self):
+        self.assertEqual(stat.S_IMODE(os.stat(self.daemon.local_path).st_mode), 0o600)
+
+    @unittest.skipIf(os.geteuid(), 'needs root to become another user')
+    def test_other_users_are_refused(self):
+        os.chmod(self.daemon.local_path, 0o666)
+        os.chmod(self.daemon.directory.name, 0o755)
+        code = ('import os, socket, sys; os.setuid(12345); s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); '
+                's.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b"" else 1)')
+        # As nobody in particular the daemon would let root in; as root it lets only root in.
+        subprocess.run(['python3', '-c', code, self.daemon.local_path], check=True, timeout=10)
+        self.assertIn('user 12345 is refused', self.daemon.log())
+
+    def test_a_live_socket_is_not_replaced(self):
+        result = run('--socket', self.daemon.local_path, '--worker', vmm.FAKE_WORKER)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn('another program listens on', result.stderr)
+        result = run('--vhost-socket', self.daemon.local_path, '--worker', vmm.FAKE_WORKER)
+        self.assertIn('another program listens on', result.stderr)
+        client = Client(self.daemon)
+        self.assertTrue(client.attach())
+        client.close()
+
+    def test_killed_daemon(self):
+        """Its workers end with it, and the next one replaces its socket."""
+        client = Client(self.daemon)
+        pid = client.attach()
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self.assertEqual(client.socket.recv(10), b'')
+        client.close()
+        second = subprocess.Popen([vmm.VCUDAD, '--socket', self.daemon.local_path, '--worker', vmm.FAKE_WORKER,
+                                   '--exit-when-idle', '1'], stderr=subprocess.PIPE, text=True)
+        self.assertIn('listening on', second.stderr.readline())
+        client = Client(self.daemon)
+        self.assertTrue(client.attach())
+        client.close()
+        self.assertEqual(second.wait(10), 0)
+        second.stderr.close()
+        self.daemon = Daemon(vhost=False, local=True)
+
+
+class Few(unittest.TestCase):
+    def test_limit(self):
+        daemon = Daemon('--max-contexts', '2', vhost=False, local=True)
+        clients = [Client(daemon) for _ in range(3)]
+        self.assertTrue(clients[0].attach() and clients[1].attach())
+        with self.assertRaises((AssertionError, ConnectionError)):
+            self.assertTrue(clients[2].attach())
+        clients[0].close()
+        self.assertTrue(wait(lambda: len(daemon.workers()) == 1))
+        clients[0] = Client(daemon)
+        self.assertTrue(clients[0].attach())
+        for client in clients:
+            client.close()
+        self.assertIn('--max-contexts', daemon.stop())
+
+    def test_exit_when_idle(self):
+        daemon = Daemon('--exit-when-idle', '1', vhost=False, local=True)
+        client = Client(daemon)
+        self.assertTrue(client.attach())
+        time.sleep(1.5)
+        self.assertIsNone(daemon.process.poll())
+        client.close()
+        self.assertEqual(daemon.process.wait(5), 0)
+        self.assertFalse(os.path.exists(daemon.local_path))
+        daemon.stop()
+
+    def test_clients_and_idle_ends_race(self):
+        """A client that got in is served, however late it came."""
+        for _ in range(3):
+            daemon = Daemon('--exit-when-idle', '1', vhost=False, local=True)
+            served = refused = 0
+            time.sleep(0.97)
+            while not refused:
+                try:
+                    client = Client(daemon)
+                except (ConnectionRefusedError, FileNotFoundError):
+                    refused += 1
+                    continue
+                self.assertTrue(client.attach())
+                client.close()
+                served += 1
+                if served > 20:
+                    break
+            daemon.stop()
+
+    def test_both_transports(self):
+        daemon = Daemon(local=True)
+        device = vmm.Vmm(daemon).start()
+        client = Client(daemon)
+        self.assertTrue(client.attach())
+        self.assertEqual(device.create(1)[0][0], 0)
+        self.assertEqual(len(daemon.workers()), 2)
+        client.close()
+        device.close()
+        daemon.stop()
+
+
+class CommandLine(unittest.TestCase):
+    def test_help_and_version(self):
+        for option, text in (('--help', '--vhost-socket'), ('--version', 'vcudad ')):
+            result = run(option)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn(text, result.stdout)
+
+    def test_mistakes(self):
+        worker = ['--worker', vmm.FAKE_WORKER]
+        for arguments, text in [([], 'nothing to serve'),
+                                (['--socket', '/x', '--backend', 'rocm'], 'auto, cuda or cpu'),
+                                (['--socket', '/x', '--worker', '/none'], '--worker /none'),
+                                (['--socket', '/x', '--max-contexts', '0'], 'number from 1'),
+                                (['--socket', '/x', '--max-pinned', '3X'], 'such as'),
+                                (['--socket', '/x', '--max-pinned', '99999999T'], 'such as'),
+                                (['--nonsense'], '--help'), (['--socket', '/x', 'nonsense'], 'not an option')]:
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn(text, result.stderr)
+        for path, text in [('/nonexistent/x', 'cannot listen'), ('/tmp', 'not a socket'),
+                           ('/tmp/' + 'x' * 200, 'at most')]:
+            result = run('--socket', path, *worker)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(text, result.stderr)
+
+    def test_a_file_is_not_replaced(self):
+        with tempfile.NamedTemporaryFile() as file:
+            self.assertIn('not a socket', run('--socket', file.name, '--worker', vmm.FAKE_WORKER).stderr)
+            self.assertTrue(os.path.exists(file.name))
+
+    def test_a_worker_that_cannot_run(self):
+        with tempfile.NamedTemporaryFile('w') as file:
+            file.write('no program')
+            file.flush()
+            os.chmod(file.name, 0o755)
+            daemon = Daemon(vhost=True, worker=file.name)
+            device = vmm.Vmm(daemon).start()
+            self.assertEqual(device.create(1)[0][0], vmm.ERROR['EIO'])
+            device.close()
+            self.assertIn('cannot start', daemon.stop())
+
+
+if __name__ == '__main__':
+    vmm.main()

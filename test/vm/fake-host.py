@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A host without workers: plays vcudad's side of protocol/control.h, so that the guest's driver meets every answer.
+
+Runs in vcudad's place (VCUDA_DAEMON). What a context meets is chosen by the guest's test through CREATE's minor version:
+
+    0  all is well
+    1  DESTROY is answered after a second; until then the host writes to all that it may write to
+    2  LOST comes instead of WAKE
+    3  MAP fails with EADDRNOTAVAIL at its last part
+    4  DESTROY is never answered
+    5  DESTROY is answered with EIO
+    6  CREATE is never answered
+    7  UNMAP is answered after half a second; until then the host writes to the window
+    8  the host writes to writable windows all the time, and answers as soon as asked
+
+A major version other than 1 is refused. By convention the wake word is at the start of the shared area: a doorbell adds one to
+it. Each CREATE, MAP, UNMAP and DESTROY is checked against what the host knows; `bad` counts what was wrong and is shown, with
+other counters, in the shared area at 64 (u32 each): bad, contexts, windows, hellos, extents of the last window.
+"""
+
+import array
+import errno
+import mmap
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+GET_FEATURES, SET_FEATURES, SET_MEM_TABLE = 1, 2, 5
+SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
+SET_VRING_KICK, SET_VRING_CALL, SET_VRING_ERR = 12, 13, 14
+GET_PROTOCOL_FEATURES, GET_QUEUE_NUM, SET_VRING_ENABLE, GET_CONFIG = 15, 17, 18, 24
+FEATURES = 1 << 32 | 1 << 30
+PROTOCOL_FEATURES = 1 << 0 | 1 << 9
+HELLO, CREATE, DESTROY, MAP, UNMAP = 1, 2, 3, 4, 5
+WAKE, LOST = 1, 2
+WRITABLE, LAST = 1, 2
+MAGIC = 0x4144554356545256
+
+
+class Queue:
+    def __init__(self):
+        self.size = self.base = 0
+        self.addresses = self.kick = self.call = None
+        self.enabled = False
+
+
+class Region:
+    def __init__(self, gpa, size, user, offset, fd):
+        self.gpa, self.size, self.user, self.offset = gpa, size, user, offset
+        self.memory = mmap.mmap(fd, size + offset)
+        os.close(fd)
+
+
+class Context:
+    def __init__(self, scenario, extents):
+        self.scenario, self.extents = scenario, extents
+        self.windows = {}
+        self.pending = None
+
+
+class Host:
+    def __init__(self, connection):
+        self.connection = connection
+        self.queues = [Queue() for _ in range(3)]
+        self.regions, self.contexts = [], {}
+        self.later = []
+        self.bad = self.hellos = self.last_extents = 0
+
+    # Guest memory
+
+    def find(self, address, length, user=False):
+        for region in self.regions:
+            start = address - (region.user if user else region.gpa)
+            if 0 <= start and start + length <= region.size:
+                return region.memory, region.offset + start
+        raise ValueError(f"address {address:#x} is not in the guest's memory")
+
+    def read(self, address, length, user=False):
+        memory, at = self.find(address, length, user)
+        return memory[at:at + length]
+
+    def write(self, address, data, user=False):
+        memory, at = self.find(address, len(data), user)
+        memory[at:at + len(data)] = data
+
+    # Queues
+
+    def pop(self, queue):
+        """The next request: (head, readable bytes, [(gpa, length) writable]) or None."""
+        desc, _, avail = queue.addresses
+        (index,) = struct.unpack("<H", self.read(avail + 2, 2, True))
+        if index == queue.base % 65536:
+            return None
+        (head,) = struct.unpack("<H", self.read(avail + 4 + 2 * (queue.base % queue.size), 2, True))
+        queue.base = (queue.base + 1) % 65536
+        readable, writable, number = b"", [], head
+        while True:
+            gpa, length, flags, follow = struct.unpack("<QIHH", self.read(desc + 16 * number, 16, True))
+            if flags & 2:
+                writable.append((gpa, length))
+            else:
+                readable += self.read(gpa, length)
+            if not flags & 1:
+                return head, readable, writable
+            number = follow
+
+    def push(self, queue, head, length):
+        _, used, _ = queue.addresses
+        (index,) = struct.unpack("<H", self.read(used + 2, 2, True))
+        self.write(used + 4 + 8 * (index % queue.size), struct.pack("<II", head, length), True)
+        self.write(used + 2, struct.pack("<H", (index + 1) % 65536), True)
+        os.write(queue.call, struct.pack("<Q", 1))
+
+    def answer(self, request, status, major=1, minor=0):
+        head, _, writable = request
+        self.write(writable[0][0], struct.pack("<iIII", status, 0, major, minor))
+        self.push(self.queues[0], head, 16)
+
+    def event(self, kind, status, context):
+        buffer = self.pop(self.queues[1])
+        if buffer:
+            self.write(buffer[2][0][0], struct.pack("<IiQ", kind, status, context))
+            self.push(self.queues[1], buffer[0], 16)
+
+    # Control
+
+    def scribble(self, context, only=None):
+        """What a GPU might still be doing."""
+        for address, window in context.windows.items():
+            if window["writable"] and only in (None, address):
+                for gpa, length in window["extents"]:
+                    for page in range(gpa, gpa + length, 4096):
+                        self.write(page + 8, b"scribble")
+
+    def publish(self):
+        windows = sum(len(context.windows) for context in self.contexts.values())
+        for context in self.contexts.values():
+            values = (self.bad, len(self.contexts), windows, self.hellos, self.last_extents)
+            self.write(context.extents[0][0] + 64, struct.pack("<5I", *values))
+
+    def complain(self, message):
+        print("fake-host:", message, file=sys.stderr, flush=True)
+        self.bad += 1
+
+    def control(self, request):
+        fields = struct.unpack("<IIQQQQIIIIII", request[1][:64])
+        kind, flags, number, address, length, offset, _uid, _pid, major, minor, count, _ = fields
+        if len(request[1]) != 64 + 16 * count:
+            self.complain(f"{count} extents in {len(request[1])} bytes")
+        extents = [struct.unpack_from("<QQ", request[1], 64 + 16 * i) for i in range(count)]
+        context = self.contexts.get(number)
+        if kind == HELLO:
+            self.hellos += 1
+            self.contexts, self.later = {}, []
+            self.answer(request, 0)
+        elif kind == CREATE:
+            self.create(request, number, length, major, minor, extents)
+        elif context is None:
+            self.answer(request, -errno.ENOENT)
+        elif kind == MAP:
+            self.map(request, context, flags, address, length, offset, extents)
+        elif kind == UNMAP:
+            self.unmap(request, context, address, length)
+        elif kind == DESTROY:
+            self.destroy(request, number, context)
+        else:
+            self.complain(f"request {kind}")
+            self.answer(request, -errno.EINVAL)
+
+    def create(self, request, number, length, major, minor, extents):
+        if number in self.contexts or not number or sum(extent[1] for extent in extents) != length:
+            self.complain(f"CREATE of {number} with {length} bytes")
+        if major != 1:
+            self.answer(request, -errno.EPROTONOSUPPORT, 1, 7)
+            return
+        self.contexts[number] = Context(minor, extents)
+        if minor != 6:
+            self.answer(request, 0, 1, 7)
+
+    def map(self, request, context, flags, address, length, offset, extents):
+        window = context.windows.setdefault(address, {"length": length, "extents": [], "ready": False,
+                                                      "writable": bool(flags & WRITABLE)})
+        have = sum(extent[1] for extent in window["extents"])
+        if window["ready"] or offset != have or length != window["length"]:
+            self.complain(f"MAP {address:#x} at {offset} of {length}, after {have}")
+        window["extents"] += extents
+        have += sum(extent[1] for extent in extents)
+        if bool(flags & LAST) != (have == length):
+            self.complain(f"MAP {address:#x}: last part at {have} of {length}")
+        window["ready"] = bool(flags & LAST)
+        if window["ready"]:
+            self.last_extents = len(window["extents"])
+        if window["ready"] and context.scenario == 3:
+            del context.windows[address]
+            self.answer(request, -errno.EADDRNOTAVAIL)
+        else:
+            self.answer(request, 0)
+
+    def unmap(self, request, context, address, length):
+        window = context.windows.get(address)
+        if not window:
+            self.answer(request, -errno.ENOENT)
+            return
+        if window["length"] != length:
+            self.complain(f"UNMAP {address:#x} of {length}, mapped {window['length']}")
+
+        def finish():
+            self.scribble(context, address)
+            del context.windows[address]
+            self.answer(request, 0)
+
+        if context.scenario == 7:
+            self.later.append((time.monotonic() + 0.5, context, finish))
+        else:
+            finish()
+
+    def destroy(self, request, number, context):
+        def finish():
+            self.scribble(context)
+            del self.contexts[number]
+            self.answer(request, 0)
+
+        if context.scenario in (4, 6):
+            return
+        if context.scenario == 5:
+            self.answer(request, -errno.EIO)
+        elif context.scenario == 1:
+            self.later.append((time.monotonic() + 1, context, finish))
+        else:
+            finish()
+
+    def doorbell(self, request):
+        (number,) = struct.unpack("<Q", request[1])
+        self.push(self.queues[2], request[0], 0)
+        context = self.contexts.get(number)
+        if not context:
+            return
+        self.publish()
+        if context.scenario == 2:
+            self.event(LOST, -errno.EIO, number)
+            return
+        word = context.extents[0][0]
+        (value,) = struct.unpack("<I", self.read(word, 4))
+        self.write(word, struct.pack("<I", (value + 1) & 0xffffffff))
+        self.event(WAKE, 0, number)
+
+    # vhost-user
+
+    def message(self):
+        """False when QEMU has gone."""
+        header, ancillary, _, _ = self.connection.recvmsg(12, socket.CMSG_SPACE(8 * 4))
+        if not header:
+            return False
+        fds = array.array("i")
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(data[:len(data) - len(data) % 4])
+        request, _, size = struct.unpack("<III", header)
+        payload = self.connection.recv(size, socket.MSG_WAITALL) if size else b""
+        self.handle(request, payload, list(fds))
+        return True
+
+    def reply(self, request, payload):
+        self.connection.sendall(struct.pack("<III", request, 5, len(payload)) + payload)
+
+    def handle(self, request, payload, fds):
+        if request == GET_FEATURES:
+            self.reply(request, struct.pack("<Q", FEATURES))
+        elif request == GET_PROTOCOL_FEATURES:
+            self.reply(request, struct.pack("<Q", PROTOCOL_FEATURES))
+        elif request == GET_QUEUE_NUM:
+            self.reply(request, struct.pack("<Q", 3))
+        elif request == GET_CONFIG:
+            offset, size, flags = struct.unpack("<III", payload[:12])
+            config = struct.pack("<QIIIIQQ24x", MAGIC, 1, 0, 64, 12, 1 << 34, 1 << 34)
+            self.reply(request, struct.pack("<III", offset, size, flags) + config[offset:offset + size])
+        elif request == SET_MEM_TABLE:
+            (count,) = struct.unpack("<I", payload[:4])
+            rows = [struct.unpack_from("<QQQQ", payload, 8 + 32 * i) for i in range(count)]
+            self.regions = [Region(*row, fd) for row, fd in zip(rows, fds)]
+        elif request in (SET_VRING_NUM, SET_VRING_BASE, SET_VRING_ENABLE, GET_VRING_BASE):
+            self.vring_state(request, *struct.unpack("<II", payload))
+        elif request == SET_VRING_ADDR:
+            index, _, desc, used, avail, _ = struct.unpack("<IIQQQQ", payload)
+            self.queues[index].addresses = (desc, used, avail)
+        elif request in (SET_VRING_KICK, SET_VRING_CALL, SET_VRING_ERR):
+            queue = self.queues[payload[0]]
+            if fds and request == SET_VRING_KICK:
+                queue.kick = fds[0]
+            elif fds and request == SET_VRING_CALL:
+                queue.call = fds[0]
+
+    def vring_state(self, request, index, value):
+        queue = self.queues[index]
+        if request == SET_VRING_NUM:
+            queue.size = value
+        elif request == SET_VRING_BASE:
+            queue.base = value
+        elif request == SET_VRING_ENABLE:
+            queue.enabled = bool(value)
+        else:
+            self.reply(request, struct.pack("<II", index, queue.base))
+            queue.enabled, queue.kick = False, None
+
+    # The loop
+
+    def serve(self):
+        handlers = {0: self.control, 2: self.doorbell}
+        for index, handler in handlers.items():
+            queue = self.queues[index]
+            while queue.enabled and queue.addresses and queue.call:
+                request = self.pop(queue)
+                if not request:
+                    break
+                handler(request)
+
+    def tick(self):
+        now = time.monotonic()
+        for context in self.contexts.values():
+            if context.scenario == 8:
+                self.scribble(context)
+        for when, context, finish in list(self.later):
+            self.scribble(context)
+            if when <= now:
+                self.later.remove((when, context, finish))
+                finish()
+
+    def run(self):
+        while True:
+            kicks = [queue.kick for queue in self.queues if queue.kick is not None and queue.enabled]
+            busy = self.later or any(context.scenario == 8 for context in self.contexts.values())
+            ready, _, _ = select.select([self.connection] + kicks, [], [], 0.005 if busy else None)
+            for fd in ready:
+                if fd is not self.connection:
+                    os.read(fd, 8)
+            if self.connection in ready and not self.message():
+                return
+            self.serve()
+            self.tick()
+
+
+def main():
+    path = sys.argv[sys.argv.index("--vhost-socket") + 1]
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(1)
+    Host(listener.accept()[0]).run()
+
+
+main()

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""End to end in a VM: stock QEMU, the driver in the guest, the real daemon, worker, software GPU and guest libraries; no GPU.
+
+usage: vm.py BUILD_DIRECTORY KERNEL SCENARIO...      (--list prints the scenarios)
+
+Several scenarios share one VM, one after another, and after each nothing may be left behind. 77: no QEMU or kernel to be had here.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from machine import Machine, parts
+from local import check, resident_kib, wait_until
+
+BUILD = ""
+EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legacyLaunch"]
+STATIC = [f"{name}-static" for name in EXAMPLES]
+HOSTILE = ["shared-file", "shared-file-read", "private-file", "private-file-read", "zero-page", "remapped", "unmapped",
+           "windows-raw", "windows-cuda"]
+CUDA_ERROR = 3
+
+
+def built(*names):
+    return [p for p in (os.path.join(BUILD, n) for n in names) if os.path.exists(p)]
+
+
+def programs():
+    """What goes into the guest."""
+    return built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/pin-kill", "test/vm/hostile-pins",
+                 "guest/lib/libcuda.so.1", "guest/lib/libcudart.so.13")
+
+
+def next_works(vm):
+    vm.run("steady 0")
+
+
+def lost(vm, process, why):
+    """The process was told by a CUDA error, and others go on."""
+    status, out = vm.end_of(process)
+    check(status == CUDA_ERROR and "CUDA error" in out, f"{why}: the process ended with {status}: {out}")
+    next_works(vm)
+
+
+# ---- scenarios ----
+
+def vm_run(kernel):
+    """`vcuda vm run`: every example passes and names its device; the program's exit status is passed through."""
+    parts(kernel)
+    paths = built(*(f"examples/{n}" for n in EXAMPLES + STATIC))
+    script = 'for p; do echo "== $p"; "$p" || exit 1; done; exit 7'
+    r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--",
+                        "sh", "-c", script, "sh", *paths], capture_output=True, text=True, timeout=280, check=False)
+    check(r.returncode == 7, f"vcuda vm run ended with {r.returncode}:\n{r.stdout}{r.stderr}")
+    outputs = r.stdout.split("== ")[1:]
+    check(len(outputs) == len(paths), r.stdout)
+    for out in outputs:
+        check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
+
+
+def examples(vm):
+    for path in built(*(f"examples/{n}" for n in EXAMPLES + STATIC)):
+        out = vm.run(os.path.basename(path))
+        check("Test PASSED" in out and "vCUDA Software GPU" in out, out)
+
+
+def isolation(vm):
+    """Two processes compute; kill -9 of one ends its worker within a second and the other never notices."""
+    first, second = vm.steady(60), vm.steady(4)
+    check(len(vm.workers()) == 2, f"{len(vm.workers())} workers for two processes")
+    start = time.monotonic()
+    vm.type(f"kill -9 {first[0]}")
+    wait_until(lambda: len(vm.workers()) == 1, 1.0, "the worker outlived its process by more than a second")
+    print(f"  the killed process's worker was gone after {time.monotonic() - start:.2f} s")
+    status, out = vm.end_of(second)
+    check(status == 0, f"the other process: {out}")
+    crashed = vm.steady(60)
+    vm.run(f"kill -SEGV {crashed[0]}")
+    next_works(vm)
+
+
+def worker_killed(vm):
+    """A worker that dies gives its process a CUDA error; the VM and the other processes go on."""
+    victim = vm.steady(60)
+    (worker,) = vm.workers()
+    other = vm.steady(4)
+    os.kill(worker, signal.SIGKILL)
+    lost(vm, victim, "its worker was killed")
+    status, out = vm.end_of(other)
+    check(status == 0, f"the neighbour was disturbed: {out}")
+
+
+def memory(vm):
+    """What a process costs: the area shared with its worker, and the daemon."""
+    process = vm.steady(60)
+    sizes = vm.run(f"awk '/vcuda/ {{ on = 1 }} on && /^Size/ {{ sum += $2; on = 0 }} END {{ print sum }}' /proc/{process[0]}/smaps")
+    resident, shared = resident_kib(vm.daemon.pid), int(sizes)
+    print(f"  shared memory of a process: {shared} KiB; vcudad resident: {resident} KiB")
+    check(0 < shared <= 4096, f"a process shares {shared} KiB with its worker")
+    check(resident <= 16 * 1024, f"the daemon has {resident} KiB resident")
+    vm.run(f"kill {process[0]}")
+
+
+def pins(vm):
+    for case in HOSTILE:
+        out = vm.run(f"hostile-pins {case}")
+        print("  " + case + ": " + "; ".join(out.splitlines()))
+        next_works(vm)
+
+
+def pin_kill(vm):
+    print("  " + vm.run("pin-kill 10 64", 200))
+
+
+def reload(vm):
+    """The driver is unloaded and loaded; not under an open context, from which it can only be unbound by force."""
+    process = vm.steady(60)
+    status, out = vm.sh("rmmod virtio_cuda")
+    check(status != 0, f"rmmod under an open context ended with {status}: {out}")
+    vm.run("cd /sys/bus/virtio/drivers/virtio_cuda && basename virtio* >/tmp/name && cat /tmp/name >unbind; cd /; ! test -e /dev/vcuda")
+    status, out = vm.end_of(process)
+    check(status == CUDA_ERROR, f"the driver was unbound: the process ended with {status}: {out}")
+    check(not vm.workers(), "a worker outlived the driver")
+    vm.run("cat /tmp/name >/sys/bus/virtio/drivers/virtio_cuda/bind")
+    next_works(vm)
+    for _ in range(2):
+        vm.run("rmmod virtio_cuda && ! test -e /dev/vcuda && insmod /modules/virtio-cuda.ko")
+        next_works(vm)
+
+
+def reboot(vm):
+    """The guest reboots, crashes and is reset under an open context; QEMU and the daemon stay."""
+    for how in (lambda: vm.type("reboot -f"), lambda: vm.type("echo b >/proc/sysrq-trigger"), lambda: vm.qmp("system_reset")):
+        vm.steady(60)
+        how()
+        vm.await_boot()
+        check(not vm.workers(), "a worker outlived its guest")
+        next_works(vm)
+
+
+def pause(vm):
+    """QEMU's stop and cont: contexts do not survive, processes are told."""
+    process = vm.steady(60)
+    vm.qmp("stop")
+    check(not vm.workers(), "a worker goes on while its VM is stopped")
+    vm.qmp("cont")
+    lost(vm, process, "the VM was stopped")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, isolation, worker_killed, memory, pins, pin_kill, reload, reboot, pause)}
+
+
+def nothing_left(vm):
+    wait_until(lambda: not vm.workers(), 3, "a worker is left")
+    pinned = "awk '/foll_pin_acquired/ { a = $2 } /foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat"
+    wait_until(lambda: vm.run(pinned) == "0", 3, "pages are left pinned in the guest")
+    status, out = vm.sh("dmesg | grep -E 'BUG|WARNING:|Oops|general protection|refcount|use-after-free'")
+    check(status == 1, f"the guest's kernel complains:\n{out}")
+
+
+def unshared(kernel):
+    """Memory that is not shared: both sides say what to do."""
+    with Machine(BUILD, programs(), kernel, shared=False) as vm:
+        check("share=on" in vm.log("vcudad.log"), "vcudad does not say what is wrong")
+        said = vm.run("dmesg | grep virtio_cuda")
+        check("share=on" in said and vm.sh("test -e /dev/vcuda")[0], f"the guest's driver says:\n{said}")
+
+
+def main():
+    global BUILD
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(("vm_run", "unshared", *SCENARIOS)))
+        return
+    BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    if names in (["vm_run"], ["unshared"]):
+        {"vm_run": vm_run, "unshared": unshared}[names[0]](kernel)
+        print("ok", names[0])
+        return
+    with Machine(BUILD, programs(), kernel) as vm:
+        for name in names:
+            start = time.monotonic()
+            SCENARIOS[name](vm)
+            nothing_left(vm)
+            print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
