@@ -44,8 +44,9 @@ void access_describe(struct lower *l, const struct ptx_instr *i, struct access *
 /* The address without the constant part: scalar, or a vector of l->lanes. */
 LLVMValueRef access_address(struct lower *l, const struct access *a)
 {
+	/* A 32-bit address may be the space's start less something that the immediate adds again: keep its sign. */
 	if (a->o->reg >= 0)
-		return resize(l, read_reg(l, a->o->reg, l->lanes), 64, false);
+		return resize(l, read_reg(l, a->o->reg, l->lanes), 64, true);
 	if (a->o->symbol)
 		return splat(l, symbol_address(l, a->o->symbol, a->o->imm), l->lanes);
 	return int_const(l, 64, a->o->imm);

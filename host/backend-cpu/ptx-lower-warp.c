@@ -127,6 +127,9 @@ bool emit_shfl(struct lower *l, const struct ptx_instr *i)
 		return false;
 	l->lanes = l->width;
 	value = get(l, &i->ops[1], PTX_B32);
+	/* PTX leaves it open what an inactive lane gives; GPUs give 0, and programs rely on it (cuda-samples' reduction). */
+	if (l->masked)
+		value = LLVMBuildSelect(l->b, l->mask_vector, value, LLVMConstNull(LLVMTypeOf(value)), "");
 	if (constant_shuffle(l, i, value, mode))
 		return true;
 	spill(l, value, l->data, 0);

@@ -36,6 +36,38 @@ static void warps(void **state)
 		assert_int_equal(out32[n], n % 4 == 1 ? 0x22222222 : 0);
 }
 
+/* PTX leaves open what shfl reads from a lane that does not take part: an H200 gives 0. */
+static void shuffle_from_inactive_lanes(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n + 100;
+	run_binary(HEAD32("mov.u32 %x, 7777;\nmov.u32 %r3, %laneid;\nsetp.gt.u32 %p1, %r3, 7;\n@%p1 bra $skip;\n"
+			  "shfl.sync.down.b32 %x, %a, 4, 31, 255;\n$skip:\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n % 32 > 7 ? 7777 : n % 32 < 4 ? n + 104 : 0);
+	/* the general path: the source is not known when the kernel is compiled */
+	run_binary(HEAD32("mov.u32 %x, 7777;\nmov.u32 %r3, %laneid;\nsetp.gt.u32 %p1, %r3, 7;\n@%p1 bra $skip;\n"
+			  "mul.lo.u32 %r4, %r3, 2;\nshfl.sync.idx.b32 %x, %a, %r4, 31, 255;\n$skip:\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n % 32 > 7 ? 7777 : n % 32 < 4 ? n / 32 * 32 + n % 32 * 2 + 100 : 0);
+}
+
+/* The register lies below the space's start, the immediate brings it back (nvcc does so in Rodinia's nw). */
+static void shared_addresses_wrap(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n * 5;
+	run_binary(HEAD32(".shared .align 4 .b8 buf[4096];\nmov.u32 %r2, buf;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\n"
+			  "st.shared.u32 [%r4], %a;\nbar.sync 0;\nsub.s32 %r5, %r4, 64;\nld.shared.u32 %x, [%r5+64];\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n * 5);
+}
+
 /* Collatz: lanes leave the loop at different times, and the count is live out of it. */
 static uint32_t w_collatz(uint32_t a, uint32_t b)
 {
@@ -449,6 +481,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warps),
+		cmocka_unit_test(shuffle_from_inactive_lanes),
+		cmocka_unit_test(shared_addresses_wrap),
 		cmocka_unit_test(divergence),
 		cmocka_unit_test(uniform_loop_in_branch),
 		cmocka_unit_test(widening_wraps),
