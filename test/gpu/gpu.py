@@ -21,13 +21,13 @@ def need_gpu():
 
 
 def same_output():
-    """Each example prints natively what it prints through virtio-cuda."""
+    """Each example, the same binary, prints natively what it prints through virtio-cuda."""
     for name in local.EXAMPLES:
         if name == "legacyLaunch":
             continue  # the toolkit of CUDA 13 has no legacy launch any more: natively it cannot start
         native = subprocess.run([local.build(f"examples/{name}-static")], capture_output=True, text=True, timeout=120)
         local.check(native.returncode == 0, f"{name} natively: {native.returncode}\n{native.stdout}{native.stderr}")
-        virtual = local.run_example(name)
+        virtual = local.run_example(f"{name}-static")
         local.check(native.stdout == virtual, f"{name} prints natively\n{native.stdout}and through virtio-cuda\n{virtual}")
 
 
@@ -38,7 +38,25 @@ def pins():
         local.check(r.returncode == 0, r.stdout + r.stderr)
 
 
-SCENARIOS = {f.__name__: f for f in (same_output, pins, local.examples, local.isolation, local.worker_killed, local.hostile)}
+def memory_freed():
+    """kill -9 of a guest process gives its device memory back within a second."""
+    def used_mib():
+        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0])
+
+    with local.daemon() as (d, env):
+        before = used_mib()
+        process = local.start_steady(env, 60)
+        during = used_mib()
+        local.check(during > before + 100, f"{before} MiB before, {during} MiB with a context: nothing to see")
+        process.kill()
+        process.wait()
+        local.wait_until(lambda: not local.children(d.pid), 1.0, "the worker outlived its process by more than a second")
+        local.wait_until(lambda: used_mib() < before + 50, 1.0, f"{used_mib()} MiB are still used, {before} before")
+        print(f"{before} MiB before, {during} with the process, {used_mib()} after kill -9")
+
+
+SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile)}
 
 
 def main():

@@ -181,7 +181,7 @@ def attach(path, major, minor):
 
 
 def versions():
-    """Another major version is refused with both versions named; an older minor is served."""
+    """Another major version is refused, and the refusal says the worker's; minor 0 of this major is served."""
     with daemon() as (_, env):
         status, major, minor, _, s = attach(env["VCUDA_SOCKET"], 99, 0)
         check(status == -93, f"major 99 was answered with {status}")

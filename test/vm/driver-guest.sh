@@ -73,7 +73,7 @@ check no-pins-left no_pins_left
 check unbind unbind_under_process
 check no-pins-left-after-unbind no_pins_left
 check pin-after-bind "$test" pin
-# On 6.12 the guest has been seen not to come back from this, once in four runs; why is not known yet.
+# On 6.12 the guest has been seen not to come back from this, once in three runs; why is not known yet.
 case $($box uname -r) in
 6.1.*)
 	check suspend suspend_under_process
