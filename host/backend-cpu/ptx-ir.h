@@ -216,6 +216,7 @@ struct ptx_module {
 	uint64_t shared_bytes; /* module-scope .shared variables, which every kernel gets */
 	bool dynamic_shared;
 	struct ptx_jit *jit;
+	unsigned versions; /* compiled so far: each has a name of its own */
 };
 
 enum ptx_special {

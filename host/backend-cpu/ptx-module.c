@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernel.h promises about modules, variables and kernels. */
-#include <pthread.h>
+/* What kernel.h promises about modules and variables. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ptx-run.h"
-
-/* Kernels are compiled one at a time: LLVM's contexts are private, but the tables of a module are not. */
-static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
@@ -124,68 +120,4 @@ struct ptx_kernel *ptx_module_find_kernel(struct ptx_module *m, const char *name
 const struct ptx_kernel_info *ptx_kernel_info(const struct ptx_kernel *kernel)
 {
 	return &kernel->info;
-}
-
-static bool good_block(const struct ptx_kernel *kernel, const uint32_t d[3], struct ptx_error *error)
-{
-	uint64_t threads = 1;
-
-	for (unsigned n = 0; n < 3; n++)
-		threads = d[n] && d[n] <= 1024 ? threads * d[n] : 0;
-	if (threads && threads <= 1024)
-		return true;
-	ptx_error_set(error, 0, "`%s`: a block of %u x %u x %u threads is not possible", kernel->info.name, d[0], d[1],
-		      d[2]);
-	return false;
-}
-
-enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blockdim[3],
-				   const struct ptx_binary **binary, struct ptx_error *error)
-{
-	enum ptx_status status = PTX_OK;
-	struct ptx_binary *b;
-
-	memset(error, 0, sizeof(*error));
-	*binary = NULL;
-	if (!good_block(kernel, blockdim, error))
-		return PTX_INVALID;
-	pthread_mutex_lock(&compiling);
-	for (b = kernel->binaries; b; b = b->next)
-		if (!memcmp(b->blockdim, blockdim, sizeof(b->blockdim)))
-			break;
-	if (!b) {
-		b = calloc(1, sizeof(*b));
-		if (b) {
-			memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
-			b->threads = blockdim[0] * blockdim[1] * blockdim[2];
-			b->kernel = kernel;
-			status = ptx_jit_kernel(kernel, blockdim, b, error);
-		} else {
-			status = PTX_NO_MEMORY;
-		}
-		if (status == PTX_OK) {
-			b->next = kernel->binaries;
-			kernel->binaries = b;
-		} else if (b) {
-			ptx_binary_free(b);
-			b = NULL;
-		}
-	}
-	pthread_mutex_unlock(&compiling);
-	if (status == PTX_NO_MEMORY)
-		ptx_error_set(error, 0, "out of memory while compiling `%s`", kernel->info.name);
-	*binary = b;
-	return status;
-}
-
-enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error)
-{
-	enum ptx_status status = PTX_OK;
-
-	memset(error, 0, sizeof(*error));
-	pthread_mutex_lock(&compiling);
-	if (!binary->masked)
-		status = ptx_jit_masked(binary, error);
-	pthread_mutex_unlock(&compiling);
-	return status;
 }

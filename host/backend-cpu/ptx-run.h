@@ -73,9 +73,6 @@ struct ptx_binary {
 	struct ptx_lowering *lowering; /* what the masked version must agree on with the full one */
 };
 
-enum ptx_status ptx_jit_kernel(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_binary *binary,
-			       struct ptx_error *error);
-enum ptx_status ptx_jit_masked(struct ptx_binary *binary, struct ptx_error *error);
 /* Compiles the masked version if nobody has; from any thread. */
 enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error);
 void ptx_jit_destroy(struct ptx_jit *jit);
