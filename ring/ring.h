@@ -44,6 +44,7 @@ struct vcuda_shm {
 	_Atomic uint32_t wake;					/* the wake word: a futex (local) or WAIT's word (virtio) */
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t completed;	/* seq of the last command the lane has finished, in order */
 	_Alignas(VCUDA_CACHELINE) _Atomic int32_t lost;		/* worker: this session ended, a CUresult to report; 0 while it lives */
+	_Atomic uint32_t output;				/* worker: not 0 while there is text of kernels to be read */
 };
 
 #define VCUDA_WAKE_OFFSET offsetof(struct vcuda_shm, wake)

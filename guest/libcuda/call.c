@@ -15,6 +15,7 @@
 
 #include "context.h"
 #include "log.h"
+#include "output.h"
 #include "session.h"
 #include "thread.h"
 
@@ -238,7 +239,11 @@ CUresult vcuda_call_check(struct vcuda_call *call)
 
 void vcuda_call_end(struct vcuda_call *call)
 {
-	if (call->sync)
+	if (call->sync) {
 		give_slot(call->slot);
+		/* What the worker printed before it answered comes before what the application prints next. */
+		if (atomic_load_explicit(&producer.shm->output, memory_order_relaxed))
+			vcuda_output_forward(producer.shm);
+	}
 	pthread_setcancelstate(call->cancel_state, NULL);
 }

@@ -21,6 +21,7 @@
 #include "guest-calls.h"
 #include "log.h"
 #include "stage.h"
+#include "thread.h"
 #include "transport.h"
 #include "wire.h"
 
@@ -45,6 +46,8 @@ CUresult vcuda_require_init(void)
 	if (atomic_load_explicit(&state, memory_order_acquire) != READY ||
 	    atomic_load_explicit(&forked, memory_order_relaxed))
 		return CUDA_ERROR_NOT_INITIALIZED;
+	if (vcuda_thread()->in_callback)
+		return CUDA_ERROR_NOT_PERMITTED;
 	return vcuda_session_error();
 }
 

@@ -26,6 +26,8 @@ struct vcuda_thread {
 	struct vcuda_context *stack[VCUDA_CONTEXT_STACK];
 	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
 	bool call_sync;                     /* an async call made meanwhile waits for its result */
+	bool in_callback;                   /* runs a host function: those make no CUDA calls */
+	bool reads_output;                  /* output.c is at work */
 	CUstreamCaptureMode capture_mode;
 	struct vcuda_thread_stream *streams;
 };

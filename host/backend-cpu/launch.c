@@ -126,7 +126,6 @@ static void print(void *device, const char *text, size_t length)
 {
 	(void)device;
 	fwrite(text, 1, length, stdout);
-	fflush(stdout);
 }
 
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)

@@ -5,37 +5,34 @@
 
 #include "backend.h"
 
-#define CPU_FUNCTIONS(X)                                                                                                                                                       \
-	X(cuInit)                                                                                                                                                              \
-	X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetUuid_v2) X(cuDeviceTotalMem_v2) X(                                            \
-		cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) X(cuDeviceGetP2PAttribute) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain)                                   \
-		X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset_v2) X(cuDevicePrimaryCtxGetState) X(                                                                 \
-			cuDevicePrimaryCtxSetFlags_v2) X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxGetCurrent)                                              \
-			X(cuCtxPopCurrent_v2) X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuCtxGetCacheConfig) X(                                                  \
-				cuCtxSetCacheConfig) X(cuCtxGetStreamPriorityRange) X(cuCtxGetFlags) X(cuProfilerStart)                                                        \
-				X(cuProfilerStop) X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemFree_v2) X(                                                 \
-					cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer_v2)                                                           \
-					X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2) X(cuMemcpyHtoDAsync_v2) X(                                                    \
-						cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) X(cuMemsetD8_v2) X(cuMemsetD16_v2)                                               \
-						X(cuMemsetD32_v2) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(                                                \
-							cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)                                                         \
-							X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(                                                        \
-								cuModuleGetGlobal_v2) X(cuLibraryLoadData) X(cuLibraryUnload)                                                  \
-								X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuLibraryGetGlobal) X(                                           \
-									cuKernelGetFunction) X(cuKernelSetAttribute) X(cuFuncGetAttribute)                                     \
-									X(cuFuncSetAttribute) X(cuFuncSetCacheConfig) X(                                                       \
-										cuFuncGetModule) X(cuFuncGetParamInfo) X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
-										X(cuOccupancyAvailableDynamicSMemPerBlock) X(                                                  \
-											cuLaunchKernel) X(cuStreamCreateWithPriority)                                          \
-											X(cuStreamDestroy_v2) X(cuStreamQuery) X(                                              \
-												cuStreamSynchronize) X(cuStreamWaitEvent)                                      \
-												X(cuStreamGetPriority) X(                                                      \
-													cuStreamGetFlags) X(cuEventCreate)                                     \
-													X(cuEventDestroy_v2) X(                                                \
-														cuEventRecordWithFlags)                                        \
-														X(cuEventQuery) X(                                             \
-															cuEventSynchronize)                                    \
-															X(cuEventElapsedTime_v2)
+/* One group an object; add to its end. */
+/* clang-format off */
+#define CPU_FUNCTIONS(X) \
+	X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
+	X(cuDeviceGetUuid_v2) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) \
+	X(cuDeviceGetP2PAttribute) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
+	X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset_v2) X(cuDevicePrimaryCtxGetState) \
+	X(cuDevicePrimaryCtxSetFlags_v2) \
+	X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxPopCurrent_v2) \
+	X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuCtxGetCacheConfig) X(cuCtxSetCacheConfig) \
+	X(cuCtxGetStreamPriorityRange) X(cuCtxGetFlags) X(cuProfilerStart) X(cuProfilerStop) \
+	X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemFree_v2) X(cuMemHostRegister_v2) \
+	X(cuMemHostUnregister) X(cuMemHostGetDevicePointer_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) \
+	X(cuMemcpyDtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) \
+	X(cuMemsetD8_v2) X(cuMemsetD16_v2) X(cuMemsetD32_v2) X(cuMemsetD8Async) X(cuMemsetD16Async) \
+	X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async) \
+	X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
+	X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetModule) \
+	X(cuLibraryGetGlobal) \
+	X(cuKernelGetFunction) X(cuKernelSetAttribute) X(cuFuncGetAttribute) X(cuFuncSetAttribute) \
+	X(cuFuncSetCacheConfig) X(cuFuncGetModule) X(cuFuncGetParamInfo) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) X(cuOccupancyAvailableDynamicSMemPerBlock) \
+	X(cuLaunchKernel) \
+	X(cuStreamCreateWithPriority) X(cuStreamDestroy_v2) X(cuStreamQuery) X(cuStreamSynchronize) \
+	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) \
+	X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize) \
+	X(cuEventElapsedTime_v2)
+/* clang-format on */
 
 #define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) cpu_##name;
 CPU_FUNCTIONS(X)

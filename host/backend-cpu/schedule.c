@@ -130,10 +130,12 @@ static bool advance(struct CUstream_st *stream, const struct cpu_op *caller_runs
 	if (op->started || !may_start(op))
 		return false;
 	op->started = true;
-	if (stream->context->error || (op->start && !op->start(op)) || op->units == 0) {
+	if (stream->context->error || (op->start && !op->start(op)) || (op->units == 0 && !op->external)) {
 		pop(stream);
 		return true;
 	}
+	if (op->external)
+		return false;
 	make_ready(op);
 	if (op != caller_runs)
 		wake_workers(op->units);
@@ -159,6 +161,11 @@ static void complete(struct cpu_op *op)
 	pop(op->stream);
 	dispatch(NULL);
 	cpu_wake_waiters();
+}
+
+void cpu_op_done(struct cpu_op *op)
+{
+	complete(op);
 }
 
 bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)

@@ -32,6 +32,7 @@ struct cpu_op {
 	uint64_t claimed;    /* atomic; beyond `units` once all are taken */
 	unsigned int active; /* threads that run units */
 	bool started;
+	bool external; /* run by somebody else once start() was called, who calls cpu_op_done(); `units` is 0 */
 	struct cpu_record *after; /* may not start before this is done; NULL: none */
 	/*
 	 * Called once with the lock held, before the first unit; false: the operation has failed and set its context's
@@ -68,6 +69,9 @@ void cpu_unlock(void);
  * returned: the caller must then wait for it, which runs it.
  */
 bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs);
+
+/* An external operation, which was started, has ended. */
+void cpu_op_done(struct cpu_op *op);
 
 /* Nothing more of `op` is to be started. */
 void cpu_op_abandon(struct cpu_op *op);

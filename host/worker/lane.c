@@ -13,6 +13,7 @@
 
 #include "dispatch.h"
 #include "log.h"
+#include "output.h"
 #include "session.h"
 
 /* How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program. */
@@ -157,6 +158,9 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 		vcuda_log("the reply of %s does not fit", vcuda_call_table[c->op].name);
 		result = CUDA_ERROR_UNKNOWN;
 	}
+	/* What kernels printed is due where the guest waits for them, and where their context ends. */
+	if (c->op < VCUDA_OP_LIMIT && (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context))
+		vcuda_output_check(s);
 	if (c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].waits) {
 		CUresult earlier = (CUresult)atomic_exchange(pending, 0);
 

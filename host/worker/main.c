@@ -18,6 +18,7 @@
 #include "channel-serve.h"
 #include "lane.h"
 #include "log.h"
+#include "output.h"
 #include "session.h"
 #include "worker.h"
 
@@ -82,6 +83,8 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	session.doorbell = session.notify = -1;
+	if (vcuda_output_open())
+		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));
 	session.windows = vcuda_windows_create();
 	session.handles = vcuda_handles_create();
 	if (!session.windows || !session.handles) {

@@ -249,7 +249,21 @@ def stress():
         wait_until(lambda: not children(d.pid), 2.0, "a worker is left")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress)}
+def run_api(case):
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/api"), case)
+    check(r.returncode == 0 and r.stdout.endswith(f"{case}: passed\n"), f"{case}: {r.returncode}\n{r.stdout[-2000:]}{r.stderr}")
+    return r.stdout
+
+
+def api():
+    """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
+    run_api("callbacks")
+    lines = run_api("output").splitlines()
+    check(lines[:7] == ["before", "value 1!", "value 2!", "between", "value 3!", "after", "value 4!"], f"order: {lines[:7]}")
+    check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api)}
 
 
 def main():

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host functions. The worker is told an id for each; one thread of this process asks it which is due, runs it, and says
+ * so: then the stream goes on. While none is outstanding the thread sleeps here, so that it is not woken by every
+ * command that the worker finishes.
+ */
+#include "callback.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "stream.h"
+#include "thread.h"
+
+struct callback {
+	uint64_t id;
+	CUhostFn function;         /* either this */
+	CUstreamCallback callback; /* or this */
+	CUstream stream;           /* as the application named it */
+	void *user;
+	struct callback *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
+static struct callback *first, **tail = &first; /* outstanding, oldest first */
+static uint64_t ids;
+
+static struct callback *take(uint64_t id)
+{
+	struct callback *c = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct callback **at = &first; *at; at = &(*at)->next) {
+		if ((*at)->id != id)
+			continue;
+		c = *at;
+		*at = c->next;
+		if (!*at)
+			tail = at;
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+static bool outstanding(bool wait)
+{
+	bool some;
+
+	pthread_mutex_lock(&lock);
+	while (wait && !first)
+		pthread_cond_wait(&added, &lock);
+	some = first;
+	pthread_mutex_unlock(&lock);
+	return some;
+}
+
+static void run(struct callback *c, CUresult status)
+{
+	vcuda_thread()->in_callback = true;
+	if (c->callback)
+		c->callback(c->stream, status, c->user);
+	else if (status == CUDA_SUCCESS) /* not in a context that has failed */
+		c->function(c->user);
+	vcuda_thread()->in_callback = false;
+	free(c);
+}
+
+/* Lives as long as the session. */
+static void *serve(void *unused)
+{
+	uint64_t done = 0, id;
+	int status;
+
+	for (;;) {
+		/* What is done is reported at once, also where nothing more is to be waited for. */
+		bool wait = outstanding(!done);
+		struct callback *c;
+
+		if (vcuda_call_vcudaCallbackNext(done, wait, &id, &status) != CUDA_SUCCESS)
+			return unused;
+		c = id ? take(id) : NULL;
+		if (c)
+			run(c, (CUresult)status);
+		done = id;
+	}
+}
+
+/* The caller holds the lock. */
+static bool start_thread(void)
+{
+	static bool started;
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (started)
+		return true;
+	/* The application's signal handlers run on its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&thread, NULL, serve, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (started)
+		pthread_detach(thread);
+	return started;
+}
+
+static CUresult launch(CUstream resolved, const struct callback *what)
+{
+	struct callback *c = malloc(sizeof(*c));
+	CUresult result;
+
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = *what;
+	pthread_mutex_lock(&lock);
+	if (!start_thread()) {
+		pthread_mutex_unlock(&lock);
+		free(c);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	c->id = ++ids;
+	*tail = c;
+	tail = &c->next;
+	pthread_mutex_unlock(&lock);
+	/* It waits for its answer: a host function that is never called would never be missed otherwise. */
+	vcuda_thread()->call_sync = true;
+	result = vcuda_call_vcudaLaunchCallback(resolved, c->id);
+	vcuda_thread()->call_sync = false;
+	if (result != CUDA_SUCCESS) {
+		c = take(c->id);
+		free(c);
+		return result;
+	}
+	pthread_mutex_lock(&lock);
+	pthread_cond_signal(&added);
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user)
+{
+	return launch(resolved, &(struct callback){.function = function, .user = user});
+}
+
+/* ---- the API ---- */
+
+VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return function ? vcuda_callback_launch(stream, function, user) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult add_callback(CUstream named, CUstreamCallback callback, void *user, unsigned int flags)
+{
+	CUstream stream = named;
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!callback || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	return launch(stream, &(struct callback){.callback = callback, .stream = named, .user = user});
+}
+
+VCUDA_EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned int flags)
+{
+	return add_callback(stream, callback, user, flags);
+}
+
+VCUDA_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *user)
+{
+	return cuLaunchHostFunc(VCUDA_PER_THREAD(stream), function, user);
+}
+
+VCUDA_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void *user,
+					       unsigned int flags)
+{
+	return add_callback(VCUDA_PER_THREAD(stream), callback, user, flags);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of the application that run in stream order, on a thread of this library's. */
+#ifndef VCUDA_CALLBACK_H
+#define VCUDA_CALLBACK_H
+
+#include "cuda-abi.h"
+
+/* Calls `function(user)` when the resolved stream has got there. */
+CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callbacks in streams. They run on one thread of their own, one after the other, so that one that takes long holds up
+ * no thread that runs kernels. In a context that has failed they are called all the same, with its error.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "stream.h"
+
+struct host_function {
+	struct cpu_op op; /* in its stream until the function has returned */
+	CUstreamCallback call;
+	void *user;
+	CUstream handle;
+	CUresult status;
+	bool queued;   /* for the thread */
+	bool returned; /* the operation's end frees it */
+	struct host_function *next;
+};
+
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static struct host_function *first, **tail = &first;
+
+/* As the scheduler's lock, which guards the queue: a plain mutex of its own lets the thread sleep without it. */
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void enqueue(struct host_function *f, CUresult status)
+{
+	f->status = status;
+	f->queued = true;
+	f->next = NULL;
+	pthread_mutex_lock(&queue_lock);
+	*tail = f;
+	tail = &f->next;
+	pthread_cond_signal(&work);
+	pthread_mutex_unlock(&queue_lock);
+}
+
+static struct host_function *dequeue(void)
+{
+	struct host_function *f;
+
+	pthread_mutex_lock(&queue_lock);
+	while (!first)
+		pthread_cond_wait(&work, &queue_lock);
+	f = first;
+	first = f->next;
+	if (!first)
+		tail = &first;
+	pthread_mutex_unlock(&queue_lock);
+	return f;
+}
+
+static void *run(void *unused)
+{
+	for (;;) {
+		struct host_function *f = dequeue();
+
+		f->call(f->handle, f->status, f->user);
+		if (f->status != CUDA_SUCCESS) {
+			free(f); /* its operation is gone */
+			continue;
+		}
+		cpu_lock();
+		f->returned = true;
+		cpu_op_done(&f->op);
+		cpu_unlock();
+	}
+	return unused;
+}
+
+static bool function_start(struct cpu_op *op)
+{
+	enqueue((struct host_function *)op, CUDA_SUCCESS);
+	return true;
+}
+
+static void function_finish(struct cpu_op *op)
+{
+	struct host_function *f = (struct host_function *)op;
+
+	if (f->returned)
+		free(f);
+	else if (!f->queued) /* dropped */
+		enqueue(f, op->stream->context->error ? op->stream->context->error : CUDA_ERROR_UNKNOWN);
+}
+
+/* With the scheduler's lock held. */
+static bool start_thread(void)
+{
+	static bool started;
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (started)
+		return true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&thread, NULL, run, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (started)
+		pthread_detach(thread);
+	return started;
+}
+
+CUresult cpu_cuStreamAddCallback(CUstream hStream, void *callback, void *userData, unsigned flags)
+{
+	struct CUstream_st *stream;
+	struct host_function *f;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = cpu_stream_find(c, hStream);
+	if (!stream)
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!callback || flags)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	f = start_thread() ? calloc(1, sizeof(*f)) : NULL;
+	if (!f)
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	f->op.external = true;
+	f->op.start = function_start;
+	f->op.finish = function_finish;
+	f->call = (CUstreamCallback)callback;
+	f->user = userData;
+	f->handle = hStream;
+	cpu_submit(stream, &f->op, false);
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "handlers.h"
+#include "session.h"
+
+/* More than this is not kept: a kernel that prints for ever fills no memory. */
+#define MAX_BYTES (64ll << 20)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static off_t taken; /* bytes that the guest has */
+static bool usable;
+
+int vcuda_output_open(void)
+{
+	static char buffer[1 << 16];
+	int fd = memfd_create("vcuda-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -1;
+	/* It cannot grow: what does not fit is lost. */
+	if (ftruncate(fd, MAX_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) || dup2(fd, STDOUT_FILENO) < 0) {
+		close(fd);
+		return -1;
+	}
+	close(fd);
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+	usable = true;
+	return 0;
+}
+
+/* Starts again at the file's beginning once all is read. Who prints through stdio waits meanwhile. */
+static off_t end_of_output(void)
+{
+	off_t end;
+
+	flockfile(stdout);
+	fflush(stdout);
+	clearerr(stdout);
+	end = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+	if (end == taken && end > MAX_BYTES / 2 && lseek(STDOUT_FILENO, 0, SEEK_SET) == 0)
+		end = taken = 0;
+	funlockfile(stdout);
+	return end;
+}
+
+void vcuda_output_check(struct vcuda_session *s)
+{
+	struct vcuda_shm *shm = s->shm;
+
+	if (!usable)
+		return;
+	pthread_mutex_lock(&lock);
+	if (end_of_output() > taken)
+		atomic_store(&shm->output, 1);
+	pthread_mutex_unlock(&lock);
+}
+
+size_t vcuda_output_read(struct vcuda_session *s, void *to, size_t room)
+{
+	struct vcuda_shm *shm = s->shm;
+	ssize_t n = 0;
+	off_t end;
+
+	pthread_mutex_lock(&lock);
+	end = usable ? end_of_output() : 0;
+	if ((off_t)room > end - taken)
+		room = (size_t)(end - taken);
+	if (room)
+		n = pread(STDOUT_FILENO, to, room, taken);
+	if (n > 0) {
+		fallocate(STDOUT_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, taken, n);
+		taken += n;
+	}
+	if (n <= 0 || taken == end)
+		atomic_store(&shm->output, 0);
+	pthread_mutex_unlock(&lock);
+	return n > 0 ? (size_t)n : 0;
+}
+
+CUresult vcuda_handle_vcudaOutputRead(struct vcuda_session *s, struct vcuda_args_vcudaOutputRead *a)
+{
+	a->bytes = (unsigned int)vcuda_output_read(s, a->text, a->room);
+	return CUDA_SUCCESS;
+}

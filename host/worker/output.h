@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels print. Back ends, the real driver too, write it to the standard output of their process: in a worker that
+ * is a file in memory, which the guest process reads and writes to its own. Thread-safe.
+ */
+#ifndef VCUDA_OUTPUT_H
+#define VCUDA_OUTPUT_H
+
+#include <stddef.h>
+
+struct vcuda_session;
+
+/* Makes the file; called once, before anything is printed. -1: errno says why. */
+int vcuda_output_open(void);
+
+/* Tells the guest, in the shared area, if there is anything. */
+void vcuda_output_check(struct vcuda_session *s);
+
+/* Takes at most `room` bytes, and tells the guest if that was all. */
+size_t vcuda_output_read(struct vcuda_session *s, void *to, size_t room);
+
+#endif

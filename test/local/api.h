@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEST_LOCAL_API_H
+#define TEST_LOCAL_API_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda-abi.h"
+#include "driver.h"
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image);
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+#define GIVES(call, expected)                                                                                          \
+	do {                                                                                                           \
+		int got_ = (call);                                                                                     \
+		if (got_ != (expected)) {                                                                              \
+			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+#define OK(call) GIVES(call, CUDA_SUCCESS)
+
+extern CUmodule api_module;
+
+/* print(u32), step(u32 *p, u32 k, u32 n): p[i] = p[i] * k + 1, hold(u32 *p): until *p is not 0. */
+CUfunction api_function(const char *name);
+void api_step(CUdeviceptr p, unsigned int k, unsigned int n, CUstream stream);
+
+void api_callbacks(void);
+void api_output(void);
+
+#endif
