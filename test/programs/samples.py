@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds NVIDIA's cuda-samples from a checkout and runs them under vcuda: which of them verify their own results?
+
+    samples.py --checkout DIR --build DIR [--vcuda PATH] [--backend cpu] [--runtime shared|static|both] [NAME...]
+
+The checkout is only read, and nothing is fetched. Each sample is built by its own CMakeLists.txt with the arguments
+that its own test_args.json names, and passes if every such run exits with 0 and reports no failure. Code is compiled
+for the lowest architecture that the sample names, as PTX and machine code, since nine of them take nine times as long.
+Samples that need what is not there are listed with the reason. The result is a Markdown table (--table FILE) and JSON
+(--json FILE, which a later run for other names is merged into).
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+CATEGORIES = ["0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features", "5_Domain_Specific",
+              "6_Performance"]
+
+# What a sample needs besides cudart, a GPU and a terminal. Found in its CMakeLists.txt.
+NEEDS = [
+    (r"NvSci|nvsci|EGL|Vulkan|d3d|D3D", "graphics or platform interoperability"),
+    (r"\bMPI", "MPI"),
+    (r"CUDA::(cublas|curand|cufft|cusolver|cusparse|npp\w*|nvjpeg|nvjitlink|nvvm)", r"NVIDIA's \1"),
+    (r"nvrtc", "NVIDIA's nvrtc"),
+    (r"OpenGL|GLUT|GLEW", "OpenGL"),
+]
+
+# Sources that have no run of their own, or one that ends only when a user closes its window.
+INTERACTIVE = {"fluidsGL", "simpleCUDA2GL", "postProcessGL"}
+
+FAILURE = re.compile(r"\bFAIL(ED|URE)?\b|Test failed|test FAILED|error code|CUDA error|is not supported", re.I)
+WAIVED = 2  # what the samples' own EXIT_WAIVED is
+
+NVCC_WRAPPER = r"""#!/bin/bash
+# nvcc for the lowest architecture of those asked for.
+arguments=() low=
+for a in "$@"; do
+	if [[ $a =~ ^(--generate-code|-gencode)=arch=compute_([0-9]+) ]]; then
+		[ -n "$low" ] && [ "$low" -le "${BASH_REMATCH[2]}" ] || low=${BASH_REMATCH[2]}
+	else
+		arguments+=("$a")
+	fi
+done
+[ -n "$low" ] && arguments+=("--generate-code=arch=compute_$low,code=[compute_$low,sm_$low]")
+exec nvcc "${arguments[@]}"
+"""
+
+
+class Sample:
+    def __init__(self, folder):
+        self.folder = folder
+        self.name = folder.name
+        self.cmake = (folder / "CMakeLists.txt").read_text()
+        self.needs = []
+        for pattern, text in NEEDS:
+            found = re.search(pattern, self.cmake)
+            if found:
+                self.needs.append(found.expand(text))
+
+
+def find_samples(checkout):
+    found = []
+    for category in CATEGORIES:
+        for folder in sorted((checkout / "Samples" / category).iterdir()):
+            if (folder / "CMakeLists.txt").is_file():
+                found.append(Sample(folder))
+    return found
+
+
+def configure(samples, build, runtime):
+    """A CMake project of our own that has each sample's folder in it, so that one configuration does for all."""
+    tree = build / runtime
+    tree.mkdir(parents=True, exist_ok=True)
+    wrapper = build / "nvcc-lowest"
+    wrapper.write_text(NVCC_WRAPPER)
+    wrapper.chmod(0o755)
+    lines = ["cmake_minimum_required(VERSION 3.20)", "project(all LANGUAGES C CXX CUDA)",
+             "set(CMAKE_CUDA_FLAGS \"${CMAKE_CUDA_FLAGS} -w\")"]
+    lines += [f"add_subdirectory({sample.folder} {sample.name})" for sample in samples]
+    source = build / "source"
+    source.mkdir(exist_ok=True)
+    text = "\n".join(lines) + "\n"
+    if not (source / "CMakeLists.txt").is_file() or (source / "CMakeLists.txt").read_text() != text:
+        (source / "CMakeLists.txt").write_text(text)
+    command = ["cmake", "-S", source, "-B", tree, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CUDA_COMPILER={wrapper}",
+               f"-DCMAKE_CUDA_RUNTIME_LIBRARY={runtime.capitalize()}"]
+    if shutil.which("ccache"):
+        command += [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "CXX", "CUDA")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"samples.py: cmake failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return tree
+
+
+def build_sample(sample, tree, jobs):
+    """None, or why it could not be built."""
+    targets = [sample.name]
+    targets += re.findall(r"add_custom_target\((\w+)", sample.cmake)
+    done = subprocess.run(["make", "-s", f"-j{jobs}", "-C", tree / sample.name], capture_output=True, text=True)
+    program = tree / sample.name / sample.name
+    if program.is_file() and done.returncode == 0:
+        return None
+    errors = [line for line in (done.stdout + done.stderr).splitlines() if re.search(r"error|No rule", line, re.I)]
+    return (errors or ["it does not build with this toolkit"])[0][:160]
+
+
+def runs_of(sample, arguments):
+    entry = arguments.get(sample.name, {})
+    if "runs" in entry:
+        return [run.get("args", []) for run in entry["runs"]]
+    return [entry.get("args", [])]
+
+
+def verdict(code, output):
+    if code == WAIVED:
+        return "waived", last_line(output)
+    failures = [line for line in output.splitlines() if FAILURE.search(line) and not re.search(r"\b0 fail|no fail", line, re.I)]
+    if code:
+        return "fail", (failures or [last_line(output)])[0]
+    if failures:
+        return "fail", failures[0]
+    return "pass", ""
+
+
+def last_line(output):
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
+
+
+def run_sample(sample, tree, options, arguments):
+    folder = tree / sample.name
+    start = time.monotonic()
+    result, reason, log = "pass", "", ""
+    # data files are looked for in the folder that the program is started in
+    for data in ("data",):
+        if (sample.folder / data).is_dir() and not (folder / data).exists():
+            (folder / data).symlink_to(sample.folder / data)
+    for extra in runs_of(sample, arguments):
+        command = ([*options.prefix.split()] if options.prefix is not None
+                   else [options.vcuda, "run", "--backend", options.backend, "--"])
+        command += [f"./{sample.name}", *extra]
+        try:
+            # several samples end by closing descriptors that they share with their children: no pipe, a file
+            path = folder / "vcuda-run.log"
+            with open(path, "w") as output:
+                process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                           start_new_session=True)
+                try:
+                    code = process.wait(options.timeout)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, 9)
+                    process.wait()
+                    code = None
+            text = path.read_text(errors="replace")
+        except OSError as error:
+            code, text = 1, str(error)
+        log += f"$ {' '.join(map(str, command))}\n{text}\n"
+        result, reason = ("fail", f"not done after {options.timeout} s") if code is None else verdict(code, text)
+        if result != "pass":
+            break
+    (folder / "log.txt").write_text(log)
+    return {"result": result, "reason": reason.strip()[:160], "seconds": round(time.monotonic() - start, 1)}
+
+
+def excluded(sample, arguments):
+    entry = arguments.get(sample.name, {})
+    if entry.get("min_gpus", 1) > 1:
+        return "more than one GPU"
+    if entry.get("skip") or sample.name in INTERACTIVE:
+        return ", ".join(sample.needs) or "skipped by the samples' own test_args.json"
+    missing = [need for need in sample.needs if need != "OpenGL"]
+    return ", ".join(missing) if missing else None
+
+
+def one(sample, trees, options, arguments):
+    """The result for each runtime."""
+    results = {}
+    for runtime, tree in trees.items():
+        why = build_sample(sample, tree, 1)
+        if why:
+            results[runtime] = {"result": "not built", "reason": why, "seconds": 0}
+        else:
+            results[runtime] = run_sample(sample, tree, options, arguments)
+        result = results[runtime]
+        print(f"{sample.name:34} {runtime:7} {result['result']:9} {result['seconds']:6.1f} s  {result['reason']}", flush=True)
+    return sample.name, {"needs": sample.needs, **results}
+
+
+def table(results, skipped):
+    """Markdown: a line a sample, then those left out, by reason."""
+    def cell(entry):
+        if not entry:
+            return "–"
+        text = {"pass": "pass", "waived": "waived", "fail": "**fail**", "not built": "not built"}[entry["result"]]
+        return f"{text}, {entry['seconds']:.1f} s" if entry["result"] in ("pass", "fail") else text
+
+    lines = ["| sample | shared cudart | static cudart | remark |", "|---|---|---|---|"]
+    count = {"shared": 0, "static": 0}
+    for name in sorted(results, key=str.lower):
+        entry = results[name]
+        remarks = ["needs OpenGL to be built; run without a window"] if "OpenGL" in entry.get("needs", []) else []
+        remarks += sorted({entry[r]["reason"] for r in count if entry.get(r) and entry[r]["reason"]})
+        for runtime in count:
+            count[runtime] += entry.get(runtime, {}).get("result") == "pass"
+        remark = "; ".join(remarks).replace("|", "\\|")
+        lines.append(f"| {name} | {cell(entry.get('shared'))} | {cell(entry.get('static'))} | {remark} |")
+    reasons = {}
+    for name, reason in skipped.items():
+        reasons.setdefault(reason, []).append(name)
+    head = f"{len(results)} samples tried: {count['shared']} pass with the shared runtime, {count['static']} with the static one.\n\n"
+    tail = "\n\nNot tried, by what they need:\n\n" + "\n".join(
+        f"* {reason}: {', '.join(sorted(names, key=str.lower))}" for reason, names in sorted(reasons.items()))
+    return head + "\n".join(lines) + tail + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--checkout", type=pathlib.Path, required=True, help="a checkout of NVIDIA/cuda-samples")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="where to build them")
+    parser.add_argument("--vcuda", default=str(pathlib.Path(__file__).resolve().parents[2] / "build/cli/vcuda"))
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--prefix", help="instead of vcuda run: a command, or nothing for a native run")
+    parser.add_argument("--runtime", choices=["shared", "static", "both"], default="both")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds a run")
+    parser.add_argument("--jobs", type=int, default=1, help="samples at a time")
+    parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", help="only these samples")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    arguments = json.loads((options.checkout / "test_args.json").read_text())
+    samples = find_samples(options.checkout.resolve())
+    skipped = {s.name: excluded(s, arguments) for s in samples if excluded(s, arguments)}
+    samples = [s for s in samples if s.name not in skipped]
+    runtimes = ["shared", "static"] if options.runtime == "both" else [options.runtime]
+    trees = {runtime: configure(samples, options.build, runtime) for runtime in runtimes}
+    if options.names:
+        samples = [s for s in samples if s.name in options.names]
+    if options.build_only:
+        for sample in samples:
+            for runtime, tree in trees.items():
+                print(f"{sample.name:34} {runtime:7} {build_sample(sample, tree, options.jobs) or 'built'}", flush=True)
+        return 0
+    results = {}
+    if options.json and options.json.is_file():
+        results = json.loads(options.json.read_text())
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for name, result in pool.map(lambda s: one(s, trees, options, arguments), samples):
+            results[name] = {**results.get(name, {}), **result}
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1) + "\n")
+    if options.table:
+        options.table.write_text(table(results, skipped))
+    return 0 if all(e.get(r, {}).get("result") == "pass" for e in results.values() for r in runtimes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
