@@ -82,9 +82,12 @@ static CUresult host_to_host(void *dst, const void *src, size_t bytes, CUstream 
 static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum vcuda_place from, size_t bytes,
 			 CUstream stream, bool async)
 {
+	bool on_device = to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_DEVICE,
+	     in_windows = to == VCUDA_PLACE_WINDOW && from == VCUDA_PLACE_WINDOW;
 	int on_stream = async || stream;
 
-	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_DEVICE)
+	/* The device reads and writes windows too: then nothing is waited for here. */
+	if (on_device || (in_windows && async))
 		return vcuda_call_cuMemcpyDtoDAsync_v2(dst, src, bytes, stream);
 	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_WINDOW)
 		return window_in(dst, (const void *)src, bytes, stream, async);

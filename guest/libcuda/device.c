@@ -18,14 +18,23 @@ static struct device {
 } * devices;
 static int count;
 
+/*
+ * Managed memory is pinned memory that both sides use at one address (managed.c): it is there where the device reads
+ * such memory, and may be used by both at once where atomic operations reach it from both.
+ */
+static const struct {
+	CUdevice_attribute attribute, from;
+} derived[] = {
+	{CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY},
+	{CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED},
+};
+
 /* Attributes that promise what this library does not do yet, and what it says instead of the host's value. */
 static const struct {
 	CUdevice_attribute attribute;
 	int value;
 } masked[] = {
-	{CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0},
 	{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0},
-	{CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0},
 	{CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1}, /* windows have the guest's addresses */
 	{CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH, 0},
 	{CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 0},
@@ -189,6 +198,9 @@ static CUresult attribute_of(CUdevice dev, CUdevice_attribute attribute, int *va
 	for (size_t i = 0; i < sizeof(masked) / sizeof(masked[0]); i++)
 		if (masked[i].attribute == attribute)
 			*value = masked[i].value;
+	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)
+		if (derived[i].attribute == attribute)
+			*value = info->attributes[derived[i].from];
 	return (CUresult)info->attribute_results[attribute];
 }
 

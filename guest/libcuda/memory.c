@@ -87,10 +87,13 @@ VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	if (!dptr)
 		return CUDA_SUCCESS;
 	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
-	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
+	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE | VCUDA_RANGE_MANAGED, &r))
 		return CUDA_ERROR_INVALID_VALUE;
 	vcuda_context_enter(r.context);
-	result = vcuda_call_cuMemFree_v2(dptr);
+	if (r.kind == VCUDA_RANGE_MANAGED)
+		result = vcuda_pinned_release(&r);
+	else
+		result = vcuda_call_cuMemFree_v2(dptr);
 	vcuda_context_leave();
 	return result;
 }

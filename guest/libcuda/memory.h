@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "context.h"
+#include "range.h"
 
 /* The context is about to end: unregisters its pinned memory and forgets all its ranges. It can still make calls. */
 void vcuda_memory_drop_context(struct vcuda_context *context);
@@ -15,8 +16,10 @@ void vcuda_memory_drop_owner(const void *owner);
 
 /* pinned.c: ends the worker's use of a host range that was taken out of the table; an arena range goes back to the
  * arena. */
-struct vcuda_range;
 CUresult vcuda_pinned_release(const struct vcuda_range *range);
+
+/* pinned.c: new memory that both sides use at the same address, recorded as a range of `kind`. */
+CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags);
 
 /* CUDA's error for an error of the transport's window functions, with a line that says what to do where the user can do
  * something. */

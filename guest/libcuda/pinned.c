@@ -64,7 +64,7 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 
 static bool created(const struct vcuda_range *r)
 {
-	return r->kind == VCUDA_RANGE_PINNED;
+	return r->kind == VCUDA_RANGE_PINNED || r->kind == VCUDA_RANGE_MANAGED;
 }
 
 static int window_release(const struct vcuda_range *r)
@@ -103,21 +103,16 @@ static CUresult finish(struct vcuda_range *r, unsigned int register_flags)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
+CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
 	struct vcuda_transport *t = vcuda_session.transport;
-	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_PINNED, .context = vcuda_context_current()};
+	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = vcuda_context_current()};
+	CUresult result;
 	void *address;
 	int err;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (bytes > SIZE_MAX - PAGE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
 	r.window_bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
 	err = vcuda_arena_take(r.window_bytes, &address);
 	if (err)
@@ -132,6 +127,17 @@ VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags
 	if (result == CUDA_SUCCESS)
 		*pp = address;
 	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_pinned_alloc(pp, bytes, VCUDA_RANGE_PINNED, flags | CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
 VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)

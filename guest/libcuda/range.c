@@ -151,3 +151,15 @@ bool vcuda_range_set_sync_memops(uint64_t address, bool on)
 	pthread_rwlock_unlock(&lock);
 	return r;
 }
+
+bool vcuda_range_set_advice(uint64_t address, const struct vcuda_advice *advice)
+{
+	struct vcuda_range *r;
+
+	pthread_rwlock_wrlock(&lock);
+	r = find_locked(address);
+	if (r)
+		r->advice = *advice;
+	pthread_rwlock_unlock(&lock);
+	return r;
+}

@@ -17,10 +17,19 @@ enum vcuda_range_kind {
 	VCUDA_RANGE_GLOBAL = 2,     /* a module's variable */
 	VCUDA_RANGE_PINNED = 4,     /* cuMemHostAlloc */
 	VCUDA_RANGE_REGISTERED = 8, /* cuMemHostRegister */
+	VCUDA_RANGE_MANAGED = 16,   /* cuMemAllocManaged */
 };
 
 #define VCUDA_RANGE_ON_DEVICE (VCUDA_RANGE_DEVICE | VCUDA_RANGE_GLOBAL)
-#define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED)
+#define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED | VCUDA_RANGE_MANAGED)
+
+/* What was advised about managed memory: of the whole range, whatever part it was said of last. */
+struct vcuda_advice {
+	bool read_mostly;
+	CUmemLocation preferred, prefetched;
+	uint64_t accessed_by; /* a bit a device */
+	bool accessed_by_host;
+};
 
 struct vcuda_range {
 	uint64_t start, bytes; /* as the application asked for it */
@@ -31,6 +40,7 @@ struct vcuda_range {
 	uint64_t owner; /* id of a global's module or library */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
+	struct vcuda_advice advice;
 };
 
 /* False if memory ran out. A range that is there already under this start is replaced. */
@@ -49,5 +59,6 @@ bool vcuda_range_remove(uint64_t start, unsigned int kinds, struct vcuda_range *
 bool vcuda_range_remove_next(struct vcuda_context *context, uint64_t owner, struct vcuda_range *range);
 
 bool vcuda_range_set_sync_memops(uint64_t address, bool on);
+bool vcuda_range_set_advice(uint64_t address, const struct vcuda_advice *advice);
 
 #endif

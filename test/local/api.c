@@ -15,6 +15,7 @@ static const struct {
 } cases[] = {
 	{"callbacks", api_callbacks},
 	{"output", api_output},
+	{"managed", api_managed},
 };
 
 static const char ptx[] =

@@ -257,7 +257,8 @@ def run_api(case):
 
 def api():
     """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
-    run_api("callbacks")
+    for case in ("callbacks", "managed"):
+        run_api(case)
     lines = run_api("output").splitlines()
     check(lines[:7] == ["before", "value 1!", "value 2!", "between", "value 3!", "after", "value 4!"], f"order: {lines[:7]}")
     check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")

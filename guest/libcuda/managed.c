@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Managed memory: pinned memory at one address on both sides. Nothing ever moves, so that prefetches and advice cost
+ * nothing; what was advised is remembered, for who asks.
+ */
+#include <string.h>
+
+#include "call.h"
+#include "device.h"
+#include "memory.h"
+#include "stream.h"
+
+#define ALL_DEVICES 64
+
+VCUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+	void *p;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!vcuda_device_attribute(vcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = vcuda_pinned_alloc(&p, bytes, VCUDA_RANGE_MANAGED, flags);
+	if (result == CUDA_SUCCESS)
+		*dptr = (uintptr_t)p;
+	return result;
+}
+
+/* All of [address, address + bytes) lies in one managed allocation. */
+static CUresult find(CUdeviceptr address, size_t bytes, struct vcuda_range *r)
+{
+	if (!bytes || !vcuda_range_find(address, r) || r->kind != VCUDA_RANGE_MANAGED)
+		return CUDA_ERROR_INVALID_VALUE;
+	return bytes <= r->bytes - (address - r->start) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult check_location(CUmemLocation where)
+{
+	switch (where.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return where.id >= 0 && where.id < vcuda_device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	case CU_MEM_LOCATION_TYPE_HOST:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* A device number as the older functions have it. */
+static CUmemLocation location_of(CUdevice dev)
+{
+	if (dev == CU_DEVICE_CPU)
+		return (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
+	return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev};
+}
+
+static void set_accessed_by(struct vcuda_advice *a, CUmemLocation where, bool on)
+{
+	uint64_t bit;
+
+	if (where.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+		a->accessed_by_host = on;
+		return;
+	}
+	bit = 1ull << (where.id % ALL_DEVICES);
+	a->accessed_by = on ? a->accessed_by | bit : a->accessed_by & ~bit;
+}
+
+VCUDA_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation where)
+{
+	CUresult result = vcuda_require_context();
+	bool anywhere = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
+			advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
+	struct vcuda_range r;
+
+	if (result == CUDA_SUCCESS)
+		result = find(address, bytes, &r);
+	if (result == CUDA_SUCCESS && !anywhere)
+		result = check_location(where);
+	if (result != CUDA_SUCCESS)
+		return result;
+	switch (advice) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		r.advice.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		r.advice.preferred = where;
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		r.advice.preferred = (CUmemLocation){0};
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		set_accessed_by(&r.advice, where, advice == CU_MEM_ADVISE_SET_ACCESSED_BY);
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return vcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice dev)
+{
+	return cuMemAdvise_v2(address, bytes, advice, location_of(dev));
+}
+
+VCUDA_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation where, unsigned int flags,
+					    CUstream stream)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_range r;
+
+	if (result == CUDA_SUCCESS && flags)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = find(address, bytes, &r);
+	if (result == CUDA_SUCCESS)
+		result = check_location(where);
+	if (result != CUDA_SUCCESS)
+		return result;
+	r.advice.prefetched = where;
+	return vcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice dev, CUstream stream)
+{
+	return cuMemPrefetchAsync_v2(address, bytes, location_of(dev), 0, stream);
+}
+
+/* Who may use it when: everybody always may here. */
+VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* The default stream is everybody's. */
+	if (flags == CU_MEM_ATTACH_SINGLE && (!stream || stream == CU_STREAM_LEGACY))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* The whole allocation, which is said by 0 too. */
+	result = find(address, bytes ? bytes : 1, &r);
+	if (result == CUDA_SUCCESS && (r.start != address || (bytes && bytes != r.bytes)))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result;
+}
+
+/* ---- questions ---- */
+
+static int device_of(CUmemLocation where)
+{
+	if (where.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return where.id;
+	return where.type == CU_MEM_LOCATION_TYPE_NONE ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+}
+
+/* As many devices as there is room for; the rest is filled with "none". */
+static CUresult list_accessed_by(const struct vcuda_advice *a, int *to, size_t bytes)
+{
+	size_t room = bytes / sizeof(*to), n = 0;
+
+	if (!bytes || bytes % sizeof(*to))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (int dev = 0; dev < ALL_DEVICES && n < room; dev++)
+		if (a->accessed_by >> dev & 1)
+			to[n++] = dev;
+	if (a->accessed_by_host && n < room)
+		to[n++] = CU_DEVICE_CPU;
+	while (n < room)
+		to[n++] = CU_DEVICE_INVALID;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_attribute(void *data, size_t bytes, CUmem_range_attribute attribute, const struct vcuda_advice *a)
+{
+	int value;
+
+	switch (attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		value = a->read_mostly;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		value = device_of(a->preferred);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+		return list_accessed_by(a, data, bytes);
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		value = device_of(a->prefetched);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+		value = (int)a->preferred.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+		value = a->preferred.id;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		value = (int)a->prefetched.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		value = a->prefetched.id;
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (bytes != sizeof(value))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(data, &value, sizeof(value));
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes,
+					      size_t count, CUdeviceptr address, size_t bytes)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result == CUDA_SUCCESS)
+		result = find(address, bytes, &r);
+	if (result == CUDA_SUCCESS && (!data || !sizes || !attributes || !count))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = data[i] ? get_attribute(data[i], sizes[i], attributes[i], &r.advice) : CUDA_ERROR_INVALID_VALUE;
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute attribute,
+					     CUdeviceptr address, size_t bytes)
+{
+	return cuMemRangeGetAttributes(&data, &size, &attribute, 1, address, bytes);
+}
+
+/* ---- the same with per-thread default streams ---- */
+
+VCUDA_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice dev, CUstream stream)
+{
+	return cuMemPrefetchAsync(address, bytes, dev, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLocation where,
+						 unsigned int flags, CUstream stream)
+{
+	return cuMemPrefetchAsync_v2(address, bytes, where, flags, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t bytes,
+						  unsigned int flags)
+{
+	return cuStreamAttachMemAsync(VCUDA_PER_THREAD(stream), address, bytes, flags);
+}
