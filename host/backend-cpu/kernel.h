@@ -106,6 +106,7 @@ enum ptx_fault_kind {
 	PTX_FAULT_TRAP,			/* trap: CUDA_ERROR_LAUNCH_FAILED */
 	PTX_FAULT_ASSERT,		/* CUDA_ERROR_ASSERT */
 	PTX_FAULT_BARRIER,		/* a block that can never pass its barrier: CUDA_ERROR_LAUNCH_FAILED */
+	PTX_FAULT_BAD_TARGET,		/* a call or branch to what is no function or label: CUDA_ERROR_INVALID_PC */
 	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
 };
 

@@ -52,6 +52,8 @@ static CUresult fault_result(enum ptx_fault_kind kind)
 		return CUDA_ERROR_MISALIGNED_ADDRESS;
 	case PTX_FAULT_ASSERT:
 		return CUDA_ERROR_ASSERT;
+	case PTX_FAULT_BAD_TARGET:
+		return CUDA_ERROR_INVALID_PC;
 	case PTX_FAULT_CANCELLED:
 		return CUDA_ERROR_LAUNCH_TIMEOUT;
 	default:
@@ -77,6 +79,9 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 		break;
 	case PTX_FAULT_BARRIER:
 		snprintf(text, size, "a barrier that not all threads of the block reach");
+		break;
+	case PTX_FAULT_BAD_TARGET:
+		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
 		break;
 	default:
 		snprintf(text, size, "stopped");

@@ -54,7 +54,10 @@ struct ptx_body {
 	uint32_t *labels, label_count, label_room;
 	struct ptx_block *blocks; /* while the graph is built: in text order; then in running order */
 	uint32_t block_count, block_room;
-	uint64_t local_bytes;
+	uint64_t local_bytes; /* of each thread: the kernel's own, then the stack of its calls */
+	struct ptx_routine *routines; /* what is called for real, then the kernel; see ptx-inline.h */
+	uint32_t routine_count;
+	bool has_calls; /* real ones */
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, uses_dynamic_shared;
 	int32_t carry; /* the condition code register, or -1 */

@@ -1,42 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes one flat list of instructions of a kernel: every call is replaced by the callee's body, registers and labels
- * are numbered anew (only those in use), and parameters that are passed between functions become registers.
+ * Makes one flat list of instructions of a kernel: every call that can is replaced by the callee's body, registers and
+ * labels are numbered anew (only those in use), and parameters that are passed between functions become registers.
+ * Functions that must be called for real (ptx-stack.c) stand in the list before the kernel.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-body.h"
+#include "ptx-inline.h"
 
 #define MAX_INSTRUCTIONS 400000
 #define MAX_DEPTH 64
-#define MAX_SLOTS 64
-
-/* A part of a .param variable that is passed in a register. */
-struct slot {
-	uint64_t offset;
-	unsigned bytes;
-	int32_t reg;
-};
-
-/* A .param or .local variable of one instance of a function. */
-struct instance {
-	struct ptx_symbol symbol; /* first: operands point to it */
-	struct slot slots[MAX_SLOTS];
-	unsigned slot_count;
-	bool memory; /* accesses overlap or its address is taken: it lives in local memory */
-	bool placed;
-};
 
 struct entry {
 	const struct ptx_symbol *key;
-	struct instance *instance;
+	struct ptx_instance *instance;
 };
 
 struct frame {
 	const struct frame *caller;
 	const struct ptx_function *fn;
+	struct ptx_routine *routine;
 	int32_t *regs; /* old number -> new, or -1 */
 	uint32_t label_base;
 	struct entry *map; /* open addressing by key */
@@ -60,7 +45,7 @@ bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line,
 	return false;
 }
 
-static bool no_memory(struct ptx_body *body)
+bool ptx_inline_no_memory(struct ptx_body *body)
 {
 	return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile", body->function->name);
 }
@@ -71,20 +56,20 @@ int32_t ptx_body_register(struct ptx_body *body, unsigned type)
 		ptx_grow(&body->arena, (void **)&body->regs, &body->reg_count, &body->reg_room, sizeof(*r));
 
 	if (!r) {
-		no_memory(body);
+		ptx_inline_no_memory(body);
 		return 0;
 	}
 	r->type = (uint8_t)type;
 	return (int32_t)body->reg_count - 1;
 }
 
-static uint32_t new_label(struct ptx_body *body)
+uint32_t ptx_inline_label(struct ptx_body *body)
 {
 	uint32_t *label =
 		ptx_grow(&body->arena, (void **)&body->labels, &body->label_count, &body->label_room, sizeof(*label));
 
 	if (!label) {
-		no_memory(body);
+		ptx_inline_no_memory(body);
 		return 0;
 	}
 	return body->label_count - 1;
@@ -99,7 +84,7 @@ static struct entry *find_entry(struct frame *f, const struct ptx_symbol *key)
 	return &f->map[at & (f->map_size - 1)];
 }
 
-static bool map_put(struct ptx_body *body, struct frame *f, const struct ptx_symbol *key, struct instance *instance)
+static bool map_put(struct ptx_body *body, struct frame *f, const struct ptx_symbol *key, struct ptx_instance *instance)
 {
 	if ((f->map_used + 1) * 2 > f->map_size) {
 		struct entry *old = f->map;
@@ -108,7 +93,7 @@ static bool map_put(struct ptx_body *body, struct frame *f, const struct ptx_sym
 		f->map_size = old_size ? old_size * 2 : 16;
 		f->map = ptx_alloc(&body->arena, f->map_size * sizeof(*f->map));
 		if (!f->map)
-			return no_memory(body);
+			return ptx_inline_no_memory(body);
 		for (uint32_t i = 0; i < old_size; i++)
 			if (old[i].key)
 				*find_entry(f, old[i].key) = old[i];
@@ -118,42 +103,43 @@ static bool map_put(struct ptx_body *body, struct frame *f, const struct ptx_sym
 	return true;
 }
 
-static struct instance *new_instance(struct ptx_body *body, const struct ptx_symbol *origin)
+static struct ptx_instance *new_instance(struct ptx_body *body, struct frame *f, const struct ptx_symbol *origin)
 {
-	struct instance *n = ptx_alloc(&body->arena, sizeof(*n));
+	struct ptx_instance *n = ptx_alloc(&body->arena, sizeof(*n));
 
 	if (!n) {
-		no_memory(body);
+		ptx_inline_no_memory(body);
 		return NULL;
 	}
 	n->symbol = *origin;
+	n->routine = f->routine;
 	return n;
 }
 
-static struct instance *instance_of(struct ptx_body *body, struct frame *f, const struct ptx_symbol *origin)
+static struct ptx_instance *instance_of(struct ptx_body *body, struct frame *f, const struct ptx_symbol *origin)
 {
-	struct instance *n = f->map_size ? find_entry(f, origin)->instance : NULL;
+	struct ptx_instance *n = f->map_size ? find_entry(f, origin)->instance : NULL;
 
 	if (n)
 		return n;
-	n = new_instance(body, origin);
+	n = new_instance(body, f, origin);
 	return n && map_put(body, f, origin, n) ? n : NULL;
 }
 
-static bool is_kernel_param(const struct ptx_symbol *s)
+bool ptx_is_kernel_param(const struct ptx_symbol *s)
 {
 	return s->kind == PTX_SYM_PARAM && s->function && s->function->entry;
 }
 
-static void place_local(struct ptx_body *body, struct instance *n)
+void ptx_inline_place(struct ptx_instance *n)
 {
 	uint64_t align = n->symbol.align ? n->symbol.align : 1;
 
 	if (n->placed)
 		return;
 	n->placed = true;
-	n->symbol.offset = (body->local_bytes + align - 1) & ~(align - 1);
-	body->local_bytes = n->symbol.offset + n->symbol.size;
+	n->symbol.offset = (n->routine->frame_bytes + align - 1) & ~(align - 1);
+	n->routine->frame_bytes = n->symbol.offset + n->symbol.size;
 }
 
 static bool copy_operand(struct ptx_body *body, struct frame *f, struct ptx_operand *o)
@@ -179,7 +165,7 @@ static bool copy_operand(struct ptx_body *body, struct frame *f, struct ptx_oper
 		struct ptx_operand *copy = ptx_alloc(&body->arena, o->count * sizeof(*copy) + 1);
 
 		if (!copy)
-			return no_memory(body);
+			return ptx_inline_no_memory(body);
 		memcpy(copy, o->elements, o->count * sizeof(*copy));
 		o->elements = copy;
 		for (unsigned e = 0; e < o->count; e++)
@@ -188,27 +174,27 @@ static bool copy_operand(struct ptx_body *body, struct frame *f, struct ptx_oper
 	if (o->symbol && (o->kind == PTX_OP_SYMBOL || o->kind == PTX_OP_MEM) && o->reg < 0) {
 		if (o->symbol->kind == PTX_SYM_PARAM ||
 		    (o->symbol->space == PTX_LOCAL && o->symbol->kind == PTX_SYM_VARIABLE)) {
-			struct instance *n = instance_of(body, f, o->symbol);
+			struct ptx_instance *n = instance_of(body, f, o->symbol);
 
 			if (!n)
 				return false;
 			o->symbol = &n->symbol;
 			if (n->symbol.space == PTX_LOCAL)
-				place_local(body, n);
-			else if (o->kind == PTX_OP_SYMBOL && !is_kernel_param(&n->symbol))
+				ptx_inline_place(n);
+			else if (o->kind == PTX_OP_SYMBOL && !ptx_is_kernel_param(&n->symbol))
 				n->memory = true;
 		}
 	}
 	return body->status == PTX_OK;
 }
 
-static struct ptx_instr *append(struct ptx_body *body, const struct ptx_instr *i)
+struct ptx_instr *ptx_inline_append(struct ptx_body *body, const struct ptx_instr *i)
 {
 	struct ptx_instr *copy =
 		ptx_grow(&body->arena, (void **)&body->instrs, &body->instr_count, &body->instr_room, sizeof(*copy));
 
 	if (!copy) {
-		no_memory(body);
+		ptx_inline_no_memory(body);
 		return NULL;
 	}
 	if (i)
@@ -219,9 +205,9 @@ static struct ptx_instr *append(struct ptx_body *body, const struct ptx_instr *i
 	return body->status == PTX_OK ? copy : NULL;
 }
 
-static bool append_branch(struct ptx_body *body, const struct ptx_instr *like, uint32_t label, int32_t guard)
+bool ptx_inline_branch(struct ptx_body *body, const struct ptx_instr *like, uint32_t label, int32_t guard)
 {
-	struct ptx_instr *i = append(body, like);
+	struct ptx_instr *i = ptx_inline_append(body, like);
 
 	if (!i)
 		return false;
@@ -232,59 +218,45 @@ static bool append_branch(struct ptx_body *body, const struct ptx_instr *like, u
 	i->count = 1;
 	i->ops = ptx_alloc(&body->arena, sizeof(*i->ops));
 	if (!i->ops)
-		return no_memory(body);
+		return ptx_inline_no_memory(body);
 	i->ops[0] = (struct ptx_operand){.kind = PTX_OP_LABEL, .reg = (int32_t)label, .reg2 = -1};
 	return true;
 }
 
 static bool inline_function(struct ptx_body *body, struct frame *f);
 
-/* vprintf and the like: operands are the instances of the arguments, resolved to registers later. */
-static bool append_external(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+/* A call's own instruction: its arguments are instances, resolved to registers or memory later. */
+static struct ptx_instr *append_call(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
 {
 	struct ptx_call *call = ptx_alloc(&body->arena, sizeof(*call));
-	struct ptx_instr *copy = append(body, i);
+	struct ptx_instr *copy = ptx_inline_append(body, i);
 	uint32_t count = i->call->ret_count + i->call->arg_count;
 	const struct ptx_symbol **list = ptx_alloc(&body->arena, (count + 1) * sizeof(*list));
 
-	if (!call || !copy || !list)
-		return no_memory(body);
+	if (!call || !copy || !list) {
+		ptx_inline_no_memory(body);
+		return NULL;
+	}
 	copy->call = call;
+	copy->guard = -1;
 	*call = *i->call;
 	for (uint32_t n = 0; n < count; n++) {
 		bool ret = n < call->ret_count;
-		struct instance *s = instance_of(body, f, ret ? call->rets[n] : call->args[n - call->ret_count]);
+		struct ptx_instance *s = instance_of(body, f, ret ? call->rets[n] : call->args[n - call->ret_count]);
 
 		if (!s)
-			return false;
+			return NULL;
 		list[n] = &s->symbol;
 	}
 	call->rets = list;
 	call->args = list + call->ret_count;
-	if (copy->guard >= 0) {
-		struct ptx_operand guard = {.kind = PTX_OP_REG, .reg = copy->guard, .reg2 = -1};
-
-		copy_operand(body, f, &guard);
-		copy->guard = guard.reg;
-	}
-	return true;
+	return copy;
 }
 
-static bool inline_call(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+static bool check_signature(struct ptx_body *body, const struct ptx_instr *i, const struct ptx_function *callee)
 {
 	const struct ptx_call *call = i->call;
-	struct ptx_function *callee = call->callee->function;
-	struct frame inner = {.caller = f, .fn = callee, .depth = f->depth + 1};
-	uint32_t skip = 0;
 
-	if (!callee->defined)
-		return append_external(body, f, i);
-	for (const struct frame *up = f; up; up = up->caller)
-		if (up->fn == callee)
-			return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
-					     "the recursive call of `%s` is not supported", callee->name);
-	if (inner.depth > MAX_DEPTH)
-		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line, "calls are nested too deeply");
 	if (callee->entry || call->arg_count != callee->param_count || call->ret_count != callee->ret_count)
 		return ptx_body_fail(body, PTX_INVALID, i->line, "the call does not fit the declaration of `%s`",
 				     callee->name);
@@ -292,26 +264,125 @@ static bool inline_call(struct ptx_body *body, struct frame *f, const struct ptx
 		bool arg = n < call->arg_count;
 		const struct ptx_symbol *outer = arg ? call->args[n] : call->rets[n - call->arg_count];
 		const struct ptx_symbol *formal = arg ? callee->params[n] : callee->rets[n - call->arg_count];
-		struct instance *s = instance_of(body, f, outer);
 
-		/* the callee's instance is the caller's: found under the formal name in the callee's frame */
-		if (!s || outer->size != formal->size)
+		if (outer->size != formal->size)
 			return ptx_body_fail(body, PTX_INVALID, i->line,
 					     "an argument does not have the size that `%s` declares", callee->name);
-		if (!map_put(body, &inner, formal, s))
-			return false;
 	}
-	if (i->guard >= 0) {
-		struct ptx_operand guard = {.kind = PTX_OP_REG, .reg = i->guard, .reg2 = -1};
-		struct ptx_instr like = *i;
+	return true;
+}
 
-		skip = new_label(body);
-		copy_operand(body, f, &guard);
-		like.guard_negate = !i->guard_negate;
-		if (!append_branch(body, &like, skip, guard.reg))
+/* A call of a routine: the pointer to it becomes the instruction's operand. */
+static bool real_call(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+{
+	const struct ptx_symbol *prototype = i->call->prototype;
+	const struct ptx_function *declared = i->call->callee ? i->call->callee->function : NULL;
+	struct ptx_instr *copy;
+
+	if (prototype && prototype->targets && prototype->targets->count)
+		declared = prototype->targets->list[0]->function;
+	else if (prototype)
+		declared = prototype->function;
+	if (!declared)
+		return ptx_body_fail(body, PTX_INVALID, i->line, "`%s` is not the label of a .callprototype",
+				     prototype->name);
+	if (!check_signature(body, i, declared))
+		return false;
+	copy = append_call(body, f, i);
+	if (!copy || !(copy->ops = ptx_alloc(&body->arena, sizeof(*copy->ops))))
+		return ptx_inline_no_memory(body);
+	copy->op = &ptx_real_call;
+	copy->count = 1;
+	copy->call->declared = declared;
+	if (!prototype) {
+		copy->ops[0] = (struct ptx_operand){.kind = PTX_OP_INT, .reg = -1, .reg2 = -1};
+		copy->ops[0].imm = ptx_function_address(body->function->module, i->call->callee);
+		return true;
+	}
+	copy->ops[0] = i->call->pointer;
+	return copy_operand(body, f, &copy->ops[0]);
+}
+
+static bool inline_body(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+{
+	const struct ptx_call *call = i->call;
+	struct ptx_function *callee = call->callee->function;
+	struct frame inner = {.caller = f, .fn = callee, .routine = f->routine, .depth = f->depth + 1};
+
+	if (inner.depth > MAX_DEPTH)
+		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line, "calls are nested too deeply");
+	if (!check_signature(body, i, callee))
+		return false;
+	for (uint32_t n = 0; n < call->arg_count + call->ret_count; n++) {
+		bool arg = n < call->arg_count;
+		const struct ptx_symbol *formal = arg ? callee->params[n] : callee->rets[n - call->arg_count];
+		struct ptx_instance *s = instance_of(body, f, arg ? call->args[n] : call->rets[n - call->arg_count]);
+
+		/* the callee's instance is the caller's: found under the formal name in the callee's frame */
+		if (!s || !map_put(body, &inner, formal, s))
 			return false;
 	}
-	if (!inline_function(body, &inner))
+	return inline_function(body, &inner);
+}
+
+/* Puts a branch around what follows if `i` has a guard; the label is to be defined behind it. */
+static bool skip_unless_guard(struct ptx_body *body, struct frame *f, const struct ptx_instr *i, uint32_t *skip)
+{
+	struct ptx_operand guard = {.kind = PTX_OP_REG, .reg = i->guard, .reg2 = -1};
+	struct ptx_instr like = *i;
+
+	if (i->guard < 0)
+		return true;
+	*skip = ptx_inline_label(body);
+	copy_operand(body, f, &guard);
+	like.guard_negate = !i->guard_negate;
+	return ptx_inline_branch(body, &like, *skip, guard.reg);
+}
+
+static bool inline_call(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+{
+	const struct ptx_symbol *callee = i->call->callee;
+	uint32_t skip = 0;
+	bool ok;
+
+	if (!skip_unless_guard(body, f, i, &skip))
+		return false;
+	if (!callee || callee->function->recursive)
+		ok = real_call(body, f, i);
+	else if (callee->function->defined)
+		ok = inline_body(body, f, i);
+	else
+		ok = append_call(body, f, i);
+	if (ok && i->guard >= 0)
+		body->labels[skip] = body->instr_count;
+	return ok && body->status == PTX_OK;
+}
+
+/* brx.idx: a search for the index. */
+static bool inline_choice(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+{
+	const struct ptx_targets *targets = i->ops[1].symbol->targets;
+	uint64_t *keys = ptx_alloc(&body->arena, (targets ? targets->count + 1u : 1u) * sizeof(*keys));
+	uint32_t *labels = ptx_alloc(&body->arena, (targets ? targets->count + 1u : 1u) * sizeof(*labels));
+	struct ptx_operand index = i->ops[0];
+	struct ptx_instr like = *i;
+	uint32_t skip = 0, bad = ptx_inline_label(body);
+
+	if (!keys || !labels)
+		return ptx_inline_no_memory(body);
+	if (!targets || index.kind != PTX_OP_REG)
+		return ptx_body_fail(body, PTX_INVALID, i->line, "`%s` has no .branchtargets", i->name);
+	for (uint32_t n = 0; n < targets->count; n++) {
+		keys[n] = n;
+		labels[n] = f->label_base + targets->list[n]->index;
+	}
+	if (!copy_operand(body, f, &index) || !skip_unless_guard(body, f, i, &skip))
+		return false;
+	like.guard = -1;
+	if (!ptx_append_choice(body, &like, index.reg, keys, labels, targets->count, bad))
+		return false;
+	body->labels[bad] = body->instr_count;
+	if (!ptx_append_bad_target(body, &like))
 		return false;
 	if (i->guard >= 0)
 		body->labels[skip] = body->instr_count;
@@ -328,16 +399,18 @@ static bool inline_instr(struct ptx_body *body, struct frame *f, const struct pt
 				     i->name);
 	if (i->op->flags & PTX_F_CALL)
 		return inline_call(body, f, i);
+	if ((i->op->flags & PTX_F_BRANCH) && i->count == 2)
+		return inline_choice(body, f, i);
 	copy_operand(body, f, &guard);
 	if ((i->op->flags & PTX_F_RET) && f->caller)
-		return append_branch(body, i, f->end_label, guard.reg);
-	copy = append(body, i);
+		return ptx_inline_branch(body, i, f->end_label, guard.reg);
+	copy = ptx_inline_append(body, i);
 	if (!copy)
 		return false;
 	copy->guard = guard.reg;
 	copy->ops = ptx_alloc(&body->arena, (i->count + 1u) * sizeof(*copy->ops));
 	if (!copy->ops)
-		return no_memory(body);
+		return ptx_inline_no_memory(body);
 	memcpy(copy->ops, i->ops, i->count * sizeof(*copy->ops));
 	for (unsigned n = 0; n < i->count; n++)
 		if (!copy_operand(body, f, &copy->ops[n]))
@@ -352,12 +425,12 @@ static bool inline_function(struct ptx_body *body, struct frame *f)
 
 	f->regs = ptx_alloc(&body->arena, (fn->reg_count + 1) * sizeof(*f->regs));
 	if (!f->regs || !starts)
-		return no_memory(body);
+		return ptx_inline_no_memory(body);
 	memset(f->regs, 0xff, fn->reg_count * sizeof(*f->regs));
 	f->label_base = body->label_count;
 	for (uint32_t n = 0; n < fn->label_count; n++)
-		new_label(body);
-	f->end_label = new_label(body);
+		ptx_inline_label(body);
+	f->end_label = ptx_inline_label(body);
 	for (uint32_t n = 0; n < fn->instr_count && body->status == PTX_OK; n++) {
 		starts[n] = body->instr_count;
 		if (!inline_instr(body, f, &fn->instrs[n]))
@@ -371,200 +444,46 @@ static bool inline_function(struct ptx_body *body, struct frame *f)
 	return body->status == PTX_OK;
 }
 
-/* ---- parameters between functions become registers ---- */
-
-static unsigned lanes_of(const struct ptx_instr *i)
+static bool inline_routine(struct ptx_body *body, struct ptx_routine *r)
 {
-	return i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
-}
+	struct frame f = {.fn = r->fn, .routine = r};
+	uint32_t count = r->symbol ? r->fn->ret_count + r->fn->param_count : 0;
+	uint64_t *offsets = ptx_alloc(&body->arena, (count + 1) * sizeof(*offsets));
+	const struct ptx_instr end = {.op = ptx_opcode_find("ret", 3, 0, 0), .name = "ret", .guard = -1};
 
-static struct ptx_operand *param_operand(const struct ptx_instr *i)
-{
-	struct ptx_operand *o;
+	if (!offsets)
+		return ptx_inline_no_memory(body);
+	r->first = body->instr_count;
+	if (r->symbol)
+		r->frame_bytes = ptx_frame_layout(r->fn, offsets);
+	for (uint32_t n = 0; n < count; n++) {
+		const struct ptx_symbol *s =
+			n < r->fn->ret_count ? r->fn->rets[n] : r->fn->params[n - r->fn->ret_count];
+		struct ptx_instance *formal = instance_of(body, &f, s);
 
-	if (!(i->op->flags & (PTX_F_LOAD | PTX_F_STORE)))
-		return NULL;
-	o = &i->ops[i->op->flags & PTX_F_LOAD ? 1 : 0];
-	if (o->kind != PTX_OP_MEM || o->reg >= 0 || !o->symbol || o->symbol->kind != PTX_SYM_PARAM ||
-	    is_kernel_param(o->symbol))
-		return NULL;
-	return o;
-}
-
-static struct slot *slot_of(struct ptx_body *body, struct instance *n, uint64_t offset, unsigned bytes)
-{
-	static const uint8_t types[9] = {[1] = PTX_B8, [2] = PTX_B16, [4] = PTX_B32, [8] = PTX_B64};
-	struct slot *s;
-
-	for (unsigned k = 0; k < n->slot_count; k++) {
-		s = &n->slots[k];
-		if (s->offset == offset && s->bytes == bytes)
-			return s;
-		if (s->offset < offset + bytes && offset < s->offset + s->bytes)
-			return NULL;
-	}
-	if (n->slot_count == MAX_SLOTS || bytes > 8 || offset + bytes > n->symbol.size)
-		return NULL;
-	s = &n->slots[n->slot_count++];
-	*s = (struct slot){offset, bytes, ptx_body_register(body, types[bytes])};
-	return s;
-}
-
-static bool check_slots(struct ptx_body *body)
-{
-	for (uint32_t k = 0; k < body->instr_count; k++) {
-		const struct ptx_instr *i = &body->instrs[k];
-		struct ptx_operand *o = param_operand(i);
-
-		for (unsigned e = 0; o && e < lanes_of(i); e++) {
-			unsigned bytes = ptx_types[i->type].bits / 8;
-			struct instance *n = (struct instance *)(uintptr_t)o->symbol;
-
-			if (!slot_of(body, n, o->imm + e * bytes, bytes))
-				n->memory = true;
-		}
-		for (uint32_t a = 0; (i->op->flags & PTX_F_CALL) && a < i->call->arg_count + i->call->ret_count; a++) {
-			const struct ptx_symbol *s =
-				a < i->call->arg_count ? i->call->args[a] : i->call->rets[a - i->call->arg_count];
-			struct instance *n = (struct instance *)(uintptr_t)s;
-
-			if (!slot_of(body, n, 0, (unsigned)s->size) || n->memory)
-				return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
-						     "the call of `%s` is not supported", i->call->callee->name);
-		}
-	}
-	return body->status == PTX_OK;
-}
-
-static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, struct ptx_operand *memory)
-{
-	struct instance *n = (struct instance *)(uintptr_t)memory->symbol;
-	struct ptx_operand *value = &i->ops[i->op->flags & PTX_F_LOAD ? 0 : 1];
-	unsigned bytes = ptx_types[i->type].bits / 8;
-
-	if (n->memory) {
-		struct ptx_instr *copy = append(body, i);
-
-		if (!copy)
+		if (!formal)
 			return false;
-		place_local(body, n);
-		copy->space = PTX_LOCAL;
-		return true;
+		formal->memory = formal->placed = true;
+		formal->symbol.offset = offsets[n];
 	}
-	for (unsigned e = 0; e < lanes_of(i); e++) {
-		struct ptx_operand reg = {.kind = PTX_OP_REG, .reg2 = -1};
-		struct ptx_operand other = value->kind == PTX_OP_VECTOR ? value->elements[e] : *value;
-		struct ptx_instr *copy = append(body, i);
-		bool load = i->op->flags & PTX_F_LOAD;
-
-		if (!copy)
-			return false;
-		reg.reg = slot_of(body, n, memory->imm + e * bytes, bytes)->reg;
-		copy->op = ptx_opcode_find("mov", 3, i->type, 0);
-		copy->mods = 0;
-		copy->count = 2;
-		copy->ops = ptx_alloc(&body->arena, 2 * sizeof(*copy->ops));
-		if (!copy->ops)
-			return no_memory(body);
-		copy->ops[load ? 1 : 0] = reg;
-		copy->ops[load ? 0 : 1] = other;
-	}
-	return true;
-}
-
-static bool is_call_of(const struct ptx_instr *i, const char *name, uint32_t args, uint32_t rets)
-{
-	return !strcmp(i->call->callee->name, name) && i->call->arg_count == args && i->call->ret_count <= rets;
-}
-
-static bool refuse_call(struct ptx_body *body, const struct ptx_instr *i)
-{
-	const char *name = i->call->callee->name;
-
-	if (!strcmp(name, "malloc") || !strcmp(name, "free"))
-		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
-				     "`%s` in a kernel is not supported: allocate the memory before the launch", name);
-	if (!strncmp(name, "cudaCDP", 7) || !strncmp(name, "cudaLaunchDevice", 16))
-		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
-				     "launching kernels from a kernel (`%s`) is not supported", name);
-	return ptx_body_fail(body, PTX_UNRESOLVED, i->line, "the function `%s` is not defined", name);
-}
-
-static bool rewrite_call(struct ptx_body *body, const struct ptx_instr *i)
-{
-	struct ptx_instr *copy = append(body, i);
-	uint32_t count = i->call->arg_count;
-
-	if (!copy)
+	if (!inline_function(body, &f) || !ptx_inline_append(body, &end))
 		return false;
-	if (!(is_call_of(i, "vprintf", 2, 1) || is_call_of(i, "__assertfail", 5, 0)))
-		return refuse_call(body, i);
-	copy->count = (uint8_t)(count + 1);
-	copy->ops = ptx_alloc(&body->arena, 6 * sizeof(*copy->ops));
-	if (!copy->ops)
-		return no_memory(body);
-	copy->ops[0] = (struct ptx_operand){.kind = PTX_OP_SINK, .reg = -1, .reg2 = -1};
-	for (uint32_t a = 0; a <= count; a++) {
-		const struct ptx_symbol *s = a ? i->call->args[a - 1] : i->call->ret_count ? i->call->rets[0] : NULL;
-
-		if (s)
-			copy->ops[a] = (struct ptx_operand){
-				.kind = PTX_OP_REG,
-				.reg2 = -1,
-				.reg = slot_of(body, (struct instance *)(uintptr_t)s, 0, (unsigned)s->size)->reg,
-			};
-	}
+	r->last = body->instr_count;
 	return true;
-}
-
-static bool pass_in_registers(struct ptx_body *body)
-{
-	struct ptx_instr *old = body->instrs;
-	uint32_t count = body->instr_count;
-	uint32_t *starts = ptx_alloc(&body->arena, (count + 1) * sizeof(*starts));
-
-	if (!starts)
-		return no_memory(body);
-	if (!check_slots(body))
-		return false;
-	body->instrs = NULL;
-	body->instr_count = body->instr_room = 0;
-	for (uint32_t k = 0; k < count; k++) {
-		struct ptx_operand *o = param_operand(&old[k]);
-		bool ok;
-
-		starts[k] = body->instr_count;
-		if (o)
-			ok = rewrite_param(body, &old[k], o);
-		else if (old[k].op->flags & PTX_F_CALL)
-			ok = rewrite_call(body, &old[k]);
-		else
-			ok = append(body, &old[k]);
-		if (!ok)
-			return false;
-		/* the address of a parameter that lives in memory */
-		for (unsigned n = 0; !o && n < old[k].count; n++) {
-			const struct ptx_symbol *s = old[k].ops[n].symbol;
-
-			if (old[k].ops[n].kind == PTX_OP_SYMBOL && s && s->kind == PTX_SYM_PARAM && !is_kernel_param(s))
-				place_local(body, (struct instance *)(uintptr_t)s);
-		}
-	}
-	starts[count] = body->instr_count;
-	for (uint32_t n = 0; n < body->label_count; n++)
-		body->labels[n] = starts[body->labels[n]];
-	return body->status == PTX_OK;
 }
 
 bool ptx_body_inline(struct ptx_body *body)
 {
-	struct frame f = {.fn = body->function};
-
 	body->carry = -1;
-	if (!inline_function(body, &f) || !pass_in_registers(body))
+	if (!ptx_find_routines(body))
+		return false;
+	for (uint32_t n = 0; n < body->routine_count; n++)
+		if (!inline_routine(body, &body->routines[n]))
+			return false;
+	if (!ptx_body_params(body))
 		return false;
 	for (uint32_t k = 0; k < body->instr_count; k++)
 		if (((body->instrs[k].op->flags & PTX_F_CARRY_IN) || (body->instrs[k].mods & M(CC))) && body->carry < 0)
 			body->carry = ptx_body_register(body, PTX_PRED);
-	return body->status == PTX_OK;
+	return ptx_body_stack(body);
 }

@@ -94,18 +94,26 @@ enum ptx_symbol_kind {
 
 struct ptx_function;
 
+/* What a .calltargets or .branchtargets directive lists: functions or labels. */
+struct ptx_targets {
+	const struct ptx_symbol **list;
+	uint32_t count;
+};
+
 struct ptx_symbol {
 	const char *name;
 	struct ptx_symbol *next; /* in its hash bucket, newest first */
 	uint32_t hash;
 	uint8_t kind, space, type;
 	bool is_extern, dynamic; /* dynamic: .extern .shared without a size */
+	bool taken;              /* a function whose address the module uses */
 	unsigned line;
 	uint64_t size, align;
 	uint64_t offset; /* in the parameter buffer, the static shared block or the local frame */
-	uint32_t index;  /* variable, register (first of a family), label or function-parameter number */
+	uint32_t index;  /* variable, function, register (first of a family), label or function-parameter number */
 	uint32_t count;  /* of a register family */
-	struct ptx_function *function;
+	struct ptx_function *function; /* of a label: its .callprototype */
+	const struct ptx_targets *targets; /* of a label */
 };
 
 enum ptx_operand_kind {
@@ -116,7 +124,7 @@ enum ptx_operand_kind {
 	PTX_OP_SYMBOL,  /* the address of symbol, plus imm */
 	PTX_OP_MEM,     /* [reg + imm], [symbol + imm] or [imm] */
 	PTX_OP_VECTOR,  /* {elements} */
-	PTX_OP_LABEL,   /* reg: label number */
+	PTX_OP_LABEL,   /* reg: label number; symbol: its name */
 	PTX_OP_SPECIAL, /* reg: enum ptx_special */
 	PTX_OP_SINK,    /* _ */
 };
@@ -132,7 +140,11 @@ struct ptx_operand {
 };
 
 struct ptx_call {
-	const struct ptx_symbol *callee;
+	const struct ptx_symbol *callee;    /* NULL: through a pointer */
+	struct ptx_operand pointer;
+	const struct ptx_symbol *prototype; /* the label of a pointer's .callprototype or .calltargets */
+	const struct ptx_function *declared; /* once inlined: what a real call's parameters look like */
+	uint32_t back;                      /* once inlined: the label to return to */
 	uint32_t ret_count, arg_count;
 	const struct ptx_symbol **rets, **args;
 };
@@ -161,6 +173,7 @@ struct ptx_function {
 	const char *name;
 	struct ptx_module *module;
 	bool entry, defined, noreturn;
+	bool recursive; /* may be called again before it has returned */
 	unsigned line;
 	struct ptx_symbol **params, **rets;
 	uint32_t param_count, ret_count;
@@ -211,6 +224,9 @@ struct ptx_module {
 	uint64_t *addresses;
 	struct ptx_reloc **relocs; /* per variable */
 	uint32_t variable_count, variable_room, symbol_room, reloc_room;
+	struct ptx_symbol **functions; /* kernels, too */
+	uint32_t function_count, function_room;
+	uint64_t function_base; /* of their addresses */
 	struct ptx_kernel *kernels;
 	uint32_t kernel_count, kernel_room;
 	uint64_t shared_bytes; /* module-scope .shared variables, which every kernel gets */
@@ -258,6 +274,18 @@ int ptx_special_find(const char *name);
 /* Sets *error (the first caller wins: an error that is already there stays). */
 void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* ---- ptx-calls.c ---- */
+/*
+ * Finds out which functions' addresses are used and which functions may call themselves. To be called once, when all
+ * is parsed.
+ */
+enum ptx_status ptx_module_calls(struct ptx_module *module, const char *text, size_t length);
+/* What a kernel sees as a function's address: a number that is nobody's memory. */
+uint64_t ptx_function_address(const struct ptx_module *module, const struct ptx_symbol *symbol);
+/* May this call go to that function? */
+bool ptx_call_may_reach(const struct ptx_call *call, const struct ptx_symbol *symbol);
+bool ptx_same_signature(const struct ptx_function *a, const struct ptx_function *b);
 
 enum ptx_status ptx_parse(struct ptx_module *module, const char *text, size_t length, struct ptx_error *error);
 

@@ -35,6 +35,7 @@ static const struct {
 	FUNCTION(ptx_rt_yield),
 	FUNCTION(ptx_rt_cancelled),
 	FUNCTION(ptx_rt_trap),
+	FUNCTION(ptx_rt_bad_target),
 	FUNCTION(ptx_rt_shfl),
 	FUNCTION(ptx_rt_match),
 	FUNCTION(ptx_rt_redux),

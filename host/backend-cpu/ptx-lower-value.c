@@ -300,8 +300,7 @@ LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *s, uint64_
 	if (s->kind == PTX_SYM_PARAM && s->space == PTX_PARAM && s->function && s->function->entry)
 		return LLVMBuildPtrToInt(l->b, field(l, l->params, s->offset + imm), l->i64, "");
 	if (s->kind == PTX_SYM_FUNCTION) {
-		ptx_body_fail(l->body, PTX_NOT_SUPPORTED, l->at->line, "taking the address of `%s` is not supported",
-			      s->name);
+		base = ptx_function_address(module, s);
 	} else if (s->dynamic) {
 		base = (l->body->static_shared + 127) & ~127ull;
 	} else if (s->space == PTX_SHARED) {

@@ -241,6 +241,14 @@ bool emit_trap(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+bool emit_bad_target(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef args[3] = {l->ctx, scalar_const(l->i32, i->line), first_thread(l)};
+
+	call_runtime(l, "ptx_rt_bad_target", l->void_type, args, 3);
+	return true;
+}
+
 /* A function of the runtime, such as vprintf. Arguments of lane n: data[argument * 32 + n]. */
 bool emit_call(struct lower *l, const struct ptx_instr *i)
 {

@@ -42,6 +42,8 @@ enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_mo
 	while (length && !text[length - 1])
 		length--;
 	status = ptx_parse(m, text, length, error);
+	if (status == PTX_OK)
+		status = ptx_module_calls(m, text, length);
 	if (status == PTX_OK) {
 		m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));
 		status = m->addresses ? PTX_OK : PTX_NO_MEMORY;
@@ -89,6 +91,11 @@ enum ptx_status ptx_module_relocate(struct ptx_module *m, size_t index, void *im
 	for (const struct ptx_reloc *r = m->relocs[index]; r; r = r->next) {
 		uint64_t value;
 
+		if (r->symbol->kind == PTX_SYM_FUNCTION) {
+			value = ptx_function_address(m, r->symbol) + (uint64_t)r->addend;
+			memcpy((char *)image + r->offset, &value, r->bytes);
+			continue;
+		}
 		if (r->symbol->is_extern || r->symbol->space == PTX_SHARED || r->symbol->space == PTX_LOCAL) {
 			ptx_error_set(error, r->symbol->line, "the variable `%s` is not defined", r->symbol->name);
 			return PTX_UNRESOLVED;

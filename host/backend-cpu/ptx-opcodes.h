@@ -42,6 +42,7 @@ enum {
 	PTX_F_ATOM = 1 << 9,
 	PTX_F_NO_DST = 1 << 10, /* operand 0 is a source */
 	PTX_F_CARRY_IN = 1 << 11,
+	PTX_F_STACK = 1 << 12, /* of a thread's stack; replaced by plain instructions in ptx-stack.c */
 };
 
 struct ptx_opcode {
@@ -106,6 +107,7 @@ bool emit_match(struct lower *l, const struct ptx_instr *i);
 bool emit_activemask(struct lower *l, const struct ptx_instr *i);
 bool emit_redux(struct lower *l, const struct ptx_instr *i);
 bool emit_trap(struct lower *l, const struct ptx_instr *i);
+bool emit_bad_target(struct lower *l, const struct ptx_instr *i);
 bool emit_call(struct lower *l, const struct ptx_instr *i);
 
 #endif

@@ -187,6 +187,7 @@ static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 	if (label) {
 		s = find_label(p, &name);
 		o->kind = PTX_OP_LABEL;
+		o->symbol = s;
 		o->reg = s ? (int32_t)s->index : 0;
 		ptx_parse_next(p);
 		return s;
@@ -329,22 +330,32 @@ static bool parse_call_list(struct ptx_parser *p, const struct ptx_symbol ***lis
 	return ptx_parse_expect(p, ')');
 }
 
+/* %pointer [, (arguments)], the label of what it may point to */
+static bool parse_pointer_call(struct ptx_parser *p, struct ptx_call *call)
+{
+	if (!parse_named(p, &call->pointer, false) || !ptx_parse_expect(p, ','))
+		return false;
+	if (p->token.kind == '(' && !(parse_call_list(p, &call->args, &call->arg_count) && ptx_parse_expect(p, ',')))
+		return false;
+	if (p->token.kind != PTX_TOK_NAME)
+		return ptx_parse_expect(p, PTX_TOK_NAME);
+	call->prototype = find_label(p, &p->token);
+	ptx_parse_next(p);
+	return call->prototype;
+}
+
 static bool parse_call(struct ptx_parser *p, struct ptx_instr *i)
 {
 	struct ptx_call *call = ptx_alloc(&p->module->arena, sizeof(*call));
+	int32_t reg = -1;
 
 	if (!call)
 		return no_memory(p);
 	i->call = call;
 	if (p->token.kind == '(' && !(parse_call_list(p, &call->rets, &call->ret_count) && ptx_parse_expect(p, ',')))
 		return false;
-	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%') {
-		/* through a pointer: the body is refused when it is compiled */
-		i->op = NULL;
-		while (p->token.kind && p->token.kind != ';')
-			ptx_parse_next(p);
-		return true;
-	}
+	if (p->token.kind == PTX_TOK_NAME && find_register(p, &p->token, &reg) && reg >= 0)
+		return parse_pointer_call(p, call);
 	call->callee = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
 	if (!call->callee || call->callee->kind != PTX_SYM_FUNCTION)
 		return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a function that was declared before",
@@ -361,7 +372,9 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	while (p->token.kind && p->token.kind != ';') {
 		if (i->count == 6)
 			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
-		if (!parse_operand(p, &ops[i->count++], i->op->flags & PTX_F_BRANCH, 0))
+		bool label = (i->op->flags & PTX_F_BRANCH) && i->count + 1 == i->op->most;
+
+		if (!parse_operand(p, &ops[i->count++], label, 0))
 			return false;
 		if (!ptx_parse_accept(p, ','))
 			break;
@@ -484,6 +497,32 @@ static bool parse_guard(struct ptx_parser *p, int32_t *guard, bool *negate)
 	return true;
 }
 
+/* The functions or labels that a call or a branch may go to. */
+static bool parse_targets(struct ptx_parser *p, struct ptx_symbol *label, bool labels)
+{
+	struct ptx_targets *targets = ptx_alloc(&p->module->arena, sizeof(*targets));
+	const struct ptx_symbol **slot;
+	uint32_t room = 0;
+
+	if (!targets)
+		return no_memory(p);
+	do {
+		ptx_parse_next(p);
+		if (p->token.kind != PTX_TOK_NAME)
+			return ptx_parse_expect(p, PTX_TOK_NAME);
+		slot = ptx_grow(&p->module->arena, (void **)&targets->list, &targets->count, &room, sizeof(*slot));
+		if (!slot)
+			return no_memory(p);
+		*slot = labels ? find_label(p, &p->token) : ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+		if (!*slot || (!labels && (*slot)->kind != PTX_SYM_FUNCTION))
+			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a function that was declared before",
+					      (int)(p->token.length < 100 ? p->token.length : 100), p->token.text);
+		ptx_parse_next(p);
+	} while (p->token.kind == ',');
+	label->targets = targets;
+	return ptx_parse_expect(p, ';');
+}
+
 static bool parse_statement(struct ptx_parser *p)
 {
 	struct ptx_token name;
@@ -507,6 +546,10 @@ static bool parse_statement(struct ptx_parser *p)
 		if (p->function->labels[label->index] != UINT32_MAX)
 			return ptx_parse_fail(p, PTX_INVALID, "the label `%s` stands twice", label->name);
 		p->function->labels[label->index] = p->function->instr_count;
+		if (ptx_token_is(&p->token, ".callprototype"))
+			return ptx_parse_prototype(p, label);
+		if (ptx_token_is(&p->token, ".calltargets") || ptx_token_is(&p->token, ".branchtargets"))
+			return parse_targets(p, label, ptx_token_is(&p->token, ".branchtargets"));
 		return true;
 	}
 	return parse_instruction(p, &name, guard, negate);

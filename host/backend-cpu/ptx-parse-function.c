@@ -98,6 +98,42 @@ static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn)
 	return true;
 }
 
+static bool add_function(struct ptx_parser *p, struct ptx_symbol *symbol)
+{
+	struct ptx_module *m = p->module;
+	struct ptx_symbol **slot =
+		ptx_grow(&m->arena, (void **)&m->functions, &m->function_count, &m->function_room, sizeof(*slot));
+
+	if (!slot)
+		return ptx_parse_no_memory(p);
+	*slot = symbol;
+	symbol->index = m->function_count - 1;
+	return true;
+}
+
+/* [(returns)] _ (parameters) [.noreturn]: what a function that is called through a pointer looks like. */
+bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label)
+{
+	struct ptx_function *fn = ptx_alloc(&p->module->arena, sizeof(*fn));
+	uint32_t mark = p->scope_count;
+
+	if (!fn)
+		return ptx_parse_no_memory(p);
+	ptx_parse_next(p);
+	fn->module = p->module;
+	fn->name = label->name;
+	if (p->token.kind == '(')
+		fn->rets = parse_params(p, fn, &fn->ret_count, false);
+	if (!ptx_parse_expect(p, PTX_TOK_NAME))
+		return false;
+	if (p->token.kind == '(')
+		fn->params = parse_params(p, fn, &fn->param_count, false);
+	parse_tuning(p, fn);
+	ptx_parse_close_scope(p, mark);
+	label->function = fn;
+	return ptx_parse_expect(p, ';');
+}
+
 /* Parameters are known in the body, too, and not after it. */
 static bool reopen_params(struct ptx_parser *p, struct ptx_function *fn)
 {
@@ -161,6 +197,8 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry)
 	if (!symbol)
 		return false;
 	symbol->kind = PTX_SYM_FUNCTION;
+	if (!old && !add_function(p, symbol))
+		return false;
 	mark = p->scope_count;
 	if (p->token.kind == '{') {
 		if (old && old->function->defined)

@@ -132,7 +132,8 @@ static bool init_address(struct ptx_parser *p, struct init *init, unsigned bytes
 		ptx_parse_expect(p, '(');
 	}
 	reloc->symbol = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
-	if (!reloc->symbol || reloc->symbol->kind != PTX_SYM_VARIABLE || bytes != 8)
+	if (!reloc->symbol || bytes != 8 ||
+	    (reloc->symbol->kind != PTX_SYM_VARIABLE && reloc->symbol->kind != PTX_SYM_FUNCTION))
 		return ptx_parse_fail(p, reloc->symbol ? PTX_NOT_SUPPORTED : PTX_INVALID,
 				      "`%.*s` cannot be an initial value", (int)p->token.length, p->token.text);
 	ptx_parse_next(p);

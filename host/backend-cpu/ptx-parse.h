@@ -54,5 +54,7 @@ bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 /* Puts a symbol behind what lies before `*end`, aligned. */
 void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol);
 bool ptx_parse_function(struct ptx_parser *p, bool entry);
+/* From .callprototype on. */
+bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);
 
 #endif

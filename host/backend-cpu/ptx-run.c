@@ -54,6 +54,11 @@ void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread)
 	fault_line(ctx, PTX_FAULT_TRAP, line, thread);
 }
 
+void ptx_rt_bad_target(struct ptx_context *ctx, uint32_t line, uint32_t thread)
+{
+	fault_line(ctx, PTX_FAULT_BAD_TARGET, line, thread);
+}
+
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
 {
 	struct ptx_thread *t = thread_of(ctx);

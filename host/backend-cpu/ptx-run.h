@@ -102,6 +102,7 @@ uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line);
 void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread);
+void ptx_rt_bad_target(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_shfl(uint32_t mode, uint32_t mask, const uint32_t *in, const uint32_t *out_p, uint32_t *out);
 void ptx_rt_match(uint32_t all, uint32_t bits, uint32_t mask, const uint64_t *values, uint32_t *out, uint32_t *same);
 void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *values, uint32_t *out);

@@ -62,7 +62,8 @@ bool ptx_body_width(struct ptx_body *body, unsigned *lanes)
 	}
 	if (!ptx_body_shapes(body, PTX_LANES))
 		return false;
-	if (together || !gathers_dominate(body))
+	/* a thread's stack is local memory, and threads that call are seldom at the same place */
+	if (together || (!body->has_calls && !gathers_dominate(body)))
 		return true;
 	*lanes = 1;
 	return ptx_body_shapes(body, 1);

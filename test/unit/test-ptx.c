@@ -124,8 +124,6 @@ static void limits(void **state)
 	try_text(deep, n + 100000, false);
 	try_text(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4000000000>;\nret;\n}\n",
 		 strlen(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4000000000>;\nret;\n}\n"), true);
-	refuse(PTX_HEAD ".func f();\n.func f()\n{\ncall f;\nret;\n}\n.visible .entry k()\n{\ncall f;\nret;\n}\n",
-	       PTX_NOT_SUPPORTED, 7, "recursive");
 }
 
 int main(void)

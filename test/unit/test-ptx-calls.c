@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that cannot be inlined: recursion, pointers to functions, stacks; and branches with an index. */
+#include "../ptx/harness.h"
+
+/* A module of some functions and a kernel that reads %a, of the thread, and writes %x. */
+#define KERNEL(functions, body)                                                                                        \
+	PTX_HEAD functions ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"                            \
+			   ".reg .pred %p<8>;\n.reg .b32 %r<16>, %a, %x;\n.reg .b64 %l<16>;\n"                         \
+			   "ld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_in];\nmov.u32 %r1, %tid.x;\n"             \
+			   "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l4, %l2, %l3;\nadd.s64 %l4, %l4, %l3;\n"               \
+			   "ld.global.u32 %a, [%l4];\nadd.s64 %l3, %l1, %l3;\n" body                                   \
+			   "st.global.u32 [%l3], %x;\nret;\n}\n"
+#define CALL(function, to, from)                                                                                       \
+	"{\n.param .b32 v;\n.param .b32 w;\nst.param.b32 [v], " from ";\ncall (w), " function ", (v);\n"               \
+	"ld.param.b32 " to ", [w];\n}\n"
+/* Through the pointer in %l5. */
+#define CALL_POINTER(to, from)                                                                                         \
+	"{\n.param .b32 v;\n.param .b32 w;\nst.param.b32 [v], " from ";\n"                                             \
+	"proto: .callprototype (.param .b32 _) _ (.param .b32 _);\ncall (w), %l5, (v), proto;\n"                       \
+	"ld.param.b32 " to ", [w];\n}\n"
+#define FUNCTION(name, body)                                                                                           \
+	".func (.param .b32 r) " name "(.param .b32 n)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\n"    \
+	"ld.param.u32 %r1, [n];\n" body "st.param.b32 [r], %r2;\nret;\n}\n"
+#define DECLARE(name) ".func (.param .b32 r) " name "(.param .b32 n);\n"
+
+#define FIB                                                                                                            \
+	DECLARE("fib")                                                                                                 \
+	FUNCTION("fib", "setp.lt.u32 %p1, %r1, 2;\nmov.u32 %r2, %r1;\n@%p1 bra $end;\nadd.s32 %r3, %r1, -1;\n"         \
+		 CALL("fib", "%r4", "%r3") "add.s32 %r3, %r1, -2;\n" CALL("fib", "%r5", "%r3")                         \
+		 "add.s32 %r2, %r4, %r5;\n$end:\n")
+
+static uint32_t fib(uint32_t n)
+{
+	return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
+
+/* Lanes of one warp call to different depths, and meet again for the vote. */
+static void recursion(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n % 11;
+	run_binary(KERNEL(FIB, CALL("fib", "%x", "%a")), 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], fib(n % 11));
+	run_binary(KERNEL(FIB, "setp.eq.u32 %p1, %a, 3;\nmov.u32 %r2, 0;\n@%p1 bra $no;\n" CALL("fib", "%r2", "%a")
+			  "$no:\nsetp.gt.u32 %p2, %r2, 12;\nvote.sync.ballot.b32 %r3, %p2, -1;\nadd.s32 %x, %r2, %r3;\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++) {
+		uint32_t votes = 0;
+
+		for (unsigned lane = 0; lane < 32; lane++)
+			votes |= (uint32_t)(fib((n / 32 * 32 + lane) % 11) > 12) << lane;
+		assert_int_equal(out32[n], (n % 11 == 3 ? 0 : fib(n % 11)) + votes);
+	}
+}
+
+/* What lives across a recursive call: a predicate, a 64-bit register, a local variable whose address is passed on. */
+#define DEEP_HEAD ".func (.param .b32 r) deep(.param .b32 n, .param .b64 p)"
+#define DEEP                                                                                                           \
+	DEEP_HEAD ";\n" DEEP_HEAD "\n{\n.local .align 8 .b8 own[24];\n"                                                \
+		  ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\nld.param.u32 %r1, [n];\n"                    \
+		  "ld.param.u64 %l1, [p];\nand.b32 %r2, %r1, 1;\nsetp.eq.u32 %p1, %r2, 1;\n"                           \
+		  "mul.wide.u32 %l2, %r1, 1000;\nmov.u64 %l3, own;\ncvta.local.u64 %l4, %l3;\n"                        \
+		  "st.local.u32 [own+16], %r1;\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra $end;\nadd.s32 %r3, %r1, -1;\n"      \
+		  CALL_DEEP("%r3", "%l4")                                                                              \
+		  "ld.local.u32 %r4, [own+8];\nadd.s32 %r3, %r3, %r4;\ncvt.u32.u64 %r5, %l2;\n"                        \
+		  "add.s32 %r3, %r3, %r5;\n@%p1 add.s32 %r3, %r3, 1;\nst.u32 [%l1+8], %r3;\n"                          \
+		  "st.param.b32 [r], %r3;\nret;\n$end:\nld.u32 %r4, [%l1+16];\nst.u32 [%l1+8], %r4;\n"                 \
+		  "st.param.b32 [r], %r4;\nret;\n}\n"
+#define CALL_DEEP(n, p)                                                                                                \
+	"{\n.param .b32 v;\n.param .b64 w;\n.param .b32 x;\nst.param.b32 [v], " n ";\nst.param.b64 [w], " p ";\n"      \
+	"call (x), deep, (v, w);\nld.param.b32 %r3, [x];\n}\n"
+
+static uint32_t deep(uint32_t n, uint32_t caller, uint32_t *left)
+{
+	uint32_t mine = 0, r;
+
+	if (!n)
+		return *left = caller;
+	r = deep(n - 1, n, &mine);
+	r += mine + 1000 * n + (n & 1);
+	return *left = r;
+}
+
+static void frames(void **state)
+{
+	uint32_t left, r;
+
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n % 7;
+	run_binary(KERNEL(DEEP, ".local .align 8 .b8 mine[24];\nmov.u64 %l5, mine;\ncvta.local.u64 %l5, %l5;\n"
+				"st.local.u32 [mine+16], 77;\n" CALL_DEEP("%a", "%l5")
+				"ld.local.u32 %r6, [mine+8];\nmad.lo.u32 %x, %r6, 65536, %r3;\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++) {
+		r = deep(n % 7, 77, &left);
+		assert_int_equal(out32[n], left * 65536 + r);
+	}
+}
+
+/* All lanes of all warps pass a barrier and add up over the warp in each call. */
+#define SUM                                                                                                            \
+	DECLARE("sum")                                                                                                 \
+	FUNCTION("sum", "mov.u32 %r2, 1;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra $end;\nbar.sync 0;\n"                      \
+		 "redux.sync.add.s32 %r3, %r1, -1;\nadd.s32 %r4, %r1, -1;\n" CALL("sum", "%r5", "%r4")                 \
+		 "add.s32 %r2, %r3, %r5;\n$end:\n")
+
+static void barriers(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = 5;
+	run_binary(KERNEL(SUM, CALL("sum", "%x", "%a")), 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], 1 + 32 * (5 + 4 + 3 + 2 + 1));
+}
+
+#define TABLE                                                                                                          \
+	FIB FUNCTION("plus", "add.s32 %r2, %r1, 100;\n")                                                               \
+	FUNCTION("warp", "activemask.b32 %r3;\npopc.b32 %r3, %r3;\nadd.s32 %r2, %r3, %r1;\n")                           \
+	".global .align 8 .u64 table[4] = {0, plus, fib, warp};\n"
+#define LOAD_POINTER "mov.u64 %l6, table;\nmul.wide.u32 %l7, %r2, 8;\nadd.s64 %l6, %l6, %l7;\nld.global.u64 %l5, [%l6];\n"
+
+/* Lanes of one warp call different functions, out of a table in memory or by name. */
+static void pointers(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n % 9;
+	run_binary(KERNEL(TABLE, "and.b32 %r2, %r1, 3;\nmax.u32 %r2, %r2, 1;\n" LOAD_POINTER CALL_POINTER("%x", "%a")), 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n % 4 < 2 ? n % 9 + 100 : n % 4 == 2 ? fib(n % 9) : n % 9 + 8);
+	run_binary(KERNEL(TABLE, "mov.u64 %l6, plus;\nmov.u64 %l7, fib;\nsetp.gt.u32 %p1, %a, 4;\n"
+				 "selp.b64 %l5, %l6, %l7, %p1;\n" CALL_POINTER("%x", "%a")),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n % 9 > 4 ? n % 9 + 100 : fib(n % 9));
+}
+
+static struct ptx_fault fault_of(const char *text)
+{
+	struct ptx_module *m = load_binary(text, 32);
+	void *params[2] = {out32, in32};
+	struct ptx_fault fault;
+
+	assert_false(launch(m, 1, THREADS, 1, 0, params, &fault));
+	ptx_module_destroy(m);
+	return fault;
+}
+
+static void bad_pointers(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	/* null, one beside a function, and memory */
+	fault = fault_of(KERNEL(TABLE, "mov.u32 %r2, 0;\n" LOAD_POINTER CALL_POINTER("%x", "%a")));
+	assert_int_equal(fault.kind, PTX_FAULT_BAD_TARGET);
+	fault = fault_of(KERNEL(TABLE, "mov.u64 %l5, plus;\nadd.s64 %l5, %l5, 1;\n" CALL_POINTER("%x", "%a")));
+	assert_int_equal(fault.kind, PTX_FAULT_BAD_TARGET);
+	fault = fault_of(KERNEL(TABLE, "setp.eq.u32 %p1, %r1, 37;\nmov.u64 %l5, plus;\n@%p1 mov.u64 %l5, %l1;\n"
+				CALL_POINTER("%x", "%a") "bar.sync 0;\n"));
+	assert_int_equal(fault.kind, PTX_FAULT_BAD_TARGET);
+	assert_int_equal(fault.thread[0], 37);
+	/* a function's address is no memory */
+	fault = fault_of(KERNEL(TABLE, "mov.u64 %l5, plus;\nld.global.u32 %x, [%l5];\n"));
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	fault = fault_of(KERNEL(DECLARE("endless") FUNCTION("endless", CALL("endless", "%r2", "%r1") "add.s32 %r2, %r2, 1;\n"),
+				CALL("endless", "%x", "%a")));
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	assert_string_equal(fault.space, "local");
+}
+
+static void branch_tables(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n % 3;
+	run_binary(KERNEL("", "list: .branchtargets $a, $b, $a;\nsetp.ne.u32 %p1, %r1, 5;\nmov.u32 %x, 3;\n"
+			      "@%p1 brx.idx %a, list;\nbra $end;\n$a:\nadd.s32 %x, %a, 10;\nbra $end;\n"
+			      "$b:\nmov.u32 %x, 20;\n$end:\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n == 5 ? 3 : n % 3 == 1 ? 20 : n % 3 + 10);
+	assert_int_equal(fault_of(KERNEL("", "list: .branchtargets $a;\nbrx.idx %a, list;\n$a:\nmov.u32 %x, 1;\n")).kind,
+			 PTX_FAULT_BAD_TARGET);
+}
+
+/* Every thread takes as much as its own number says, twice in a loop whose memory is given back. */
+#define TAKE                                                                                                           \
+	DECLARE("take")                                                                                                \
+	FUNCTION("take", "setp.eq.u32 %p1, %r1, 0;\nmov.u32 %r2, 0;\n@%p1 bra $end;\nmul.wide.u32 %l1, %r1, 4;\n"       \
+		 "mov.u32 %r5, 0;\n$again:\nstacksave.u64 %l4;\nalloca.u64 %l2, %l1, 16;\nadd.s64 %l3, %l2, %l1;\n"     \
+		 "st.local.u32 [%l3+-4], %r1;\nadd.s32 %r3, %r1, -1;\n" CALL("take", "%r4", "%r3")                     \
+		 "ld.local.u32 %r2, [%l3+-4];\nadd.s32 %r2, %r2, %r4;\nstackrestore.u64 %l4;\nadd.s32 %r5, %r5, 1;\n"   \
+		 "setp.lt.u32 %p2, %r5, 2;\n@%p2 bra $again;\n$end:\n")
+
+static void stacks(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n % 6;
+	run_binary(KERNEL(TAKE, CALL("take", "%x", "%a")), 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n % 6 * (n % 6 + 1) / 2);
+	run_binary(KERNEL("", "add.s32 %r2, %a, 4;\nalloca.u32 %r3, %r2;\nst.local.u32 [%r3], %r1;\nalloca.u32 %r4, %r2, 32;\n"
+			      "st.local.u32 [%r4], %a;\nld.local.u32 %r5, [%r3];\nand.b32 %r6, %r4, 31;\n"
+			      "mad.lo.u32 %x, %r6, 1000, %r5;\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n);
+	assert_int_equal(fault_of(KERNEL("", "alloca.u32 %r3, 1000000;\nst.local.u32 [%r3+999996], %r1;\n")).kind,
+			 PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recursion),
+		cmocka_unit_test(frames),
+		cmocka_unit_test(barriers),
+		cmocka_unit_test(pointers),
+		cmocka_unit_test(bad_pointers),
+		cmocka_unit_test(branch_tables),
+		cmocka_unit_test(stacks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
