@@ -19,6 +19,7 @@ enum vcuda_object_kind {
 	VCUDA_OBJECT_LIBRARY = 8,
 	VCUDA_OBJECT_FUNCTION = 16,
 	VCUDA_OBJECT_KERNEL = 32,
+	VCUDA_OBJECT_POOL = 64,
 };
 
 struct vcuda_function;
@@ -26,11 +27,12 @@ struct vcuda_function;
 struct vcuda_object {
 	uint64_t id;
 	enum vcuda_object_kind kind;
-	struct vcuda_context *context; /* where it was made; NULL for libraries and kernels, which belong to none */
+	struct vcuda_context *context; /* where it was made; NULL for libraries, kernels and pools, which belong to none */
 	uint64_t parent;               /* id of the module or library it was looked up in, 0: none */
 	uint64_t number;               /* unique in this process, for cuStreamGetId */
 	unsigned int flags;            /* as it was made with */
 	int priority;
+	CUdevice device; /* of a pool */
 	struct vcuda_function *function; /* function.h */
 	struct vcuda_object *next;
 };

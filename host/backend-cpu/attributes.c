@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
- * cost nothing here. What this back end does not do is 0: textures and surfaces, managed memory, pools, virtual memory
- * management, cooperative launches, clusters, stream memory operations, sharing between processes.
+ * cost nothing here. What this back end does not do is 0: textures and surfaces, virtual memory management, cooperative launches, clusters, stream memory operations, sharing between processes.
  */
 #include "attributes.h"
 
@@ -45,6 +44,7 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(HOST_REGISTER_SUPPORTED)] = 1,
 	[A(MAX_BLOCKS_PER_MULTIPROCESSOR)] = CPU_BLOCKS_PER_SM,
 	[A(RESERVED_SHARED_MEMORY_PER_BLOCK)] = CPU_SHARED_RESERVED,
+	[A(MEMORY_POOLS_SUPPORTED)] = 1,
 	[A(READ_ONLY_HOST_REGISTER_SUPPORTED)] = 1,
 	[A(MEM_SYNC_DOMAIN_COUNT)] = 1,
 	[A(NUMA_ID)] = -1,

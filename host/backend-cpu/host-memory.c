@@ -38,7 +38,7 @@ CUresult cpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 				   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 	uint64_t start = (uint64_t)(uintptr_t)p, arena, length;
 	bool read_only = Flags & CU_MEMHOSTREGISTER_READ_ONLY;
-	struct cpu_range range = {start, bytesize, NULL, CPU_HOST, !read_only, !read_only};
+	struct cpu_range range = {start, bytesize, NULL, CPU_HOST, !read_only, !read_only, NULL};
 	struct CUctx_st *c;
 	CUresult result = cpu_enter(&c);
 

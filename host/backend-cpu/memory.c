@@ -6,6 +6,7 @@
 
 #include "arena.h"
 #include "device.h"
+#include "pool.h"
 
 static struct cpu_range *table;
 static size_t count, capacity;
@@ -122,6 +123,8 @@ static void give_back(const struct cpu_range *range)
 	}
 	cpu_arena_free(range->start, range->size);
 	used -= cpu_arena_slot(range->size);
+	if (range->pool)
+		cpu_pool_freed(range->pool, range->size);
 }
 
 /* Takes a range off the table and gives its memory back once no work uses it. Drops the lock meanwhile. */
@@ -258,6 +261,23 @@ static const struct cpu_range *find_allocation(CUdeviceptr dptr)
 	const struct cpu_range *range = cpu_range_find(dptr, 1);
 
 	return range && range->start == dptr && range->kind == CPU_ALLOCATION ? range : NULL;
+}
+
+void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)
+{
+	table[first_behind(address)].pool = pool;
+}
+
+void cpu_memory_free_now(struct CUctx_st *context, uint64_t address)
+{
+	const struct cpu_range *found = find_allocation(address);
+	struct cpu_range range;
+
+	if (!found || found->context != context)
+		return;
+	range = *found;
+	cpu_range_remove(range.start);
+	give_back(&range);
 }
 
 CUresult cpu_cuMemFree_v2(CUdeviceptr dptr)

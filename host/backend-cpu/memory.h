@@ -24,6 +24,7 @@ struct cpu_range {
 	struct CUctx_st *context;
 	enum cpu_range_kind kind;
 	bool kernel_writes, copy_writes;
+	struct CUmemPoolHandle_st *pool; /* NULL: none */
 };
 
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
@@ -41,6 +42,14 @@ void cpu_range_remove(uint64_t start);
 /* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
 CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
 			  uint64_t *address);
+
+/* Allocated memory is from now on one of a pool's. */
+void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
+
+/*
+ * Gives an allocation back, whose work is done, if it is still there. Drops the lock where it takes long.
+ */
+void cpu_memory_free_now(struct CUctx_st *context, uint64_t address);
 
 /* Gives a variable back, which no work uses any more. Nothing happens if it is not memory of this context any more. */
 void cpu_memory_drop(struct CUctx_st *context, uint64_t address);

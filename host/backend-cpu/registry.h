@@ -16,6 +16,7 @@ enum cpu_kind {
 	CPU_FUNCTION,
 	CPU_LIBRARY,
 	CPU_KERNEL,
+	CPU_POOL,
 };
 
 /* False: no memory. */

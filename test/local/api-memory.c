@@ -73,3 +73,59 @@ void api_managed(void)
 	GIVES(cuMemFreeHost((void *)q), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemFree_v2(q));
 }
+
+static uint64_t used(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+	uint64_t value;
+
+	OK(cuMemPoolGetAttribute(pool, attribute, &value));
+	return value;
+}
+
+void api_pools(void)
+{
+	const size_t bytes = 1 << 20;
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	uint64_t threshold = UINT64_MAX;
+	CUmemoryPool pool, own;
+	CUdeviceptr p, q;
+	CUstream s;
+	uint32_t back[4];
+	int policy;
+
+	OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	OK(cuDeviceGetMemPool(&own, 0));
+	CHECK(pool == own && used(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+	OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &policy));
+	CHECK(policy == 1);
+	OK(cuMemAllocAsync(&p, bytes, s));
+	CHECK(used(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) >= bytes);
+	OK(cuMemsetD8Async(p, 0, bytes, s));
+	api_step(p, 5, 4, s);
+	OK(cuMemcpyDtoHAsync_v2(back, p, 16, s));
+	OK(cuMemFreeAsync(p, s));
+	GIVES(cuMemFreeAsync(p, s), CUDA_ERROR_INVALID_VALUE);
+	OK(cuStreamSynchronize(s));
+	CHECK(back[3] == 1 && used(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
+	CHECK(used(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) >= bytes);
+	GIVES(cuMemcpyDtoH_v2(back, p, 4), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemPoolCreate(&own, &props));
+	OK(cuMemPoolSetAccess(own, &access, 1));
+	OK(cuDeviceSetMemPool(0, own));
+	OK(cuMemAllocAsync(&p, bytes, s));
+	OK(cuMemAllocFromPoolAsync(&q, bytes, own, s));
+	CHECK(used(own, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) >= 2 * bytes);
+	OK(cuMemFree_v2(p));
+	OK(cuMemPoolTrimTo(own, 0));
+	OK(cuMemPoolDestroy(own));
+	GIVES(cuMemAllocFromPoolAsync(&p, bytes, own, s), CUDA_ERROR_INVALID_VALUE);
+	/* What it handed out lives on. */
+	OK(cuMemsetD8Async(q, 1, bytes, s));
+	OK(cuMemFreeAsync(q, s));
+	OK(cuStreamSynchronize(s));
+	OK(cuDeviceGetMemPool(&own, 0));
+	CHECK(own == pool);
+}

@@ -16,6 +16,7 @@ static const struct {
 	{"callbacks", api_callbacks},
 	{"output", api_output},
 	{"managed", api_managed},
+	{"pools", api_pools},
 };
 
 static const char ptx[] =

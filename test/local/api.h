@@ -42,5 +42,6 @@ void api_step(CUdeviceptr p, unsigned int k, unsigned int n, CUstream stream);
 void api_callbacks(void);
 void api_output(void);
 void api_managed(void);
+void api_pools(void);
 
 #endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stream-ordered allocation and its pools. Pools are used by their own device only, and by this process only. */
+#include <string.h>
+
+#include "call.h"
+#include "device.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "memory.h"
+#include "object.h"
+#include "stream.h"
+
+static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)
+{
+	struct vcuda_range r = {
+		.start = address,
+		.bytes = bytes,
+		.kind = VCUDA_RANGE_DEVICE,
+		.context = vcuda_context_current(),
+	};
+
+	if (vcuda_range_add(&r))
+		return CUDA_SUCCESS;
+	vcuda_call_cuMemFreeAsync(address, stream);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuMemAllocAsync(dptr, bytes, stream);
+	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !bytes || !vcuda_object_find(VCUDA_OBJECT_POOL, pool))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuMemAllocFromPoolAsync(dptr, bytes, pool, stream);
+	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_call_cuMemFreeAsync(dptr, stream);
+}
+
+/* ---- pools ---- */
+
+static CUresult add(CUmemoryPool pool, CUdevice dev)
+{
+	struct vcuda_object *o = vcuda_object_add(VCUDA_OBJECT_POOL, pool, NULL, NULL);
+
+	if (!o)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	o->device = dev;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+		vcuda_log_once("pools of host memory and pools for several processes are not supported yet");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	result = vcuda_require_device(props->location.id);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_vcudaMemPoolCreate(pool, vcuda_device_host(props->location.id), props->maxSize);
+	return result == CUDA_SUCCESS ? add(*pool, props->location.id) : result;
+}
+
+static CUresult find(CUmemoryPool pool, struct vcuda_object **o)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*o = vcuda_object_find(VCUDA_OBJECT_POOL, pool);
+	return *o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	struct vcuda_object *o;
+	CUresult result = find(pool, &o);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuMemPoolDestroy(pool);
+	if (result == CUDA_SUCCESS)
+		vcuda_object_drop(pool);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+	struct vcuda_object *o;
+	CUresult result = find(pool, &o);
+
+	return result == CUDA_SUCCESS ? vcuda_call_cuMemPoolTrimTo(pool, keep) : result;
+}
+
+/* Policies are ints, the rest is 64 bits. */
+static size_t size_of(CUmemPool_attribute attribute)
+{
+	return attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES ? sizeof(int) : sizeof(uint64_t);
+}
+
+VCUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+	struct vcuda_object *o;
+	CUresult result = find(pool, &o);
+	uint64_t wide = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_vcudaMemPoolGetAttribute(pool, (int)attribute, &wide);
+	if (result == CUDA_SUCCESS)
+		memcpy(value, &wide, size_of(attribute));
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+	struct vcuda_object *o;
+	CUresult result = find(pool, &o);
+	uint64_t wide = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&wide, value, size_of(attribute));
+	return vcuda_call_vcudaMemPoolSetAttribute(pool, (int)attribute, wide);
+}
+
+VCUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count)
+{
+	struct vcuda_object *o;
+	CUresult result = find(pool, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!access && count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++) {
+		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			return CUDA_ERROR_INVALID_VALUE;
+		/* Its own device always has access, and nobody can take it away. */
+		if (access[i].location.id == o->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (access[i].location.id != o->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
+			vcuda_log_once("access of one device to another's pools is not supported yet");
+			return CUDA_ERROR_NOT_SUPPORTED;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+	struct vcuda_object *o;
+	CUresult result = find(pool, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = location->id == o->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuDeviceGetDefaultMemPool(pool, vcuda_device_host(dev));
+	return result == CUDA_SUCCESS ? add(*pool, dev) : result;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuDeviceGetMemPool(pool, vcuda_device_host(dev));
+	return result == CUDA_SUCCESS ? add(*pool, dev) : result;
+}
+
+VCUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+	struct vcuda_object *o;
+	CUresult result = vcuda_require_device(dev);
+
+	if (result == CUDA_SUCCESS)
+		result = find(pool, &o);
+	return result == CUDA_SUCCESS ? vcuda_call_cuDeviceSetMemPool(vcuda_device_host(dev), pool) : result;
+}
+
+/* ---- the same with per-thread default streams ---- */
+
+VCUDA_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+	return cuMemAllocAsync(dptr, bytes, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	return cuMemAllocFromPoolAsync(dptr, bytes, pool, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
+{
+	return cuMemFreeAsync(dptr, VCUDA_PER_THREAD(stream));
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream-ordered allocation. Memory is there as soon as it is asked for, which is earlier than its stream needs it; it is
+ * freed when the stream gets there. The device's free list serves all pools: a pool counts what it has handed out and
+ * holds nothing back, so that reserved memory is used memory, and there is nothing to trim.
+ */
+#include "pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "device.h"
+#include "memory.h"
+#include "registry.h"
+#include "stream.h"
+
+struct CUmemPoolHandle_st {
+	unsigned int refs; /* the handle and each allocation */
+	uint64_t threshold, limit;
+	uint64_t used, used_high, reserved_high;
+	int reuse[3]; /* policies of which there is nothing to decide here */
+};
+
+struct free_op {
+	struct cpu_op op;
+	uint64_t address;
+	struct CUctx_st *context;
+};
+
+static CUmemoryPool default_pool, device_pool;
+
+static CUmemoryPool make_pool(uint64_t limit)
+{
+	CUmemoryPool pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return NULL;
+	*pool = (struct CUmemPoolHandle_st){.refs = 1, .limit = limit, .reuse = {1, 1, 1}};
+	if (cpu_registry_add(pool, CPU_POOL))
+		return pool;
+	free(pool);
+	return NULL;
+}
+
+static void put(CUmemoryPool pool)
+{
+	if (--pool->refs == 0)
+		free(pool);
+}
+
+void cpu_pool_freed(CUmemoryPool pool, uint64_t bytes)
+{
+	pool->used -= bytes;
+	put(pool);
+}
+
+/* The device's default pool, made at its first use. NULL: no memory. */
+static CUmemoryPool get_default(void)
+{
+	if (!default_pool)
+		default_pool = make_pool(0);
+	if (!device_pool)
+		device_pool = default_pool;
+	return default_pool;
+}
+
+static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+	uint64_t address;
+	CUresult result;
+
+	if (!dptr || !bytes || !pool)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!cpu_stream_find(c, handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (pool->limit && bytes > pool->limit - pool->used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cpu_memory_alloc(c, bytes, CPU_ALLOCATION, false, &address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	cpu_memory_set_pool(address, pool);
+	pool->refs++;
+	pool->used += bytes;
+	if (pool->used > pool->used_high)
+		pool->used_high = pool->used;
+	if (pool->used > pool->reserved_high)
+		pool->reserved_high = pool->used;
+	*dptr = address;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	get_default();
+	return cpu_leave(alloc(c, dptr, bytesize, device_pool, hStream));
+}
+
+CUresult cpu_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!cpu_registry_has(pool, CPU_POOL))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(alloc(c, dptr, bytesize, pool, hStream));
+}
+
+static void free_run(struct cpu_op *op, uint64_t unit)
+{
+	struct free_op *f = (struct free_op *)op;
+
+	(void)unit;
+	cpu_lock();
+	cpu_memory_free_now(f->context, f->address);
+	cpu_unlock();
+}
+
+static void free_finish(struct cpu_op *op)
+{
+	free(op);
+}
+
+CUresult cpu_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+	const struct cpu_range *range;
+	struct CUstream_st *stream;
+	struct free_op *f;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = cpu_stream_find(c, hStream);
+	if (!stream)
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	range = cpu_range_find(dptr, 1);
+	if (!range || range->start != dptr || range->kind != CPU_ALLOCATION)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	f->op.units = 1;
+	f->op.run = free_run;
+	f->op.finish = free_finish;
+	f->address = dptr;
+	f->context = range->context;
+	cpu_submit(stream, &f->op, false);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+/* ---- pools ---- */
+
+CUresult cpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
+{
+	const CUmemPoolProps *props = poolProps;
+	CUmemoryPool made;
+
+	if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (cpu_device_check(props->location.id) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	cpu_lock();
+	made = make_pool(props->maxSize);
+	if (made)
+		*pool = made;
+	return cpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* Its allocations live on. */
+CUresult cpu_cuMemPoolDestroy(CUmemoryPool pool)
+{
+	cpu_lock();
+	if (!cpu_registry_has(pool, CPU_POOL) || pool == default_pool)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (device_pool == pool)
+		device_pool = default_pool;
+	cpu_registry_remove(pool);
+	put(pool);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+{
+	(void)minBytesToKeep;
+	cpu_lock();
+	return cpu_leave(cpu_registry_has(pool, CPU_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+static uint64_t *counter(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		return &pool->threshold;
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		return &pool->used;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		return &pool->used_high;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		return &pool->reserved_high;
+	default:
+		return NULL;
+	}
+}
+
+static bool is_policy(CUmemPool_attribute attribute)
+{
+	return attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+	       attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+CUresult cpu_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
+{
+	uint64_t *c;
+
+	cpu_lock();
+	if (!cpu_registry_has(pool, CPU_POOL) || !value)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	c = counter(pool, (CUmemPool_attribute)attr);
+	if (c)
+		memcpy(value, c, sizeof(*c));
+	else if (is_policy((CUmemPool_attribute)attr))
+		memcpy(value, &pool->reuse[attr - 1], sizeof(int));
+	return cpu_leave(c || is_policy((CUmemPool_attribute)attr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+/* High-water marks can be set to 0 only: they start again from what is used now. */
+static CUresult set_counter(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value)
+{
+	if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+		pool->threshold = value;
+		return CUDA_SUCCESS;
+	}
+	if (value || (attribute != CU_MEMPOOL_ATTR_USED_MEM_HIGH && attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH))
+		return CUDA_ERROR_INVALID_VALUE;
+	*counter(pool, attribute) = pool->used;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value)
+{
+	uint64_t wide;
+
+	cpu_lock();
+	if (!cpu_registry_has(pool, CPU_POOL) || !value)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (is_policy((CUmemPool_attribute)attr)) {
+		memcpy(&pool->reuse[attr - 1], value, sizeof(int));
+		return cpu_leave(CUDA_SUCCESS);
+	}
+	memcpy(&wide, value, sizeof(wide));
+	return cpu_leave(set_counter(pool, (CUmemPool_attribute)attr, wide));
+}
+
+CUresult cpu_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS || !pool_out)
+		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+	cpu_lock();
+	*pool_out = get_default();
+	return cpu_leave(*pool_out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult cpu_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	CUresult result = cpu_cuDeviceGetDefaultMemPool(pool, dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	cpu_lock();
+	*pool = device_pool;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	cpu_lock();
+	if (!cpu_registry_has(pool, CPU_POOL))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	get_default();
+	device_pool = pool;
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: pools of stream-ordered allocation. */
+#include "dispatch.h"
+#include "handlers.h"
+#include "session.h"
+
+CUresult vcuda_handle_vcudaMemPoolCreate(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolCreate *a)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, a->dev},
+		.maxSize = a->maxSize,
+	};
+
+	if (!s->ops->cuMemPoolCreate)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaMemPoolCreate);
+	return s->ops->cuMemPoolCreate(&a->pool, &props);
+}
+
+CUresult vcuda_handle_vcudaMemPoolGetAttribute(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolGetAttribute *a)
+{
+	if (!s->ops->cuMemPoolGetAttribute)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaMemPoolGetAttribute);
+	return s->ops->cuMemPoolGetAttribute(a->pool, a->attr, &a->value);
+}
+
+CUresult vcuda_handle_vcudaMemPoolSetAttribute(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolSetAttribute *a)
+{
+	if (!s->ops->cuMemPoolSetAttribute)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaMemPoolSetAttribute);
+	return s->ops->cuMemPoolSetAttribute(a->pool, a->attr, &a->value);
+}
