@@ -61,8 +61,12 @@ struct ptx_body {
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, uses_dynamic_shared;
 	int32_t carry; /* the condition code register, or -1 */
-	struct ptx_shape *shapes;
-	uint64_t *blend; /* registers that waiting lanes may still need when others write them */
+	/*
+	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still need
+	 * when others write it (`blend`) has no shape then.
+	 */
+	struct ptx_shape *shapes, *masked_shapes;
+	uint64_t *blend;
 	size_t words;    /* of a register set */
 };
 

@@ -75,7 +75,7 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 		find_reentries(body, low);
 	for (uint32_t r = 0; r < body->reg_count; r++) {
 		unsigned bits = ptx_types[body->regs[r].type].bits;
-		uint64_t bytes = body->shapes[r].kind == PTX_UNIFORM ? 16 : bits * PTX_LANES / 8;
+		uint64_t bytes = body->masked_shapes[r].kind == PTX_UNIFORM ? 16 : bits * PTX_LANES / 8;
 
 		low->slots[r] = (uint32_t)at;
 		at += (bytes + 63) & ~63ull;
@@ -190,55 +190,62 @@ void leave_unless(struct lower *l, LLVMValueRef ok)
 	LLVMPositionBuilderAtEnd(l->b, go);
 }
 
+/* A scalar in the full version, with or without offsets, that is a vector in the masked one. */
+static bool widens(const struct lower *l, uint32_t reg)
+{
+	return reg_shape(l, (int32_t)reg) == PTX_VARYING && l->body->shapes[reg].kind != PTX_VARYING;
+}
+
+/* A vector as the full version keeps it, and whether the lanes fit. */
+static LLVMValueRef narrow(struct lower *l, uint32_t reg, LLVMValueRef *fits)
+{
+	const struct ptx_shape *s = &l->body->shapes[reg];
+	LLVMValueRef value = read_reg(l, (int32_t)reg, PTX_LANES), base, expected, zero = scalar_const(l->i32, 0);
+	unsigned bits = ptx_types[l->body->regs[reg].type].bits;
+
+	base = LLVMBuildExtractElement(l->b, value, zero, "");
+	if (s->kind == PTX_OFFSETS)
+		base = LLVMBuildSub(l->b, base, scalar_const(int_type(l, bits), (uint64_t)s->offsets[0]), "");
+	if (!fits)
+		return base;
+	expected = splat(l, base, PTX_LANES);
+	if (s->kind == PTX_OFFSETS)
+		expected = LLVMBuildAdd(l->b, expected, lane_consts(l, bits, s->offsets), "");
+	value = mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, value, expected, ""));
+	*fits = LLVMBuildAnd(l->b, *fits, LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->i32, UINT32_MAX), ""), "");
+	return base;
+}
+
 /* All lanes have met again: goes back to the full version if what it assumes about shapes holds. */
 void try_return(struct lower *l, LLVMBasicBlockRef stay)
 {
 	const uint64_t *live = l->body->blocks[l->block].live_in;
 	LLVMBasicBlockRef test = new_bb(l, "met"), back = new_bb(l, "back");
-	LLVMValueRef ok = scalar_const(l->i1, 1), zero = scalar_const(l->i32, 0);
+	LLVMValueRef ok = scalar_const(l->i1, 1), value;
 
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->mask, scalar_const(l->i32, UINT32_MAX), ""), test,
 			stay);
 	LLVMPositionBuilderAtEnd(l->b, test);
-	for (int pass = 0; pass < 2; pass++) {
-		for (uint32_t r = 0; r < l->body->reg_count; r++) {
-			const struct ptx_shape *s = &l->body->shapes[r];
-			unsigned bits = ptx_types[l->body->regs[r].type].bits;
-			LLVMValueRef value, base, expected;
-
-			if (!PTX_BIT(live, r) || s->kind != PTX_OFFSETS)
-				continue;
-			value = read_reg(l, (int32_t)r, PTX_LANES);
-			base = LLVMBuildSub(l->b, LLVMBuildExtractElement(l->b, value, zero, ""),
-					    scalar_const(int_type(l, bits), (uint64_t)s->offsets[0]), "");
-			if (pass) {
-				value = LLVMBuildStore(l->b, base, slot(l, r));
-				LLVMSetAlignment(value, 1);
-				continue;
-			}
-			expected = LLVMBuildAdd(l->b, splat(l, base, PTX_LANES), lane_consts(l, bits, s->offsets), "");
-			value = mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, value, expected, ""));
-			value = LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->i32, UINT32_MAX), "");
-			ok = LLVMBuildAnd(l->b, ok, value, "");
-		}
-		if (!pass) {
-			LLVMBuildCondBr(l->b, ok, back, stay);
-			LLVMPositionBuilderAtEnd(l->b, back);
-		}
-	}
 	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		if (PTX_BIT(live, r) && l->body->shapes[r].kind != PTX_OFFSETS) {
-			LLVMValueRef value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
-
-			LLVMSetAlignment(value, 1);
-			value = LLVMBuildStore(l->b, value, slot(l, r));
-			LLVMSetAlignment(value, 1);
+		if (PTX_BIT(live, r) && widens(l, r))
+			narrow(l, r, &ok);
+	LLVMBuildCondBr(l->b, ok, back, stay);
+	LLVMPositionBuilderAtEnd(l->b, back);
+	for (uint32_t r = 0; r < l->body->reg_count; r++)
+		if (PTX_BIT(live, r)) {
+			if (widens(l, r)) {
+				value = narrow(l, r, NULL);
+			} else {
+				value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
+				LLVMSetAlignment(value, 1);
+			}
+			LLVMSetAlignment(LLVMBuildStore(l->b, value, slot(l, r)), 1);
 		}
 	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, l->block + 1));
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
 }
 
-/* Values of OFFSETS registers come as their scalar base. */
+/* Values that the full version keeps as scalars come as such. */
 void enter_masked(struct lower *l, const struct ptx_exit *e)
 {
 	LLVMValueRef *values = calloc(l->body->reg_count + 1u, sizeof(LLVMValueRef)), store;
@@ -259,12 +266,12 @@ void enter_masked(struct lower *l, const struct ptx_exit *e)
 				LLVMSetAlignment(store, 1);
 				continue;
 			}
-			values[r] = LLVMBuildLoad2(
-				l->b, s->kind == PTX_OFFSETS ? int_type(l, bits) : storage_type(l, r), slot(l, r), "");
+			values[r] = LLVMBuildLoad2(l->b, widens(l, r) ? int_type(l, bits) : storage_type(l, r), slot(l, r), "");
 			LLVMSetAlignment(values[r], 1);
+			if (widens(l, r))
+				values[r] = splat(l, values[r], PTX_LANES);
 			if (s->kind == PTX_OFFSETS)
-				values[r] = LLVMBuildAdd(l->b, splat(l, values[r], PTX_LANES),
-							 lane_consts(l, bits, s->offsets), "");
+				values[r] = LLVMBuildAdd(l->b, values[r], lane_consts(l, bits, s->offsets), "");
 		}
 	free(values);
 }

@@ -130,7 +130,7 @@ LLVMValueRef to_int(struct lower *l, LLVMValueRef value)
 
 enum ptx_shape_kind reg_shape(const struct lower *l, int32_t reg)
 {
-	enum ptx_shape_kind kind = l->body->shapes[reg].kind;
+	enum ptx_shape_kind kind = (l->masked ? l->body->masked_shapes : l->body->shapes)[reg].kind;
 
 	return l->masked && kind == PTX_OFFSETS ? PTX_VARYING : kind;
 }

@@ -448,6 +448,33 @@ static void visit_blend(void *data, int32_t reg)
 		body->shapes[reg] = varying;
 }
 
+static bool no_memory(struct ptx_body *body)
+{
+	return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile", body->function->name);
+}
+
+static void finish(struct ptx_body *body)
+{
+	for (uint32_t r = 0; r < body->reg_count; r++)
+		if (PTX_BIT(body->blend, r) || body->shapes[r].kind == PTX_BOTTOM)
+			body->shapes[r] = body->shapes[r].kind == PTX_BOTTOM ? uniform : varying;
+}
+
+/* Once more for lanes that are never apart, for which nothing has to be blended. */
+static bool shapes_together(struct ptx_body *body)
+{
+	uint64_t *blend = body->blend;
+
+	body->shapes = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*body->shapes));
+	body->blend = ptx_alloc(&body->arena, body->words * sizeof(*body->blend));
+	if (!body->shapes || !body->blend)
+		return no_memory(body);
+	propagate(body);
+	finish(body);
+	body->blend = blend;
+	return true;
+}
+
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 {
 	size_t n = body->block_count + 1u;
@@ -456,9 +483,9 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 	struct side sides[2];
 
 	body->shapes = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*body->shapes));
+	body->masked_shapes = body->shapes;
 	if (!sets || !marks || !body->shapes)
-		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
-				     body->function->name);
+		return no_memory(body);
 	body->blend = sets + 4 * body->words;
 	for (unsigned s = 0; s < 2; s++)
 		sides[s] = (struct side){sets + 2 * s * body->words, sets + (2 * s + 1) * body->words, marks};
@@ -479,8 +506,7 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 				visit_blend(body, (int32_t)r);
 	} while (mark_divergent(body, sides, marks + n, &stamp));
 	propagate(body);
-	for (uint32_t r = 0; r < body->reg_count; r++)
-		if (PTX_BIT(body->blend, r) || body->shapes[r].kind == PTX_BOTTOM)
-			body->shapes[r] = body->shapes[r].kind == PTX_BOTTOM ? uniform : varying;
-	return true;
+	finish(body);
+	body->masked_shapes = body->shapes;
+	return shapes_together(body);
 }

@@ -105,6 +105,31 @@ static void uniform_loop_in_branch(void **state)
 }
 
 /* tid - 1 wraps in lane 0: the address must not be taken for base + 4 * lane */
+/*
+ * A register that is the same in all lanes while they run together: lanes that leave the loop earlier than others keep
+ * their own value, and what is alike again afterwards may be so with other values than before.
+ */
+static void shapes_that_part(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n < 32 ? n % 3 + 1 : 5; /* rounds: the second warp stays together */
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n + 1] = n;
+	run_binary(HEAD32("mov.u32 %r2, 0;\nmov.u32 %r3, 10;\nmov.u32 %r4, %laneid;\n$again:\nadd.u32 %r2, %r2, 1;\n"
+			  "add.u32 %r3, %r3, 7;\nadd.u32 %r4, %r4, 100;\nsetp.lt.u32 %p1, %r2, %a;\n@%p1 bra $again;\n"
+			  "mad.lo.u32 %x, %r3, 10000, %r4;\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], (10 + 7 * in32[2 * n]) * 10000 + n % 32 + 100 * in32[2 * n]);
+	/* met again with one value: half of the lanes go round once more to get there */
+	run_binary(HEAD32("mov.u32 %r2, %laneid;\nand.b32 %r3, %b, 1;\n$again:\nadd.u32 %r2, %r2, 1;\nadd.u32 %r3, %r3, 1;\n"
+			  "setp.lt.u32 %p1, %r3, 4;\n@%p1 bra $again;\nsub.u32 %x, %r2, %b;\nadd.u32 %x, %x, %r3;\n"),
+		   32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n % 32 + 4 - n % 2 - n + 4);
+}
+
 static void widening_wraps(void **state)
 {
 	(void)state;
@@ -485,6 +510,7 @@ int main(void)
 		cmocka_unit_test(shared_addresses_wrap),
 		cmocka_unit_test(divergence),
 		cmocka_unit_test(uniform_loop_in_branch),
+		cmocka_unit_test(shapes_that_part),
 		cmocka_unit_test(widening_wraps),
 		cmocka_unit_test(barriers_and_calls),
 		cmocka_unit_test(atomics),
