@@ -1,99 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What kernel.h promises about kernels: their binaries, one for each block shape, made when they are first asked for.
+ * Compiling holds no lock: who wants what another thread is making waits for that, and nobody for anything else.
  */
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-compile.h"
+#include "ptx-tier.h"
+#include "ptx-version.h"
 
-/* What a GPU has. */
-#define MAX_LOCAL (512u << 10)
-
-/* Kernels are compiled one at a time: LLVM's contexts are private, but the tables of a module are not. */
-static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
-
-/* One version of a kernel; the caller holds the lock. */
-static enum ptx_status compile(struct ptx_binary *binary, bool masked, ptx_code *code, uint64_t *stack,
-			       struct ptx_error *error)
+static struct ptx_module *module_of(const struct ptx_binary *binary)
 {
-	struct ptx_module *module = binary->kernel->function->module;
-	LLVMMemoryBufferRef object;
-	enum ptx_status status;
-	char name[40];
-	struct ptx_version version = {name, binary->lanes, masked};
-
-	snprintf(name, sizeof(name), "ptx_kernel_%u", module->versions++);
-	status = ptx_compile(binary->body, binary->lowering, &version, &object, stack, error);
-	if (status == PTX_OK && !ptx_jit_link(module, object, name, code, error))
-		status = PTX_NO_MEMORY;
-	return status;
+	return binary->kernel->function->module;
 }
 
-static bool analyse(struct ptx_body *body, unsigned *lanes)
+void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code)
 {
-	if (!ptx_body_inline(body) || !ptx_body_blocks(body) || !ptx_body_order(body) || !ptx_body_live(body))
-		return false;
-	return ptx_body_width(body, lanes);
+	struct ptx_machine_code **place = masked ? &binary->masked : &binary->full;
+
+	code->older = *place;
+	__atomic_store_n(place, code, __ATOMIC_RELEASE);
 }
 
-static enum ptx_status compile_full(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_binary *binary,
-				    struct ptx_error *error)
+static void free_code(struct ptx_machine_code *code)
 {
-	struct ptx_body *body = calloc(1, sizeof(*body));
-	struct ptx_lowering *low;
-	enum ptx_status status;
-
-	if (!body)
-		return PTX_NO_MEMORY;
-	body->arena.limit = 1ull << 30;
-	body->function = kernel->function;
-	body->error = error;
-	memcpy(body->blockdim, blockdim, sizeof(body->blockdim));
-	body->threads = blockdim[0] * blockdim[1] * blockdim[2];
-	body->static_shared = kernel->info.static_shared;
-	binary->body = body;
-	low = binary->lowering = ptx_alloc(&body->arena, sizeof(*low));
-	if (!low || !analyse(body, &binary->lanes))
-		return body->status ? body->status : PTX_NO_MEMORY;
-	/* local memory of neighbouring threads stays aligned */
-	body->local_bytes = (body->local_bytes + 15) & ~15ull;
-	if (body->local_bytes > MAX_LOCAL) {
-		ptx_error_set(error, body->function->line, "`%s` needs more than %u KiB of local memory per thread",
-			      kernel->info.name, MAX_LOCAL >> 10);
-		return PTX_NOT_SUPPORTED;
+	for (struct ptx_machine_code *older; code; code = older) {
+		older = code->older;
+		free(code);
 	}
-	if (!prepare_lowering(body, low, binary->lanes))
-		return body->status;
-	status = compile(binary, false, &binary->full, &binary->full_stack, error);
-	binary->sites = low->site_list;
-	binary->site_count = low->site_count;
-	binary->static_shared = body->static_shared;
-	binary->local_stride = body->local_bytes;
-	binary->frame_bytes = low->frame_bytes + 4ull * body->block_count;
-	/* a loop may wait for another warp of the block */
-	binary->fibers = binary->lanes > 1 && (body->has_barrier || body->has_waits);
-	binary->zero_frame = body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
-	return status;
-}
-
-static enum ptx_status compile_masked(struct ptx_binary *binary, struct ptx_error *error)
-{
-	ptx_code code;
-	enum ptx_status status = compile(binary, true, &code, &binary->masked_stack, error);
-
-	if (status == PTX_OK)
-		__atomic_store_n(&binary->masked, code, __ATOMIC_RELEASE);
-	return status;
 }
 
 void ptx_binary_free(struct ptx_binary *binary)
 {
-	if (binary->body)
-		ptx_arena_free(&binary->body->arena);
-	free(binary->body);
+	free_code(binary->full);
+	free_code(binary->masked);
+	free(binary->sites);
+	free(binary->offsets);
 	free(binary);
 }
 
@@ -110,9 +52,55 @@ static bool good_block(const struct ptx_kernel *kernel, const uint32_t d[3], str
 	return false;
 }
 
+/* The binary for a block shape, new if need be. The caller holds the module's lock. */
+static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdim[3])
+{
+	struct ptx_binary *b;
+
+	for (b = kernel->binaries; b; b = b->next)
+		if (!memcmp(b->blockdim, blockdim, sizeof(b->blockdim)))
+			return b;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return NULL;
+	memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
+	b->threads = blockdim[0] * blockdim[1] * blockdim[2];
+	b->kernel = kernel;
+	b->next = kernel->binaries;
+	kernel->binaries = b;
+	return b;
+}
+
+/* Compiles the full version without the lock. A lack of memory may pass; other failures stay. */
+static void fill(struct ptx_binary *b)
+{
+	struct ptx_module *module = module_of(b);
+	struct ptx_version version = {0};
+	struct ptx_machine_code *code;
+	struct ptx_error error = {0};
+	enum ptx_status status;
+
+	b->state = PTX_BINARY_BUSY;
+	pthread_mutex_unlock(&module->lock);
+	status = ptx_version_make(b, &version, true, true, &code, &error);
+	pthread_mutex_lock(&module->lock);
+	if (status == PTX_OK) {
+		ptx_binary_publish(b, false, code);
+		b->state = PTX_BINARY_READY;
+		if (version.quick)
+			ptx_tier_improve(b, false);
+	} else {
+		b->state = PTX_BINARY_FAILED;
+		b->status = status;
+		b->error = error;
+	}
+	pthread_cond_broadcast(&module->changed);
+}
+
 enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blockdim[3],
 				   const struct ptx_binary **binary, struct ptx_error *error)
 {
+	struct ptx_module *module = kernel->function->module;
 	enum ptx_status status = PTX_OK;
 	struct ptx_binary *b;
 
@@ -120,43 +108,49 @@ enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blo
 	*binary = NULL;
 	if (!good_block(kernel, blockdim, error))
 		return PTX_INVALID;
-	pthread_mutex_lock(&compiling);
-	for (b = kernel->binaries; b; b = b->next)
-		if (!memcmp(b->blockdim, blockdim, sizeof(b->blockdim)))
-			break;
+	pthread_mutex_lock(&module->lock);
+	b = find(kernel, blockdim);
+	if (b && (b->state == PTX_BINARY_NEW || (b->state == PTX_BINARY_FAILED && b->status == PTX_NO_MEMORY)))
+		fill(b);
+	while (b && b->state == PTX_BINARY_BUSY)
+		pthread_cond_wait(&module->changed, &module->lock);
 	if (!b) {
-		b = calloc(1, sizeof(*b));
-		if (b) {
-			memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
-			b->threads = blockdim[0] * blockdim[1] * blockdim[2];
-			b->kernel = kernel;
-			status = compile_full(kernel, blockdim, b, error);
-		} else {
-			status = PTX_NO_MEMORY;
-		}
-		if (status == PTX_OK) {
-			b->next = kernel->binaries;
-			kernel->binaries = b;
-		} else if (b) {
-			ptx_binary_free(b);
-			b = NULL;
-		}
+		status = PTX_NO_MEMORY;
+	} else if (b->state == PTX_BINARY_FAILED) {
+		status = b->status;
+		*error = b->error;
+	} else {
+		*binary = b;
 	}
-	pthread_mutex_unlock(&compiling);
+	pthread_mutex_unlock(&module->lock);
 	if (status == PTX_NO_MEMORY)
 		ptx_error_set(error, 0, "out of memory while compiling `%s`", kernel->info.name);
-	*binary = b;
 	return status;
 }
 
 enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error)
 {
+	struct ptx_module *module = module_of(binary);
+	struct ptx_version version = {.masked = true};
 	enum ptx_status status = PTX_OK;
+	struct ptx_machine_code *code;
 
 	memset(error, 0, sizeof(*error));
-	pthread_mutex_lock(&compiling);
-	if (!binary->masked)
-		status = compile_masked(binary, error);
-	pthread_mutex_unlock(&compiling);
+	pthread_mutex_lock(&module->lock);
+	while (binary->completing)
+		pthread_cond_wait(&module->changed, &module->lock);
+	if (!binary->masked) {
+		binary->completing = true;
+		pthread_mutex_unlock(&module->lock);
+		status = ptx_version_make(binary, &version, true, false, &code, error);
+		pthread_mutex_lock(&module->lock);
+		binary->completing = false;
+		if (status == PTX_OK)
+			ptx_binary_publish(binary, true, code);
+		if (status == PTX_OK && version.quick)
+			ptx_tier_improve(binary, true);
+		pthread_cond_broadcast(&module->changed);
+	}
+	pthread_mutex_unlock(&module->lock);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
@@ -46,7 +47,7 @@ void ptx_compile_start(void)
 	pthread_once(&once, initialise);
 }
 
-static LLVMTargetMachineRef host_machine(void)
+static LLVMTargetMachineRef host_machine(bool quick)
 {
 	char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
 	char *message = NULL;
@@ -54,7 +55,8 @@ static LLVMTargetMachineRef host_machine(void)
 	LLVMTargetMachineRef machine = NULL;
 
 	if (!LLVMGetTargetFromTriple(triple, &target, &message))
-		machine = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+		machine = LLVMCreateTargetMachine(target, triple, cpu, features,
+						  quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault, LLVMRelocPIC,
 						  LLVMCodeModelJITDefault);
 	LLVMDisposeMessage(message);
 	LLVMDisposeMessage(features);
@@ -78,7 +80,10 @@ static void lower_types(struct lower *l)
 	l->void_type = LLVMVoidTypeInContext(l->c);
 }
 
-static bool optimise(struct lower *l, LLVMTargetMachineRef machine, struct ptx_error *error)
+/* Quick code: what keeps the code generator from drowning, no more. */
+#define QUICK_PASSES "function(sroa,early-cse,instcombine,simplifycfg)"
+
+static bool optimise(struct lower *l, LLVMTargetMachineRef machine, bool quick, struct ptx_error *error)
 {
 	LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
 	bool ok;
@@ -86,7 +91,7 @@ static bool optimise(struct lower *l, LLVMTargetMachineRef machine, struct ptx_e
 	LLVMPassBuilderOptionsSetLoopVectorization(options, 0);
 	LLVMPassBuilderOptionsSetSLPVectorization(options, 0);
 	LLVMPassBuilderOptionsSetLoopUnrolling(options, 0);
-	ok = ptx_compile_report(error, LLVMRunPasses(l->m, "default<O2>", machine, options));
+	ok = ptx_compile_report(error, LLVMRunPasses(l->m, quick ? QUICK_PASSES : "default<O2>", machine, options));
 	LLVMDisposePassBuilderOptions(options);
 	return ok;
 }
@@ -128,23 +133,24 @@ static void target_attributes(struct lower *l, LLVMTargetMachineRef machine)
 	LLVMDisposeMessage(cpu);
 }
 
-/* The object file of a lowered module; NULL with `error` set. */
+static bool verify(struct lower *l, struct ptx_error *error)
+{
+	char *message = NULL;
+	bool ok = !LLVMVerifyModule(l->m, LLVMReturnStatusAction, &message);
+
+	if (!ok)
+		ptx_error_set(error, 0, "the compiler made bad code: %.180s", message);
+	LLVMDisposeMessage(message);
+	return ok;
+}
+
+/* The object file of an optimised module; NULL with `error` set. */
 static LLVMMemoryBufferRef emit(struct lower *l, LLVMTargetMachineRef machine, uint64_t *stack, struct ptx_error *error)
 {
 	struct messages messages = {.error = error};
 	LLVMMemoryBufferRef object = NULL;
 	char *message = NULL;
 
-	target_attributes(l, machine);
-	if (LLVMVerifyModule(l->m, LLVMReturnStatusAction, &message)) {
-		ptx_error_set(error, 0, "the compiler made bad code: %.180s", message);
-		LLVMDisposeMessage(message);
-		return NULL;
-	}
-	LLVMDisposeMessage(message);
-	message = NULL;
-	if (!optimise(l, machine, error))
-		return NULL;
 	LLVMContextSetDiagnosticHandler(l->c, note_message, &messages);
 	if (LLVMTargetMachineEmitToMemoryBuffer(machine, l->m, LLVMObjectFile, &message, &object)) {
 		ptx_error_set(error, 0, "the compiler failed: %.180s", message);
@@ -162,35 +168,97 @@ static LLVMMemoryBufferRef emit(struct lower *l, LLVMTargetMachineRef machine, u
 	return object;
 }
 
-enum ptx_status ptx_compile(struct ptx_body *body, struct ptx_lowering *low, const struct ptx_version *version,
-			    LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_error *error)
+static void open_module(struct lower *l, const char *name, LLVMTargetMachineRef machine)
 {
-	struct lower l = {.body = body, .low = low, .width = version->lanes, .masked = version->masked};
+	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+
+	l->c = LLVMContextCreate();
+	l->m = LLVMModuleCreateWithNameInContext(name, l->c);
+	l->b = LLVMCreateBuilderInContext(l->c);
+	lower_types(l);
+	LLVMSetModuleDataLayout(l->m, layout);
+	LLVMDisposeTargetData(layout);
+}
+
+static void close_module(struct lower *l)
+{
+	LLVMDisposeBuilder(l->b);
+	LLVMDisposeModule(l->m);
+	LLVMContextDispose(l->c);
+}
+
+/* The masked version goes on where the full one leaves: those places are found by making the full one. */
+static enum ptx_status find_exits(struct ptx_plan *plan, LLVMTargetMachineRef machine)
+{
+	struct lower l = {.body = &plan->body, .low = &plan->low, .width = plan->lanes};
+	bool ok;
+
+	open_module(&l, "full", machine);
+	ok = lower_kernel(&l, "full");
+	close_module(&l);
+	return ok ? PTX_OK : plan->body.status;
+}
+
+static double lap(struct timespec *since)
+{
+	struct timespec now;
+	double ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ms = (double)(now.tv_sec - since->tv_sec) * 1e3 + (double)(now.tv_nsec - since->tv_nsec) * 1e-6;
+	*since = now;
+	return ms;
+}
+
+static enum ptx_status compile(struct ptx_plan *plan, struct ptx_version version, LLVMTargetMachineRef machine,
+			       const char *name, LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_times *times)
+{
+	struct lower l = {
+		.body = &plan->body, .low = &plan->low, .width = plan->lanes, .masked = version.masked};
+	enum ptx_status status = PTX_NO_MEMORY;
+	struct timespec since = {0};
+
+	lap(&since);
+	open_module(&l, name, machine);
+	if (!lower_kernel(&l, name)) {
+		status = plan->body.status;
+		goto close;
+	}
+	target_attributes(&l, machine);
+	times->lowering += lap(&since);
+	if (!verify(&l, plan->body.error) || !optimise(&l, machine, version.quick, plan->body.error))
+		goto close;
+	times->passes = lap(&since);
+	*object = emit(&l, machine, stack, plan->body.error);
+	if (*object)
+		status = PTX_OK;
+	times->emission = lap(&since);
+close:
+	close_module(&l);
+	return status;
+}
+
+enum ptx_status ptx_compile(struct ptx_plan *plan, struct ptx_version version, const char *name,
+			    LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_times *times,
+			    struct ptx_error *error)
+{
 	enum ptx_status status = PTX_OK;
 	LLVMTargetMachineRef machine;
-	LLVMTargetDataRef layout;
+	struct timespec since = {0};
 
 	ptx_compile_start();
-	machine = host_machine();
+	plan->body.error = error;
+	machine = host_machine(version.quick);
 	if (!machine) {
 		ptx_error_set(error, 0, "LLVM has no code generator for this processor");
 		return PTX_NO_MEMORY;
 	}
-	l.c = LLVMContextCreate();
-	l.m = LLVMModuleCreateWithNameInContext(version->name, l.c);
-	l.b = LLVMCreateBuilderInContext(l.c);
-	lower_types(&l);
-	body->error = error;
-	layout = LLVMCreateTargetDataLayout(machine);
-	LLVMSetModuleDataLayout(l.m, layout);
-	LLVMDisposeTargetData(layout);
-	if (!lower_kernel(&l, version->name))
-		status = body->status;
-	else if (!(*object = emit(&l, machine, stack, error)))
-		status = PTX_NO_MEMORY;
-	LLVMDisposeBuilder(l.b);
-	LLVMDisposeModule(l.m);
-	LLVMContextDispose(l.c);
+	lap(&since);
+	if (version.masked)
+		status = find_exits(plan, machine);
+	times->lowering = lap(&since);
+	if (status == PTX_OK)
+		status = compile(plan, version, machine, name, object, stack, times);
 	LLVMDisposeTargetMachine(machine);
 	return status;
 }

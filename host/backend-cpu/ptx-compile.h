@@ -6,13 +6,18 @@
 #include <llvm-c/Error.h>
 
 #include "ptx-lower.h"
+#include "ptx-version.h"
 
-/* Which code of a kernel. */
-struct ptx_version {
-	const char *name; /* of the function in the object; no two objects of a module share one */
+/* A kernel analysed for a block shape; good for one compilation, on one thread. */
+struct ptx_plan {
+	struct ptx_body body;
+	struct ptx_lowering low;
 	unsigned lanes;
-	bool masked;
 };
+
+enum ptx_status ptx_plan_create(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
+				struct ptx_error *error);
+void ptx_plan_destroy(struct ptx_plan *plan);
 
 /* Starts LLVM; any number of calls, from any thread. */
 void ptx_compile_start(void);
@@ -21,14 +26,15 @@ void ptx_compile_start(void);
 bool ptx_compile_report(struct ptx_error *error, LLVMErrorRef problem);
 
 /*
- * Compiles one version of a kernel to an object file, which the caller owns; `stack` is what a fiber needs to run it.
- * Threads may compile at once as long as `body` and `low` are their own.
+ * Compiles one version of a kernel to an object file, which the caller owns and whose function has this name. `stack`
+ * is what a fiber needs to run it.
  */
-enum ptx_status ptx_compile(struct ptx_body *body, struct ptx_lowering *low, const struct ptx_version *version,
-			    LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_error *error);
+enum ptx_status ptx_compile(struct ptx_plan *plan, struct ptx_version version, const char *name,
+			    LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_times *times,
+			    struct ptx_error *error);
 
-/* Loads an object, which is taken over also on failure. One thread of a module at a time. */
-bool ptx_jit_link(struct ptx_module *module, LLVMMemoryBufferRef object, const char *name, ptx_code *code,
+/* Loads an object, whose function has a name that no other of the module has. From any thread. */
+bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, const char *name, ptx_code *code,
 		  struct ptx_error *error);
 
 #endif

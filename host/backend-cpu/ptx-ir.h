@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The compiler's own form of a PTX module. Everything hangs off an arena and dies with the module; nothing here is
- * changed once ptx_module_create() has returned, except the addresses that ptx_module_place() sets.
+ * changed once ptx_module_create() has returned, except the addresses that ptx_module_place() sets and what the
+ * module's locks protect.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_IR_H
 #define VCUDA_BACKEND_CPU_PTX_IR_H
 
+#include <pthread.h>
 #include <stdarg.h>
 
 #include "kernel.h"
+#include "ptx-cache.h"
 
 /* Name, text, bits, class: b(its) u(nsigned) s(igned) f(loat) h(alf) y (bfloat) p(redicate); upper case: a pair. */
 #define PTX_TYPES(X)                                                                                                   \
@@ -231,9 +234,16 @@ struct ptx_module {
 	uint32_t kernel_count, kernel_room;
 	uint64_t shared_bytes; /* module-scope .shared variables, which every kernel gets */
 	bool dynamic_shared;
-	struct ptx_jit *jit;
-	unsigned versions; /* compiled so far: each has a name of its own */
+	struct ptx_key text;       /* SHA-256 of the text, for compiled code that is kept */
+	struct ptx_jit *jit;       /* made when it is first needed, under `link` */
+	pthread_mutex_t lock, link; /* lock: of the kernels' binaries */
+	pthread_cond_t changed;     /* a binary's state has */
+	unsigned refs;              /* the owner's, and one for each compilation in the background; atomic */
+	bool gone;                  /* the owner's is no more; atomic */
 };
+
+void ptx_module_get(struct ptx_module *module);
+void ptx_module_put(struct ptx_module *module);
 
 enum ptx_special {
 	PTX_TID_X,

@@ -110,20 +110,30 @@ void ptx_jit_destroy(struct ptx_jit *jit)
 	free(jit);
 }
 
-bool ptx_jit_link(struct ptx_module *module, LLVMMemoryBufferRef object, const char *name, ptx_code *code,
+bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, const char *name, ptx_code *code,
 		  struct ptx_error *error)
 {
 	LLVMOrcExecutorAddress address = 0;
-	LLVMOrcJITDylibRef dylib;
+	LLVMMemoryBufferRef buffer;
+	LLVMOrcResourceTrackerRef tracker;
+	LLVMErrorRef problem;
 	bool ok;
 
-	if (!module->jit && !(module->jit = create_jit(error))) {
-		LLVMDisposeMemoryBuffer(object);
+	pthread_mutex_lock(&module->link);
+	if (!module->jit)
+		module->jit = create_jit(error);
+	pthread_mutex_unlock(&module->link);
+	if (!module->jit)
 		return false;
-	}
-	dylib = LLVMOrcLLJITGetMainJITDylib(module->jit->orc);
-	ok = ptx_compile_report(error, LLVMOrcLLJITAddObjectFile(module->jit->orc, dylib, object)) &&
+	buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(object, size, name);
+	tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(module->jit->orc));
+	ok = ptx_compile_report(error, LLVMOrcLLJITAddObjectFileWithRT(module->jit->orc, tracker, buffer)) &&
 	     ptx_compile_report(error, LLVMOrcLLJITLookup(module->jit->orc, &address, name));
+	/* another attempt may use the name */
+	problem = ok ? NULL : LLVMOrcResourceTrackerRemove(tracker);
+	if (problem)
+		LLVMConsumeError(problem);
+	LLVMOrcReleaseResourceTracker(tracker);
 	*code = (ptx_code)(uintptr_t)address;
 	return ok;
 }

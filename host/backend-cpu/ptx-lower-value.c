@@ -292,15 +292,27 @@ LLVMValueRef special_value(struct lower *l, int special)
 }
 
 /* The address of a variable in its own space: a host address, or an offset in shared or local memory. */
+/* Where variables are is not known when code comes from the cache. */
+static LLVMValueRef variable_address(struct lower *l, const struct ptx_symbol *s, uint64_t imm)
+{
+	LLVMValueRef constant = LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0)), table, address;
+	unsigned invariant = LLVMGetMDKindIDInContext(l->c, "invariant.load", 14);
+
+	table = LLVMBuildLoad2(l->b, l->ptr, field(l, l->ctx, offsetof(struct ptx_context, variables)), "");
+	LLVMSetMetadata(table, invariant, constant);
+	address = LLVMBuildLoad2(l->b, l->i64, field(l, table, s->index * sizeof(uint64_t)), "");
+	LLVMSetMetadata(address, invariant, constant);
+	return imm ? LLVMBuildAdd(l->b, address, scalar_const(l->i64, imm), "") : address;
+}
+
 LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *s, uint64_t imm)
 {
-	struct ptx_module *module = l->body->function->module;
 	uint64_t base = 0;
 
 	if (s->kind == PTX_SYM_PARAM && s->space == PTX_PARAM && s->function && s->function->entry)
 		return LLVMBuildPtrToInt(l->b, field(l, l->params, s->offset + imm), l->i64, "");
 	if (s->kind == PTX_SYM_FUNCTION) {
-		base = ptx_function_address(module, s);
+		base = ptx_function_address(l->body->function->module, s);
 	} else if (s->dynamic) {
 		base = (l->body->static_shared + 127) & ~127ull;
 	} else if (s->space == PTX_SHARED) {
@@ -310,7 +322,7 @@ LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *s, uint64_
 	} else if (s->is_extern) {
 		ptx_body_fail(l->body, PTX_UNRESOLVED, l->at->line, "the variable `%s` is not defined", s->name);
 	} else {
-		base = module->addresses[s->index];
+		return variable_address(l, s, imm);
 	}
 	return scalar_const(l->i64, base + imm);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-run.h"
+#include "ptx-version.h"
 
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
@@ -37,6 +37,10 @@ enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_mo
 	*module = NULL;
 	if (!m)
 		return PTX_NO_MEMORY;
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_mutex_init(&m->link, NULL);
+	pthread_cond_init(&m->changed, NULL);
+	m->refs = 1;
 	m->arena.limit = (64u << 20) + 64 * (uint64_t)length;
 	/* text that was NUL-terminated often comes with the NUL */
 	while (length && !text[length - 1])
@@ -53,14 +57,13 @@ enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_mo
 		return status;
 	}
 	place_shared(m);
+	ptx_key_text(text, length, &m->text);
 	*module = m;
 	return PTX_OK;
 }
 
-void ptx_module_destroy(struct ptx_module *m)
+static void destroy(struct ptx_module *m)
 {
-	if (!m)
-		return;
 	for (uint32_t k = 0; k < m->kernel_count; k++)
 		for (struct ptx_binary *b = m->kernels[k].binaries, *next; b; b = next) {
 			next = b->next;
@@ -68,7 +71,30 @@ void ptx_module_destroy(struct ptx_module *m)
 		}
 	ptx_jit_destroy(m->jit);
 	ptx_arena_free(&m->arena);
+	pthread_cond_destroy(&m->changed);
+	pthread_mutex_destroy(&m->link);
+	pthread_mutex_destroy(&m->lock);
 	free(m);
+}
+
+void ptx_module_get(struct ptx_module *m)
+{
+	__atomic_add_fetch(&m->refs, 1, __ATOMIC_RELAXED);
+}
+
+void ptx_module_put(struct ptx_module *m)
+{
+	if (!__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
+		destroy(m);
+}
+
+/* What is still being compiled in the background keeps its part of the module until it is done. */
+void ptx_module_destroy(struct ptx_module *m)
+{
+	if (!m)
+		return;
+	__atomic_store_n(&m->gone, true, __ATOMIC_RELAXED);
+	ptx_module_put(m);
 }
 
 size_t ptx_module_variables(const struct ptx_module *m, const struct ptx_variable **variables)

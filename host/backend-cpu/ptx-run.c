@@ -159,11 +159,10 @@ static void begin_warp(const struct ptx_binary *binary, struct ptx_warp *w)
 /* Asks for the masked version and a stack that it fits on; the scheduler starts the fiber again. */
 static ptx_code masked_code(struct ptx_thread *t, const struct ptx_warp *w)
 {
-	const struct ptx_binary *binary = t->ctx.binary;
-	ptx_code code = __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE);
+	const struct ptx_machine_code *masked = __atomic_load_n(&t->ctx.binary->masked, __ATOMIC_ACQUIRE);
 
-	if (code && w->stack_bytes >= binary->masked_stack)
-		return code;
+	if (masked && w->stack_bytes >= masked->stack)
+		return masked->code;
 	t->wants_masked = true;
 	ptx_thread_yield(t);
 	abort(); /* never resumed here */
@@ -174,7 +173,7 @@ static void run_warp(struct ptx_thread *t, struct ptx_warp *w)
 	const struct ptx_binary *binary = t->ctx.binary;
 
 	for (;;) {
-		ptx_code code = w->masked ? masked_code(t, w) : binary->full;
+		ptx_code code = w->masked ? masked_code(t, w) : t->full;
 
 		if (code(&t->ctx, w->number * binary->lanes, w->frame) == PTX_LEAVE_DONE)
 			return;
@@ -218,7 +217,8 @@ static bool provide_masked(struct ptx_thread *t)
 	struct ptx_warp *w = &t->warps[t->current];
 
 	t->wants_masked = false;
-	if (ptx_binary_complete(binary, &t->compile_error) == PTX_OK && ptx_thread_stack(w, binary->masked_stack)) {
+	if (ptx_binary_complete(binary, &t->compile_error) == PTX_OK &&
+	    ptx_thread_stack(w, __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE)->stack)) {
 		start_fiber(binary, w);
 		return true;
 	}
@@ -266,9 +266,11 @@ static bool schedule(struct ptx_thread *t)
 static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch)
 {
 	const struct ptx_binary *b = launch->binary;
+	const struct ptx_machine_code *full = __atomic_load_n(&b->full, __ATOMIC_ACQUIRE);
 	struct ptx_context *ctx = &t->ctx;
 	size_t frame = (b->frame_bytes + 63) & ~63ull;
 
+	t->full = full->code;
 	ctx->shared_bytes = b->static_shared;
 	ctx->dynamic_bytes = launch->dynamic_shared;
 	if (launch->dynamic_shared)
@@ -280,7 +282,7 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 	    !ptx_thread_grow(&t->cache, &t->cache_room, (b->site_count + 1) * sizeof(struct ptx_cached_range)))
 		return false;
 	for (uint32_t w = 0; w < t->warp_count; w++) {
-		if (!ptx_thread_stack(&t->warps[w], b->full_stack))
+		if (!ptx_thread_stack(&t->warps[w], full->stack))
 			return false;
 		t->warps[w].frame = (struct ptx_frame *)(void *)((char *)t->frames + w * frame);
 	}
@@ -308,6 +310,7 @@ bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_f
 	ctx->thread = t;
 	ctx->fault = fault;
 	ctx->params = launch->params;
+	ctx->variables = b->kernel->function->module->addresses;
 	ctx->cancel = launch->cancel ? launch->cancel : &never;
 	memcpy(ctx->nctaid, launch->grid, sizeof(ctx->nctaid));
 	ctx->ctaid[0] = (uint32_t)(index % launch->grid[0]);

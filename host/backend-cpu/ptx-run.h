@@ -10,6 +10,8 @@ struct ptx_cached_range {
 	uint64_t start, end;
 };
 
+#define PTX_SITE_LANES 32
+
 /* One memory instruction, for the slow paths and for reports. */
 struct ptx_site {
 	uint32_t line;
@@ -32,6 +34,7 @@ struct ptx_context {
 	const volatile bool *cancel;    /* never NULL here */
 	uint32_t ctaid[3], nctaid[3];
 	uint64_t dynamic_bytes;
+	const uint64_t *variables; /* addresses of the module's; code that is kept cannot hold them */
 	/* Not read by compiled code. */
 	uint64_t local_bytes;
 	const struct ptx_launch *launch;
@@ -55,28 +58,46 @@ enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
 /* thread: the number of the first thread of the warp; of the block, with one lane */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 
+/* One version of a kernel, and the stack that a fiber needs to run it. */
+struct ptx_machine_code {
+	ptx_code code;
+	uint64_t stack;
+	bool quick;
+	struct ptx_machine_code *older; /* blocks may still run it */
+};
+
+enum ptx_binary_state { PTX_BINARY_NEW, PTX_BINARY_BUSY, PTX_BINARY_READY, PTX_BINARY_FAILED };
+
 struct ptx_binary {
 	struct ptx_binary *next;
 	struct ptx_kernel *kernel;
-	uint32_t blockdim[3], threads;
-	unsigned lanes; /* 32 or 1 */
-	ptx_code full;
-	ptx_code masked; /* compiled when a warp first needs it; atomic */
+	/* atomic: better code takes the place of quick code while blocks run; masked: NULL until a warp needs it */
+	struct ptx_machine_code *full, *masked;
+	enum ptx_binary_state state; /* this, the next two and the kernel's list: under the module's lock */
+	bool completing;             /* the masked version is being compiled */
+	enum ptx_status status;      /* why it failed */
+	struct ptx_error error;
 	struct ptx_site *sites;
+	int64_t (*offsets)[PTX_SITE_LANES]; /* that the sites point to */
+	uint32_t blockdim[3], threads;
+	/*
+	 * From here on: plain numbers about the kernel for this block shape, which the cache keeps just as they are. No
+	 * pointers, and nothing that a new process would not find the same.
+	 */
+	unsigned lanes; /* 32 or 1 */
 	uint32_t site_count;
 	uint64_t frame_bytes;
-	uint64_t full_stack, masked_stack; /* what a fiber needs to run either version; known once it is compiled */
 	uint64_t static_shared, local_stride;
 	bool zero_frame; /* registers of the masked version live in the frame */
 	bool fibers;     /* warps wait for one another: each needs a stack */
-	struct ptx_body *body;
-	struct ptx_lowering *lowering; /* what the masked version must agree on with the full one */
 };
 
-/* Compiles the masked version if nobody has; from any thread. */
+/* Makes the masked version if nobody has; from any thread. */
 enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error);
 void ptx_jit_destroy(struct ptx_jit *jit);
 void ptx_binary_free(struct ptx_binary *binary);
+/* Puts a version in its place. The caller holds the module's lock, or nobody else knows the binary yet. */
+void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code);
 
 /* Ends the block with a fault; does not return. */
 void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,

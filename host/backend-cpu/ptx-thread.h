@@ -38,6 +38,7 @@ struct ptx_thread {
 	struct ptx_warp warps[PTX_MAX_WARPS];
 	struct ptx_barrier barriers[PTX_BARRIERS];
 	uint32_t warp_count, live_warps, current;
+	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	bool faulted, wants_masked;
 	void *shared, *local, *cache, *frames;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread for all modules, so that optimising takes one processor at most from the kernels that run. It comes with
+ * the first job and goes when there is none left. A program that ends does not wait for it.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ptx-tier.h"
+#include "ptx-version.h"
+
+/* Waiting for the thread at the end of the process, before it is ended the hard way. */
+#define END_MS 100
+#define NICE 10
+
+struct job {
+	struct job *next;
+	struct ptx_binary *binary;
+	bool masked;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
+static struct job *first, **last = &first;
+static bool running, ending;
+
+static void improve(struct ptx_binary *b, bool masked)
+{
+	struct ptx_module *module = b->kernel->function->module;
+	struct ptx_version version = {.masked = masked};
+	struct ptx_machine_code *code;
+	struct ptx_error error = {0};
+
+	/* the quick version compiled, so only memory or an optimiser's limit can be in the way: it stays */
+	if (ptx_version_make(b, &version, false, false, &code, &error) != PTX_OK)
+		return;
+	pthread_mutex_lock(&module->lock);
+	ptx_binary_publish(b, masked, code);
+	pthread_mutex_unlock(&module->lock);
+}
+
+static void *work(void *unused)
+{
+	struct job *job;
+
+	(void)unused;
+	/* Linux has this per thread; kernels that run come first */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+	pthread_mutex_lock(&lock);
+	while ((job = first) && !ending) {
+		struct ptx_module *module = job->binary->kernel->function->module;
+
+		first = job->next;
+		if (!first)
+			last = &first;
+		pthread_mutex_unlock(&lock);
+		if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED))
+			improve(job->binary, job->masked);
+		ptx_module_put(module);
+		free(job);
+		pthread_mutex_lock(&lock);
+	}
+	running = false;
+	pthread_cond_broadcast(&idle);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* LLVM's own data goes when the process ends: a thread that still compiles must not see that. */
+static void end(int status, void *unused)
+{
+	struct timespec until;
+	bool stuck;
+
+	(void)unused;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += END_MS * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&lock);
+	ending = true;
+	while (running && !pthread_cond_timedwait(&idle, &lock, &until))
+		;
+	stuck = running;
+	pthread_mutex_unlock(&lock);
+	if (stuck) {
+		fflush(NULL);
+		_exit(status);
+	}
+}
+
+static void register_end(void)
+{
+	on_exit(end, NULL);
+}
+
+/* The caller holds the lock. */
+static bool start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_once(&once, register_end);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	running = !pthread_create(&thread, &attributes, work, NULL);
+	pthread_attr_destroy(&attributes);
+	return running;
+}
+
+void ptx_tier_improve(struct ptx_binary *binary, bool masked)
+{
+	struct job *job = malloc(sizeof(*job));
+
+	if (!job)
+		return;
+	*job = (struct job){NULL, binary, masked};
+	pthread_mutex_lock(&lock);
+	if (ending || (!running && !start())) {
+		free(job);
+	} else {
+		ptx_module_get(binary->kernel->function->module);
+		*last = job;
+		last = &job->next;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ptx_tier_wait(void)
+{
+	pthread_mutex_lock(&lock);
+	while (running)
+		pthread_cond_wait(&idle, &lock);
+	pthread_mutex_unlock(&lock);
+}

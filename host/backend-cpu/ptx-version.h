@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine code of a kernel for one block shape: full or masked, quick or optimised, from the cache or compiled. */
+#ifndef VCUDA_BACKEND_CPU_PTX_VERSION_H
+#define VCUDA_BACKEND_CPU_PTX_VERSION_H
+
+#include "ptx-cache.h"
+#include "ptx-run.h"
+
+struct ptx_version {
+	bool masked;
+	bool quick; /* compiled in a fraction of the time, and slower */
+};
+
+/* Where the time went, in ms. */
+struct ptx_times {
+	double analysis, lowering, passes, emission, link;
+};
+
+/* Since the process began. */
+struct ptx_statistics {
+	uint64_t compiled, quick, loaded; /* versions: compiled in all, quick ones among them, from the cache */
+};
+
+void ptx_statistics_get(struct ptx_statistics *statistics);
+
+void ptx_key_text(const char *text, size_t length, struct ptx_key *key);
+/* Returns whether the compiler knows itself well enough for the cache. */
+bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key);
+
+/*
+ * Makes one version. With `choose`, a version that would take long is made quick, and *version says so. `describe`:
+ * also fills in what stands in the binary about every version, which must not run yet. `code` is for ptx_code_free().
+ */
+enum ptx_status ptx_version_make(struct ptx_binary *binary, struct ptx_version *version, bool choose, bool describe,
+				 struct ptx_machine_code **code, struct ptx_error *error);
+
+#endif
