@@ -54,6 +54,9 @@ CUresult cpu_cuCtxSetLimit(CUlimit limit, size_t value)
 	result = check_limit(limit);
 	if (result == CUDA_SUCCESS && value > cpu_device()->memory)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
+	/* the heap is there, and cannot move under what kernels keep in it */
+	if (result == CUDA_SUCCESS && limit == CU_LIMIT_MALLOC_HEAP_SIZE && c->heap && value != c->limits[limit])
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		c->limits[limit] = value;
 	return cpu_leave(result);

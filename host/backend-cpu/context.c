@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "device.h"
+#include "heap.h"
 #include "event.h"
 #include "memory.h"
 #include "module.h"
@@ -69,6 +70,8 @@ static void end(struct CUctx_st *c)
 	cpu_events_destroy(c);
 	cpu_modules_destroy(c);
 	cpu_memory_release(c);
+	cpu_heap_destroy(c->heap);
+	c->heap = NULL;
 	cpu_context_put(c);
 }
 

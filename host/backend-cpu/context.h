@@ -29,6 +29,7 @@ struct CUctx_st {
 	struct cpu_list streams; /* all others */
 	struct cpu_list events;
 	struct cpu_list modules;
+	struct cpu_heap *heap; /* of kernels' malloc(); NULL: no kernel that uses it has been launched */
 };
 
 /*

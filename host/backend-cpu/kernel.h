@@ -57,6 +57,7 @@ struct ptx_kernel_info {
 	unsigned max_threads;		/* .maxntid product, or 0 */
 	unsigned registers;		/* an honest estimate for cuFuncGetAttribute; at least 1 */
 	bool uses_dynamic_shared;	/* declares an .extern .shared array */
+	bool uses_heap;			/* its module declares malloc() or free() */
 	unsigned ptx_version, target_sm;/* e.g. 90 for PTX 9.0, 75 for sm_75 */
 };
 
@@ -130,6 +131,10 @@ struct ptx_launch {
 	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */
 	void *device;			/* opaque to the compiler; passed to the device printf sink */
 	void (*print)(void *device, const char *text, size_t length);
+	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: cannot be done. */
+	void *heap;
+	uint64_t (*allocate)(void *heap, uint64_t bytes);
+	bool (*release)(void *heap, uint64_t address);
 };
 
 /*

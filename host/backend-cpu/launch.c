@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "heap.h"
 #include "kernel.h"
 #include "log.h"
 #include "memory.h"
@@ -252,6 +253,19 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	return l;
 }
 
+static CUresult provide_heap(struct CUctx_st *c, struct launch *l)
+{
+	struct cpu_heap *heap;
+	CUresult result = cpu_heap_get(c, &heap);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	l->ptx.heap = heap;
+	l->ptx.allocate = cpu_heap_allocate;
+	l->ptx.release = cpu_heap_release;
+	return CUDA_SUCCESS;
+}
+
 static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct shape *s, CUstream handle, void **params,
 		       void **extra)
 {
@@ -265,6 +279,8 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	if (!l)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = copy_params(f->info, params, extra, l->params);
+	if (result == CUDA_SUCCESS && f->info->uses_heap)
+		result = provide_heap(c, l);
 	if (result != CUDA_SUCCESS)
 		goto free_launch;
 	cpu_context_get(c);

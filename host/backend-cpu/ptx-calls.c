@@ -53,6 +53,11 @@ static void mark_taken(const struct ptx_symbol *symbol)
 		((struct ptx_symbol *)(uintptr_t)symbol)->taken = true;
 }
 
+static bool is_heap(const struct ptx_symbol *s)
+{
+	return !s->function->defined && (!strcmp(s->name, "malloc") || !strcmp(s->name, "free"));
+}
+
 static void find_taken(struct ptx_module *m)
 {
 	for (uint32_t v = 0; v < m->variable_count; v++)
@@ -170,5 +175,7 @@ enum ptx_status ptx_module_calls(struct ptx_module *m, const char *text, size_t 
 		hash = (hash ^ (unsigned char)text[i]) * 16777619u;
 	m->function_base = FUNCTION_MARK | (uint64_t)hash << 24;
 	find_taken(m);
+	for (uint32_t f = 0; f < m->function_count; f++)
+		m->uses_heap |= is_heap(m->functions[f]);
 	return find_recursive(m);
 }

@@ -230,6 +230,7 @@ struct ptx_module {
 	struct ptx_symbol **functions; /* kernels, too */
 	uint32_t function_count, function_room;
 	uint64_t function_base; /* of their addresses */
+	bool uses_heap;         /* malloc() or free() is declared */
 	struct ptx_kernel *kernels;
 	uint32_t kernel_count, kernel_room;
 	uint64_t shared_bytes; /* module-scope .shared variables, which every kernel gets */
@@ -295,6 +296,8 @@ enum ptx_status ptx_module_calls(struct ptx_module *module, const char *text, si
 uint64_t ptx_function_address(const struct ptx_module *module, const struct ptx_symbol *symbol);
 /* May this call go to that function? */
 bool ptx_call_may_reach(const struct ptx_call *call, const struct ptx_symbol *symbol);
+/* The number of a function that kernels may call outside of the module, from 1; 0: it is none of ours. */
+unsigned ptx_external_find(const struct ptx_call *call);
 bool ptx_same_signature(const struct ptx_function *a, const struct ptx_function *b);
 
 enum ptx_status ptx_parse(struct ptx_module *module, const char *text, size_t length, struct ptx_error *error);

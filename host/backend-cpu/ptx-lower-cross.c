@@ -55,7 +55,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 		if ((i->op->flags & PTX_F_ATOM) && (i->mods >> m & 1))
 			s->operation = (uint8_t)m;
 	if (i->op->flags & PTX_F_CALL)
-		s->operation = !strcmp(i->call->callee->name, "__assertfail");
+		s->operation = (uint8_t)ptx_external_find(i->call);
 	for (unsigned n = 0; n < i->count; n++)
 		if (i->ops[n].kind == PTX_OP_MEM)
 			s->imm = i->ops[n].reg >= 0 ? (int64_t)i->ops[n].imm : 0;

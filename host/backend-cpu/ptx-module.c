@@ -23,6 +23,7 @@ static void place_shared(struct ptx_module *m)
 		m->kernels[k].info.local_bytes = fn->local_bytes;
 		m->kernels[k].info.registers = fn->reg_count < 255 ? fn->reg_count + 1 : 255;
 		m->kernels[k].info.uses_dynamic_shared = fn->dynamic_shared || m->dynamic_shared;
+		m->kernels[k].info.uses_heap = m->uses_heap;
 		m->kernels[k].info.ptx_version = m->version;
 		m->kernels[k].info.target_sm = m->target;
 	}

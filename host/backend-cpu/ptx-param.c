@@ -105,18 +105,10 @@ static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, stru
 	return true;
 }
 
-static bool is_call_of(const struct ptx_instr *i, const char *name, uint32_t args, uint32_t rets)
-{
-	return !strcmp(i->call->callee->name, name) && i->call->arg_count == args && i->call->ret_count <= rets;
-}
-
 static bool refuse_call(struct ptx_body *body, const struct ptx_instr *i)
 {
 	const char *name = i->call->callee->name;
 
-	if (!strcmp(name, "malloc") || !strcmp(name, "free"))
-		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
-				     "`%s` in a kernel is not supported: allocate the memory before the launch", name);
 	if (!strncmp(name, "cudaCDP", 7) || !strncmp(name, "cudaLaunchDevice", 16))
 		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
 				     "launching kernels from a kernel (`%s`) is not supported", name);
@@ -130,7 +122,7 @@ static bool rewrite_call(struct ptx_body *body, const struct ptx_instr *i)
 
 	if (!copy)
 		return false;
-	if (!(is_call_of(i, "vprintf", 2, 1) || is_call_of(i, "__assertfail", 5, 0)))
+	if (!ptx_external_find(i->call))
 		return refuse_call(body, i);
 	copy->count = (uint8_t)(count + 1);
 	copy->ops = ptx_alloc(&body->arena, 6 * sizeof(*copy->ops));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that kernels call outside the module: device printf and assert. */
+/* Functions that kernels call outside the module: device printf, assert, malloc and free. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +14,7 @@ struct printer {
 	char text[MAX_TEXT];
 	size_t length;
 	uint64_t arguments; /* where the next one lies, in device memory */
+	uint32_t count;     /* of those taken */
 	bool ok;
 };
 
@@ -32,6 +33,7 @@ static uint64_t next_argument(struct printer *p, unsigned bytes)
 	size_t length = bytes;
 
 	p->arguments = at + bytes;
+	p->count++;
 	if (!ptx_check_bytes(p->ctx, at, length)) {
 		p->ok = false;
 		return 0;
@@ -99,12 +101,16 @@ static size_t convert(struct printer *p, const char *at)
 	return n + 1;
 }
 
-static void print_lane(struct ptx_context *ctx, const struct ptx_site *site, uint64_t format, uint64_t arguments,
-		       uint32_t thread)
+/* Gives back how many arguments the format took, as CUDA's printf does. */
+static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
 {
-	struct printer p = {.ctx = ctx, .arguments = arguments, .ok = true};
+	struct printer p = {.ctx = ctx, .arguments = a[32], .ok = true};
 	size_t length;
-	const char *text = ptx_check_string(ctx, format, &length);
+	const char *text;
+
+	if (!a[0])
+		return UINT32_MAX;
+	text = ptx_check_string(ctx, a[0], &length);
 
 	for (size_t n = 0; text && n < length && p.ok;) {
 		const char *percent = memchr(text + n, '%', length - n);
@@ -116,12 +122,13 @@ static void print_lane(struct ptx_context *ctx, const struct ptx_site *site, uin
 			n += convert(&p, percent);
 	}
 	if (!text || !p.ok)
-		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, text ? p.arguments : format, thread);
+		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, text ? p.arguments : a[0], thread);
 	if (ctx->launch->print)
 		ctx->launch->print(ctx->launch->device, p.text, p.length);
+	return p.count;
 }
 
-static void assert_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
+static uint64_t assert_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
 {
 	size_t n[3];
 	const char *what = ptx_check_string(ctx, a[0], &n[0]), *file = ptx_check_string(ctx, a[32], &n[1]);
@@ -140,6 +147,41 @@ static void assert_lane(struct ptx_context *ctx, const struct ptx_site *site, co
 	ptx_fault_at(ctx, site, PTX_FAULT_ASSERT, 0, thread);
 }
 
+static uint64_t malloc_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
+{
+	(void)site;
+	(void)thread;
+	return ctx->launch->heap ? ctx->launch->allocate(ctx->launch->heap, a[0]) : 0;
+}
+
+static uint64_t free_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
+{
+	if (a[0] && (!ctx->launch->heap || !ctx->launch->release(ctx->launch->heap, a[0])))
+		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, a[0], thread);
+	return 0;
+}
+
+/* Argument n of a lane is a[32 * n]. */
+static const struct {
+	const char *name;
+	uint32_t args, rets; /* rets: at most */
+	uint64_t (*lane)(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread);
+} externals[] = {
+	{"__assertfail", 5, 0, assert_lane},
+	{"free", 1, 0, free_lane},
+	{"malloc", 1, 1, malloc_lane},
+	{"vprintf", 2, 1, print_lane},
+};
+
+unsigned ptx_external_find(const struct ptx_call *call)
+{
+	for (unsigned n = 0; n < sizeof(externals) / sizeof(externals[0]); n++)
+		if (!strcmp(externals[n].name, call->callee->name) && externals[n].args == call->arg_count &&
+		    call->ret_count <= externals[n].rets)
+			return n + 1;
+	return 0;
+}
+
 uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *arguments,
 		     uint64_t *result, uint32_t thread)
 {
@@ -148,10 +190,7 @@ uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, co
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 
-		if (site->operation)
-			assert_lane(ctx, site, arguments + lane, thread + lane);
-		print_lane(ctx, site, arguments[lane], arguments[32 + lane], thread + lane);
-		result[lane] = 0;
+		result[lane] = externals[site->operation - 1].lane(ctx, site, arguments + lane, thread + lane);
 	}
 	return 0;
 }
