@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Large kernels: quick code first, optimised code later, and nobody who waits for what another kernel needs. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../ptx/harness.h"
+#include "ptx-tier.h"
+#include "ptx-version.h"
+
+/* x = x * 3 + n, so many times; odd lanes do less. */
+static char *large_kernel(unsigned steps)
+{
+	char *text = malloc(1000 + 64ul * steps);
+	int n = sprintf(text, "%s", PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
+					     ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\n"
+					     "ld.param.u64 %l1, [p_out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %r1;\n"
+					     "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
+					     "and.b32 %r3, %r1, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra $odd;\n");
+
+	for (unsigned k = 0; k < steps; k++)
+		n += sprintf(text + n, "mad.lo.u32 %%r2, %%r2, 3, %u;\n%s", k, k == steps / 2 ? "$odd:\n" : "");
+	strcpy(text + n, "st.global.u32 [%l3], %r2;\nret;\n}\n");
+	return text;
+}
+
+static uint32_t expected(unsigned steps, uint32_t thread)
+{
+	uint32_t x = thread;
+
+	for (unsigned k = thread & 1 ? steps / 2 + 1 : 0; k < steps; k++)
+		x = x * 3 + k;
+	return x;
+}
+
+static void run_large(struct ptx_module *m, unsigned steps)
+{
+	memset(out32, 0, sizeof(out32));
+	launch_binary(m, 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], expected(steps, n));
+}
+
+static const struct ptx_binary *binary_of(struct ptx_module *m)
+{
+	const uint32_t block[3] = {THREADS, 1, 1};
+	const struct ptx_binary *b;
+	struct ptx_error error;
+
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_OK);
+	return b;
+}
+
+static void switches(void **state)
+{
+	char *text = large_kernel(1500);
+	struct ptx_module *m = load_binary(text, 32);
+	const struct ptx_binary *b = binary_of(m);
+
+	(void)state;
+	assert_true(b->full->quick || b->full->older);
+	run_large(m, 1500);
+	assert_non_null(b->masked);
+	ptx_tier_wait();
+	assert_false(b->full->quick);
+	assert_false(b->masked->quick);
+	assert_non_null(b->full->older);
+	assert_ptr_equal(binary_of(m), b);
+	run_large(m, 1500);
+	ptx_module_destroy(m);
+	free(text);
+}
+
+static void small_ones_at_once(void **state)
+{
+	struct ptx_statistics before, after;
+	struct ptx_module *m;
+	char *text = large_kernel(40);
+
+	(void)state;
+	ptx_statistics_get(&before);
+	m = load_binary(text, 32);
+	run_large(m, 40);
+	assert_false(binary_of(m)->full->quick);
+	ptx_statistics_get(&after);
+	assert_int_equal(after.compiled, before.compiled + 2);
+	assert_int_equal(after.quick, before.quick);
+	ptx_module_destroy(m);
+	free(text);
+}
+
+static bool large_done;
+
+static void *prepare_large(void *module)
+{
+	binary_of(module);
+	__atomic_store_n(&large_done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* A small kernel does not wait for a huge one that came before it, and who wants the same one waits and gets it. */
+static void no_waiting(void **state)
+{
+	char *huge = large_kernel(40000), *small = large_kernel(10);
+	struct ptx_module *m = load_binary(huge, 32), *other;
+	pthread_t threads[2];
+
+	(void)state;
+	for (unsigned n = 0; n < 2; n++)
+		pthread_create(&threads[n], NULL, prepare_large, m);
+	usleep(20000);
+	other = load_binary(small, 32);
+	run_large(other, 10);
+	assert_false(__atomic_load_n(&large_done, __ATOMIC_ACQUIRE));
+	for (unsigned n = 0; n < 2; n++)
+		pthread_join(threads[n], NULL);
+	assert_null(ptx_module_kernel(m, 0)->binaries->next);
+	ptx_module_destroy(other);
+	/* while it may be compiled in the background */
+	ptx_module_destroy(m);
+	ptx_tier_wait();
+	free(huge);
+	free(small);
+}
+
+/* A program that ends while the background thread compiles ends at once, with its own status. */
+static void ends(void **state)
+{
+	int status = -1;
+
+	(void)state;
+	if (!fork()) {
+		char *text = large_kernel(1500);
+
+		alarm(60);
+		binary_of(load_binary(text, 32));
+		free(text);
+		exit(7);
+	}
+	wait(&status);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ends),
+		cmocka_unit_test(switches),
+		cmocka_unit_test(small_ones_at_once),
+		cmocka_unit_test(no_waiting),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
