@@ -2,6 +2,7 @@
 #include "image.h"
 
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "guest-calls.h"
@@ -60,6 +61,53 @@ static CUresult container_bytes(const struct container *c, size_t *bytes)
 	return CUDA_SUCCESS;
 }
 
+/* A container that is to be linked, or a wrapper of one. */
+static CUresult part_container(const void *part, const void **data, size_t *bytes)
+{
+	const struct wrapper *w = part;
+	const struct container *c = w->magic == WRAPPER_MAGIC ? w->data : part;
+
+	*data = c;
+	return c && c->magic == CONTAINER_MAGIC ? container_bytes(c, bytes) : CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* What a thread put together last. */
+static _Thread_local char *gathered;
+
+/*
+ * Relocatable code that no device linker has seen, because it is PTX only: the empty container, which says so, and
+ * behind it all that are to be linked.
+ */
+static CUresult unlinked_containers(const struct wrapper *w, const void **data, size_t *bytes)
+{
+	const void *const *parts = w->extra, *part;
+	size_t total, length = 0;
+	CUresult result = container_bytes(w->data, &total);
+
+	for (unsigned int n = 0; result == CUDA_SUCCESS && parts[n]; n++) {
+		result = part_container(parts[n], &part, &length);
+		total += result == CUDA_SUCCESS ? length : 0;
+		if (total > MAX_IMAGE)
+			result = CUDA_ERROR_INVALID_IMAGE;
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	free(gathered);
+	gathered = malloc(total);
+	if (!gathered)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*data = gathered;
+	*bytes = total;
+	container_bytes(w->data, &total);
+	memcpy(gathered, w->data, total);
+	for (unsigned int n = 0; parts[n]; n++) {
+		part_container(parts[n], &part, &length);
+		memcpy(gathered + total, part, length);
+		total += length;
+	}
+	return CUDA_SUCCESS;
+}
+
 /* The container's bytes, none if it has no entries. */
 static CUresult wrapper_container(const struct wrapper *w, const void **data, size_t *bytes)
 {
@@ -71,12 +119,8 @@ static CUresult wrapper_container(const struct wrapper *w, const void **data, si
 	memcpy(&magic, c, sizeof(magic));
 	if (magic != CONTAINER_MAGIC)
 		return vcuda_image_find(w->data, data, bytes);
-	if (w->version == 2 && !c->size && w->extra) {
-		vcuda_log_once("code compiled with -rdc=true that holds only PTX is not supported yet: the host would "
-			       "have to link it. "
-			       "Compile for a real architecture (-arch=sm_NN), or without -rdc");
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
+	if (w->version == 2 && !c->size && w->extra)
+		return unlinked_containers(w, data, bytes);
 	*data = c;
 	return container_bytes(c, bytes);
 }

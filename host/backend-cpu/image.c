@@ -27,7 +27,7 @@ __attribute__((visibility("default"))) void vcuda_cpu_set_image_bound(size_t byt
 /* What a container holds, for messages and to choose. */
 struct survey {
 	struct fatbin_entry best;
-	bool found, elf, relocatable, newer;
+	bool found, elf, newer;
 	unsigned int newest;
 };
 
@@ -53,9 +53,7 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 			s->elf = true;
 		if (entry.kind != FATBIN_PTX)
 			continue;
-		if (entry.relocatable) {
-			s->relocatable = true;
-		} else if (!runs_here(&entry)) {
+		if (!runs_here(&entry)) {
 			s->newer = true;
 			s->newest = entry.sm;
 		} else if (!s->found || entry.sm > s->best.sm) {
@@ -71,12 +69,6 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 
 static CUresult refuse(const struct survey *s)
 {
-	if (s->relocatable) {
-		cpu_log("the program was compiled with -rdc=true: its device code needs a device linker, which the "
-			"software GPU does not have; "
-			"compile it without -rdc=true");
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
 	if (s->newer)
 		cpu_log("the program has PTX only for architectures that the device is not (e.g. compute_%u): compile "
 			"it for an earlier one, "
@@ -109,6 +101,7 @@ static CUresult add(struct cpu_image *image, const struct fatbin_entry *entry)
 		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
 	}
 	image->bytes += length;
+	image->relocatable |= entry->relocatable;
 	image->part[image->count].text = text;
 	/* PTX ends at a NUL or at the entry's end. */
 	image->part[image->count++].length = strnlen(text, length);
@@ -129,7 +122,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *im
 		result = survey(&reader, &s);
 		if (result == CUDA_SUCCESS && s.found)
 			result = add(image, &s.best);
-		else if (!refused.relocatable && !refused.newer)
+		else if (!refused.newer)
 			refused = s;
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -159,6 +152,7 @@ CUresult cpu_image_read(const void *data, struct cpu_image *image)
 	image_bound = 0;
 	image->count = 0;
 	image->bytes = 0;
+	image->relocatable = false;
 	if (!data)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (bound && bound < FATBIN_HEADER_BYTES)

@@ -3,16 +3,18 @@
 #ifndef VCUDA_CPU_IMAGE_H
 #define VCUDA_CPU_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ops.h"
 
-#define CPU_IMAGE_TEXTS 64
+#define CPU_IMAGE_TEXTS 256
 
 /* The PTX of an image: one text for each container in it, and the program is all of them. */
 struct cpu_image {
 	unsigned int count;
 	size_t bytes; /* of all parts */
+	bool relocatable; /* compiled with -rdc=true: the parts are to be linked */
 	struct {
 		char *text; /* NUL-terminated */
 		size_t length;

@@ -66,6 +66,16 @@ struct ptx_kernel_info {
  * syntax only; unsupported instructions are found by ptx_kernel_prepare().
  */
 enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error);
+/*
+ * The same for several texts that are linked: .extern, .visible, .weak and .common symbols of one name are one symbol. A
+ * symbol that no text defines is found when it is used.
+ */
+struct ptx_text {
+	const char *text;
+	size_t length;
+};
+enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, struct ptx_module **module,
+				struct ptx_error *error);
 void ptx_module_destroy(struct ptx_module *module);
 
 size_t ptx_module_variables(const struct ptx_module *module, const struct ptx_variable **variables);

@@ -25,14 +25,29 @@ CUresult cpu_compile_error(enum ptx_status status, const char *what, const struc
 	}
 }
 
+/* All parts as one. */
+static enum ptx_status link_parts(const struct cpu_image *image, struct ptx_module **module, struct ptx_error *error)
+{
+	struct ptx_text texts[CPU_IMAGE_TEXTS];
+
+	for (unsigned int i = 0; i < image->count; i++)
+		texts[i] = (struct ptx_text){image->part[i].text, image->part[i].length};
+	return ptx_module_link(texts, image->count, module, error);
+}
+
 CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *program)
 {
+	unsigned int count = image->relocatable ? 1 : image->count;
+
 	program->count = 0;
-	for (unsigned int i = 0; i < image->count; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		struct ptx_error error = {0};
 		enum ptx_status status;
 
-		status = ptx_module_create(image->part[i].text, image->part[i].length, &program->part[i], &error);
+		if (image->relocatable)
+			status = link_parts(image, &program->part[i], &error);
+		else
+			status = ptx_module_create(image->part[i].text, image->part[i].length, &program->part[i], &error);
 		if (status != PTX_OK) {
 			cpu_program_free(program);
 			return cpu_compile_error(status, "cannot load a module", &error);

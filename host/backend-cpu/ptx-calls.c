@@ -165,14 +165,15 @@ static enum ptx_status find_recursive(struct ptx_module *m)
 	return ok ? PTX_OK : PTX_NO_MEMORY;
 }
 
-enum ptx_status ptx_module_calls(struct ptx_module *m, const char *text, size_t length)
+enum ptx_status ptx_module_calls(struct ptx_module *m, const struct ptx_text *texts, size_t count)
 {
 	uint32_t hash = 2166136261u;
 
 	if (m->function_count >= MAX_FUNCTIONS)
 		return PTX_NOT_SUPPORTED;
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+	for (size_t n = 0; n < count; n++)
+		for (size_t i = 0; i < texts[n].length; i++)
+			hash = (hash ^ (unsigned char)texts[n].text[i]) * 16777619u;
 	m->function_base = FUNCTION_MARK | (uint64_t)hash << 24;
 	find_taken(m);
 	for (uint32_t f = 0; f < m->function_count; f++)

@@ -110,6 +110,8 @@ struct ptx_symbol {
 	uint8_t kind, space, type;
 	bool is_extern, dynamic; /* dynamic: .extern .shared without a size */
 	bool taken;              /* a function whose address the module uses */
+	bool global, weak, common; /* other texts of the module may mean it; how it is defined */
+	uint32_t text;           /* the last one that declared it */
 	unsigned line;
 	uint64_t size, align;
 	uint64_t offset; /* in the parameter buffer, the static shared block or the local frame */
@@ -291,7 +293,7 @@ void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, .
  * Finds out which functions' addresses are used and which functions may call themselves. To be called once, when all
  * is parsed.
  */
-enum ptx_status ptx_module_calls(struct ptx_module *module, const char *text, size_t length);
+enum ptx_status ptx_module_calls(struct ptx_module *module, const struct ptx_text *texts, size_t count);
 /* What a kernel sees as a function's address: a number that is nobody's memory. */
 uint64_t ptx_function_address(const struct ptx_module *module, const struct ptx_symbol *symbol);
 /* May this call go to that function? */
@@ -300,6 +302,7 @@ bool ptx_call_may_reach(const struct ptx_call *call, const struct ptx_symbol *sy
 unsigned ptx_external_find(const struct ptx_call *call);
 bool ptx_same_signature(const struct ptx_function *a, const struct ptx_function *b);
 
-enum ptx_status ptx_parse(struct ptx_module *module, const char *text, size_t length, struct ptx_error *error);
+enum ptx_status ptx_parse(struct ptx_module *module, const struct ptx_text *texts, size_t count,
+			  struct ptx_error *error);
 
 #endif

@@ -103,12 +103,17 @@ static void find_compiler(void)
 		cpu_log("compiled kernels are not kept: this build of the compiler has no id");
 }
 
-void ptx_key_text(const char *text, size_t length, struct ptx_key *key)
+void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *key)
 {
 	struct sha256_ctx sha;
 
 	sha256_init(&sha);
-	sha256_update(&sha, length, (const uint8_t *)text);
+	for (size_t n = 0; n < count; n++) {
+		uint64_t length = texts[n].length;
+
+		sha256_update(&sha, sizeof(length), (const uint8_t *)&length);
+		sha256_update(&sha, length, (const uint8_t *)texts[n].text);
+	}
 	sha256_digest(&sha, sizeof(key->bytes), key->bytes);
 }
 

@@ -13,6 +13,14 @@ static uint64_t round_up(uint64_t value, uint64_t to)
 /* Shared variables of the module and of device functions come first in every kernel; its own follow. */
 static void place_shared(struct ptx_module *m)
 {
+	for (uint32_t f = 0; f < m->function_count; f++) {
+		struct ptx_function *fn = m->functions[f]->function;
+
+		if (fn->entry || !fn->shared_bytes)
+			continue;
+		fn->shared_base = round_up(m->shared_bytes, 128);
+		m->shared_bytes = fn->shared_base + fn->shared_bytes;
+	}
 	for (uint32_t k = 0; k < m->kernel_count; k++) {
 		struct ptx_function *fn = m->kernels[k].function;
 
@@ -29,7 +37,8 @@ static void place_shared(struct ptx_module *m)
 	}
 }
 
-enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error)
+enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, struct ptx_module **module,
+				struct ptx_error *error)
 {
 	struct ptx_module *m = calloc(1, sizeof(*m));
 	enum ptx_status status;
@@ -42,13 +51,12 @@ enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_mo
 	pthread_mutex_init(&m->link, NULL);
 	pthread_cond_init(&m->changed, NULL);
 	m->refs = 1;
-	m->arena.limit = (64u << 20) + 64 * (uint64_t)length;
-	/* text that was NUL-terminated often comes with the NUL */
-	while (length && !text[length - 1])
-		length--;
-	status = ptx_parse(m, text, length, error);
+	m->arena.limit = 64u << 20;
+	for (size_t n = 0; n < count; n++)
+		m->arena.limit += 64 * (uint64_t)texts[n].length;
+	status = ptx_parse(m, texts, count, error);
 	if (status == PTX_OK)
-		status = ptx_module_calls(m, text, length);
+		status = ptx_module_calls(m, texts, count);
 	if (status == PTX_OK) {
 		m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));
 		status = m->addresses ? PTX_OK : PTX_NO_MEMORY;
@@ -58,9 +66,16 @@ enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_mo
 		return status;
 	}
 	place_shared(m);
-	ptx_key_text(text, length, &m->text);
+	ptx_key_texts(texts, count, &m->text);
 	*module = m;
 	return PTX_OK;
+}
+
+enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error)
+{
+	const struct ptx_text one = {text, length};
+
+	return ptx_module_link(&one, 1, module, error);
 }
 
 static void destroy(struct ptx_module *m)

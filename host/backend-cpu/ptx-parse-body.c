@@ -470,7 +470,7 @@ static bool parse_body_directive(struct ptx_parser *p)
 	if (ptx_token_is(&p->token, ".local") || ptx_token_is(&p->token, ".shared") ||
 	    ptx_token_is(&p->token, ".param") || ptx_token_is(&p->token, ".const") ||
 	    ptx_token_is(&p->token, ".global"))
-		return ptx_parse_variable(p, false, false);
+		return ptx_parse_variable(p, 0);
 	if (ptx_token_is(&p->token, ".pragma")) {
 		ptx_parse_next(p);
 		return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');

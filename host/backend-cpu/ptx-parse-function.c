@@ -77,12 +77,23 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 	}
 }
 
+static struct ptx_kernel *find_kernel(struct ptx_module *m, const char *name)
+{
+	for (uint32_t k = 0; k < m->kernel_count; k++)
+		if (!strcmp(m->kernels[k].info.name, name))
+			return &m->kernels[k];
+	return NULL;
+}
+
+/* In place of a weak one, if there is one. */
 static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn)
 {
 	struct ptx_module *m = p->module;
-	struct ptx_kernel *k = ptx_grow(&m->arena, (void **)&m->kernels, &m->kernel_count, &m->kernel_room, sizeof(*k));
+	struct ptx_kernel *k = find_kernel(m, fn->name);
 	struct ptx_param *params = ptx_alloc(&m->arena, (fn->param_count + 1) * sizeof(*params));
 
+	if (!k)
+		k = ptx_grow(&m->arena, (void **)&m->kernels, &m->kernel_count, &m->kernel_room, sizeof(*k));
 	if (!k || !params)
 		return ptx_parse_no_memory(p);
 	for (uint32_t i = 0; i < fn->param_count; i++) {
@@ -173,7 +184,7 @@ static bool parse_head(struct ptx_parser *p, struct ptx_function *fn, const char
 	return p->status == PTX_OK;
 }
 
-bool ptx_parse_function(struct ptx_parser *p, bool entry)
+bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 {
 	struct ptx_module *m = p->module;
 	struct ptx_function *fn = ptx_alloc(&m->arena, sizeof(*fn));
@@ -190,7 +201,7 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry)
 		return false;
 	/* the function's own name must outlive its parameters' scope: close it, declare, open it again */
 	ptx_parse_close_scope(p, mark);
-	old = ptx_parse_find(&p->symbols, name, length);
+	old = ptx_parse_find_linked(p, name, length, linkage);
 	if (old && (old->kind != PTX_SYM_FUNCTION || old->function->entry != entry))
 		return ptx_parse_fail(p, PTX_INVALID, "`%s` is declared twice", fn->name);
 	symbol = old ? old : ptx_parse_declare(p, &p->symbols, name, length);
@@ -201,18 +212,26 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry)
 		return false;
 	mark = p->scope_count;
 	if (p->token.kind == '{') {
-		if (old && old->function->defined)
+		/* of several weak definitions the first counts, before others the strong one */
+		bool again = old && old->function->defined, extra = again && (linkage & PTX_LINK_WEAK);
+
+		if (again && !extra && (!old->weak || old->text == p->text))
 			return ptx_parse_fail(p, PTX_INVALID, "`%s` is defined twice", fn->name);
 		fn->defined = true;
 		/* calls that were parsed before hold the symbol, so a definition replaces its declaration there */
-		symbol->function = fn;
-		if (!reopen_params(p, fn) || !ptx_parse_body(p) || (entry && !add_kernel(p, fn)))
+		if (!extra) {
+			symbol->function = fn;
+			ptx_parse_mark_linked(p, symbol, linkage);
+		}
+		symbol->text = p->text;
+		if (!reopen_params(p, fn) || !ptx_parse_body(p) || (entry && !extra && !add_kernel(p, fn)))
 			return false;
 		ptx_parse_close_scope(p, mark);
 		ptx_parse_accept(p, ';');
 	} else {
 		if (!old)
 			symbol->function = fn;
+		ptx_parse_mark_linked(p, symbol, linkage | (old && old->function->defined ? PTX_LINK_EXTERN : 0));
 		ptx_parse_expect(p, ';');
 	}
 	p->function = NULL;

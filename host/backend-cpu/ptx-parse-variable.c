@@ -278,19 +278,67 @@ static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, stru
 	return true;
 }
 
-bool ptx_parse_variable(struct ptx_parser *p, bool is_extern, bool visible)
+/*
+ * The symbol that a declaration defines; NULL: none of its own, because it only repeats one (`*again`) or there is no
+ * memory. Of common variables the largest counts, of weak ones the first, before both a strong one.
+ */
+static struct ptx_symbol *define_symbol(struct ptx_parser *p, struct ptx_declaration *d, unsigned linkage, bool *again)
+{
+	struct ptx_symbol *old = p->function ? NULL : ptx_parse_find_linked(p, d->name, d->name_length, linkage);
+	struct ptx_variable *v;
+
+	*again = false;
+	if (!old)
+		return ptx_parse_declare(p, &p->symbols, d->name, d->name_length);
+	if (old->kind != PTX_SYM_VARIABLE || old->space != d->space) {
+		ptx_parse_fail(p, PTX_INVALID, "`%s` is declared twice", old->name);
+		return NULL;
+	}
+	*again = linkage & PTX_LINK_EXTERN;
+	if (old->is_extern || *again) {
+		old->text = p->text;
+		return *again ? NULL : old;
+	}
+	v = d->space == PTX_GLOBAL || d->space == PTX_CONST ? &p->module->variables[old->index] : NULL;
+	if (v && old->common && (linkage & PTX_LINK_COMMON)) {
+		v->size = v->size > d->size ? v->size : d->size;
+		v->align = v->align > d->align ? v->align : d->align;
+		old->size = v->size;
+		old->text = p->text;
+		*again = true;
+		return NULL;
+	}
+	if (v && (old->weak || old->common) && !(linkage & (PTX_LINK_WEAK | PTX_LINK_COMMON))) {
+		v->visible = false;
+		return old;
+	}
+	if (linkage & (PTX_LINK_WEAK | PTX_LINK_COMMON)) {
+		struct ptx_symbol *extra = ptx_alloc(&p->module->arena, sizeof(*extra));
+
+		old->text = p->text;
+		if (extra)
+			*extra = (struct ptx_symbol){.name = old->name, .line = p->token.line};
+		else
+			ptx_parse_no_memory(p);
+		return extra;
+	}
+	ptx_parse_fail(p, PTX_INVALID, "`%s` is defined twice", old->name);
+	return NULL;
+}
+
+bool ptx_parse_variable(struct ptx_parser *p, unsigned linkage)
 {
 	struct ptx_declaration d = {.space = ptx_parse_space(&p->token)};
-	struct ptx_symbol *symbol, *old;
+	bool is_extern = linkage & PTX_LINK_EXTERN, visible = linkage & ~(unsigned)PTX_LINK_EXTERN, again;
+	struct ptx_symbol *symbol;
 
 	ptx_parse_next(p);
 	do {
 		if (!ptx_parse_declaration(p, &d))
 			return false;
-		old = p->function ? NULL : ptx_parse_find(&p->symbols, d.name, d.name_length);
-		if (old && old->kind == PTX_SYM_VARIABLE && is_extern)
+		symbol = define_symbol(p, &d, linkage, &again);
+		if (again)
 			continue;
-		symbol = old && old->is_extern ? old : ptx_parse_declare(p, &p->symbols, d.name, d.name_length);
 		if (!symbol)
 			return false;
 		symbol->kind = PTX_SYM_VARIABLE;
@@ -300,6 +348,8 @@ bool ptx_parse_variable(struct ptx_parser *p, bool is_extern, bool visible)
 		symbol->align = d.align;
 		symbol->is_extern = is_extern;
 		symbol->dynamic = d.space == PTX_SHARED && is_extern;
+		if (!p->function)
+			ptx_parse_mark_linked(p, symbol, linkage);
 		if (!place_variable(p, &d, symbol, visible))
 			return false;
 	} while (ptx_parse_accept(p, ','));

@@ -131,6 +131,52 @@ void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark)
 	}
 }
 
+struct ptx_symbol *ptx_parse_find_linked(struct ptx_parser *p, const char *name, size_t length, unsigned linkage)
+{
+	struct ptx_symbol *symbol = ptx_parse_find(&p->symbols, name, length);
+
+	return symbol && symbol->text != p->text && !linkage ? NULL : symbol;
+}
+
+void ptx_parse_mark_linked(struct ptx_parser *p, struct ptx_symbol *symbol, unsigned linkage)
+{
+	symbol->text = p->text;
+	symbol->global |= linkage != 0;
+	if (linkage & PTX_LINK_EXTERN)
+		return;
+	symbol->weak = linkage & PTX_LINK_WEAK;
+	symbol->common = linkage & PTX_LINK_COMMON;
+}
+
+/* Behind a text only its global symbols are known. */
+static void forget_locals(struct ptx_parser *p)
+{
+	uint32_t count = p->scope_count, kept = 0;
+
+	ptx_parse_close_scope(p, 0);
+	for (uint32_t n = 0; n < count; n++) {
+		struct ptx_symbol *symbol = p->scope[n];
+
+		if (!symbol->global)
+			continue;
+		p->scope[kept++] = symbol;
+		symbol->next = p->symbols.buckets[symbol->hash % PTX_BUCKETS];
+		p->symbols.buckets[symbol->hash % PTX_BUCKETS] = symbol;
+	}
+	p->scope_count = kept;
+}
+
+static unsigned linkage_of(const struct ptx_token *token)
+{
+	if (ptx_token_is(token, ".extern"))
+		return PTX_LINK_EXTERN;
+	if (ptx_token_is(token, ".visible"))
+		return PTX_LINK_VISIBLE;
+	if (ptx_token_is(token, ".weak"))
+		return PTX_LINK_WEAK;
+	return ptx_token_is(token, ".common") ? PTX_LINK_COMMON : 0;
+}
+
 static void parse_version(struct ptx_parser *p)
 {
 	unsigned version = 0;
@@ -144,15 +190,20 @@ static void parse_version(struct ptx_parser *p)
 	}
 	if (version < 10)
 		ptx_parse_fail(p, PTX_INVALID, ".version must be followed by a number such as 9.0");
-	p->module->version = version;
+	if (version > p->module->version)
+		p->module->version = version;
 	ptx_parse_next(p);
 }
 
 static void parse_target(struct ptx_parser *p)
 {
+	unsigned target = 0;
+
 	do {
 		if (p->token.length > 3 && p->token.length < 12 && !memcmp(p->token.text, "sm_", 3))
-			p->module->target = (unsigned)strtoul(p->token.text + 3, NULL, 10);
+			target = (unsigned)strtoul(p->token.text + 3, NULL, 10);
+		if (target > p->module->target)
+			p->module->target = target;
 		ptx_parse_expect(p, PTX_TOK_NAME);
 	} while (ptx_parse_accept(p, ','));
 }
@@ -176,21 +227,17 @@ static void skip_section(struct ptx_parser *p)
 
 static void parse_directive(struct ptx_parser *p)
 {
-	bool is_extern = false, visible = false;
+	unsigned linkage = 0, mark;
 	uint64_t size;
 
-	while (ptx_token_is(&p->token, ".extern") || ptx_token_is(&p->token, ".visible") ||
-	       ptx_token_is(&p->token, ".weak") || ptx_token_is(&p->token, ".common")) {
-		if (ptx_token_is(&p->token, ".extern"))
-			is_extern = true;
-		else
-			visible = true;
+	while ((mark = linkage_of(&p->token))) {
+		linkage |= mark;
 		ptx_parse_next(p);
 	}
 	if (ptx_token_is(&p->token, ".entry") || ptx_token_is(&p->token, ".func")) {
-		ptx_parse_function(p, ptx_token_is(&p->token, ".entry"));
+		ptx_parse_function(p, ptx_token_is(&p->token, ".entry"), linkage);
 	} else if (ptx_parse_space(&p->token)) {
-		ptx_parse_variable(p, is_extern, visible);
+		ptx_parse_variable(p, linkage);
 	} else if (ptx_token_is(&p->token, ".version")) {
 		ptx_parse_next(p);
 		parse_version(p);
@@ -218,19 +265,35 @@ static void parse_directive(struct ptx_parser *p)
 	}
 }
 
-enum ptx_status ptx_parse(struct ptx_module *module, const char *text, size_t length, struct ptx_error *error)
+static void parse_text(struct ptx_parser *p, const struct ptx_text *text)
+{
+	size_t length = text->length;
+
+	/* text that was NUL-terminated often comes with the NUL */
+	while (length && !text->text[length - 1])
+		length--;
+	p->lexer = (struct ptx_lexer){text->text, text->text + length, 1};
+	p->text++;
+	ptx_parse_next(p);
+	if (p->status == PTX_OK && !ptx_token_is(&p->token, ".version"))
+		ptx_parse_fail(p, PTX_INVALID, "a PTX module must start with .version");
+	while (p->token.kind && p->status == PTX_OK)
+		parse_directive(p);
+	if (p->status == PTX_OK)
+		forget_locals(p);
+}
+
+enum ptx_status ptx_parse(struct ptx_module *module, const struct ptx_text *texts, size_t count,
+			  struct ptx_error *error)
 {
 	struct ptx_parser *p = calloc(1, sizeof(*p));
 	enum ptx_status status;
 
 	if (!p)
 		return PTX_NO_MEMORY;
-	*p = (struct ptx_parser){.lexer = {text, text + length, 1}, .module = module, .error = error};
-	ptx_parse_next(p);
-	if (p->status == PTX_OK && !ptx_token_is(&p->token, ".version"))
-		ptx_parse_fail(p, PTX_INVALID, "a PTX module must start with .version");
-	while (p->token.kind && p->status == PTX_OK)
-		parse_directive(p);
+	*p = (struct ptx_parser){.module = module, .error = error};
+	for (size_t n = 0; n < count && p->status == PTX_OK; n++)
+		parse_text(p, &texts[n]);
 	status = p->status;
 	free(p);
 	return status;

@@ -23,6 +23,7 @@ struct ptx_parser {
 	uint32_t scope_count, scope_room;
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
+	uint32_t text; /* at hand, from 1 */
 };
 
 void ptx_parse_next(struct ptx_parser *p);
@@ -35,8 +36,20 @@ unsigned ptx_parse_type(const char *text, size_t length);
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark);
+/* How a declaration at module scope is marked. */
+enum {
+	PTX_LINK_EXTERN = 1 << 0,
+	PTX_LINK_VISIBLE = 1 << 1,
+	PTX_LINK_WEAK = 1 << 2,
+	PTX_LINK_COMMON = 1 << 3,
+};
+
+/* What a declaration at module scope is about, if it was declared before; another text's only if both say so. */
+struct ptx_symbol *ptx_parse_find_linked(struct ptx_parser *p, const char *name, size_t length, unsigned linkage);
+/* Notes how a symbol was declared. */
+void ptx_parse_mark_linked(struct ptx_parser *p, struct ptx_symbol *symbol, unsigned linkage);
 /* A variable, from its state space on; in a function's body or at module scope. */
-bool ptx_parse_variable(struct ptx_parser *p, bool is_extern, bool visible);
+bool ptx_parse_variable(struct ptx_parser *p, unsigned linkage);
 bool ptx_parse_body(struct ptx_parser *p);
 
 /* ---- declarations: ptx-parse-variable.c, ptx-parse-function.c ---- */
@@ -53,7 +66,7 @@ unsigned ptx_parse_space(const struct ptx_token *token);
 bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 /* Puts a symbol behind what lies before `*end`, aligned. */
 void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol);
-bool ptx_parse_function(struct ptx_parser *p, bool entry);
+bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
 /* From .callprototype on. */
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);
 

@@ -23,7 +23,7 @@ struct ptx_statistics {
 
 void ptx_statistics_get(struct ptx_statistics *statistics);
 
-void ptx_key_text(const char *text, size_t length, struct ptx_key *key);
+void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *key);
 /* Returns whether the compiler knows itself well enough for the cache. */
 bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key);
 

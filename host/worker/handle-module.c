@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: module images, and what is looked up in a module. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -80,25 +81,97 @@ CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_ar
 	return CUDA_SUCCESS;
 }
 
-static const void *image_for_backend(const struct image *image)
+#define CONTAINER_MAGIC 0xba55ed50u
+#define WRAPPER_MAGIC 0x466243b1u
+
+struct container {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size; /* of the entries that follow the header */
+};
+
+/* What a program compiled with -rdc=true hands to the driver: code of no device linker, and what it has to link. */
+struct unlinked {
+	uint32_t magic, version;
+	const void *data;
+	const void *const *extra;
+	const void *parts[];
+};
+
+/* The size of the container at an offset of an image, 0: there is none. */
+static size_t container_at(const struct image *image, size_t offset)
 {
+	struct container c;
+
+	if (image->bytes - offset < sizeof(c))
+		return 0;
+	memcpy(&c, image->data + offset, sizeof(c));
+	if (c.magic != CONTAINER_MAGIC || c.header_size < sizeof(c) || c.size > image->bytes - offset ||
+	    c.header_size > image->bytes - offset - c.size)
+		return 0;
+	return c.header_size + c.size;
+}
+
+/*
+ * An image that begins with an empty container is such a program's, put together by the guest. NULL: it is not, or no
+ * memory is left.
+ */
+static struct unlinked *find_unlinked(const struct image *image)
+{
+	size_t first = container_at(image, 0), count = 0;
+	struct unlinked *u;
+
+	if (first != sizeof(struct container))
+		return NULL;
+	for (size_t at = first, size; (size = container_at(image, at)); at += size)
+		count++;
+	u = count ? calloc(1, sizeof(*u) + (count + 1) * sizeof(u->parts[0])) : NULL;
+	if (!u)
+		return NULL;
+	u->magic = WRAPPER_MAGIC;
+	u->version = 2;
+	u->data = image->data;
+	u->extra = u->parts;
+	count = 0;
+	for (size_t at = first, size; (size = container_at(image, at)); at += size)
+		u->parts[count++] = image->data + at;
+	return u;
+}
+
+/* A back end that knows how long an image is takes it as it is. `*unlinked` is to be freed after the call. */
+static const void *image_for_backend(const struct image *image, struct unlinked **unlinked)
+{
+	*unlinked = NULL;
 	if (vcuda_worker_loaded.set_image_bound)
 		vcuda_worker_loaded.set_image_bound(image->bytes);
-	return image->data;
+	else
+		*unlinked = find_unlinked(image);
+	return *unlinked ? (const void *)*unlinked : image->data;
 }
 
 CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
 {
+	struct unlinked *unlinked;
+	CUresult result;
+
 	if (!s->ops->cuModuleLoadData)
 		return vcuda_unsupported(s, VCUDA_OP_cuModuleLoadData);
-	return s->ops->cuModuleLoadData(&a->module, image_for_backend((struct image *)a->image));
+	result = s->ops->cuModuleLoadData(&a->module, image_for_backend((struct image *)a->image, &unlinked));
+	free(unlinked);
+	return result;
 }
 
 CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
 {
+	struct unlinked *unlinked;
+	CUresult result;
+
 	if (!s->ops->cuLibraryLoadData)
 		return vcuda_unsupported(s, VCUDA_OP_cuLibraryLoadData);
-	return s->ops->cuLibraryLoadData(&a->library, image_for_backend((struct image *)a->image), NULL, NULL, 0, NULL, NULL, 0);
+	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend((struct image *)a->image, &unlinked), NULL,
+					   NULL, 0, NULL, NULL, 0);
+	free(unlinked);
+	return result;
 }
 
 CUresult vcuda_handle_cuModuleGetGlobal_v2(struct vcuda_session *s, struct vcuda_args_cuModuleGetGlobal_v2 *a)

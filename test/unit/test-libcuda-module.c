@@ -60,9 +60,12 @@ static void lengths(void **state)
 			  .e_shoff = offsetof(__typeof__(elf), sections),
 			  .e_shnum = 2,
 			  .e_shentsize = sizeof(Elf64_Shdr)}};
+	struct container parts[2] = {c, c};
+	const void *list[] = {&parts[0], &parts[1], NULL};
 	const void *data;
 	size_t bytes;
 
+	memset(parts[1].entries, 7, sizeof(parts[1].entries));
 	assert_int_equal(vcuda_image_find(ptx, &data, &bytes), CUDA_SUCCESS);
 	assert_true(data == ptx && bytes == sizeof(ptx));
 	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_SUCCESS);
@@ -80,10 +83,16 @@ static void lengths(void **state)
 	assert_int_equal(vcuda_image_find(NULL, &data, &bytes), CUDA_ERROR_INVALID_VALUE);
 	c.bytes = 1ull << 40;
 	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	/* Relocatable code that nobody linked. */
+	/* Relocatable code that nobody linked: all that is to be, behind the empty container. */
 	c.bytes = 0;
-	w = (struct wrapper){.magic = 0x466243b1, .version = 2, .data = &c, .extra = &c};
-	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_ERROR_NOT_SUPPORTED);
+	w = (struct wrapper){.magic = 0x466243b1, .version = 2, .data = &c, .extra = list};
+	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(bytes, 16 + 2 * 64);
+	assert_memory_equal(data, &c, 16);
+	assert_memory_equal((const char *)data + 16, &parts[0], 64);
+	assert_memory_equal((const char *)data + 80, &parts[1], 64);
+	parts[1].magic = 1;
+	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 }
 
 /* What a file says of itself may be wrong. */

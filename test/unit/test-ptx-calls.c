@@ -215,6 +215,61 @@ static void stacks(void **state)
 			 PTX_FAULT_ILLEGAL_ADDRESS);
 }
 
+/* Several texts: what each says to be another's, weak and common symbols, and names that are each text's own. */
+static void linked(void **state)
+{
+	static const char first[] = PTX_HEAD
+		".extern .func (.param .b32 r) twice(.param .b32 n);\n.extern .global .align 4 .u32 seven;\n"
+		".common .global .align 4 .b32 both;\n.weak .global .align 4 .u32 some = 1;\n"
+		FUNCTION("own", "add.s32 %r2, %r1, 1;\n")
+		".weak " FUNCTION("either", "mov.u32 %r2, 1000;\n")
+		".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
+		".reg .b32 %r<16>;\n.reg .b64 %l<4>;\nld.param.u64 %l1, [p_out];\nmov.u32 %r1, %tid.x;\n"
+		"mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n" CALL("twice", "%r2", "%r1") CALL("own", "%r2", "%r2")
+		CALL("either", "%r3", "%r1") "ld.global.u32 %r4, [seven];\nld.global.u32 %r5, [some];\n"
+		"ld.global.u32 %r6, [both];\nadd.s32 %r2, %r2, %r3;\nadd.s32 %r2, %r2, %r4;\nadd.s32 %r2, %r2, %r5;\n"
+		"add.s32 %r2, %r2, %r6;\nst.global.u32 [%l3], %r2;\nret;\n}\n";
+	static const char second[] = PTX_HEAD
+		".visible .global .align 4 .u32 seven = 7;\n.visible .global .align 4 .u32 some = 20;\n"
+		".common .global .align 8 .b8 both[64];\n"
+		FUNCTION("own", "shl.b32 %r2, %r1, 1;\n")
+		".weak " FUNCTION("either", "mov.u32 %r2, 2000;\n")
+		".visible " FUNCTION("twice", CALL("own", "%r2", "%r1"));
+	struct ptx_text texts[2] = {{first, strlen(first)}, {second, sizeof(second)}};
+	const struct ptx_variable *v;
+	struct ptx_module *m;
+	struct ptx_error error;
+	struct ptx_fault fault;
+	void *params[2] = {out32, in32};
+	static _Alignas(64) char store[8][64];
+
+	(void)state;
+	for (unsigned order = 0; order < 2; order++) {
+		if (ptx_module_link(texts, 2, &m, &error) != PTX_OK)
+			fail_msg("line %u: %s", error.line, error.text);
+		map.count = 0;
+		add_range(out32, sizeof(out32), true);
+		memset(store, 0, sizeof(store));
+		for (size_t n = 0, count = ptx_module_variables(m, &v); n < count; n++) {
+			add_range(store[n], v[n].size, true);
+			ptx_module_place(m, n, (uintptr_t)store[n]);
+			if (v[n].init)
+				memcpy(store[n], v[n].init, v[n].size);
+			if (!strcmp(v[n].name, "both"))
+				assert_int_equal(v[n].size, 64);
+		}
+		assert_true(launch(m, 1, THREADS, 1, 0, params, &fault));
+		for (unsigned n = 0; n < THREADS; n++)
+			assert_int_equal(out32[n], 2 * n + 1 + (order ? 2000 : 1000) + 7 + 20);
+		ptx_module_destroy(m);
+		texts[0] = (struct ptx_text){second, strlen(second)};
+		texts[1] = (struct ptx_text){first, strlen(first)};
+	}
+	texts[1] = texts[0];
+	assert_int_equal(ptx_module_link(texts, 2, &m, &error), PTX_INVALID);
+	assert_non_null(strstr(error.text, "seven"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +280,7 @@ int main(void)
 		cmocka_unit_test(bad_pointers),
 		cmocka_unit_test(branch_tables),
 		cmocka_unit_test(stacks),
+		cmocka_unit_test(linked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
