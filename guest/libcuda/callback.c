@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "stream.h"
 #include "thread.h"
@@ -151,11 +152,14 @@ CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user)
 
 VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
 {
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {function, user}};
 	CUresult result = vcuda_stream_enter(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return function ? vcuda_callback_launch(stream, function, user) : CUDA_ERROR_INVALID_VALUE;
+	if (!function)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_capture_takes(stream, &p, &result) ? result : vcuda_callback_launch(stream, function, user);
 }
 
 static CUresult add_callback(CUstream named, CUstreamCallback callback, void *user, unsigned int flags)
@@ -167,6 +171,9 @@ static CUresult add_callback(CUstream named, CUstreamCallback callback, void *us
 		return result;
 	if (!callback || flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_capture_refuses(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
 	return launch(stream, &(struct callback){.callback = callback, .stream = named, .user = user});
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "call.h"
+#include "capture.h"
 #include "device.h"
 #include "guest-calls.h"
 #include "memory.h"
@@ -406,6 +407,8 @@ VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 
 	if (result == CUDA_SUCCESS)
 		result = vcuda_context_usable(c);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	vcuda_context_enter(c);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "capture.h"
 #include "copy.h"
 #include "guest-calls.h"
 #include "log.h"
@@ -244,15 +245,56 @@ static CUresult place_end(struct vcuda_copy_end *end, const struct vcuda_copy_bo
 	return CUDA_SUCCESS;
 }
 
+/* True: a copy on a capturing stream is a node of its graph. */
+static bool captured(const CUDA_MEMCPY3D *c, CUstream stream, bool async, CUresult *result)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *c};
+
+	*result = vcuda_stream_enter(&stream);
+	if (*result == CUDA_SUCCESS && !async)
+		*result = vcuda_capture_refuses(stream);
+	return *result != CUDA_SUCCESS || (async && vcuda_capture_takes(stream, &p, result));
+}
+
+/* The same copy, as one of a box. */
+static CUDA_MEMCPY3D box_of(const CUDA_MEMCPY2D *c)
+{
+	return (CUDA_MEMCPY3D){
+		.srcXInBytes = c->srcXInBytes,
+		.srcY = c->srcY,
+		.srcMemoryType = c->srcMemoryType,
+		.srcHost = c->srcHost,
+		.srcDevice = c->srcDevice,
+		.srcArray = c->srcArray,
+		.srcPitch = c->srcPitch,
+		.srcHeight = c->Height,
+		.dstXInBytes = c->dstXInBytes,
+		.dstY = c->dstY,
+		.dstMemoryType = c->dstMemoryType,
+		.dstHost = c->dstHost,
+		.dstDevice = c->dstDevice,
+		.dstArray = c->dstArray,
+		.dstPitch = c->dstPitch,
+		.dstHeight = c->Height,
+		.WidthInBytes = c->WidthInBytes,
+		.Height = c->Height,
+		.Depth = 1,
+	};
+}
+
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 {
 	struct vcuda_copy_box b;
 	CUresult result = vcuda_require_context();
+	CUDA_MEMCPY3D box;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
+	box = box_of(c);
+	if (vcuda_capture_any() && captured(&box, stream, async, &result))
+		return result;
 	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = 1};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)
@@ -273,6 +315,8 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 		return result;
 	if (!c || c->srcLOD || c->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (vcuda_capture_any() && captured(c, stream, async, &result))
+		return result;
 	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "ring.h"
 #include "stage.h"
@@ -100,6 +101,33 @@ static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum v
 	return host_to_host((void *)dst, (const void *)src, bytes, stream);
 }
 
+/* An end as CUDA describes it. */
+static CUmemorytype type_of(enum vcuda_side side)
+{
+	return side == VCUDA_SIDE_HOST     ? CU_MEMORYTYPE_HOST
+	       : side == VCUDA_SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE
+					   : CU_MEMORYTYPE_UNIFIED;
+}
+
+static bool captured(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream resolved,
+		     CUresult *result)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+
+	p.memcpy.copyParams = (CUDA_MEMCPY3D){
+		.srcMemoryType = type_of(src.side),
+		.srcHost = (void *)src.address,
+		.srcDevice = src.address,
+		.dstMemoryType = type_of(dst.side),
+		.dstHost = (void *)dst.address,
+		.dstDevice = dst.address,
+		.WidthInBytes = bytes,
+		.Height = 1,
+		.Depth = 1,
+	};
+	return vcuda_capture_takes(resolved, &p, result);
+}
+
 CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
 {
 	CUresult result = vcuda_stream_enter(&stream);
@@ -111,6 +139,10 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 	if (result == CUDA_SUCCESS)
 		result = vcuda_operand_find(src.address, bytes, src.side, &from);
 	if (result != CUDA_SUCCESS)
+		return result;
+	if (!async)
+		result = vcuda_capture_refuses(stream);
+	if (result != CUDA_SUCCESS || (async && vcuda_capture_any() && captured(dst, src, bytes, stream, &result)))
 		return result;
 	vcuda_thread()->call_sync = to.unsure || from.unsure;
 	result = dispatch(dst.address, to.place, src.address, from.place, bytes, stream, async);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "object.h"
 #include "stream.h"
@@ -66,6 +67,8 @@ VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!o || o->context != c)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (vcuda_capture_record(event, stream, flags, &result))
+		return result;
 	vcuda_context_enter(c);
 	result = vcuda_call_cuEventRecordWithFlags(event, stream, flags);
 	vcuda_context_leave();
@@ -83,7 +86,9 @@ VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_call_cuEventQuery(event);
+	result = vcuda_capture_event_refuses(event);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuEventQuery(event);
 	vcuda_context_leave();
 	return result;
 }
@@ -94,7 +99,9 @@ VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_call_cuEventSynchronize(event);
+	result = vcuda_capture_event_refuses(event);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuEventSynchronize(event);
 	vcuda_context_leave();
 	return result;
 }

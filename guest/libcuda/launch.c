@@ -3,10 +3,13 @@
  * Launches: checked here from what is known of the function and the device, so that they need not wait; the first one
  * of a function does, because it may have to be compiled.
  */
+#include "launch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "call.h"
+#include "capture.h"
 #include "device.h"
 #include "function.h"
 #include "guest-calls.h"
@@ -21,13 +24,6 @@
 /* CUDA's own bound of a kernel's parameters. */
 #define MAX_PARAMS 32764
 
-struct launch {
-	CUfunction function;
-	unsigned int grid[3], block[3], shared;
-	CUstream stream;
-	bool cooperative;
-};
-
 static bool within(const unsigned int size[3], CUdevice dev, CUdevice_attribute first)
 {
 	for (int i = 0; i < 3; i++)
@@ -36,7 +32,7 @@ static bool within(const unsigned int size[3], CUdevice dev, CUdevice_attribute 
 	return true;
 }
 
-static CUresult check(const struct launch *l, const struct vcuda_function_entry *e, CUdevice dev)
+static CUresult check(const struct vcuda_launch *l, const struct vcuda_function_entry *e, CUdevice dev)
 {
 	uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
 	int limit;
@@ -94,7 +90,8 @@ static bool launches_block(void)
 	return known == 2;
 }
 
-static CUresult submit(const struct launch *l, struct vcuda_function_entry *e, CUstream stream, const uint8_t *params)
+static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
+		       const uint8_t *params)
 {
 	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed);
 	CUresult result;
@@ -109,7 +106,8 @@ static CUresult submit(const struct launch *l, struct vcuda_function_entry *e, C
 	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(stream) : result;
 }
 
-static CUresult submit_params(const struct launch *l, struct vcuda_function_entry *e, CUstream stream, void **params)
+static CUresult submit_params(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
+			      void **params)
 {
 	uint8_t small[SMALL_PARAMS], *buffer = small;
 	CUresult result;
@@ -127,7 +125,72 @@ static CUresult submit_params(const struct launch *l, struct vcuda_function_entr
 	return result;
 }
 
-static CUresult launch(const struct launch *l, void **params, void **extra)
+CUresult vcuda_launch_issue(const struct vcuda_launch *l, CUstream resolved, const uint8_t *packed)
+{
+	struct vcuda_function_entry *e;
+	CUresult result = vcuda_function_lookup(l->function, &e);
+
+	return result == CUDA_SUCCESS ? submit(l, e, resolved, packed) : result;
+}
+
+CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **extra, uint8_t **packed,
+			   void ***pointers)
+{
+	struct vcuda_function_entry *e;
+	CUresult result = vcuda_require_context();
+	const uint8_t *from;
+	uint8_t *to;
+	size_t room;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_function_lookup(l->function, &e);
+	if (result == CUDA_SUCCESS)
+		result = check(l, e, vcuda_context_current()->device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (e->info.param_bytes > MAX_PARAMS || (params && extra) || (e->info.param_count && !params && !extra))
+		return CUDA_ERROR_INVALID_VALUE;
+	room = (e->info.param_bytes + 7u) & ~7u;
+	to = calloc(1, room + (e->info.param_count + 1) * sizeof(void *));
+	if (!to)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (params && e->info.param_count)
+		result = pack(&e->info, params, to);
+	else if (e->info.param_count)
+		result = find_packed(extra, e->info.param_bytes, &from);
+	if (result != CUDA_SUCCESS) {
+		free(to);
+		return result;
+	}
+	if (!params && e->info.param_count)
+		memcpy(to, from, e->info.param_bytes);
+	*packed = to;
+	*pointers = (void **)(to + room);
+	for (uint32_t i = 0; i < e->info.param_count; i++)
+		(*pointers)[i] = to + e->info.params[i].offset;
+	return CUDA_SUCCESS;
+}
+
+static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .reserved0 = {l->cooperative}};
+
+	p.kernel = (CUDA_KERNEL_NODE_PARAMS){
+		.func = l->function,
+		.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared,
+		.kernelParams = params,
+		.extra = extra,
+	};
+	return vcuda_capture_takes(resolved, &p, result);
+}
+
+static CUresult launch(const struct vcuda_launch *l, void **params, void **extra)
 {
 	CUstream stream = l->stream;
 	CUresult result = vcuda_stream_enter(&stream);
@@ -139,6 +202,8 @@ static CUresult launch(const struct launch *l, void **params, void **extra)
 	if (result == CUDA_SUCCESS)
 		result = check(l, e, vcuda_context_current()->device);
 	if (result != CUDA_SUCCESS)
+		return result;
+	if (vcuda_capture_any() && captured(l, stream, params, extra, &result))
 		return result;
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -158,14 +223,14 @@ VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int
 				     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
 				     void **params, void **extra)
 {
-	struct launch l = {
+	struct vcuda_launch l = {
 		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
 
 	return launch(&l, params, extra);
 }
 
 /* All blocks of the grid must fit the device at once, so that they can wait for one another. */
-static CUresult check_cooperative(const struct launch *l)
+static CUresult check_cooperative(const struct vcuda_launch *l)
 {
 	CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *, CUfunction, int, size_t, unsigned int);
 	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
@@ -191,12 +256,12 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 						unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 						CUstream stream, void **params)
 {
-	struct launch l = {.function = f,
-			   .grid = {gx, gy, gz},
-			   .block = {bx, by, bz},
-			   .shared = shared,
-			   .stream = stream,
-			   .cooperative = true};
+	struct vcuda_launch l = {.function = f,
+				 .grid = {gx, gy, gz},
+				 .block = {bx, by, bz},
+				 .shared = shared,
+				 .stream = stream,
+				 .cooperative = true};
 	CUresult result = check_cooperative(&l);
 
 	return result == CUDA_SUCCESS ? launch(&l, params, NULL) : result;
@@ -204,7 +269,7 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 
 /* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
  * launch. */
-static CUresult take_attribute(struct launch *l, const CUlaunchAttribute *a)
+static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *a)
 {
 	switch (a->id) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
@@ -235,7 +300,7 @@ static CUresult take_attribute(struct launch *l, const CUlaunchAttribute *a)
 
 static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params, void **extra)
 {
-	struct launch l = {
+	struct vcuda_launch l = {
 		.function = f,
 		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
 		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "capture.h"
 #include "device.h"
 #include "memory.h"
 #include "stream.h"
@@ -17,6 +18,8 @@ VCUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigne
 	CUresult result = vcuda_require_context();
 	void *p;
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
@@ -227,7 +230,8 @@ VCUDA_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_
 	if (result == CUDA_SUCCESS && (!data || !sizes || !attributes || !count))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = data[i] ? get_attribute(data[i], sizes[i], attributes[i], &r.advice) : CUDA_ERROR_INVALID_VALUE;
+		result =
+			data[i] ? get_attribute(data[i], sizes[i], attributes[i], &r.advice) : CUDA_ERROR_INVALID_VALUE;
 	return result;
 }
 

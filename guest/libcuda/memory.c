@@ -3,6 +3,8 @@
 #include "memory.h"
 
 #include "call.h"
+#include "capture.h"
+#include "graph.h"
 #include "guest-calls.h"
 #include "range.h"
 
@@ -56,6 +58,8 @@ VCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
 	CUresult result = vcuda_require_context();
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !bytes)
@@ -69,6 +73,8 @@ VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_
 {
 	CUresult result = vcuda_require_context();
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
@@ -82,10 +88,14 @@ VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	CUresult result = vcuda_require_context();
 	struct vcuda_range r;
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr)
 		return CUDA_SUCCESS;
+	if (vcuda_graph_memory_free(dptr, &result))
+		return result;
 	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
 	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE | VCUDA_RANGE_MANAGED, &r))
 		return CUDA_ERROR_INVALID_VALUE;

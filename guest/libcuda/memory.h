@@ -21,6 +21,9 @@ CUresult vcuda_pinned_release(const struct vcuda_range *range);
 /* pinned.c: new memory that both sides use at the same address, recorded as a range of `kind`. */
 CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags);
 
+/* memset.c: on a stream as the application names it. */
+CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
+
 /* CUDA's error for an error of the transport's window functions, with a line that says what to do where the user can do
  * something. */
 CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes);

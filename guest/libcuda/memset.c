@@ -3,7 +3,10 @@
  * Memsets. On device memory they return before the work is done, the synchronous ones too, as CUDA's do; what can be
  * wrong with one is found here first.
  */
+#include "memory.h"
+
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "operand.h"
 #include "stream.h"
@@ -40,6 +43,7 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsign
 {
 	CUresult result = vcuda_stream_enter(&stream);
 	size_t bytes = width * element;
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
 	struct vcuda_operand to;
 
 	if (result != CUDA_SUCCESS)
@@ -53,6 +57,9 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsign
 	result = vcuda_operand_find(dst, height > 1 ? (height - 1) * pitch + bytes : bytes, VCUDA_SIDE_DEVICE, &to);
 	if (result != CUDA_SUCCESS)
 		return result;
+	p.memset = (CUDA_MEMSET_NODE_PARAMS_v2){dst, pitch, value, element, width, height ? height : 1, NULL};
+	if (vcuda_capture_takes(stream, &p, &result))
+		return result;
 	vcuda_thread()->call_sync = to.unsure;
 	if (height > 1)
 		result = fill_rows(dst, pitch, element, value, width, height, stream);
@@ -60,6 +67,11 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsign
 		result = fill_line(dst, element, value, width, stream);
 	vcuda_thread()->call_sync = false;
 	return result;
+}
+
+CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+{
+	return m->height ? fill(m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, stream) : CUDA_SUCCESS;
 }
 
 /* Pinned memory is the host's too: there a synchronous memset waits. */

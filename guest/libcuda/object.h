@@ -20,6 +20,10 @@ enum vcuda_object_kind {
 	VCUDA_OBJECT_FUNCTION = 16,
 	VCUDA_OBJECT_KERNEL = 32,
 	VCUDA_OBJECT_POOL = 64,
+	VCUDA_OBJECT_GRAPH = 128,
+	VCUDA_OBJECT_NODE = 256,
+	VCUDA_OBJECT_EXEC = 512,
+	VCUDA_OBJECT_USER = 1024,
 };
 
 struct vcuda_function;
@@ -33,6 +37,7 @@ struct vcuda_object {
 	unsigned int flags;            /* as it was made with */
 	int priority;
 	CUdevice device; /* of a pool */
+	void *data;      /* of graphs, their nodes and user objects: the object itself */
 	struct vcuda_function *function; /* function.h */
 	struct vcuda_object *next;
 };

@@ -4,7 +4,8 @@
 
 #include "ring.h"
 
-/* Writes what kernels have printed to this process's standard output, in one piece. Thread-safe; holds no reply slot. */
+/* Writes what kernels have printed to this process's standard output, in one piece. Thread-safe; holds no reply slot.
+ */
 void vcuda_output_forward(struct vcuda_shm *shm);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "log.h"
 #include "memory.h"
@@ -133,6 +134,8 @@ VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags
 {
 	CUresult result = vcuda_require_context();
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
@@ -163,6 +166,8 @@ VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 {
 	CUresult result = vcuda_require_context();
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	return p ? release_range((uintptr_t)p, VCUDA_RANGE_PINNED, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS;
@@ -176,6 +181,8 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 	struct vcuda_range there;
 	int err;
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || !bytes || flags & ~(unsigned int)REGISTER_FLAGS || r.start + bytes + PAGE < r.start)
@@ -201,6 +208,8 @@ VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 {
 	CUresult result = vcuda_require_context();
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	return release_range((uintptr_t)p, VCUDA_RANGE_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "call.h"
+#include "capture.h"
 #include "device.h"
+#include "graph.h"
 #include "guest-calls.h"
 #include "log.h"
 #include "memory.h"
@@ -25,6 +27,19 @@ static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static bool captured_alloc(CUdeviceptr *dptr, size_t bytes, CUstream resolved, CUresult *result)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+
+	p.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, vcuda_context_current()->device};
+	p.alloc.bytesize = bytes;
+	if (!vcuda_capture_takes(resolved, &p, result))
+		return false;
+	*dptr = p.alloc.dptr;
+	return true;
+}
+
 VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
 	CUresult result = vcuda_stream_enter(&stream);
@@ -33,6 +48,8 @@ VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream 
 		return result;
 	if (!dptr || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (captured_alloc(dptr, bytes, stream, &result))
+		return result;
 	result = vcuda_call_cuMemAllocAsync(dptr, bytes, stream);
 	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
 }
@@ -45,6 +62,8 @@ VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, C
 		return result;
 	if (!dptr || !bytes || !vcuda_object_find(VCUDA_OBJECT_POOL, pool))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (captured_alloc(dptr, bytes, stream, &result))
+		return result;
 	result = vcuda_call_cuMemAllocFromPoolAsync(dptr, bytes, pool, stream);
 	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
 }
@@ -52,9 +71,12 @@ VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, C
 VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
 	CUresult result = vcuda_stream_enter(&stream);
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {dptr}};
 	struct vcuda_range r;
 
 	if (result != CUDA_SUCCESS)
+		return result;
+	if (vcuda_capture_takes(stream, &p, &result) || vcuda_graph_memory_free(dptr, &result))
 		return result;
 	if (!dptr || !vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "object.h"
 #include "session.h"
@@ -155,7 +156,9 @@ VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_call_cuStreamQuery(stream);
+	result = vcuda_capture_refuses(stream);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuStreamQuery(stream);
 	vcuda_context_leave();
 	return result;
 }
@@ -166,7 +169,9 @@ VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_call_cuStreamSynchronize(stream);
+	result = vcuda_capture_refuses(stream);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuStreamSynchronize(stream);
 	vcuda_context_leave();
 	return result;
 }
@@ -180,8 +185,10 @@ VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned
 	result = enter_stream(&stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_object_find(VCUDA_OBJECT_EVENT, event) ? vcuda_call_cuStreamWaitEvent(stream, event, flags)
-							      : CUDA_ERROR_INVALID_HANDLE;
+	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, event))
+		result = CUDA_ERROR_INVALID_HANDLE;
+	else if (!vcuda_capture_wait(event, stream, flags, &result))
+		result = vcuda_call_cuStreamWaitEvent(stream, event, flags);
 	vcuda_context_leave();
 	return result;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. Memory is there as soon as it is asked for, which is earlier than its stream needs it; it is
- * freed when the stream gets there. The device's free list serves all pools: a pool counts what it has handed out and
- * holds nothing back, so that reserved memory is used memory, and there is nothing to trim.
+ * Stream-ordered allocation. Memory is there as soon as it is asked for, which is earlier than its stream needs it; it
+ * is freed when the stream gets there. The device's free list serves all pools: a pool counts what it has handed out
+ * and holds nothing back, so that reserved memory is used memory, and there is nothing to trim.
  */
 #include "pool.h"
 

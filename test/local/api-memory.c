@@ -31,7 +31,8 @@ static void managed_questions(CUdeviceptr p, size_t bytes)
 	CHECK(value == 0);
 	OK(cuMemRangeGetAttribute(list, sizeof(list), CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, p, bytes));
 	CHECK(list[0] == 0 && list[1] == CU_DEVICE_INVALID);
-	GIVES(cuMemRangeGetAttribute(&value, 3, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, bytes), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemRangeGetAttribute(&value, 3, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, bytes),
+	      CUDA_ERROR_INVALID_VALUE);
 }
 
 void api_managed(void)
@@ -85,7 +86,8 @@ static uint64_t used(CUmemoryPool pool, CUmemPool_attribute attribute)
 void api_pools(void)
 {
 	const size_t bytes = 1 << 20;
-	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	uint64_t threshold = UINT64_MAX;
 	CUmemoryPool pool, own;

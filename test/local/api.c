@@ -13,10 +13,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"callbacks", api_callbacks},
-	{"output", api_output},
-	{"managed", api_managed},
-	{"pools", api_pools},
+	{"callbacks", api_callbacks}, {"output", api_output}, {"managed", api_managed},
+	{"pools", api_pools},         {"graphs", api_graphs}, {"capture", api_capture},
 };
 
 static const char ptx[] =

@@ -50,6 +50,6 @@ CUresult cuEventRecord(CUevent, CUstream);
 CUresult cuEventQuery(CUevent);
 CUresult cuGetErrorName(CUresult, const char **);
 CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-CUresult cuGraphCreate(CUgraph *, unsigned int);
+CUresult cuGraphDebugDotPrint(CUgraph, const char *, unsigned int);
 
 #endif

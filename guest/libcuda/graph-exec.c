@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs: a copy of the graph and an order of its nodes. A launch issues them in that order on one stream,
+ * which honours every dependency; branches do not run at the same time.
+ */
+#include "graph-exec.h"
+
+#include <stdlib.h>
+
+#include "call.h"
+#include "capture.h"
+#include "graph.h"
+#include "guest-calls.h"
+#include "stream.h"
+
+struct exec {
+	CUgraphExec handle;
+	struct vcuda_graph *graph;
+	struct vcuda_node **order;
+	cuuint64_t flags;
+	bool launched;
+	CUstream last; /* resolved: where it was launched last */
+};
+
+#define KNOWN_FLAGS                                                                                                    \
+	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |                        \
+	 CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+
+static CUresult find(CUgraphExec handle, struct exec **e)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EXEC, handle);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*e = o ? o->data : NULL;
+	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void destroy(struct exec *e)
+{
+	if (e->handle)
+		vcuda_object_drop(e->handle);
+	if (e->graph)
+		vcuda_graph_free(e->graph);
+	free(e->order);
+	free(e);
+}
+
+static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, CUgraphInstantiateResult *why)
+{
+	struct vcuda_graph *g = vcuda_graph_find(graph);
+	CUresult result = vcuda_require_context();
+	struct vcuda_object *o;
+	struct exec *e;
+	bool cycle = false;
+
+	*why = CUDA_GRAPH_INSTANTIATE_ERROR;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!exec || !g)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & ~(cuuint64_t)KNOWN_FLAGS)
+		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ? CUDA_ERROR_NOT_SUPPORTED
+									 : CUDA_ERROR_INVALID_VALUE;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	e->flags = flags;
+	e->graph = vcuda_graph_clone(g);
+	if (e->graph)
+		e->order = vcuda_graph_order(e->graph, &cycle);
+	/* The copy's own handle, as that of another kind of object, is nobody else's. */
+	o = e->order ? vcuda_object_add(VCUDA_OBJECT_EXEC, (char *)e->graph->handle + 1, NULL, NULL) : NULL;
+	if (!o) {
+		destroy(e);
+		*why = cycle ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE : CUDA_GRAPH_INSTANTIATE_ERROR;
+		return cycle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	e->handle = (CUgraphExec)((char *)e->graph->handle + 1);
+	e->graph->owned = true;
+	o->data = e;
+	*exec = e->handle;
+	*why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	return CUDA_SUCCESS;
+}
+
+/* Two launches of one executable graph do not overlap. */
+static CUresult after_last_launch(struct exec *e, CUstream resolved)
+{
+	CUresult result;
+	CUevent event;
+
+	if (!e->launched || e->last == resolved)
+		return CUDA_SUCCESS;
+	/* A stream that is gone finishes its work, but cannot be asked any more. */
+	if (e->last && e->last != CU_STREAM_LEGACY && !vcuda_object_find(VCUDA_OBJECT_STREAM, e->last))
+		return vcuda_call_cuCtxSynchronize();
+	result = vcuda_call_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuEventRecordWithFlags(event, e->last, CU_EVENT_RECORD_DEFAULT);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuStreamWaitEvent(resolved, event, CU_EVENT_WAIT_DEFAULT);
+	vcuda_call_cuEventDestroy_v2(event);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	struct vcuda_graph_run run = {.stream = stream, .resolved = stream};
+	CUresult result = vcuda_stream_enter(&run.resolved);
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	struct exec *e;
+
+	if (result == CUDA_SUCCESS)
+		result = find(exec, &e);
+	if (result != CUDA_SUCCESS)
+		return result;
+	p.graph.graph = e->graph->handle;
+	if (vcuda_capture_takes(run.resolved, &p, &result))
+		return result;
+	run.frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	result = after_last_launch(e, run.resolved);
+	for (size_t i = 0; i < e->graph->count && result == CUDA_SUCCESS; i++)
+		result = vcuda_node_run(e->order[i], &run);
+	e->launched = true;
+	e->last = run.resolved;
+	return result;
+}
+
+/* There is nothing to prepare. */
+VCUDA_EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct exec *e;
+
+	return result == CUDA_SUCCESS ? find(exec, &e) : result;
+}
+
+VCUDA_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	struct exec *e;
+	CUresult result = find(exec, &e);
+
+	if (result == CUDA_SUCCESS)
+		destroy(e);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
+{
+	struct exec *e;
+	CUresult result = find(exec, &e);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = e->flags;
+	return CUDA_SUCCESS;
+}
+
+/* ---- instantiation, in all its versions ---- */
+
+VCUDA_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+						   CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	params->hErrNode_out = NULL;
+	return instantiate(exec, graph, params->flags, &params->result_out);
+}
+
+VCUDA_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, cuuint64_t flags)
+{
+	CUgraphInstantiateResult why;
+
+	return instantiate(exec, graph, flags, &why);
+}
+
+VCUDA_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log,
+					    size_t bytes)
+{
+	if (error)
+		*error = NULL;
+	if (log && bytes)
+		*log = 0;
+	return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+
+extern __typeof__(cuGraphInstantiate_v2) cuGraphInstantiate
+	__attribute__((alias("cuGraphInstantiate_v2"), visibility("default")));
+
+/* ---- changes ---- */
+
+static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct vcuda_node **copy)
+{
+	struct vcuda_node *n = vcuda_node_find(node);
+	struct exec *e;
+	CUresult result = find(exec, &e);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*copy = n ? vcuda_graph_copy_of(e->graph, n) : NULL;
+	return *copy ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
+{
+	struct vcuda_node *copy;
+	CUresult result = find_copy(exec, node, &copy);
+
+	return result == CUDA_SUCCESS ? vcuda_node_set(copy, params) : result;
+}
+
+static bool may_be_disabled(const struct vcuda_node *n)
+{
+	return n->type == CU_GRAPH_NODE_TYPE_KERNEL || n->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+	       n->type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
+VCUDA_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
+{
+	struct vcuda_node *copy;
+	CUresult result = find_copy(exec, node, &copy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!may_be_disabled(copy))
+		return CUDA_ERROR_INVALID_VALUE;
+	copy->enabled = enabled;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int *enabled)
+{
+	struct vcuda_node *copy;
+	CUresult result = find_copy(exec, node, &copy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!enabled || !may_be_disabled(copy))
+		return CUDA_ERROR_INVALID_VALUE;
+	*enabled = copy->enabled;
+	return CUDA_SUCCESS;
+}
+
+/* The place of a node in its graph, by which nodes of an update are matched. */
+static size_t place(const struct vcuda_node *node)
+{
+	size_t i = 0;
+
+	for (const struct vcuda_node *n = node->graph->first; n != node; n = n->next)
+		i++;
+	return i;
+}
+
+static bool same_edges(const struct vcuda_node *a, const struct vcuda_node *b)
+{
+	if (a->dep_count != b->dep_count)
+		return false;
+	for (size_t i = 0; i < a->dep_count; i++)
+		if (place(a->deps[i]) != place(b->deps[i]))
+			return false;
+	return true;
+}
+
+static CUgraphExecUpdateResult update_child(struct vcuda_graph *to, const struct vcuda_graph *from,
+					    const struct vcuda_node **bad);
+
+/* What the copy does becomes what `from` does. */
+static CUgraphExecUpdateResult update_node(struct vcuda_node *n, const struct vcuda_node *from,
+					   const struct vcuda_node **bad)
+{
+	CUgraphNodeParams p;
+	CUresult result;
+
+	*bad = from;
+	if (n->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return update_child(n->child, from->child, bad);
+	/* Memory stays where it is. */
+	if (n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		return n->alloc.memory == from->alloc.memory ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+							     : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+	vcuda_node_get(from, &p);
+	result = vcuda_node_set(n, &p);
+	return result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;
+}
+
+static CUgraphExecUpdateResult update_child(struct vcuda_graph *to, const struct vcuda_graph *from,
+					    const struct vcuda_node **bad)
+{
+	const struct vcuda_node *f = from->first;
+	CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+
+	*bad = NULL;
+	if (to->count != from->count)
+		return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	/* All is compared before anything is changed. */
+	for (struct vcuda_node *n = to->first; n; n = n->next, f = f->next) {
+		*bad = f;
+		if (n->type != f->type)
+			return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+		if (!same_edges(n, f))
+			return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	}
+	f = from->first;
+	for (struct vcuda_node *n = to->first; n && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; n = n->next, f = f->next)
+		result = update_node(n, f, bad);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+{
+	struct vcuda_graph *g = vcuda_graph_find(graph);
+	const struct vcuda_node *bad = NULL;
+	struct exec *e;
+	CUresult result = find(exec, &e);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!info || !g)
+		return CUDA_ERROR_INVALID_VALUE;
+	*info = (CUgraphExecUpdateResultInfo){.result = update_child(e->graph, g, &bad)};
+	if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		return CUDA_SUCCESS;
+	info->errorNode = bad ? bad->handle : NULL;
+	return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+VCUDA_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node,
+					CUgraphExecUpdateResult *why)
+{
+	CUgraphExecUpdateResultInfo info = {0};
+	CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);
+
+	if (node)
+		*node = info.errorNode;
+	if (why)
+		*why = info.result;
+	return result;
+}
+
+/* ---- the same with per-thread default streams ---- */
+
+VCUDA_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+	return cuGraphLaunch(exec, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
+{
+	return cuGraphUpload(exec, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
+							CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	return cuGraphInstantiateWithParams(exec, graph, params);
+}

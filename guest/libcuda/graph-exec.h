@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_GRAPH_EXEC_H
+#define VCUDA_GRAPH_EXEC_H
+
+#include "cuda-abi.h"
+
+/* Changes what the copy of `node` in an executable graph does. */
+CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of allocation nodes. It is taken from the device when the node is made, because its address is known from then
+ * on, and kept until no node names it and no launch has left it allocated; in between, launches only say that they have
+ * it. So graphs whose memory lives at different times do not share it, which a real driver lets them.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "call.h"
+#include "device.h"
+#include "graph.h"
+#include "guest-calls.h"
+#include "range.h"
+
+struct vcuda_graph_memory {
+	CUdeviceptr address;
+	size_t bytes;
+	struct vcuda_context *context;
+	unsigned int refs; /* nodes */
+	bool allocated;    /* by a launch */
+	struct vcuda_graph_memory *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vcuda_graph_memory *all;
+static uint64_t used, used_high, reserved, reserved_high;
+
+CUresult vcuda_graph_memory_new(size_t bytes, struct vcuda_graph_memory **memory)
+{
+	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = vcuda_context_current()};
+	struct vcuda_graph_memory *m = calloc(1, sizeof(*m));
+	CUresult result;
+
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = vcuda_call_cuMemAlloc_v2(&m->address, bytes);
+	if (result != CUDA_SUCCESS) {
+		free(m);
+		return result;
+	}
+	r.start = m->address;
+	if (!vcuda_range_add(&r)) {
+		vcuda_call_cuMemFree_v2(m->address);
+		free(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	m->bytes = bytes;
+	m->context = r.context;
+	m->refs = 1;
+	pthread_mutex_lock(&lock);
+	m->next = all;
+	all = m;
+	reserved += bytes;
+	if (reserved > reserved_high)
+		reserved_high = reserved;
+	pthread_mutex_unlock(&lock);
+	*memory = m;
+	return CUDA_SUCCESS;
+}
+
+void vcuda_graph_memory_get(struct vcuda_graph_memory *m)
+{
+	pthread_mutex_lock(&lock);
+	m->refs++;
+	pthread_mutex_unlock(&lock);
+}
+
+CUdeviceptr vcuda_graph_memory_address(const struct vcuda_graph_memory *m)
+{
+	return m->address;
+}
+
+/* Nobody needs it any more: off the list. The caller holds the lock, and calls give_back() without it. */
+static bool unused(struct vcuda_graph_memory *m)
+{
+	struct vcuda_graph_memory **at;
+
+	if (m->refs || m->allocated)
+		return false;
+	for (at = &all; *at != m; at = &(*at)->next)
+		continue;
+	*at = m->next;
+	reserved -= m->bytes;
+	return true;
+}
+
+/* The worker frees it when what was issued so far is done. */
+static CUresult give_back(struct vcuda_graph_memory *m)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct vcuda_range r;
+
+	if (vcuda_range_remove(m->address, VCUDA_RANGE_DEVICE, &r) &&
+	    vcuda_context_usable(m->context) == CUDA_SUCCESS) {
+		vcuda_context_enter(m->context);
+		result = vcuda_call_cuMemFree_v2(m->address);
+		vcuda_context_leave();
+	}
+	free(m);
+	return result;
+}
+
+void vcuda_graph_memory_put(struct vcuda_graph_memory *m)
+{
+	bool gone;
+
+	pthread_mutex_lock(&lock);
+	m->refs--;
+	gone = unused(m);
+	pthread_mutex_unlock(&lock);
+	if (gone)
+		give_back(m);
+}
+
+CUresult vcuda_graph_memory_allocate(struct vcuda_graph_memory *m, bool again)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (!m->allocated) {
+		m->allocated = true;
+		used += m->bytes;
+		if (used > used_high)
+			used_high = used;
+	} else if (!again) {
+		result = CUDA_ERROR_INVALID_VALUE;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static struct vcuda_graph_memory *find_locked(CUdeviceptr address)
+{
+	struct vcuda_graph_memory *m;
+
+	for (m = all; m && m->address != address; m = m->next)
+		continue;
+	return m;
+}
+
+bool vcuda_graph_memory_known(CUdeviceptr address)
+{
+	bool known;
+
+	pthread_mutex_lock(&lock);
+	known = find_locked(address);
+	pthread_mutex_unlock(&lock);
+	return known;
+}
+
+bool vcuda_graph_memory_free(CUdeviceptr address, CUresult *result)
+{
+	struct vcuda_graph_memory *m;
+	bool gone = false;
+
+	pthread_mutex_lock(&lock);
+	m = find_locked(address);
+	if (m) {
+		*result = m->allocated ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		if (m->allocated)
+			used -= m->bytes;
+		m->allocated = false;
+		gone = unused(m);
+	}
+	pthread_mutex_unlock(&lock);
+	if (gone)
+		*result = give_back(m);
+	return m;
+}
+
+/* ---- the API ---- */
+
+VCUDA_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attribute, void *value)
+{
+	CUresult result = vcuda_require_device(dev);
+	const uint64_t values[] = {used, used_high, reserved, reserved_high};
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || (unsigned int)attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		return CUDA_ERROR_INVALID_VALUE;
+	*(uint64_t *)value = values[attribute];
+	return CUDA_SUCCESS;
+}
+
+/* High-water marks start again; nothing else can be set. */
+VCUDA_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attribute, void *value)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || *(uint64_t *)value)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+		used_high = used;
+	else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		reserved_high = reserved;
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* What no node needs is given back at once: there is nothing to trim. */
+VCUDA_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice dev)
+{
+	return vcuda_require_device(dev);
+}

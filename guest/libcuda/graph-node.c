@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nodes do: a row of functions for each type. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "callback.h"
+#include "copy.h"
+#include "graph.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "memory.h"
+#include "stream.h"
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
+
+/* ---- kernels ---- */
+
+static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	const CUDA_KERNEL_NODE_PARAMS *k = &p->kernel;
+	struct vcuda_launch l = {
+		.function = k->func ? k->func : (CUfunction)k->kern,
+		.grid = {k->gridDimX, k->gridDimY, k->gridDimZ},
+		.block = {k->blockDimX, k->blockDimY, k->blockDimZ},
+		.shared = k->sharedMemBytes,
+		.cooperative = n->kernel.launch.cooperative,
+	};
+	uint8_t *packed;
+	void **params;
+	CUresult result = vcuda_launch_pack(&l, k->kernelParams, k->extra, &packed, &params);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	free(n->kernel.packed);
+	n->kernel.launch = l;
+	n->kernel.packed = packed;
+	n->kernel.params = params;
+	return CUDA_SUCCESS;
+}
+
+static void kernel_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	const struct vcuda_launch *l = &n->kernel.launch;
+
+	p->kernel = (CUDA_KERNEL_NODE_PARAMS){
+		.func = l->function,
+		.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared,
+		.kernelParams = n->kernel.params,
+	};
+}
+
+static void kernel_drop(struct vcuda_node *n)
+{
+	free(n->kernel.packed);
+}
+
+static CUresult kernel_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return vcuda_launch_issue(&n->kernel.launch, run->resolved, n->kernel.packed);
+}
+
+/* ---- copies, memsets ---- */
+
+static CUresult memcpy_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	n->memcpy = p->memcpy.copyParams;
+	return CUDA_SUCCESS;
+}
+
+static void memcpy_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->memcpy.copyParams = n->memcpy;
+}
+
+static CUresult memcpy_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return cuMemcpy3DAsync_v2(&n->memcpy, run->stream);
+}
+
+static CUresult memset_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	const CUDA_MEMSET_NODE_PARAMS_v2 *m = &p->memset;
+
+	if (m->elementSize != 1 && m->elementSize != 2 && m->elementSize != 4)
+		return CUDA_ERROR_INVALID_VALUE;
+	n->memset = (CUDA_MEMSET_NODE_PARAMS){m->dst, m->pitch, m->value, m->elementSize, m->width, m->height};
+	return CUDA_SUCCESS;
+}
+
+static void memset_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	const CUDA_MEMSET_NODE_PARAMS *m = &n->memset;
+
+	p->memset = (CUDA_MEMSET_NODE_PARAMS_v2){
+		.dst = m->dst,
+		.pitch = m->pitch,
+		.value = m->value,
+		.elementSize = m->elementSize,
+		.width = m->width,
+		.height = m->height,
+	};
+}
+
+static CUresult memset_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return vcuda_memset(&n->memset, run->stream);
+}
+
+/* ---- host functions, child graphs, events ---- */
+
+static CUresult host_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	if (!p->host.fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	n->host = p->host;
+	return CUDA_SUCCESS;
+}
+
+static void host_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->host = n->host;
+}
+
+static CUresult host_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return vcuda_callback_launch(run->resolved, n->host.fn, n->host.userData);
+}
+
+static CUresult child_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	struct vcuda_graph *g = vcuda_graph_find(p->graph.graph);
+
+	if (!g || g == n->graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	g = vcuda_graph_clone(g);
+	if (!g)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (n->child)
+		vcuda_graph_free(n->child);
+	g->owned = true;
+	n->child = g;
+	return CUDA_SUCCESS;
+}
+
+static void child_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->graph.graph = n->child->handle;
+}
+
+static void child_drop(struct vcuda_node *n)
+{
+	if (n->child)
+		vcuda_graph_free(n->child);
+}
+
+static CUresult child_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	CUresult result = CUDA_SUCCESS;
+	bool cycle;
+	struct vcuda_node **order = vcuda_graph_order(n->child, &cycle);
+
+	if (!order)
+		return cycle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < n->child->count && result == CUDA_SUCCESS; i++)
+		result = vcuda_node_run(order[i], run);
+	free(order);
+	return result;
+}
+
+static CUresult event_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, p->eventRecord.event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	n->event = p->eventRecord.event;
+	return CUDA_SUCCESS;
+}
+
+static void event_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->eventRecord.event = n->event;
+}
+
+static CUresult record_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, n->event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return vcuda_call_cuEventRecordWithFlags(n->event, run->resolved, CU_EVENT_RECORD_DEFAULT);
+}
+
+static CUresult wait_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, n->event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return vcuda_call_cuStreamWaitEvent(run->resolved, n->event, CU_EVENT_WAIT_DEFAULT);
+}
+
+/* ---- memory ---- */
+
+static CUresult alloc_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	const CUDA_MEM_ALLOC_NODE_PARAMS *a = &p->alloc;
+	CUresult result;
+
+	/* What a node allocates is its for good. */
+	if (n->alloc.memory || !a->bytesize || (a->accessDescCount && !a->accessDescs))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_graph_memory_new(a->bytesize, &n->alloc.memory);
+	if (result != CUDA_SUCCESS)
+		return result;
+	n->alloc.params = *a;
+	n->alloc.params.accessDescs = NULL;
+	n->alloc.params.accessDescCount = 0;
+	n->alloc.params.dptr = vcuda_graph_memory_address(n->alloc.memory);
+	return CUDA_SUCCESS;
+}
+
+static void alloc_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->alloc = n->alloc.params;
+}
+
+static CUresult alloc_copy(struct vcuda_node *n, const struct vcuda_node *from)
+{
+	n->alloc = from->alloc;
+	vcuda_graph_memory_get(n->alloc.memory);
+	return CUDA_SUCCESS;
+}
+
+static void alloc_drop(struct vcuda_node *n)
+{
+	if (n->alloc.memory)
+		vcuda_graph_memory_put(n->alloc.memory);
+}
+
+static CUresult alloc_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return vcuda_graph_memory_allocate(n->alloc.memory, run->frees_first);
+}
+
+static CUresult free_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	if (!vcuda_graph_memory_known(p->free.dptr))
+		return CUDA_ERROR_INVALID_VALUE;
+	n->free = p->free.dptr;
+	return CUDA_SUCCESS;
+}
+
+static void free_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->free.dptr = n->free;
+}
+
+static CUresult free_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	CUresult result;
+
+	(void)run;
+	return vcuda_graph_memory_free(n->free, &result) ? result : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- all ---- */
+
+static CUresult empty_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	(void)n;
+	(void)p;
+	return CUDA_SUCCESS;
+}
+
+static void empty_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	(void)n;
+	(void)p;
+}
+
+static CUresult empty_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	(void)n;
+	(void)run;
+	return CUDA_SUCCESS;
+}
+
+static const struct {
+	const char *name;
+	CUresult (*set)(struct vcuda_node *n, const CUgraphNodeParams *p);
+	void (*get)(const struct vcuda_node *n, CUgraphNodeParams *p);
+	CUresult (*run)(const struct vcuda_node *n, const struct vcuda_graph_run *run);
+	void (*drop)(struct vcuda_node *n);                                    /* NULL: holds nothing */
+	CUresult (*copy)(struct vcuda_node *n, const struct vcuda_node *from); /* NULL: set() what get() gives */
+} types[] = {
+	[CU_GRAPH_NODE_TYPE_KERNEL] = {"kernel", kernel_set, kernel_get, kernel_run, kernel_drop, NULL},
+	[CU_GRAPH_NODE_TYPE_MEMCPY] = {"memcpy", memcpy_set, memcpy_get, memcpy_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_MEMSET] = {"memset", memset_set, memset_get, memset_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_HOST] = {"host", host_set, host_get, host_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_GRAPH] = {"graph", child_set, child_get, child_run, child_drop, NULL},
+	[CU_GRAPH_NODE_TYPE_EMPTY] = {"empty", empty_set, empty_get, empty_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_WAIT_EVENT] = {"event wait", event_set, event_get, wait_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_EVENT_RECORD] = {"event record", event_set, event_get, record_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL] = {"external semaphore", NULL, NULL, NULL, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] = {"external semaphore", NULL, NULL, NULL, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = {"mem alloc", alloc_set, alloc_get, alloc_run, alloc_drop, alloc_copy},
+	[CU_GRAPH_NODE_TYPE_MEM_FREE] = {"mem free", free_set, free_get, free_run, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = {"batch mem op", NULL, NULL, NULL, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = {"conditional", NULL, NULL, NULL, NULL, NULL},
+};
+
+CUresult vcuda_node_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((unsigned int)n->type >= sizeof(types) / sizeof(types[0]) || p->type != n->type)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (types[n->type].set)
+		return types[n->type].set(n, p);
+	vcuda_log_once("graph nodes of type \"%s\" are not supported yet", types[n->type].name);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void vcuda_node_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	memset(p, 0, sizeof(*p));
+	p->type = n->type;
+	types[n->type].get(n, p);
+}
+
+CUresult vcuda_node_copy(struct vcuda_node *n, const struct vcuda_node *from)
+{
+	CUgraphNodeParams p;
+
+	if (types[from->type].copy)
+		return types[from->type].copy(n, from);
+	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		n->kernel.launch.cooperative = from->kernel.launch.cooperative;
+	vcuda_node_get(from, &p);
+	return vcuda_node_set(n, &p);
+}
+
+void vcuda_node_drop(struct vcuda_node *n)
+{
+	if ((unsigned int)n->type < sizeof(types) / sizeof(types[0]) && types[n->type].drop)
+		types[n->type].drop(n);
+}
+
+CUresult vcuda_node_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return n->enabled ? types[n->type].run(n, run) : CUDA_SUCCESS;
+}

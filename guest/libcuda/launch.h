@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches in two steps, for graphs: checked and packed now, issued later and more than once. */
+#ifndef VCUDA_LAUNCH_H
+#define VCUDA_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+struct vcuda_launch {
+	CUfunction function;
+	unsigned int grid[3], block[3], shared;
+	CUstream stream; /* as the application named it */
+	bool cooperative;
+};
+
+/*
+ * Checks a launch in the current context and packs its parameters, which the caller frees. `pointers`, if not NULL, is
+ * set to an array of the parameters' addresses in there, in the same allocation.
+ */
+CUresult vcuda_launch_pack(const struct vcuda_launch *launch, void **params, void **extra, uint8_t **packed,
+			   void ***pointers);
+
+/* Issues it on a resolved stream. */
+CUresult vcuda_launch_issue(const struct vcuda_launch *launch, CUstream resolved, const uint8_t *packed);
+
+#endif
