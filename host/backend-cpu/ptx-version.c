@@ -22,6 +22,8 @@ struct piece {
 #define PLAIN_BYTES (sizeof(struct ptx_binary) - PLAIN_START)
 /* Measured: what takes more than about 0.3 s to optimise has more instructions; the masked version takes twice as long. */
 #define MANY_INSTRUCTIONS 300
+/* What has more than this stays quick: nobody should hold the background thread for minutes. */
+#define OPTIMISED_INSTRUCTIONS 16384
 
 static struct ptx_statistics statistics;
 
@@ -294,7 +296,10 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 	times.analysis = now_ms() - start;
 	if (choose && plan->body.instr_count > MANY_INSTRUCTIONS / (v->masked ? 2 : 1))
 		*v = quick;
-	status = compile(b, plan, *v, describe, code, &times, error);
+	if (!v->quick && plan->body.instr_count > OPTIMISED_INSTRUCTIONS)
+		status = PTX_NOT_SUPPORTED;
+	else
+		status = compile(b, plan, *v, describe, code, &times, error);
 	ptx_plan_destroy(plan);
 	return status;
 }

@@ -28,7 +28,8 @@ void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *k
 bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key);
 
 /*
- * Makes one version. With `choose`, a version that would take long is made quick, and *version says so. `describe`:
+ * Makes one version. With `choose`, a version that would take long is made quick, and *version says so; without it, one
+ * that would take far too long is refused. `describe`:
  * also fills in what stands in the binary about every version, which must not run yet. `code` is for ptx_code_free().
  */
 enum ptx_status ptx_version_make(struct ptx_binary *binary, struct ptx_version *version, bool choose, bool describe,

@@ -115,12 +115,44 @@ static void no_waiting(void **state)
 	for (unsigned n = 0; n < 2; n++)
 		pthread_join(threads[n], NULL);
 	assert_null(ptx_module_kernel(m, 0)->binaries->next);
-	ptx_module_destroy(other);
-	/* while it may be compiled in the background */
-	ptx_module_destroy(m);
+	/* and it stays quick */
 	ptx_tier_wait();
+	assert_true(binary_of(m)->full->quick);
+	ptx_module_destroy(other);
+	ptx_module_destroy(m);
 	free(huge);
 	free(small);
+}
+
+/* A module that goes while it is compiled in the background. */
+static void gone_meanwhile(void **state)
+{
+	char *text = large_kernel(1500);
+	struct ptx_module *m = load_binary(text, 32);
+
+	(void)state;
+	binary_of(m);
+	usleep(10000);
+	ptx_module_destroy(m);
+	ptx_tier_wait();
+	free(text);
+}
+
+/* Compiling has an end, whatever the program. */
+static void limits(void **state)
+{
+	const uint32_t block[3] = {THREADS, 1, 1};
+	char *huge = large_kernel(70000);
+	struct ptx_module *m = load_binary(huge, 32);
+	const struct ptx_binary *b;
+	struct ptx_error error;
+
+	(void)state;
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
+	assert_non_null(strstr(error.text, "instructions"));
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
+	ptx_module_destroy(m);
+	free(huge);
 }
 
 /* A program that ends while the background thread compiles ends at once, with its own status. */
@@ -149,6 +181,8 @@ int main(void)
 		cmocka_unit_test(switches),
 		cmocka_unit_test(small_ones_at_once),
 		cmocka_unit_test(no_waiting),
+		cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(limits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
