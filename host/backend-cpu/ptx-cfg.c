@@ -452,6 +452,8 @@ static bool sees_others(const struct ptx_instr *i)
 {
 	if (i->op->flags & PTX_F_LOAD)
 		return i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELAXED));
+	if (i->op->flags & PTX_F_WAIT)
+		return true;
 	return (i->op->flags & PTX_F_ATOM) && !(i->op->flags & PTX_F_STORE) && strcmp(i->op->name, "red");
 }
 

@@ -81,6 +81,27 @@ uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t number, uint64_t addre
 	ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, thread);
 }
 
+uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t number, uint64_t address, uint64_t bytes, uint64_t align,
+			uint32_t thread)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+	struct ptx_cached_range *cached = &ctx->cache[number];
+	uint64_t start, end;
+
+	if (address & (align - 1))
+		ptx_fault_at(ctx, site, PTX_FAULT_MISALIGNED, address, thread);
+	if (site->space == PTX_SHARED) {
+		if (inside(address, bytes, 0, ctx->shared_bytes))
+			return ctx->shared + address;
+	} else if (cached->start <= cached->end && inside(address, bytes, cached->start, cached->end - cached->start)) {
+		return (uint8_t *)(uintptr_t)address;
+	} else if (find_range(ctx, address, bytes, site->write, &start, &end)) {
+		remember(ctx, number, start, end);
+		return (uint8_t *)(uintptr_t)address;
+	}
+	ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, thread);
+}
+
 void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint32_t thread)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];

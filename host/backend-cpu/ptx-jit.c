@@ -12,6 +12,7 @@
 #include <llvm-c/Orc.h>
 
 #include "ptx-compile.h"
+#include "ptx-matrix.h"
 
 /* From the compiler's own library: half precision where the host has no instruction for it. */
 extern float __extendhfsf2(_Float16);
@@ -43,6 +44,12 @@ static const struct {
 	FUNCTION(ptx_rt_clock),
 	FUNCTION(ptx_rt_nanoseconds),
 	FUNCTION(ptx_rt_call),
+	FUNCTION(ptx_rt_mma),
+	FUNCTION(ptx_rt_tile_load),
+	FUNCTION(ptx_rt_tile_store),
+	FUNCTION(ptx_rt_rows_load),
+	FUNCTION(ptx_rt_rows_store),
+	FUNCTION(ptx_rt_rows_transpose),
 	FUNCTION(sinf),
 	FUNCTION(cosf),
 	FUNCTION(exp2f),

@@ -50,7 +50,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	s->type = i->type;
 	s->size = (uint8_t)(ptx_types[i->type].bits / 8);
 	s->count = i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
-	s->write = i->op->flags & (PTX_F_STORE | PTX_F_ATOM);
+	s->write = i->op->flags & (PTX_F_STORE | PTX_F_ATOM | PTX_F_WRITE);
 	for (unsigned m = PTX_MOD_AND; m <= PTX_MOD_EXCH; m++)
 		if ((i->op->flags & PTX_F_ATOM) && (i->mods >> m & 1))
 			s->operation = (uint8_t)m;
@@ -86,7 +86,7 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 	low->frame_bytes = (uint32_t)at;
 	for (uint32_t k = 0; k < body->instr_count; k++) {
 		low->sites[k] = UINT32_MAX;
-		if ((body->instrs[k].op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM | PTX_F_CALL)) &&
+		if ((body->instrs[k].op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM | PTX_F_CALL | PTX_F_SITE)) &&
 		    !add_site(body, low, k))
 			return false;
 	}

@@ -88,6 +88,7 @@ struct lower {
 	LLVMValueRef mask;         /* of the block at hand, i32; all ones in the full version */
 	LLVMValueRef mask_vector;
 	LLVMValueRef params, shared, shared_bytes, local, cache, cancel, addresses, data, extra;
+	LLVMValueRef operands; /* room for four lists of eight registers, or NULL until it is needed */
 	uint32_t block, instr; /* at hand */
 	bool *covered;         /* per instruction: an earlier check of the same block covers this access */
 	const struct ptx_instr *at;

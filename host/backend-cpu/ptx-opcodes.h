@@ -43,6 +43,10 @@ enum {
 	PTX_F_NO_DST = 1 << 10, /* operand 0 is a source */
 	PTX_F_CARRY_IN = 1 << 11,
 	PTX_F_STACK = 1 << 12, /* of a thread's stack; replaced by plain instructions in ptx-stack.c */
+	PTX_F_WORDS = 1 << 16, /* its name is checked against a list of words; see ptx-words.c */
+	PTX_F_SITE = 1 << 17,  /* accesses memory through the runtime */
+	PTX_F_WRITE = 1 << 18, /* and writes there */
+	PTX_F_WAIT = 1 << 19,  /* a loop with it may wait for other threads */
 };
 
 struct ptx_opcode {
@@ -51,7 +55,7 @@ struct ptx_opcode {
 	ptx_mods mods;       /* what may be written */
 	uint8_t least, most; /* operands */
 	uint8_t shape;
-	uint16_t flags;
+	uint32_t flags;
 	bool (*emit)(struct lower *l, const struct ptx_instr *i); /* false: this combination is not supported */
 	int arg;                                                  /* for emit */
 };
@@ -59,6 +63,17 @@ struct ptx_opcode {
 /* The row that accepts this name (up to its first dot), type and modifiers, or NULL. */
 const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, ptx_mods mods);
 size_t ptx_opcode_table(const struct ptx_opcode **table);
+
+/*
+ * Instructions with grammars of their own: the row with the longest name that `name` begins with, or NULL. *known: all
+ * of the words after it may be written.
+ */
+const struct ptx_opcode *ptx_words_find(const char *name, size_t length, bool *known);
+/* Is this one of the words of an instruction's name, after its row's? */
+bool ptx_word(const struct ptx_instr *i, const char *word);
+/* The first word at or after *at, which moves behind it; its length, 0 at the end. */
+size_t ptx_word_next(const char **at, const char **word);
+const char *ptx_words_of(const struct ptx_instr *i); /* where its words begin */
 
 bool emit_mov(struct lower *l, const struct ptx_instr *i);
 bool emit_binary(struct lower *l, const struct ptx_instr *i);
@@ -109,5 +124,10 @@ bool emit_redux(struct lower *l, const struct ptx_instr *i);
 bool emit_trap(struct lower *l, const struct ptx_instr *i);
 bool emit_bad_target(struct lower *l, const struct ptx_instr *i);
 bool emit_call(struct lower *l, const struct ptx_instr *i);
+bool emit_mma(struct lower *l, const struct ptx_instr *i);
+bool emit_tile_load(struct lower *l, const struct ptx_instr *i);
+bool emit_tile_store(struct lower *l, const struct ptx_instr *i);
+bool emit_matrix_rows(struct lower *l, const struct ptx_instr *i);
+bool emit_movmatrix(struct lower *l, const struct ptx_instr *i);
 
 #endif

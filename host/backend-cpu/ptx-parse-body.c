@@ -73,8 +73,8 @@ static bool no_memory(struct ptx_parser *p)
 	return ptx_parse_fail(p, PTX_NO_MEMORY, "out of memory while reading `%s`", p->function->name);
 }
 
-/* Splits a mnemonic; false if a part of it is unknown. */
-static bool split_name(struct ptx_instr *i, const char *name, size_t length, size_t *first)
+/* Splits a mnemonic; false if a part of it is unknown. With `lenient`, takes in what it knows. */
+static bool split_name(struct ptx_instr *i, const char *name, size_t length, size_t *first, bool lenient)
 {
 	const char *at = memchr(name, '.', length), *end = name + length, *dot;
 
@@ -87,6 +87,8 @@ static bool split_name(struct ptx_instr *i, const char *name, size_t length, siz
 		dot = memchr(at, '.', (size_t)(end - at));
 		part = (size_t)((dot ? dot : end) - at);
 		type = ptx_parse_type(at, part);
+		if (type && i->type2 && lenient)
+			continue;
 		if (type && i->type2)
 			return false;
 		if (type) {
@@ -98,6 +100,8 @@ static bool split_name(struct ptx_instr *i, const char *name, size_t length, siz
 		for (size_t a = 0; m == PTX_MOD_COUNT && a < sizeof(aliases) / sizeof(aliases[0]); a++)
 			if (same(aliases[a].text, at, part))
 				m = aliases[a].modifier;
+		if (m == PTX_MOD_COUNT && lenient)
+			continue;
 		if (m == PTX_MOD_COUNT)
 			return false;
 		i->mods |= (ptx_mods)1 << m;
@@ -401,8 +405,14 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	i->line = name->line;
 	i->guard = guard;
 	i->guard_negate = negate;
-	known = split_name(i, i->name, name->length, &first);
-	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
+	i->op = ptx_words_find(i->name, name->length, &known);
+	if (i->op) {
+		split_name(i, i->name, name->length, &first, true);
+		i->op = known ? i->op : NULL;
+	} else {
+		known = split_name(i, i->name, name->length, &first, false);
+		i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
+	}
 	i->space = (uint8_t)space_of(i->mods);
 	if (!i->op) {
 		if (name->text[0] == '.' || name->text[0] == '%')

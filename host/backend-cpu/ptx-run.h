@@ -105,6 +105,9 @@ void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx
 
 /* The host address of an access of a lane, checked; faults. */
 uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t site, uint64_t address, uint32_t thread);
+/* The same for accesses that are not of the site's size: `align` is a power of two. Not for local memory. */
+uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint64_t align,
+			uint32_t thread);
 /* All bytes of a NUL-terminated string; NULL if it runs out of readable memory. */
 const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length);
 

@@ -732,7 +732,7 @@ static void test_refused_instruction(void **state)
 	static const char strange[] =
 		".version 7.0\n.target sm_70\n.address_size 64\n"
 		".visible .entry strange()\n{\n\t.reg .b32 %r<9>;\n"
-		"\twmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%r8];\n"
+		"\tmultimem.ld_reduce.relaxed.gpu.global.add.u32 %r0, [%r8];\n"
 		"\tret;\n}\n";
 	CUmodule module;
 	CUresult result = cuda->cuModuleLoadData(&module, strange);
