@@ -71,7 +71,7 @@ extern const struct ptx_type_info ptx_types[PTX_TYPE_COUNT];
 	X(RC16, "rc16") X(L, "l") X(R, "r") X(CLAMP, "clamp") X(WRAP, "wrap") X(NANP, "NaN") \
 	X(FINITE, "finite") X(INFINITE, "infinite") X(NUMBER, "number") X(NOTANUMBER, "notanumber") \
 	X(NORMAL, "normal") X(SUBNORMAL, "subnormal") X(CC, "cc") X(SHIFTAMT, "shiftamt") X(NOFTZ, "noftz") \
-	X(RELU, "relu") X(PAIR, "pair")
+	X(RELU, "relu") X(PAIR, "pair") X(POLICY, "L2::cache_hint")
 /* clang-format on */
 
 enum ptx_modifier {
@@ -280,6 +280,8 @@ enum ptx_special {
 	PTX_GLOBALTIMER_HI,
 	PTX_DYNAMIC_SMEM,
 	PTX_TOTAL_SMEM,
+	PTX_ALWAYS_0,
+	PTX_ALWAYS_1,
 	PTX_SPECIAL_COUNT
 };
 int ptx_special_find(const char *name);

@@ -11,6 +11,7 @@
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 
+#include "ptx-async.h"
 #include "ptx-compile.h"
 #include "ptx-matrix.h"
 
@@ -44,6 +45,9 @@ static const struct {
 	FUNCTION(ptx_rt_clock),
 	FUNCTION(ptx_rt_nanoseconds),
 	FUNCTION(ptx_rt_call),
+	FUNCTION(ptx_rt_mbarrier),
+	FUNCTION(ptx_rt_copy_async),
+	FUNCTION(ptx_rt_copy_bulk),
 	FUNCTION(ptx_rt_mma),
 	FUNCTION(ptx_rt_tile_load),
 	FUNCTION(ptx_rt_tile_store),

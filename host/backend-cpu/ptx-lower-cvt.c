@@ -48,9 +48,15 @@ static LLVMValueRef round_to_int(struct lower *l, const struct ptx_instr *i, LLV
 	return intrinsic(l, name, LLVMTypeOf(v), &v, 1);
 }
 
+static bool is_half(unsigned type)
+{
+	return type == PTX_F16 || type == PTX_BF16;
+}
+
+/* Halves come as f32. */
 static LLVMValueRef source(struct lower *l, const struct ptx_instr *i, unsigned n, unsigned type)
 {
-	LLVMValueRef v = getf(l, &i->ops[n], type);
+	LLVMValueRef v = is_half(type) ? half_value(l, get(l, &i->ops[n], type), type) : getf(l, &i->ops[n], type);
 
 	return (i->mods & M(FTZ)) && type == PTX_F32 ? flush(l, v) : v;
 }
@@ -63,8 +69,6 @@ static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
 	const char *name = is_signed_type(i->type) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
 	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
 
-	if (i->type2 == PTX_F16 || i->type2 == PTX_BF16)
-		v = LLVMBuildFPExt(l->b, v, float_type(l, PTX_F32), "");
 	if (!(i->mods & (M(RNI) | M(RZI) | M(RMI) | M(RPI))))
 		return false;
 	v = round_to_int(l, i, v);
@@ -76,6 +80,21 @@ static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/* v with its low 20 bits replaced by one that says whether any was set, where v is longer than 40 bits. */
+static LLVMValueRef gather_low_bits(struct lower *l, LLVMValueRef v)
+{
+	LLVMValueRef low = int_const(l, 64, 0xfffff), any, size, args[2], r;
+
+	any = compare(l, LLVMIntNE, LLVMBuildAnd(l->b, v, low, ""), int_const(l, 64, 0));
+	r = LLVMBuildAnd(l->b, v, LLVMBuildNot(l->b, low, ""), "");
+	r = LLVMBuildOr(l->b, r, LLVMBuildShl(l->b, resize(l, any, 64, false), int_const(l, 64, 19), ""), "");
+	args[0] = v;
+	args[1] = LLVMBuildNeg(l->b, v, "");
+	size = intrinsic(l, "llvm.umin", LLVMTypeOf(v), args, 2);
+	/* as unsigned a large number is as well the negative of a small one: then nothing is lost in any case */
+	return select_of(l, compare(l, LLVMIntUGT, size, int_const(l, 64, 1ull << 40)), r, v);
+}
+
 static bool cvt_int_float(struct lower *l, const struct ptx_instr *i)
 {
 	bool sign = is_signed_type(i->type2), directed = i->mods & (M(RZ) | M(RM) | M(RP));
@@ -84,23 +103,24 @@ static bool cvt_int_float(struct lower *l, const struct ptx_instr *i)
 
 	if (!(i->mods & (M(RN) | M(RZ) | M(RM) | M(RP))))
 		return false;
-	if (directed) {
-		if (!is_float_type(i->type))
-			return false;
+	if (directed && is_float_type(i->type)) {
 		v = resize(l, v, 64, sign);
 		r = rounded(l, sign ? ROUND_FROM_S64 : ROUND_FROM_U64, i->mods, i->type, &v, 1, type);
 	} else if (is_float_type(i->type)) {
 		r = sign ? LLVMBuildSIToFP(l->b, v, type, "") : LLVMBuildUIToFP(l->b, v, type, "");
 	} else {
 		/*
-		 * Integers of up to 32 bits are exact in f64, and longer ones that are not are far beyond f16; as bf16
-		 * they would be rounded twice.
+		 * Integers of up to 32 bits are exact in f64, and longer ones that are not are far beyond f16; for bf16
+		 * their low bits are gathered in one that is far below what is rounded.
 		 */
 		if (ptx_types[i->type2].bits == 64 && i->type == PTX_BF16)
-			return false;
+			v = gather_low_bits(l, v);
 		r = sign ? LLVMBuildSIToFP(l->b, v, float_type(l, PTX_F64), "")
 			 : LLVMBuildUIToFP(l->b, v, float_type(l, PTX_F64), "");
-		r = LLVMBuildFPTrunc(l->b, r, type, "");
+		if (i->mods & M(SAT))
+			r = saturate(l, r);
+		set(l, &i->ops[0], half_bits(l, r, i->type, i->mods), false);
+		return true;
 	}
 	if (i->mods & M(SAT))
 		r = saturate(l, r);
@@ -118,22 +138,41 @@ static LLVMValueRef not_negative(struct lower *l, LLVMValueRef v)
 	return LLVMBuildSelect(l->b, below, zero, v, "");
 }
 
+/* To a number of 16 bits. */
+static bool cvt_to_half(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef v = source(l, i, 1, i->type2);
+
+	if (i->mods & (M(RNI) | M(RZI) | M(RMI) | M(RPI))) {
+		if (i->type != i->type2)
+			return false;
+		v = round_to_int(l, i, v);
+	}
+	if (i->mods & M(SAT))
+		v = saturate(l, v);
+	if (i->mods & M(RELU))
+		v = not_negative(l, v);
+	set(l, &i->ops[0], half_bits(l, v, i->type, i->mods), false);
+	return true;
+}
+
 static bool cvt_float_float(struct lower *l, const struct ptx_instr *i)
 {
 	unsigned to = ptx_types[i->type].bits, from = ptx_types[i->type2].bits;
 	bool directed = i->mods & (M(RZ) | M(RM) | M(RP));
-	LLVMValueRef v = source(l, i, 1, i->type2);
+	LLVMValueRef v;
 
+	if (is_half(i->type))
+		return cvt_to_half(l, i);
+	v = source(l, i, 1, i->type2);
+	from = is_half(i->type2) ? 32 : from;
 	if (i->type == i->type2) {
 		if (i->mods & (M(RNI) | M(RZI) | M(RMI) | M(RPI)))
 			v = round_to_int(l, i, v);
 	} else if (to > from) {
 		v = LLVMBuildFPExt(l->b, v, float_type(l, i->type), "");
-	} else if (directed && i->type != PTX_F32) {
-		return false;
 	} else if (to == from) {
-		v = LLVMBuildFPExt(l->b, v, float_type(l, PTX_F32), "");
-		v = LLVMBuildFPTrunc(l->b, v, float_type(l, i->type), "");
+		/* a half, which is an f32 by now */
 	} else if (directed) {
 		v = rounded(l, ROUND_NARROW, i->mods, i->type2, &v, 1, float_type(l, i->type));
 	} else {
@@ -155,7 +194,8 @@ static bool cvt_pair(struct lower *l, const struct ptx_instr *i)
 	unsigned type = i->type == PTX_F16X2 ? PTX_F16 : PTX_BF16;
 	LLVMValueRef part[2];
 
-	if (i->type2 != PTX_F32 || i->count != 3 || !(i->mods & M(RN)) || (i->mods & ~(M(RN) | M(SAT) | M(RELU))))
+	if (i->type2 != PTX_F32 || i->count != 3 || !(i->mods & (M(RN) | M(RZ))) ||
+	    (i->mods & ~(M(RN) | M(RZ) | M(SAT) | M(RELU))))
 		return false;
 	for (unsigned n = 0; n < 2; n++) {
 		LLVMValueRef v = source(l, i, n + 1, PTX_F32);
@@ -164,7 +204,7 @@ static bool cvt_pair(struct lower *l, const struct ptx_instr *i)
 			v = saturate(l, v);
 		if (i->mods & M(RELU))
 			v = not_negative(l, v);
-		part[n] = resize(l, to_int(l, LLVMBuildFPTrunc(l->b, v, float_type(l, type), "")), 32, false);
+		part[n] = resize(l, half_bits(l, v, type, i->mods), 32, false);
 	}
 	set(l, &i->ops[0], LLVMBuildOr(l->b, LLVMBuildShl(l->b, part[0], int_const(l, 32, 16), ""), part[1], ""),
 	    false);

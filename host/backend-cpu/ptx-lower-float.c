@@ -159,9 +159,46 @@ static LLVMValueRef fminmax(struct lower *l, bool max, bool nan, LLVMValueRef a,
 	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealUNO, a, a, ""), b, r, "");
 }
 
+/* min or max of two or three values; with .xorsign.abs: of their sizes, with the product's sign. */
+LLVMValueRef minmax_value(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v)
+{
+	bool max = i->op->arg == OP_MAX, sign = ptx_word(i, "xorsign"), sizes = ptx_word(i, "abs");
+	LLVMValueRef r = NULL, bits[2], args[2];
+
+	for (unsigned n = 0; n + 1u < i->count; n++) {
+		LLVMValueRef one = sizes ? fcall(l, "llvm.fabs", &v[n], 1) : v[n];
+
+		r = r ? fminmax(l, max, i->mods & M(NANP), r, one) : one;
+	}
+	if (!sign)
+		return r;
+	for (unsigned n = 0; n < 2; n++)
+		bits[n] = to_int(l, v[n]);
+	args[0] = r;
+	args[1] = LLVMBuildBitCast(l->b, LLVMBuildXor(l->b, bits[0], bits[1], ""), LLVMTypeOf(r), "");
+	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealUNO, r, r, ""), r, fcall(l, "llvm.copysign", args, 2),
+			       "");
+}
+
+static LLVMValueRef canonical(struct lower *l, LLVMValueRef v)
+{
+	LLVMValueRef nan;
+
+	if (bits_of(v) != 32)
+		return v;
+	nan = to_float(l, int_const(l, 32, 0x7fffffff), PTX_F32);
+	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealUNO, v, v, ""), nan, v, "");
+}
+
 bool emit_fminmax(struct lower *l, const struct ptx_instr *i)
 {
-	finish(l, i, fminmax(l, i->op->arg == OP_MAX, i->mods & M(NANP), operand(l, i, 1), operand(l, i, 2)));
+	LLVMValueRef v[3] = {NULL, NULL, NULL};
+
+	if (ptx_word(i, "xorsign") && (i->count != 3 || !ptx_word(i, "abs")))
+		return false;
+	for (unsigned n = 1; n < i->count; n++)
+		v[n - 1] = operand(l, i, n);
+	finish(l, i, canonical(l, minmax_value(l, i, v)));
 	return true;
 }
 
@@ -193,76 +230,5 @@ bool emit_copysign(struct lower *l, const struct ptx_instr *i)
 	LLVMValueRef v[2] = {getf(l, &i->ops[2], i->type), getf(l, &i->ops[1], i->type)};
 
 	set(l, &i->ops[0], fcall(l, "llvm.copysign", v, 2), false);
-	return true;
-}
-
-/*
- * Half precision is computed in f32, where add, sub and mul are exact enough to be rounded once more without harm; fma
- * in f64 for the same reason.
- */
-static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned type, LLVMValueRef *bits)
-{
-	unsigned wide = i->op->arg == OP_FMA ? PTX_F64 : PTX_F32;
-	LLVMValueRef v[3] = {NULL, NULL, NULL}, r;
-
-	if (i->op->arg == OP_ABS)
-		return LLVMBuildAnd(l->b, bits[0], int_const(l, 16, 0x7fff), "");
-	if (i->op->arg == OP_NEG)
-		return LLVMBuildXor(l->b, bits[0], int_const(l, 16, 0x8000), "");
-	for (unsigned n = 0; n + 1u < i->count; n++)
-		v[n] = LLVMBuildFPExt(l->b, to_float(l, bits[n], type), float_type(l, wide), "");
-	if (i->op->arg == OP_FMA)
-		r = fcall(l, "llvm.fma", v, 3);
-	else if (i->op->arg == OP_EX2 || i->op->arg == OP_TANH)
-		r = fcall(l, i->op->arg == OP_EX2 ? "llvm.exp2" : "llvm.tanh", v, 1);
-	else if (i->op->arg == OP_MIN || i->op->arg == OP_MAX)
-		r = fminmax(l, i->op->arg == OP_MAX, i->mods & M(NANP), v[0], v[1]);
-	else
-		r = LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, v[0], v[1], "");
-	if (i->mods & M(SAT))
-		r = saturate(l, r);
-	if (i->mods & M(RELU))
-		r = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, r, fconst(r, 0), ""), fconst(r, 0), r, "");
-	return to_int(l, LLVMBuildFPTrunc(l->b, r, float_type(l, type), ""));
-}
-
-/* Subnormals to zero, keeping the sign. */
-static LLVMValueRef flush_half(struct lower *l, LLVMValueRef bits)
-{
-	LLVMValueRef exponent = LLVMBuildAnd(l->b, bits, int_const(l, 16, 0x7c00), "");
-	LLVMValueRef tiny = LLVMBuildICmp(l->b, LLVMIntEQ, exponent, int_const(l, 16, 0), "");
-
-	return LLVMBuildSelect(l->b, tiny, LLVMBuildAnd(l->b, bits, int_const(l, 16, 0x8000), ""), bits, "");
-}
-
-bool emit_half(struct lower *l, const struct ptx_instr *i)
-{
-	unsigned parts = ptx_types[i->type].bits / 16,
-		 type = i->type == PTX_F16 || i->type == PTX_F16X2 ? PTX_F16 : PTX_BF16;
-	LLVMValueRef whole = NULL, bits[3], r;
-	bool ftz = (i->mods & M(FTZ)) && type == PTX_F16;
-
-	/* ex2 of bf16 is always written with it, and has no subnormal results that could matter */
-	if ((i->mods & M(FTZ)) && !ftz && i->op->arg != OP_EX2)
-		return false;
-	for (unsigned p = 0; p < parts; p++) {
-		for (unsigned n = 1; n < i->count; n++) {
-			bits[n - 1] = get(l, &i->ops[n], i->type);
-			if (p)
-				bits[n - 1] = LLVMBuildLShr(l->b, bits[n - 1], int_const(l, 32, 16), "");
-			bits[n - 1] = resize(l, bits[n - 1], 16, false);
-			if (ftz)
-				bits[n - 1] = flush_half(l, bits[n - 1]);
-		}
-		r = half_op(l, i, type, bits);
-		if (ftz)
-			r = flush_half(l, r);
-		if (parts == 2)
-			r = resize(l, r, 32, false);
-		if (p)
-			r = LLVMBuildOr(l->b, whole, LLVMBuildShl(l->b, r, int_const(l, 32, 16), ""), "");
-		whole = r;
-	}
-	set(l, &i->ops[0], whole, false);
 	return true;
 }

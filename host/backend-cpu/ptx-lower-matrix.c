@@ -54,7 +54,7 @@ struct named {
 	unsigned m, n, k;
 	uint8_t types[4];
 	unsigned type_count, rows, columns; /* how often row and col are written */
-	bool a_col, b_row;
+	bool a_col, b_row, shape_first; /* the shape stands before the layouts */
 };
 
 static bool read_name(const struct ptx_instr *i, struct named *s)
@@ -64,8 +64,10 @@ static bool read_name(const struct ptx_instr *i, struct named *s)
 
 	memset(s, 0, sizeof(*s));
 	while ((length = ptx_word_next(&at, &word))) {
-		if (*word == 'm' && sscanf(word, "m%un%uk%u", &s->m, &s->n, &s->k) == 3)
+		if (*word == 'm' && sscanf(word, "m%un%uk%u", &s->m, &s->n, &s->k) == 3) {
+			s->shape_first = !s->rows && !s->columns;
 			continue;
+		}
 		if (length == 3 && !memcmp(word, "row", 3)) {
 			s->b_row |= s->rows + s->columns == 1;
 			s->rows++;
@@ -171,7 +173,7 @@ static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_
 	bool wmma = i->op->arg, bits;
 	struct named s;
 
-	if (!read_name(i, &s) || s.rows + s.columns != 2)
+	if (!read_name(i, &s) || s.rows + s.columns != 2 || s.shape_first == wmma)
 		return false;
 	/* the old form of wmma names only d and c */
 	if (wmma && s.type_count == 2)
@@ -259,7 +261,8 @@ static bool describe_tile(const struct ptx_instr *i, bool store, struct ptx_tile
 	struct named s;
 	bool packed;
 
-	if (!read_name(i, &s) || s.type_count != 1 || s.rows + s.columns != 1 || i->ops[store ? 0 : 1].kind != PTX_OP_MEM)
+	if (!read_name(i, &s) || s.type_count != 1 || s.rows + s.columns != 1 || s.shape_first ||
+	    i->ops[store ? 0 : 1].kind != PTX_OP_MEM)
 		return false;
 	*t = (struct ptx_tile){.part = ptx_word(i, "a")   ? PTX_MATRIX_A
 				       : ptx_word(i, "b") ? PTX_MATRIX_B

@@ -277,6 +277,9 @@ LLVMValueRef special_value(struct lower *l, int special)
 	case PTX_CLOCK64:
 		value = call_runtime(l, "ptx_rt_clock", l->i64, NULL, 0);
 		break;
+	case PTX_ALWAYS_0:
+	case PTX_ALWAYS_1:
+		return scalar_const(l->i32, special == PTX_ALWAYS_1);
 	case PTX_DYNAMIC_SMEM:
 		return load_field(l, l->i32, offsetof(struct ptx_context, dynamic_bytes));
 	case PTX_TOTAL_SMEM:

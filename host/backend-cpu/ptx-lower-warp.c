@@ -81,6 +81,19 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/* Of a cluster of one block: what follows the arrival waits for the others here. */
+bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef zero = scalar_const(l->i32, 0);
+	LLVMValueRef args[7] = {
+		l->ctx, scalar_const(l->i32, i->line), scalar_const(l->i32, PTX_CLUSTER_BARRIER), zero, l->mask, zero, zero};
+
+	if (l->width == 1)
+		return false;
+	call_runtime(l, "ptx_rt_barrier", l->i32, args, 7);
+	return true;
+}
+
 /* The source lanes are known where the mode's operands are: then one shuffle does it. */
 static bool constant_shuffle(struct lower *l, const struct ptx_instr *i, LLVMValueRef value, unsigned mode)
 {

@@ -183,5 +183,12 @@ LLVMValueRef rounded(struct lower *l, unsigned operation, ptx_mods mods, unsigne
 		     unsigned count, LLVMTypeRef result);
 LLVMValueRef saturate(struct lower *l, LLVMValueRef value);
 LLVMValueRef flush(struct lower *l, LLVMValueRef value); /* subnormals to zero, keeping the sign */
+LLVMValueRef minmax_value(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v);
+
+/* ---- ptx-lower-half.c: numbers of 16 bits; type: PTX_F16 or PTX_BF16 ---- */
+LLVMValueRef half_value(struct lower *l, LLVMValueRef bits, unsigned type);			 /* as f32 */
+LLVMValueRef half_bits(struct lower *l, LLVMValueRef value, unsigned type, ptx_mods rounding); /* of an f32 or f64 */
+LLVMValueRef half_part(struct lower *l, const struct ptx_operand *o, unsigned type, unsigned part);
+LLVMValueRef flush_half(struct lower *l, LLVMValueRef bits);
 
 #endif

@@ -24,13 +24,13 @@
 #define SPACES (M(GLOBAL) | M(SHARED) | M(LOCAL) | M(CONST) | M(PARAM))
 #define SCOPES (M(CTA) | M(CLUSTER) | M(GPU) | M(SYS))
 #define ORDER (M(VOLATILE) | M(RELAXED) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(WEAK))
-#define CACHE (M(CA) | M(CG) | M(CS) | M(LU) | M(CV) | M(WB) | M(WT) | M(NC) | M(HINT))
+#define CACHE (M(CA) | M(CG) | M(CS) | M(LU) | M(CV) | M(WB) | M(WT) | M(NC) | M(HINT) | M(POLICY))
 #define COMPARE                                                                                                        \
 	(M(EQ) | M(NE) | M(LT) | M(LE) | M(GT) | M(GE) | M(LO) | M(LS) | M(HI) | M(HS) | M(EQU) | M(NEU) | M(LTU) |    \
 	 M(LEU) | M(GTU) | M(GEU) | M(NUM) | M(NAN_))
 #define BOOLEAN (M(AND) | M(OR) | M(XOR))
 #define ATOMIC (BOOLEAN | M(ADD) | M(MIN) | M(MAX) | M(INC) | M(DEC) | M(CAS) | M(EXCH) | M(NOFTZ))
-#define ATOM_MODS (ATOMIC | SCOPES | ORDER | M(GLOBAL) | M(SHARED) | M(HINT))
+#define ATOM_MODS (ATOMIC | SCOPES | ORDER | M(GLOBAL) | M(SHARED) | M(HINT) | M(POLICY))
 #define ATOM_TYPES (T_INT64 | T(B32) | T(B64) | T_F | T(B16) | T_HALF)
 
 #define EFFECT PTX_F_EFFECT

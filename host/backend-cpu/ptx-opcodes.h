@@ -65,10 +65,10 @@ const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsign
 size_t ptx_opcode_table(const struct ptx_opcode **table);
 
 /*
- * Instructions with grammars of their own: the row with the longest name that `name` begins with, or NULL. *known: all
- * of the words after it may be written.
+ * Instructions with grammars of their own: the row with the longest name that `name` begins with, if all of the words
+ * after it may be written; or NULL.
  */
-const struct ptx_opcode *ptx_words_find(const char *name, size_t length, bool *known);
+const struct ptx_opcode *ptx_words_find(const char *name, size_t length);
 /* Is this one of the words of an instruction's name, after its row's? */
 bool ptx_word(const struct ptx_instr *i, const char *word);
 /* The first word at or after *at, which moves behind it; its length, 0 at the end. */
@@ -128,6 +128,17 @@ bool emit_mma(struct lower *l, const struct ptx_instr *i);
 bool emit_tile_load(struct lower *l, const struct ptx_instr *i);
 bool emit_tile_store(struct lower *l, const struct ptx_instr *i);
 bool emit_matrix_rows(struct lower *l, const struct ptx_instr *i);
+bool emit_cp_async(struct lower *l, const struct ptx_instr *i);
+bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i);
+bool emit_cp_arrive(struct lower *l, const struct ptx_instr *i);
+bool emit_mbarrier_set(struct lower *l, const struct ptx_instr *i);
+bool emit_mbarrier_arrive(struct lower *l, const struct ptx_instr *i);
+bool emit_mbarrier_test(struct lower *l, const struct ptx_instr *i);
+bool emit_mbarrier_pending(struct lower *l, const struct ptx_instr *i);
+bool emit_elect(struct lower *l, const struct ptx_instr *i);
+bool emit_cluster(struct lower *l, const struct ptx_instr *i);
+bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i);
+bool emit_policy(struct lower *l, const struct ptx_instr *i);
 bool emit_movmatrix(struct lower *l, const struct ptx_instr *i);
 
 #endif

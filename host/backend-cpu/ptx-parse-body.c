@@ -19,6 +19,7 @@ static const struct {
 	const char *text;
 	enum ptx_modifier modifier;
 } aliases[] = {
+	{"shared::cluster", PTX_MOD_SHARED}, {"mmio", PTX_MOD_RELAXED},
 	{"shared::cta", PTX_MOD_SHARED},   {"param::entry", PTX_MOD_PARAM},
 	{"param::func", PTX_MOD_PARAM},    {"L1::evict_unchanged", PTX_MOD_HINT},
 	{"L1::evict_first", PTX_MOD_HINT}, {"L1::evict_last", PTX_MOD_HINT},
@@ -61,6 +62,27 @@ static const char *const specials[PTX_SPECIAL_COUNT] = {
 	[PTX_GLOBALTIMER_HI] = "%globaltimer_hi",
 	[PTX_DYNAMIC_SMEM] = "%dynamic_smem_size",
 	[PTX_TOTAL_SMEM] = "%total_smem_size",
+	[PTX_ALWAYS_0] = "%cluster_ctarank",
+	[PTX_ALWAYS_1] = "%cluster_nctarank",
+};
+
+/* A cluster has one block here; performance counters count nothing; no launch is from a graph's device side. */
+static const struct {
+	const char *name;
+	enum ptx_special special;
+} special_aliases[] = {
+	{"%cluster_ctaid.x", PTX_ALWAYS_0},	{"%cluster_ctaid.y", PTX_ALWAYS_0},
+	{"%cluster_ctaid.z", PTX_ALWAYS_0},	{"%cluster_nctaid.x", PTX_ALWAYS_1},
+	{"%cluster_nctaid.y", PTX_ALWAYS_1},	{"%cluster_nctaid.z", PTX_ALWAYS_1},
+	{"%clusterid.x", PTX_CTAID_X},		{"%clusterid.y", PTX_CTAID_Y},
+	{"%clusterid.z", PTX_CTAID_Z},		{"%nclusterid.x", PTX_NCTAID_X},
+	{"%nclusterid.y", PTX_NCTAID_Y},	{"%nclusterid.z", PTX_NCTAID_Z},
+	{"%is_explicit_cluster", PTX_ALWAYS_0}, {"%aggr_smem_size", PTX_TOTAL_SMEM},
+	{"%current_graph_exec", PTX_ALWAYS_0},	{"%reserved_smem_offset_begin", PTX_ALWAYS_0},
+	{"%pm0", PTX_ALWAYS_0},			{"%pm1", PTX_ALWAYS_0},
+	{"%pm2", PTX_ALWAYS_0},			{"%pm3", PTX_ALWAYS_0},
+	{"%pm4", PTX_ALWAYS_0},			{"%pm5", PTX_ALWAYS_0},
+	{"%pm6", PTX_ALWAYS_0},			{"%pm7", PTX_ALWAYS_0},
 };
 
 static bool same(const char *text, const char *name, size_t length)
@@ -383,6 +405,9 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 		if (!ptx_parse_accept(p, ','))
 			break;
 	}
+	/* a policy changes speed only */
+	if ((i->mods & M(POLICY)) && !(i->op->flags & PTX_F_WORDS) && i->count)
+		i->count--;
 	if (i->count < i->op->least || i->count > i->op->most)
 		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
 	i->ops = ptx_alloc(&p->module->arena, (i->count + 1u) * sizeof(ops[0]));
@@ -405,13 +430,12 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	i->line = name->line;
 	i->guard = guard;
 	i->guard_negate = negate;
-	i->op = ptx_words_find(i->name, name->length, &known);
-	if (i->op) {
+	known = split_name(i, i->name, name->length, &first, false);
+	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
+	if (!i->op && (i->op = ptx_words_find(i->name, name->length))) {
+		i->type = i->type2 = PTX_NONE;
+		i->mods = 0;
 		split_name(i, i->name, name->length, &first, true);
-		i->op = known ? i->op : NULL;
-	} else {
-		known = split_name(i, i->name, name->length, &first, false);
-		i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
 	}
 	i->space = (uint8_t)space_of(i->mods);
 	if (!i->op) {
@@ -598,5 +622,8 @@ int ptx_special_find(const char *name)
 	for (int i = 0; i < PTX_SPECIAL_COUNT; i++)
 		if (!strcmp(specials[i], name))
 			return i;
+	for (size_t i = 0; i < sizeof(special_aliases) / sizeof(special_aliases[0]); i++)
+		if (!strcmp(special_aliases[i].name, name))
+			return special_aliases[i].special;
 	return -1;
 }

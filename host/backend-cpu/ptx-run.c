@@ -108,11 +108,12 @@ uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 {
 	struct ptx_thread *t = thread_of(ctx);
 	struct ptx_warp *warp = &t->warps[t->current];
-	struct ptx_barrier *b = &t->barriers[id % PTX_BARRIERS];
+	uint32_t number = id == PTX_CLUSTER_BARRIER ? PTX_BARRIERS - 1 : id % (PTX_BARRIERS - 1);
+	struct ptx_barrier *b = &t->barriers[number];
 
 	if (*ctx->cancel)
 		ptx_rt_cancelled(ctx, line, t->current * 32);
-	if (id >= PTX_BARRIERS)
+	if (id >= PTX_BARRIERS - 1 && id != PTX_CLUSTER_BARRIER)
 		fault_line(ctx, PTX_FAULT_BARRIER, line, t->current * 32);
 	if (!b->arrived)
 		b->all = true;
@@ -123,11 +124,11 @@ uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	b->count += (uint32_t)__builtin_popcount(predicates);
 	if (!(kind & 1)) {
 		warp->state = PTX_WARP_WAITING;
-		warp->barrier = id;
+		warp->barrier = number;
 		warp->result = kind;
 	}
 	if (complete(t, b))
-		release(t, b, id);
+		release(t, b, number);
 	if (warp->state == PTX_WARP_WAITING)
 		ptx_thread_yield(t);
 	return warp->result;

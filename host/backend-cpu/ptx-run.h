@@ -121,6 +121,8 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const u
 		  uint32_t thread);
 void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const uint64_t *data,
 		 uint64_t *old, uint32_t thread);
+/* An id that no program can name */
+#define PTX_CLUSTER_BARRIER UINT32_MAX
 uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
 			uint32_t kind, uint32_t predicates);
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line);

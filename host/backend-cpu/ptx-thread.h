@@ -9,7 +9,7 @@
 #include "ptx-run.h"
 
 #define PTX_MAX_WARPS 32
-#define PTX_BARRIERS 16
+#define PTX_BARRIERS 17 /* 16 that programs name, and one of the cluster */
 
 enum ptx_warp_state { PTX_WARP_READY, PTX_WARP_WAITING, PTX_WARP_DONE };
 

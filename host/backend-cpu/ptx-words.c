@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "ptx-async.h"
 #include "ptx-opcodes.h"
 
 #define EFFECT (PTX_F_EFFECT | PTX_F_WORDS)
@@ -15,16 +16,70 @@
 #define WMMA_TYPES "f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 "
 #define SPACE "global shared shared::cta "
 
+#define SHARED "shared shared::cta shared::cluster "
+#define SCOPE "relaxed release acquire cta cluster "
+#define MBARRIER (EFFECT | PTX_F_SITE | PTX_F_WRITE)
+#define FREE (EFFECT | PTX_F_NO_DST)
+#define POLICY "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged "
+
 static const struct {
 	struct ptx_opcode op;
 	const char *words;
 } rows[] = {
+	{{"applypriority", 0, 0, 2, 2, SHAPE(NONE), FREE, emit_nothing, 0}, "global L2::evict_normal"},
+	{{"barrier.cluster.arrive", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, "release relaxed aligned"},
+	{{"barrier.cluster.wait", 0, 0, 0, 0, SHAPE(NONE), FREE | PTX_F_BARRIER, emit_cluster_wait, 0}, "acquire aligned"},
+	{{"cp.async", 0, 0, 3, 5, SHAPE(NONE), FREE | PTX_F_SITE, emit_cp_async, 0},
+	 "ca cg shared shared::cta global L2::cache_hint L2::64B L2::128B L2::256B"},
+	{{"cp.async.bulk", 0, 0, 4, 5, SHAPE(NONE), FREE | PTX_F_SITE, emit_cp_bulk, 1},
+	 "shared::cta shared::cluster global mbarrier::complete_tx::bytes L2::cache_hint"},
+	{{"cp.async.bulk", 0, 0, 3, 4, SHAPE(NONE), FREE | PTX_F_SITE | PTX_F_WRITE, emit_cp_bulk, 0},
+	 "global shared::cta bulk_group L2::cache_hint"},
+	{{"cp.async.bulk.commit_group", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_nothing, 0}, ""},
+	{{"cp.async.bulk.prefetch", 0, 0, 2, 3, SHAPE(NONE), FREE, emit_nothing, 0}, "L2 global L2::cache_hint"},
+	{{"cp.async.bulk.wait_group", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_fence, 0}, "read"},
+	{{"cp.async.commit_group", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_nothing, 0}, ""},
+	{{"cp.async.mbarrier.arrive", 0, 0, 1, 1, SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_cp_arrive, 0},
+	 "noinc b64 shared shared::cta"},
+	{{"cp.async.wait_all", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, ""},
+	{{"cp.async.wait_group", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_fence, 0}, ""},
+	{{"createpolicy.cvt", 0, 0, 2, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, "L2 b64"},
+	{{"createpolicy.fractional", 0, 0, 1, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "b64"},
+	{{"createpolicy.range", 0, 0, 4, 4, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "global b64"},
+	{{"discard", 0, 0, 2, 2, SHAPE(NONE), FREE, emit_nothing, 0}, "global L2"},
+	{{"elect", 0, 0, 2, 2, SHAPE(VARYING), WARP, emit_elect, 0}, "sync"},
+	{{"fence.mbarrier_init", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, "release cluster"},
+	{{"fence.proxy", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0},
+	 "alias async async.global async.shared::cta async.shared::cluster global " SHARED},
+	{{"getctarank", 0, 0, 2, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_cluster, 1}, "shared::cluster u32 u64"},
+	{{"griddepcontrol", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_nothing, 0}, "launch_dependents wait"},
 	{{"ldmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP | PTX_F_SITE, emit_matrix_rows, 0},
 	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
+	{{"mapa", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_cluster, 0}, "shared::cluster u32 u64"},
+	{{"mbarrier.arrive", 0, 0, 2, 3, SHAPE(VARYING), MBARRIER, emit_mbarrier_arrive, PTX_MBARRIER_ARRIVE},
+	 SHARED SCOPE "expect_tx noComplete b64"},
+	{{"mbarrier.arrive_drop", 0, 0, 2, 3, SHAPE(VARYING), MBARRIER, emit_mbarrier_arrive, PTX_MBARRIER_DROP},
+	 SHARED SCOPE "expect_tx noComplete b64"},
+	{{"mbarrier.complete_tx", 0, 0, 2, 2, SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_mbarrier_set,
+	  PTX_MBARRIER_COMPLETE_TX},
+	 SHARED SCOPE "b64"},
+	{{"mbarrier.expect_tx", 0, 0, 2, 2, SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_mbarrier_set,
+	  PTX_MBARRIER_EXPECT_TX},
+	 SHARED SCOPE "b64"},
+	{{"mbarrier.init", 0, 0, 2, 2, SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_mbarrier_set, PTX_MBARRIER_INIT},
+	 "shared shared::cta b64"},
+	{{"mbarrier.inval", 0, 0, 1, 1, SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_mbarrier_set, PTX_MBARRIER_INVAL},
+	 "shared shared::cta b64"},
+	{{"mbarrier.pending_count", 0, 0, 2, 2, SHAPE(PURE), PTX_F_WORDS, emit_mbarrier_pending, 0}, "b64"},
+	{{"mbarrier.test_wait", 0, 0, 3, 3, SHAPE(VARYING), MBARRIER | PTX_F_WAIT, emit_mbarrier_test, 0},
+	 "parity shared shared::cta acquire relaxed cta cluster b64"},
+	{{"mbarrier.try_wait", 0, 0, 3, 4, SHAPE(VARYING), MBARRIER | PTX_F_WAIT, emit_mbarrier_test, 1},
+	 "parity shared shared::cta acquire relaxed cta cluster b64"},
 	{{"mma", 0, 0, 4, 4, SHAPE(VARYING), WARP, emit_mma, 0},
 	 "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m8n8k16 m16n8k32 m8n8k32 m16n8k64 m8n8k128 m16n8k128 m16n8k256 "
 	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 rn"},
 	{{"movmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP, emit_movmatrix, 0}, "sync aligned m8n8 trans b16"},
+	{{"setmaxnreg", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "inc dec sync aligned u32"},
 	{{"stmatrix", 0, 0, 2, 2, SHAPE(NONE), WARP | PTX_F_SITE | PTX_F_WRITE | PTX_F_NO_DST, emit_matrix_rows, 1},
 	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
 	{{"wmma.load", 0, 0, 2, 3, SHAPE(VARYING), WARP | PTX_F_SITE, emit_tile_load, 0},
@@ -82,25 +137,25 @@ static bool all_known(const char *name, const char *list)
 	return true;
 }
 
-const struct ptx_opcode *ptx_words_find(const char *name, size_t length, bool *known)
+const struct ptx_opcode *ptx_words_find(const char *name, size_t length)
 {
 	const struct ptx_opcode *best = NULL;
 	size_t longest = 0;
+	bool known = false;
 
-	*known = false;
 	for (size_t r = 0; r < COUNT; r++) {
 		size_t n = strlen(rows[r].op.name);
 
 		if (n > length || n < longest || memcmp(rows[r].op.name, name, n) || (name[n] && name[n] != '.'))
 			continue;
 		if (n > longest)
-			*known = false;
+			known = false;
 		/* of several rows of one name the first that knows all words */
-		if (best && n == longest && *known)
+		if (known)
 			continue;
 		longest = n;
 		best = &rows[r].op;
-		*known = all_known(name + n, rows[r].words);
+		known = all_known(name + n, rows[r].words);
 	}
-	return best;
+	return known ? best : NULL;
 }
