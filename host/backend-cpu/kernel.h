@@ -127,10 +127,12 @@ struct ptx_fault {
 	uint64_t address;
 	uint32_t bytes;
 	bool write;
-	const char *space;	/* "global", "shared", "local", "const", "param", "generic" */
+	const char *space;	/* "global", "shared", "local", "const", "param", "generic", "texture", "surface" */
 	uint32_t block[3], thread[3];
 	unsigned line;		/* PTX line, 0 if not known */
 };
+
+struct ptx_texture_table;
 
 struct ptx_launch {
 	const struct ptx_binary *binary;
@@ -138,6 +140,7 @@ struct ptx_launch {
 	size_t dynamic_shared;		/* bytes */
 	const void *params;		/* param_bytes bytes, 16-byte aligned, readable for the whole launch */
 	const struct ptx_memory_map *memory;
+	const struct ptx_texture_table *textures; /* texture and surface objects (ptx-tex.h), or NULL */
 	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */
 	void *device;			/* opaque to the compiler; passed to the device printf sink */
 	void (*print)(void *device, const char *text, size_t length);

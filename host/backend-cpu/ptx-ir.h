@@ -84,7 +84,7 @@ enum ptx_modifier {
 typedef unsigned __int128 ptx_mods;
 #define M(id) ((ptx_mods)1 << PTX_MOD_##id)
 
-enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_CONST, PTX_PARAM, PTX_REG };
+enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_CONST, PTX_PARAM, PTX_REG, PTX_TEXTURE, PTX_SURFACE };
 
 enum ptx_symbol_kind {
 	PTX_SYM_VARIABLE,
@@ -155,6 +155,7 @@ struct ptx_call {
 };
 
 struct ptx_opcode;
+struct ptx_tex;
 
 struct ptx_instr {
 	const struct ptx_opcode *op; /* NULL: not known; refused when the function is compiled */
@@ -168,6 +169,7 @@ struct ptx_instr {
 	uint32_t line;
 	struct ptx_operand *ops;
 	struct ptx_call *call;
+	struct ptx_tex *tex; /* texture and surface instructions */
 };
 
 struct ptx_register {

@@ -46,6 +46,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	if (!s)
 		return lower_no_memory(body);
 	s->line = i->line;
+	s->tex = i->tex;
 	s->space = i->space;
 	s->type = i->type;
 	s->size = (uint8_t)(ptx_types[i->type].bits / 8);
@@ -86,7 +87,8 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 	low->frame_bytes = (uint32_t)at;
 	for (uint32_t k = 0; k < body->instr_count; k++) {
 		low->sites[k] = UINT32_MAX;
-		if ((body->instrs[k].op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM | PTX_F_CALL | PTX_F_SITE)) &&
+		if ((body->instrs[k].op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM | PTX_F_CALL | PTX_F_SITE |
+						     PTX_F_TEX)) &&
 		    !add_site(body, low, k))
 			return false;
 	}

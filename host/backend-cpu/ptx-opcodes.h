@@ -47,6 +47,7 @@ enum {
 	PTX_F_SITE = 1 << 17,  /* accesses memory through the runtime */
 	PTX_F_WRITE = 1 << 18, /* and writes there */
 	PTX_F_WAIT = 1 << 19,  /* a loop with it may wait for other threads */
+	PTX_F_TEX = 1 << 20, /* texture or surface: ptx_instr.tex says the rest */
 };
 
 struct ptx_opcode {
@@ -123,6 +124,7 @@ bool emit_activemask(struct lower *l, const struct ptx_instr *i);
 bool emit_redux(struct lower *l, const struct ptx_instr *i);
 bool emit_trap(struct lower *l, const struct ptx_instr *i);
 bool emit_bad_target(struct lower *l, const struct ptx_instr *i);
+bool emit_tex(struct lower *l, const struct ptx_instr *i);
 bool emit_call(struct lower *l, const struct ptx_instr *i);
 bool emit_mma(struct lower *l, const struct ptx_instr *i);
 bool emit_tile_load(struct lower *l, const struct ptx_instr *i);

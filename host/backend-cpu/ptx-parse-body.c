@@ -4,6 +4,7 @@
 
 #include "ptx-opcodes.h"
 #include "ptx-parse.h"
+#include "ptx-tex.h"
 
 #define MAX_REGISTERS (1u << 20)
 #define MAX_SCOPES 64
@@ -390,6 +391,24 @@ static bool parse_call(struct ptx_parser *p, struct ptx_instr *i)
 	return !ptx_parse_accept(p, ',') || parse_call_list(p, &call->args, &call->arg_count);
 }
 
+/* [handle, {coordinates}]: two operands, of which the second may be missing. */
+static bool parse_tex_address(struct ptx_parser *p, struct ptx_operand *ops, struct ptx_instr *i)
+{
+	struct ptx_operand *handle = &ops[i->count++];
+
+	ptx_parse_next(p);
+	if (!parse_operand(p, handle, false, 1))
+		return false;
+	if (ptx_parse_accept(p, ',')) {
+		if ((p->token.kind != '{' && !i->tex->surface) || i->count == 6)
+			return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: samplers of their own are not supported",
+					      i->name);
+		if (!parse_operand(p, &ops[i->count++], false, 0))
+			return false;
+	}
+	return ptx_parse_expect(p, ']');
+}
+
 static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 {
 	struct ptx_operand ops[6];
@@ -400,7 +419,8 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
 		bool label = (i->op->flags & PTX_F_BRANCH) && i->count + 1 == i->op->most;
 
-		if (!parse_operand(p, &ops[i->count++], label, 0))
+		if (i->tex && p->token.kind == '[' ? !parse_tex_address(p, ops, i)
+						   : !parse_operand(p, &ops[i->count++], label, 0))
 			return false;
 		if (!ptx_parse_accept(p, ','))
 			break;
@@ -414,6 +434,8 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	if (!i->ops)
 		return no_memory(p);
 	memcpy(i->ops, ops, i->count * sizeof(ops[0]));
+	if (i->tex)
+		ptx_parse_tex_operands(i);
 	return true;
 }
 
@@ -430,7 +452,10 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	i->line = name->line;
 	i->guard = guard;
 	i->guard_negate = negate;
-	known = split_name(i, i->name, name->length, &first, false);
+	if (ptx_parse_tex_name(p, i, i->name, name->length, &first))
+		known = i->tex;
+	else
+		known = split_name(i, i->name, name->length, &first, false);
 	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
 	if (!i->op && (i->op = ptx_words_find(i->name, name->length))) {
 		i->type = i->type2 = PTX_NONE;

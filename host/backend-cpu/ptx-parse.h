@@ -62,6 +62,13 @@ struct ptx_declaration {
 };
 
 bool ptx_parse_no_memory(struct ptx_parser *p);
+
+/* ---- texture and surface instructions: ptx-parse-tex.c ---- */
+/* False: it is none. True with i->tex NULL: it is one, but not one that is supported. */
+bool ptx_parse_tex_name(struct ptx_parser *p, struct ptx_instr *i, const char *name, size_t length, size_t *first);
+/* What only the operands tell. */
+void ptx_parse_tex_operands(struct ptx_instr *i);
+
 unsigned ptx_parse_space(const struct ptx_token *token);
 bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 /* Puts a symbol behind what lies before `*end`, aligned. */

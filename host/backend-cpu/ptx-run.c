@@ -17,7 +17,8 @@ static struct ptx_thread *thread_of(struct ptx_context *ctx)
 void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
 		  uint32_t thread)
 {
-	static const char *const spaces[] = {"generic", "global", "shared", "local", "const", "param", "register"};
+	static const char *const spaces[] = {"generic", "global", "shared", "local", "const", "param", "register",
+					   "texture", "surface"};
 	const uint32_t *d = ctx->binary->blockdim;
 	struct ptx_thread *t = thread_of(ctx);
 

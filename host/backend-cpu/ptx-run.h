@@ -4,6 +4,7 @@
 #define VCUDA_BACKEND_CPU_PTX_RUN_H
 
 #include "ptx-ir.h"
+#include "ptx-tex.h"
 
 /* The part of memory that an access was last found to lie in; start > end while nothing is cached. */
 struct ptx_cached_range {
@@ -19,6 +20,7 @@ struct ptx_site {
 	bool write;
 	uint8_t type;           /* atomics */
 	uint8_t operation;      /* enum ptx_modifier of an atomic */
+	const struct ptx_tex *tex; /* texture and surface instructions */
 	int64_t imm;            /* added to every address before the check */
 	const int64_t *offsets; /* per lane, or NULL */
 	int64_t low, high;      /* the least and the largest of them */

@@ -23,6 +23,7 @@
 
 static struct ptx_range ranges[8];
 static struct ptx_memory_map map = {0, ranges};
+static const struct ptx_texture_table *textures;
 static __attribute__((unused)) char printed[4096];
 static size_t printed_length;
 
@@ -75,6 +76,7 @@ static __attribute__((unused)) bool launch(struct ptx_module *module, uint32_t b
 			       .dynamic_shared = shared,
 			       .params = params,
 			       .memory = &map,
+			       .textures = textures,
 			       .print = print};
 	struct ptx_error error;
 	enum ptx_status status = ptx_kernel_prepare(ptx_module_kernel(module, 0), l.block, &l.binary, &error);

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texture and surface instructions: how they are written, what they look at, and what is done for a warp at a time.
+ * Semantics: NVIDIA's PTX ISA, and the CUDA C++ programming guide's chapter on texture fetching.
+ */
+#ifndef VCUDA_BACKEND_CPU_PTX_TEX_H
+#define VCUDA_BACKEND_CPU_PTX_TEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel.h"
+
+/* ---- instructions ---- */
+
+enum ptx_tex_operation {
+	PTX_TEX_FETCH,  /* tex */
+	PTX_TEX_GATHER, /* tld4 */
+	PTX_TEX_QUERY,  /* txq, suq */
+	PTX_SURF_LOAD,  /* suld.b */
+	PTX_SURF_STORE, /* sust.b */
+	PTX_SURF_STORE_FORMATTED, /* sust.p */
+	PTX_SURF_REDUCE, /* sured.b */
+	PTX_IS_TYPE,     /* istypep */
+};
+
+enum ptx_geometry {
+	PTX_GEOMETRY_NONE,
+	PTX_GEOMETRY_1D,
+	PTX_GEOMETRY_2D,
+	PTX_GEOMETRY_3D,
+	PTX_GEOMETRY_A1D,
+	PTX_GEOMETRY_A2D,
+	PTX_GEOMETRY_CUBE,
+	PTX_GEOMETRY_ACUBE,
+};
+
+/* The number is that of the operands. */
+enum ptx_lod { PTX_LOD_BASE, PTX_LOD_LEVEL, PTX_LOD_GRADIENTS };
+enum ptx_bounds { PTX_BOUNDS_TRAP, PTX_BOUNDS_CLAMP, PTX_BOUNDS_ZERO };
+
+enum ptx_query {
+	PTX_QUERY_WIDTH,
+	PTX_QUERY_HEIGHT,
+	PTX_QUERY_DEPTH,
+	PTX_QUERY_ARRAY_SIZE,
+	PTX_QUERY_LEVELS,
+	PTX_QUERY_NORMALIZED,
+};
+
+/* sured's operations, and what istypep asks for */
+enum ptx_reduction { PTX_REDUCE_ADD, PTX_REDUCE_MIN, PTX_REDUCE_MAX, PTX_REDUCE_AND, PTX_REDUCE_OR };
+enum ptx_opaque { PTX_OPAQUE_TEXTURE, PTX_OPAQUE_SURFACE, PTX_OPAQUE_SAMPLER };
+
+/* What an instruction's name says, beside its two types. */
+struct ptx_tex {
+	uint8_t operation, geometry;
+	uint8_t count;     /* elements of the result or of what is stored */
+	uint8_t lod;       /* enum ptx_lod */
+	uint8_t bounds;    /* enum ptx_bounds */
+	uint8_t detail;    /* component of tld4, enum ptx_query, ptx_reduction or ptx_opaque */
+	uint8_t type;      /* of the elements: enum ptx_type */
+	bool float_coords; /* else integers */
+	bool surface;      /* the handle must be a surface's */
+	bool query_level;  /* txq.level */
+	bool offsets;      /* tex and tld4 with offsets of texels */
+};
+
+/* Coordinates of a geometry, a layer's number included. */
+static inline unsigned ptx_geometry_coords(unsigned geometry)
+{
+	static const uint8_t count[] = {0, 1, 2, 3, 2, 3, 3, 4};
+
+	return count[geometry];
+}
+
+/* Those along which derivatives and offsets are given. */
+static inline unsigned ptx_geometry_dims(unsigned geometry)
+{
+	static const uint8_t count[] = {0, 1, 2, 3, 1, 2, 3, 3};
+
+	return count[geometry];
+}
+
+static inline bool ptx_geometry_layered(unsigned geometry)
+{
+	return geometry == PTX_GEOMETRY_A1D || geometry == PTX_GEOMETRY_A2D || geometry == PTX_GEOMETRY_ACUBE;
+}
+
+/*
+ * Where compiled code puts the operands: 32 words each, one a lane. `data`: coordinates, offsets, then what is stored;
+ * `extra`: level of detail, or derivatives along x of each coordinate and then those along y.
+ */
+struct ptx_context;
+struct ptx_site;
+void ptx_rt_tex(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *handles, const uint32_t *data,
+		const uint32_t *extra, uint32_t *out, uint32_t thread);
+
+/* One instruction of some lanes of a warp that use the same object. */
+struct ptx_texture;
+struct ptx_tex_call {
+	struct ptx_context *ctx;
+	const struct ptx_site *site;
+	const struct ptx_tex *op;
+	uint32_t mask, thread;
+	const uint32_t *data, *extra;
+	uint32_t *out;
+};
+
+/* Surface accesses: ptx-surf.c. They fault where a lane is out of bounds and the instruction says .trap. */
+void ptx_surface_run(const struct ptx_tex_call *call, const struct ptx_texture *surface);
+
+/* The lanes of `mask`, lowest first. */
+#define PTX_EACH_LANE(lane, mask)                                                                                      \
+	for (uint32_t left_ = (mask), lane; left_ && (lane = (uint32_t)__builtin_ctz(left_), true); left_ &= left_ - 1)
+
+/* ---- objects ---- */
+
+#define PTX_TEXTURE_LEVELS 17
+
+enum ptx_format {
+	PTX_FORMAT_U8,
+	PTX_FORMAT_U16,
+	PTX_FORMAT_U32,
+	PTX_FORMAT_S8,
+	PTX_FORMAT_S16,
+	PTX_FORMAT_S32,
+	PTX_FORMAT_F16,
+	PTX_FORMAT_F32,
+};
+
+/* Numbered as CUaddress_mode. */
+enum ptx_address_mode { PTX_WRAP, PTX_CLAMP, PTX_MIRROR, PTX_BORDER };
+
+union ptx_texel {
+	uint32_t u[4];
+	float f[4];
+};
+
+struct ptx_texture;
+struct ptx_tex_call;
+typedef void (*ptx_decode)(const uint8_t *at, union ptx_texel *texel);
+typedef void (*ptx_fetch)(const struct ptx_tex_call *call, const struct ptx_texture *texture);
+
+/* One level of a mipmapped array, or all there is. Sizes are in texels and at least 1; slices are layers, faces or depth. */
+struct ptx_level {
+	uint8_t *data;
+	uint32_t width, height, slices;
+	uint64_t pitch, slice_bytes;
+};
+
+/* A texture or surface object. Immutable while any kernel may use it. */
+struct ptx_texture {
+	uint64_t handle;
+	bool surface;
+	bool linear_memory;   /* one-dimensional, no array: out of bounds is 0 */
+	bool volume;          /* slices are depth */
+	uint8_t format, channels;
+	uint8_t texel_bytes;
+	uint8_t address[3];
+	bool normalized_coords, filter, filter_levels;
+	bool as_float; /* texels are floats: 8- and 16-bit ones normalised, or the format's own */
+	bool srgb;
+	float bias, least, most; /* of the level of detail */
+	union ptx_texel border;
+	ptx_decode decode;
+	ptx_fetch fetch_2d; /* for tex.2d with float coordinates and nothing else; NULL: none made for this format */
+	uint32_t levels;
+	struct ptx_level level[PTX_TEXTURE_LEVELS];
+};
+
+/* Sets `decode` and what is missing of the border's colour; false: there is no such format. */
+bool ptx_texture_prepare(struct ptx_texture *texture);
+
+#define PTX_HANDLE_INDEX 20 /* bits of a handle that are the index in the table, plus 1; the rest is never the same */
+
+struct ptx_texture_table {
+	size_t count;
+	const struct ptx_texture *const *entries; /* NULL: nothing there, or its memory is gone */
+};
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texture and surface instructions. Expectations are computed here from the formulas of the CUDA programming guide. */
+#include "../ptx/harness.h"
+
+#include "ptx-tex.h"
+
+#define LANES 32
+#define HANDLE(n) ((uint64_t)(n) + 1 + (7ull << PTX_HANDLE_INDEX))
+
+/* Every thread reads four words to %i1 to %i4 (also as %f1 to %f4) and writes %o1 to %o4. The handle is in %t. */
+#define KERNEL(body)                                                                                                   \
+	PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in, .param .u64 p_handle)\n{\n"                \
+		 ".reg .pred %p<4>;\n.reg .b16 %h<8>;\n.reg .b32 %r<8>, %i<8>, %o<8>;\n.reg .f32 %f<8>;\n"             \
+		 ".reg .b64 %l<8>, %t;\n"                                                                              \
+		 "ld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_in];\nld.param.u64 %t, [p_handle];\n"               \
+		 "mov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 16;\nadd.s64 %l1, %l1, %l3;\nadd.s64 %l2, %l2, %l3;\n"  \
+		 "ld.global.v4.b32 {%i1, %i2, %i3, %i4}, [%l2];\nmov.b32 %f1, %i1;\nmov.b32 %f2, %i2;\n"               \
+		 "mov.b32 %f3, %i3;\nmov.b32 %f4, %i4;\nmov.b32 %o1, 0;\nmov.b32 %o2, 0;\nmov.b32 %o3, 0;\n"           \
+		 "mov.b32 %o4, 0;\n" body "st.global.v4.b32 [%l1], {%o1, %o2, %o3, %o4};\nret;\n}\n"
+
+#define TO "{%o1, %o2, %o3, %o4}"
+
+static uint32_t in[LANES][4], out[LANES][4];
+static struct ptx_texture texture;
+static float texels[4096];
+static const struct ptx_texture *entries[2];
+static const struct ptx_texture_table table = {2, entries};
+
+static struct ptx_level level_of(void *data, uint32_t w, uint32_t h, uint32_t slices, uint64_t texel)
+{
+	return (struct ptx_level){data, w, h, slices, w * texel, w * h * texel};
+}
+
+/* One-channel floats with the number of the texel as value. */
+static void make(uint32_t w, uint32_t h, uint32_t slices)
+{
+	assert_true((size_t)w * h * slices <= 4096);
+	for (uint32_t n = 0; n < w * h * slices; n++)
+		texels[n] = (float)n;
+	texture = (struct ptx_texture){
+		.handle = HANDLE(1),
+		.format = PTX_FORMAT_F32,
+		.channels = 1,
+		.texel_bytes = 4,
+		.address = {PTX_CLAMP, PTX_CLAMP, PTX_CLAMP},
+		.as_float = true,
+		.most = 100,
+		.levels = 1,
+	};
+	texture.level[0] = level_of(texels, w, h, slices, 4);
+	entries[0] = NULL;
+	entries[1] = &texture;
+	textures = &table;
+}
+
+static bool run_handle(const char *text, uint64_t handle, unsigned threads, struct ptx_fault *fault)
+{
+	struct {
+		void *out, *in;
+		uint64_t handle;
+	} params = {out, in, handle};
+	struct ptx_module *m;
+	bool ok;
+
+	map.count = 0;
+	add_range(out, sizeof(out), true);
+	add_range(in, sizeof(in), false);
+	m = load(text);
+	ok = launch(m, 1, threads, 1, 0, &params, fault);
+	ptx_module_destroy(m);
+	return ok;
+}
+
+static void run(const char *text)
+{
+	struct ptx_fault fault;
+
+	assert_true(ptx_texture_prepare(&texture));
+	memset(out, 0xee, sizeof(out));
+	if (!run_handle(text, HANDLE(1), LANES, &fault))
+		fail_msg("fault %d, line %u", fault.kind, fault.line);
+}
+
+static void put(unsigned lane, float a, float b, float c, float d)
+{
+	in[lane][0] = bits32(a);
+	in[lane][1] = bits32(b);
+	in[lane][2] = bits32(c);
+	in[lane][3] = bits32(d);
+}
+
+static void want(unsigned lane, float value)
+{
+	if (f32(out[lane][0]) != value)
+		fail_msg("lane %u: %g, %g gives %.9g, not %.9g", lane, (double)f32(in[lane][0]),
+			 (double)f32(in[lane][1]), (double)f32(out[lane][0]), (double)value);
+}
+
+static double T(int x, int y, unsigned mode, int w, int h)
+{
+	int *at[2] = {&x, &y}, n[2] = {w, h};
+
+	for (int d = 0; d < 2; d++) {
+		if (mode == PTX_WRAP)
+			*at[d] = ((*at[d] % n[d]) + n[d]) % n[d];
+		else if (mode == PTX_MIRROR) {
+			*at[d] = ((*at[d] % (2 * n[d])) + 2 * n[d]) % (2 * n[d]);
+			*at[d] = *at[d] < n[d] ? *at[d] : 2 * n[d] - 1 - *at[d];
+		} else if (mode == PTX_BORDER && (*at[d] < 0 || *at[d] >= n[d]))
+			return 77;
+		else
+			*at[d] = *at[d] < 0 ? 0 : *at[d] >= n[d] ? n[d] - 1 : *at[d];
+	}
+	return y * w + x;
+}
+
+static double linear_2d(double x, double y, unsigned mode, int w, int h)
+{
+	double xb = x - 0.5, yb = y - 0.5, a = floor((xb - floor(xb)) * 256 + 0.5) / 256;
+	double b = floor((yb - floor(yb)) * 256 + 0.5) / 256;
+	int i = (int)floor(xb), j = (int)floor(yb);
+
+	return (1 - a) * (1 - b) * T(i, j, mode, w, h) + a * (1 - b) * T(i + 1, j, mode, w, h) +
+	       (1 - a) * b * T(i, j + 1, mode, w, h) + a * b * T(i + 1, j + 1, mode, w, h);
+}
+
+static const char *const tex_2d = KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n");
+
+static void addressing(void **state)
+{
+	(void)state;
+	for (unsigned mode = PTX_WRAP; mode <= PTX_BORDER; mode++)
+		for (int linear = 0; linear < 2; linear++)
+			for (int generic = 0; generic < 2; generic++) {
+				make(8, 4, 1);
+				texture.normalized_coords = true;
+				texture.filter = linear;
+				texture.address[0] = texture.address[1] = (uint8_t)mode;
+				texture.border.f[0] = 77;
+				/* multiples of 1/128 of a texel are exact in float, whatever is done with them */
+				for (unsigned n = 0; n < LANES; n++)
+					put(n, ((float)n * 77 - 900) / 1024, ((float)n * 53 - 700) / 512, 0, 0);
+				run(generic ? KERNEL("tex.level.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n")
+					    : tex_2d);
+				for (unsigned n = 0; n < LANES; n++) {
+					double x = f32(in[n][0]) * 8.0, y = f32(in[n][1]) * 4.0;
+
+					want(n, (float)(linear ? linear_2d(x, y, mode, 8, 4)
+							       : T((int)floor(x), (int)floor(y), mode, 8, 4)));
+				}
+			}
+}
+
+static void texel_coordinates(void **state)
+{
+	static const float edges[] = {-1e30f, -1, -0.001f, 0, 0.5f, 0.999f, 1, 6.5f, 7.999f, 8, 1e30f, INFINITY};
+
+	(void)state;
+	make(8, 4, 1);
+	/* wrapping needs normalised coordinates: without them it is clamping */
+	texture.address[0] = texture.address[1] = PTX_WRAP;
+	for (unsigned n = 0; n < LANES; n++)
+		put(n, edges[n % 12], edges[n * 7 % 12], 0, 0);
+	run(tex_2d);
+	for (unsigned n = 0; n < LANES; n++) {
+		double x = fmax(fmin(f32(in[n][0]), 100), -100), y = fmax(fmin(f32(in[n][1]), 100), -100);
+
+		want(n, (float)T((int)floor(x), (int)floor(y), PTX_CLAMP, 8, 4));
+	}
+	put(0, NAN, NAN, 0, 0);
+	run(tex_2d);
+	want(0, 0);
+}
+
+static void formats(void **state)
+{
+	static const uint8_t bytes[] = {0, 255, 128, 51, 129, 1, 2, 3};
+	static const int8_t signs[] = {-128, -127, 0, 127};
+	uint32_t raw;
+
+	(void)state;
+	make(2, 1, 1);
+	texture.format = PTX_FORMAT_U8;
+	texture.channels = texture.texel_bytes = 4;
+	texture.level[0] = level_of((void *)(uintptr_t)bytes, 2, 1, 1, 4);
+	put(0, 0, 0, 0, 0);
+	run(tex_2d);
+	want(0, 0);
+	assert_true(f32(out[0][1]) == 1 && f32(out[0][3]) == 51 / 255.0f);
+	texture.srgb = true;
+	run(tex_2d);
+	assert_true(f32(out[0][1]) == 1 && fabsf(f32(out[0][2]) - 0.2158605f) < 1e-6f && f32(out[0][3]) == 51 / 255.0f);
+	texture.as_float = texture.srgb = false;
+	run(KERNEL("tex.2d.v4.u32.f32 " TO ", [%t, {%f1, %f2}];\n"));
+	assert_true(out[0][0] == 0 && out[0][1] == 255 && out[0][2] == 128 && out[0][3] == 51);
+	texture.format = PTX_FORMAT_S8;
+	texture.level[0].data = (uint8_t *)(uintptr_t)signs;
+	run(KERNEL("tex.2d.v4.s32.f32 " TO ", [%t, {%f1, %f2}];\n"));
+	assert_true((int32_t)out[0][0] == -128 && out[0][3] == 127);
+	texture.as_float = true;
+	run(tex_2d);
+	assert_true(f32(out[0][0]) == -1 && f32(out[0][1]) == -1 && f32(out[0][3]) == 1);
+	texture.format = PTX_FORMAT_F16;
+	texture.channels = 2;
+	raw = 0xc0003c00;
+	texture.level[0] = level_of(&raw, 1, 1, 1, 4);
+	run(tex_2d);
+	assert_true(f32(out[0][0]) == 1 && f32(out[0][1]) == -2 && f32(out[0][2]) == 0 && f32(out[0][3]) == 1);
+	texture.format = PTX_FORMAT_U16;
+	texture.channels = 3;
+	assert_false(ptx_texture_prepare(&texture));
+}
+
+static void linear_memory(void **state)
+{
+	(void)state;
+	make(20, 1, 1);
+	texture.linear_memory = true;
+	for (unsigned n = 0; n < LANES; n++)
+		in[n][0] = n - 4;
+	run(KERNEL("tex.1d.v4.f32.s32 " TO ", [%t, {%i1}];\n"));
+	for (unsigned n = 0; n < LANES; n++)
+		want(n, n >= 4 && n < 24 ? (float)(n - 4) : 0);
+	/* a divergent guard: the others must not look */
+	run(KERNEL("setp.lt.s32 %p1, %i1, 4;\n@%p1 tex.1d.v4.f32.s32 " TO ", [%t, {%i1}];\n"));
+	for (unsigned n = 0; n < LANES; n++)
+		want(n, n >= 4 && n < 8 ? (float)(n - 4) : 0);
+}
+
+static void layers_and_volumes(void **state)
+{
+	(void)state;
+	make(4, 2, 5);
+	for (unsigned n = 0; n < LANES; n++) {
+		put(n, 0, (float)(n % 5), (float)(n % 3), (float)(n % 7));
+		in[n][0] = n - 2;
+	}
+	run(KERNEL("tex.a2d.v4.f32.f32 " TO ", [%t, {%i1, %f2, %f3, %f3}];\n"));
+	for (unsigned n = 0; n < LANES; n++) {
+		/* the number is unsigned */
+		unsigned layer = n < 2 || n - 2 > 4 ? 4 : n - 2;
+
+		assert_true(f32(out[n][0]) == (float)(layer * 8) + (float)T((int)n % 5, (int)n % 3, PTX_CLAMP, 4, 2));
+	}
+	run(KERNEL("tex.a1d.v4.f32.f32 " TO ", [%t, {%i1, %f2}];\n"));
+	assert_true(f32(out[4][0]) == 16 + 3);
+	texture.volume = true;
+	texture.filter = true;
+	put(0, 1.5f, 1.0f, 2.25f, 0);
+	put(1, 2, 0.5f, 1, 0);
+	run(KERNEL("tex.3d.v4.f32.f32 " TO ", [%t, {%f1, %f2, %f3, %f4}];\n"));
+	assert_true(f32(out[0][0]) == 1 + 4 * 0.5f + 8 * 1.75f);
+	assert_true(f32(out[1][0]) == 1.5f + 8 * 0.5f);
+}
+
+static void cubes(void **state)
+{
+	static const struct {
+		float x, y, z;
+		int texel;
+	} cases[] = {
+		/* face * 4 + row * 2 + column: from the guide's table of s and t */
+		{1, 0.5f, 0.5f, 0},      {1, -0.5f, -0.5f, 3},    {-1, 0.5f, 0.5f, 4 + 1}, {-1, -0.5f, -0.5f, 4 + 2},
+		{0.5f, 1, 0.5f, 8 + 3},  {-0.5f, 1, -0.5f, 8},    {0.5f, -1, 0.5f, 12 + 1}, {-0.5f, -1, -0.5f, 12 + 2},
+		{0.5f, 0.5f, 1, 16 + 1}, {-0.5f, -0.5f, 1, 16 + 2}, {0.5f, 0.5f, -1, 20},     {-0.5f, -0.5f, -1, 20 + 3},
+		{0, 0, 0, 3},
+	};
+
+	(void)state;
+	make(2, 2, 12);
+	texture.normalized_coords = true;
+	for (unsigned n = 0; n < 13; n++)
+		put(n, cases[n].x * 3, cases[n].y * 3, cases[n].z * 3, 0);
+	run(KERNEL("tex.cube.v4.f32.f32 " TO ", [%t, {%f1, %f2, %f3, %f3}];\n"));
+	for (unsigned n = 0; n < 13; n++)
+		want(n, (float)cases[n].texel);
+	run(KERNEL("mov.u32 %i4, 1;\ntex.acube.v4.f32.f32 " TO ", [%t, {%i4, %f1, %f2, %f3}];\n"));
+	for (unsigned n = 0; n < 13; n++)
+		want(n, (float)cases[n].texel + 24);
+}
+
+static void levels(void **state)
+{
+	static const float lods[] = {-3, 0, 0.4f, 0.5f, 1, 1.25f, 1.5f, 2, 2.75f, 9};
+	static const float nearest[] = {10, 10, 10, 20, 20, 20, 30, 30, 30, 30};
+	static const float between[] = {10, 10, 10 + 10 * 102 / 256.0f, 15, 20, 22.5f, 25, 30, 30, 30};
+	static float level[3] = {10, 20, 30};
+	const char *text = KERNEL("tex.level.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n");
+
+	(void)state;
+	make(4, 4, 1);
+	texture.normalized_coords = true;
+	texture.levels = 3;
+	for (unsigned n = 0; n < 3; n++) {
+		texture.level[n] = level_of(&level[n], 4u >> n, 4u >> n, 1, 4);
+		texture.level[n].pitch = texture.level[n].slice_bytes = 0;
+		texture.level[n].width = 1;
+	}
+	for (unsigned n = 0; n < 10; n++)
+		put(n, 0, 0, lods[n], 0);
+	run(text);
+	for (unsigned n = 0; n < 10; n++)
+		want(n, nearest[n]);
+	texture.filter_levels = true;
+	run(text);
+	for (unsigned n = 0; n < 10; n++)
+		want(n, between[n]);
+	texture.bias = 1;
+	texture.most = 1.5f;
+	run(text);
+	want(1, 20);
+	want(4, 25);
+	texture.bias = 0;
+	texture.most = 100;
+	/* a step of half the height is two texels: level 1 */
+	texture.level[0].width = 4;
+	texture.filter_levels = false;
+	put(0, 0, 0, 0.5f, 0);
+	run(KERNEL("tex.grad.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], {%f1, %f3}, {%f1, %f1};\n"));
+	want(0, 20);
+}
+
+static void gathers(void **state)
+{
+	(void)state;
+	make(4, 4, 1);
+	put(0, 2.0f, 2.0f, 0, 0);
+	run(KERNEL("tld4.r.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"));
+	assert_true(f32(out[0][0]) == 9 && f32(out[0][1]) == 10 && f32(out[0][2]) == 6 && f32(out[0][3]) == 5);
+	/* offsets of texels */
+	run(KERNEL("mov.u32 %i3, 1;\nmov.u32 %i4, -1;\ntex.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], {%i3, %i4};\n"));
+	want(0, 4 + 3);
+}
+
+static void queries(void **state)
+{
+	(void)state;
+	make(4, 3, 2);
+	run(KERNEL("txq.width.b32 %o1, [%t];\ntxq.height.b32 %o2, [%t];\ntxq.array_size.b32 %o3, [%t];\n"
+		   "istypep.texref %p1, %t;\nistypep.surfref %p2, %t;\nselp.u32 %o4, 1, 0, %p1;\n"
+		   "@%p2 mov.u32 %o4, 2;\n"));
+	assert_true(out[5][0] == 4 && out[5][1] == 3 && out[5][2] == 2 && out[5][3] == 1);
+}
+
+static void make_surface(void)
+{
+	make(8, 4, 2);
+	texture.surface = true;
+}
+
+static void surfaces(void **state)
+{
+	(void)state;
+	make_surface();
+	for (unsigned n = 0; n < LANES; n++) {
+		put(n, 0, 0, (float)n, 0);
+		in[n][0] = n % 8 * 4;
+		in[n][1] = n / 8;
+	}
+	run(KERNEL("suld.b.2d.b32.trap {%o1}, [%t, {%i1, %i2}];\nsust.b.2d.b32.trap [%t, {%i1, %i2}], {%i3};\n"
+		   "suld.b.2d.b32.trap %o2, [%t, {%i1, %i2}];\n"));
+	for (unsigned n = 0; n < LANES; n++)
+		assert_true(f32(out[n][0]) == (float)n && f32(out[n][1]) == (float)n && texels[n] == (float)n);
+	/* past the edges */
+	in[0][0] = (uint32_t)-4;
+	in[1][0] = 100;
+	in[2][1] = 9;
+	run(KERNEL("suld.b.2d.b32.zero {%o1}, [%t, {%i1, %i2}];\nsuld.b.2d.b32.clamp {%o2}, [%t, {%i1, %i2}];\n"
+		   "sust.b.2d.b32.zero [%t, {%i1, %i2}], {%i1};\nsuld.b.2d.v2.b32.clamp {%o3, %o4}, [%t, {%i1, %i2}];\n"));
+	assert_true(out[0][0] == 0 && out[1][0] == 0 && out[2][0] == 0);
+	assert_true(f32(out[0][1]) == 0 && f32(out[1][1]) == 7 && f32(out[2][1]) == 26);
+	/* layers, bytes and doubles */
+	make_surface();
+	in[0][0] = 1;
+	run(KERNEL("mov.u32 %i1, 1;\nmov.u32 %i2, 0;\nsuld.b.a2d.v2.b64.trap {%l4, %l5}, [%t, {%i1, %i2, %i2, %i2}];\n"
+		   "mov.b64 {%o1, %o2}, %l4;\nmov.b64 {%o3, %o4}, %l5;\nmov.u32 %i3, 3;\nmov.u16 %h1, 64;\n"
+		   "sust.b.a2d.b8.trap [%t, {%i1, %i3, %i2, %i2}], {%h1};\n"
+		   "suld.b.a1d.b16.trap {%h2}, [%t, {%i1, %i2}];\n"));
+	assert_true(f32(out[3][0]) == 32 && f32(out[3][3]) == 35);
+	assert_true(((uint8_t *)&texels[32])[3] == 64);
+}
+
+static void formatted_and_reduced(void **state)
+{
+	static uint8_t bytes[4];
+	static uint32_t sum[2];
+
+	(void)state;
+	make_surface();
+	texture.format = PTX_FORMAT_U8;
+	texture.channels = texture.texel_bytes = 4;
+	texture.level[0] = level_of(bytes, 1, 1, 1, 4);
+	run(KERNEL("mov.u32 %i1, 0;\nmov.u32 %i2, 7;\nmov.u32 %i3, 300;\n"
+		   "sust.p.2d.v4.b32.trap [%t, {%i1, %i1}], {%i2, %i3, %i2, %i1};\n"));
+	assert_true(bytes[0] == 7 && bytes[1] == 255 && bytes[2] == 7 && bytes[3] == 0);
+	texture.format = PTX_FORMAT_U32;
+	texture.channels = 1;
+	texture.level[0] = level_of(sum, 2, 1, 1, 4);
+	run(KERNEL("mov.u32 %i1, 0;\nmov.u32 %i2, 4;\nsured.b.add.1d.u32.trap [%t, {%i1}], %r1;\n"
+		   "sured.b.max.1d.u32.trap [%t, {%i2}], %r1;\n"));
+	assert_true(sum[0] == 31 * 16 && sum[1] == 31);
+}
+
+static void expect_fault(const char *text, uint64_t handle, unsigned threads, enum ptx_fault_kind kind,
+			 const char *space)
+{
+	struct ptx_fault fault;
+
+	assert_true(ptx_texture_prepare(&texture));
+	assert_false(run_handle(text, handle, threads, &fault));
+	assert_int_equal(fault.kind, kind);
+	assert_string_equal(fault.space, space);
+}
+
+static void hostile(void **state)
+{
+	static const uint64_t bad[] = {0, 1, HANDLE(0), HANDLE(2), UINT64_MAX, HANDLE(1) + (1ull << PTX_HANDLE_INDEX)};
+
+	(void)state;
+	make(4, 4, 1);
+	for (unsigned n = 0; n < 6; n++)
+		for (unsigned threads = 1; threads <= 32; threads += 31)
+			expect_fault(tex_2d, bad[n], threads, PTX_FAULT_ILLEGAL_ADDRESS, "texture");
+	/* a texture is no surface */
+	expect_fault(KERNEL("suld.b.2d.b32.zero {%o1}, [%t, {%i1, %i2}];\n"), HANDLE(1), 32, PTX_FAULT_ILLEGAL_ADDRESS,
+		     "surface");
+	make_surface();
+	expect_fault(tex_2d, HANDLE(1), 32, PTX_FAULT_ILLEGAL_ADDRESS, "texture");
+	for (unsigned n = 0; n < LANES; n++)
+		in[n][0] = in[n][1] = 0;
+	in[9][0] = 32;
+	expect_fault(KERNEL("suld.b.2d.b32.trap {%o1}, [%t, {%i1, %i2}];\n"), HANDLE(1), 32, PTX_FAULT_TRAP, "surface");
+	in[9][0] = 29;
+	expect_fault(KERNEL("sust.b.2d.b32.trap [%t, {%i1, %i2}], {%i1};\n"), HANDLE(1), 32, PTX_FAULT_TRAP, "surface");
+	/* an access wider than a row, whatever the mode */
+	texture.level[0] = level_of(texels, 1, 1, 1, 4);
+	in[9][0] = 0;
+	run(KERNEL("suld.b.2d.v4.b32.clamp " TO ", [%t, {%i1, %i2}];\n"));
+	assert_int_equal(out[9][0], 0);
+}
+
+static void refused(void **state)
+{
+	static const char *const texts[] = {
+		KERNEL("tex.2dms.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"),
+		KERNEL("tex.2d.v2.f16x2.f32 {%o1, %o2}, [%t, {%f1, %f2}];\n"),
+		KERNEL("txq.channel_order.b32 %o1, [%t];\n"),
+		KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1}];\n"),
+		KERNEL("tex.2d.v4.f32.f32 {%o1, %o2}, [%t, {%f1, %f2}];\n"),
+		KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n"),
+		KERNEL("suld.b.cube.b32.trap {%o1}, [%t, {%i1, %i2, %i3, %i3}];\n"),
+	};
+	const struct ptx_binary *binary;
+	const uint32_t block[3] = {32, 1, 1};
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); n++) {
+		struct ptx_error error = {0};
+		struct ptx_module *m = load(texts[n]);
+
+		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
+		assert_non_null(strstr(error.text, "not supported"));
+		ptx_module_destroy(m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addressing),      cmocka_unit_test(texel_coordinates),
+		cmocka_unit_test(formats),         cmocka_unit_test(linear_memory),
+		cmocka_unit_test(layers_and_volumes), cmocka_unit_test(cubes),
+		cmocka_unit_test(levels),          cmocka_unit_test(gathers),
+		cmocka_unit_test(queries),         cmocka_unit_test(surfaces),
+		cmocka_unit_test(formatted_and_reduced), cmocka_unit_test(hostile),
+		cmocka_unit_test(refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
