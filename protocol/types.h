@@ -52,4 +52,29 @@ typedef struct vcuda_function_info {
 	} params[VCUDA_FUNCTION_PARAMS];
 } vcuda_function_info;
 
+/* One end of a box that is copied: a position in an array, or in memory, where rows are `pitch` bytes apart and slices `height` rows. */
+typedef struct vcuda_box_end {
+	uint64_t address; /* of device memory; else 0 */
+	uint64_t x, y, z; /* x in bytes */
+	uint64_t pitch, height;
+} vcuda_box_end;
+
+typedef struct vcuda_box {
+	vcuda_box_end dst, src;
+	uint64_t width, height, depth; /* width in bytes */
+} vcuda_box;
+
+/* CUDA_RESOURCE_DESC with an id for the array. */
+typedef struct vcuda_resource {
+	uint32_t type; /* CUresourcetype */
+	uint32_t format, channels;
+	uint32_t flags;
+	uint64_t array; /* id of an array or mipmapped array */
+	uint64_t address, bytes, width, height, pitch;
+} vcuda_resource;
+
+/* Ids of the objects; kernels are given their values. */
+typedef struct vcuda_texture_st *vcuda_texture;
+typedef struct vcuda_surface_st *vcuda_surface;
+
 #endif

@@ -7,11 +7,11 @@
  */
 #include <string.h>
 
+#include "array.h"
 #include "call.h"
 #include "capture.h"
 #include "copy.h"
 #include "guest-calls.h"
-#include "log.h"
 #include "ring.h"
 #include "stage.h"
 #include "stream.h"
@@ -222,9 +222,6 @@ static CUresult describe_end(struct vcuda_copy_end *end, CUmemorytype type, cons
 	case CU_MEMORYTYPE_UNIFIED:
 		*end = (struct vcuda_copy_end){.address = device, .side = VCUDA_SIDE_ANY};
 		return CUDA_SUCCESS;
-	case CU_MEMORYTYPE_ARRAY:
-		vcuda_log_once("copies from and to arrays are not supported yet");
-		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -295,6 +292,8 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 	box = box_of(c);
 	if (vcuda_capture_any() && captured(&box, stream, async, &result))
 		return result;
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		return vcuda_copy_array(&box, stream, async);
 	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = 1};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)
@@ -317,6 +316,8 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vcuda_capture_any() && captured(c, stream, async, &result))
 		return result;
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		return vcuda_copy_array(c, stream, async);
 	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)

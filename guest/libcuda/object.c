@@ -108,7 +108,7 @@ void vcuda_object_drop(const void *handle)
 	pthread_rwlock_wrlock(&lock);
 	for (at = bucket_of(id); *at && (*at)->id != id; at = &(*at)->next)
 		continue;
-	if (*at && (*at)->kind & (VCUDA_OBJECT_MODULE | VCUDA_OBJECT_LIBRARY)) {
+	if (*at && (*at)->kind & (VCUDA_OBJECT_MODULE | VCUDA_OBJECT_LIBRARY | VCUDA_OBJECT_MIPMAPPED)) {
 		drop_locked(is_or_is_in, id);
 	} else if (*at) {
 		struct vcuda_object *o = *at;

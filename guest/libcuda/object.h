@@ -24,6 +24,8 @@ enum vcuda_object_kind {
 	VCUDA_OBJECT_NODE = 256,
 	VCUDA_OBJECT_EXEC = 512,
 	VCUDA_OBJECT_USER = 1024,
+	VCUDA_OBJECT_ARRAY = 1 << 12,
+	VCUDA_OBJECT_MIPMAPPED = 1 << 13,
 };
 
 struct vcuda_function;
@@ -39,6 +41,8 @@ struct vcuda_object {
 	CUdevice device; /* of a pool */
 	void *data;      /* of graphs, their nodes and user objects: the object itself */
 	struct vcuda_function *function; /* function.h */
+	CUDA_ARRAY3D_DESCRIPTOR array;   /* of an array or mipmapped array */
+	unsigned int levels;
 	struct vcuda_object *next;
 };
 

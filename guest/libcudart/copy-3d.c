@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of rectangles and boxes in linear memory. Those of arrays wait for arrays. */
+/* Copies of rectangles in linear memory, and of boxes in linear memory and arrays. */
 #include <string.h>
 
-#include "order.h"
+#include "array.h"
 
 /* The driver's names for the two sides of a copy. */
 static cudaError_t sides(enum cudaMemcpyKind kind, CUmemorytype *destination, CUmemorytype *source)
@@ -80,25 +80,46 @@ CUDART_API cudaError_t cudaMemcpy2DAsync_ptsz(void *destination, size_t to_pitch
 	return copy_2d(destination, to_pitch, source, from_pitch, width, height, kind, order_async_per_thread(stream));
 }
 
-/* One side of a 3D copy must be an array or linear memory, not both. An extent counts bytes where no array takes part.
- */
+/* One side of a 3D copy must be an array or linear memory, not both. */
 static cudaError_t check_3d(cudaArray_t array, const struct cudaPitchedPtr *linear)
 {
-	if (array && linear->ptr)
-		return cudaErrorInvalidValue;
-	if (array)
-		return cudaErrorNotSupported;
-	return linear->ptr ? cudaSuccess : cudaErrorInvalidValue;
+	return !array == !linear->ptr ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-static cudaError_t check_box(const struct cudaPitchedPtr *linear, const struct cudaPos *at,
-			     const struct cudaExtent *extent)
+static cudaError_t check_box(const struct cudaPitchedPtr *linear, size_t x, size_t width)
 {
 	size_t end;
 
-	if (__builtin_add_overflow(at->x, extent->width, &end) || end > linear->pitch)
+	if (linear->ptr && (__builtin_add_overflow(x, width, &end) || end > linear->pitch))
 		return cudaErrorInvalidPitchValue;
 	return cudaSuccess;
+}
+
+/*
+ * Where an array takes part, widths and positions in arrays are in its elements, and positions in linear memory are in
+ * bytes all the same; else all are in bytes.
+ */
+static cudaError_t widths(cudaArray_t to, cudaArray_t from, size_t *to_x, size_t *from_x, size_t *width)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d;
+	size_t element, other;
+	cudaError_t error;
+
+	if (!to && !from)
+		return cudaSuccess;
+	error = cudart_array_info(to ? to : from, &d, &element);
+	if (!error && to && from) {
+		error = cudart_array_info(from, &d, &other);
+		if (!error && element != other)
+			error = cudaErrorInvalidValue;
+	}
+	if (error)
+		return error;
+	if (to && __builtin_mul_overflow(*to_x, element, to_x))
+		return cudaErrorInvalidValue;
+	if (from && __builtin_mul_overflow(*from_x, element, from_x))
+		return cudaErrorInvalidValue;
+	return __builtin_mul_overflow(*width, element, width) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 static bool is_empty(const struct cudaExtent *extent)
@@ -119,8 +140,6 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DParms *params, struct order 
 		return cudaSuccess;
 	CUDART_TRY(check_3d(params->srcArray, &params->srcPtr));
 	CUDART_TRY(check_3d(params->dstArray, &params->dstPtr));
-	CUDART_TRY(check_box(&params->srcPtr, &params->srcPos, &params->extent));
-	CUDART_TRY(check_box(&params->dstPtr, &params->dstPos, &params->extent));
 	copy.srcXInBytes = params->srcPos.x;
 	copy.srcY = params->srcPos.y;
 	copy.srcZ = params->srcPos.z;
@@ -138,6 +157,14 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DParms *params, struct order 
 	copy.WidthInBytes = params->extent.width;
 	copy.Height = params->extent.height;
 	copy.Depth = params->extent.depth;
+	copy.srcArray = cudart_array(params->srcArray);
+	copy.dstArray = cudart_array(params->dstArray);
+	copy.srcMemoryType = params->srcArray ? CU_MEMORYTYPE_ARRAY : copy.srcMemoryType;
+	copy.dstMemoryType = params->dstArray ? CU_MEMORYTYPE_ARRAY : copy.dstMemoryType;
+	CUDART_TRY(widths(params->dstArray, params->srcArray, &copy.dstXInBytes, &copy.srcXInBytes,
+			  &copy.WidthInBytes));
+	CUDART_TRY(check_box(&params->srcPtr, copy.srcXInBytes, copy.WidthInBytes));
+	CUDART_TRY(check_box(&params->dstPtr, copy.dstXInBytes, copy.WidthInBytes));
 	if (order.how == ORDER_DEFAULT)
 		return cudart_result(cuMemcpy3D_v2(&copy));
 	return cudart_record(order_finish(order, cuMemcpy3DAsync_v2(&copy, order.stream)));
@@ -193,6 +220,14 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *params, stru
 	copy.WidthInBytes = params->extent.width;
 	copy.Height = params->extent.height;
 	copy.Depth = params->extent.depth;
+	copy.srcArray = cudart_array(params->srcArray);
+	copy.dstArray = cudart_array(params->dstArray);
+	copy.srcMemoryType = params->srcArray ? CU_MEMORYTYPE_ARRAY : copy.srcMemoryType;
+	copy.dstMemoryType = params->dstArray ? CU_MEMORYTYPE_ARRAY : copy.dstMemoryType;
+	CUDART_TRY(widths(params->dstArray, params->srcArray, &copy.dstXInBytes, &copy.srcXInBytes,
+			  &copy.WidthInBytes));
+	CUDART_TRY(check_box(&params->srcPtr, copy.srcXInBytes, copy.WidthInBytes));
+	CUDART_TRY(check_box(&params->dstPtr, copy.dstXInBytes, copy.WidthInBytes));
 	if (order.how == ORDER_DEFAULT)
 		return cudart_result(cuMemcpy3DPeer(&copy));
 	return cudart_record(order_finish(order, cuMemcpy3DPeerAsync(&copy, order.stream)));

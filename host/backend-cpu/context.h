@@ -30,6 +30,8 @@ struct CUctx_st {
 	struct cpu_list events;
 	struct cpu_list modules;
 	struct cpu_heap *heap; /* of kernels' malloc(); NULL: no kernel that uses it has been launched */
+	struct cpu_list arrays;
+	struct cpu_list textures; /* surfaces too */
 };
 
 /*

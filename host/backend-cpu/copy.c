@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "copy.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -75,18 +76,14 @@ static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t fro
 	return CUDA_SUCCESS;
 }
 
-/* Whether a device address may be read, or written, by a copy. */
-static bool device_side(uint64_t address, size_t bytes, bool write)
+bool cpu_copy_device_side(uint64_t address, size_t bytes, bool write)
 {
 	const struct cpu_range *range = cpu_range_find(address, bytes);
 
-	return range && (!write || range->copy_writes);
+	return range && range->kind != CPU_ARRAY_MEMORY && (!write || range->copy_writes);
 }
 
-/*
- * Whether a host address may be used: memory of the process is the caller's matter, device memory has to be allocated.
- */
-static bool host_side(uint64_t address, size_t bytes, bool write)
+bool cpu_copy_host_side(uint64_t address, size_t bytes, bool write)
 {
 	uint64_t start, length;
 
@@ -95,7 +92,7 @@ static bool host_side(uint64_t address, size_t bytes, bool write)
 	cpu_arena_range(&start, &length);
 	if (address >= start + length || address + bytes <= start)
 		return true;
-	return device_side(address, bytes, write);
+	return cpu_copy_device_side(address, bytes, write);
 }
 
 enum sides {
@@ -106,9 +103,9 @@ enum sides {
 
 static bool check(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
 {
-	if (sides == DEVICE_TO_HOST ? !host_side(to, bytes, true) : !device_side(to, bytes, true))
+	if (sides == DEVICE_TO_HOST ? !cpu_copy_host_side(to, bytes, true) : !cpu_copy_device_side(to, bytes, true))
 		return false;
-	return sides == HOST_TO_DEVICE ? host_side(from, bytes, false) : device_side(from, bytes, false);
+	return sides == HOST_TO_DEVICE ? cpu_copy_host_side(from, bytes, false) : cpu_copy_device_side(from, bytes, false);
 }
 
 static CUresult copy_now(enum sides sides, uint64_t to, uint64_t from, size_t bytes)

@@ -14,13 +14,15 @@
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "texture.h"
 
 #define MAX_CHUNK 16
 
 struct launch {
 	struct cpu_op op;
 	struct ptx_launch ptx;
-	struct cpu_map *map; /* taken when the kernel starts */
+	struct cpu_map *map; /* taken when the kernel starts, as the textures are */
+	struct cpu_texture_map *textures;
 	struct CUmod_st *module;
 	const char *name;
 	_Alignas(16) unsigned char params[];
@@ -36,11 +38,12 @@ static bool launch_start(struct cpu_op *op)
 	struct launch *l = (struct launch *)op;
 
 	l->map = cpu_map_get();
-	if (!l->map) {
+	if (!l->map || !cpu_texture_map_get(op->stream->context, &l->textures)) {
 		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
 	}
 	l->ptx.memory = &l->map->map;
+	l->ptx.textures = l->textures ? &l->textures->table : NULL;
 	return true;
 }
 
@@ -124,6 +127,8 @@ static void launch_finish(struct cpu_op *op)
 
 	if (l->map)
 		cpu_map_put(l->map);
+	if (l->textures)
+		cpu_texture_map_put(l->textures);
 	cpu_module_put(l->module);
 	free(l);
 }

@@ -7,6 +7,7 @@
 #include "arena.h"
 #include "device.h"
 #include "pool.h"
+#include "texture.h"
 
 static struct cpu_range *table;
 static size_t count, capacity;
@@ -50,6 +51,7 @@ static void changed(void)
 	if (current)
 		cpu_map_put(current);
 	current = NULL;
+	cpu_textures_changed();
 }
 
 bool cpu_range_add(const struct cpu_range *range)
@@ -144,7 +146,7 @@ void cpu_memory_drop(struct CUctx_st *context, uint64_t address)
 	const struct cpu_range *found = cpu_range_find(address, 1);
 	struct cpu_range range;
 
-	if (!found || found->start != address || found->context != context || found->kind != CPU_VARIABLE)
+	if (!found || found->start != address || found->context != context || (found->kind != CPU_VARIABLE && found->kind != CPU_ARRAY_MEMORY))
 		return;
 	range = *found;
 	cpu_range_remove(range.start);
@@ -189,6 +191,8 @@ struct cpu_map *cpu_map_get(void)
 	for (size_t i = 0; i < count; i++) {
 		const struct cpu_range *r = &table[i];
 
+		if (r->kind == CPU_ARRAY_MEMORY)
+			continue;
 		if (n && map->ranges[n - 1].end == r->start && map->ranges[n - 1].writable == r->kernel_writes)
 			map->ranges[n - 1].end += r->size;
 		else

@@ -17,6 +17,7 @@ enum cpu_range_kind {
 	CPU_ALLOCATION,
 	CPU_VARIABLE,
 	CPU_HOST,
+	CPU_ARRAY_MEMORY, /* reached through its array only */
 };
 
 struct cpu_range {
@@ -51,7 +52,10 @@ void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
  */
 void cpu_memory_free_now(struct CUctx_st *context, uint64_t address);
 
-/* Gives a variable back, which no work uses any more. Nothing happens if it is not memory of this context any more. */
+/*
+ * Gives a variable or an array's memory back, which no work uses any more. Nothing happens if it is not memory of this
+ * context any more.
+ */
 void cpu_memory_drop(struct CUctx_st *context, uint64_t address);
 
 /* Drops every range of a context, whose work is done. */

@@ -34,7 +34,10 @@
 	X(cuStreamCreateWithPriority) X(cuStreamDestroy_v2) X(cuStreamQuery) X(cuStreamSynchronize) \
 	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) \
 	X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize) \
-	X(cuEventElapsedTime_v2)
+	X(cuEventElapsedTime_v2) \
+	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \
+	X(cuMipmappedArrayGetLevel) X(cuMemcpy3DAsync_v2) X(cuTexObjectCreate) X(cuTexObjectDestroy) \
+	X(cuSurfObjectCreate) X(cuSurfObjectDestroy)
 /* clang-format on */
 
 #define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) cpu_##name;

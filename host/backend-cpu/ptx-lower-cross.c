@@ -46,7 +46,8 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	if (!s)
 		return lower_no_memory(body);
 	s->line = i->line;
-	s->tex = i->tex;
+	if (i->tex)
+		s->tex = *i->tex;
 	s->space = i->space;
 	s->type = i->type;
 	s->size = (uint8_t)(ptx_types[i->type].bits / 8);

@@ -20,7 +20,7 @@ struct ptx_site {
 	bool write;
 	uint8_t type;           /* atomics */
 	uint8_t operation;      /* enum ptx_modifier of an atomic */
-	const struct ptx_tex *tex; /* texture and surface instructions */
+	struct ptx_tex tex;     /* texture and surface instructions */
 	int64_t imm;            /* added to every address before the check */
 	const int64_t *offsets; /* per lane, or NULL */
 	int64_t low, high;      /* the least and the largest of them */

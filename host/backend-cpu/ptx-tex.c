@@ -494,9 +494,9 @@ void ptx_rt_tex(struct ptx_context *ctx, uint32_t number, uint32_t mask, const u
 		const uint32_t *extra, uint32_t *out, uint32_t thread)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
-	struct ptx_tex_call call = {ctx, site, site->tex, mask, thread, data, extra, out};
+	struct ptx_tex_call call = {ctx, site, &site->tex, mask, thread, data, extra, out};
 
-	if (site->tex->operation == PTX_IS_TYPE) {
+	if (site->tex.operation == PTX_IS_TYPE) {
 		is_type(&call, handles);
 		return;
 	}
@@ -505,10 +505,10 @@ void ptx_rt_tex(struct ptx_context *ctx, uint32_t number, uint32_t mask, const u
 		uint32_t first = (uint32_t)__builtin_ctz(left);
 		const struct ptx_texture *t = look_up(ctx, handles[first]);
 
-		if (!t || t->surface != site->tex->surface) {
+		if (!t || t->surface != site->tex.surface) {
 			struct ptx_site report = *site;
 
-			report.space = site->tex->surface ? PTX_SURFACE : PTX_TEXTURE;
+			report.space = site->tex.surface ? PTX_SURFACE : PTX_TEXTURE;
 			ptx_fault_at(ctx, &report, PTX_FAULT_ILLEGAL_ADDRESS, handles[first], thread + first);
 		}
 		call.mask = 0;

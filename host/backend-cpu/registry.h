@@ -17,6 +17,8 @@ enum cpu_kind {
 	CPU_LIBRARY,
 	CPU_KERNEL,
 	CPU_POOL,
+	CPU_ARRAY,
+	CPU_MIPMAPPED,
 };
 
 /* False: no memory. */

@@ -216,7 +216,7 @@ static void box_errors(void **state)
 	c.Height = 3;
 	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_SUCCESS);
 	c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuMemcpy2D_v2(&c), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuMemcpy2D_v2(NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFree_v2(c.dstDevice), CUDA_SUCCESS);
 }

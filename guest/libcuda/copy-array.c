@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of boxes from or to arrays. The worker's device does them; rows of pageable memory are gathered in staging
+ * blocks, as many at a time as form a box of the array: whole slices, rows of one slice, or a part of a row.
+ */
+#include "array.h"
+
+#include <string.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "object.h"
+#include "operand.h"
+#include "ring.h"
+#include "stage.h"
+#include "stream.h"
+#include "thread.h"
+
+/* One side of CUDA_MEMCPY3D, which names them apart. */
+struct side {
+	vcuda_box_end end; /* address: of the first byte of memory; then x, y and z are 0 */
+	CUmemorytype type;
+	CUarray array; /* NULL: memory */
+	enum vcuda_place place;
+	bool unsure;
+	uint64_t extent; /* of memory: bytes from the first to the last */
+};
+
+static bool fits(size_t at, size_t length, size_t size)
+{
+	return at <= size && length <= size - at;
+}
+
+/* Rows and slices of an array: those that its description leaves out are one. */
+static size_t at_least_one(size_t n)
+{
+	return n ? n : 1;
+}
+
+static CUresult check_array(const struct side *s, const vcuda_box *box)
+{
+	struct vcuda_object *o = vcuda_array_find(s->array);
+	const vcuda_box_end *e = &s->end;
+	size_t texel;
+
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	texel = vcuda_texel_bytes(o->array.Format, o->array.NumChannels);
+	if (e->x % texel || box->width % texel || !fits(e->x, box->width, o->array.Width * texel) ||
+	    !fits(e->y, box->height, at_least_one(o->array.Height)) ||
+	    !fits(e->z, box->depth, at_least_one(o->array.Depth)))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* a * b + c; false where that is too much. */
+static bool multiply_add(uint64_t a, uint64_t b, uint64_t c, uint64_t *sum)
+{
+	return !__builtin_mul_overflow(a, b, sum) && !__builtin_add_overflow(*sum, c, sum);
+}
+
+/* Finds out where the memory lies, and moves the position into the address. */
+static CUresult check_memory(struct side *s, const vcuda_box *box)
+{
+	vcuda_box_end *e = &s->end;
+	enum vcuda_side side = s->type == CU_MEMORYTYPE_HOST     ? VCUDA_SIDE_HOST
+			       : s->type == CU_MEMORYTYPE_DEVICE ? VCUDA_SIDE_DEVICE
+								 : VCUDA_SIDE_ANY;
+	uint64_t slice, start;
+	struct vcuda_operand operand;
+	CUresult result;
+
+	e->pitch = e->pitch ? e->pitch : e->x + box->width;
+	if ((box->depth > 1 || e->z) && !fits(e->y, box->height, e->height))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (e->height < box->height)
+		e->height = box->height;
+	if (!fits(e->x, box->width, e->pitch) || !multiply_add(e->pitch, e->height, 0, &slice) ||
+	    !multiply_add(e->y, e->pitch, e->x, &start) || !multiply_add(e->z, slice, start, &start) ||
+	    __builtin_add_overflow(e->address, start, &e->address) ||
+	    !multiply_add(box->height - 1, e->pitch, box->width, &s->extent) ||
+	    !multiply_add(box->depth - 1, slice, s->extent, &s->extent))
+		return CUDA_ERROR_INVALID_VALUE;
+	e->x = e->y = e->z = 0;
+	result = vcuda_operand_find(e->address, s->extent, side, &operand);
+	s->place = operand.place;
+	s->unsure = operand.unsure;
+	return result;
+}
+
+static CUresult check(struct side *s, const vcuda_box *box)
+{
+	switch (s->type) {
+	case CU_MEMORYTYPE_ARRAY:
+		s->place = VCUDA_PLACE_DEVICE;
+		return check_array(s, box);
+	case CU_MEMORYTYPE_HOST:
+	case CU_MEMORYTYPE_DEVICE:
+	case CU_MEMORYTYPE_UNIFIED:
+		s->array = NULL;
+		return check_memory(s, box);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* ---- pageable memory ---- */
+
+/* The next part of a box: where it begins, from the box's own start, and how large it is. */
+struct part {
+	uint64_t x, y, z, width, height, depth;
+};
+
+static void size_part(const vcuda_box *box, struct part *p)
+{
+	uint64_t room = VCUDA_STAGE_BLOCK_BYTES, slice = box->width * box->height;
+
+	p->width = box->width - p->x;
+	p->height = p->depth = 1;
+	if (box->width > room || p->x) {
+		p->width = p->width < room ? p->width : room;
+	} else if (p->y || slice > room) {
+		p->height = room / box->width < box->height - p->y ? room / box->width : box->height - p->y;
+	} else {
+		p->height = box->height;
+		p->depth = room / slice < box->depth - p->z ? room / slice : box->depth - p->z;
+	}
+}
+
+/* False: that was all. */
+static bool next_part(const vcuda_box *box, struct part *p)
+{
+	p->x += p->width;
+	if (p->x >= box->width) {
+		p->x = 0;
+		p->y += p->height;
+	}
+	if (p->y >= box->height) {
+		p->y = 0;
+		p->z += p->depth;
+	}
+	return p->z < box->depth;
+}
+
+static void move_rows(char *packed, const vcuda_box_end *e, const struct part *p, bool in)
+{
+	for (uint64_t z = 0; z < p->depth; z++)
+		for (uint64_t y = 0; y < p->height; y++) {
+			char *row = (char *)(e->address + (p->z + z) * e->pitch * e->height + (p->y + y) * e->pitch +
+					     p->x);
+
+			if (in)
+				memcpy(packed, row, p->width);
+			else
+				memcpy(row, packed, p->width);
+			packed += p->width;
+		}
+}
+
+/* `in`: towards the device. The other end is an array. */
+static CUresult by_stage(const vcuda_box *box, CUarray array, CUstream stream, bool in)
+{
+	const vcuda_box_end *host = in ? &box->src : &box->dst, *device = in ? &box->dst : &box->src;
+	struct part p = {0};
+	CUresult result;
+	void *memory;
+	uint32_t block = vcuda_stage_take(&memory);
+
+	do {
+		uint64_t bytes;
+		vcuda_box b = {0};
+
+		size_part(box, &p);
+		b.width = p.width;
+		b.height = p.height;
+		b.depth = p.depth;
+		b.src = b.dst = (vcuda_box_end){.pitch = p.width, .height = p.height};
+		*(in ? &b.dst : &b.src) =
+			(vcuda_box_end){.x = device->x + p.x, .y = device->y + p.y, .z = device->z + p.z};
+		bytes = p.width * p.height * p.depth;
+		if (in) {
+			move_rows(memory, host, &p, true);
+			result = vcuda_call_vcudaStageBoxHtoD(array, block, bytes, b, stream);
+		} else {
+			result = vcuda_call_vcudaStageBoxDtoH(block, bytes, array, b, stream);
+			if (result == CUDA_SUCCESS)
+				move_rows(memory, host, &p, false);
+		}
+	} while (result == CUDA_SUCCESS && next_part(box, &p));
+	vcuda_stage_give(block);
+	return result;
+}
+
+/* ---- all ---- */
+
+static CUresult dispatch(const vcuda_box *box, const struct side *to, const struct side *from, CUstream stream,
+			 bool async)
+{
+	CUresult result;
+
+	if (from->place == VCUDA_PLACE_PAGEABLE)
+		return by_stage(box, to->array, stream, true);
+	if (to->place == VCUDA_PLACE_PAGEABLE)
+		return by_stage(box, from->array, stream, false);
+	if (from->place == VCUDA_PLACE_WINDOW)
+		result = vcuda_call_vcudaBoxHtoD(to->array, (const void *)from->end.address, from->extent, *box,
+						 stream);
+	else if (to->place == VCUDA_PLACE_WINDOW)
+		result = vcuda_call_vcudaBoxDtoH((void *)to->end.address, to->extent, from->array, *box, stream);
+	else
+		return vcuda_call_vcudaBoxDtoD(to->array, from->array, *box, stream);
+	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
+}
+
+CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
+{
+	vcuda_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+	struct side to = {.type = c->dstMemoryType,
+			  .array = c->dstArray,
+			  .end = {.x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ, .pitch = c->dstPitch,
+				  .height = c->dstHeight}};
+	struct side from = {.type = c->srcMemoryType,
+			    .array = c->srcArray,
+			    .end = {.x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ, .pitch = c->srcPitch,
+				    .height = c->srcHeight}};
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS || !box.width || !box.height || !box.depth)
+		return result;
+	to.end.address = to.type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : c->dstDevice;
+	from.end.address = from.type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : c->srcDevice;
+	result = check(&to, &box);
+	if (result == CUDA_SUCCESS)
+		result = check(&from, &box);
+	if (result != CUDA_SUCCESS)
+		return result;
+	box.dst = to.end;
+	box.src = from.end;
+	vcuda_thread()->call_sync = to.unsure || from.unsure;
+	result = dispatch(&box, &to, &from, stream, async);
+	vcuda_thread()->call_sync = false;
+	return result;
+}
+
+/* ---- the API: ranges of one-dimensional arrays, which are boxes ---- */
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy);
+CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *copy);
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
+
+static const CUDA_MEMCPY3D *row_of(CUDA_MEMCPY3D *c, size_t bytes)
+{
+	c->WidthInBytes = bytes;
+	c->Height = c->Depth = 1;
+	return c;
+}
+
+#define ARRAY_END(which, a, offset)                                                                                    \
+	.which##MemoryType = CU_MEMORYTYPE_ARRAY, .which##Array = (a), .which##XInBytes = (offset)
+#define HOST_END(which, p) .which##MemoryType = CU_MEMORYTYPE_HOST, .which##Host = (p)
+#define DEVICE_END(which, p) .which##MemoryType = CU_MEMORYTYPE_DEVICE, .which##Device = (p)
+
+#define SYNC_COPY(name, decl, dst, src)                                                                                \
+	VCUDA_EXPORT CUresult name decl                                                                                \
+	{                                                                                                              \
+		return cuMemcpy3D_v2(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes));                                       \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptds decl                                                                         \
+	{                                                                                                              \
+		return cuMemcpy3D_v2_ptds(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes));                                  \
+	}
+
+/* clang-format off */
+SYNC_COPY(cuMemcpyDtoA_v2, (CUarray to, size_t at, CUdeviceptr from, size_t bytes), ARRAY_END(dst, to, at), DEVICE_END(src, from))
+SYNC_COPY(cuMemcpyAtoD_v2, (CUdeviceptr to, CUarray from, size_t at, size_t bytes), DEVICE_END(dst, to), ARRAY_END(src, from, at))
+SYNC_COPY(cuMemcpyHtoA_v2, (CUarray to, size_t at, const void *from, size_t bytes), ARRAY_END(dst, to, at), HOST_END(src, from))
+SYNC_COPY(cuMemcpyAtoH_v2, (void *to, CUarray from, size_t at, size_t bytes), HOST_END(dst, to), ARRAY_END(src, from, at))
+SYNC_COPY(cuMemcpyAtoA_v2, (CUarray to, size_t to_at, CUarray from, size_t from_at, size_t bytes), ARRAY_END(dst, to, to_at), ARRAY_END(src, from, from_at))
+/* clang-format on */
+
+#define ASYNC_COPY(name, decl, dst, src)                                                                               \
+	VCUDA_EXPORT CUresult name decl                                                                                \
+	{                                                                                                              \
+		return cuMemcpy3DAsync_v2(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), stream);                          \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
+	{                                                                                                              \
+		return cuMemcpy3DAsync_v2(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), VCUDA_PER_THREAD(stream));        \
+	}
+
+/* clang-format off */
+ASYNC_COPY(cuMemcpyHtoAAsync_v2, (CUarray to, size_t at, const void *from, size_t bytes, CUstream stream), ARRAY_END(dst, to, at), HOST_END(src, from))
+ASYNC_COPY(cuMemcpyAtoHAsync_v2, (void *to, CUarray from, size_t at, size_t bytes, CUstream stream), HOST_END(dst, to), ARRAY_END(src, from, at))
+/* clang-format on */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays: plain memory, row after row and slice after slice, that only textures, surfaces and copies reach. A plain
+ * array is its only level. All calls with the lock held unless they say otherwise.
+ */
+#ifndef VCUDA_CPU_ARRAY_H
+#define VCUDA_CPU_ARRAY_H
+
+#include "context.h"
+#include "ptx-tex.h"
+
+#define CPU_MAX_1D 131072
+#define CPU_MAX_2D_WIDTH 131072
+#define CPU_MAX_2D_HEIGHT 65536
+#define CPU_MAX_3D 16384
+#define CPU_MAX_LAYERED 32768
+#define CPU_MAX_LAYERS 2048
+#define CPU_MAX_CUBE_LAYERS 2046
+#define CPU_MAX_LINEAR (1 << 28) /* texels of a texture in linear memory */
+#define CPU_MAX_PITCHED_HEIGHT 65000
+#define CPU_MAX_PITCHED_BYTES 2097120
+
+struct CUmipmappedArray_st;
+
+struct CUarray_st {
+	struct CUmipmappedArray_st *storage;
+	struct ptx_level level; /* height and slices are at least 1 */
+};
+
+struct CUmipmappedArray_st {
+	struct CUctx_st *context;
+	struct cpu_list node; /* in the context */
+	CUDA_ARRAY3D_DESCRIPTOR descriptor;
+	enum ptx_format format;
+	unsigned int texel_bytes;
+	uint64_t address;
+	bool mipmapped; /* made as such: the levels are not destroyed one by one */
+	unsigned int count;
+	struct CUarray_st levels[PTX_TEXTURE_LEVELS];
+};
+
+/* NULL: no array, or not one of this context. */
+struct CUarray_st *cpu_array_find(const struct CUctx_st *context, CUarray handle);
+struct CUmipmappedArray_st *cpu_mipmapped_find(const struct CUctx_st *context, CUmipmappedArray handle);
+
+/* False: no such format. No lock needed. */
+bool cpu_array_format(CUarray_format format, unsigned int channels, enum ptx_format *to, unsigned int *texel_bytes);
+
+/* Frees all arrays of a context, whose work is done; their memory goes with the context's. */
+void cpu_arrays_destroy(struct CUctx_st *context);
+
+#endif
