@@ -138,6 +138,7 @@ struct ptx_operand {
 	uint8_t kind;
 	bool negate, single;
 	uint8_t count;     /* of elements */
+	uint16_t select;   /* .b1 and the like: 256 times the bits, plus where they begin; 0: none */
 	int32_t reg, reg2; /* -1: none; reg2: q of p|q */
 	const struct ptx_symbol *symbol;
 	uint64_t imm;

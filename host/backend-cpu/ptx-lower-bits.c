@@ -74,16 +74,19 @@ bool emit_bfind(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
-static LLVMValueRef low_byte(struct lower *l, const struct ptx_operand *o)
+/* A position or a length: of 32 bits 8 are looked at; for 64-bit fields, as recorded on an H100, all of them. */
+static LLVMValueRef low_byte(struct lower *l, const struct ptx_operand *o, unsigned bits)
 {
+	if (bits == 64)
+		return int2(l, "llvm.umin", get(l, o, PTX_U32), int_const(l, 32, 255));
 	return LLVMBuildAnd(l->b, get(l, o, PTX_U32), int_const(l, 32, 255), "");
 }
 
 bool emit_bfe(struct lower *l, const struct ptx_instr *i)
 {
 	unsigned bits = BITS(i);
-	LLVMValueRef a = get(l, &i->ops[1], i->type), position = low_byte(l, &i->ops[2]),
-		     length = low_byte(l, &i->ops[3]);
+	LLVMValueRef a = get(l, &i->ops[1], i->type), position = low_byte(l, &i->ops[2], bits),
+		     length = low_byte(l, &i->ops[3], bits);
 	LLVMValueRef width = int_const(l, 32, bits), room, mask, r, top, fill;
 
 	room = LLVMBuildSub(l->b, width, int2(l, "llvm.umin", position, width), "");
@@ -105,9 +108,9 @@ bool emit_bfi(struct lower *l, const struct ptx_instr *i)
 {
 	unsigned bits = BITS(i);
 	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
-	LLVMValueRef position = low_byte(l, &i->ops[3]), mask;
+	LLVMValueRef position = low_byte(l, &i->ops[3], bits), mask;
 
-	mask = shift(l, LLVMShl, ones(l, low_byte(l, &i->ops[4]), bits), position, bits);
+	mask = shift(l, LLVMShl, ones(l, low_byte(l, &i->ops[4], bits), bits), position, bits);
 	a = LLVMBuildAnd(l->b, shift(l, LLVMShl, a, position, bits), mask, "");
 	b = LLVMBuildAnd(l->b, b, LLVMBuildNot(l->b, mask, ""), "");
 	set(l, &i->ops[0], LLVMBuildOr(l->b, a, b, ""), false);
@@ -193,7 +196,7 @@ bool emit_lop3(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef v[3], r = int_const(l, 32, 0);
 
-	if (i->ops[4].kind != PTX_OP_INT)
+	if (i->ops[4].kind != PTX_OP_INT || (i->count == 6) != !!(i->mods & (M(AND) | M(OR))))
 		return false;
 	for (unsigned n = 0; n < 3; n++)
 		v[n] = get(l, &i->ops[n + 1], PTX_B32);
@@ -207,6 +210,11 @@ bool emit_lop3(struct lower *l, const struct ptx_instr *i)
 					       "");
 		r = LLVMBuildOr(l->b, r, product, "");
 	}
+	if (i->count == 6 && i->ops[0].reg2 >= 0)
+		set_reg(l, i->ops[0].reg2,
+			LLVMBuildBinOp(l->b, i->mods & M(AND) ? LLVMAnd : LLVMOr,
+				       compare(l, LLVMIntNE, r, int_const(l, 32, 0)), get(l, &i->ops[5], PTX_PRED), ""),
+			false);
 	set(l, &i->ops[0], r, false);
 	return true;
 }

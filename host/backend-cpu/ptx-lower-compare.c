@@ -27,28 +27,51 @@ static const struct {
 	{M(NAN_), 0, 0, LLVMRealUNO},
 };
 
-static LLVMValueRef comparison(struct lower *l, const struct ptx_instr *i, unsigned type)
+/* What a number of this type is compared as. */
+static LLVMValueRef as_real(struct lower *l, LLVMValueRef bits, unsigned type, bool ftz)
+{
+	LLVMValueRef v;
+
+	if (type == PTX_F16 || type == PTX_BF16)
+		return half_value(l, ftz && type == PTX_F16 ? flush_half(l, bits) : bits, type);
+	v = to_float(l, bits, type);
+	return ftz && type == PTX_F32 ? flush(l, v) : v;
+}
+
+static LLVMValueRef compare_bits(struct lower *l, const struct ptx_instr *i, unsigned type, LLVMValueRef a,
+				 LLVMValueRef b)
 {
 	char cls = ptx_types[type].cls;
 
 	for (unsigned n = 0; n < sizeof(comparisons) / sizeof(comparisons[0]); n++) {
 		bool real = cls == 'f' || cls == 'h' || cls == 'y';
 		int p = real ? comparisons[n].f : cls == 's' ? comparisons[n].s : comparisons[n].u;
-		LLVMValueRef a, b;
 
 		if (!(i->mods & comparisons[n].mod) || !p || (cls == 'b' && n > 1))
 			continue;
 		if (!real)
-			return compare(l, (LLVMIntPredicate)p, get(l, &i->ops[1], type), get(l, &i->ops[2], type));
-		a = getf(l, &i->ops[1], type);
-		b = getf(l, &i->ops[2], type);
-		if ((i->mods & M(FTZ)) && type == PTX_F32) {
-			a = flush(l, a);
-			b = flush(l, b);
-		}
+			return compare(l, (LLVMIntPredicate)p, a, b);
+		a = as_real(l, a, type, i->mods & M(FTZ));
+		b = as_real(l, b, type, i->mods & M(FTZ));
 		return LLVMBuildFCmp(l->b, (LLVMRealPredicate)p, a, b, "");
 	}
 	return NULL;
+}
+
+static LLVMValueRef comparison(struct lower *l, const struct ptx_instr *i, unsigned type)
+{
+	return compare_bits(l, i, type, get(l, &i->ops[1], type), get(l, &i->ops[2], type));
+}
+
+static bool is_pair(unsigned type)
+{
+	return type == PTX_F16X2 || type == PTX_BF16X2;
+}
+
+static LLVMValueRef compare_part(struct lower *l, const struct ptx_instr *i, unsigned type, unsigned part)
+{
+	return compare_bits(l, i, type == PTX_F16X2 ? PTX_F16 : PTX_BF16, half_part(l, &i->ops[1], type, part),
+			    half_part(l, &i->ops[2], type, part));
 }
 
 static LLVMValueRef combine(struct lower *l, const struct ptx_instr *i, LLVMValueRef r)
@@ -65,12 +88,12 @@ static LLVMValueRef combine(struct lower *l, const struct ptx_instr *i, LLVMValu
 
 bool emit_setp(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef r = comparison(l, i, i->type), p, q;
+	LLVMValueRef r = is_pair(i->type) ? compare_part(l, i, i->type, 0) : comparison(l, i, i->type), p, q;
 
 	if (!r || (i->count == 4) != !!(i->mods & (M(AND) | M(OR) | M(XOR))))
 		return false;
 	p = combine(l, i, r);
-	q = combine(l, i, LLVMBuildNot(l->b, r, ""));
+	q = combine(l, i, is_pair(i->type) ? compare_part(l, i, i->type, 1) : LLVMBuildNot(l->b, r, ""));
 	if (i->ops[0].kind == PTX_OP_REG)
 		set_reg(l, i->ops[0].reg, p, false);
 	if (i->ops[0].reg2 >= 0)
@@ -80,12 +103,33 @@ bool emit_setp(struct lower *l, const struct ptx_instr *i)
 
 bool emit_set(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef r = i->type2 ? comparison(l, i, i->type2) : NULL, yes;
+	unsigned bits = ptx_types[i->type].bits;
+	LLVMValueRef r, yes, whole = NULL;
+	uint64_t one = i->type == PTX_F32					? 0x3f800000
+		       : i->type == PTX_F16 || i->type == PTX_F16X2	? 0x3c00
+		       : i->type == PTX_BF16 || i->type == PTX_BF16X2 ? 0x3f80
+									: UINT32_MAX;
 
-	if (!r)
+	if (!i->type2 || (is_pair(i->type) && i->type != i->type2) || (is_pair(i->type2) && bits != 32))
 		return false;
-	yes = int_const(l, 32, i->type == PTX_F32 ? 0x3f800000 : UINT32_MAX);
-	set(l, &i->ops[0], select_of(l, combine(l, i, r), yes, int_const(l, 32, 0)), false);
+	if (!is_pair(i->type2)) {
+		r = comparison(l, i, i->type2);
+		if (r)
+			set(l, &i->ops[0],
+			    select_of(l, combine(l, i, r), int_const(l, bits, one), int_const(l, bits, 0)), false);
+		return r;
+	}
+	if (i->type == PTX_F32)
+		return false;
+	for (unsigned part = 0; part < 2; part++) {
+		r = compare_part(l, i, i->type2, part);
+		if (!r)
+			return false;
+		yes = int_const(l, 32, (one & 0xffff) << 16 * part);
+		r = select_of(l, combine(l, i, r), yes, int_const(l, 32, 0));
+		whole = whole ? LLVMBuildOr(l->b, whole, r, "") : r;
+	}
+	set(l, &i->ops[0], whole, false);
 	return true;
 }
 

@@ -16,7 +16,7 @@ static bool cvt_int_int(struct lower *l, const struct ptx_instr *i)
 	if (i->mods & M(SAT)) {
 		/* one more bit than either type, so that everything compares as signed */
 		args[0] = resize(l, v, wide, sign);
-		args[1] = int_const(l, wide, to_sign ? UINT64_MAX << (to - 1) : 0);
+		args[1] = resize(l, int_const(l, 64, to_sign ? UINT64_MAX << (to - 1) : 0), wide, true);
 		args[0] = intrinsic(l, "llvm.smax", LLVMTypeOf(args[0]), args, 2);
 		args[1] = int_const(l, wide,
 				    to_sign    ? (1ull << (to - 1)) - 1
@@ -61,10 +61,14 @@ static LLVMValueRef source(struct lower *l, const struct ptx_instr *i, unsigned 
 	return (i->mods & M(FTZ)) && type == PTX_F32 ? flush(l, v) : v;
 }
 
-/* NaN gives 0, what does not fit the nearest end of the type's range. */
+/*
+ * What does not fit gives the nearest end of the type's range. NaN gives 0; from f64, or to 64 bits, a GPU gives the sign
+ * bit alone.
+ */
 static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef v = source(l, i, 1, i->type2), fn;
+	LLVMValueRef v = source(l, i, 1, i->type2), fn, nan = LLVMBuildFCmp(l->b, LLVMRealUNO, v, v, "");
+	unsigned bits = ptx_types[i->type].bits;
 	LLVMTypeRef types[2];
 	const char *name = is_signed_type(i->type) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
 	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
@@ -76,22 +80,22 @@ static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
 	types[1] = LLVMTypeOf(v);
 	fn = LLVMGetIntrinsicDeclaration(l->m, id, types, 2);
 	v = LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, &v, 1, "");
+	if (bits == 64 || i->type2 == PTX_F64)
+		v = select_of(l, nan, int_const(l, bits, 1ull << (bits - 1)), v);
 	set(l, &i->ops[0], v, is_signed_type(i->type));
 	return true;
 }
 
 /* v with its low 20 bits replaced by one that says whether any was set, where v is longer than 40 bits. */
-static LLVMValueRef gather_low_bits(struct lower *l, LLVMValueRef v)
+static LLVMValueRef gather_low_bits(struct lower *l, LLVMValueRef v, bool sign)
 {
-	LLVMValueRef low = int_const(l, 64, 0xfffff), any, size, args[2], r;
+	LLVMValueRef low = int_const(l, 64, 0xfffff), any, size = v, r;
 
 	any = compare(l, LLVMIntNE, LLVMBuildAnd(l->b, v, low, ""), int_const(l, 64, 0));
 	r = LLVMBuildAnd(l->b, v, LLVMBuildNot(l->b, low, ""), "");
 	r = LLVMBuildOr(l->b, r, LLVMBuildShl(l->b, resize(l, any, 64, false), int_const(l, 64, 19), ""), "");
-	args[0] = v;
-	args[1] = LLVMBuildNeg(l->b, v, "");
-	size = intrinsic(l, "llvm.umin", LLVMTypeOf(v), args, 2);
-	/* as unsigned a large number is as well the negative of a small one: then nothing is lost in any case */
+	if (sign)
+		size = int2(l, "llvm.smax", v, LLVMBuildNeg(l->b, v, ""));
 	return select_of(l, compare(l, LLVMIntUGT, size, int_const(l, 64, 1ull << 40)), r, v);
 }
 
@@ -114,7 +118,7 @@ static bool cvt_int_float(struct lower *l, const struct ptx_instr *i)
 		 * their low bits are gathered in one that is far below what is rounded.
 		 */
 		if (ptx_types[i->type2].bits == 64 && i->type == PTX_BF16)
-			v = gather_low_bits(l, v);
+			v = gather_low_bits(l, v, sign);
 		r = sign ? LLVMBuildSIToFP(l->b, v, float_type(l, PTX_F64), "")
 			 : LLVMBuildUIToFP(l->b, v, float_type(l, PTX_F64), "");
 		if (i->mods & M(SAT))

@@ -124,6 +124,16 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 	}
 }
 
+/* Below the least normal f16, in f32 or f64. */
+static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
+{
+	LLVMTypeRef type = bits_of(v) == 64 ? l->f64 : l->f32;
+	LLVMValueRef pair[2] = {LLVMConstNull(LLVMTypeOf(v)), v}, size = fcall(l, "llvm.fabs", &v, 1), tiny;
+
+	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1p-14), l->lanes), "");
+	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", pair, 2), v, "");
+}
+
 static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned type, LLVMValueRef *bits)
 {
 	LLVMValueRef v[3] = {NULL, NULL, NULL}, r, zero;
@@ -135,11 +145,14 @@ static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned
 	for (unsigned n = 0; n + 1u < i->count; n++)
 		v[n] = half_value(l, bits[n], type);
 	r = one_result(l, i, v);
+	zero = LLVMConstNull(LLVMTypeOf(r));
+	/* what is tiny before it is rounded is flushed; with .relu -0 is then 0 */
+	if ((i->mods & M(FTZ)) && type == PTX_F16)
+		r = flush_tiny(l, r);
 	if (i->mods & M(SAT))
 		r = saturate(l, r);
-	zero = LLVMConstNull(LLVMTypeOf(r));
 	if (i->mods & M(RELU))
-		r = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, r, zero, ""), zero, r, "");
+		r = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, i->mods & M(FTZ) ? LLVMRealOLE : LLVMRealOLT, r, zero, ""), zero, r, "");
 	return half_bits(l, r, type, 0);
 }
 

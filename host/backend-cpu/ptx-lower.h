@@ -47,6 +47,8 @@ enum ptx_variant {
 	OP_RSQRT,
 	OP_SQRT,
 	OP_TANH,
+	OP_SET,
+	OP_AVERAGE,
 };
 
 /* Where the full version may leave for the masked one. */

@@ -190,6 +190,18 @@ static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct
 	return s;
 }
 
+/* %r1.b0 and the like: how much of the name is the register's; 0 if it does not end in a selector. */
+static size_t before_selector(const struct ptx_token *name, uint16_t *select)
+{
+	const char *end = name->text + name->length;
+
+	if (name->length < 4 || end[-3] != '.' || (end[-2] != 'b' && end[-2] != 'h') || end[-1] < '0' ||
+	    end[-1] > (end[-2] == 'b' ? '3' : '1'))
+		return 0;
+	*select = end[-2] == 'b' ? (uint16_t)(8 << 8 | (end[-1] - '0') * 8) : (uint16_t)(16 << 8 | (end[-1] - '0') * 16);
+	return name->length - 3;
+}
+
 static bool parse_offset(struct ptx_parser *p, uint64_t *imm)
 {
 	uint64_t value;
@@ -207,7 +219,7 @@ static bool parse_offset(struct ptx_parser *p, uint64_t *imm)
 
 static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 {
-	struct ptx_token name = p->token;
+	struct ptx_token name = p->token, whole;
 	const struct ptx_symbol *s;
 
 	o->reg = o->reg2 = -1;
@@ -227,6 +239,9 @@ static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 		o->symbol = s;
 		if (o->kind == PTX_OP_SYMBOL && s->kind == PTX_SYM_FAMILY)
 			return ptx_parse_fail(p, PTX_INVALID, "`%s` needs a register number", s->name);
+	} else if (whole = name, (whole.length = before_selector(&name, &o->select)) &&
+				 find_register(p, &whole, &o->reg) && o->reg >= 0) {
+		o->kind = PTX_OP_REG;
 	} else if (name.text[0] == '%') {
 		char text[32] = "";
 
@@ -274,7 +289,7 @@ static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
 	if (p->token.kind == PTX_TOK_NAME) {
 		if (!parse_named(p, o, false))
 			return false;
-		if (o->kind != PTX_OP_REG && o->kind != PTX_OP_SYMBOL)
+		if ((o->kind != PTX_OP_REG && o->kind != PTX_OP_SYMBOL) || o->select)
 			return ptx_parse_fail(p, PTX_INVALID, "an address must be a register, a symbol or a number");
 		if (!parse_offset(p, &o->imm))
 			return false;
@@ -300,6 +315,8 @@ static bool parse_vector(struct ptx_parser *p, struct ptx_operand *o, unsigned d
 			return ptx_parse_fail(p, PTX_INVALID, "more than 8 elements in a vector");
 		if (!parse_operand(p, &o->elements[o->count++], false, depth + 1))
 			return false;
+		if (o->elements[o->count - 1].select)
+			return ptx_parse_fail(p, PTX_INVALID, "a selector inside a vector");
 	} while (ptx_parse_accept(p, ','));
 	return ptx_parse_expect(p, '}');
 }
@@ -428,6 +445,9 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	/* a policy changes speed only */
 	if ((i->mods & M(POLICY)) && !(i->op->flags & PTX_F_WORDS) && i->count)
 		i->count--;
+	for (unsigned n = 0; n < i->count; n++)
+		if (ops[n].kind == PTX_OP_REG && ops[n].select && i->op->emit != emit_video)
+			return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have selectors", i->name);
 	if (i->count < i->op->least || i->count > i->op->most)
 		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
 	i->ops = ptx_alloc(&p->module->arena, (i->count + 1u) * sizeof(ops[0]));
@@ -549,7 +569,7 @@ static bool parse_guard(struct ptx_parser *p, int32_t *guard, bool *negate)
 
 	ptx_parse_next(p);
 	*negate = ptx_parse_accept(p, '!');
-	if (p->token.kind != PTX_TOK_NAME || !parse_named(p, &o, false) || o.kind != PTX_OP_REG ||
+	if (p->token.kind != PTX_TOK_NAME || !parse_named(p, &o, false) || o.kind != PTX_OP_REG || o.select ||
 	    p->function->regs[o.reg].type != PTX_PRED)
 		return ptx_parse_fail(p, PTX_INVALID, "a guard must be a predicate register");
 	*guard = o.reg;

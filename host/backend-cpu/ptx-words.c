@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ptx-async.h"
-#include "ptx-opcodes.h"
+#include "ptx-lower.h"
 
 #define EFFECT (PTX_F_EFFECT | PTX_F_WORDS)
 #define WARP (EFFECT | PTX_F_WARP)
@@ -20,6 +20,7 @@
 #define SCOPE "relaxed release acquire cta cluster "
 #define MBARRIER (EFFECT | PTX_F_SITE | PTX_F_WRITE)
 #define FREE (EFFECT | PTX_F_NO_DST)
+#define VIDEO "u32 s32 "
 #define POLICY "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged "
 
 static const struct {
@@ -46,6 +47,9 @@ static const struct {
 	{{"createpolicy.cvt", 0, 0, 2, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, "L2 b64"},
 	{{"createpolicy.fractional", 0, 0, 1, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "b64"},
 	{{"createpolicy.range", 0, 0, 4, 4, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "global b64"},
+	{{"cvt", 0, 0, 2, 3, SHAPE(PURE), PTX_F_WORDS, emit_cvt_small, 0},
+	 "rn rna rz relu satfinite tf32 f32 f16x2 e4m3x2 e5m2x2"},
+	{{"cvt.pack", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_cvt_pack, 0}, "sat u16 s16 u8 s8 u4 s4 u2 s2 s32 b32"},
 	{{"discard", 0, 0, 2, 2, SHAPE(NONE), FREE, emit_nothing, 0}, "global L2"},
 	{{"elect", 0, 0, 2, 2, SHAPE(VARYING), WARP, emit_elect, 0}, "sync"},
 	{{"fence.mbarrier_init", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, "release cluster"},
@@ -56,6 +60,8 @@ static const struct {
 	{{"ldmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP | PTX_F_SITE, emit_matrix_rows, 0},
 	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
 	{{"mapa", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_cluster, 0}, "shared::cluster u32 u64"},
+	{{"max", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_fminmax, OP_MAX}, "ftz NaN xorsign abs f32"},
+	{{"max", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_half, OP_MAX}, "ftz NaN xorsign abs f16 f16x2 bf16 bf16x2"},
 	{{"mbarrier.arrive", 0, 0, 2, 3, SHAPE(VARYING), MBARRIER, emit_mbarrier_arrive, PTX_MBARRIER_ARRIVE},
 	 SHARED SCOPE "expect_tx noComplete b64"},
 	{{"mbarrier.arrive_drop", 0, 0, 2, 3, SHAPE(VARYING), MBARRIER, emit_mbarrier_arrive, PTX_MBARRIER_DROP},
@@ -75,6 +81,8 @@ static const struct {
 	 "parity shared shared::cta acquire relaxed cta cluster b64"},
 	{{"mbarrier.try_wait", 0, 0, 3, 4, SHAPE(VARYING), MBARRIER | PTX_F_WAIT, emit_mbarrier_test, 1},
 	 "parity shared shared::cta acquire relaxed cta cluster b64"},
+	{{"min", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_fminmax, OP_MIN}, "ftz NaN xorsign abs f32"},
+	{{"min", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_half, OP_MIN}, "ftz NaN xorsign abs f16 f16x2 bf16 bf16x2"},
 	{{"mma", 0, 0, 4, 4, SHAPE(VARYING), WARP, emit_mma, 0},
 	 "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m8n8k16 m16n8k32 m8n8k32 m16n8k64 m8n8k128 m16n8k128 m16n8k256 "
 	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 rn"},
@@ -82,6 +90,29 @@ static const struct {
 	{{"setmaxnreg", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "inc dec sync aligned u32"},
 	{{"stmatrix", 0, 0, 2, 2, SHAPE(NONE), WARP | PTX_F_SITE | PTX_F_WRITE | PTX_F_NO_DST, emit_matrix_rows, 1},
 	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
+	{{"vabsdiff", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_ABS}, VIDEO "sat add min max"},
+	{{"vabsdiff2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_ABS}, VIDEO "sat add"},
+	{{"vabsdiff4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_ABS}, VIDEO "sat add"},
+	{{"vadd", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMAdd}, VIDEO "sat add min max"},
+	{{"vadd2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMAdd}, VIDEO "sat add"},
+	{{"vadd4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMAdd}, VIDEO "sat add"},
+	{{"vavrg2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_AVERAGE}, VIDEO "add"},
+	{{"vavrg4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_AVERAGE}, VIDEO "add"},
+	{{"vmad", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MAD}, VIDEO "sat"},
+	{{"vmax", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MAX}, VIDEO "sat add min max"},
+	{{"vmax2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MAX}, VIDEO "sat add"},
+	{{"vmax4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MAX}, VIDEO "sat add"},
+	{{"vmin", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MIN}, VIDEO "sat add min max"},
+	{{"vmin2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MIN}, VIDEO "sat add"},
+	{{"vmin4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_MIN}, VIDEO "sat add"},
+	{{"vset", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_SET}, VIDEO "eq ne lt le gt ge add min max"},
+	{{"vset2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_SET}, VIDEO "eq ne lt le gt ge add"},
+	{{"vset4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, OP_SET}, VIDEO "eq ne lt le gt ge add"},
+	{{"vshl", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMShl}, VIDEO "sat clamp wrap add min max"},
+	{{"vshr", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMAShr}, VIDEO "sat clamp wrap add min max"},
+	{{"vsub", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMSub}, VIDEO "sat add min max"},
+	{{"vsub2", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMSub}, VIDEO "sat add"},
+	{{"vsub4", 0, 0, 4, 4, SHAPE(PURE), PTX_F_WORDS, emit_video, LLVMSub}, VIDEO "sat add"},
 	{{"wmma.load", 0, 0, 2, 3, SHAPE(VARYING), WARP | PTX_F_SITE, emit_tile_load, 0},
 	 "a b c sync aligned row col " SPACE WMMA_SHAPES WMMA_TYPES},
 	{{"wmma.mma", 0, 0, 4, 4, SHAPE(VARYING), WARP, emit_mma, 1},
