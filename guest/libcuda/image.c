@@ -125,6 +125,22 @@ static CUresult wrapper_container(const struct wrapper *w, const void **data, si
 	return container_bytes(c, bytes);
 }
 
+/* What cuLinkComplete() gives back has containers for entries: these are what counts. */
+static CUresult plain_container(const struct container *c, const void **data, size_t *bytes)
+{
+	CUresult result = container_bytes(c, bytes);
+	uint32_t magic;
+
+	if (result != CUDA_SUCCESS || c->size < sizeof(*c))
+		return result;
+	memcpy(&magic, (const char *)c + c->header_size, sizeof(magic));
+	if (magic == CONTAINER_MAGIC) {
+		*data = (const char *)c + c->header_size;
+		*bytes -= c->header_size;
+	}
+	return CUDA_SUCCESS;
+}
+
 /* PTX starts with a directive or a comment; other text is a mistake of the application. */
 static bool is_text(const char *text)
 {
@@ -151,7 +167,7 @@ CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes)
 		return wrapper_container(image, data, bytes);
 	*data = image;
 	if (magic == CONTAINER_MAGIC)
-		return container_bytes(image, bytes);
+		return plain_container(image, data, bytes);
 	if (!memcmp(image, ELFMAG, SELFMAG)) {
 		*bytes = elf_bytes(image);
 		return *bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
@@ -165,21 +181,26 @@ static bool elf_headers_fit(const Elf64_Ehdr *h, size_t room)
 	return room >= sizeof(*h) && h->e_shoff <= room && (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) <= room - h->e_shoff;
 }
 
-CUresult vcuda_image_in_file(const void *file, size_t room, size_t *bytes)
+/* What plain_container() reads is there. */
+static bool container_begins(const struct container *c, size_t room)
 {
-	const void *data;
+	return room >= sizeof(*c) && (c->size < sizeof(*c) || room >= c->header_size + sizeof(*c));
+}
+
+CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes)
+{
 	uint32_t magic = 0;
 	CUresult result;
 
 	memcpy(&magic, file, room < sizeof(magic) ? room : sizeof(magic));
 	/* A wrapper holds pointers of the process that it was made in. */
-	if (magic == WRAPPER_MAGIC || (magic == CONTAINER_MAGIC && room < sizeof(struct container)))
+	if (magic == WRAPPER_MAGIC || (magic == CONTAINER_MAGIC && !container_begins(file, room)))
 		return CUDA_ERROR_INVALID_IMAGE;
 	if (room >= SELFMAG && !memcmp(file, ELFMAG, SELFMAG) && !elf_headers_fit(file, room))
 		return CUDA_ERROR_INVALID_IMAGE;
-	result = vcuda_image_find(file, &data, bytes);
+	result = vcuda_image_find(file, data, bytes);
 	/* The one is the NUL behind text. */
-	return result == CUDA_SUCCESS && *bytes > room + 1 ? CUDA_ERROR_INVALID_IMAGE : result;
+	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file) ? CUDA_ERROR_INVALID_IMAGE : result;
 }
 
 static CUresult ship(vcuda_image image, const char *data, size_t bytes)

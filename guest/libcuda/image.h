@@ -15,7 +15,7 @@
 CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
 
 /* The same for a file's contents, of which `room` bytes are there and zeroes behind them: its headers are not believed. */
-CUresult vcuda_image_in_file(const void *file, size_t room, size_t *bytes);
+CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
 
 /* Ships an image; the worker keeps it until it is destroyed. */
 CUresult vcuda_image_upload(const void *data, size_t bytes, vcuda_image *image);

@@ -50,6 +50,7 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 {
 	CUresult result = vcuda_require_init();
 	size_t bytes, room;
+	const void *data;
 	void *file;
 
 	if (result != CUDA_SUCCESS)
@@ -59,9 +60,9 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 	result = vcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_image_in_file(file, room, &bytes);
+	result = vcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
-		result = load_image(library, file, bytes);
+		result = load_image(library, data, bytes);
 	free(file);
 	return result;
 }

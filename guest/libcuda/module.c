@@ -67,6 +67,7 @@ VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
 	CUresult result = vcuda_require_context();
 	size_t bytes, room;
+	const void *data;
 	void *file;
 
 	if (result != CUDA_SUCCESS)
@@ -76,9 +77,9 @@ VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 	result = vcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_image_in_file(file, room, &bytes);
+	result = vcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
-		result = load_image(module, file, bytes);
+		result = load_image(module, data, bytes);
 	free(file);
 	return result;
 }

@@ -127,6 +127,8 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		fake.image_sum = sum(image, fake.image_bytes);
 		END CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
 		REPLY(cuModuleLoadData)
+		CASE(cuLibraryLoadData) a.library = (CUlibrary)ids++;
+		REPLY(cuLibraryLoadData)
 		CASE(cuModuleGetFunction)
 		if (strcmp(a.name, "kernel"))
 			return CUDA_ERROR_NOT_FOUND;

@@ -107,19 +107,50 @@ static void lengths_in_files(void **state)
 			  .e_shoff = offsetof(__typeof__(elf), sections),
 			  .e_shnum = 2,
 			  .e_shentsize = sizeof(Elf64_Shdr)}};
+	const void *data;
 	size_t bytes;
 
-	assert_int_equal(vcuda_image_in_file(ptx, sizeof(ptx) - 1, &bytes), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_in_file(ptx, sizeof(ptx) - 1, &data, &bytes), CUDA_SUCCESS);
 	assert_int_equal(bytes, sizeof(ptx));
-	assert_int_equal(vcuda_image_in_file(&c, 64, &bytes), CUDA_SUCCESS);
-	assert_int_equal(vcuda_image_in_file(&c, 62, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&c, 8, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&w, sizeof(w), &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &bytes), CUDA_SUCCESS);
-	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf) - 1, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&c, 64, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_in_file(&c, 62, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&c, 8, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&w, sizeof(w), &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf) - 1, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 	elf.head.e_shoff = 1u << 29;
-	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&elf, 4, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(vcuda_image_in_file(&elf, 4, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+}
+
+/* What the linker makes: the containers that the host links, inside one that can be kept in a file. */
+static void links(void **state)
+{
+	CUlinkState link, other;
+	const void *data;
+	size_t bytes, found;
+	CUmodule m;
+	void *out;
+
+	assert_int_equal(cuLinkCreate_v2(0, NULL, NULL, &link), CUDA_SUCCESS);
+	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "a", 0, NULL, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)ptx, 4, "b", 0, NULL, NULL),
+			 CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, "/nowhere", 0, NULL, NULL), CUDA_ERROR_FILE_NOT_FOUND);
+	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_SUCCESS);
+	assert_int_equal(fake.image_bytes, bytes - 16);
+	assert_int_equal(fake.image_sum, sum((char *)out + 16, bytes - 16));
+	assert_int_equal(vcuda_image_in_file(out, bytes, &data, &found), CUDA_SUCCESS);
+	assert_true(data == (char *)out + 16 && found == bytes - 16);
+	assert_int_equal(vcuda_image_in_file(out, bytes - 9, &data, &found), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(cuModuleLoadData(&m, out), CUDA_SUCCESS);
+	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "a", 0, NULL, NULL),
+			 CUDA_ERROR_INVALID_VALUE);
+	other = link;
+	assert_int_equal(cuLinkDestroy(link), CUDA_SUCCESS);
+	assert_int_equal(cuLinkDestroy(other), CUDA_ERROR_INVALID_HANDLE);
 }
 
 static void upload(void **state)
@@ -208,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths), cmocka_unit_test(lengths_in_files),
+		cmocka_unit_test(links),
 		cmocka_unit_test(upload),
 		cmocka_unit_test(launches),
 		cmocka_unit_test(streams),

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's linker. What is added becomes a list of fatbin containers behind an empty one, which is how code arrives
+ * that no device linker has seen: the host links it when it is loaded. Completing loads it once, so that errors show
+ * where a program looks for them. The result is a container of its own that only this library reads.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "file.h"
+#include "guest-calls.h"
+#include "image.h"
+#include "log.h"
+
+#define CONTAINER_MAGIC 0xba55ed50u
+#define ENTRY_PTX (1u | 0x101u << 16)
+#define FLAGS_LINUX_64 0x11
+#define MAX_LINKED (1ull << 30)
+
+struct container {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size; /* of the entries that follow the header */
+};
+
+/* PTX as -rdc=true leaves it, not compressed. */
+struct ptx_container {
+	struct container head;
+	uint32_t kind, header_size;
+	uint64_t bytes;
+	uint32_t compressed, options;
+	uint16_t minor, major;
+	uint32_t sm, name, name_bytes;
+	uint64_t flags, reserved, unpacked;
+	uint32_t option_offset, option_bytes;
+	char option[16];
+	char text[];
+};
+
+struct CUlinkState_st {
+	struct CUlinkState_st *next;
+	char *data; /* the result's header, the empty container, and what was added */
+	size_t bytes;
+	bool complete;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUlinkState_st *states;
+
+static struct CUlinkState_st **find(CUlinkState state)
+{
+	struct CUlinkState_st **at = &states;
+
+	while (*at && *at != state)
+		at = &(*at)->next;
+	return at;
+}
+
+static bool is_live(CUlinkState state)
+{
+	bool live;
+
+	pthread_mutex_lock(&lock);
+	live = *find(state) != NULL;
+	pthread_mutex_unlock(&lock);
+	return live;
+}
+
+static CUresult append(struct CUlinkState_st *s, const void *data, size_t bytes)
+{
+	char *bigger = bytes <= MAX_LINKED - s->bytes ? realloc(s->data, s->bytes + bytes) : NULL;
+
+	if (!bigger)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	s->data = bigger;
+	memcpy(s->data + s->bytes, data, bytes);
+	s->bytes += bytes;
+	return CUDA_SUCCESS;
+}
+
+/* The number behind a directive; 0: it is not there. */
+static unsigned int directive(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? (unsigned int)strtoul(at + strlen(name), NULL, 10) : 0;
+}
+
+static CUresult append_ptx(struct CUlinkState_st *s, const char *data, size_t bytes)
+{
+	size_t length = strnlen(data, bytes), room = (length + 8) & ~(size_t)7;
+	struct ptx_container *c = calloc(1, sizeof(*c) + room);
+	CUresult result;
+
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(c->text, data, length);
+	c->head = (struct container){CONTAINER_MAGIC, 1, sizeof(c->head), sizeof(*c) - sizeof(c->head) + room};
+	c->kind = ENTRY_PTX;
+	c->header_size = sizeof(*c) - sizeof(c->head);
+	c->bytes = room;
+	c->major = (uint16_t)directive(c->text, ".version ");
+	c->sm = directive(c->text, ".target sm_");
+	c->flags = FLAGS_LINUX_64;
+	c->options = offsetof(struct ptx_container, option_offset) - sizeof(c->head);
+	c->option_offset = offsetof(struct ptx_container, option) - sizeof(c->head);
+	c->option_bytes = (uint32_t)snprintf(c->option, sizeof(c->option), "--compile-only");
+	result = append(s, c, sizeof(*c) + room);
+	free(c);
+	return result;
+}
+
+static CUresult append_fatbin(struct CUlinkState_st *s, const void *image)
+{
+	const void *data;
+	uint32_t magic;
+	size_t bytes;
+	CUresult result = vcuda_image_find(image, &data, &bytes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	memcpy(&magic, data, bytes < sizeof(magic) ? bytes : sizeof(magic));
+	return magic == CONTAINER_MAGIC ? append(s, data, bytes) : CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes)
+{
+	static const char *const names[] = {"a cubin", "PTX", "a fatbin", "an object file", "a library", "NVVM"};
+
+	if (!is_live(state))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!data || !bytes || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || state->complete)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type == CU_JIT_INPUT_PTX)
+		return append_ptx(state, data, bytes);
+	if (type == CU_JIT_INPUT_FATBINARY)
+		return append_fatbin(state, data);
+	vcuda_log("cuLinkAddData: linking %s is not supported, only PTX and fatbins are", names[type]);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* There is nothing to say in a log, and the time is not measured. */
+static CUresult clear_options(unsigned int count, CUjit_option *options, void **values)
+{
+	if (count && (!options || !values))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count; i++) {
+		if ((options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER) && values[i])
+			*(char *)values[i] = 0;
+		if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES ||
+		    options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_WALL_TIME)
+			values[i] = NULL;
+	}
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state)
+{
+	static const struct container heads[2] = {{CONTAINER_MAGIC, 1, sizeof(struct container), 0},
+						  {CONTAINER_MAGIC, 1, sizeof(struct container), 0}};
+	CUresult result = vcuda_require_context();
+	struct CUlinkState_st *s;
+
+	if (result == CUDA_SUCCESS)
+		result = state ? clear_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	s = calloc(1, sizeof(*s));
+	if (!s || append(s, heads, sizeof(heads)) != CUDA_SUCCESS) {
+		free(s);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_lock(&lock);
+	s->next = states;
+	states = s;
+	pthread_mutex_unlock(&lock);
+	*state = s;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
+				       const char *name, unsigned int count, CUjit_option *options, void **values)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result == CUDA_SUCCESS)
+		result = clear_options(count, options, values);
+	return result == CUDA_SUCCESS ? add(state, type, data, size) : result;
+}
+
+VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
+				       CUjit_option *options, void **values)
+{
+	CUresult result = vcuda_require_context();
+	const void *data;
+	size_t room, bytes;
+	void *file;
+
+	if (result == CUDA_SUCCESS)
+		result = path ? clear_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = vcuda_file_read(path, &file, &room);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* a file's own word about its length is not believed */
+	if (type == CU_JIT_INPUT_FATBINARY)
+		result = vcuda_image_in_file(file, room, &data, &bytes);
+	if (result == CUDA_SUCCESS)
+		result = add(state, type, file, room);
+	free(file);
+	return result;
+}
+
+/* Lets the host link, which is the only one to know whether it can. */
+static CUresult try_load(const struct CUlinkState_st *s)
+{
+	size_t head = sizeof(struct container);
+	CUlibrary library;
+	vcuda_image image;
+	CUresult result = vcuda_image_upload(s->data + head, s->bytes - head, &image);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuLibraryLoadData(&library, image);
+	vcuda_call_vcudaImageDestroy(image);
+	return result == CUDA_SUCCESS ? vcuda_call_cuLibraryUnload(library) : result;
+}
+
+VCUDA_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *bytes)
+{
+	CUresult result = vcuda_require_context();
+	struct container *head;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!is_live(state))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (state->bytes == 2 * sizeof(*head))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = state->complete ? CUDA_SUCCESS : try_load(state);
+	if (result != CUDA_SUCCESS)
+		return result;
+	head = (struct container *)(void *)state->data;
+	head->size = state->bytes - sizeof(*head);
+	state->complete = true;
+	if (cubin)
+		*cubin = state->data;
+	if (bytes)
+		*bytes = state->bytes;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuLinkDestroy(CUlinkState state)
+{
+	struct CUlinkState_st **at;
+
+	pthread_mutex_lock(&lock);
+	at = find(state);
+	if (*at)
+		*at = state->next;
+	else
+		state = NULL;
+	pthread_mutex_unlock(&lock);
+	if (!state)
+		return CUDA_ERROR_INVALID_HANDLE;
+	free(state->data);
+	free(state);
+	return CUDA_SUCCESS;
+}
