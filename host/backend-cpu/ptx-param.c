@@ -41,6 +41,16 @@ static struct ptx_slot *slot_of(struct ptx_body *body, struct ptx_instance *n, u
 	return s;
 }
 
+static bool refuse_call(struct ptx_body *body, const struct ptx_instr *i)
+{
+	const char *name = i->call->callee->name;
+
+	if (strstr(name, "cudaCDP") || strstr(name, "LaunchDevice"))
+		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
+				     "launching kernels from a kernel (`%s`) is not supported", name);
+	return ptx_body_fail(body, PTX_UNRESOLVED, i->line, "the function `%s` is not defined", name);
+}
+
 static bool check_slots(struct ptx_body *body)
 {
 	for (uint32_t k = 0; k < body->instr_count; k++) {
@@ -54,6 +64,8 @@ static bool check_slots(struct ptx_body *body)
 			if (!slot_of(body, n, o->imm + e * bytes, bytes))
 				n->memory = true;
 		}
+		if ((i->op->flags & PTX_F_CALL) && i->op != &ptx_real_call && !ptx_external_find(i->call))
+			return refuse_call(body, i);
 		for (uint32_t a = 0; (i->op->flags & PTX_F_CALL) && a < i->call->arg_count + i->call->ret_count; a++) {
 			const struct ptx_symbol *s =
 				a < i->call->arg_count ? i->call->args[a] : i->call->rets[a - i->call->arg_count];
@@ -105,16 +117,6 @@ static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, stru
 	return true;
 }
 
-static bool refuse_call(struct ptx_body *body, const struct ptx_instr *i)
-{
-	const char *name = i->call->callee->name;
-
-	if (!strncmp(name, "cudaCDP", 7) || !strncmp(name, "cudaLaunchDevice", 16))
-		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
-				     "launching kernels from a kernel (`%s`) is not supported", name);
-	return ptx_body_fail(body, PTX_UNRESOLVED, i->line, "the function `%s` is not defined", name);
-}
-
 static bool rewrite_call(struct ptx_body *body, const struct ptx_instr *i)
 {
 	struct ptx_instr *copy = ptx_inline_append(body, i);
@@ -122,8 +124,6 @@ static bool rewrite_call(struct ptx_body *body, const struct ptx_instr *i)
 
 	if (!copy)
 		return false;
-	if (!ptx_external_find(i->call))
-		return refuse_call(body, i);
 	copy->count = (uint8_t)(count + 1);
 	copy->ops = ptx_alloc(&body->arena, 6 * sizeof(*copy->ops));
 	if (!copy->ops)
