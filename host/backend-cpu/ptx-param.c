@@ -45,7 +45,8 @@ static bool refuse_call(struct ptx_body *body, const struct ptx_instr *i)
 {
 	const char *name = i->call->callee->name;
 
-	if (strstr(name, "cudaCDP") || strstr(name, "LaunchDevice"))
+	/* the device runtime library calls the second ones */
+	if (strstr(name, "cudaCDP") || strstr(name, "__cuda_syscall_cnp"))
 		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line,
 				     "launching kernels from a kernel (`%s`) is not supported", name);
 	return ptx_body_fail(body, PTX_UNRESOLVED, i->line, "the function `%s` is not defined", name);
@@ -132,6 +133,10 @@ static bool rewrite_call(struct ptx_body *body, const struct ptx_instr *i)
 	for (uint32_t a = 0; a <= count; a++) {
 		const struct ptx_symbol *s = a ? i->call->args[a - 1] : i->call->ret_count ? i->call->rets[0] : NULL;
 
+		/* an access further down may have made a memory variable of it */
+		if (s && ((const struct ptx_instance *)s)->memory)
+			return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line, "the call of `%s` is not supported",
+					     i->call->callee->name);
 		if (s)
 			copy->ops[a] = (struct ptx_operand){
 				.kind = PTX_OP_REG,
