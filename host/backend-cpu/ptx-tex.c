@@ -26,6 +26,18 @@ struct position {
 	uint32_t slice;  /* layer and face */
 };
 
+/* floorf(), which is a call on processors without an instruction for it. */
+INLINE float floor_of(float x)
+{
+	float whole = x;
+
+	if (x > -8388608.0f && x < 8388608.0f) {
+		whole = (float)(int32_t)x;
+		whole -= whole > x;
+	}
+	return whole;
+}
+
 INLINE int64_t wrap_index(int64_t i, int64_t n, unsigned mode)
 {
 	if ((uint64_t)i < (uint64_t)n)
@@ -52,9 +64,9 @@ INLINE float scaled(const struct ptx_texture *t, float x, uint32_t n, unsigned m
 		x = 0;
 	if (t->normalized_coords) {
 		if (mode == PTX_WRAP) {
-			x -= floorf(x);
+			x -= floor_of(x);
 		} else if (mode == PTX_MIRROR) {
-			x -= 2 * floorf(x * 0.5f);
+			x -= 2 * floor_of(x * 0.5f);
 			x = x > 1 ? 2 - x : x;
 		}
 		x *= (float)n;
@@ -64,18 +76,18 @@ INLINE float scaled(const struct ptx_texture *t, float x, uint32_t n, unsigned m
 
 INLINE struct axis find_point(const struct ptx_texture *t, float x, int32_t offset, uint32_t n, unsigned mode)
 {
-	int64_t i = (int64_t)floorf(scaled(t, x, n, mode)) + offset;
+	int64_t i = (int64_t)floor_of(scaled(t, x, n, mode)) + offset;
 
 	return (struct axis){wrap_index(i, n, mode), -1, 0};
 }
 
 INLINE struct axis find_pair(const struct ptx_texture *t, float x, int32_t offset, uint32_t n, unsigned mode)
 {
-	float at = scaled(t, x, n, mode) - 0.5f, low = floorf(at);
+	float at = scaled(t, x, n, mode) - 0.5f, low = floor_of(at);
 	int64_t i = (int64_t)low + offset;
 
 	return (struct axis){wrap_index(i, n, mode), wrap_index(i + 1, n, mode),
-			     floorf((at - low) * 256 + 0.5f) / 256};
+			     floor_of((at - low) * 256 + 0.5f) / 256};
 }
 
 INLINE void read_texel(const struct ptx_texture *t, const struct ptx_level *l, int64_t x, int64_t y, int64_t slice,
@@ -173,11 +185,11 @@ static void sample(const struct ptx_texture *t, unsigned dims, const struct posi
 	lod = lod > t->least ? lod : t->least; /* NaN becomes the least */
 	lod = lod < t->most ? lod : t->most;
 	if (!t->filter_levels) {
-		sample_level(t, whole_level(t, floorf(lod + 0.5f)), dims, p, to);
+		sample_level(t, whole_level(t, floor_of(lod + 0.5f)), dims, p, to);
 		return;
 	}
 	level = whole_level(t, lod);
-	weight = lod <= 0 || level == t->levels - 1 ? 0 : floorf((lod - (float)level) * 256 + 0.5f) / 256;
+	weight = lod <= 0 || level == t->levels - 1 ? 0 : floor_of((lod - (float)level) * 256 + 0.5f) / 256;
 	sample_level(t, level, dims, p, to);
 	if (weight == 0)
 		return;
@@ -352,7 +364,33 @@ static void gather(const struct ptx_tex_call *call, const struct ptx_texture *t)
 
 /* ---- the most common fetch, with the format compiled in ---- */
 
-INLINE void fetch_2d(const struct ptx_tex_call *call, const struct ptx_texture *t, bool linear, ptx_decode decode)
+/* As filter(), for two dimensions. Components that the format lacks come from any texel. */
+INLINE void filter_four(const struct ptx_texture *t, const struct ptx_level *l, const struct axis *a,
+			union ptx_texel *to, unsigned channels, ptx_decode decode)
+{
+	float ax = a[0].weight, ay = a[1].weight;
+	float weights[4] = {(1 - ax) * (1 - ay), ax * (1 - ay), (1 - ax) * ay, ax * ay};
+	union ptx_texel texels[4];
+
+#pragma GCC unroll 4
+	for (unsigned n = 0; n < 4; n++)
+		read_texel(t, l, n & 1 ? a[0].second : a[0].first, n & 2 ? a[1].second : a[1].first, 0, &texels[n],
+			   decode);
+	*to = texels[0];
+#pragma GCC unroll 4
+	for (unsigned c = 0; c < channels; c++) {
+		float sum = 0;
+
+		/* an infinity next door does no harm */
+#pragma GCC unroll 4
+		for (unsigned n = 0; n < 4; n++)
+			sum += weights[n] != 0 ? weights[n] * texels[n].f[c] : 0;
+		to->f[c] = sum;
+	}
+}
+
+INLINE void fetch_2d(const struct ptx_tex_call *call, const struct ptx_texture *t, bool linear, unsigned channels,
+		     ptx_decode decode)
 {
 	const struct ptx_level *l = &t->level[0];
 
@@ -365,7 +403,7 @@ INLINE void fetch_2d(const struct ptx_tex_call *call, const struct ptx_texture *
 		if (linear) {
 			a[0] = find_pair(t, u, 0, l->width, t->address[0]);
 			a[1] = find_pair(t, v, 0, l->height, t->address[1]);
-			filter(t, l, a, 2, &texel, decode);
+			filter_four(t, l, a, &texel, channels, decode);
 		} else {
 			a[0] = find_point(t, u, 0, l->width, t->address[0]);
 			a[1] = find_point(t, v, 0, l->height, t->address[1]);
@@ -382,12 +420,12 @@ INLINE void fetch_2d(const struct ptx_tex_call *call, const struct ptx_texture *
 	}                                                                                                              \
 	static void point_##format##channels##conversion(const struct ptx_tex_call *call, const struct ptx_texture *t) \
 	{                                                                                                              \
-		fetch_2d(call, t, false, decode_##format##channels##conversion);                                       \
+		fetch_2d(call, t, false, channels, decode_##format##channels##conversion);                             \
 	}                                                                                                              \
 	static void linear_##format##channels##conversion(const struct ptx_tex_call *call,                             \
 							  const struct ptx_texture *t)                                 \
 	{                                                                                                              \
-		fetch_2d(call, t, true, decode_##format##channels##conversion);                                        \
+		fetch_2d(call, t, true, channels, decode_##format##channels##conversion);                              \
 	}
 
 PTX_COMMON_FORMATS(FETCH_2D)
