@@ -264,7 +264,13 @@ def api():
     check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api)}
+def arrays():
+    """Arrays, textures and surfaces through both libraries."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/arrays"))
+    check(r.returncode == 0 and r.stdout == "arrays: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays)}
 
 
 def main():
