@@ -80,8 +80,9 @@ static void lower_types(struct lower *l)
 	l->void_type = LLVMVoidTypeInContext(l->c);
 }
 
-/* Quick code: what keeps the code generator from drowning, no more. */
-#define QUICK_PASSES "function(sroa,early-cse,instcombine,simplifycfg)"
+/* Quick code: what keeps the code generator from drowning, no more. One round of instcombine need not be its last: LLVM
+ * ends the process over that unless it is told not to look. */
+#define QUICK_PASSES "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)"
 
 static bool optimise(struct lower *l, LLVMTargetMachineRef machine, bool quick, struct ptx_error *error)
 {
