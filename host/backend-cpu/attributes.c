@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
- * cost nothing here. What this back end does not do is 0: virtual memory management, cooperative launches, clusters,
+ * cost nothing here. What this back end does not do is 0: virtual memory management, clusters,
  * stream memory operations, sharing between processes.
  */
 #include "attributes.h"
@@ -42,6 +42,7 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)] = 2,
 	[A(COMPUTE_PREEMPTION_SUPPORTED)] = 1,
 	[A(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)] = 1,
+	[A(COOPERATIVE_LAUNCH)] = 1,
 	[A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)] = CPU_SHARED_PER_BLOCK_OPTIN,
 	[A(HOST_REGISTER_SUPPORTED)] = 1,
 	[A(MAX_BLOCKS_PER_MULTIPROCESSOR)] = CPU_BLOCKS_PER_SM,

@@ -3,9 +3,8 @@
 #include "ops.h"
 
 /*
- * Functions that are not listed stay NULL and the caller answers CUDA_ERROR_NOT_SUPPORTED: cooperative launches,
- * because a block runs to its end on one thread, so that a grid's blocks are not resident together; persisting L2,
- * because there is none.
+ * Functions that are not listed stay NULL and the caller answers CUDA_ERROR_NOT_SUPPORTED: persisting L2, because there
+ * is none.
  */
 /* clang-format off */
 static const struct vcuda_backend_ops ops = {

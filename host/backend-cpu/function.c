@@ -198,7 +198,7 @@ static size_t least(size_t a, size_t b)
 }
 
 /* Blocks by what the attributes promise of a multiprocessor: threads in whole warps, registers, shared memory. */
-static size_t blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
+size_t cpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
 {
 	size_t warps = (threads + CPU_WARP - 1) / CPU_WARP, shared = f->info->static_shared + dynamic;
 	size_t blocks = least(CPU_BLOCKS_PER_SM, CPU_THREADS_PER_SM / (warps * CPU_WARP));
@@ -221,7 +221,7 @@ CUresult cpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	/* Larger than any device's; kept from overflowing the sum. */
 	dynamicSMemSize = least(dynamicSMemSize, CPU_SHARED_PER_SM);
-	*numBlocks = (int)blocks_per_sm(f, (unsigned int)blockSize, dynamicSMemSize);
+	*numBlocks = (int)cpu_function_blocks_per_sm(f, (unsigned int)blockSize, dynamicSMemSize);
 	return cpu_leave(CUDA_SUCCESS);
 }
 
@@ -235,7 +235,7 @@ CUresult cpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CU
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0 ||
-	    blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
+	    cpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	taken = f->info->static_shared;
 	each = least(CPU_SHARED_PER_SM / (size_t)numBlocks - CPU_SHARED_RESERVED, CPU_SHARED_PER_BLOCK_OPTIN);

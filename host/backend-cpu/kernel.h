@@ -98,6 +98,9 @@ const struct ptx_kernel_info *ptx_kernel_info(const struct ptx_kernel *kernel);
 enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blockdim[3], const struct ptx_binary **binary,
 				   struct ptx_error *error);
 
+/* Whether blocks may wait for one another: then no block is to be kept back for a thread that runs another. */
+bool ptx_binary_waits(const struct ptx_binary *binary);
+
 /* A range of addresses that kernels may touch. */
 struct ptx_range {
 	uint64_t start, end;	/* [start, end) */
@@ -148,10 +151,19 @@ struct ptx_launch {
 	void *heap;
 	uint64_t (*allocate)(void *heap, uint64_t bytes);
 	bool (*release)(void *heap, uint64_t address);
+	uint64_t workspace;		/* device address of a cooperative launch's own memory; 0: not cooperative */
+	/*
+	 * Gives the number of another block that the calling thread is to run as well; false: there is none. NULL: blocks
+	 * do not wait for one another. A thread asks for as many as `share` at once, and for more, up to `resident`, when all
+	 * that it has wait for others.
+	 */
+	bool (*claim)(void *owner, uint64_t *index);
+	void *owner;
+	uint32_t share, resident;
 };
 
 /*
- * Runs block number `index` (x fastest) of the launch to its end on the calling thread. Returns true if it ended well, else
+ * Runs block number `index` (x fastest) of the launch, and those that `claim` gave, to their ends on the calling thread. Returns true if it ended well, else
  * false with `fault` filled in; no thread of the block runs on after a fault. Never crashes the process, whatever the kernel does.
  */
 bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault);

@@ -31,7 +31,11 @@ struct launch {
 struct shape {
 	uint32_t grid[3], block[3];
 	size_t dynamic_shared;
+	bool cooperative;
 };
+
+/* What the blocks of a cooperative launch meet in: a count, 4 bytes from the start. */
+#define WORKSPACE_BYTES 64
 
 static bool launch_start(struct cpu_op *op)
 {
@@ -82,7 +86,8 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 		snprintf(text, size, "assertion failed");
 		break;
 	case PTX_FAULT_BARRIER:
-		snprintf(text, size, "a barrier that not all threads of the block reach");
+		snprintf(text, size, "a barrier that not all threads of the block reach (%u wait at barrier %llu)",
+			 f->bytes, (unsigned long long)f->address);
 		break;
 	case PTX_FAULT_BAD_TARGET:
 		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
@@ -129,6 +134,8 @@ static void launch_finish(struct cpu_op *op)
 		cpu_map_put(l->map);
 	if (l->textures)
 		cpu_texture_map_put(l->textures);
+	if (l->ptx.workspace)
+		cpu_memory_drop(op->stream->context, l->ptx.workspace);
 	cpu_module_put(l->module);
 	free(l);
 }
@@ -229,6 +236,28 @@ static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const stru
 	return CUDA_SUCCESS;
 }
 
+static bool claim(void *owner, uint64_t *index)
+{
+	return cpu_op_claim(&((struct launch *)owner)->op, index);
+}
+
+/*
+ * Blocks that may wait for one another are claimed one by one, by whoever has a turn for them. Those of a cooperative
+ * launch are all started; of others, as many as the device is said to hold.
+ */
+static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct shape *s)
+{
+	const uint32_t *b = s->block;
+	unsigned int threads = cpu_device()->threads;
+
+	l->op.chunk = 1;
+	l->ptx.claim = claim;
+	l->ptx.owner = l;
+	l->ptx.share = s->cooperative ? (uint32_t)((l->op.units + threads - 1) / threads) : 1;
+	l->ptx.resident = s->cooperative ? (uint32_t)l->op.units
+					 : (uint32_t)cpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
+}
+
 /* Blocks claimed at a time: few claims for many small blocks, and still work for all threads. */
 static uint64_t chunk(uint64_t blocks)
 {
@@ -271,6 +300,18 @@ static CUresult provide_heap(struct CUctx_st *c, struct launch *l)
 	return CUDA_SUCCESS;
 }
 
+/* All blocks must be on the device at once. */
+static CUresult check_cooperative(const struct CUfunc_st *f, const struct shape *s)
+{
+	const uint32_t *g = s->grid, *b = s->block;
+	uint64_t most = (uint64_t)cpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared) *
+			cpu_device()->threads;
+
+	return (uint64_t)g[0] * g[1] > most || (uint64_t)g[0] * g[1] * g[2] > most
+		       ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+		       : CUDA_SUCCESS;
+}
+
 static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct shape *s, CUstream handle, void **params,
 		       void **extra)
 {
@@ -278,6 +319,8 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	CUresult result = check_shape(f, s);
 	struct launch *l;
 
+	if (result == CUDA_SUCCESS && s->cooperative)
+		result = check_cooperative(f, s);
 	if (result != CUDA_SUCCESS)
 		return result;
 	l = make(f, s);
@@ -300,6 +343,12 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 		goto put_module;
 	}
 	l->ptx.cancel = &c->cancel;
+	if (ptx_binary_waits(l->ptx.binary))
+		let_wait(l, f, s);
+	if (s->cooperative)
+		result = cpu_memory_alloc(c, WORKSPACE_BYTES, CPU_VARIABLE, false, &l->ptx.workspace);
+	if (result != CUDA_SUCCESS)
+		goto put_module;
 	cpu_submit(stream, &l->op, false);
 	cpu_context_put(c);
 	return CUDA_SUCCESS;
@@ -313,11 +362,8 @@ free_launch:
 	return result;
 }
 
-CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
-			    unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
-			    void **kernelParams, void **extra)
+static CUresult enter_launch(CUfunction f, const struct shape *shape, CUstream stream, void **params, void **extra)
 {
-	struct shape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
 	struct CUfunc_st *function;
 	struct CUctx_st *c;
 	CUresult result = cpu_enter(&c);
@@ -325,9 +371,29 @@ CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cpu_function_find(c, f, &function);
-	if (result == CUDA_SUCCESS && !cpu_stream_find(c, hStream))
+	if (result == CUDA_SUCCESS && !cpu_stream_find(c, stream))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
-		result = launch(c, function, &shape, hStream, kernelParams, extra);
+		result = launch(c, function, shape, stream, params, extra);
 	return cpu_leave(result);
+}
+
+CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
+			    unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
+			    void **kernelParams, void **extra)
+{
+	struct shape shape = {
+		{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, false};
+
+	return enter_launch(f, &shape, hStream, kernelParams, extra);
+}
+
+CUresult cpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+				       unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+				       unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
+{
+	struct shape shape = {
+		{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, true};
+
+	return enter_launch(f, &shape, hStream, kernelParams, NULL);
 }

@@ -68,6 +68,9 @@ CUresult cpu_module_function(struct CUmod_st *module, const char *name, struct C
 /* The function that a handle names in this context; a kernel of a library counts as its function there. */
 CUresult cpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function);
 
+/* How many blocks of so many threads are on a multiprocessor at once. */
+size_t cpu_function_blocks_per_sm(const struct CUfunc_st *function, unsigned int threads, size_t dynamic);
+
 struct CUkern_st {
 	struct CUlib_st *library;
 	struct cpu_list node; /* in the library */

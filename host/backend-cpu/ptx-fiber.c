@@ -116,16 +116,18 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void destroy(void *data)
 {
-	struct ptx_thread *t = data;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	for (unsigned w = 0; w < PTX_MAX_WARPS; w++)
-		free_stack(&t->warps[w], page);
-	release(t->shared, t->shared_room);
-	release(t->local, t->local_room);
-	release(t->cache, t->cache_room);
-	release(t->frames, t->frames_room);
-	free(t);
+	for (struct ptx_thread *t = data, *next; t; t = next) {
+		next = t->next;
+		for (unsigned w = 0; w < PTX_MAX_WARPS; w++)
+			free_stack(&t->warps[w], page);
+		release(t->shared, t->shared_room);
+		release(t->local, t->local_room);
+		release(t->cache, t->cache_room);
+		release(t->frames, t->frames_room);
+		free(t);
+	}
 }
 
 static void make_key(void)
@@ -144,6 +146,25 @@ struct ptx_thread *ptx_thread_get(void)
 	if (mine)
 		pthread_setspecific(key, mine);
 	return mine;
+}
+
+struct ptx_thread *ptx_thread_next(struct ptx_thread *t)
+{
+	if (!t->next)
+		t->next = calloc(1, sizeof(*t));
+	return t->next;
+}
+
+static __thread struct ptx_thread *running;
+
+void ptx_thread_enter(struct ptx_thread *t)
+{
+	running = t;
+}
+
+struct ptx_thread *ptx_thread_running(void)
+{
+	return running;
 }
 
 void ptx_thread_yield(struct ptx_thread *t)

@@ -285,6 +285,8 @@ enum ptx_special {
 	PTX_TOTAL_SMEM,
 	PTX_ALWAYS_0,
 	PTX_ALWAYS_1,
+	PTX_ENVREG1, /* the driver's: with %envreg2 the address of a cooperative launch's workspace */
+	PTX_ENVREG2,
 	PTX_SPECIAL_COUNT
 };
 int ptx_special_find(const char *name);

@@ -34,6 +34,7 @@ static const struct {
 	FUNCTION(ptx_rt_store),
 	FUNCTION(ptx_rt_atom),
 	FUNCTION(ptx_rt_barrier),
+	FUNCTION(ptx_rt_park),
 	FUNCTION(ptx_rt_yield),
 	FUNCTION(ptx_rt_cancelled),
 	FUNCTION(ptx_rt_trap),

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The masked version of a kernel: any lanes may be active. Not supported, and a deadlock on a GPU as well unless it
- * schedules lanes independently:
- * - lanes of a warp that wait at different bar.sync instructions pass them one after the other;
- * - shfl, vote, match and redux work on the lanes that are there: they do not wait for others of their member mask,
- *   which matters only after lanes have run ahead out of a waiting loop (see is_others_turn()).
+ * The masked version of a kernel: any lanes may be active. Not supported: shfl, vote, match and redux work on the lanes
+ * that are there. They do not wait for others of their member mask, which matters only after lanes have run ahead out of
+ * a waiting loop (see is_others_turn()).
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -110,19 +108,19 @@ static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueR
 }
 
 /*
- * A barrier waits until all live lanes of the warp are there, unless those that are not wait for it themselves: then
- * (`forced`, when nothing else can run) the lanes that are there go through alone.
+ * A barrier waits until all live lanes of the warp are there, unless those that are not wait for it themselves: once
+ * nothing else can run, or lanes go round a waiting loop, lanes arrive as they come (`forced`, until they have met).
  */
 static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef skip)
 {
 	LLVMBasicBlockRef go = new_bb(l, "all");
 	LLVMValueRef live = LLVMBuildLoad2(l->b, l->i32, l->live, "");
 	LLVMValueRef all = LLVMBuildICmp(l->b, LLVMIntEQ, live, l->mask, "");
+	LLVMValueRef now = LLVMBuildLoad2(l->b, l->i1, forced, "");
 
-	all = LLVMBuildOr(l->b, all, LLVMBuildLoad2(l->b, l->i1, forced, ""), "");
-	LLVMBuildCondBr(l->b, all, go, skip);
+	LLVMBuildCondBr(l->b, LLVMBuildOr(l->b, all, now, ""), go, skip);
 	LLVMPositionBuilderAtEnd(l->b, go);
-	LLVMBuildStore(l->b, scalar_const(l->i1, 0), forced);
+	LLVMBuildStore(l->b, LLVMBuildAnd(l->b, now, LLVMBuildNot(l->b, all, ""), ""), forced);
 }
 
 static LLVMValueRef any_pending(struct lower *l, bool at_barrier)
@@ -135,18 +133,37 @@ static LLVMValueRef any_pending(struct lower *l, bool at_barrier)
 	return LLVMBuildICmp(l->b, LLVMIntNE, left, scalar_const(l->i32, 0), "");
 }
 
+/* Every live lane waits at a barrier: not all at one, or the gate would have opened. */
+static void park(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef again)
+{
+	LLVMBasicBlockRef sleep = new_bb(l, "park");
+	LLVMValueRef args[3] = {l->ctx, scalar_const(l->i32, 0), LLVMBuildLoad2(l->b, l->i32, l->live, "")};
+
+	for (uint32_t n = 0; n < l->body->block_count; n++)
+		if (l->body->blocks[n].barrier)
+			args[1] = scalar_const(l->i32, l->body->instrs[l->body->blocks[n].first].line);
+	LLVMBuildCondBr(l->b, LLVMBuildLoad2(l->b, l->i1, forced, ""), sleep, again);
+	LLVMPositionBuilderAtEnd(l->b, sleep);
+	call_runtime(l, "ptx_rt_park", l->void_type, args, 3);
+	LLVMBuildBr(l->b, again);
+}
+
 static void finish_masked(struct lower *l, LLVMValueRef forced)
 {
 	LLVMBasicBlockRef stuck = new_bb(l, "stuck"), again = new_bb(l, "force"), done = new_bb(l, "done");
+	LLVMBasicBlockRef sleep = new_bb(l, "waiting");
 
 	LLVMPositionBuilderAtEnd(l->b, l->starts[l->body->block_count]);
 	/* lanes that let others go first */
 	if (l->body->has_waits)
-		LLVMBuildCondBr(l->b, any_pending(l, false), l->starts[0], stuck);
+		LLVMBuildCondBr(l->b, any_pending(l, false), again, stuck);
 	else
 		LLVMBuildBr(l->b, stuck);
 	LLVMPositionBuilderAtEnd(l->b, stuck);
-	LLVMBuildCondBr(l->b, any_pending(l, true), again, done);
+	LLVMBuildCondBr(l->b, any_pending(l, true), sleep, done);
+	LLVMPositionBuilderAtEnd(l->b, sleep);
+	/* lanes at barriers arrive in the next round; if they have in the last, there is nothing left to do but wait */
+	park(l, forced, again);
 	LLVMPositionBuilderAtEnd(l->b, again);
 	LLVMBuildStore(l->b, scalar_const(l->i1, 1), forced);
 	LLVMBuildBr(l->b, l->starts[0]);

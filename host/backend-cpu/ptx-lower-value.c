@@ -282,6 +282,10 @@ LLVMValueRef special_value(struct lower *l, int special)
 		return scalar_const(l->i32, special == PTX_ALWAYS_1);
 	case PTX_DYNAMIC_SMEM:
 		return load_field(l, l->i32, offsetof(struct ptx_context, dynamic_bytes));
+	case PTX_ENVREG1:
+		return load_field(l, l->i32, offsetof(struct ptx_context, workspace) + 4);
+	case PTX_ENVREG2:
+		return load_field(l, l->i32, offsetof(struct ptx_context, workspace));
 	case PTX_TOTAL_SMEM:
 		return load_field(l, l->i32, offsetof(struct ptx_context, shared_bytes));
 	default:

@@ -51,12 +51,31 @@ static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
 	return v;
 }
 
+/* Calls the runtime for a barrier with its count, what it is for and the lanes' predicates; gives what it reduces to. */
+static LLVMValueRef meet(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
+{
+	LLVMValueRef args[8] = {l->ctx, scalar_const(l->i32, l->at->line), id, count, l->mask}, r, go;
+
+	args[5] = l->masked ? LLVMBuildLoad2(l->b, l->i32, l->live, "") : l->mask;
+	args[6] = scalar_const(l->i32, kind);
+	args[7] = predicates;
+	r = call_runtime(l, "ptx_rt_barrier", l->i64, args, 8);
+	if (l->masked) {
+		/* lanes that wait come by again: the block is the barrier and nothing else */
+		go = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, r, scalar_const(l->i64, 32), ""), l->i32, "");
+		LLVMBuildStore(l->b, LLVMBuildAnd(l->b, l->mask, LLVMBuildNot(l->b, go, ""), ""), l->pending[l->block]);
+		l->mask = go;
+		l->mask_vector = bits_mask(l, go);
+	}
+	return LLVMBuildTrunc(l->b, r, l->i32, "");
+}
+
 bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 {
 	unsigned first = i->op->flags & PTX_F_NO_DST ? 0 : 1;
 	bool red = i->mods & M(RED), arrive = i->mods & M(ARRIVE);
 	ptx_mods kinds = i->mods & (M(AND) | M(OR) | M(POPC));
-	LLVMValueRef args[7], r;
+	LLVMValueRef zero = scalar_const(l->i32, 0), r;
 
 	if (i->mods & M(WARP)) {
 		/* lanes run in step, and writes are in order: only the compiler must not reorder around it */
@@ -67,14 +86,10 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 		return false;
 	if (red && (!kinds || (kinds & (kinds - 1))))
 		return false;
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, i->line);
-	args[2] = one_for_all(l, &i->ops[first]);
-	args[3] = i->count > first + 1u + red ? one_for_all(l, &i->ops[first + 1]) : scalar_const(l->i32, 0);
-	args[4] = l->mask;
-	args[5] = scalar_const(l->i32, (arrive ? 1 : 0) | (i->mods & M(AND) ? 2 : i->mods & M(OR) ? 4 : red ? 8 : 0));
-	args[6] = red ? predicate_bits(l, &i->ops[i->count - 1]) : scalar_const(l->i32, 0);
-	r = call_runtime(l, "ptx_rt_barrier", l->i32, args, 7);
+	r = meet(l, one_for_all(l, &i->ops[first]),
+		 i->count > first + 1u + red ? one_for_all(l, &i->ops[first + 1]) : zero,
+		 (arrive ? 1 : 0) | (i->mods & M(AND) ? 2 : i->mods & M(OR) ? 4 : red ? 8 : 0),
+		 red ? predicate_bits(l, &i->ops[i->count - 1]) : zero);
 	if (red)
 		set(l, &i->ops[0],
 		    i->type == PTX_PRED ? LLVMBuildICmp(l->b, LLVMIntNE, r, scalar_const(l->i32, 0), "") : r, false);
@@ -85,12 +100,11 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef zero = scalar_const(l->i32, 0);
-	LLVMValueRef args[7] = {
-		l->ctx, scalar_const(l->i32, i->line), scalar_const(l->i32, PTX_CLUSTER_BARRIER), zero, l->mask, zero, zero};
 
+	(void)i;
 	if (l->width == 1)
 		return false;
-	call_runtime(l, "ptx_rt_barrier", l->i32, args, 7);
+	meet(l, scalar_const(l->i32, PTX_CLUSTER_BARRIER), zero, 0, zero);
 	return true;
 }
 

@@ -5,6 +5,9 @@
 
 #include "ptx-version.h"
 
+/* What a device of 65536 registers gives each of 1024 threads. */
+#define MOST_REGISTERS 64
+
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
 	return (value + to - 1) / to * to;
@@ -29,7 +32,8 @@ static void place_shared(struct ptx_module *m)
 			fn->shared_base = 0;
 		m->kernels[k].info.static_shared = fn->shared_base + fn->shared_bytes;
 		m->kernels[k].info.local_bytes = fn->local_bytes;
-		m->kernels[k].info.registers = fn->reg_count < 255 ? fn->reg_count + 1 : 255;
+		/* at most as many as let the largest block start: no launch fails for want of registers here */
+		m->kernels[k].info.registers = fn->reg_count < MOST_REGISTERS ? fn->reg_count + 1 : MOST_REGISTERS;
 		m->kernels[k].info.uses_dynamic_shared = fn->dynamic_shared || m->dynamic_shared;
 		m->kernels[k].info.uses_heap = m->uses_heap;
 		m->kernels[k].info.ptx_version = m->version;

@@ -65,6 +65,8 @@ static const char *const specials[PTX_SPECIAL_COUNT] = {
 	[PTX_TOTAL_SMEM] = "%total_smem_size",
 	[PTX_ALWAYS_0] = "%cluster_ctarank",
 	[PTX_ALWAYS_1] = "%cluster_nctarank",
+	[PTX_ENVREG1] = "%envreg1",
+	[PTX_ENVREG2] = "%envreg2",
 };
 
 /* A cluster has one block here; performance counters count nothing; no launch is from a graph's device side. */

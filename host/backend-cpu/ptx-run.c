@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs one block. Compiled code runs on fibers: one for all warps in turn where they never wait, else one per warp. A
- * fault leaves the fiber where it is and goes back to the loop below, so nothing of the block runs on.
+ * Runs blocks. Compiled code runs on fibers: one for all warps in turn where they never wait, else one per warp. A fault
+ * leaves the fiber where it is and goes back to the loop below, so nothing of the block runs on.
+ *
+ * A loop may wait for what a thread of another block does. Blocks start in increasing order, so one that waits for an
+ * earlier block finds it done or running; but a barrier of the grid, or a lock that another block has, may need blocks
+ * to which no OS thread has come yet. So an OS thread whose blocks all wait starts another one beside them.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,7 +43,7 @@ void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx
 	abort(); /* the scheduler never resumes a block that has faulted */
 }
 
-static void fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)
+void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)
 {
 	struct ptx_site site = {.line = line};
 
@@ -47,17 +52,17 @@ static void fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32
 
 void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread)
 {
-	fault_line(ctx, PTX_FAULT_CANCELLED, line, thread);
+	ptx_fault_line(ctx, PTX_FAULT_CANCELLED, line, thread);
 }
 
 void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread)
 {
-	fault_line(ctx, PTX_FAULT_TRAP, line, thread);
+	ptx_fault_line(ctx, PTX_FAULT_TRAP, line, thread);
 }
 
 void ptx_rt_bad_target(struct ptx_context *ctx, uint32_t line, uint32_t thread)
 {
-	fault_line(ctx, PTX_FAULT_BAD_TARGET, line, thread);
+	ptx_fault_line(ctx, PTX_FAULT_BAD_TARGET, line, thread);
 }
 
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
@@ -81,67 +86,6 @@ uint64_t ptx_rt_nanoseconds(void)
 uint64_t ptx_rt_clock(void)
 {
 	return __builtin_ia32_rdtsc();
-}
-
-/* ---- barriers ---- */
-
-static void release(struct ptx_thread *t, struct ptx_barrier *b, uint32_t id)
-{
-	for (uint32_t w = 0; w < t->warp_count; w++) {
-		struct ptx_warp *warp = &t->warps[w];
-
-		if (warp->state != PTX_WARP_WAITING || warp->barrier != id)
-			continue;
-		warp->state = PTX_WARP_READY;
-		/* kind: 2 and, 4 or, 8 popc */
-		warp->result = warp->result & 2 ? b->all : warp->result & 4 ? b->any : b->count;
-	}
-	memset(b, 0, sizeof(*b));
-}
-
-static bool complete(const struct ptx_thread *t, const struct ptx_barrier *b)
-{
-	return b->arrived && b->arrived >= (b->expected ? b->expected : t->live_warps);
-}
-
-uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
-			uint32_t kind, uint32_t predicates)
-{
-	struct ptx_thread *t = thread_of(ctx);
-	struct ptx_warp *warp = &t->warps[t->current];
-	uint32_t number = id == PTX_CLUSTER_BARRIER ? PTX_BARRIERS - 1 : id % (PTX_BARRIERS - 1);
-	struct ptx_barrier *b = &t->barriers[number];
-
-	if (*ctx->cancel)
-		ptx_rt_cancelled(ctx, line, t->current * 32);
-	if (id >= PTX_BARRIERS - 1 && id != PTX_CLUSTER_BARRIER)
-		fault_line(ctx, PTX_FAULT_BARRIER, line, t->current * 32);
-	if (!b->arrived)
-		b->all = true;
-	b->arrived++;
-	b->expected = (count + 31) / 32;
-	b->all &= (predicates & lanes) == lanes;
-	b->any |= predicates != 0;
-	b->count += (uint32_t)__builtin_popcount(predicates);
-	if (!(kind & 1)) {
-		warp->state = PTX_WARP_WAITING;
-		warp->barrier = number;
-		warp->result = kind;
-	}
-	if (complete(t, b))
-		release(t, b, number);
-	if (warp->state == PTX_WARP_WAITING)
-		ptx_thread_yield(t);
-	return warp->result;
-}
-
-static void warp_done(struct ptx_thread *t)
-{
-	t->warps[t->current].state = PTX_WARP_DONE;
-	t->live_warps--;
-	for (uint32_t id = 0; id < PTX_BARRIERS; id++)
-		if (complete(t, &t->barriers[id]))
-			release(t, &t->barriers[id], id);
 }
 
 /* ---- warps ---- */
@@ -185,17 +129,17 @@ static void run_warp(struct ptx_thread *t, struct ptx_warp *w)
 
 static void one_warp(void)
 {
-	struct ptx_thread *t = ptx_thread_get();
+	struct ptx_thread *t = ptx_thread_running();
 
 	run_warp(t, &t->warps[t->current]);
-	warp_done(t);
+	ptx_barrier_warp_done(t);
 	ptx_thread_yield(t);
 }
 
 /* Warps that never wait for one another, one after the other. */
 static void all_warps(void)
 {
-	struct ptx_thread *t = ptx_thread_get();
+	struct ptx_thread *t = ptx_thread_running();
 	const struct ptx_binary *binary = t->ctx.binary;
 	struct ptx_warp *w = &t->warps[0];
 
@@ -205,6 +149,8 @@ static void all_warps(void)
 		run_warp(t, w);
 	}
 	w->state = PTX_WARP_DONE;
+	t->live_warps = 0;
+	t->moved = true;
 	ptx_thread_yield(t);
 }
 
@@ -230,37 +176,34 @@ static bool provide_masked(struct ptx_thread *t)
 	return false;
 }
 
-static bool schedule(struct ptx_thread *t)
+enum turn { TURN_DONE, TURN_FAULT, TURN_MOVED, TURN_IDLE };
+
+/* Runs each warp that can run until it waits. */
+static enum turn take_turn(struct ptx_thread *t)
 {
-	bool progress = true;
+	bool ran = false;
 
-	while (progress) {
-		progress = false;
-		for (uint32_t w = 0; w < t->warp_count; w++) {
-			if (t->warps[w].state != PTX_WARP_READY)
-				continue;
-			progress = true;
-			t->current = w;
-			do {
-				ptx_fiber_switch(&t->scheduler, t->warps[w].sp);
-				if (t->faulted)
-					return false;
-			} while (t->wants_masked && provide_masked(t));
+	t->moved = false;
+	ptx_thread_enter(t);
+	for (uint32_t w = 0; w < t->warp_count; w++) {
+		if (t->warps[w].state != PTX_WARP_READY)
+			continue;
+		ran = true;
+		t->current = w;
+		do {
+			ptx_fiber_switch(&t->scheduler, t->warps[w].sp);
 			if (t->faulted)
-				return false;
-		}
+				return TURN_FAULT;
+		} while (t->wants_masked && provide_masked(t));
+		if (t->faulted)
+			return TURN_FAULT;
 	}
-	for (uint32_t w = 0; w < t->warp_count; w++)
-		if (t->warps[w].state != PTX_WARP_DONE) {
-			struct ptx_context *ctx = &t->ctx;
-
-			*ctx->fault = (struct ptx_fault){.kind = PTX_FAULT_BARRIER,
-							 .space = "generic",
-							 .thread = {w * 32 % ctx->binary->blockdim[0]}};
-			memcpy(ctx->fault->block, ctx->ctaid, sizeof(ctx->ctaid));
-			return false;
-		}
-	return true;
+	if (t->live_warps == 0)
+		return TURN_DONE;
+	if (ran)
+		return t->moved ? TURN_MOVED : TURN_IDLE;
+	ptx_barrier_describe(t, t->ctx.fault);
+	return TURN_FAULT;
 }
 
 /* ---- a block ---- */
@@ -295,24 +238,19 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 	return true;
 }
 
-bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault)
+static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault)
 {
 	static const volatile bool never;
 	const struct ptx_binary *b = launch->binary;
-	struct ptx_thread *t = ptx_thread_get();
-	struct ptx_context *ctx;
-	bool ok;
+	struct ptx_context *ctx = &t->ctx;
 
-	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
-	if (!t || memcmp(launch->block, b->blockdim, sizeof(launch->block)))
-		return false;
-	ctx = &t->ctx;
 	ctx->launch = launch;
 	ctx->binary = b;
 	ctx->thread = t;
 	ctx->fault = fault;
 	ctx->params = launch->params;
 	ctx->variables = b->kernel->function->module->addresses;
+	ctx->workspace = launch->workspace;
 	ctx->cancel = launch->cancel ? launch->cancel : &never;
 	memcpy(ctx->nctaid, launch->grid, sizeof(ctx->nctaid));
 	ctx->ctaid[0] = (uint32_t)(index % launch->grid[0]);
@@ -321,8 +259,9 @@ bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_f
 	t->warp_count = b->fibers ? (b->threads + 31) / 32 : 1;
 	t->live_warps = t->warp_count;
 	t->faulted = t->wants_masked = false;
+	t->busy = true;
 	if (b->fibers)
-		memset(t->barriers, 0, sizeof(t->barriers));
+		ptx_barrier_reset(t);
 	if (!prepare_memory(t, launch))
 		return false;
 	for (uint32_t w = 0; w < t->warp_count; w++) {
@@ -331,7 +270,134 @@ bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_f
 		begin_warp(b, &t->warps[w]);
 		start_fiber(b, &t->warps[w]);
 	}
-	ok = schedule(t);
+	return true;
+}
+
+/* ---- blocks that may wait for one another ---- */
+
+/* With nothing but looking again for so many turns, the OS thread lets others run. */
+#define IDLE_TURNS 64
+/* After so long of that, blocks beyond this thread's share may be what is waited for. */
+#define PATIENCE_NS 5000000u
+
+/* The blocks at hand of one OS thread: those of its list that are `busy`. */
+struct residents {
+	const struct ptx_launch *launch;
+	struct ptx_fault *fault;
+	struct ptx_thread *first;
+	uint32_t count, idle_turns;
+	uint64_t idle_since;
+	bool exhausted; /* no block is left to claim */
+};
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Starts one more block. False: it faults, for want of memory. */
+static bool claim_block(struct residents *r)
+{
+	struct ptx_thread *t = r->first;
+	uint64_t index;
+
+	if (!r->launch->claim(r->launch->owner, &index)) {
+		r->exhausted = true;
+		return true;
+	}
+	while (t && t->busy)
+		t = ptx_thread_next(t);
+	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
+	if (!t || !begin_block(t, r->launch, index, r->fault))
+		return false;
+	r->count++;
+	return true;
+}
+
+static bool want_more(struct residents *r, bool idle)
+{
+	if (!idle)
+		r->idle_turns = 0;
+	else if (r->idle_turns++ == 0)
+		r->idle_since = monotonic_ns();
+	else if (r->idle_turns % IDLE_TURNS == 0)
+		sched_yield();
+	if (r->exhausted || r->count >= r->launch->resident)
+		return false;
+	if (r->count < r->launch->share)
+		return true;
+	/* the clock is read where the OS thread has just let others run */
+	return idle && r->idle_turns % IDLE_TURNS == 0 && monotonic_ns() - r->idle_since > PATIENCE_NS;
+}
+
+/* A turn for each block. Returns false after a fault. */
+static bool take_turns(struct residents *r, bool *idle)
+{
+	enum turn turn;
+
+	*idle = true;
+	for (struct ptx_thread *t = r->first; t; t = t->next) {
+		if (!t->busy)
+			continue;
+		turn = take_turn(t);
+		if (turn == TURN_FAULT)
+			return false;
+		if (turn == TURN_DONE) {
+			t->busy = false;
+			r->count--;
+		}
+		*idle &= turn == TURN_IDLE;
+	}
+	return true;
+}
+
+static bool run_residents(struct residents *r)
+{
+	bool idle;
+
+	while (r->count) {
+		if (!take_turns(r, &idle))
+			return false;
+		if (r->count && want_more(r, idle) && !claim_block(r))
+			return false;
+	}
+	return true;
+}
+
+static bool run_alone(struct ptx_thread *t)
+{
+	enum turn turn;
+
+	do
+		turn = take_turn(t);
+	while (turn == TURN_MOVED || turn == TURN_IDLE);
+	return turn == TURN_DONE;
+}
+
+bool ptx_binary_waits(const struct ptx_binary *binary)
+{
+	return binary->waits;
+}
+
+bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault)
+{
+	const struct ptx_binary *b = launch->binary;
+	struct ptx_thread *t = ptx_thread_get();
+	struct residents r = {.launch = launch, .fault = fault, .first = t, .count = 1};
+	bool ok;
+
+	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
+	if (!t || memcmp(launch->block, b->blockdim, sizeof(launch->block)))
+		return false;
+	/* what a fault left */
+	for (struct ptx_thread *other = t; other; other = other->next)
+		other->busy = false;
+	if (!begin_block(t, launch, index, fault))
+		return false;
+	ok = b->waits && launch->claim ? run_residents(&r) : run_alone(t);
 	if (ok)
 		fault->kind = PTX_FAULT_NONE;
 	return ok;

@@ -37,6 +37,7 @@ struct ptx_context {
 	uint32_t ctaid[3], nctaid[3];
 	uint64_t dynamic_bytes;
 	const uint64_t *variables; /* addresses of the module's; code that is kept cannot hold them */
+	uint64_t workspace; /* of a cooperative launch: %envreg2 and, its upper half, %envreg1 */
 	/* Not read by compiled code. */
 	uint64_t local_bytes;
 	const struct ptx_launch *launch;
@@ -92,6 +93,7 @@ struct ptx_binary {
 	uint64_t static_shared, local_stride;
 	bool zero_frame; /* registers of the masked version live in the frame */
 	bool fibers;     /* warps wait for one another: each needs a stack */
+	bool waits;      /* a loop may wait for what other threads do */
 };
 
 /* Makes the masked version if nobody has; from any thread. */
@@ -125,8 +127,9 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const ui
 		 uint64_t *old, uint32_t thread);
 /* An id that no program can name */
 #define PTX_CLUSTER_BARRIER UINT32_MAX
-uint32_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
-			uint32_t kind, uint32_t predicates);
+uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
+			uint32_t live, uint32_t kind, uint32_t predicates);
+void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live);
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line);
 void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread);

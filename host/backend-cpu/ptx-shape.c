@@ -393,11 +393,12 @@ struct side {
 	uint32_t *seen;
 };
 
-/* Everything from `from` up to the post-dominator, which counts as somewhere to wait. */
-static void walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struct side *s, uint32_t stamp,
+/* Everything from `from` up to the post-dominator, which counts as somewhere to wait. True: a barrier is among it. */
+static bool walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struct side *s, uint32_t stamp,
 		      uint32_t *stack)
 {
 	uint32_t count = 0;
+	bool barrier = false;
 
 	memset(s->defs, 0, body->words * sizeof(*s->defs));
 	memset(s->live, 0, body->words * sizeof(*s->live));
@@ -409,6 +410,7 @@ static void walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struc
 		const struct ptx_block *b = &body->blocks[stack[--count]];
 		bool end = stop != PTX_NO_BLOCK && b == &body->blocks[stop];
 
+		barrier |= !end && b->barrier;
 		for (size_t w = 0; w < body->words; w++) {
 			s->live[w] |= b->live_in[w];
 			s->defs[w] |= end ? 0 : b->def[w];
@@ -419,6 +421,7 @@ static void walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struc
 				stack[count++] = b->succ[n];
 			}
 	}
+	return barrier;
 }
 
 static bool mark_divergent(struct ptx_body *body, struct side sides[2], uint32_t *stack, uint32_t *stamp)
@@ -427,13 +430,17 @@ static bool mark_divergent(struct ptx_body *body, struct side sides[2], uint32_t
 
 	for (uint32_t n = 0; n < body->block_count; n++) {
 		struct ptx_block *b = &body->blocks[n];
+		bool apart;
 
 		if (b->divergent || b->condition < 0 || body->shapes[b->condition].kind != PTX_VARYING)
 			continue;
 		b->divergent = changed = true;
-		/* lanes that leave a waiting loop may run on to the end before the others follow */
-		for (unsigned s = 0; s < 2; s++)
-			walk_side(body, b->succ[s], b->waits ? PTX_NO_BLOCK : b->ipdom, &sides[s], ++*stamp, stack);
+		/* lanes that leave a waiting loop, or pass a barrier alone, may run to the end before the others follow */
+		apart = b->waits;
+		for (unsigned s = 0; s < 2 && !apart; s++)
+			apart = walk_side(body, b->succ[s], b->ipdom, &sides[s], ++*stamp, stack);
+		for (unsigned s = 0; s < 2 && apart; s++)
+			walk_side(body, b->succ[s], PTX_NO_BLOCK, &sides[s], ++*stamp, stack);
 		for (size_t w = 0; w < body->words; w++)
 			body->blend[w] |= (sides[0].defs[w] & sides[1].live[w]) | (sides[1].defs[w] & sides[0].live[w]);
 	}

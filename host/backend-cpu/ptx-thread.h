@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an OS thread keeps to run blocks: stacks for the warps, shared and local memory, the state of the block at hand.
- * A warp's stack is used by its own OS thread only.
+ * What an OS thread keeps to run blocks: for each block at hand, stacks for the warps, shared and local memory, and the
+ * state. Mostly there is one; blocks that may wait for one another are at hand together (see ptx-run.c). A warp's stack
+ * is used by its own OS thread only.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_THREAD_H
 #define VCUDA_BACKEND_CPU_PTX_THREAD_H
@@ -25,15 +26,23 @@ struct ptx_warp {
 	uint32_t number; /* of the warp in its block */
 	bool masked;     /* which version runs */
 	enum ptx_warp_state state;
-	uint32_t barrier, result;
+	uint32_t live;                                          /* lanes that had not exited, at its last barrier */
+	uint32_t parked[PTX_BARRIERS], released[PTX_BARRIERS]; /* lanes: see ptx-barrier.c */
+	uint32_t result[PTX_BARRIERS];                         /* of the last phase that released lanes */
+	uint32_t full;                                         /* barriers, as bits, that have counted the whole warp */
+	uint32_t line;                                         /* of the barrier that it waits at */
 };
 
+/* One phase of a barrier. */
 struct ptx_barrier {
-	uint32_t arrived, expected, count;
+	uint32_t arrived, expected; /* threads */
+	uint32_t full_warps;        /* whose live lanes have all arrived */
+	uint32_t kind, count;
 	bool all, any;
 };
 
 struct ptx_thread {
+	struct ptx_thread *next; /* for another block at hand */
 	struct ptx_context ctx;
 	struct ptx_warp warps[PTX_MAX_WARPS];
 	struct ptx_barrier barriers[PTX_BARRIERS];
@@ -41,6 +50,8 @@ struct ptx_thread {
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	bool faulted, wants_masked;
+	bool busy;  /* with a block */
+	bool moved; /* a warp did something else than to look again at what it waits for */
 	void *shared, *local, *cache, *frames;
 	size_t shared_room, local_room, cache_room, frames_room;
 	struct ptx_error compile_error;
@@ -54,7 +65,21 @@ void *ptx_fiber_start(void *stack, size_t bytes, void (*entry)(void));
 /* Makes *memory at least `bytes` long, zeroed and aligned to a page; its old contents are lost if it grows. */
 bool ptx_thread_grow(void **memory, size_t *room, size_t bytes);
 bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes);
+/* The calling OS thread's first, and the one after `t`, which is made if it is not there; NULL: no memory. */
 struct ptx_thread *ptx_thread_get(void);
+struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
+/* Whose warps run now. */
+void ptx_thread_enter(struct ptx_thread *t);
+struct ptx_thread *ptx_thread_running(void);
 void ptx_thread_yield(struct ptx_thread *t); /* from a warp back to the scheduler */
+
+/* Ends the block with a fault at a line of the PTX. */
+void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)
+	__attribute__((noreturn));
+
+/* ---- ptx-barrier.c ---- */
+void ptx_barrier_reset(struct ptx_thread *t);     /* a block begins */
+void ptx_barrier_warp_done(struct ptx_thread *t); /* the warp at hand has exited */
+void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault);
 
 #endif

@@ -102,6 +102,7 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	b->frame_bytes = plan->low.frame_bytes + 4ull * body->block_count;
 	/* a loop may wait for another warp of the block */
 	b->fibers = b->lanes > 1 && (body->has_barrier || body->has_waits);
+	b->waits = b->lanes > 1 && body->has_waits;
 	b->zero_frame = body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
 }
 

@@ -193,6 +193,12 @@ bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 	return caller_runs;
 }
 
+bool cpu_op_claim(struct cpu_op *op, uint64_t *unit)
+{
+	*unit = __atomic_fetch_add(&op->claimed, 1, __ATOMIC_RELAXED);
+	return *unit < op->units;
+}
+
 void cpu_op_abandon(struct cpu_op *op)
 {
 	__atomic_store_n(&op->claimed, op->units, __ATOMIC_RELAXED);

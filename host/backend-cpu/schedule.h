@@ -73,6 +73,9 @@ bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 /* An external operation, which was started, has ended. */
 void cpu_op_done(struct cpu_op *op);
 
+/* From a unit that runs, without the lock: takes another one. False: all are taken. */
+bool cpu_op_claim(struct cpu_op *op, uint64_t *unit);
+
 /* Nothing more of `op` is to be started. */
 void cpu_op_abandon(struct cpu_op *op);
 

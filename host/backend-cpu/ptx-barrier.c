@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Barriers. They count threads, not warps: lanes of a warp may arrive one after the other, at different instructions
+ * even. Lanes that have arrived and whose barrier is not complete are `parked`; once it is, they are `released` and go
+ * on when their code comes by again. A warp whose live lanes all wait gives the OS thread to others.
+ */
+#include <string.h>
+
+#include "ptx-thread.h"
+
+/* kind */
+#define ARRIVE 1
+#define RED_AND 2
+#define RED_OR 4
+
+static void release(struct ptx_thread *t, uint32_t id)
+{
+	struct ptx_barrier *b = &t->barriers[id];
+	uint32_t result = b->kind & RED_AND ? b->all : b->kind & RED_OR ? b->any : b->count;
+
+	for (uint32_t w = 0; w < t->warp_count; w++) {
+		struct ptx_warp *warp = &t->warps[w];
+
+		if (!warp->parked[id])
+			continue;
+		warp->released[id] |= warp->parked[id];
+		warp->parked[id] = 0;
+		warp->result[id] = result;
+		if (warp->state == PTX_WARP_WAITING)
+			warp->state = PTX_WARP_READY;
+	}
+	memset(b, 0, sizeof(*b));
+}
+
+/* Without a count a barrier waits for all threads of the block that have not exited. */
+static void try_release(struct ptx_thread *t, uint32_t id)
+{
+	const struct ptx_barrier *b = &t->barriers[id];
+
+	if (b->arrived && (b->expected ? b->arrived >= b->expected : b->full_warps >= t->live_warps))
+		release(t, id);
+}
+
+/*
+ * Warps whose live lanes are all parked there. A count is one of whole warps, so lanes that have exited, or that the
+ * last warp of a block never had, count with them.
+ */
+static void note_full(struct ptx_warp *warp, struct ptx_barrier *b, uint32_t id)
+{
+	if (warp->full >> id & 1 || warp->parked[id] != warp->live)
+		return;
+	warp->full |= 1u << id;
+	b->full_warps++;
+	b->arrived += 32u - (uint32_t)__builtin_popcount(warp->live);
+}
+
+static void arrive(struct ptx_barrier *b, uint32_t lanes, uint32_t count, uint32_t kind, uint32_t predicates)
+{
+	if (!b->arrived)
+		b->all = true;
+	b->arrived += (uint32_t)__builtin_popcount(lanes);
+	b->expected = count;
+	b->kind = kind;
+	b->all &= (predicates & lanes) == lanes;
+	b->any |= (predicates & lanes) != 0;
+	b->count += (uint32_t)__builtin_popcount(predicates & lanes);
+}
+
+static void wait(struct ptx_thread *t, struct ptx_warp *warp, uint32_t line)
+{
+	warp->state = PTX_WARP_WAITING;
+	warp->line = line;
+	t->moved = true;
+	ptx_thread_yield(t);
+}
+
+/* The lanes that go on, in the upper half; what a reduction gives them, in the lower. */
+uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
+			uint32_t live, uint32_t kind, uint32_t predicates)
+{
+	struct ptx_thread *t = ctx->thread;
+	struct ptx_warp *warp = &t->warps[t->current];
+	struct ptx_barrier *b;
+	uint32_t fresh, go;
+
+	if (*ctx->cancel)
+		ptx_rt_cancelled(ctx, line, t->current * 32);
+	if (id == PTX_CLUSTER_BARRIER)
+		id = PTX_BARRIERS - 1;
+	else if (id >= PTX_BARRIERS - 1)
+		ptx_fault_line(ctx, PTX_FAULT_BARRIER, line, t->current * 32);
+	b = &t->barriers[id];
+	warp->live = live;
+	fresh = lanes & ~warp->parked[id] & ~warp->released[id];
+	if (fresh) {
+		warp->full &= warp->parked[id] ? UINT32_MAX : ~(1u << id);
+		arrive(b, fresh, count, kind, predicates);
+		if (kind & ARRIVE) {
+			b->arrived += lanes == live ? 32u - (uint32_t)__builtin_popcount(fresh) : 0;
+		} else {
+			warp->parked[id] |= fresh;
+			note_full(warp, b, id);
+		}
+		try_release(t, id);
+	}
+	if (kind & ARRIVE)
+		return (uint64_t)lanes << 32;
+	if (lanes == live && !(warp->released[id] & lanes))
+		wait(t, warp, line);
+	go = warp->released[id] & lanes;
+	warp->released[id] &= ~go;
+	return (uint64_t)go << 32 | warp->result[id];
+}
+
+/* All live lanes of the warp are parked, at more than one instruction: sleeps until some are released. */
+void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live)
+{
+	struct ptx_thread *t = ctx->thread;
+	struct ptx_warp *warp = &t->warps[t->current];
+
+	if (*ctx->cancel)
+		ptx_rt_cancelled(ctx, line, t->current * 32);
+	warp->live = live;
+	for (uint32_t id = 0; id < PTX_BARRIERS; id++)
+		if (warp->parked[id]) {
+			note_full(warp, &t->barriers[id], id);
+			try_release(t, id);
+		}
+	for (uint32_t id = 0; id < PTX_BARRIERS; id++)
+		if (warp->released[id])
+			return;
+	wait(t, warp, line);
+}
+
+void ptx_barrier_warp_done(struct ptx_thread *t)
+{
+	t->warps[t->current].state = PTX_WARP_DONE;
+	t->live_warps--;
+	t->moved = true;
+	for (uint32_t id = 0; id < PTX_BARRIERS; id++)
+		try_release(t, id);
+}
+
+void ptx_barrier_reset(struct ptx_thread *t)
+{
+	memset(t->barriers, 0, sizeof(t->barriers));
+	for (uint32_t w = 0; w < t->warp_count; w++) {
+		memset(t->warps[w].parked, 0, sizeof(t->warps[w].parked));
+		memset(t->warps[w].released, 0, sizeof(t->warps[w].released));
+		t->warps[w].full = 0;
+	}
+}
+
+/* For the report: where the first warp waits, and how many threads do. */
+void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
+{
+	uint32_t lane = 0, warps = t->warp_count;
+	const uint32_t *d = t->ctx.binary->blockdim;
+
+	*fault = (struct ptx_fault){.kind = PTX_FAULT_BARRIER, .space = "generic"};
+	memcpy(fault->block, t->ctx.ctaid, sizeof(fault->block));
+	while (warps--)
+		for (uint32_t id = 0; id < PTX_BARRIERS; id++)
+			if (t->warps[warps].state == PTX_WARP_WAITING && t->warps[warps].parked[id]) {
+				lane = warps * 32 + (uint32_t)__builtin_ctz(t->warps[warps].parked[id]);
+				fault->address = id;
+				fault->line = t->warps[warps].line;
+				fault->bytes += (uint32_t)__builtin_popcount(t->warps[warps].parked[id]);
+			}
+	fault->thread[0] = lane % d[0];
+	fault->thread[1] = lane / d[0] % d[1];
+	fault->thread[2] = lane / d[0] / d[1];
+}
