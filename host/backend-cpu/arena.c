@@ -52,7 +52,9 @@ static bool reserve_at(uint64_t start, uint64_t length)
 	}
 	base = (uint64_t)(uintptr_t)p;
 	limit = base + length;
-	top = writable = round_up(base, HUGE);
+	writable = round_up(base, HUGE);
+	/* A GPU has memory of its own below what a program gets first; see VCUDA_CPU_BOUNDS. */
+	top = writable + HUGE / 2;
 	return true;
 }
 

@@ -14,6 +14,12 @@
  *
  * VCUDA_CPU_THREADS: threads that run kernels, and multiprocessors that the device reports (default: the process's
  * CPUs)
+ *
+ * VCUDA_CPU_TIME_LIMIT: seconds that a kernel may run before it is stopped with CUDA_ERROR_LAUNCH_TIMEOUT, e.g. 2.5
+ * (default: no limit)
+ *
+ * VCUDA_CPU_BOUNDS: exact, or pages: kernels may then touch all of the 2 MiB pages that an allocation lies in, as on a
+ * GPU, whose memory is mapped in such pages (default: exact, so that a stray access is found)
  */
 #ifndef VCUDA_BACKEND_CPU_H
 #define VCUDA_BACKEND_CPU_H

@@ -12,6 +12,7 @@
 #include "attributes.h"
 #include "log.h"
 #include "schedule.h"
+#include "time-limit.h"
 
 #define MAX_WORKERS 1024
 
@@ -121,6 +122,32 @@ static void choose_compute(void)
 	device.minor = minor;
 }
 
+/* Seconds. */
+static void choose_time_limit(void)
+{
+	const char *text = getenv("VCUDA_CPU_TIME_LIMIT");
+	double seconds;
+	char *end;
+
+	if (!text || !*text)
+		return;
+	seconds = strtod(text, &end);
+	if (end == text || *end || !(seconds >= 0 && seconds <= 1e6)) {
+		cpu_log("VCUDA_CPU_TIME_LIMIT=%s is not used: give seconds, e.g. VCUDA_CPU_TIME_LIMIT=10", text);
+		return;
+	}
+	device.time_limit_ns = (uint64_t)(seconds * 1e9);
+}
+
+static void choose_bounds(void)
+{
+	const char *text = getenv("VCUDA_CPU_BOUNDS");
+
+	device.whole_pages = text && !strcmp(text, "pages");
+	if (text && *text && !device.whole_pages && strcmp(text, "exact"))
+		cpu_log("VCUDA_CPU_BOUNDS=%s is not used: choose exact or pages", text);
+}
+
 /* kHz, or 0 where the system does not say. */
 static int clock_rate(void)
 {
@@ -162,6 +189,8 @@ static void choose(void)
 	choose_memory();
 	choose_threads();
 	choose_compute();
+	choose_time_limit();
+	choose_bounds();
 	snprintf(device.name, sizeof(device.name), "vCUDA Software GPU (%u core%s)", device.threads,
 		 device.threads == 1 ? "" : "s");
 }
@@ -195,7 +224,7 @@ CUresult cpu_cuInit(unsigned Flags)
 	cpu_arena_range(&start, &length);
 	if (length == 0)
 		return CUDA_ERROR_NO_DEVICE; /* the log says why */
-	if (!cpu_workers_start()) {
+	if (!cpu_workers_start() || !cpu_time_limit_start()) {
 		cpu_log("cannot start a thread to run kernels on; raise the limit of processes (ulimit -u)");
 		return CUDA_ERROR_NO_DEVICE;
 	}

@@ -20,6 +20,7 @@
 #define CPU_THREADS_PER_SM 2048
 #define CPU_BLOCKS_PER_SM 32
 #define CPU_REGISTERS 65536
+#define CPU_MAPPING (2u << 20) /* what a GPU maps memory in */
 #define CPU_MAX_PITCH 2147483647
 #define CPU_PITCH_ALIGNMENT 512
 #define CPU_PRIORITY_GREATEST (-5)
@@ -32,6 +33,8 @@ struct cpu_device {
 	int major, minor;     /* compute capability */
 	int clock_khz;        /* 0: not known */
 	int cache_bytes;      /* the largest cache */
+	uint64_t time_limit_ns; /* of a kernel; 0: none */
+	bool whole_pages;     /* accesses beside an allocation are in bounds up to its 2 MiB pages' ends */
 };
 
 /*

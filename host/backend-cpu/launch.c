@@ -15,12 +15,14 @@
 #include "module.h"
 #include "stream.h"
 #include "texture.h"
+#include "time-limit.h"
 
 #define MAX_CHUNK 16
 
 struct launch {
 	struct cpu_op op;
 	struct ptx_launch ptx;
+	struct cpu_timer timer;
 	struct cpu_map *map; /* taken when the kernel starts, as the textures are */
 	struct cpu_texture_map *textures;
 	struct CUmod_st *module;
@@ -41,6 +43,7 @@ static bool launch_start(struct cpu_op *op)
 {
 	struct launch *l = (struct launch *)op;
 
+	cpu_timer_start(&l->timer, op->stream->context);
 	l->map = cpu_map_get();
 	if (!l->map || !cpu_texture_map_get(op->stream->context, &l->textures)) {
 		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
@@ -93,7 +96,8 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
 		break;
 	default:
-		snprintf(text, size, "stopped");
+		snprintf(text, size, "ran for longer than %g s, which is the limit",
+			 (double)cpu_device()->time_limit_ns * 1e-9);
 	}
 }
 
@@ -115,11 +119,12 @@ static void launch_run(struct cpu_op *op, uint64_t unit)
 	struct ptx_fault fault = {0};
 
 	if (!__atomic_load_n(&context->cancel, __ATOMIC_RELAXED)) {
+		cpu_timer_touch(&l->timer);
 		if (ptx_run_block(&l->ptx, unit, &fault))
 			return;
 		cpu_lock();
 		/* Blocks that were cancelled after a fault have nothing to add to it. */
-		if (cpu_context_fail(context, fault_result(fault.kind)))
+		if (cpu_context_fail(context, fault_result(fault.kind)) || cpu_timer_expired(&l->timer))
 			report_fault(l, &fault);
 		cpu_unlock();
 	}
@@ -130,6 +135,8 @@ static void launch_finish(struct cpu_op *op)
 {
 	struct launch *l = (struct launch *)op;
 
+	if (l->timer.context)
+		cpu_timer_stop(&l->timer);
 	if (l->map)
 		cpu_map_put(l->map);
 	if (l->textures)

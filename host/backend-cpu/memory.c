@@ -176,6 +176,33 @@ void cpu_memory_release(struct CUctx_st *context)
 	}
 }
 
+/* Ranges are sorted by start, and so are they after this. */
+static struct ptx_range bounds(const struct cpu_range *r)
+{
+	struct ptx_range range = {r->start, r->start + r->size, r->kernel_writes};
+
+	if (cpu_device()->whole_pages && r->kind != CPU_HOST) {
+		range.start &= ~(uint64_t)(CPU_MAPPING - 1);
+		range.end = (range.end + CPU_MAPPING - 1) & ~(uint64_t)(CPU_MAPPING - 1);
+	}
+	return range;
+}
+
+static void append(struct ptx_range *ranges, size_t *n, const struct ptx_range *next)
+{
+	struct ptx_range *last = *n ? &ranges[*n - 1] : NULL;
+
+	if (last && last->end > next->start) {
+		/* pages that they share */
+		last->end = next->end > last->end ? next->end : last->end;
+		last->writable |= next->writable;
+	} else if (last && last->end == next->start && last->writable == next->writable) {
+		last->end = next->end;
+	} else {
+		ranges[(*n)++] = *next;
+	}
+}
+
 struct cpu_map *cpu_map_get(void)
 {
 	struct cpu_map *map = current;
@@ -189,14 +216,11 @@ struct cpu_map *cpu_map_get(void)
 	if (!map)
 		return NULL;
 	for (size_t i = 0; i < count; i++) {
-		const struct cpu_range *r = &table[i];
+		struct ptx_range range = bounds(&table[i]);
 
-		if (r->kind == CPU_ARRAY_MEMORY)
+		if (table[i].kind == CPU_ARRAY_MEMORY)
 			continue;
-		if (n && map->ranges[n - 1].end == r->start && map->ranges[n - 1].writable == r->kernel_writes)
-			map->ranges[n - 1].end += r->size;
-		else
-			map->ranges[n++] = (struct ptx_range){r->start, r->start + r->size, r->kernel_writes};
+		append(map->ranges, &n, &range);
 	}
 	map->map = (struct ptx_memory_map){n, map->ranges};
 	map->refs = 2;

@@ -364,6 +364,12 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	args[0] = l->ctx;
 	args[2] = base;
 	args[3] = l->thread;
+	if (l->masked) {
+		/* one address for all: the report names the first lane that is there */
+		LLVMValueRef first[2] = {l->mask, scalar_const(l->i1, 0)};
+
+		args[3] = LLVMBuildAdd(l->b, l->thread, intrinsic(l, "llvm.cttz", l->i32, first, 2), "");
+	}
 	for (unsigned n = g.count; n--;) {
 		args[1] = scalar_const(l->i32, g.sites[n]);
 		call_runtime(l, "ptx_rt_check", l->void_type, args, 4);

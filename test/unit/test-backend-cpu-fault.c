@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels do wrong on the software GPU: the error at the next synchronisation, the line in the log, a context that
+ * stays failed, and the next context, which works.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend-cpu.h"
+#include "backend.h"
+
+static const struct vcuda_backend_ops *cuda;
+static int log_file, terminal;
+
+#define KERNEL(name, body)                                                                                             \
+	".visible .entry " name "(.param .u64 " name "_p)\n{\n"                                                        \
+	"	.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<8>;\n"                                                \
+	"	ld.param.u64 %rd1, [" name "_p];\n	mov.u32 %r1, %tid.x;\n	mov.u32 %r2, %ctaid.x;\n" body "	ret;\n}\n"
+
+/* Where one thread only does it, that is thread 37 of block 2. */
+#define ONE "	shl.b32 %r3, %r2, 8;\n	add.s32 %r3, %r3, %r1;\n	setp.ne.u32 %p1, %r3, 549;\n	@%p1 bra OUT;\n"
+
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+	KERNEL("store", "	st.global.u32 [%rd1], %r1;\n")
+	KERNEL("past_end", ONE "	st.global.u32 [%rd1+4096], %r1;\nOUT:\n")
+	KERNEL("below", ONE "	ld.global.u32 %r4, [%rd1+-8];\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
+	KERNEL("misaligned", ONE "	ld.global.u64 %rd2, [%rd1+4];\n	st.global.u64 [%rd1], %rd2;\nOUT:\n")
+	KERNEL("null", ONE "	mov.u64 %rd2, 0;\n	ld.global.u32 %r4, [%rd2];\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
+	KERNEL("local", "	.local .align 4 .b8 array[64];\n" ONE
+	       "	mov.u32 %r4, array;\n	add.s32 %r4, %r4, %r3;\n	and.b32 %r4, %r4, -4;\n"
+	       "	st.local.u32 [%r4+65536], %r1;\nOUT:\n")
+	KERNEL("shared", "	.shared .align 4 .b8 tile[64];\n" ONE
+	       "	mov.u32 %r4, tile;\n	st.shared.u32 [%r4+1048576], %r1;\nOUT:\n")
+	KERNEL("trapped", ONE "	trap;\nOUT:\n")
+	KERNEL("endless", "AGAIN:\n	ld.volatile.global.u32 %r4, [%rd1];\n	setp.ne.u32 %p2, %r4, 12345;\n"
+	       "	@%p2 bra AGAIN;\n")
+	KERNEL("endless_alone", "	mov.u32 %r4, 1;\nAGAIN:\n	add.u32 %r4, %r4, 2;\n	setp.ne.u32 %p2, %r4, 0;\n"
+	       "	@%p2 bra AGAIN;\n	st.global.u32 [%rd1], %r4;\n")
+	KERNEL("half_barrier", "	and.b32 %r4, %r1, 32;\n	setp.eq.u32 %p1, %r4, 0;\n	@%p1 bra ODD;\n"
+	       "	barrier.sync 3, 256;\n	bra.uni OUT;\nODD:\n	barrier.sync 4, 256;\nOUT:\n")
+	KERNEL("divide", "	mov.u32 %r4, 0;\n	div.u32 %r5, %r1, %r4;\n	rem.u32 %r6, %r1, %r4;\n"
+	       "	mov.u32 %r7, -2147483648;\n	sub.s32 %r4, %r4, 1;\n	div.s32 %r7, %r7, %r4;\n"
+	       "	setp.ne.u32 %p1, %r1, 9;\n	@%p1 bra OUT;\n"
+	       "	st.global.u32 [%rd1], %r5;\n	st.global.u32 [%rd1+4], %r6;\n	st.global.u32 [%rd1+8], %r7;\nOUT:\n");
+
+static const struct fault {
+	const char *kernel;
+	CUresult error;
+	const char *log[3];
+} faults[] = {
+	{"past_end", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address: a store of 4 bytes", "block (2,0,0), thread (37,0,0)"}},
+	{"below", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address: a load of 4 bytes", "block (2,0,0), thread (37,0,0)"}},
+	{"misaligned", CUDA_ERROR_MISALIGNED_ADDRESS, {"misaligned address: a load of 8 bytes", "thread (37,0,0)"}},
+	{"null", CUDA_ERROR_ILLEGAL_ADDRESS, {"a load of 4 bytes at 0x0 (global)", "thread (37,0,0)"}},
+	{"local", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address", "(local)", "thread (37,0,0)"}},
+	{"shared", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address", "(shared)", "thread (37,0,0)"}},
+	{"trapped", CUDA_ERROR_LAUNCH_FAILED, {"trap", "block (2,0,0), thread (37,0,0)"}},
+	{"half_barrier", CUDA_ERROR_LAUNCH_FAILED, {"barrier", "256 wait"}},
+	{"endless", CUDA_ERROR_LAUNCH_TIMEOUT, {"ran for longer than 0.5 s"}},
+	{"endless_alone", CUDA_ERROR_LAUNCH_TIMEOUT, {"ran for longer than 0.5 s"}},
+};
+
+struct run {
+	CUcontext context;
+	CUmodule module;
+	CUdeviceptr memory;
+};
+
+static void begin(struct run *r)
+{
+	assert_int_equal(cuda->cuCtxCreate_v2(&r->context, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleLoadData(&r->module, ptx), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAlloc_v2(&r->memory, 4096), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD8_v2(r->memory, 0, 4096), CUDA_SUCCESS);
+}
+
+/* Launches and waits; what is logged meanwhile goes to log_file. */
+static CUresult run(struct run *r, const char *kernel)
+{
+	void *params[] = {&r->memory};
+	CUresult result;
+	CUfunction f;
+
+	assert_int_equal(cuda->cuModuleGetFunction(&f, r->module, kernel), CUDA_SUCCESS);
+	dup2(log_file, STDERR_FILENO);
+	result = cuda->cuLaunchKernel(f, 4, 1, 1, 256, 1, 1, 0, NULL, params, NULL);
+	if (result == CUDA_SUCCESS)
+		result = cuda->cuCtxSynchronize();
+	dup2(terminal, STDERR_FILENO);
+	return result;
+}
+
+/* What the log says since the last call. */
+static const char *log_text(void)
+{
+	static char text[4096];
+	ssize_t n = pread(log_file, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = 0;
+	assert_int_equal(ftruncate(log_file, 0), 0);
+	assert_int_equal(lseek(log_file, 0, SEEK_SET), 0);
+	return text;
+}
+
+static void check_log(const struct fault *f)
+{
+	const char *text = log_text();
+
+	if (!strstr(text, f->kernel))
+		fail_msg("no '%s' in the log: %s", f->kernel, text);
+	for (int n = 0; n < 3 && f->log[n]; n++)
+		if (!strstr(text, f->log[n]))
+			fail_msg("no '%s' in the log: %s", f->log[n], text);
+}
+
+/* One context after the other in this one process. */
+static void each_fault(void **state)
+{
+	CUdeviceptr more;
+	struct run r;
+
+	for (size_t n = 0; n < sizeof(faults) / sizeof(*faults); n++) {
+		const struct fault *f = &faults[n];
+		CUresult result;
+
+		begin(&r);
+		result = run(&r, f->kernel);
+		if (result != f->error)
+			fail_msg("%s ended with %d, not %d", f->kernel, (int)result, (int)f->error);
+		assert_int_equal(cuda->cuCtxSynchronize(), f->error);
+		assert_int_equal(cuda->cuMemAlloc_v2(&more, 4), f->error);
+		check_log(f);
+		assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+		begin(&r);
+		assert_int_equal(run(&r, "store"), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+		assert_string_equal(log_text(), "");
+	}
+}
+
+static void use_after_free(void **state)
+{
+	struct run r;
+
+	begin(&r);
+	assert_int_equal(cuda->cuMemFree_v2(r.memory), CUDA_SUCCESS);
+	assert_int_equal(run(&r, "store"), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_non_null(strstr(log_text(), "kernel store: illegal address: a store of 4 bytes"));
+	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+}
+
+/* No fault on a GPU: all ones, the dividend, and what overflows to itself. */
+static void division(void **state)
+{
+	uint32_t out[3];
+	struct run r;
+
+	begin(&r);
+	assert_int_equal(run(&r, "divide"), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(out, r.memory, sizeof(out)), CUDA_SUCCESS);
+	assert_int_equal(out[0], UINT32_MAX);
+	assert_int_equal(out[1], 9);
+	assert_int_equal(out[2], 0x80000000);
+	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+}
+
+/* A limit is a kernel's own: many that end in time may take longer together. */
+static void limit_is_for_one(void **state)
+{
+	struct timespec begun, now;
+	struct run r;
+
+	begin(&r);
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	do {
+		assert_int_equal(run(&r, "store"), CUDA_SUCCESS);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - begun.tv_sec < 2);
+	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_fault),
+		cmocka_unit_test(use_after_free),
+		cmocka_unit_test(division),
+		cmocka_unit_test(limit_is_for_one),
+	};
+
+	setenv("VCUDA_CPU_TIME_LIMIT", "0.5", 1);
+	log_file = memfd_create("log", 0);
+	terminal = dup(STDERR_FILENO);
+	if (log_file < 0 || terminal < 0)
+		return 1;
+	cuda = vcuda_backend_cpu();
+	if (cuda->cuInit(0) != CUDA_SUCCESS)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
