@@ -75,10 +75,10 @@ static CUresult part_container(const void *part, const void **data, size_t *byte
 static _Thread_local char *gathered;
 
 /*
- * Relocatable code that no device linker has seen, because it is PTX only: the empty container, which says so, and
- * behind it all that are to be linked.
+ * Relocatable code: what the device linker made, and behind it all that it was made from. PTX is not linked before it
+ * runs, so that the first may be empty, or hold nothing that the host's GPU takes: the host chooses.
  */
-static CUresult unlinked_containers(const struct wrapper *w, const void **data, size_t *bytes)
+static CUresult relocatable_containers(const struct wrapper *w, const void **data, size_t *bytes)
 {
 	const void *const *parts = w->extra, *part;
 	size_t total, length = 0;
@@ -119,8 +119,8 @@ static CUresult wrapper_container(const struct wrapper *w, const void **data, si
 	memcpy(&magic, c, sizeof(magic));
 	if (magic != CONTAINER_MAGIC)
 		return vcuda_image_find(w->data, data, bytes);
-	if (w->version == 2 && !c->size && w->extra)
-		return unlinked_containers(w, data, bytes);
+	if (w->version == 2 && w->extra)
+		return relocatable_containers(w, data, bytes);
 	*data = c;
 	return container_bytes(c, bytes);
 }

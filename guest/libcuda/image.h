@@ -9,8 +9,8 @@
 
 /*
  * Finds the bytes to ship: of a fatbin wrapper its container, of a container, an ELF file or PTX text itself.
- * CUDA_ERROR_INVALID_IMAGE: none of these. Relocatable code that no device linker has seen is put together: the bytes
- * are good until the thread's next call.
+ * CUDA_ERROR_INVALID_IMAGE: none of these. Relocatable code (-rdc=true) is put together with what it was linked from: the
+ * bytes are good until the thread's next call.
  */
 CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
 

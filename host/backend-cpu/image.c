@@ -112,6 +112,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *im
 {
 	struct fatbin_reader reader;
 	struct survey s, refused = {0};
+	bool first = true;
 	CUresult result;
 
 	if (fatbin_open(&reader, data, bytes)) {
@@ -126,6 +127,10 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *im
 			refused = s;
 		if (result != CUDA_SUCCESS)
 			return result;
+		/* what a device linker made is complete: the others are what it was made from */
+		if (first && s.found && !s.best.relocatable)
+			return CUDA_SUCCESS;
+		first = false;
 	} while (fatbin_next_container(&reader));
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }

@@ -90,8 +90,11 @@ struct container {
 	uint64_t size; /* of the entries that follow the header */
 };
 
-/* What a program compiled with -rdc=true hands to the driver: code of no device linker, and what it has to link. */
-struct unlinked {
+/*
+ * What a program compiled with -rdc=true hands to the driver: the device linker's code, and what it was made from, for
+ * the driver to link where that code is for another GPU, or empty.
+ */
+struct relocatable {
 	uint32_t magic, version;
 	const void *data;
 	const void *const *extra;
@@ -112,65 +115,60 @@ static size_t container_at(const struct image *image, size_t offset)
 	return c.header_size + c.size;
 }
 
-/*
- * An image that begins with an empty container is such a program's, put together by the guest. NULL: it is not, or no
- * memory is left.
- */
-static struct unlinked *find_unlinked(const struct image *image)
+/* An image of several containers is such a program's, put together by the guest. NULL: it is not, or no memory is left. */
+static struct relocatable *find_relocatable(const struct image *image)
 {
 	size_t first = container_at(image, 0), count = 0;
-	struct unlinked *u;
+	struct relocatable *r;
 
-	if (first != sizeof(struct container))
-		return NULL;
-	for (size_t at = first, size; (size = container_at(image, at)); at += size)
+	for (size_t at = first, size; at && (size = container_at(image, at)); at += size)
 		count++;
-	u = count ? calloc(1, sizeof(*u) + (count + 1) * sizeof(u->parts[0])) : NULL;
-	if (!u)
+	r = count ? calloc(1, sizeof(*r) + (count + 1) * sizeof(r->parts[0])) : NULL;
+	if (!r)
 		return NULL;
-	u->magic = WRAPPER_MAGIC;
-	u->version = 2;
-	u->data = image->data;
-	u->extra = u->parts;
+	r->magic = WRAPPER_MAGIC;
+	r->version = 2;
+	r->data = image->data;
+	r->extra = r->parts;
 	count = 0;
 	for (size_t at = first, size; (size = container_at(image, at)); at += size)
-		u->parts[count++] = image->data + at;
-	return u;
+		r->parts[count++] = image->data + at;
+	return r;
 }
 
-/* A back end that knows how long an image is takes it as it is. `*unlinked` is to be freed after the call. */
-static const void *image_for_backend(const struct image *image, struct unlinked **unlinked)
+/* A back end that knows how long an image is takes it as it is. `*relocatable` is to be freed after the call. */
+static const void *image_for_backend(const struct image *image, struct relocatable **relocatable)
 {
-	*unlinked = NULL;
+	*relocatable = NULL;
 	if (vcuda_worker_loaded.set_image_bound)
 		vcuda_worker_loaded.set_image_bound(image->bytes);
 	else
-		*unlinked = find_unlinked(image);
-	return *unlinked ? (const void *)*unlinked : image->data;
+		*relocatable = find_relocatable(image);
+	return *relocatable ? (const void *)*relocatable : image->data;
 }
 
 CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
 {
-	struct unlinked *unlinked;
+	struct relocatable *relocatable;
 	CUresult result;
 
 	if (!s->ops->cuModuleLoadData)
 		return vcuda_unsupported(s, VCUDA_OP_cuModuleLoadData);
-	result = s->ops->cuModuleLoadData(&a->module, image_for_backend((struct image *)a->image, &unlinked));
-	free(unlinked);
+	result = s->ops->cuModuleLoadData(&a->module, image_for_backend((struct image *)a->image, &relocatable));
+	free(relocatable);
 	return result;
 }
 
 CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
 {
-	struct unlinked *unlinked;
+	struct relocatable *relocatable;
 	CUresult result;
 
 	if (!s->ops->cuLibraryLoadData)
 		return vcuda_unsupported(s, VCUDA_OP_cuLibraryLoadData);
-	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend((struct image *)a->image, &unlinked), NULL,
+	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend((struct image *)a->image, &relocatable), NULL,
 					   NULL, 0, NULL, NULL, 0);
-	free(unlinked);
+	free(relocatable);
 	return result;
 }
 

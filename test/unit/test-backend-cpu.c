@@ -478,6 +478,47 @@ static void test_images(void **state)
 	assert_int_equal(cuda->cuModuleLoadData(&module, fatbin), CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
+/* A container with one entry, as nvcc makes them. */
+struct container {
+	uint64_t magic, bytes;
+	uint32_t entry[16];
+	char text[(sizeof(ptx) + 8) & ~(size_t)7];
+};
+
+static struct container container(unsigned int kind, const char *text)
+{
+	struct container c = {.magic = 0xba55ed50ull | 1ull << 32 | 16ull << 48, .bytes = sizeof(c) - 16};
+
+	c.entry[0] = kind | 0x101 << 16;
+	c.entry[1] = 64;
+	c.entry[2] = sizeof(c.text);
+	c.entry[7] = 75;
+	strcpy(c.text, text);
+	return c;
+}
+
+/* Code that a device linker made, with what it was made from behind it. */
+static void test_linked_images(void **state)
+{
+	struct container image[2] = {container(2, "\177ELF"), container(1, ptx)};
+	CUmodule module;
+	CUdeviceptr p;
+
+	vcuda_cpu_set_image_bound(sizeof(image[0]));
+	assert_int_equal(cuda->cuModuleLoadData(&module, image), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	vcuda_cpu_set_image_bound(sizeof(image));
+	assert_int_equal(cuda->cuModuleLoadData(&module, image), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleGetGlobal_v2(&p, NULL, module, "counter"), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+	/* if that is PTX, what it was made from does not count */
+	image[0] = container(1, ".version 8.0\n.target sm_75\n.address_size 64\n.visible .global .u32 other;\n");
+	vcuda_cpu_set_image_bound(sizeof(image));
+	assert_int_equal(cuda->cuModuleLoadData(&module, image), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleGetGlobal_v2(&p, NULL, module, "other"), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleGetGlobal_v2(&p, NULL, module, "counter"), CUDA_ERROR_NOT_FOUND);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+}
+
 static void test_library(void **state)
 {
 	CUdeviceptr p, q;
@@ -859,6 +900,7 @@ int main(void)
 		IN_CONTEXT(test_module),
 		IN_CONTEXT(test_heap),
 		IN_CONTEXT(test_images),
+		IN_CONTEXT(test_linked_images),
 		IN_CONTEXT(test_library),
 		IN_CONTEXT(test_launch),
 		IN_CONTEXT(test_streams),

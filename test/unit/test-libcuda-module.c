@@ -83,9 +83,16 @@ static void lengths(void **state)
 	assert_int_equal(vcuda_image_find(NULL, &data, &bytes), CUDA_ERROR_INVALID_VALUE);
 	c.bytes = 1ull << 40;
 	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	/* Relocatable code that nobody linked: all that is to be, behind the empty container. */
-	c.bytes = 0;
+	/* Relocatable code: what it was linked from, behind what it was linked to, */
+	c.bytes = 48;
 	w = (struct wrapper){.magic = 0x466243b1, .version = 2, .data = &c, .extra = list};
+	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(bytes, 3 * 64);
+	assert_memory_equal(data, &c, 64);
+	assert_memory_equal((const char *)data + 64, &parts[0], 64);
+	assert_memory_equal((const char *)data + 128, &parts[1], 64);
+	/* which is empty where nobody linked it. */
+	c.bytes = 0;
 	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
 	assert_int_equal(bytes, 16 + 2 * 64);
 	assert_memory_equal(data, &c, 16);
