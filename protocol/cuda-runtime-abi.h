@@ -1090,6 +1090,14 @@ struct cudaHostNodeParams {
 	void *userData;
 };
 
+struct cudaMemAllocNodeParams {
+	struct cudaMemPoolProps poolProps;
+	const struct cudaMemAccessDesc *accessDescs;
+	size_t accessDescCount;
+	size_t bytesize;
+	void *dptr;
+};
+
 struct cudaMemcpyNodeParams {
 	int flags;
 	int reserved[3];

@@ -165,9 +165,19 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DParms *params, struct order 
 			  &copy.WidthInBytes));
 	CUDART_TRY(check_box(&params->srcPtr, copy.srcXInBytes, copy.WidthInBytes));
 	CUDART_TRY(check_box(&params->dstPtr, copy.dstXInBytes, copy.WidthInBytes));
+	if (order.how == ORDER_DESCRIBE) {
+		*order.description = copy;
+		return cudaSuccess;
+	}
 	if (order.how == ORDER_DEFAULT)
 		return cudart_result(cuMemcpy3D_v2(&copy));
 	return cudart_record(order_finish(order, cuMemcpy3DAsync_v2(&copy, order.stream)));
+}
+
+cudaError_t cudart_describe_3d(const struct cudaMemcpy3DParms *params, CUDA_MEMCPY3D *copy)
+{
+	memset(copy, 0, sizeof(*copy));
+	return copy_3d(params, (struct order){ORDER_DESCRIBE, NULL, copy});
 }
 
 CUDART_API cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *params)

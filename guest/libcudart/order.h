@@ -9,21 +9,25 @@
 #include "runtime.h"
 
 struct order {
-	enum { ORDER_DEFAULT, ORDER_ASYNC, ORDER_PER_THREAD } how;
+	enum { ORDER_DEFAULT, ORDER_ASYNC, ORDER_PER_THREAD, ORDER_DESCRIBE } how;
 	cudaStream_t stream;
+	CUDA_MEMCPY3D *description; /* ORDER_DESCRIBE: what would be copied, and nothing is */
 };
 
-static const struct order order_default = {ORDER_DEFAULT, NULL};
-static const struct order order_per_thread = {ORDER_PER_THREAD, cudaStreamPerThread};
+/* A copy in the driver's form. An empty one has no width. */
+cudaError_t cudart_describe_3d(const struct cudaMemcpy3DParms *params, CUDA_MEMCPY3D *copy);
+
+static const struct order order_default = {ORDER_DEFAULT, NULL, NULL};
+static const struct order order_per_thread = {ORDER_PER_THREAD, cudaStreamPerThread, NULL};
 
 static inline struct order order_async(cudaStream_t stream)
 {
-	return (struct order){ORDER_ASYNC, stream};
+	return (struct order){ORDER_ASYNC, stream, NULL};
 }
 
 static inline struct order order_async_per_thread(cudaStream_t stream)
 {
-	return (struct order){ORDER_ASYNC, cudart_per_thread(stream)};
+	return (struct order){ORDER_ASYNC, cudart_per_thread(stream), NULL};
 }
 
 /* After a copy was enqueued in order.stream: waits where the caller expects that. */
