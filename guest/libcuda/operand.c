@@ -22,6 +22,7 @@ CUresult vcuda_operand_find(uint64_t address, size_t bytes, enum vcuda_side side
 	inside = bytes <= r.bytes - (address - r.start);
 	if (r.kind & VCUDA_RANGE_ON_DEVICE) {
 		operand->place = VCUDA_PLACE_DEVICE;
+		operand->unsure = r.kind == VCUDA_RANGE_RESERVED;
 		return inside && side != VCUDA_SIDE_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	}
 	if (inside)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
- * cost nothing here. What this back end does not do is 0: virtual memory management, clusters,
+ * cost nothing here. What this back end does not do is 0: clusters,
  * stream memory operations, sharing between processes.
  */
 #include "attributes.h"
@@ -48,6 +48,7 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(MAX_BLOCKS_PER_MULTIPROCESSOR)] = CPU_BLOCKS_PER_SM,
 	[A(RESERVED_SHARED_MEMORY_PER_BLOCK)] = CPU_SHARED_RESERVED,
 	[A(MEMORY_POOLS_SUPPORTED)] = 1,
+	[A(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)] = 1,
 	[A(READ_ONLY_HOST_REGISTER_SUPPORTED)] = 1,
 	[A(MAXIMUM_TEXTURE1D_WIDTH)] = CPU_MAX_1D,
 	[A(MAXIMUM_TEXTURE2D_WIDTH)] = CPU_MAX_2D_WIDTH,

@@ -291,6 +291,19 @@ static const struct cpu_range *find_allocation(CUdeviceptr dptr)
 	return range && range->start == dptr && range->kind == CPU_ALLOCATION ? range : NULL;
 }
 
+bool cpu_memory_count(uint64_t bytes)
+{
+	if (bytes > cpu_device()->memory - used)
+		return false;
+	used += bytes;
+	return true;
+}
+
+void cpu_memory_uncount(uint64_t bytes)
+{
+	used -= bytes;
+}
+
 void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)
 {
 	table[first_behind(address)].pool = pool;

@@ -18,6 +18,7 @@ enum cpu_range_kind {
 	CPU_VARIABLE,
 	CPU_HOST,
 	CPU_ARRAY_MEMORY, /* reached through its array only */
+	CPU_MAPPED, /* vmm.c */
 };
 
 struct cpu_range {
@@ -43,6 +44,10 @@ void cpu_range_remove(uint64_t start);
 /* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
 CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
 			  uint64_t *address);
+
+/* Memory of the device's that lies elsewhere; false: there is not so much left. */
+bool cpu_memory_count(uint64_t bytes);
+void cpu_memory_uncount(uint64_t bytes);
 
 /* Allocated memory is from now on one of a pool's. */
 void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);

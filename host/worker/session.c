@@ -59,11 +59,11 @@ CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle)
 	return kinds & VCUDA_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Libraries, their kernels, images and pools outlive contexts. */
+/* Libraries, their kernels, images, pools and allocations outlive contexts. */
 static bool dies_with_context(enum vcuda_kind kind)
 {
 	return kind != VCUDA_KIND_CONTEXT && kind != VCUDA_KIND_LIBRARY && kind != VCUDA_KIND_KERNEL && kind != VCUDA_KIND_IMAGE &&
-	       kind != VCUDA_KIND_POOL;
+	       kind != VCUDA_KIND_POOL && kind != VCUDA_KIND_ALLOCATION;
 }
 
 CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)

@@ -6,6 +6,17 @@
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr p);
 CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream);
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+				       CUmemAllocationGranularity_flags option);
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags);
+CUresult cuMemAddressFree(CUdeviceptr p, size_t size);
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+		     unsigned long long flags);
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+		  unsigned long long flags);
+CUresult cuMemUnmap(CUdeviceptr p, size_t size);
+CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *access, size_t count);
 CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice device);
 
 static void managed_questions(CUdeviceptr p, size_t bytes)
@@ -130,4 +141,53 @@ void api_pools(void)
 	OK(cuStreamSynchronize(s));
 	OK(cuDeviceGetMemPool(&own, 0));
 	CHECK(own == pool);
+}
+
+/* Two allocations side by side in one reservation. */
+void api_mapped(void)
+{
+	CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle a, b;
+	uint32_t in[8], out[8];
+	size_t granule;
+	unsigned int n;
+	CUdeviceptr p;
+
+	OK(cuMemGetAllocationGranularity(&granule, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	n = (unsigned int)(2 * granule / 4);
+	GIVES(cuMemAddressReserve(&p, granule + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemAddressReserve(&p, 2 * granule, 0, 0, 0));
+	GIVES(cuMemcpyHtoD_v2(p, in, 4), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemCreate(&a, granule, &props, 0));
+	OK(cuMemCreate(&b, granule, &props, 0));
+	OK(cuMemMap(p, granule, 0, a, 0));
+	GIVES(cuMemMap(p, granule, 0, b, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemSetAccess(p, 2 * granule, &access, 1), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemMap(p + granule, granule, 0, b, 0));
+	OK(cuMemRelease(a));
+	GIVES(cuMemRelease(a), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemcpyHtoD_v2(p, in, 4), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemSetAccess(p, 2 * granule, &access, 1));
+	OK(cuMemsetD8Async(p, 0, granule, NULL));
+	OK(cuMemsetD8Async(p + granule, 0, granule, NULL));
+	api_step(p, 1, n, NULL);
+	/* Over the seam. */
+	OK(cuMemcpyDtoH_v2(out, p + granule - 16, 16));
+	OK(cuMemcpyDtoH_v2(out + 4, p + granule, 16));
+	for (int i = 0; i < 8; i++)
+		CHECK(out[i] == 1);
+	OK(cuMemUnmap(p + granule, granule));
+	GIVES(cuMemcpyDtoH_v2(out, p + granule, 16), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemAddressFree(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
+	/* What was written is still there. */
+	OK(cuMemMap(p + granule, granule, 0, b, 0));
+	OK(cuMemSetAccess(p + granule, granule, &access, 1));
+	OK(cuMemcpyDtoH_v2(out, p + granule + 4, 4));
+	CHECK(out[0] == 1);
+	OK(cuMemUnmap(p, 2 * granule));
+	OK(cuMemRelease(b));
+	OK(cuMemAddressFree(p, 2 * granule));
 }

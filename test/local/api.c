@@ -14,7 +14,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{"callbacks", api_callbacks}, {"output", api_output}, {"managed", api_managed},
-	{"pools", api_pools},         {"graphs", api_graphs}, {"capture", api_capture},
+	{"pools", api_pools},
+	{"mapped", api_mapped},         {"graphs", api_graphs}, {"capture", api_capture},
 };
 
 static const char ptx[] =

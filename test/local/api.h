@@ -43,6 +43,7 @@ void api_callbacks(void);
 void api_output(void);
 void api_managed(void);
 void api_pools(void);
+void api_mapped(void);
 void api_graphs(void);
 void api_capture(void);
 

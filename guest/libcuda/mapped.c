@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory in two steps: addresses that are reserved, allocations that are mapped there. */
+#include "call.h"
+#include "device.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "object.h"
+#include "range.h"
+
+static CUresult check_properties(const CUmemAllocationProp *p)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+		vcuda_log_once(
+			"mapped memory of the host, and such memory for several processes, is not supported yet");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return vcuda_require_device(p->location.id);
+}
+
+VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+						    CUmemAllocationGranularity_flags option)
+{
+	CUresult result = check_properties(prop);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_call_vcudaMemGranularity(granularity, vcuda_device_host(prop->location.id), (int)option);
+}
+
+VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr wish,
+					  unsigned long long flags)
+{
+	struct vcuda_range r = {.bytes = size, .kind = VCUDA_RANGE_RESERVED, .context = vcuda_context_current()};
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ptr || !size || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuMemAddressReserve(&r.start, size, alignment, wish, flags);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!vcuda_range_add(&r)) {
+		vcuda_call_cuMemAddressFree(r.start, size);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ptr = r.start;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!vcuda_range_find(ptr, &r) || r.kind != VCUDA_RANGE_RESERVED || r.start != ptr || r.bytes != size)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuMemAddressFree(ptr, size);
+	if (result == CUDA_SUCCESS)
+		vcuda_range_remove(ptr, VCUDA_RANGE_RESERVED, &r);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+				  unsigned long long flags)
+{
+	CUresult result = check_properties(prop);
+	vcuda_allocation allocation;
+	struct vcuda_object *o;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || !size || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_vcudaMemCreate(&allocation, vcuda_device_host(prop->location.id), size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_add(VCUDA_OBJECT_ALLOCATION, allocation, NULL, NULL);
+	if (!o) {
+		vcuda_call_vcudaMemRelease(allocation);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->device = prop->location.id;
+	*handle = (uintptr_t)allocation;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find(CUmemGenericAllocationHandle handle, vcuda_allocation *allocation)
+{
+	CUresult result = vcuda_require_context();
+
+	*allocation = (vcuda_allocation)(uintptr_t)handle;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_object_find(VCUDA_OBJECT_ALLOCATION, *allocation) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* What is mapped of it stays. */
+VCUDA_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	vcuda_allocation allocation;
+	CUresult result = find(handle, &allocation);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_object_drop(allocation);
+	return vcuda_call_vcudaMemRelease(allocation);
+}
+
+VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+							     CUmemGenericAllocationHandle handle)
+{
+	vcuda_allocation allocation;
+	CUresult result = find(handle, &allocation);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE,
+			     vcuda_object_find(VCUDA_OBJECT_ALLOCATION, allocation)->device},
+	};
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+			       unsigned long long flags)
+{
+	vcuda_allocation allocation;
+	CUresult result = find(handle, &allocation);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return flags ? CUDA_ERROR_INVALID_VALUE : vcuda_call_vcudaMemMap(ptr, size, offset, allocation);
+}
+
+VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	CUresult result = vcuda_require_context();
+
+	return result == CUDA_SUCCESS ? vcuda_call_cuMemUnmap(ptr, size) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result == CUDA_SUCCESS && (!desc || !count))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			return CUDA_ERROR_INVALID_VALUE;
+		result = vcuda_require_device(desc[i].location.id);
+		if (result == CUDA_SUCCESS)
+			result = vcuda_call_vcudaMemSetAccess(ptr, size, vcuda_device_host(desc[i].location.id),
+							      (int)desc[i].flags);
+	}
+	return result;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes of streams. Those that are known are hints, which cost nothing to take and nothing to ignore. */
+#include <string.h>
+
+#include "call.h"
+#include "object.h"
+#include "stream.h"
+
+static CUresult check(CUstream *stream, CUstreamAttrID attribute)
+{
+	CUresult result = vcuda_stream_enter(stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	switch (attribute) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+VCUDA_EXPORT CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value)
+{
+	CUresult result = check(&stream, attribute);
+
+	return result == CUDA_SUCCESS && !value ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+/* What a stream has to begin with. */
+VCUDA_EXPORT CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
+{
+	CUresult result = check(&stream, attribute);
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(value, 0, sizeof(*value));
+	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY && o)
+		value->priority = o->priority;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamCopyAttributes(CUstream to, CUstream from)
+{
+	CUresult result = vcuda_stream_enter(&to);
+
+	return result == CUDA_SUCCESS ? vcuda_stream_enter(&from) : result;
+}
+
+VCUDA_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute,
+						const CUstreamAttrValue *value)
+{
+	return cuStreamSetAttribute(VCUDA_PER_THREAD(stream), attribute, value);
+}
+
+VCUDA_EXPORT CUresult cuStreamGetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
+{
+	return cuStreamGetAttribute(VCUDA_PER_THREAD(stream), attribute, value);
+}
+
+VCUDA_EXPORT CUresult cuStreamCopyAttributes_ptsz(CUstream to, CUstream from)
+{
+	return cuStreamCopyAttributes(VCUDA_PER_THREAD(to), VCUDA_PER_THREAD(from));
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mapped memory. An allocation is a file in memory, a reservation a part of the device's address space; mapping puts
+ * one into the other. What kernels and copies may touch is what access was given to, as everywhere.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "device.h"
+#include "memory.h"
+#include "stream.h"
+
+#define GRANULARITY (2u << 20)
+
+struct allocation {
+	unsigned int refs; /* the handle and each mapping */
+	uint64_t size;
+	int fd;
+};
+
+struct mapping {
+	uint64_t start, size;
+	struct allocation *allocation;
+	bool accessible; /* has a range in the table */
+	struct mapping *next;
+};
+
+struct reservation {
+	uint64_t start, size;
+	struct mapping *mappings;
+	struct reservation *next;
+};
+
+/* With the scheduler's lock. */
+static struct reservation *reservations;
+
+static bool in_granules(uint64_t n)
+{
+	return n && n % GRANULARITY == 0;
+}
+
+static struct reservation *find_reservation(uint64_t start, uint64_t size)
+{
+	struct reservation *r;
+
+	for (r = reservations; r; r = r->next)
+		if (start >= r->start && start - r->start < r->size && size <= r->size - (start - r->start))
+			return r;
+	return NULL;
+}
+
+CUresult cpu_cuMemGetAllocationGranularity(size_t *granularity, void *prop, int option)
+{
+	if (!granularity || !prop || (unsigned int)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*granularity = GRANULARITY;
+	return CUDA_SUCCESS;
+}
+
+/* ---- addresses ---- */
+
+CUresult cpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
+{
+	struct reservation *r;
+
+	(void)addr; /* a wish */
+	if (!ptr || !in_granules(size) || flags || (alignment & (alignment - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Large memory lies on granules. */
+	if (alignment > GRANULARITY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cpu_lock();
+	r->start = cpu_arena_alloc(size);
+	r->size = size;
+	if (!r->start) {
+		free(r);
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	r->next = reservations;
+	reservations = r;
+	*ptr = r->start;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	struct reservation **at, *r;
+
+	cpu_lock();
+	for (at = &reservations; *at && ((*at)->start != ptr || (*at)->size != size); at = &(*at)->next)
+		continue;
+	r = *at;
+	if (!r || r->mappings)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*at = r->next;
+	cpu_arena_free(r->start, r->size);
+	free(r);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+/* ---- allocations ---- */
+
+static void put(struct allocation *a)
+{
+	if (--a->refs)
+		return;
+	cpu_memory_uncount(a->size);
+	close(a->fd);
+	free(a);
+}
+
+CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t flags)
+{
+	const CUmemAllocationProp *p = prop;
+	struct allocation *a;
+
+	if (!handle || !in_granules(size) || flags || !p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || cpu_device_check(p->location.id) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	cpu_lock();
+	if (!cpu_memory_count(size))
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	a = calloc(1, sizeof(*a));
+	if (a) {
+		*a = (struct allocation){.refs = 1, .size = size, .fd = memfd_create("vcuda-memory", MFD_CLOEXEC)};
+		if (a->fd < 0 || ftruncate(a->fd, (off_t)size)) {
+			if (a->fd >= 0)
+				close(a->fd);
+			free(a);
+			a = NULL;
+		}
+	}
+	if (!a)
+		cpu_memory_uncount(size);
+	else
+		*handle = (uint64_t)(uintptr_t)a;
+	return cpu_leave(a ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult cpu_cuMemRelease(uint64_t handle)
+{
+	cpu_lock();
+	put((struct allocation *)(uintptr_t)handle);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+/* ---- mappings ---- */
+
+static CUresult map(struct reservation *r, uint64_t start, uint64_t size, uint64_t offset, struct allocation *a)
+{
+	struct mapping *m;
+
+	for (m = r->mappings; m; m = m->next)
+		if (start < m->start + m->size && m->start < start + size)
+			return CUDA_ERROR_INVALID_VALUE;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (mmap((void *)(uintptr_t)start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd,
+		 (off_t)offset) == MAP_FAILED) {
+		free(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*m = (struct mapping){.start = start, .size = size, .allocation = a, .next = r->mappings};
+	a->refs++;
+	r->mappings = m;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t handle, uint64_t flags)
+{
+	struct allocation *a = (struct allocation *)(uintptr_t)handle;
+	struct reservation *r;
+
+	cpu_lock();
+	r = find_reservation(ptr, size);
+	/* All of an allocation from its start, as the driver wants it. */
+	if (!r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->size)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(map(r, ptr, size, offset, a));
+}
+
+/* Whether the mappings cover [start, start + size) without gaps, none of them in part. */
+static bool covered(const struct reservation *r, uint64_t start, uint64_t size)
+{
+	uint64_t sum = 0;
+
+	for (const struct mapping *m = r->mappings; m; m = m->next) {
+		if (m->start >= start + size || start >= m->start + m->size)
+			continue;
+		if (m->start < start || m->start + m->size > start + size)
+			return false;
+		sum += m->size;
+	}
+	return sum == size;
+}
+
+/* Takes the access to all mappings in there away. */
+static void hide(struct reservation *r, uint64_t start, uint64_t size)
+{
+	for (struct mapping *m = r->mappings; m; m = m->next) {
+		if (m->start < start || m->start >= start + size || !m->accessible)
+			continue;
+		cpu_range_remove(m->start);
+		m->accessible = false;
+	}
+}
+
+CUresult cpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t count)
+{
+	const CUmemAccessDesc *d = desc;
+	struct reservation *r;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	r = find_reservation(ptr, size);
+	if (!r || !d || count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    cpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	hide(r, ptr, size);
+	for (struct mapping *m = r->mappings; m && d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE; m = m->next) {
+		bool writes = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+		if (m->start < ptr || m->start >= ptr + size)
+			continue;
+		m->accessible =
+			cpu_range_add(&(struct cpu_range){m->start, m->size, NULL, CPU_MAPPED, writes, writes, NULL});
+		if (!m->accessible)
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return cpu_leave(result);
+}
+
+/* Takes one mapping in there out; NULL: there is none left. */
+static struct mapping *take_mapping(struct reservation *r, uint64_t start, uint64_t size)
+{
+	for (struct mapping **at = &r->mappings, *m; (m = *at); at = &m->next) {
+		if (m->start < start || m->start >= start + size)
+			continue;
+		*at = m->next;
+		return m;
+	}
+	return NULL;
+}
+
+CUresult cpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	struct cpu_scope scope = {0};
+	struct reservation *r;
+	struct mapping *m;
+
+	cpu_lock();
+	/* Queued kernels look at the table when they start, so they come first. */
+	scope.last = cpu_submitted();
+	cpu_wait(&scope);
+	r = find_reservation(ptr, size);
+	if (!r || !covered(r, ptr, size))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	hide(r, ptr, size);
+	while ((m = take_mapping(r, ptr, size))) {
+		/* The address space stays the device's. */
+		if (mmap((void *)(uintptr_t)m->start, m->size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+			put(m->allocation);
+		free(m);
+	}
+	return cpu_leave(CUDA_SUCCESS);
+}
