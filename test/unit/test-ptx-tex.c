@@ -174,8 +174,9 @@ static void texel_coordinates(void **state)
 
 static void formats(void **state)
 {
+	/* two texels each: the other lanes fetch wherever the coordinates of an earlier test lead them */
 	static const uint8_t bytes[] = {0, 255, 128, 51, 129, 1, 2, 3};
-	static const int8_t signs[] = {-128, -127, 0, 127};
+	static const int8_t signs[] = {-128, -127, 0, 127, 1, 2, 3, 4};
 	uint32_t raw;
 
 	(void)state;
