@@ -106,6 +106,7 @@ void *vcuda_arena_array(struct vcuda_arena *a, struct vcuda_reader *r, uint64_t 
 		return NULL;
 	}
 	a->at += vcuda_wire_pad(bytes);
-	memset(p, 0, bytes);
+	if (bytes)
+		memset(p, 0, bytes);
 	return p;
 }

@@ -383,7 +383,8 @@ static bool expand_plain(struct stack *s, const struct ptx_instr *i)
 
 	if (!ops)
 		return ptx_inline_no_memory(s->body);
-	memcpy(ops, i->ops, i->count * sizeof(*ops));
+	if (i->count)
+		memcpy(ops, i->ops, i->count * sizeof(*ops));
 	copy.ops = ops;
 	for (unsigned n = 0; n < i->count && s->r->symbol; n++) {
 		const struct ptx_symbol *v = ops[n].symbol;

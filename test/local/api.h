@@ -12,6 +12,7 @@
 #include "driver.h"
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
+CUresult cuMemsetD32Async(CUdeviceptr address, unsigned int value, size_t count, CUstream stream);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 
 #define CHECK(condition)                                                                                               \
