@@ -20,6 +20,8 @@
  *
  * VCUDA_CPU_BOUNDS: exact, or pages: kernels may then touch all of the 2 MiB pages that an allocation lies in, as on a
  * GPU, whose memory is mapped in such pages (default: exact, so that a stray access is found)
+ *
+ * VCUDA_CPU_DUMP: an existing folder that gets the LLVM code and the object file of every kernel that is compiled
  */
 #ifndef VCUDA_BACKEND_CPU_H
 #define VCUDA_BACKEND_CPU_H

@@ -145,6 +145,7 @@ struct ptx_launch {
 	const struct ptx_memory_map *memory;
 	const struct ptx_texture_table *textures; /* texture and surface objects (ptx-tex.h), or NULL */
 	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */
+	uint64_t serial;		/* not 0 and no other launch's: lets threads keep what they prepared from block to block */
 	void *device;			/* opaque to the compiler; passed to the device printf sink */
 	void (*print)(void *device, const char *text, size_t length);
 	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: cannot be done. */

@@ -275,6 +275,7 @@ static uint64_t chunk(uint64_t blocks)
 
 static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 {
+	static uint64_t serial;
 	struct launch *l = calloc(1, sizeof(*l) + f->info->param_bytes);
 
 	if (!l)
@@ -291,6 +292,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->ptx.dynamic_shared = s->dynamic_shared;
 	l->ptx.params = l->params;
 	l->ptx.print = print;
+	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;
 }
 

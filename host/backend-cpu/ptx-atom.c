@@ -30,6 +30,11 @@ static uint16_t bfloat_add(uint16_t a, uint16_t b)
 	return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
 }
 
+static bool is_integer(unsigned type)
+{
+	return ptx_types[type].cls == 'u' || ptx_types[type].cls == 's';
+}
+
 static uint64_t float_add(unsigned type, uint64_t a, uint64_t b)
 {
 	uint16_t (*add)(uint16_t, uint16_t) = type == PTX_F16 || type == PTX_F16X2 ? half_add : bfloat_add;
@@ -76,7 +81,7 @@ static uint64_t apply(const struct ptx_site *site, uint64_t old, uint64_t b, uin
 {
 	switch (site->operation) {
 	case PTX_MOD_ADD:
-		return strchr("us", ptx_types[site->type].cls) ? old + b : float_add(site->type, old, b);
+		return is_integer(site->type) ? old + b : float_add(site->type, old, b);
 	case PTX_MOD_MIN:
 		return less(site->type, b, old) ? b : old;
 	case PTX_MOD_MAX:
@@ -113,9 +118,25 @@ static uint64_t atomic(const struct ptx_site *site, uint8_t *at, uint64_t b, uin
 		ATOMIC(uint64_t)
 	if (site->size == 2)
 		ATOMIC(uint16_t)
-	if (site->operation == PTX_MOD_ADD && strchr("us", ptx_types[site->type].cls))
+	if (site->operation == PTX_MOD_ADD && is_integer(site->type))
 		return __atomic_fetch_add((uint32_t *)at, (uint32_t)b, __ATOMIC_SEQ_CST);
 	ATOMIC(uint32_t)
+}
+
+/* A block runs on one OS thread, so nobody else is at its shared memory. */
+static void add_shared(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
+		       const uint64_t *data, uint64_t *old, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		uint64_t address = addresses[lane];
+		volatile uint32_t *at = (volatile uint32_t *)(void *)(ctx->shared + address);
+
+		if ((address & 3) || ctx->shared_bytes < 4 || address > ctx->shared_bytes - 4)
+			at = (volatile uint32_t *)(void *)ptx_check_lane(ctx, number, address, thread + lane);
+		old[lane] = *at;
+		*at = (uint32_t)old[lane] + (uint32_t)data[lane];
+	}
 }
 
 void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
@@ -123,6 +144,10 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
 
+	if (site->space == PTX_SHARED && site->operation == PTX_MOD_ADD && site->size == 4 && is_integer(site->type)) {
+		add_shared(ctx, number, mask, addresses, data, old, thread);
+		return;
+	}
 	/* with one lane the operands are one apart all the same: the second stands 32 words on */
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);

@@ -79,6 +79,7 @@ bool ptx_body_blocks(struct ptx_body *body);
 bool ptx_body_order(struct ptx_body *body);
 bool ptx_body_live(struct ptx_body *body);
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
+bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);
 bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)

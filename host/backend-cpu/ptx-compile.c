@@ -4,6 +4,7 @@
  * compilation only, so any number of threads may compile at once.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -145,6 +146,26 @@ static bool verify(struct lower *l, struct ptx_error *error)
 	return ok;
 }
 
+/* For looking at what is slow: the optimised code and the object file as DIR/KERNEL-VERSION.ll and .o. */
+static void dump(struct lower *l, LLVMMemoryBufferRef object)
+{
+	const char *folder = getenv("VCUDA_CPU_DUMP");
+	char path[1024], *message = NULL;
+	FILE *f;
+
+	if (!folder)
+		return;
+	snprintf(path, sizeof(path), "%s/%.200s-%s.ll", folder, l->body->function->name, l->masked ? "masked" : "full");
+	if (LLVMPrintModuleToFile(l->m, path, &message))
+		LLVMDisposeMessage(message);
+	memcpy(strrchr(path, '.'), ".o", 3);
+	f = fopen(path, "w");
+	if (!f)
+		return;
+	fwrite(LLVMGetBufferStart(object), 1, LLVMGetBufferSize(object), f);
+	fclose(f);
+}
+
 /* The object file of an optimised module; NULL with `error` set. */
 static LLVMMemoryBufferRef emit(struct lower *l, LLVMTargetMachineRef machine, uint64_t *stack, struct ptx_error *error)
 {
@@ -166,6 +187,7 @@ static LLVMMemoryBufferRef emit(struct lower *l, LLVMTargetMachineRef machine, u
 		return NULL;
 	}
 	*stack = messages.frame_bytes + RUNTIME_STACK;
+	dump(l, object);
 	return object;
 }
 

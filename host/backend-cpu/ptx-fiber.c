@@ -54,34 +54,41 @@ void *ptx_fiber_start(void *stack, size_t bytes, void (*entry)(void))
 	return top;
 }
 
+#define STAGGER 320 /* bytes, a multiple of a cache line */
+#define STAGGER_STEPS 12
+
 static void free_stack(struct ptx_warp *warp, size_t page)
 {
 	if (!warp->stack)
 		return;
 	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
-	munmap((char *)warp->stack - page, warp->stack_bytes + page);
+	munmap((char *)((uintptr_t)warp->stack / page * page - page), warp->stack_bytes + 2 * page);
 }
 
-/* Below the stack lies a page that cannot be touched. */
+/*
+ * Below the stack lies a page that cannot be touched. Stacks begin at different offsets in a page: the warps of a block
+ * take turns, and what all have at the same offset does not fit into the first cache.
+ */
 bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page, offset = (uintptr_t)warp / sizeof(*warp) % STAGGER_STEPS * STAGGER;
 	char *memory;
 
-	bytes = (bytes + page - 1) / page * page;
 	if (warp->stack_bytes >= bytes)
 		return true;
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	bytes = (bytes + page - 1) / page * page;
 	free_stack(warp, page);
 	warp->stack = NULL;
 	warp->stack_bytes = 0;
-	memory = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	memory = mmap(NULL, bytes + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;
 	if (mprotect(memory, page, PROT_NONE)) {
-		munmap(memory, bytes + page);
+		munmap(memory, bytes + 2 * page);
 		return false;
 	}
-	warp->stack = memory + page;
+	warp->stack = memory + page + offset;
 	warp->stack_bytes = bytes;
 	return true;
 }
@@ -89,11 +96,12 @@ bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes)
 /* Untouched pages cost nothing, so that a kernel may ask for much more than it uses. */
 bool ptx_thread_grow(void **memory, size_t *room, size_t bytes)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page;
 	void *bigger;
 
 	if (*room >= bytes)
 		return true;
+	page = (size_t)sysconf(_SC_PAGESIZE);
 	bytes = (bytes + page - 1) / page * page;
 	bigger = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (bigger == MAP_FAILED)
@@ -167,7 +175,23 @@ struct ptx_thread *ptx_thread_running(void)
 	return running;
 }
 
+/*
+ * Straight to the next warp that can run: warps mostly yield at the same place, so that the processor predicts the
+ * returns after the switch, which it cannot do if the scheduler's come in between. After the last warp of a block that
+ * polls, other blocks get their turn.
+ */
 void ptx_thread_yield(struct ptx_thread *t)
 {
-	ptx_fiber_switch(&t->warps[t->current].sp, t->scheduler);
+	struct ptx_warp *from = &t->warps[t->current];
+	uint32_t others = t->ctx.binary->waits ? t->warp_count - 1 - t->current : t->warp_count - 1;
+
+	for (uint32_t w = t->current; others && !t->faulted && !t->wants_masked; others--) {
+		w = w + 1 < t->warp_count ? w + 1 : 0;
+		if (t->warps[w].state == PTX_WARP_READY) {
+			t->current = w;
+			ptx_fiber_switch(&from->sp, t->warps[w].sp);
+			return;
+		}
+	}
+	ptx_fiber_switch(&from->sp, t->scheduler);
 }

@@ -326,8 +326,49 @@ LLVMValueRef in_space(struct lower *l, LLVMValueRef low, uint64_t span, LLVMValu
 			    LLVMBuildICmp(l->b, LLVMIntULE, end, size, ""), "");
 }
 
+/* Reads what this site hit last: where it starts, and how many addresses are good for `span` bytes. */
+static void read_range(struct lower *l, const struct access *a, uint64_t span, LLVMValueRef *start, LLVMValueRef *room)
+{
+	LLVMValueRef entry = field(l, l->cache, a->site * sizeof(struct ptx_cached_range)), end, fits;
+
+	*start = LLVMBuildLoad2(l->b, l->i64, entry, "");
+	end = LLVMBuildLoad2(l->b, l->i64, field(l, entry, 8), "");
+	/* nothing cached: both are the largest number */
+	*room = LLVMBuildSub(l->b, end, *start, "");
+	fits = LLVMBuildICmp(l->b, LLVMIntUGE, *room, scalar_const(l->i64, span), "");
+	*room = LLVMBuildSub(l->b, *room, scalar_const(l->i64, span - 1), "");
+	*room = LLVMBuildSelect(l->b, fits, *room, scalar_const(l->i64, 0), "");
+}
+
+static void keep_range(struct lower *l, const struct access *a, uint64_t span)
+{
+	LLVMValueRef start, room;
+
+	read_range(l, a, span, &start, &room);
+	LLVMBuildStore(l->b, start, l->ranges[2 * a->site]);
+	LLVMBuildStore(l->b, room, l->ranges[2 * a->site + 1]);
+}
+
+/*
+ * Code of one lane goes round its loops with the range in variables, which LLVM can keep in registers: what stands in
+ * memory may change with every call, as far as it knows.
+ */
+static LLVMValueRef in_kept_range(struct lower *l, const struct access *a, LLVMValueRef low, uint64_t span)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+
+	for (unsigned n = 0; n < 2; n++)
+		l->ranges[2 * a->site + n] = entry_alloca(l, l->i64);
+	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+	keep_range(l, a, span);
+	LLVMPositionBuilderAtEnd(l->b, here);
+	low = LLVMBuildSub(l->b, low, LLVMBuildLoad2(l->b, l->i64, l->ranges[2 * a->site], ""), "");
+	return LLVMBuildICmp(l->b, LLVMIntULT, low, LLVMBuildLoad2(l->b, l->i64, l->ranges[2 * a->site + 1], ""), "");
+}
+
 void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 {
+	bool kept = l->width == 1 && ptx_body_in_loop(l->body, l->block);
 	unsigned bytes = a->size * a->count;
 	int64_t low = a->offsets[0], high = a->offsets[0];
 	LLVMBasicBlockRef fine, look;
@@ -352,6 +393,8 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 		ok = in_space(l, from, (uint64_t)(high - low) + bytes, l->shared_bytes);
 	else if (a->space == PTX_LOCAL)
 		ok = in_space(l, from, (uint64_t)(high - low) + bytes, scalar_const(l->i64, l->body->local_bytes));
+	else if (kept)
+		ok = in_kept_range(l, a, from, (uint64_t)(high - low) + bytes);
 	else
 		ok = in_cached_range(l, a, from, (uint64_t)(high - low) + bytes);
 	if (bytes > 1) {
@@ -374,6 +417,8 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 		args[1] = scalar_const(l->i32, g.sites[n]);
 		call_runtime(l, "ptx_rt_check", l->void_type, args, 4);
 	}
+	if (kept && a->space != PTX_SHARED && a->space != PTX_LOCAL)
+		keep_range(l, a, (uint64_t)(high - low) + bytes);
 	LLVMBuildBr(l->b, fine);
 	LLVMPositionBuilderAtEnd(l->b, fine);
 }
@@ -413,16 +458,53 @@ bool access_is_direct(struct lower *l, struct access *a)
 	return true;
 }
 
-/* The lanes' addresses, with constants, into the buffer that the runtime reads. */
-void spill_addresses(struct lower *l, const struct access *a)
+/* The lanes' addresses, with constants. */
+LLVMValueRef all_addresses(struct lower *l, const struct access *a)
 {
 	unsigned lanes = l->lanes;
 	LLVMValueRef v;
 
 	l->lanes = l->width;
 	v = LLVMBuildAdd(l->b, access_address(l, a), int_const(l, 64, (uint64_t)access_immediate(a)), "");
-	LLVMSetAlignment(LLVMBuildStore(l->b, v, l->addresses), 8);
 	l->lanes = lanes;
+	return v;
+}
+
+static LLVMValueRef any_bits(struct lower *l, LLVMValueRef vector)
+{
+	unsigned id = LLVMLookupIntrinsicID("llvm.vector.reduce.or", 21);
+	LLVMTypeRef type = LLVMTypeOf(vector);
+	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(l->m, id, &type, 1);
+
+	return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, &vector, 1, "");
+}
+
+/*
+ * Whether all of 32 addresses are good: aligned, and in shared memory or the range that this instruction hit last. A
+ * difference that is negative or above the limit leaves a sign bit, and all signs are looked at once.
+ */
+LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses)
+{
+	uint64_t bytes = a->size * a->count;
+	LLVMValueRef limit, start, distance = addresses, bad, ok;
+
+	if (a->space == PTX_SHARED) {
+		limit = LLVMBuildSub(l->b, l->shared_bytes, scalar_const(l->i64, bytes), "");
+	} else {
+		read_range(l, a, bytes, &start, &limit);
+		limit = LLVMBuildSub(l->b, limit, scalar_const(l->i64, 1), "");
+		distance = LLVMBuildSub(l->b, addresses, splat(l, start, PTX_LANES), "");
+	}
+	bad = LLVMBuildOr(l->b, distance, LLVMBuildSub(l->b, splat(l, limit, PTX_LANES), distance, ""), "");
+	ok = LLVMBuildICmp(l->b, LLVMIntSGE, any_bits(l, bad), scalar_const(l->i64, 0), "");
+	bad = LLVMBuildAnd(l->b, any_bits(l, addresses), scalar_const(l->i64, bytes - 1), "");
+	return LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, bad, scalar_const(l->i64, 0), ""), "");
+}
+
+/* The lanes' addresses, with constants, into the buffer that the runtime reads. */
+void spill_addresses(struct lower *l, const struct access *a)
+{
+	LLVMSetAlignment(LLVMBuildStore(l->b, all_addresses(l, a), l->addresses), 8);
 }
 
 void slow_call(struct lower *l, const struct access *a, const char *name)

@@ -29,6 +29,8 @@ LLVMValueRef in_cached_range(struct lower *l, const struct access *a, LLVMValueR
 LLVMValueRef in_space(struct lower *l, LLVMValueRef low, uint64_t span, LLVMValueRef size);
 void access_check(struct lower *l, struct access *a, LLVMValueRef base);
 bool access_is_direct(struct lower *l, struct access *a);
+LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses);
+LLVMValueRef all_addresses(struct lower *l, const struct access *a);
 void spill_addresses(struct lower *l, const struct access *a);
 void slow_call(struct lower *l, const struct access *a, const char *name);
 

@@ -91,62 +91,149 @@ static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned p
 		       (int64_t)(part * PTX_LANES * a->size));
 }
 
-/* Any lanes from anywhere. */
-static void gather(struct lower *l, const struct access *a, LLVMValueRef *parts)
-{
-	unsigned length = row_length(l, a);
-	LLVMBasicBlockRef fast = NULL, slow = NULL, join = NULL, from[2];
-	LLVMValueRef rows[4], values[2];
+/* ---- lanes that are anywhere ---- */
 
-	if (length) {
-		fast = new_bb(l, "rows");
-		slow = new_bb(l, "lanes");
-		join = new_bb(l, "loaded");
-		LLVMBuildCondBr(l->b, find_rows(l, a, length, rows), fast, slow);
-		LLVMPositionBuilderAtEnd(l->b, slow);
+/* Inline code for so many of a version's accesses; each is long, and compiling takes time. */
+#define MAX_INLINE 24
+
+static bool is_inline(struct lower *l, const struct access *a)
+{
+	return a->space != PTX_LOCAL && l->width > 1 && l->gathers++ < MAX_INLINE;
+}
+
+/* Lanes that are not there read what the first one that is reads: that is checked, and nobody sees it. */
+static LLVMValueRef readable(struct lower *l, LLVMValueRef addresses)
+{
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first;
+
+	if (!l->masked)
+		return addresses;
+	first = LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), "");
+	first = splat(l, LLVMBuildExtractElement(l->b, addresses, first, ""), PTX_LANES);
+	return LLVMBuildSelect(l->b, l->mask_vector, addresses, first, "");
+}
+
+static LLVMValueRef lane_pointer(struct lower *l, const struct access *a, LLVMValueRef addresses, unsigned lane)
+{
+	return host_address(l, a, LLVMBuildExtractElement(l->b, addresses, lane_index(l, lane), ""));
+}
+
+static void load_lanes(struct lower *l, const struct access *a, LLVMValueRef addresses, LLVMValueRef *parts)
+{
+	LLVMTypeRef element = int_type(l, a->size * 8);
+
+	for (unsigned p = 0; p < a->count; p++)
+		parts[p] = LLVMGetPoison(LLVMVectorType(element, PTX_LANES));
+	for (unsigned n = 0; n < PTX_LANES; n++) {
+		LLVMValueRef pointer = lane_pointer(l, a, addresses, n);
+
+		for (unsigned p = 0; p < a->count; p++)
+			parts[p] = LLVMBuildInsertElement(l->b, parts[p],
+							  load_at(l, a, element, pointer, (int64_t)(p * a->size)),
+							  lane_index(l, n), "");
 	}
+}
+
+static void store_lanes(struct lower *l, const struct access *a, LLVMValueRef addresses, LLVMValueRef *parts)
+{
+	for (unsigned n = 0; n < PTX_LANES; n++) {
+		LLVMValueRef pointer = lane_pointer(l, a, addresses, n);
+
+		for (unsigned p = 0; p < a->count; p++)
+			store_at(l, a, LLVMBuildExtractElement(l->b, parts[p], lane_index(l, n), ""), pointer,
+				 (int64_t)(p * a->size));
+	}
+}
+
+static void gather_slowly(struct lower *l, const struct access *a, LLVMValueRef *parts)
+{
 	spill_addresses(l, a);
 	slow_call(l, a, "ptx_rt_load");
 	for (unsigned p = 0; p < a->count; p++)
 		parts[p] = gathered(l, a, p);
-	if (!length)
+}
+
+/* Each way to load in a block of its own: rows, lane by lane inline, and through the runtime. */
+static void gather(struct lower *l, const struct access *a, LLVMValueRef *parts)
+{
+	unsigned length = row_length(l, a), ways = 0;
+	LLVMBasicBlockRef from[3], join, good, bad;
+	LLVMValueRef rows[4], values[3][4], addresses;
+
+	if (!length && !is_inline(l, a)) {
+		gather_slowly(l, a, parts);
 		return;
-	values[0] = parts[0];
-	from[0] = slow;
-	LLVMBuildBr(l->b, join);
-	LLVMPositionBuilderAtEnd(l->b, fast);
-	values[1] = load_rows(l, a, length, rows);
-	from[1] = fast;
+	}
+	join = new_bb(l, "loaded");
+	good = new_bb(l, length ? "rows" : "lanes");
+	bad = new_bb(l, "slow");
+	if (length) {
+		branch_likely(l, find_rows(l, a, length, rows), good, bad);
+		LLVMPositionBuilderAtEnd(l->b, good);
+		values[0][0] = load_rows(l, a, length, rows);
+		from[ways++] = LLVMGetInsertBlock(l->b);
+		LLVMBuildBr(l->b, join);
+		LLVMPositionBuilderAtEnd(l->b, bad);
+		good = new_bb(l, "lanes");
+		bad = new_bb(l, "slow");
+	}
+	if (!length || is_inline(l, a)) {
+		addresses = readable(l, all_addresses(l, a));
+		branch_likely(l, lanes_in_range(l, a, addresses), good, bad);
+		LLVMPositionBuilderAtEnd(l->b, good);
+		load_lanes(l, a, addresses, values[ways]);
+		from[ways++] = LLVMGetInsertBlock(l->b);
+		LLVMBuildBr(l->b, join);
+	} else {
+		LLVMBuildBr(l->b, bad);
+		LLVMDeleteBasicBlock(good);
+	}
+	LLVMPositionBuilderAtEnd(l->b, bad);
+	gather_slowly(l, a, values[ways]);
+	from[ways++] = LLVMGetInsertBlock(l->b);
 	LLVMBuildBr(l->b, join);
 	LLVMPositionBuilderAtEnd(l->b, join);
-	parts[0] = LLVMBuildPhi(l->b, LLVMTypeOf(values[0]), "");
-	LLVMAddIncoming(parts[0], values, from, 2);
+	for (unsigned p = 0; p < a->count; p++) {
+		parts[p] = LLVMBuildPhi(l->b, LLVMTypeOf(values[0][p]), "");
+		for (unsigned w = 0; w < ways; w++)
+			LLVMAddIncoming(parts[p], &values[w][p], &from[w], 1);
+	}
+}
+
+static void scatter_slowly(struct lower *l, const struct access *a, LLVMValueRef *parts)
+{
+	for (unsigned p = 0; p < a->count; p++)
+		LLVMSetAlignment(LLVMBuildStore(l->b, parts[p], field(l, l->data, p * PTX_LANES * a->size)), 8);
+	spill_addresses(l, a);
+	slow_call(l, a, "ptx_rt_store");
 }
 
 static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts)
 {
 	unsigned length = row_length(l, a);
-	LLVMBasicBlockRef fast, slow, join = NULL;
-	LLVMValueRef rows[4];
+	LLVMBasicBlockRef good, bad, join;
+	LLVMValueRef rows[4], addresses, ok;
 
-	if (length) {
-		fast = new_bb(l, "rows");
-		slow = new_bb(l, "lanes");
-		join = new_bb(l, "stored");
-		LLVMBuildCondBr(l->b, find_rows(l, a, length, rows), fast, slow);
-		LLVMPositionBuilderAtEnd(l->b, fast);
+	if (!length && (l->masked || !is_inline(l, a))) {
+		scatter_slowly(l, a, parts);
+		return;
+	}
+	good = new_bb(l, "fast");
+	bad = new_bb(l, "slow");
+	join = new_bb(l, "stored");
+	addresses = length ? NULL : all_addresses(l, a);
+	ok = length ? find_rows(l, a, length, rows) : lanes_in_range(l, a, addresses);
+	branch_likely(l, ok, good, bad);
+	LLVMPositionBuilderAtEnd(l->b, good);
+	if (length)
 		store_rows(l, a, length, rows, parts[0]);
-		LLVMBuildBr(l->b, join);
-		LLVMPositionBuilderAtEnd(l->b, slow);
-	}
-	for (unsigned p = 0; p < a->count; p++)
-		LLVMSetAlignment(LLVMBuildStore(l->b, parts[p], field(l, l->data, p * PTX_LANES * a->size)), 8);
-	spill_addresses(l, a);
-	slow_call(l, a, "ptx_rt_store");
-	if (length) {
-		LLVMBuildBr(l->b, join);
-		LLVMPositionBuilderAtEnd(l->b, join);
-	}
+	else
+		store_lanes(l, a, addresses, parts);
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, bad);
+	scatter_slowly(l, a, parts);
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, join);
 }
 
 static bool element_count_ok(const struct ptx_operand *o, unsigned count)

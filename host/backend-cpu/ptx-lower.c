@@ -22,7 +22,11 @@ void emit_poll(struct lower *l)
 	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), go, stop);
 	LLVMPositionBuilderAtEnd(l->b, stop);
 	call_runtime(l, "ptx_rt_cancelled", l->void_type, args, 3);
-	LLVMBuildUnreachable(l->b);
+	/*
+	 * It does not return, but were that known, LLVM would move arithmetic past this branch, away from its operands,
+	 * which then stay in registers instead of the one result.
+	 */
+	LLVMBuildBr(l->b, go);
 	LLVMPositionBuilderAtEnd(l->b, go);
 	if (b->waits)
 		call_runtime(l, "ptx_rt_yield", l->void_type, args, 2);
@@ -129,7 +133,8 @@ static bool begin_function(struct lower *l, const char *name)
 	l->starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->starts));
 	l->pending = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->pending));
 	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
-	if (!l->storage || !l->starts || !l->pending || !l->covered)
+	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
+	if (!l->storage || !l->starts || !l->pending || !l->covered || !l->ranges)
 		return lower_no_memory(body);
 	l->addresses = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "addresses");
 	l->data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "data");

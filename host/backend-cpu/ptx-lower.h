@@ -92,6 +92,8 @@ struct lower {
 	LLVMValueRef params, shared, shared_bytes, local, cache, cancel, addresses, data, extra;
 	LLVMValueRef operands; /* room for four lists of eight registers, or NULL until it is needed */
 	uint32_t block, instr; /* at hand */
+	LLVMValueRef *ranges;  /* with one lane: per site, two variables of the range that it hit last, or NULL */
+	unsigned gathers;      /* that were compiled inline */
 	bool *covered;         /* per instruction: an earlier check of the same block covers this access */
 	const struct ptx_instr *at;
 };

@@ -191,12 +191,14 @@ static enum turn take_turn(struct ptx_thread *t)
 		ran = true;
 		t->current = w;
 		do {
-			ptx_fiber_switch(&t->scheduler, t->warps[w].sp);
+			ptx_fiber_switch(&t->scheduler, t->warps[t->current].sp);
 			if (t->faulted)
 				return TURN_FAULT;
 		} while (t->wants_masked && provide_masked(t));
 		if (t->faulted)
 			return TURN_FAULT;
+		if (t->current > w)
+			w = t->current;
 	}
 	if (t->live_warps == 0)
 		return TURN_DONE;
@@ -216,6 +218,7 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 	size_t frame = (b->frame_bytes + 63) & ~63ull;
 
 	t->full = full->code;
+	t->serial = 0;
 	ctx->shared_bytes = b->static_shared;
 	ctx->dynamic_bytes = launch->dynamic_shared;
 	if (launch->dynamic_shared)
@@ -236,6 +239,14 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 	ctx->cache = t->cache;
 	memset(t->cache, 0xff, b->site_count * sizeof(struct ptx_cached_range));
 	return true;
+}
+
+/* By an earlier block of the same launch, for the code that runs now: a better one may have been compiled meanwhile. */
+static bool is_prepared(const struct ptx_thread *t, const struct ptx_launch *launch)
+{
+	const struct ptx_machine_code *full = __atomic_load_n(&launch->binary->full, __ATOMIC_ACQUIRE);
+
+	return launch->serial && t->serial == launch->serial && t->full == full->code;
 }
 
 static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault)
@@ -262,8 +273,9 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	t->busy = true;
 	if (b->fibers)
 		ptx_barrier_reset(t);
-	if (!prepare_memory(t, launch))
+	if (!is_prepared(t, launch) && !prepare_memory(t, launch))
 		return false;
+	t->serial = launch->serial;
 	for (uint32_t w = 0; w < t->warp_count; w++) {
 		t->warps[w].state = PTX_WARP_READY;
 		t->warps[w].number = w;

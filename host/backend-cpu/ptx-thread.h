@@ -52,6 +52,7 @@ struct ptx_thread {
 	bool faulted, wants_masked;
 	bool busy;  /* with a block */
 	bool moved; /* a warp did something else than to look again at what it waits for */
+	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
 	size_t shared_room, local_room, cache_room, frames_room;
 	struct ptx_error compile_error;
@@ -71,7 +72,7 @@ struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
 /* Whose warps run now. */
 void ptx_thread_enter(struct ptx_thread *t);
 struct ptx_thread *ptx_thread_running(void);
-void ptx_thread_yield(struct ptx_thread *t); /* from a warp back to the scheduler */
+void ptx_thread_yield(struct ptx_thread *t); /* from a warp to another, or back to the scheduler */
 
 /* Ends the block with a fault at a line of the PTX. */
 void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)

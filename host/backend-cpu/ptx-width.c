@@ -37,6 +37,11 @@ static uint32_t weight_of(const struct ptx_body *body, uint32_t block)
 	return weight;
 }
 
+bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block)
+{
+	return weight_of(body, block) > 1;
+}
+
 static bool gathers_dominate(const struct ptx_body *body)
 {
 	uint64_t gathers = 0, others = 0;

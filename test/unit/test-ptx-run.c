@@ -502,6 +502,55 @@ static void sparse_rows(void **state)
 	ptx_module_destroy(m);
 }
 
+/*
+ * Addresses without a shape, with and without lanes that do not take part, whose addresses are bad. The first round
+ * finds the range, the others use what it found.
+ */
+#define GATHERS(first, bad)                                                                                            \
+	PTX_BINARY_32(".shared .b32 s[64];\nadd.s64 %l3, %l1, %l3;\nmov.u32 %r2, 0;\nmov.u32 %x, 0;\n"                  \
+		      "shl.b32 %r9, %r1, 2;\nmov.u32 %r8, s;\nadd.u32 %r9, %r8, %r9;\nst.shared.u32 [%r9], %r1;\n"    \
+		      "bar.sync 0;\n$again:\nmul.lo.u32 %r3, %r1, %r1;\nmad.lo.u32 %r3, %r2, 13, %r3;\n"              \
+		      "and.b32 %r4, %r3, 127;\nmul.wide.u32 %l4, %r4, 4;\nadd.s64 %l4, %l2, %l4;\n"                    \
+		      "mov.u32 %r5, 0;\nmov.u32 %r7, 0;\n" first bad "ld.global.u32 %r5, [%l4];\nand.b32 %r6, %r3, 63;\n"   \
+		      "shl.b32 %r6, %r6, 2;\nadd.u32 %r6, %r8, %r6;\nld.shared.u32 %r7, [%r6];\n$skip:\n"             \
+		      "add.u32 %x, %x, %r5;\nmad.lo.u32 %x, %r7, 1000, %x;\nadd.u32 %r2, %r2, 1;\n"                    \
+		      "setp.lt.u32 %p1, %r2, 4;\n@%p1 bra $again;\nst.global.u32 [%l3], %x;\nret;\n")
+#define ODD_ROUND_2 "and.b32 %r10, %r1, 31;\nsetp.eq.u32 %p2, %r10, 9;\nsetp.eq.and.u32 %p2, %r2, 2, %p2;\n"
+
+static void gathers(void **state)
+{
+	struct ptx_fault f;
+
+	(void)state;
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (unsigned n = 0; n < 2 * THREADS; n++)
+			in32[n] = n * 3 + 1;
+		if (pass)
+			run_binary(GATHERS(ODD_ROUND_2 "@%p2 mov.u64 %l4, 12345;\n@%p2 bra $skip;\n", ""), 32);
+		else
+			run_binary(GATHERS("", ""), 32);
+		for (unsigned n = 0; n < THREADS; n++) {
+			uint32_t want = 0;
+
+			for (unsigned k = 0; k < 4; k++)
+				if (!pass || k != 2 || n % 32 != 9)
+					want += (n * n + 13 * k) % 128 * 3 + 1 + (n * n + 13 * k) % 64 * 1000;
+			assert_int_equal(out32[n], want);
+		}
+	}
+	fault_of(GATHERS("", ODD_ROUND_2 "@%p2 add.s64 %l4, %l4, 2;\n"), &f);
+	assert_int_equal(f.kind, PTX_FAULT_MISALIGNED);
+	assert_int_equal(f.thread[0] % 32, 9);
+	fault_of(GATHERS("", ODD_ROUND_2 "@%p2 add.s64 %l4, %l2, 512;\n"), &f);
+	assert_int_equal(f.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	assert_int_equal(f.address, (uintptr_t)(in32 + 128));
+	assert_int_equal(f.thread[0] % 32, 9);
+	fault_of(GATHERS("", ODD_ROUND_2 "@%p2 mov.u32 %r3, 63;\n@%p2 add.u32 %r8, %r8, 4;\n"), &f);
+	assert_int_equal(f.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	assert_string_equal(f.space, "shared");
+	assert_int_equal(f.thread[0] % 32, 9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -524,6 +573,7 @@ int main(void)
 		cmocka_unit_test(local_memory),
 		cmocka_unit_test(rows),
 		cmocka_unit_test(sparse_rows),
+		cmocka_unit_test(gathers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
