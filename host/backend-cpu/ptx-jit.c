@@ -58,6 +58,8 @@ static const struct {
 	FUNCTION(ptx_rt_rows_transpose),
 	FUNCTION(sinf),
 	FUNCTION(cosf),
+	FUNCTION(sincosf), /* LLVM makes these two of sinf and cosf, and of exp2f of an integer */
+	FUNCTION(ldexpf),
 	FUNCTION(exp2f),
 	FUNCTION(log2f),
 	FUNCTION(tanhf),

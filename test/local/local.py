@@ -270,7 +270,13 @@ def arrays():
     check(r.returncode == 0 and r.stdout == "arrays: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays)}
+def modules():
+    """What the compiler makes of PTX, and the driver's linker."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"))
+    check(r.returncode == 0 and r.stdout == "modules: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules)}
 
 
 def main():
