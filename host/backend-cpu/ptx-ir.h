@@ -28,6 +28,8 @@
 	X(S16, "s16", 16, 's')                                                                                         \
 	X(S32, "s32", 32, 's')                                                                                         \
 	X(S64, "s64", 64, 's')                                                                                         \
+	X(U16X2, "u16x2", 32, 'U')                                                                                     \
+	X(S16X2, "s16x2", 32, 'S')                                                                                     \
 	X(F16, "f16", 16, 'h')                                                                                         \
 	X(F16X2, "f16x2", 32, 'H')                                                                                     \
 	X(BF16, "bf16", 16, 'y')                                                                                       \
@@ -71,7 +73,7 @@ extern const struct ptx_type_info ptx_types[PTX_TYPE_COUNT];
 	X(RC16, "rc16") X(L, "l") X(R, "r") X(CLAMP, "clamp") X(WRAP, "wrap") X(NANP, "NaN") \
 	X(FINITE, "finite") X(INFINITE, "infinite") X(NUMBER, "number") X(NOTANUMBER, "notanumber") \
 	X(NORMAL, "normal") X(SUBNORMAL, "subnormal") X(CC, "cc") X(SHIFTAMT, "shiftamt") X(NOFTZ, "noftz") \
-	X(RELU, "relu") X(PAIR, "pair") X(POLICY, "L2::cache_hint")
+	X(RELU, "relu") X(PAIR, "pair") X(POLICY, "L2::cache_hint") X(OOB, "oob")
 /* clang-format on */
 
 enum ptx_modifier {
@@ -114,11 +116,14 @@ struct ptx_symbol {
 	uint32_t text;           /* the last one that declared it */
 	unsigned line;
 	uint64_t size, align;
-	uint64_t offset; /* in the parameter buffer, the static shared block or the local frame */
+	uint64_t offset; /* in the parameter buffer, the static shared block or the local frame; a label's depth */
 	uint32_t index;  /* variable, function, register (first of a family), label or function-parameter number */
 	uint32_t count;  /* of a register family */
 	struct ptx_function *function; /* of a label: its .callprototype */
 	const struct ptx_targets *targets; /* of a label */
+	const struct ptx_symbol *outer; /* of a label: the one that it is, of the block around its own */
+	const char *register_name; /* a .reg parameter of a function, which is passed as a .param one */
+	int32_t reg;               /* of that name, in the body */
 };
 
 enum ptx_operand_kind {

@@ -11,6 +11,14 @@ static bool name_start(char c)
 	return isalpha((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
 }
 
+/* %r1; a % alone is an operator */
+static bool starts_name(const struct ptx_lexer *lx)
+{
+	char next = lx->at + 1 < lx->end ? lx->at[1] : 0;
+
+	return name_start(*lx->at) && (*lx->at != '%' || isalnum((unsigned char)next) || next == '_' || next == '$');
+}
+
 static bool name_part(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.';
@@ -125,7 +133,7 @@ void ptx_lex_next(struct ptx_lexer *lx, struct ptx_token *token)
 	c = *lx->at;
 	if (isdigit((unsigned char)c)) {
 		lex_number(lx, token);
-	} else if (name_start(c)) {
+	} else if (starts_name(lx)) {
 		do {
 			lx->at += *lx->at == ':' ? 2 : 1;
 			/* shared::cta, L1::evict_last: "::" goes on, a single ':' ends a label */
@@ -139,7 +147,7 @@ void ptx_lex_next(struct ptx_lexer *lx, struct ptx_token *token)
 		token->kind = close && !newline ? PTX_TOK_STRING : PTX_TOK_BAD;
 		lx->at = close && !newline ? close + 1 : lx->end;
 	} else {
-		token->kind = strchr("()[]{},;:<>=|+-!@*/&~?", c) && c ? (unsigned char)c : PTX_TOK_BAD;
+		token->kind = strchr("()[]{},;:<>=|+-!@*/%&^~?", c) && c ? (unsigned char)c : PTX_TOK_BAD;
 		lx->at++;
 	}
 	token->length = (size_t)(lx->at - token->text);

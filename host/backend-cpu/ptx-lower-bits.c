@@ -74,6 +74,47 @@ bool emit_bfind(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/* The place of the n-th bit that is set, from 0, n counted from 0; *found: that there are so many. */
+static LLVMValueRef nth_bit(struct lower *l, LLVMValueRef v, LLVMValueRef n, LLVMValueRef *found)
+{
+	LLVMValueRef at = int_const(l, 32, 0), low, more, by;
+
+	*found = compare(l, LLVMIntULT, n, intrinsic(l, "llvm.ctpop", LLVMTypeOf(v), &v, 1));
+	for (unsigned half = 16; half; half /= 2) {
+		low = LLVMBuildAnd(l->b, v, int_const(l, 32, (1u << half) - 1), "");
+		low = intrinsic(l, "llvm.ctpop", LLVMTypeOf(v), &low, 1);
+		more = compare(l, LLVMIntUGE, n, low);
+		n = LLVMBuildSub(l->b, n, select_of(l, more, low, int_const(l, 32, 0)), "");
+		by = select_of(l, more, int_const(l, 32, half), int_const(l, 32, 0));
+		v = LLVMBuildLShr(l->b, v, by, "");
+		at = LLVMBuildAdd(l->b, at, by, "");
+	}
+	return at;
+}
+
+/*
+ * From bit `base` of the mask on, the base counted if it is set: the offset-th upwards, or downwards if the offset is
+ * negative; with an offset of 0 the base itself. All ones: there is none.
+ */
+bool emit_fns(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef mask = get(l, &i->ops[1], PTX_B32), base = get(l, &i->ops[2], PTX_B32);
+	LLVMValueRef offset = get(l, &i->ops[3], PTX_S32), zero = int_const(l, 32, 0), last = int_const(l, 32, 31);
+	LLVMValueRef down = compare(l, LLVMIntSLT, offset, zero), none = int_const(l, 32, UINT32_MAX), n, from, found, r, bit;
+
+	n = select_of(l, down, LLVMBuildNeg(l->b, offset, ""), offset);
+	n = LLVMBuildSub(l->b, n, int_const(l, 32, 1), "");
+	from = select_of(l, down, LLVMBuildSub(l->b, last, base, ""), base);
+	r = select_of(l, down, intrinsic(l, "llvm.bitreverse", LLVMTypeOf(mask), &mask, 1), mask);
+	r = LLVMBuildAnd(l->b, r, shift(l, LLVMShl, none, from, 32), "");
+	r = nth_bit(l, r, n, &found);
+	r = select_of(l, found, select_of(l, down, LLVMBuildSub(l->b, last, r, ""), r), none);
+	bit = LLVMBuildAnd(l->b, shift(l, LLVMLShr, mask, base, 32), int_const(l, 32, 1), "");
+	bit = select_of(l, compare(l, LLVMIntNE, bit, zero), base, none);
+	set(l, &i->ops[0], select_of(l, compare(l, LLVMIntEQ, offset, zero), bit, r), false);
+	return true;
+}
+
 /* A position or a length: of 32 bits 8 are looked at; for 64-bit fields, as recorded on an H100, all of them. */
 static LLVMValueRef low_byte(struct lower *l, const struct ptx_operand *o, unsigned bits)
 {

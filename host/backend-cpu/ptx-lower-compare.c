@@ -148,7 +148,7 @@ bool emit_slct(struct lower *l, const struct ptx_instr *i)
 	if (i->type2 == PTX_S32) {
 		c = compare(l, LLVMIntSGE, get(l, &i->ops[3], PTX_S32), int_const(l, 32, 0));
 	} else if (i->type2 == PTX_F32) {
-		v = getf(l, &i->ops[3], PTX_F32);
+		v = as_real(l, get(l, &i->ops[3], PTX_F32), PTX_F32, i->mods & M(FTZ));
 		c = LLVMBuildFCmp(l->b, LLVMRealOGE, v, LLVMConstNull(LLVMTypeOf(v)), "");
 	} else {
 		return false;

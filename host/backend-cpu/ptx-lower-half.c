@@ -2,6 +2,7 @@
 /*
  * Numbers of 16 bits, alone and in pairs. They are computed in f32, where add, sub and mul are exact enough to be rounded
  * once more without harm; fma in f64, with the last bit telling what was lost (round to odd). NaN results are 0x7fff.
+ * What .oob does with the NaN that fills what lies outside of a tensor is no matter: the copies that fill are refused.
  */
 #include "ptx-lower.h"
 
@@ -109,11 +110,14 @@ static LLVMValueRef fused(struct lower *l, LLVMValueRef *v)
 
 static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v)
 {
+	LLVMValueRef r;
+
 	switch (i->op->arg) {
 	case OP_FMA:
 		return fused(l, v);
 	case OP_EX2:
-		return fcall(l, "llvm.exp2", v, 1);
+		r = fcall(l, "llvm.exp2", v, 1);
+		return i->mods & M(FTZ) ? flush(l, r) : r;
 	case OP_TANH:
 		return fcall(l, "llvm.tanh", v, 1);
 	case OP_MIN:
@@ -181,7 +185,6 @@ bool emit_half(struct lower *l, const struct ptx_instr *i)
 	LLVMValueRef whole = NULL, bits[3], r;
 	bool ftz = (i->mods & M(FTZ)) && type == PTX_F16;
 
-	/* ex2 of bf16 is always written with it, and has no subnormal results that could matter */
 	if ((i->mods & M(FTZ)) && !ftz && i->op->arg != OP_EX2)
 		return false;
 	for (unsigned p = 0; p < parts; p++) {

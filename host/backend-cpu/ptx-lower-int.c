@@ -92,13 +92,32 @@ bool emit_carry(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
-bool emit_minmax(struct lower *l, const struct ptx_instr *i)
+static LLVMValueRef min_max(struct lower *l, const struct ptx_instr *i, bool sign, LLVMValueRef a, LLVMValueRef b)
 {
 	static const char *const names[2][2] = {{"llvm.umin", "llvm.umax"}, {"llvm.smin", "llvm.smax"}};
+	LLVMValueRef r = int2(l, names[sign][i->op->arg == OP_MAX], a, b);
+
+	return i->mods & M(RELU) ? int2(l, "llvm.smax", r, LLVMConstNull(LLVMTypeOf(r))) : r;
+}
+
+bool emit_minmax(struct lower *l, const struct ptx_instr *i)
+{
 	bool sign = is_signed_type(i->type);
 
-	set(l, &i->ops[0],
-	    int2(l, names[sign][i->op->arg == OP_MAX], get(l, &i->ops[1], i->type), get(l, &i->ops[2], i->type)), sign);
+	set(l, &i->ops[0], min_max(l, i, sign, get(l, &i->ops[1], i->type), get(l, &i->ops[2], i->type)), sign);
+	return true;
+}
+
+/* Two numbers of 16 bits in each register: a vector of twice as many. */
+bool emit_int_pair(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMTypeRef pairs = LLVMVectorType(l->i16, 2 * l->lanes), words = type_for(l, l->i32);
+	LLVMValueRef v[2], r;
+
+	for (unsigned n = 0; n < 2; n++)
+		v[n] = LLVMBuildBitCast(l->b, get(l, &i->ops[n + 1], i->type), pairs, "");
+	r = i->op->arg == LLVMAdd ? LLVMBuildAdd(l->b, v[0], v[1], "") : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
+	set(l, &i->ops[0], LLVMBuildBitCast(l->b, r, words, ""), false);
 	return true;
 }
 
@@ -184,7 +203,9 @@ bool emit_mul24(struct lower *l, const struct ptx_instr *i)
 	if (i->mods & M(HI))
 		r = LLVMBuildLShr(l->b, r, int_const(l, 64, 16), "");
 	r = resize(l, r, 32, false);
-	if (i->op->arg == OP_MAD)
+	if (i->mods & M(SAT))
+		r = int2(l, "llvm.sadd.sat", r, get(l, &i->ops[3], i->type));
+	else if (i->op->arg == OP_MAD)
 		r = LLVMBuildAdd(l->b, r, get(l, &i->ops[3], i->type), "");
 	set(l, &i->ops[0], r, sign);
 	return true;

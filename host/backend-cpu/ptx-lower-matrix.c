@@ -261,7 +261,7 @@ static bool describe_tile(const struct ptx_instr *i, bool store, struct ptx_tile
 	struct named s;
 	bool packed;
 
-	if (!read_name(i, &s) || s.type_count != 1 || s.rows + s.columns != 1 || s.shape_first ||
+	if (!read_name(i, &s) || s.type_count != 1 || s.rows + s.columns != 1 ||
 	    i->ops[store ? 0 : 1].kind != PTX_OP_MEM)
 		return false;
 	*t = (struct ptx_tile){.part = ptx_word(i, "a")   ? PTX_MATRIX_A

@@ -334,27 +334,19 @@ LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *s, uint64_
 	return scalar_const(l->i64, base + imm);
 }
 
+/* As recorded on an H100: an f32's literal is its bits, whatever the type. */
 static uint64_t float_bits(const struct ptx_operand *o, unsigned type)
 {
-	uint64_t bits = o->imm;
 	double wide;
 	float narrow;
+	uint32_t half;
 
-	if (o->single && type == PTX_F64) {
-		uint32_t half = (uint32_t)bits;
-
-		memcpy(&narrow, &half, 4);
-		wide = narrow;
-		memcpy(&bits, &wide, 8);
-	} else if (!o->single && ptx_types[type].bits == 32) {
-		uint32_t half;
-
-		memcpy(&wide, &bits, 8);
-		narrow = (float)wide;
-		memcpy(&half, &narrow, 4);
-		bits = half;
-	}
-	return bits;
+	if (o->single || ptx_types[type].bits != 32)
+		return o->imm;
+	memcpy(&wide, &o->imm, 8);
+	narrow = (float)wide;
+	memcpy(&half, &narrow, 4);
+	return half;
 }
 
 LLVMValueRef get(struct lower *l, const struct ptx_operand *o, unsigned type)

@@ -122,6 +122,13 @@ static bool has_selector(const struct ptx_instr *i)
 	return false;
 }
 
+/* As recorded on an H100: a sum of unsigned words wraps around, whatever is said about saturation. */
+static bool saturates(const struct ptx_instr *i, const struct video *v)
+{
+	return ptx_word(i, "sat") &&
+	       !(i->op->arg == LLVMAdd && v->parts == 1 && !v->sign[0] && !v->sign[1] && !v->sign[2]);
+}
+
 bool emit_video(struct lower *l, const struct ptx_instr *i)
 {
 	bool sum = ptx_word(i, "add"), second = sum || ptx_word(i, "min") || ptx_word(i, "max"), mad = i->op->arg == OP_MAD;
@@ -137,7 +144,7 @@ bool emit_video(struct lower *l, const struct ptx_instr *i)
 		r = primary(l, i, part_of(l, &i->ops[1], &v, n, v.sign[1]), part_of(l, &i->ops[2], &v, n, v.sign[2]));
 		if (!r)
 			return false;
-		if (ptx_word(i, "sat"))
+		if (saturates(i, &v))
 			r = limits(l, r, v.bits, v.sign[0]);
 		r = resize(l, r, 32, false);
 		if (!sum && v.parts > 1) {

@@ -13,6 +13,7 @@
 #define T_INT (T(U16) | T(U32) | T(U64) | T(S16) | T(S32) | T(S64))
 #define T_INT32 (T(U32) | T(S32))
 #define T_INT64 (T_INT32 | T(U64) | T(S64))
+#define T_PAIR (T(U16X2) | T(S16X2))
 #define T_BITS (T(B16) | T(B32) | T(B64))
 #define T_F (T(F32) | T(F64))
 #define T_ANY8 (T(B8) | T(U8) | T(S8))
@@ -45,14 +46,15 @@ static const struct ptx_opcode opcodes[] = {
 	{"add", T_INT, M(SAT) | M(CC), 3, 3, SHAPE(ADD), 0, emit_binary, LLVMAdd},
 	{"add", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFAdd},
 	{"add", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFAdd},
+	{"add", T_PAIR, 0, 3, 3, SHAPE(PURE), 0, emit_int_pair, LLVMAdd},
 	{"addc", T_INT64, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMAdd},
 	{"alloca", T(U32) | T(U64) | T(B32) | T(B64), 0, 2, 3, SHAPE(VARYING), EFFECT | PTX_F_STACK, NULL, 0},
 	{"and", T_BITS | T(PRED), 0, 3, 3, SHAPE(AND), 0, emit_binary, LLVMAnd},
 	{"atom", ATOM_TYPES, ATOM_MODS, 3, 4, SHAPE(VARYING), EFFECT | PTX_F_ATOM, emit_atom, 0},
-	{"bar", NO_TYPE, M(SYNC) | M(WARP), 1, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST, emit_barrier, 0},
-	{"bar", NO_TYPE, M(ARRIVE), 2, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST, emit_barrier, 0},
-	{"bar", T(U32), M(RED) | M(POPC), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER, emit_barrier, 0},
-	{"bar", T(PRED), M(RED) | M(AND) | M(OR), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER, emit_barrier, 0},
+	{"bar", NO_TYPE, M(SYNC) | M(WARP) | M(CTA), 1, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST, emit_barrier, 0},
+	{"bar", NO_TYPE, M(ARRIVE) | M(CTA), 2, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST, emit_barrier, 0},
+	{"bar", T(U32), M(RED) | M(POPC) | M(CTA), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER, emit_barrier, 0},
+	{"bar", T(PRED), M(RED) | M(AND) | M(OR) | M(CTA), 3, 4, SHAPE(UNIFORM), EFFECT | PTX_F_BARRIER, emit_barrier, 0},
 	{"barrier", NO_TYPE, M(SYNC) | M(ALIGNED) | M(CTA), 1, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST,
 	 emit_barrier, 0},
 	{"barrier", NO_TYPE, M(ARRIVE) | M(ALIGNED) | M(CTA), 2, 2, SHAPE(NONE), EFFECT | PTX_F_BARRIER | PTX_F_NO_DST,
@@ -85,7 +87,8 @@ static const struct ptx_opcode opcodes[] = {
 	{"exit", NO_TYPE, 0, 0, 0, SHAPE(NONE), PTX_F_EXIT | PTX_F_NO_DST, NULL, 0},
 	{"fence", NO_TYPE, SCOPES | M(ACQ_REL) | M(SC), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_fence, 0},
 	{"fma", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
-	{"fma", T_HALF, M(RN) | M(FTZ) | M(SAT) | M(RELU), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
+	{"fma", T_HALF, M(RN) | M(FTZ) | M(SAT) | M(RELU) | M(OOB), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
+	{"fns", T(B32), 0, 4, 4, SHAPE(PURE), 0, emit_fns, 0},
 	{"isspacep", NO_TYPE, SPACES, 2, 2, SHAPE(PURE), 0, emit_isspacep, 0},
 	{"istypep", NO_TYPE, 0, 2, 2, SHAPE(VARYING), EFFECT | PTX_F_TEX, emit_tex, 0},
 	{"ld", T_MEM, SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld,
@@ -99,13 +102,20 @@ static const struct ptx_opcode opcodes[] = {
 	{"mad", T(U16) | T(S16) | T_INT32, M(WIDE), 4, 4, SHAPE(MAD_WIDE), 0, emit_mul, OP_MAD},
 	{"mad", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
 	{"mad24", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
+	{"mad24", T(S32), M(HI) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
 	{"madc", T_INT64, M(LO) | M(HI) | M(CC), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
 	{"match", T(B32) | T(B64), M(SYNC) | M(ANY) | M(ALL), 3, 3, SHAPE(VARYING), PTX_F_WARP | EFFECT, emit_match, 0},
 	{"max", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
+	{"max", T(S32), M(RELU), 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
+	{"max", T(U16X2), 0, 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MAX},
+	{"max", T(S16X2), M(RELU), 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MAX},
 	{"max", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MAX},
 	{"max", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MAX},
 	{"membar", NO_TYPE, M(CTA) | M(GL) | M(SYS), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_fence, 0},
 	{"min", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MIN},
+	{"min", T(S32), M(RELU), 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MIN},
+	{"min", T(U16X2), 0, 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MIN},
+	{"min", T(S16X2), M(RELU), 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MIN},
 	{"min", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MIN},
 	{"min", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MIN},
 	{"mov", T_MEM | T(PRED), 0, 2, 2, SHAPE(MOV), 0, emit_mov, 0},

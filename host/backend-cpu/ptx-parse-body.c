@@ -7,7 +7,6 @@
 #include "ptx-tex.h"
 
 #define MAX_REGISTERS (1u << 20)
-#define MAX_SCOPES 64
 
 static const char *const modifiers[PTX_MOD_COUNT] = {
 #define X(id, text) [PTX_MOD_##id] = text,
@@ -147,27 +146,6 @@ static unsigned space_of(ptx_mods mods)
 	return mods & M(PARAM) ? PTX_PARAM : PTX_GENERIC;
 }
 
-static struct ptx_symbol *find_label(struct ptx_parser *p, const struct ptx_token *name)
-{
-	struct ptx_symbol *label = ptx_parse_find(&p->labels, name->text, name->length);
-	uint32_t *at;
-
-	if (label)
-		return label;
-	label = ptx_parse_declare(p, &p->labels, name->text, name->length);
-	at = ptx_grow(&p->module->arena, (void **)&p->function->labels, &p->function->label_count, &p->label_room,
-		      sizeof(*at));
-	if (!label || !at) {
-		no_memory(p);
-		return NULL;
-	}
-	label->kind = PTX_SYM_LABEL;
-	label->index = p->function->label_count - 1;
-	label->line = name->line;
-	*at = UINT32_MAX;
-	return label;
-}
-
 /* %r17 is register 17 of the family declared as %r<32>. */
 static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct ptx_token *name, int32_t *reg)
 {
@@ -212,7 +190,7 @@ static bool parse_offset(struct ptx_parser *p, uint64_t *imm)
 	while (p->token.kind == '+' || p->token.kind == '-') {
 		minus = p->token.kind == '-';
 		ptx_parse_next(p);
-		if (!ptx_parse_integer(p, &value))
+		if (!ptx_parse_product(p, &value))
 			return false;
 		*imm += minus ? -value : value;
 	}
@@ -226,7 +204,7 @@ static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 
 	o->reg = o->reg2 = -1;
 	if (label) {
-		s = find_label(p, &name);
+		s = ptx_parse_prototype_label(p, &name);
 		o->kind = PTX_OP_LABEL;
 		o->symbol = s;
 		o->reg = s ? (int32_t)s->index : 0;
@@ -250,9 +228,6 @@ static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 		memcpy(text, name.text, name.length < sizeof(text) - 1 ? name.length : sizeof(text) - 1);
 		o->kind = PTX_OP_SPECIAL;
 		o->reg = ptx_special_find(text);
-	} else if (same("WARP_SZ", name.text, name.length)) {
-		o->kind = PTX_OP_INT;
-		o->imm = 32;
 	}
 	if (o->kind == PTX_OP_NONE || (o->kind == PTX_OP_SPECIAL && o->reg < 0)) {
 		p->token = name;
@@ -265,22 +240,29 @@ static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 
 static bool parse_literal(struct ptx_parser *p, struct ptx_operand *o)
 {
-	bool minus = ptx_parse_accept(p, '-');
+	struct ptx_constant v;
 
 	o->reg = o->reg2 = -1;
-	o->imm = p->token.value;
-	if (p->token.kind == PTX_TOK_INT) {
-		o->kind = PTX_OP_INT;
-		o->imm = minus ? -o->imm : o->imm;
-	} else if (p->token.kind == PTX_TOK_SINGLE || p->token.kind == PTX_TOK_DOUBLE) {
-		o->kind = PTX_OP_FLOAT;
-		o->single = p->token.kind == PTX_TOK_SINGLE;
-		o->imm ^= minus ? (o->single ? 1ull << 31 : 1ull << 63) : 0;
-	} else {
-		return ptx_parse_expect(p, PTX_TOK_INT);
-	}
-	ptx_parse_next(p);
+	if (!ptx_parse_constant(p, &v))
+		return false;
+	o->kind = v.kind == PTX_CONST_REAL ? PTX_OP_FLOAT : PTX_OP_INT;
+	o->single = v.single;
+	o->imm = v.single ? v.bits : v.value;
 	return true;
+}
+
+/* Where an operand begins: is it a constant expression? A ! before a name belongs to a predicate. */
+static bool at_constant(const struct ptx_parser *p)
+{
+	const char *at = p->lexer.at;
+
+	if (p->token.kind == PTX_TOK_NAME)
+		return ptx_token_is(&p->token, "WARP_SZ");
+	if (p->token.kind != '!')
+		return true;
+	while (at < p->lexer.end && (*at == ' ' || *at == '\t'))
+		at++;
+	return at < p->lexer.end && memchr("0123456789(-+~!", *at, 15);
 }
 
 static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth);
@@ -296,7 +278,7 @@ static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
 		if (!parse_offset(p, &o->imm))
 			return false;
 	} else {
-		if (!ptx_parse_integer(p, &o->imm))
+		if (!ptx_parse_number(p, &o->imm))
 			return false;
 		o->reg = o->reg2 = -1;
 	}
@@ -323,6 +305,11 @@ static bool parse_vector(struct ptx_parser *p, struct ptx_operand *o, unsigned d
 	return ptx_parse_expect(p, '}');
 }
 
+bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o)
+{
+	return parse_operand(p, o, false, 1);
+}
+
 static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth)
 {
 	if (depth > 1)
@@ -331,10 +318,9 @@ static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool labe
 		return parse_memory(p, o);
 	if (p->token.kind == '{')
 		return parse_vector(p, o, depth);
-	if (ptx_parse_accept(p, '!'))
-		o->negate = true;
-	if (p->token.kind != PTX_TOK_NAME)
+	if (at_constant(p))
 		return parse_literal(p, o);
+	o->negate = ptx_parse_accept(p, '!');
 	if (!parse_named(p, o, label))
 		return false;
 	if (o->kind == PTX_OP_REG && p->token.kind == '|') {
@@ -352,62 +338,6 @@ static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool labe
 		o->reg2 = second.reg;
 	}
 	return true;
-}
-
-static bool parse_call_list(struct ptx_parser *p, const struct ptx_symbol ***list, uint32_t *count)
-{
-	uint32_t room = 0;
-
-	ptx_parse_expect(p, '(');
-	while (p->token.kind == PTX_TOK_NAME) {
-		const struct ptx_symbol *s = ptx_parse_find(&p->symbols, p->token.text, p->token.length), **slot;
-
-		if (!s || s->kind != PTX_SYM_PARAM)
-			return ptx_parse_fail(p, s ? PTX_NOT_SUPPORTED : PTX_INVALID, "`%.*s` is not a .param variable",
-					      (int)p->token.length, p->token.text);
-		slot = ptx_grow(&p->module->arena, (void **)list, count, &room, sizeof(*slot));
-		if (!slot)
-			return no_memory(p);
-		*slot = s;
-		ptx_parse_next(p);
-		if (!ptx_parse_accept(p, ','))
-			break;
-	}
-	return ptx_parse_expect(p, ')');
-}
-
-/* %pointer [, (arguments)], the label of what it may point to */
-static bool parse_pointer_call(struct ptx_parser *p, struct ptx_call *call)
-{
-	if (!parse_named(p, &call->pointer, false) || !ptx_parse_expect(p, ','))
-		return false;
-	if (p->token.kind == '(' && !(parse_call_list(p, &call->args, &call->arg_count) && ptx_parse_expect(p, ',')))
-		return false;
-	if (p->token.kind != PTX_TOK_NAME)
-		return ptx_parse_expect(p, PTX_TOK_NAME);
-	call->prototype = find_label(p, &p->token);
-	ptx_parse_next(p);
-	return call->prototype;
-}
-
-static bool parse_call(struct ptx_parser *p, struct ptx_instr *i)
-{
-	struct ptx_call *call = ptx_alloc(&p->module->arena, sizeof(*call));
-	int32_t reg = -1;
-
-	if (!call)
-		return no_memory(p);
-	i->call = call;
-	if (p->token.kind == '(' && !(parse_call_list(p, &call->rets, &call->ret_count) && ptx_parse_expect(p, ',')))
-		return false;
-	if (p->token.kind == PTX_TOK_NAME && find_register(p, &p->token, &reg) && reg >= 0)
-		return parse_pointer_call(p, call);
-	call->callee = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
-	if (!call->callee || call->callee->kind != PTX_SYM_FUNCTION)
-		return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a function that was declared before",
-				      (int)(p->token.length < 100 ? p->token.length : 100), p->token.text);
-	ptx_parse_next(p);
-	return !ptx_parse_accept(p, ',') || parse_call_list(p, &call->args, &call->arg_count);
 }
 
 /* [handle, {coordinates}]: two operands, of which the second may be missing. */
@@ -461,11 +391,17 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	return true;
 }
 
-static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
+struct ptx_instr *ptx_parse_append(struct ptx_parser *p)
 {
 	struct ptx_function *fn = p->function;
-	struct ptx_instr *i =
-		ptx_grow(&p->module->arena, (void **)&fn->instrs, &fn->instr_count, &p->instr_room, sizeof(*i));
+
+	return ptx_grow(&p->module->arena, (void **)&fn->instrs, &fn->instr_count, &p->instr_room,
+			sizeof(struct ptx_instr));
+}
+
+static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
+{
+	struct ptx_instr *i = ptx_parse_append(p);
 	size_t first;
 	bool known;
 
@@ -494,14 +430,36 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 			ptx_parse_next(p);
 		return ptx_parse_expect(p, ';');
 	}
-	if (i->op->flags & PTX_F_CALL ? !parse_call(p, i) : !parse_operands(p, i))
+	if (i->op->flags & PTX_F_CALL)
+		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
+	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
 		return false;
 	return ptx_parse_expect(p, ';');
 }
 
-static bool parse_registers(struct ptx_parser *p)
+/* Gives a symbol its registers. */
+bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned type, uint64_t count)
 {
 	struct ptx_function *fn = p->function;
+
+	if (count > MAX_REGISTERS || fn->reg_count + count > MAX_REGISTERS)
+		return ptx_parse_fail(p, PTX_INVALID, "`%s` has too many registers", fn->name);
+	s->index = fn->reg_count;
+	s->count = (uint32_t)count;
+	s->type = (uint8_t)type;
+	for (uint64_t n = 0; n < count; n++) {
+		struct ptx_register *r = ptx_grow(&p->module->arena, (void **)&fn->regs, &fn->reg_count, &p->reg_room,
+						  sizeof(*r));
+
+		if (!r)
+			return no_memory(p);
+		r->type = (uint8_t)type;
+	}
+	return true;
+}
+
+static bool parse_registers(struct ptx_parser *p)
+{
 	unsigned type = PTX_NONE;
 
 	ptx_parse_next(p);
@@ -525,19 +483,8 @@ static bool parse_registers(struct ptx_parser *p)
 			if (!ptx_parse_integer(p, &count) || !ptx_parse_expect(p, '>'))
 				return false;
 		}
-		if (count > MAX_REGISTERS || fn->reg_count + count > MAX_REGISTERS)
-			return ptx_parse_fail(p, PTX_INVALID, "`%s` has too many registers", fn->name);
-		s->index = fn->reg_count;
-		s->count = (uint32_t)count;
-		s->type = (uint8_t)type;
-		for (uint64_t n = 0; n < count; n++) {
-			struct ptx_register *r = ptx_grow(&p->module->arena, (void **)&fn->regs, &fn->reg_count,
-							  &p->reg_room, sizeof(*r));
-
-			if (!r)
-				return no_memory(p);
-			r->type = (uint8_t)type;
-		}
+		if (!ptx_parse_registers(p, s, type, count))
+			return false;
 	} while (ptx_parse_accept(p, ','));
 	return ptx_parse_expect(p, ';');
 }
@@ -594,7 +541,7 @@ static bool parse_targets(struct ptx_parser *p, struct ptx_symbol *label, bool l
 		slot = ptx_grow(&p->module->arena, (void **)&targets->list, &targets->count, &room, sizeof(*slot));
 		if (!slot)
 			return no_memory(p);
-		*slot = labels ? find_label(p, &p->token) : ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+		*slot = labels ? ptx_parse_label(p, &p->token) : ptx_parse_find(&p->symbols, p->token.text, p->token.length);
 		if (!*slot || (!labels && (*slot)->kind != PTX_SYM_FUNCTION))
 			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a function that was declared before",
 					      (int)(p->token.length < 100 ? p->token.length : 100), p->token.text);
@@ -621,7 +568,7 @@ static bool parse_statement(struct ptx_parser *p)
 	if (!ptx_parse_expect(p, PTX_TOK_NAME))
 		return false;
 	if (guard < 0 && ptx_parse_accept(p, ':')) {
-		label = find_label(p, &name);
+		label = ptx_parse_label(p, &name);
 		if (!label)
 			return false;
 		if (p->function->labels[label->index] != UINT32_MAX)
@@ -638,30 +585,23 @@ static bool parse_statement(struct ptx_parser *p)
 
 bool ptx_parse_body(struct ptx_parser *p)
 {
-	uint32_t marks[MAX_SCOPES], depth = 0;
-
-	memset(&p->labels, 0, sizeof(p->labels));
-	p->instr_room = p->reg_room = p->label_room = 0;
+	p->instr_room = p->reg_room = 0;
+	ptx_parse_begin_labels(p);
 	do {
 		if (ptx_parse_accept(p, '{')) {
-			if (depth == MAX_SCOPES)
-				return ptx_parse_fail(p, PTX_INVALID, "blocks are nested too deeply");
-			marks[depth++] = p->scope_count;
+			if (!ptx_parse_open_scope(p) || (p->depth == 1 && !ptx_parse_open_function(p)))
+				return false;
 		} else if (ptx_parse_accept(p, '}')) {
-			ptx_parse_close_scope(p, marks[--depth]);
+			if (!ptx_parse_leave_scope(p))
+				return false;
 		} else if (!p->token.kind) {
 			return ptx_parse_fail(p, PTX_INVALID, "the module ends inside `%s`", p->function->name);
 		} else if (!parse_statement(p)) {
 			return false;
 		}
-	} while (depth);
-	for (unsigned b = 0; b < PTX_BUCKETS; b++)
-		for (struct ptx_symbol *s = p->labels.buckets[b]; s; s = s->next)
-			if (p->function->labels[s->index] == UINT32_MAX) {
-				p->token.line = s->line;
-				return ptx_parse_fail(p, PTX_INVALID, "the label `%s` is not defined", s->name);
-			}
-	return p->status == PTX_OK;
+	} while (p->depth);
+	ptx_parse_end_labels(p);
+	return ptx_parse_return(p, NULL) && p->status == PTX_OK;
 }
 
 int ptx_special_find(const char *name)

@@ -4,6 +4,58 @@
 
 #include "ptx-parse.h"
 
+/* The name of a .reg parameter stands for a register in the body: the parameter itself gets one that no text has. */
+static struct ptx_symbol *declare_param(struct ptx_parser *p, const struct ptx_declaration *d, bool in_register)
+{
+	struct ptx_symbol *symbol;
+	char *name;
+
+	if (!in_register)
+		return ptx_parse_declare(p, &p->symbols, d->name, d->name_length);
+	if (d->type == PTX_PRED || d->open_array || d->size != ptx_types[d->type].bits / 8) {
+		ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the .reg parameter `%.*s` is not of a plain type",
+			       (int)(d->name_length < 100 ? d->name_length : 100), d->name);
+		return NULL;
+	}
+	name = ptx_alloc(&p->module->arena, d->name_length + 2);
+	if (!name) {
+		ptx_parse_no_memory(p);
+		return NULL;
+	}
+	name[0] = ' ';
+	memcpy(name + 1, d->name, d->name_length);
+	symbol = ptx_parse_declare(p, &p->symbols, name, d->name_length + 1);
+	if (symbol)
+		symbol->register_name = name + 1;
+	return symbol;
+}
+
+static bool parse_param(struct ptx_parser *p, struct ptx_function *fn, struct ptx_symbol **slot, uint32_t index)
+{
+	struct ptx_declaration d = {.space = ptx_parse_space(&p->token)};
+	bool in_register = !fn->entry && ptx_token_is(&p->token, ".reg");
+	struct ptx_symbol *symbol;
+
+	if (d.space != PTX_PARAM && !in_register)
+		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%.*s`: only .param parameters are supported",
+				      (int)(p->token.length < 60 ? p->token.length : 60), p->token.text);
+	ptx_parse_next(p);
+	if (!ptx_parse_declaration(p, &d))
+		return false;
+	symbol = declare_param(p, &d, in_register);
+	if (!symbol)
+		return false;
+	*slot = symbol;
+	symbol->kind = PTX_SYM_PARAM;
+	symbol->space = PTX_PARAM;
+	symbol->type = (uint8_t)d.type;
+	symbol->size = d.size;
+	symbol->align = d.align;
+	symbol->index = index;
+	symbol->function = fn;
+	return true;
+}
+
 static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_function *fn, uint32_t *count, bool offsets)
 {
 	struct ptx_symbol **list = NULL, **slot;
@@ -13,33 +65,15 @@ static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_functio
 	if (!ptx_parse_expect(p, '('))
 		return NULL;
 	while (p->token.kind != ')' && p->status == PTX_OK) {
-		struct ptx_declaration d = {.space = ptx_parse_space(&p->token)};
-		struct ptx_symbol *symbol;
-
-		if (d.space != PTX_PARAM) {
-			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%.*s`: only .param parameters are supported",
-				       (int)p->token.length, p->token.text);
-			break;
-		}
-		ptx_parse_next(p);
-		if (!ptx_parse_declaration(p, &d))
-			break;
-		symbol = ptx_parse_declare(p, &p->symbols, d.name, d.name_length);
 		slot = ptx_grow(&p->module->arena, (void **)&list, count, &room, sizeof(*slot));
-		if (!symbol || !slot) {
+		if (!slot) {
 			ptx_parse_no_memory(p);
 			break;
 		}
-		*slot = symbol;
-		symbol->kind = PTX_SYM_PARAM;
-		symbol->space = PTX_PARAM;
-		symbol->type = (uint8_t)d.type;
-		symbol->size = d.size;
-		symbol->align = d.align;
-		symbol->index = *count - 1;
-		symbol->function = fn;
+		if (!parse_param(p, fn, slot, *count - 1))
+			break;
 		if (offsets)
-			ptx_parse_place(&fn->param_bytes, symbol);
+			ptx_parse_place(&fn->param_bytes, *slot);
 		if (!ptx_parse_accept(p, ','))
 			break;
 	}

@@ -43,7 +43,7 @@ static void parse_dimensions(struct ptx_parser *p, struct ptx_declaration *d)
 
 		if (p->token.kind == ']')
 			d->open_array = true;
-		else if (ptx_parse_integer(p, &n) && (n > MAX_VARIABLE_BYTES || d->size * n > MAX_VARIABLE_BYTES))
+		else if (ptx_parse_number(p, &n) && (n > MAX_VARIABLE_BYTES || d->size * n > MAX_VARIABLE_BYTES))
 			ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` is too large", (int)d->name_length, d->name);
 		else
 			d->size *= n;
@@ -139,9 +139,14 @@ static bool init_address(struct ptx_parser *p, struct init *init, unsigned bytes
 	ptx_parse_next(p);
 	if (generic)
 		ptx_parse_expect(p, ')');
-	if (ptx_parse_accept(p, '+'))
-		ptx_parse_integer(p, &addend);
-	reloc->addend = (int64_t)addend;
+	while (p->token.kind == '+' || p->token.kind == '-') {
+		bool minus = p->token.kind == '-';
+
+		ptx_parse_next(p);
+		if (!ptx_parse_product(p, &addend))
+			return false;
+		reloc->addend += (int64_t)(minus ? -addend : addend);
+	}
 	reloc->offset = init->used;
 	reloc->bytes = (uint8_t)bytes;
 	*init->tail = reloc;
@@ -149,30 +154,49 @@ static bool init_address(struct ptx_parser *p, struct init *init, unsigned bytes
 	return init_put(p, init, &zero, bytes);
 }
 
+static uint16_t half_of(double value, bool bfloat)
+{
+	_Float16 half = (_Float16)value;
+	float narrow = (float)value;
+	uint32_t bits;
+	uint16_t word;
+
+	memcpy(&bits, &narrow, sizeof(bits));
+	memcpy(&word, &half, sizeof(word));
+	return bfloat ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : word;
+}
+
+/* The bits of a number in a type of `bytes`; a literal of an f32 is its bits. */
+static uint64_t bits_in_type(const struct ptx_constant *v, unsigned type)
+{
+	double wide;
+	float narrow;
+	uint32_t bits;
+
+	if (v->single)
+		return v->bits;
+	if (v->kind != PTX_CONST_REAL || ptx_types[type].bits == 64)
+		return v->value;
+	memcpy(&wide, &v->value, sizeof(wide));
+	if (ptx_types[type].bits == 16)
+		return half_of(wide, type == PTX_BF16);
+	narrow = (float)wide;
+	memcpy(&bits, &narrow, sizeof(bits));
+	return bits;
+}
+
 static bool init_value(struct ptx_parser *p, struct init *init, unsigned type)
 {
 	unsigned bytes = ptx_types[type].bits / 8;
-	uint64_t value = p->token.value;
-	double wide;
-	float narrow;
+	struct ptx_constant v;
+	uint64_t bits[2] = {0};
 
-	if (p->token.kind == PTX_TOK_NAME)
+	if (p->token.kind == PTX_TOK_NAME && !ptx_token_is(&p->token, "WARP_SZ"))
 		return init_address(p, init, bytes);
-	if (p->token.kind == PTX_TOK_SINGLE || p->token.kind == PTX_TOK_DOUBLE) {
-		if (p->token.kind == PTX_TOK_SINGLE && type == PTX_F64) {
-			memcpy(&narrow, &value, 4);
-			wide = narrow;
-			memcpy(&value, &wide, 8);
-		} else if (p->token.kind == PTX_TOK_DOUBLE && type == PTX_F32) {
-			memcpy(&wide, &value, 8);
-			narrow = (float)wide;
-			value = 0;
-			memcpy(&value, &narrow, 4);
-		}
-		ptx_parse_next(p);
-		return init_put(p, init, &value, bytes);
-	}
-	return ptx_parse_integer(p, &value) && init_put(p, init, &value, bytes);
+	if (!ptx_parse_constant(p, &v))
+		return false;
+	bits[0] = bits_in_type(&v, type);
+	return init_put(p, init, bits, bytes);
 }
 
 static void init_list(struct ptx_parser *p, struct init *init, unsigned type, unsigned depth)

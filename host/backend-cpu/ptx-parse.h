@@ -7,6 +7,7 @@
 #include "ptx-lex.h"
 
 #define PTX_BUCKETS 1024
+#define PTX_MAX_SCOPES 64
 
 struct ptx_table {
 	struct ptx_symbol *buckets[PTX_BUCKETS];
@@ -24,6 +25,9 @@ struct ptx_parser {
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t text; /* at hand, from 1 */
+	uint32_t depth, marks[PTX_MAX_SCOPES]; /* of blocks in braces */
+	struct ptx_symbol **label_scope, *outer_labels;
+	uint32_t label_scope_count, label_scope_room;
 };
 
 void ptx_parse_next(struct ptx_parser *p);
@@ -31,7 +35,21 @@ bool ptx_parse_fail(struct ptx_parser *p, enum ptx_status status, const char *fo
 	__attribute__((format(printf, 3, 4)));
 bool ptx_parse_accept(struct ptx_parser *p, int kind);
 bool ptx_parse_expect(struct ptx_parser *p, int kind);
-bool ptx_parse_integer(struct ptx_parser *p, uint64_t *value);
+bool ptx_parse_integer(struct ptx_parser *p, uint64_t *value); /* a literal */
+
+/* ---- ptx-parse-constant.c ---- */
+enum ptx_constant_kind { PTX_CONST_SIGNED, PTX_CONST_UNSIGNED, PTX_CONST_REAL };
+
+struct ptx_constant {
+	enum ptx_constant_kind kind;
+	uint64_t value; /* of a floating point number the bits of an f64 */
+	bool single;    /* a literal of an f32, whose bits are kept just as they are */
+	uint32_t bits;
+};
+
+bool ptx_parse_constant(struct ptx_parser *p, struct ptx_constant *value); /* an expression */
+bool ptx_parse_number(struct ptx_parser *p, uint64_t *value);              /* one that is an integer */
+bool ptx_parse_product(struct ptx_parser *p, uint64_t *value);             /* and binds tighter than + and - */
 unsigned ptx_parse_type(const char *text, size_t length);
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
@@ -62,6 +80,27 @@ struct ptx_declaration {
 };
 
 bool ptx_parse_no_memory(struct ptx_parser *p);
+
+/* ---- ptx-parse-label.c: blocks in braces, and their labels ---- */
+void ptx_parse_begin_labels(struct ptx_parser *p);
+bool ptx_parse_open_scope(struct ptx_parser *p);
+bool ptx_parse_leave_scope(struct ptx_parser *p);
+void ptx_parse_end_labels(struct ptx_parser *p);
+struct ptx_symbol *ptx_parse_label(struct ptx_parser *p, const struct ptx_token *name);
+struct ptx_symbol *ptx_parse_prototype_label(struct ptx_parser *p, const struct ptx_token *name);
+
+/* ---- ptx-parse-body.c, for ptx-parse-call.c ---- */
+bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o); /* no vector, no label */
+struct ptx_instr *ptx_parse_append(struct ptx_parser *p);             /* an empty instruction; NULL: no memory */
+bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned type, uint64_t count);
+
+/* ---- ptx-parse-call.c ---- */
+/* The rest of the call `i`, which is the function's last instruction. */
+bool ptx_parse_call(struct ptx_parser *p, struct ptx_instr *i);
+/* Where a body begins: registers for the parameters that are declared as such. */
+bool ptx_parse_open_function(struct ptx_parser *p);
+/* Stores the results that registers hold, before the return `i` (the last instruction), or at the end of the body. */
+bool ptx_parse_return(struct ptx_parser *p, struct ptx_instr *i);
 
 /* ---- texture and surface instructions: ptx-parse-tex.c ---- */
 /* False: it is none. True with i->tex NULL: it is one, but not one that is supported. */
