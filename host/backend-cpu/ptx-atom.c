@@ -77,6 +77,19 @@ static bool less(unsigned type, uint64_t a, uint64_t b)
 	}
 }
 
+/* Subnormal f32 to zero. */
+static uint64_t flushed(uint64_t bits)
+{
+	return bits & 0x7f800000 ? bits : bits & 0x80000000;
+}
+
+/* GPUs add f32 without subnormals, but with them in shared memory. */
+static bool flushes(const struct ptx_context *ctx, const struct ptx_site *site, const uint8_t *at)
+{
+	return site->type == PTX_F32 && site->operation == PTX_MOD_ADD &&
+	       (uintptr_t)at - (uintptr_t)ctx->shared >= ctx->shared_bytes;
+}
+
 static uint64_t apply(const struct ptx_site *site, uint64_t old, uint64_t b, uint64_t c)
 {
 	switch (site->operation) {
@@ -105,14 +118,16 @@ static uint64_t apply(const struct ptx_site *site, uint64_t old, uint64_t b, uin
 
 #define ATOMIC(type)                                                                                                   \
 	{                                                                                                              \
-		type now = __atomic_load_n((type *)at, __ATOMIC_SEQ_CST);                                              \
-		while (!__atomic_compare_exchange_n((type *)at, &now, (type)apply(site, now, (type)b, (type)c), false, \
-						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))                               \
-			;                                                                                              \
+		type now = __atomic_load_n((type *)at, __ATOMIC_SEQ_CST), next;                                        \
+		do {                                                                                                   \
+			next = ftz ? (type)flushed(apply(site, flushed(now), flushed(b), 0))                           \
+				   : (type)apply(site, now, (type)b, (type)c);                                         \
+		} while (!__atomic_compare_exchange_n((type *)at, &now, next, false, __ATOMIC_SEQ_CST,                 \
+						      __ATOMIC_SEQ_CST));                                              \
 		return now;                                                                                            \
 	}
 
-static uint64_t atomic(const struct ptx_site *site, uint8_t *at, uint64_t b, uint64_t c)
+static uint64_t atomic(const struct ptx_site *site, uint8_t *at, bool ftz, uint64_t b, uint64_t c)
 {
 	if (site->size == 8)
 		ATOMIC(uint64_t)
@@ -151,9 +166,9 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 	/* with one lane the operands are one apart all the same: the second stands 32 words on */
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
+		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane);
 
-		old[lane] = atomic(site, ptx_check_lane(ctx, number, addresses[lane], thread + lane), data[lane],
-				   data[32 + lane]);
+		old[lane] = atomic(site, at, flushes(ctx, site, at), data[lane], data[32 + lane]);
 	}
 }
 

@@ -4,37 +4,33 @@
 
 #include "ptx-lower.h"
 
+/* To the nearest number of the type that it becomes, as a number of the type that it is. */
+static LLVMValueRef clamp(struct lower *l, LLVMValueRef v, unsigned from, bool sign, unsigned to, bool to_sign)
+{
+	unsigned magnitude = to_sign ? to - 1 : to;
+	uint64_t most = magnitude < 64 ? (1ull << magnitude) - 1 : UINT64_MAX;
+
+	if (sign && !to_sign)
+		v = int2(l, "llvm.smax", v, int_const(l, from, 0));
+	if (sign && to_sign && to < from)
+		v = int2(l, "llvm.smax", v, int_const(l, from, ~most));
+	if (magnitude < (sign ? from - 1 : from))
+		v = int2(l, sign ? "llvm.smin" : "llvm.umin", v, int_const(l, from, most));
+	return v;
+}
+
 static bool cvt_int_int(struct lower *l, const struct ptx_instr *i)
 {
-	unsigned to = ptx_types[i->type].bits, from = ptx_types[i->type2].bits, wide = to > from ? to + 1 : from + 1;
+	unsigned to = ptx_types[i->type].bits, from = ptx_types[i->type2].bits;
 	bool sign = is_signed_type(i->type2), to_sign = is_signed_type(i->type);
-	LLVMValueRef v, args[2];
+	LLVMValueRef v;
 
 	if (l->lanes == 1 && to > from)
 		check_widening(l, &i->ops[1], sign);
 	v = get(l, &i->ops[1], i->type2);
-	if (i->mods & M(SAT)) {
-		/* one more bit than either type, so that everything compares as signed */
-		args[0] = resize(l, v, wide, sign);
-		args[1] = resize(l, int_const(l, 64, to_sign ? UINT64_MAX << (to - 1) : 0), wide, true);
-		args[0] = intrinsic(l, "llvm.smax", LLVMTypeOf(args[0]), args, 2);
-		args[1] = int_const(l, wide,
-				    to_sign    ? (1ull << (to - 1)) - 1
-				    : to == 64 ? UINT64_MAX
-					       : (1ull << to) - 1);
-		if (wide > 64 && to_sign)
-			args[1] = resize(l, int_const(l, 64, (1ull << (to - 1)) - 1), wide, false);
-		else if (wide > 64)
-			args[1] = resize(l, int_const(l, 64, to == 64 ? UINT64_MAX : (1ull << to) - 1), wide, false);
-		if (wide > 64 && to_sign) {
-			args[1] = intrinsic(l, "llvm.smin", LLVMTypeOf(args[0]), args, 2);
-			v = args[1];
-		} else {
-			v = intrinsic(l, "llvm.smin", LLVMTypeOf(args[0]), args, 2);
-		}
-	}
-	v = resize(l, v, to, sign);
-	set(l, &i->ops[0], v, to_sign);
+	if (i->mods & M(SAT))
+		v = clamp(l, v, from, sign, to, to_sign);
+	set(l, &i->ops[0], resize(l, v, to, sign), to_sign);
 	return true;
 }
 
@@ -76,7 +72,7 @@ static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
 	if (!(i->mods & (M(RNI) | M(RZI) | M(RMI) | M(RPI))))
 		return false;
 	v = round_to_int(l, i, v);
-	types[0] = type_for(l, int_type(l, ptx_types[i->type].bits));
+	types[0] = type_for(l, int_type(l, bits));
 	types[1] = LLVMTypeOf(v);
 	fn = LLVMGetIntrinsicDeclaration(l->m, id, types, 2);
 	v = LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, &v, 1, "");

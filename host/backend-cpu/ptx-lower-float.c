@@ -22,10 +22,26 @@ static LLVMValueRef fconst(LLVMValueRef like, double value)
 	return LLVMConstVector(all, LLVMGetVectorSize(type));
 }
 
+static LLVMTypeKind float_kind(LLVMValueRef v)
+{
+	LLVMTypeRef type = LLVMTypeOf(v);
+
+	return LLVMGetTypeKind(LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type);
+}
+
+static LLVMValueRef least_normal(LLVMValueRef like)
+{
+	LLVMTypeKind kind = float_kind(like);
+
+	return fconst(like, kind == LLVMHalfTypeKind     ? 0x1p-14
+			    : kind == LLVMDoubleTypeKind ? 0x1p-1022
+							 : 0x1p-126);
+}
+
 LLVMValueRef flush(struct lower *l, LLVMValueRef value)
 {
 	LLVMValueRef size = fcall(l, "llvm.fabs", &value, 1), args[2] = {fconst(value, 0), value};
-	LLVMValueRef tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, fconst(value, 0x1p-126), "");
+	LLVMValueRef tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, least_normal(value), "");
 
 	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", args, 2), value, "");
 }
@@ -39,19 +55,28 @@ LLVMValueRef saturate(struct lower *l, LLVMValueRef v)
 	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, v, one, ""), v, one, "");
 }
 
+/* What GPUs have of 1/x and its root in f64 sees the upper half of a number only, and gives no more. */
+static LLVMValueRef upper_half(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
+{
+	if (i->type != PTX_F64 || !(i->mods & M(APPROX)) || !(i->mods & M(FTZ)))
+		return v;
+	return to_float(l, LLVMBuildAnd(l->b, to_int(l, v), int_const(l, 64, UINT64_MAX << 32), ""), PTX_F64);
+}
+
 static LLVMValueRef operand(struct lower *l, const struct ptx_instr *i, unsigned n)
 {
-	LLVMValueRef v = getf(l, &i->ops[n], i->type);
+	LLVMValueRef v = upper_half(l, i, getf(l, &i->ops[n], i->type));
 
-	return (i->mods & M(FTZ)) && i->type == PTX_F32 ? flush(l, v) : v;
+	return i->mods & M(FTZ) ? flush(l, v) : v;
 }
 
 static void finish(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
 {
-	if ((i->mods & M(FTZ)) && i->type == PTX_F32)
+	if (i->mods & M(FTZ))
 		v = flush(l, v);
 	if (i->mods & M(SAT))
 		v = saturate(l, v);
+	v = upper_half(l, i, v);
 	set(l, &i->ops[0], v, false);
 }
 
@@ -80,29 +105,80 @@ static bool directed(const struct ptx_instr *i)
 	return i->mods & (M(RZ) | M(RM) | M(RP));
 }
 
-bool emit_float2(struct lower *l, const struct ptx_instr *i)
+/*
+ * .ftz asks whether a result is subnormal after it was rounded to all its bits, as if exponents had no end: what only
+ * the coarser steps of subnormals round up to the least normal number is flushed. The same operation with its first
+ * operand (and an addend) times 2^24, which no exponent gets in the way of, tells.
+ */
+#define TINY_SCALE 0x1p24
+
+static LLVMValueRef scaled(struct lower *l, LLVMValueRef v)
 {
-	LLVMValueRef v[2] = {operand(l, i, 1), operand(l, i, 2)}, r;
-	unsigned operation = i->op->arg == LLVMFAdd   ? ROUND_ADD
-			     : i->op->arg == LLVMFSub ? ROUND_SUB
-			     : i->op->arg == LLVMFMul ? ROUND_MUL
-						      : ROUND_DIV;
+	return LLVMBuildFMul(l->b, v, fconst(v, TINY_SCALE), "");
+}
+
+static bool asks_tiny(const struct ptx_instr *i)
+{
+	return (i->mods & M(FTZ)) && !(i->mods & (M(APPROX) | M(FULL))) && i->type == PTX_F32;
+}
+
+static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef r, LLVMValueRef large)
+{
+	LLVMValueRef size = fcall(l, "llvm.fabs", &large, 1), args[2] = {fconst(r, 0), r};
+	LLVMValueRef tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, fconst(r, 0x1p-126 * TINY_SCALE), "");
+
+	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", args, 2), r, "");
+}
+
+static LLVMValueRef binary(struct lower *l, const struct ptx_instr *i, LLVMOpcode opcode, LLVMValueRef *v)
+{
+	unsigned operation = opcode == LLVMFAdd   ? ROUND_ADD
+			     : opcode == LLVMFSub ? ROUND_SUB
+			     : opcode == LLVMFMul ? ROUND_MUL
+						  : ROUND_DIV;
 
 	if (directed(i))
-		r = rounded(l, operation, i->mods, i->type, v, 2, LLVMTypeOf(v[0]));
-	else
-		r = LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, v[0], v[1], "");
-	finish(l, i, r);
+		return rounded(l, operation, i->mods, i->type, v, 2, LLVMTypeOf(v[0]));
+	return LLVMBuildBinOp(l->b, opcode, v[0], v[1], "");
+}
+
+static LLVMValueRef fused(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v)
+{
+	return directed(i) ? rounded(l, ROUND_FMA, i->mods, i->type, v, 3, LLVMTypeOf(v[0]))
+			   : fcall(l, "llvm.fma", v, 3);
+}
+
+/* Products and quotients. */
+static LLVMValueRef product(struct lower *l, const struct ptx_instr *i, LLVMOpcode opcode, LLVMValueRef *v)
+{
+	LLVMValueRef large[2] = {v[0], v[1]}, r = binary(l, i, opcode, v);
+
+	if (!asks_tiny(i))
+		return r;
+	large[0] = scaled(l, v[0]);
+	return flush_tiny(l, r, binary(l, i, opcode, large));
+}
+
+bool emit_float2(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef v[2] = {operand(l, i, 1), operand(l, i, 2)};
+	LLVMOpcode opcode = (LLVMOpcode)i->op->arg;
+
+	finish(l, i, opcode == LLVMFMul || opcode == LLVMFDiv ? product(l, i, opcode, v) : binary(l, i, opcode, v));
 	return true;
 }
 
 bool emit_fma(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef v[3] = {operand(l, i, 1), operand(l, i, 2), operand(l, i, 3)};
+	LLVMValueRef v[3] = {operand(l, i, 1), operand(l, i, 2), operand(l, i, 3)}, r = fused(l, i, v), large[3];
 
-	finish(l, i,
-	       directed(i) ? rounded(l, ROUND_FMA, i->mods, i->type, v, 3, LLVMTypeOf(v[0]))
-			   : fcall(l, "llvm.fma", v, 3));
+	if (asks_tiny(i)) {
+		large[0] = scaled(l, v[0]);
+		large[1] = v[1];
+		large[2] = scaled(l, v[2]);
+		r = flush_tiny(l, r, fused(l, i, large));
+	}
+	finish(l, i, r);
 	return true;
 }
 
@@ -135,8 +211,7 @@ bool emit_float1(struct lower *l, const struct ptx_instr *i)
 	} else if (i->op->arg == OP_RCP) {
 		v[1] = v[0];
 		v[0] = fconst(v[1], 1);
-		r = directed(i) ? rounded(l, ROUND_DIV, i->mods, i->type, v, 2, LLVMTypeOf(v[0]))
-				: LLVMBuildFDiv(l->b, v[0], v[1], "");
+		r = product(l, i, LLVMFDiv, v);
 	} else if (i->op->arg == OP_SQRT && directed(i)) {
 		r = rounded(l, ROUND_SQRT, i->mods, i->type, v, 1, LLVMTypeOf(v[0]));
 	} else {
@@ -205,8 +280,7 @@ bool emit_fminmax(struct lower *l, const struct ptx_instr *i)
 bool emit_testp(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef v = getf(l, &i->ops[1], i->type), size = fcall(l, "llvm.fabs", &v, 1), r;
-	LLVMValueRef infinity = fconst(v, __builtin_inf()),
-		     normal = fconst(v, i->type == PTX_F64 ? 0x1p-1022 : 0x1p-126);
+	LLVMValueRef infinity = fconst(v, __builtin_inf()), normal = least_normal(v), zero = fconst(v, 0);
 
 	if (i->mods & M(FINITE))
 		r = LLVMBuildFCmp(l->b, LLVMRealOLT, size, infinity, "");
@@ -215,11 +289,14 @@ bool emit_testp(struct lower *l, const struct ptx_instr *i)
 	else if (i->mods & (M(NUMBER) | M(NOTANUMBER)))
 		r = LLVMBuildFCmp(l->b, i->mods & M(NUMBER) ? LLVMRealORD : LLVMRealUNO, v, v, "");
 	else if (i->mods & M(NORMAL))
-		r = LLVMBuildAnd(l->b, LLVMBuildFCmp(l->b, LLVMRealOGE, size, normal, ""),
-				 LLVMBuildFCmp(l->b, LLVMRealOLT, size, infinity, ""), "");
+		/* zero counts as normal */
+		r = LLVMBuildOr(l->b, LLVMBuildFCmp(l->b, LLVMRealOEQ, v, zero, ""),
+				LLVMBuildAnd(l->b, LLVMBuildFCmp(l->b, LLVMRealOGE, size, normal, ""),
+					     LLVMBuildFCmp(l->b, LLVMRealOLT, size, infinity, ""), ""),
+				"");
 	else
 		r = LLVMBuildAnd(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, size, normal, ""),
-				 LLVMBuildFCmp(l->b, LLVMRealOGT, size, fconst(v, 0), ""), "");
+				 LLVMBuildFCmp(l->b, LLVMRealOGT, size, zero, ""), "");
 	set(l, &i->ops[0], r, false);
 	return true;
 }

@@ -128,13 +128,13 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 	}
 }
 
-/* Below the least normal f16, in f32 or f64. */
+/* What rounds to less than the least normal f16 if exponents have no end, in f32 or f64, is flushed. */
 static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 {
 	LLVMTypeRef type = bits_of(v) == 64 ? l->f64 : l->f32;
 	LLVMValueRef pair[2] = {LLVMConstNull(LLVMTypeOf(v)), v}, size = fcall(l, "llvm.fabs", &v, 1), tiny;
 
-	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1p-14), l->lanes), "");
+	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1.ffep-15), l->lanes), "");
 	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", pair, 2), v, "");
 }
 
@@ -150,7 +150,7 @@ static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned
 		v[n] = half_value(l, bits[n], type);
 	r = one_result(l, i, v);
 	zero = LLVMConstNull(LLVMTypeOf(r));
-	/* what is tiny before it is rounded is flushed; with .relu -0 is then 0 */
+	/* with .relu the -0 of what is flushed is 0 */
 	if ((i->mods & M(FTZ)) && type == PTX_F16)
 		r = flush_tiny(l, r);
 	if (i->mods & M(SAT))
