@@ -520,12 +520,14 @@ def emit_backend_h(desc):
         "struct vcuda_backend_ops {",
         "\tconst char *name; /* \"cpu\", \"cuda\" */",
         "\tCUresult (*cuModuleLoadData)(CUmodule *module, const void *image);",
+        "\tCUresult (*cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,",
+        "\t\t\t\t       void **values);",
         "\tCUresult (*cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,",
         "\t\t\t\t      unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,",
         "\t\t\t\t      unsigned int numLibraryOptions);",
     ]
     out += [f"\tCUresult (*{c.name})({c.prototype()});" for c in backend_calls(desc)]
-    out += ["};\n", "/* Every function of the struct: X(name). */", "#define VCUDA_BACKEND_FUNCTIONS(X) \\", "\tX(cuModuleLoadData) X(cuLibraryLoadData) \\"]
+    out += ["};\n", "/* Every function of the struct: X(name). */", "#define VCUDA_BACKEND_FUNCTIONS(X) \\", "\tX(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuLibraryLoadData) \\"]
     names = [c.name for c in backend_calls(desc)]
     out += [f"\tX({n}) \\" for n in names[:-1]] + [f"\tX({names[-1]})", "\n#endif"]
     return out

@@ -30,6 +30,17 @@ typedef struct vcuda_host_info {
 	uint32_t reserved;
 } vcuda_host_info;
 
+/*
+ * The compiler's options whose values are numbers, by CUjit_option: they go to the worker. The others are buffers of the
+ * guest, tables of its addresses, or options of a compiler that takes another language than PTX.
+ */
+#define VCUDA_JIT_NUMBERS                                                                                              \
+	(1ull << CU_JIT_MAX_REGISTERS | 1ull << CU_JIT_THREADS_PER_BLOCK | 1ull << CU_JIT_OPTIMIZATION_LEVEL |         \
+	 1ull << CU_JIT_TARGET_FROM_CUCONTEXT | 1ull << CU_JIT_TARGET | 1ull << CU_JIT_FALLBACK_STRATEGY |             \
+	 1ull << CU_JIT_GENERATE_DEBUG_INFO | 1ull << CU_JIT_LOG_VERBOSE | 1ull << CU_JIT_GENERATE_LINE_INFO |         \
+	 1ull << CU_JIT_CACHE_MODE | 1ull << CU_JIT_POSITION_INDEPENDENT_CODE | 1ull << CU_JIT_MIN_CTA_PER_SM |        \
+	 1ull << CU_JIT_MAX_THREADS_PER_BLOCK | 1ull << CU_JIT_OVERRIDE_DIRECTIVE_VALUES)
+
 #define VCUDA_DEVICE_ATTRIBUTES 160
 
 typedef struct vcuda_device_info {

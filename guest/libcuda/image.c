@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "guest-calls.h"
 #include "log.h"
@@ -220,14 +221,30 @@ static CUresult ship(vcuda_image image, const char *data, size_t bytes)
 	return result;
 }
 
-CUresult vcuda_image_upload(const void *data, size_t bytes, vcuda_image *image)
+static double now_ms(void)
 {
-	CUresult result = vcuda_call_vcudaImageCreate(image, bytes);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
+			  CUresult (*load)(void *object, vcuda_image image), void *object)
+{
+	double start = now_ms();
+	vcuda_image image;
+	CUresult result = vcuda_call_vcudaImageCreate(&image, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ship(*image, data, bytes);
-	if (result != CUDA_SUCCESS)
-		vcuda_call_vcudaImageDestroy(*image);
+	result = ship(image, data, bytes);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_jit_send(jit, image);
+	if (result == CUDA_SUCCESS) {
+		result = load(object, image);
+		vcuda_jit_finish(jit, image, (float)(now_ms() - start));
+	}
+	vcuda_call_vcudaImageDestroy(image);
 	return result;
 }

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "jit.h"
 #include "types.h"
 
 /*
@@ -17,7 +18,11 @@ CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
 /* The same for a file's contents, of which `room` bytes are there and zeroes behind them: its headers are not believed. */
 CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
 
-/* Ships an image; the worker keeps it until it is destroyed. */
-CUresult vcuda_image_upload(const void *data, size_t bytes, vcuda_image *image);
+/*
+ * Ships an image and lets the worker load it with the program's options: `load` makes `object` of it. Started options only;
+ * their answers are there when this returns.
+ */
+CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
+			  CUresult (*load)(void *object, vcuda_image image), void *object);
 
 #endif

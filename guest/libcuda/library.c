@@ -10,15 +10,15 @@
 #include "memory.h"
 #include "object.h"
 
-static CUresult load_image(CUlibrary *library, const void *data, size_t bytes)
+static CUresult load(void *library, vcuda_image image)
 {
-	vcuda_image image;
-	CUresult result = vcuda_image_upload(data, bytes, &image);
+	return vcuda_call_cuLibraryLoadData(library, image);
+}
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = vcuda_call_cuLibraryLoadData(library, image);
-	vcuda_call_vcudaImageDestroy(image);
+static CUresult load_image(CUlibrary *library, const void *data, size_t bytes, const struct vcuda_jit *jit)
+{
+	CUresult result = vcuda_image_load(data, bytes, jit, load, library);
+
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (vcuda_object_add(VCUDA_OBJECT_LIBRARY, *library, NULL, NULL))
@@ -27,27 +27,31 @@ static CUresult load_image(CUlibrary *library, const void *data, size_t bytes)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Options steer the compiler, or promise that the image stays: it is shipped now in any case. */
+/* The library's own options promise that the image stays: it is shipped now in any case. */
 VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
 					unsigned int jit_count, CUlibraryOption *options, void **values,
 					unsigned int count)
 {
+	const struct vcuda_jit told = {jit_count, jit, jit_values};
 	CUresult result = vcuda_require_init();
 	const void *data;
 	size_t bytes;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!library || (jit_count && !jit) || (count && !options))
+	if (!library || (count && !options))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_image_find(code, &data, &bytes);
-	return result != CUDA_SUCCESS ? result : load_image(library, data, bytes);
+	result = vcuda_jit_start(&told);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_image_find(code, &data, &bytes);
+	return result != CUDA_SUCCESS ? result : load_image(library, data, bytes, &told);
 }
 
 VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit, void **jit_values,
 					    unsigned int jit_count, CUlibraryOption *options, void **values,
 					    unsigned int count)
 {
+	const struct vcuda_jit told = {jit_count, jit, jit_values};
 	CUresult result = vcuda_require_init();
 	size_t bytes, room;
 	const void *data;
@@ -55,14 +59,16 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!library || !path || (jit_count && !jit) || (count && !options))
+	if (!library || !path || (count && !options))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_file_read(path, &file, &room);
+	result = vcuda_jit_start(&told);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
-		result = load_image(library, data, bytes);
+		result = load_image(library, data, bytes, &told);
 	free(file);
 	return result;
 }

@@ -46,6 +46,8 @@ struct CUlinkState_st {
 	char *data; /* the result's header, the empty container, and what was added */
 	size_t bytes;
 	bool complete;
+	struct vcuda_jit jit; /* copies; what the program asks to be told goes into `answers` too, which is the program's */
+	void **answers;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -130,6 +132,7 @@ static CUresult append_fatbin(struct CUlinkState_st *s, const void *image)
 static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes)
 {
 	static const char *const names[] = {"a cubin", "PTX", "a fatbin", "an object file", "a library", "NVVM"};
+	char line[96];
 
 	if (!is_live(state))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -139,39 +142,70 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
 		return append_ptx(state, data, bytes);
 	if (type == CU_JIT_INPUT_FATBINARY)
 		return append_fatbin(state, data);
-	vcuda_log("cuLinkAddData: linking %s is not supported, only PTX and fatbins are", names[type]);
+	snprintf(line, sizeof(line), "linking %s is not supported, only PTX and fatbins are", names[type]);
+	vcuda_log("%s", line);
+	vcuda_jit_error(&state->jit, line);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* There is nothing to say in a log, and the time is not measured. */
-static CUresult clear_options(unsigned int count, CUjit_option *options, void **values)
+/* Whether the program reads this option's value when the work is done. */
+static bool is_answer(CUjit_option option)
 {
-	if (count && (!options || !values))
-		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < count; i++) {
-		if ((options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER) && values[i])
-			*(char *)values[i] = 0;
-		if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES ||
-		    options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_WALL_TIME)
-			values[i] = NULL;
+	return option == CU_JIT_WALL_TIME || option == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES ||
+	       option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
+}
+
+/* The values must live as long as the link only if they are places for answers, and the options not even then. */
+static bool keep_options(struct CUlinkState_st *s, const struct vcuda_jit *jit)
+{
+	CUjit_option *options = malloc((jit->count + 1) * sizeof(*options));
+
+	s->jit.options = options;
+	s->jit.values = malloc((jit->count + 1) * sizeof(*s->jit.values));
+	if (!options || !s->jit.values)
+		return false;
+	for (unsigned int i = 0; i < jit->count; i++) {
+		options[i] = jit->options[i];
+		s->jit.values[i] = jit->values[i];
 	}
-	return CUDA_SUCCESS;
+	s->jit.count = jit->count;
+	s->answers = jit->values;
+	return true;
+}
+
+static void free_state(struct CUlinkState_st *s)
+{
+	if (!s)
+		return;
+	free((void *)s->jit.options);
+	free(s->jit.values);
+	free(s->data);
+	free(s);
+}
+
+/* Options of one input: the compiler has those of the link. */
+static CUresult check_options(unsigned int count, const CUjit_option *options, void **values)
+{
+	const struct vcuda_jit jit = {count, options, values};
+
+	return vcuda_jit_start(&jit);
 }
 
 VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state)
 {
 	static const struct container heads[2] = {{CONTAINER_MAGIC, 1, sizeof(struct container), 0},
 						  {CONTAINER_MAGIC, 1, sizeof(struct container), 0}};
+	const struct vcuda_jit jit = {count, options, values};
 	CUresult result = vcuda_require_context();
 	struct CUlinkState_st *s;
 
 	if (result == CUDA_SUCCESS)
-		result = state ? clear_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
+		result = state ? vcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	s = calloc(1, sizeof(*s));
-	if (!s || append(s, heads, sizeof(heads)) != CUDA_SUCCESS) {
-		free(s);
+	if (!s || !keep_options(s, &jit) || append(s, heads, sizeof(heads)) != CUDA_SUCCESS) {
+		free_state(s);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_lock(&lock);
@@ -188,7 +222,7 @@ VCUDA_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, v
 	CUresult result = vcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = clear_options(count, options, values);
+		result = check_options(count, options, values);
 	return result == CUDA_SUCCESS ? add(state, type, data, size) : result;
 }
 
@@ -201,7 +235,7 @@ VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, c
 	void *file;
 
 	if (result == CUDA_SUCCESS)
-		result = path ? clear_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
+		result = path ? check_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = vcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
@@ -215,18 +249,22 @@ VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, c
 	return result;
 }
 
+static CUresult load(void *library, vcuda_image image)
+{
+	return vcuda_call_cuLibraryLoadData(library, image);
+}
+
 /* Lets the host link, which is the only one to know whether it can. */
-static CUresult try_load(const struct CUlinkState_st *s)
+static CUresult try_load(struct CUlinkState_st *s)
 {
 	size_t head = sizeof(struct container);
 	CUlibrary library;
-	vcuda_image image;
-	CUresult result = vcuda_image_upload(s->data + head, s->bytes - head, &image);
+	CUresult result = vcuda_image_load(s->data + head, s->bytes - head, &s->jit, load, &library);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = vcuda_call_cuLibraryLoadData(&library, image);
-	vcuda_call_vcudaImageDestroy(image);
+	for (unsigned int i = 0; i < s->jit.count; i++) {
+		if (is_answer(s->jit.options[i]))
+			s->answers[i] = s->jit.values[i];
+	}
 	return result == CUDA_SUCCESS ? vcuda_call_cuLibraryUnload(library) : result;
 }
 
@@ -267,7 +305,6 @@ VCUDA_EXPORT CUresult cuLinkDestroy(CUlinkState state)
 	pthread_mutex_unlock(&lock);
 	if (!state)
 		return CUDA_ERROR_INVALID_HANDLE;
-	free(state->data);
-	free(state);
+	free_state(state);
 	return CUDA_SUCCESS;
 }

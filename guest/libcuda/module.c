@@ -10,15 +10,15 @@
 #include "memory.h"
 #include "object.h"
 
-static CUresult load_image(CUmodule *module, const void *data, size_t bytes)
+static CUresult load(void *module, vcuda_image image)
 {
-	vcuda_image image;
-	CUresult result = vcuda_image_upload(data, bytes, &image);
+	return vcuda_call_cuModuleLoadData(module, image);
+}
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = vcuda_call_cuModuleLoadData(module, image);
-	vcuda_call_vcudaImageDestroy(image);
+static CUresult load_image(CUmodule *module, const void *data, size_t bytes, const struct vcuda_jit *jit)
+{
+	CUresult result = vcuda_image_load(data, bytes, jit, load, module);
+
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
@@ -27,35 +27,24 @@ static CUresult load_image(CUmodule *module, const void *data, size_t bytes)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-VCUDA_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+VCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+					 void **values)
 {
+	const struct vcuda_jit jit = {count, options, values};
 	CUresult result = vcuda_require_context();
 	const void *data;
 	size_t bytes;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!module)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_image_find(image, &data, &bytes);
-	return result != CUDA_SUCCESS ? result : load_image(module, data, bytes);
+	if (result == CUDA_SUCCESS)
+		result = module ? vcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = vcuda_image_find(image, &data, &bytes);
+	return result != CUDA_SUCCESS ? result : load_image(module, data, bytes, &jit);
 }
 
-/* Options steer the compiler only; its log buffers come back empty. */
-VCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
-					 void **values)
+VCUDA_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-	if (count && (!options || !values))
-		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < count; i++) {
-		bool buffer = options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER;
-
-		if (buffer && values[i])
-			*(char *)values[i] = 0;
-		if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-			values[i] = NULL;
-	}
-	return cuModuleLoadData(module, image);
+	return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
 VCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin)
@@ -79,7 +68,7 @@ VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 		return result;
 	result = vcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
-		result = load_image(module, data, bytes);
+		result = load_image(module, data, bytes, &(struct vcuda_jit){0});
 	free(file);
 	return result;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "jit-log.h"
 #include "module.h"
 #include "registry.h"
 
@@ -13,19 +14,11 @@ struct CUlib_st {
 	struct cpu_list kernels;
 };
 
-CUresult cpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-			       unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-			       unsigned int numLibraryOptions)
+static CUresult load(CUlibrary *library, const void *code)
 {
-	struct CUlib_st *l;
+	struct CUlib_st *l = calloc(1, sizeof(*l));
 	CUresult result;
 
-	/* The options tune a compiler that is not this one, or say that `code` stays, which is not needed. */
-	if (!cpu_initialised())
-		return CUDA_ERROR_NOT_INITIALIZED;
-	if (!library)
-		return CUDA_ERROR_INVALID_VALUE;
-	l = calloc(1, sizeof(*l));
 	if (!l)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cpu_list_init(&l->modules);
@@ -50,6 +43,26 @@ free_image:
 	cpu_image_free(&l->image);
 free_library:
 	free(l);
+	return result;
+}
+
+CUresult cpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+			       unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+			       unsigned int numLibraryOptions)
+{
+	struct cpu_jit_log log;
+	CUresult result;
+
+	/* The library's options say that `code` stays, which is not needed. */
+	if (!cpu_initialised())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (!library)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = cpu_jit_log_begin(&log, numJitOptions, jitOptions, jitOptionsValues);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = load(library, code);
+	cpu_jit_log_end(&log);
 	return result;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "jit-log.h"
 #include "log.h"
 #include "memory.h"
 #include "registry.h"
@@ -278,6 +279,18 @@ CUresult cpu_cuModuleLoadData(CUmodule *module, const void *data)
 	if (result == CUDA_SUCCESS)
 		result = cpu_leave(cpu_module_make(c, NULL, &program, module));
 	cpu_program_free(&program);
+	return result;
+}
+
+CUresult cpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options, void **values)
+{
+	struct cpu_jit_log log;
+	CUresult result = cpu_jit_log_begin(&log, count, options, values);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_cuModuleLoadData(module, data);
+	cpu_jit_log_end(&log);
 	return result;
 }
 

@@ -8,6 +8,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "lane.h"
+#include "types.h"
 #include "session.h"
 #include "worker.h"
 
@@ -17,9 +18,24 @@
 /* Zeroes behind an image, so that PTX text ends. */
 #define IMAGE_PADDING 64
 
+/* Of each of the compiler's two logs. */
+#define LOG_BYTES 16384
+
+#define MAX_OPTIONS 16
+#define LOG_OPTIONS 4
+
+struct jit_options {
+	unsigned int count;
+	CUjit_option options[MAX_OPTIONS + LOG_OPTIONS];
+	void *values[MAX_OPTIONS + LOG_OPTIONS];
+};
+
 struct image {
 	size_t bytes;
-	uint8_t data[];
+	bool wants_log;
+	struct jit_options jit; /* under images_lock: a guest's threads may use one image at once */
+	char info[LOG_BYTES], errors[LOG_BYTES];
+	_Alignas(64) uint8_t data[];
 };
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,6 +95,59 @@ CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_ar
 	unaccount(image->bytes);
 	munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
 	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
+{
+	struct image *image = (struct image *)a->image;
+	bool log = a->option == CU_JIT_INFO_LOG_BUFFER || a->option == CU_JIT_ERROR_LOG_BUFFER, fits;
+
+	if (!log && (a->option >= CU_JIT_NUM_OPTIONS || !(VCUDA_JIT_NUMBERS >> a->option & 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&images_lock);
+	image->wants_log |= log;
+	fits = log || image->jit.count < MAX_OPTIONS;
+	if (!log && fits) {
+		image->jit.options[image->jit.count] = (CUjit_option)a->option;
+		image->jit.values[image->jit.count++] = (void *)(uintptr_t)a->value;
+	}
+	pthread_mutex_unlock(&images_lock);
+	return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
+{
+	struct image *image = (struct image *)a->image;
+	const char *log = a->option == CU_JIT_INFO_LOG_BUFFER ? image->info : image->errors;
+	void *to = vcuda_lane_stage(s, a->block, a->bytes);
+
+	if (!to)
+		return CUDA_ERROR_INVALID_VALUE;
+	a->length = strnlen(log, a->bytes < LOG_BYTES ? a->bytes : LOG_BYTES);
+	memcpy(to, log, a->length);
+	return CUDA_SUCCESS;
+}
+
+/* The options for the back end: what the guest said, and the logs. */
+static struct jit_options jit_options(struct image *image)
+{
+	const struct {
+		CUjit_option option;
+		void *value;
+	} logs[LOG_OPTIONS] = {{CU_JIT_INFO_LOG_BUFFER, image->info},
+			       {CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, (void *)(uintptr_t)LOG_BYTES},
+			       {CU_JIT_ERROR_LOG_BUFFER, image->errors},
+			       {CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, (void *)(uintptr_t)LOG_BYTES}};
+	struct jit_options jit;
+
+	pthread_mutex_lock(&images_lock);
+	jit = image->jit;
+	pthread_mutex_unlock(&images_lock);
+	for (unsigned int i = 0; image->wants_log && i < LOG_OPTIONS; i++) {
+		jit.options[jit.count] = logs[i].option;
+		jit.values[jit.count++] = logs[i].value;
+	}
+	return jit;
 }
 
 #define CONTAINER_MAGIC 0xba55ed50u
@@ -149,25 +218,30 @@ static const void *image_for_backend(const struct image *image, struct relocatab
 
 CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
 {
+	struct image *image = (struct image *)a->image;
+	struct jit_options jit = jit_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
 
-	if (!s->ops->cuModuleLoadData)
+	if (!s->ops->cuModuleLoadDataEx)
 		return vcuda_unsupported(s, VCUDA_OP_cuModuleLoadData);
-	result = s->ops->cuModuleLoadData(&a->module, image_for_backend((struct image *)a->image, &relocatable));
+	result = s->ops->cuModuleLoadDataEx(&a->module, image_for_backend(image, &relocatable), jit.count,
+					    jit.options, jit.values);
 	free(relocatable);
 	return result;
 }
 
 CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
 {
+	struct image *image = (struct image *)a->image;
+	struct jit_options jit = jit_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
 
 	if (!s->ops->cuLibraryLoadData)
 		return vcuda_unsupported(s, VCUDA_OP_cuLibraryLoadData);
-	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend((struct image *)a->image, &relocatable), NULL,
-					   NULL, 0, NULL, NULL, 0);
+	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend(image, &relocatable), jit.options,
+					   jit.values, jit.count, NULL, NULL, 0);
 	free(relocatable);
 	return result;
 }

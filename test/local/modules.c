@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules from end to end: what the compiler makes of PTX, and the driver's linker. */
 #include <math.h>
+#include <unistd.h>
 
 #include "api.h"
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values);
+CUresult cuModuleUnload(CUmodule module);
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
+			  unsigned int count, CUjit_option *options, void **values);
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
+			  CUjit_option *options, void **values);
+CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes);
+CUresult cuLinkDestroy(CUlinkState state);
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 
@@ -47,6 +59,157 @@ static void library_functions(void)
 	OK(cuModuleUnload(module));
 }
 
+#define CALL(name)                                                                                                      \
+	"{\n.param .b32 in;\nst.param.b32 [in], %r1;\n.param .b32 out;\ncall.uni (out), " name ", (in);\n"            \
+	"ld.param.b32 %r2, [out];\n}\n"
+#define FUNCTION(words, name, body)                                                                                     \
+	words " .func (.param .b32 r) " name "(.param .b32 a)\n{\n.reg .b32 %x<4>; .reg .b64 %y;\nld.param.b32 %x1, "    \
+	      "[a];\n" body "st.param.b32 [r], %x1;\nret;\n}\n"
+
+/* It needs what another module has, twice and bias; and has a choice that gives way to another one. */
+static const char caller[] = HEAD ".extern .func (.param .b32 r) twice(.param .b32 a);\n"
+	".extern .global .align 4 .u32 bias;\n.global .align 4 .u32 own = 1;\n"
+	FUNCTION(".weak", "choice", "add.u32 %x1, %x1, 1000;\n")
+	KERNEL("calls", CALL("twice") "ld.global.u32 %r3, [bias];\nadd.u32 %r2, %r2, %r3;\n"
+	       "ld.global.u32 %r3, [own];\nadd.u32 %r2, %r2, %r3;\n")
+	KERNEL("chooses", CALL("choice"));
+static const char callee[] = HEAD ".visible .global .align 4 .u32 bias = 70;\n.global .align 4 .u32 own = 500;\n"
+	FUNCTION(".visible", "twice", "add.u32 %x1, %x1, %x1;\nld.global.u32 %x2, [own];\nadd.u32 %x1, %x1, %x2;\n")
+	FUNCTION(".visible", "choice", "add.u32 %x1, %x1, 2000;\n");
+
+/* What the program asked to be told: the option's place in `values` is where it asked. */
+enum { TIME, INFO, INFO_SIZE, ERRORS, ERRORS_SIZE, REGISTERS, OPTIONS };
+
+struct told {
+	CUjit_option options[OPTIONS];
+	void *values[OPTIONS];
+	char info[64], errors[512];
+};
+
+static void ask(struct told *t)
+{
+	static const CUjit_option options[OPTIONS] = {
+		CU_JIT_WALL_TIME, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
+		CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_MAX_REGISTERS};
+
+	memcpy(t->options, options, sizeof(options));
+	memset(t->info, 'x', sizeof(t->info));
+	memset(t->errors, 'x', sizeof(t->errors));
+	t->values[INFO] = t->info;
+	t->values[INFO_SIZE] = (void *)sizeof(t->info);
+	t->values[ERRORS] = t->errors;
+	t->values[ERRORS_SIZE] = (void *)sizeof(t->errors);
+	t->values[REGISTERS] = (void *)(uintptr_t)32;
+}
+
+static float time_of(const struct told *t)
+{
+	float ms;
+
+	memcpy(&ms, &t->values[TIME], sizeof(ms));
+	return ms;
+}
+
+static void add(CUlinkState link, const char *ptx)
+{
+	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, strlen(ptx) + 1, "part", 0, NULL, NULL));
+}
+
+static void links(void)
+{
+	CUlinkState link;
+	struct told told;
+	CUmodule module;
+	CUdeviceptr bias;
+	uint32_t value;
+	size_t bytes;
+	void *image;
+
+	ask(&told);
+	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
+	add(link, caller);
+	add(link, callee);
+	OK(cuLinkComplete(link, &image, &bytes));
+	CHECK(!told.errors[0] && !told.info[0] && !told.values[ERRORS_SIZE] && time_of(&told) > 0);
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	CHECK(result_of(module, "calls", 4) == 2 * 4 + 500 + 70 + 1);
+	CHECK(result_of(module, "chooses", 4) == 2004);
+	/* extern and visible are one variable */
+	OK(cuModuleGetGlobal_v2(&bias, &bytes, module, "bias"));
+	OK(cuMemcpyDtoH_v2(&value, bias, sizeof(value)));
+	CHECK(bytes == 4 && value == 70);
+	value = 7000;
+	OK(cuMemcpyHtoD_v2(bias, &value, sizeof(value)));
+	CHECK(result_of(module, "calls", 1) == 7503);
+	OK(cuModuleUnload(module));
+	/* alone, weak is good enough */
+	OK(cuModuleLoadData(&module, caller));
+	CHECK(result_of(module, "chooses", 4) == 1004);
+	OK(cuModuleUnload(module));
+}
+
+static void says_what_is_wrong(void)
+{
+	static const char bad[] = HEAD ".visible .entry k()\n{\nadd.u32 nowhere, 1, 2;\n}\n";
+	struct told told;
+	CUlinkState link;
+	CUlibrary library;
+	CUmodule module;
+	size_t bytes;
+	void *image;
+
+	ask(&told);
+	CHECK(cuModuleLoadDataEx(&module, bad, OPTIONS, told.options, told.values) == CUDA_ERROR_INVALID_PTX);
+	CHECK(strstr(told.errors, "nowhere") && strstr(told.errors, "line 6"));
+	CHECK((uintptr_t)told.values[ERRORS_SIZE] == strlen(told.errors) && !told.info[0]);
+	ask(&told);
+	told.values[ERRORS_SIZE] = (void *)10;
+	CHECK(cuLibraryLoadData(&library, bad, told.options, told.values, OPTIONS, NULL, NULL, 0) == CUDA_ERROR_INVALID_PTX);
+	CHECK(strlen(told.errors) == 9 && (uintptr_t)told.values[ERRORS_SIZE] == 9);
+	ask(&told);
+	OK(cuModuleLoadDataEx(&module, caller, OPTIONS, told.options, told.values));
+	CHECK(!told.errors[0] && !told.values[ERRORS_SIZE]);
+	OK(cuModuleUnload(module));
+	told.options[REGISTERS] = CU_JIT_NUM_OPTIONS;
+	CHECK(cuModuleLoadDataEx(&module, caller, OPTIONS, told.options, told.values) == CUDA_ERROR_INVALID_VALUE);
+	ask(&told);
+	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
+	add(link, caller);
+	add(link, bad);
+	CHECK(cuLinkComplete(link, &image, &bytes) == CUDA_ERROR_INVALID_PTX);
+	CHECK(strstr(told.errors, "nowhere"));
+	OK(cuLinkDestroy(link));
+	ask(&told);
+	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
+	CHECK(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL) == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(strstr(told.errors, "an object file"));
+	OK(cuLinkDestroy(link));
+}
+
+/* Files are read when they are added. */
+static void links_files(void)
+{
+	char path[] = "/tmp/vcuda-modules-XXXXXX";
+	int file = mkstemp(path);
+	CUlinkState link;
+	CUmodule module;
+	size_t bytes;
+	void *image;
+
+	CHECK(file >= 0 && write(file, callee, strlen(callee)) == (ssize_t)strlen(callee));
+	close(file);
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	OK(cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, path, 0, NULL, NULL));
+	unlink(path);
+	add(link, caller);
+	OK(cuLinkComplete(link, &image, &bytes));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	CHECK(result_of(module, "calls", 4) == 579);
+	OK(cuModuleUnload(module));
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -56,6 +219,9 @@ int main(void)
 	OK(cuCtxSetCurrent(context));
 	OK(cuMemAlloc_v2(&memory, 4096));
 	library_functions();
+	links();
+	says_what_is_wrong();
+	links_files();
 	OK(cuMemFree_v2(memory));
 	printf("modules: passed\n");
 	return 0;

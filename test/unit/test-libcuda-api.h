@@ -37,6 +37,7 @@ CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *);
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *);
 CUresult cuMemsetD32_v2(CUdeviceptr, unsigned int, size_t);
 CUresult cuMemsetD32Async(CUdeviceptr, unsigned int, size_t, CUstream);
+CUresult cuModuleLoadDataEx(CUmodule *, const void *, unsigned int, CUjit_option *, void **);
 CUresult cuLinkCreate_v2(unsigned int, CUjit_option *, void **, CUlinkState *);
 CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void *, size_t, const char *, unsigned int, CUjit_option *, void **);
 CUresult cuLinkAddFile_v2(CUlinkState, CUjitInputType, const char *, unsigned int, CUjit_option *, void **);

@@ -125,7 +125,13 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		memcpy(image + a.offset, vcuda_shm_stage(transport.shm, a.block), a.bytes);
 		fake.image_sum = sum(image, fake.image_bytes);
-		END CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
+		END CASE(vcudaImageOption) fake.jit_options |= 1ull << a.option;
+		END CASE(vcudaImageLog)
+		/* the log of buffer 3 is 4096 bytes long, that of buffer 5 longer than anyone asks for */
+		a.length = a.option == CU_JIT_INFO_LOG_BUFFER && a.bytes > 4096 ? 4096 : a.bytes + (a.option == CU_JIT_ERROR_LOG_BUFFER);
+		memset(vcuda_shm_stage(transport.shm, a.block), 'l', a.bytes);
+		REPLY(vcudaImageLog)
+		CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
 		REPLY(cuModuleLoadData)
 		CASE(cuLibraryLoadData) a.library = (CUlibrary)ids++;
 		REPLY(cuLibraryLoadData)

@@ -160,6 +160,35 @@ static void links(void **state)
 	assert_int_equal(cuLinkDestroy(other), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* What the compiler is told, and what it says. */
+static void compiler_options(void **state)
+{
+	char info[5000], errors[8];
+	CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER,	      CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
+				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_MAX_REGISTERS,	     CU_JIT_FAST_COMPILE};
+	void *values[] = {info, (void *)sizeof(info), errors, (void *)(0xabcd00000000 | sizeof(errors)), (void *)32, NULL};
+	CUmodule m;
+
+	fake.jit_options = 0;
+	assert_int_equal(cuModuleLoadDataEx(&m, ptx, 6, options, values), CUDA_SUCCESS);
+	assert_int_equal(fake.jit_options, 1 << CU_JIT_INFO_LOG_BUFFER | 1 << CU_JIT_ERROR_LOG_BUFFER | 1 << CU_JIT_MAX_REGISTERS);
+	assert_int_equal((uintptr_t)values[1], 4096);
+	assert_int_equal(strlen(info), 4096);
+	/* an answer that cannot be is none */
+	assert_int_equal((uintptr_t)values[3], 0);
+	assert_string_equal(errors, "");
+	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+	/* no room: nothing is written */
+	values[1] = NULL;
+	info[0] = 'x';
+	assert_int_equal(cuModuleLoadDataEx(&m, ptx, 2, options, values), CUDA_SUCCESS);
+	assert_int_equal(info[0], 'x');
+	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+	options[0] = CU_JIT_GLOBAL_SYMBOL_NAMES;
+	assert_int_equal(cuModuleLoadDataEx(&m, ptx, 1, options, values), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuModuleLoadDataEx(&m, ptx, 1, NULL, values), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void upload(void **state)
 {
 	size_t bytes = 700000;
@@ -247,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths), cmocka_unit_test(lengths_in_files),
 		cmocka_unit_test(links),
+		cmocka_unit_test(compiler_options),
 		cmocka_unit_test(upload),
 		cmocka_unit_test(launches),
 		cmocka_unit_test(streams),
