@@ -11,9 +11,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Further out than any texture's edge, and exact as a float. */
-#define FAR 4194304.0f
-
 struct axis {
 	int64_t first, second; /* indices, or -1: the border */
 	float weight;          /* of the second */
@@ -71,7 +68,7 @@ INLINE float scaled(const struct ptx_texture *t, float x, uint32_t n, unsigned m
 		}
 		x *= (float)n;
 	}
-	return x < -FAR ? -FAR : x > FAR ? FAR : x;
+	return x < -PTX_TEX_FAR ? -PTX_TEX_FAR : x > PTX_TEX_FAR ? PTX_TEX_FAR : x;
 }
 
 INLINE struct axis find_point(const struct ptx_texture *t, float x, int32_t offset, uint32_t n, unsigned mode)
@@ -282,7 +279,7 @@ static float lod_of(const struct ptx_tex_call *call, const struct ptx_texture *t
 		}
 		longest = sum > longest ? sum : longest;
 	}
-	return longest > 0 ? 0.5f * log2f(longest) : -FAR;
+	return longest > 0 ? 0.5f * log2f(longest) : -PTX_TEX_FAR;
 }
 
 /* ---- fetches ---- */
@@ -362,85 +359,6 @@ static void gather(const struct ptx_tex_call *call, const struct ptx_texture *t)
 	}
 }
 
-/* ---- the most common fetch, with the format compiled in ---- */
-
-/* As filter(), for two dimensions. Components that the format lacks come from any texel. */
-INLINE void filter_four(const struct ptx_texture *t, const struct ptx_level *l, const struct axis *a,
-			union ptx_texel *to, unsigned channels, ptx_decode decode)
-{
-	float ax = a[0].weight, ay = a[1].weight;
-	float weights[4] = {(1 - ax) * (1 - ay), ax * (1 - ay), (1 - ax) * ay, ax * ay};
-	union ptx_texel texels[4];
-
-#pragma GCC unroll 4
-	for (unsigned n = 0; n < 4; n++)
-		read_texel(t, l, n & 1 ? a[0].second : a[0].first, n & 2 ? a[1].second : a[1].first, 0, &texels[n],
-			   decode);
-	*to = texels[0];
-#pragma GCC unroll 4
-	for (unsigned c = 0; c < channels; c++) {
-		float sum = 0;
-
-		/* an infinity next door does no harm */
-#pragma GCC unroll 4
-		for (unsigned n = 0; n < 4; n++)
-			sum += weights[n] != 0 ? weights[n] * texels[n].f[c] : 0;
-		to->f[c] = sum;
-	}
-}
-
-INLINE void fetch_2d(const struct ptx_tex_call *call, const struct ptx_texture *t, bool linear, unsigned channels,
-		     ptx_decode decode)
-{
-	const struct ptx_level *l = &t->level[0];
-
-	PTX_EACH_LANE (lane, call->mask) {
-		float u = as_float(call->data[lane]), v = as_float(call->data[32 + lane]);
-		union ptx_texel texel;
-		struct axis a[3];
-
-		a[2] = (struct axis){0, -1, 0};
-		if (linear) {
-			a[0] = find_pair(t, u, 0, l->width, t->address[0]);
-			a[1] = find_pair(t, v, 0, l->height, t->address[1]);
-			filter_four(t, l, a, &texel, channels, decode);
-		} else {
-			a[0] = find_point(t, u, 0, l->width, t->address[0]);
-			a[1] = find_point(t, v, 0, l->height, t->address[1]);
-			read_texel(t, l, a[0].first, a[1].first, 0, &texel, decode);
-		}
-		put_texel(call, lane, &texel);
-	}
-}
-
-#define FETCH_2D(format, channels, conversion)                                                                         \
-	INLINE void decode_##format##channels##conversion(const uint8_t *at, union ptx_texel *t)                       \
-	{                                                                                                              \
-		ptx_decode_texel(at, t, PTX_FORMAT_##format, channels, PTX_##conversion);                              \
-	}                                                                                                              \
-	static void point_##format##channels##conversion(const struct ptx_tex_call *call, const struct ptx_texture *t) \
-	{                                                                                                              \
-		fetch_2d(call, t, false, channels, decode_##format##channels##conversion);                             \
-	}                                                                                                              \
-	static void linear_##format##channels##conversion(const struct ptx_tex_call *call,                             \
-							  const struct ptx_texture *t)                                 \
-	{                                                                                                              \
-		fetch_2d(call, t, true, channels, decode_##format##channels##conversion);                              \
-	}
-
-PTX_COMMON_FORMATS(FETCH_2D)
-
-static const struct {
-	uint8_t format, channels, conversion;
-	ptx_fetch point, linear;
-} common[] = {
-#define ROW(format, channels, conversion)                                                                              \
-	{PTX_FORMAT_##format, channels, PTX_##conversion, point_##format##channels##conversion,                        \
-	 linear_##format##channels##conversion},
-	PTX_COMMON_FORMATS(ROW)
-#undef ROW
-};
-
 bool ptx_texture_prepare(struct ptx_texture *t)
 {
 	bool narrow = t->format != PTX_FORMAT_U32 && t->format != PTX_FORMAT_S32 && t->format < PTX_FORMAT_F16;
@@ -449,11 +367,14 @@ bool ptx_texture_prepare(struct ptx_texture *t)
 								      : PTX_NORMALISED;
 
 	t->decode = ptx_decode_find(t->format, t->channels, conversion);
-	t->fetch_2d = NULL;
-	for (size_t n = 0; n < sizeof(common) / sizeof(common[0]) && t->levels == 1; n++)
-		if (common[n].format == t->format && common[n].channels == t->channels &&
-		    common[n].conversion == conversion)
-			t->fetch_2d = t->filter ? common[n].linear : common[n].point;
+	t->fetch_2d = ptx_fetch_find(t, conversion, 2);
+	t->fetch_3d = ptx_fetch_find(t, conversion, 3);
+	/* what a format lacks is lacking in the border as well */
+	for (unsigned c = t->channels; c < 4; c++)
+		if (t->as_float)
+			t->border.f[c] = c == 3;
+		else
+			t->border.u[c] = c == 3;
 	/* beyond the edges of a texture without normalised coordinates nothing repeats */
 	for (unsigned d = 0; d < 3; d++)
 		if (!t->normalized_coords && t->address[d] != PTX_BORDER)
@@ -487,13 +408,14 @@ static uint32_t query(const struct ptx_tex_call *call, const struct ptx_texture 
 static void run(const struct ptx_tex_call *call, const struct ptx_texture *t)
 {
 	const struct ptx_tex *op = call->op;
+	ptx_fetch fetch = !op->float_coords || op->offsets        ? NULL
+			  : op->geometry == PTX_GEOMETRY_2D ? t->fetch_2d
+			  : op->geometry == PTX_GEOMETRY_3D ? t->fetch_3d
+							    : NULL;
 
 	switch (op->operation) {
 	case PTX_TEX_FETCH:
-		if (op->geometry == PTX_GEOMETRY_2D && op->float_coords && !op->offsets && t->fetch_2d)
-			t->fetch_2d(call, t);
-		else
-			fetch_any(call, t);
+		(fetch ? fetch : fetch_any)(call, t);
 		break;
 	case PTX_TEX_GATHER:
 		gather(call, t);

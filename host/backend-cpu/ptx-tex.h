@@ -165,7 +165,8 @@ struct ptx_texture {
 	float bias, least, most; /* of the level of detail */
 	union ptx_texel border;
 	ptx_decode decode;
-	ptx_fetch fetch_2d; /* for tex.2d with float coordinates and nothing else; NULL: none made for this format */
+	/* for tex.2d and tex.3d with float coordinates and nothing else; NULL: none made for this format */
+	ptx_fetch fetch_2d, fetch_3d;
 	uint32_t levels;
 	struct ptx_level level[PTX_TEXTURE_LEVELS];
 };

@@ -96,9 +96,10 @@ static inline __attribute__((always_inline)) void ptx_decode_texel(const uint8_t
 /* The decoder of a texture's format; NULL: there is none. */
 ptx_decode ptx_decode_find(unsigned format, unsigned channels, unsigned conversion);
 
-/* Whether ptx_decode_texel() can be compiled in for it: the formats that programs use most. */
-#define PTX_COMMON_FORMATS(X)                                                                                          \
-	X(F32, 1, AS_IT_IS) X(F32, 2, AS_IT_IS) X(F32, 4, AS_IT_IS) X(U8, 1, NORMALISED) X(U8, 4, NORMALISED)         \
-	X(U8, 1, AS_IT_IS) X(U8, 4, AS_IT_IS) X(U16, 1, NORMALISED) X(S32, 1, AS_IT_IS)
+/* Further out than any texture's edge, and exact as a float. */
+#define PTX_TEX_FAR 4194304.0f
+
+/* The quick way to fetch from this texture with so many coordinates; NULL: there is none. */
+ptx_fetch ptx_fetch_find(const struct ptx_texture *texture, unsigned conversion, unsigned dims);
 
 #endif

@@ -405,8 +405,6 @@ CUresult cpu_cuSurfObjectCreate(CUsurfObject *pSurfObject, void *pResDesc)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	t->ptx.surface = true;
 	result = take_resource(c, t, r);
-	if (result == CUDA_SUCCESS && !(t->array->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST))
-		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS) {
 		free(t);
 		return cpu_leave(result);

@@ -212,6 +212,71 @@ static void formats(void **state)
 	assert_false(ptx_texture_prepare(&texture));
 }
 
+/* The quick way to fetch against the general one, which instructions with offsets take: no bit differs. */
+#define DIFFERENCE(dims, coords, offsets)                                                                              \
+	KERNEL("tex." dims ".v4.f32.f32 " TO ", [%t, " coords "];\n"                                                   \
+	       "tex." dims ".v4.f32.f32 {%r1, %r2, %r3, %r4}, [%t, " coords "], " offsets ";\n"                        \
+	       "xor.b32 %o1, %o1, %r1;\nxor.b32 %o2, %o2, %r2;\nxor.b32 %o3, %o3, %r3;\nxor.b32 %o4, %o4, %r4;\n")
+
+static void same(unsigned mode, bool filter)
+{
+	for (unsigned n = 0; n < LANES * 4; n++)
+		if (out[n / 4][n % 4])
+			fail_msg("mode %u, filter %d, lane %u, component %u: %g %g %g differ by 0x%x", mode, filter, n / 4,
+				 n % 4, (double)f32(in[n / 4][0]), (double)f32(in[n / 4][1]),
+				 (double)f32(in[n / 4][2]), out[n / 4][n % 4]);
+}
+
+static void compare_ways(unsigned mode, bool filter, unsigned channels, bool bytes)
+{
+	static const float odd[] = {NAN, 1e30f, -1e30f, 0, 1, -1, 0.99999994f, -1e-30f};
+
+	make(16, 8, 4);
+	if (bytes)
+		texture.format = PTX_FORMAT_U8;
+	texture.channels = (uint8_t)channels;
+	texture.texel_bytes = (uint8_t)((bytes ? 1 : 4) * channels);
+	texture.level[0] = level_of(texels, 16, 8, 4, texture.texel_bytes);
+	texture.volume = true;
+	texture.filter = filter;
+	for (unsigned d = 0; d < 3; d++)
+		texture.address[d] = (uint8_t)mode;
+	texture.border = (union ptx_texel){.f = {1, 2, 3, 4}};
+	for (unsigned scale = 1; scale <= 16; scale *= 16) {
+		texture.normalized_coords = scale == 1;
+		for (unsigned n = 0; n < LANES; n++)
+			put(n, n < 8 ? odd[n] : ((float)n * 0.317f - 4) * (float)scale,
+			    n % 8 ? ((float)n * 0.211f - 3) * (float)scale : odd[n / 8], ((float)n * 0.11f - 1) * (float)scale, 0);
+		run(DIFFERENCE("2d", "{%f1, %f2}", "{0, 0}"));
+		same(mode, filter);
+		run(DIFFERENCE("3d", "{%f1, %f2, %f3, %f3}", "{0, 0, 0, 0}"));
+		same(mode, filter);
+	}
+}
+
+static void quick_ways(void **state)
+{
+	(void)state;
+	for (unsigned mode = PTX_WRAP; mode <= PTX_BORDER; mode++) {
+		compare_ways(mode, true, 1, false);
+		compare_ways(mode, false, 4, true);
+		compare_ways(mode, true, 4, mode % 2);
+	}
+}
+
+/* Of a warp some lanes fetch, and not four neighbours: the others keep what they have. */
+static void some_lanes(void **state)
+{
+	(void)state;
+	make(32, 1, 1);
+	for (unsigned n = 0; n < LANES; n++)
+		put(n, (float)n, 0, 0, 0);
+	run(KERNEL("mov.b32 %o1, 0fc0000000;\nand.b32 %r2, %r1, 5;\nsetp.eq.u32 %p1, %r2, 4;\n@%p1 tex.2d.v4.f32.f32 " TO
+		   ", [%t, {%f1, %f2}];\n"));
+	for (unsigned n = 0; n < LANES; n++)
+		want(n, (n & 5) == 4 ? (float)n : -2);
+}
+
 static void linear_memory(void **state)
 {
 	(void)state;
@@ -470,6 +535,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addressing),      cmocka_unit_test(texel_coordinates),
 		cmocka_unit_test(formats),         cmocka_unit_test(linear_memory),
+		cmocka_unit_test(quick_ways),      cmocka_unit_test(some_lanes),
 		cmocka_unit_test(layers_and_volumes), cmocka_unit_test(cubes),
 		cmocka_unit_test(levels),          cmocka_unit_test(gathers),
 		cmocka_unit_test(queries),         cmocka_unit_test(surfaces),
