@@ -43,6 +43,7 @@ struct ptx_block {
 
 struct ptx_body {
 	struct ptx_arena arena;
+	const struct ptx_kernel *kernel;
 	struct ptx_function *function;
 	struct ptx_error *error;
 	enum ptx_status status;

@@ -116,7 +116,7 @@ struct ptx_symbol {
 	uint32_t text;           /* the last one that declared it */
 	unsigned line;
 	uint64_t size, align;
-	uint64_t offset; /* in the parameter buffer, the static shared block or the local frame; a label's depth */
+	uint64_t offset; /* in the parameter buffer or the local frame; a label's depth */
 	uint32_t index;  /* variable, function, register (first of a family), label or function-parameter number */
 	uint32_t count;  /* of a register family */
 	struct ptx_function *function; /* of a label: its .callprototype */
@@ -197,8 +197,7 @@ struct ptx_function {
 	uint32_t reg_count;
 	uint32_t *labels; /* label number -> instruction index */
 	uint32_t label_count;
-	uint64_t shared_bytes, local_bytes;
-	uint64_t shared_base; /* where its .shared variables start in a block's shared memory */
+	uint64_t local_bytes;
 	uint32_t maxntid;
 	bool dynamic_shared;
 };
@@ -223,9 +222,17 @@ void ptx_arena_free(struct ptx_arena *arena);
 /* A growing array in an arena: returns the new element, zeroed. Old copies are left to the arena. */
 void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t *room, size_t element);
 
+/* ptx-shared.h */
+struct ptx_shared_place {
+	const struct ptx_symbol *symbol;
+	uint64_t offset;
+};
+
 struct ptx_kernel {
 	struct ptx_kernel_info info;
 	struct ptx_function *function;
+	struct ptx_shared_place *shared; /* the variables that it has */
+	uint32_t shared_count;
 	struct ptx_binary *binaries;
 };
 
@@ -243,7 +250,6 @@ struct ptx_module {
 	bool uses_heap;         /* malloc() or free() is declared */
 	struct ptx_kernel *kernels;
 	uint32_t kernel_count, kernel_room;
-	uint64_t shared_bytes; /* module-scope .shared variables, which every kernel gets */
 	bool dynamic_shared;
 	struct ptx_key text;       /* SHA-256 of the text, for compiled code that is kept */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ptx-lower.h"
+#include "ptx-shared.h"
 
 LLVMTypeRef int_type(struct lower *l, unsigned bits)
 {
@@ -323,7 +324,7 @@ LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *s, uint64_
 	} else if (s->dynamic) {
 		base = (l->body->static_shared + 127) & ~127ull;
 	} else if (s->space == PTX_SHARED) {
-		base = s->offset + (s->function ? s->function->shared_base : 0);
+		base = ptx_shared_offset(l->body->kernel, s);
 	} else if (s->space == PTX_LOCAL || s->space == PTX_PARAM) {
 		base = s->offset;
 	} else if (s->is_extern) {

@@ -3,34 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptx-shared.h"
 #include "ptx-version.h"
 
 /* What a device of 65536 registers gives each of 1024 threads. */
 #define MOST_REGISTERS 64
 
-static uint64_t round_up(uint64_t value, uint64_t to)
+static void describe_kernels(struct ptx_module *m)
 {
-	return (value + to - 1) / to * to;
-}
-
-/* Shared variables of the module and of device functions come first in every kernel; its own follow. */
-static void place_shared(struct ptx_module *m)
-{
-	for (uint32_t f = 0; f < m->function_count; f++) {
-		struct ptx_function *fn = m->functions[f]->function;
-
-		if (fn->entry || !fn->shared_bytes)
-			continue;
-		fn->shared_base = round_up(m->shared_bytes, 128);
-		m->shared_bytes = fn->shared_base + fn->shared_bytes;
-	}
 	for (uint32_t k = 0; k < m->kernel_count; k++) {
 		struct ptx_function *fn = m->kernels[k].function;
 
-		fn->shared_base = round_up(m->shared_bytes, 128);
-		if (!fn->shared_bytes && !m->shared_bytes)
-			fn->shared_base = 0;
-		m->kernels[k].info.static_shared = fn->shared_base + fn->shared_bytes;
 		m->kernels[k].info.local_bytes = fn->local_bytes;
 		/* at most as many as let the largest block start: no launch fails for want of registers here */
 		m->kernels[k].info.registers = fn->reg_count < MOST_REGISTERS ? fn->reg_count + 1 : MOST_REGISTERS;
@@ -63,13 +46,13 @@ enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, stru
 		status = ptx_module_calls(m, texts, count);
 	if (status == PTX_OK) {
 		m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));
-		status = m->addresses ? PTX_OK : PTX_NO_MEMORY;
+		status = m->addresses && ptx_shared_place(m) ? PTX_OK : PTX_NO_MEMORY;
 	}
 	if (status != PTX_OK) {
 		ptx_module_destroy(m);
 		return status;
 	}
-	place_shared(m);
+	describe_kernels(m);
 	ptx_key_texts(texts, count, &m->text);
 	*module = m;
 	return PTX_OK;

@@ -287,10 +287,8 @@ static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, stru
 	if ((d->space == PTX_SHARED || d->space == PTX_LOCAL) && d->size > (1u << 30))
 		return ptx_parse_fail(p, PTX_INVALID, "`%s` is too large for its state space", symbol->name);
 	if (d->space == PTX_SHARED)
-		symbol->function = p->function;
-	if (d->space == PTX_SHARED)
-		ptx_parse_place(p->function ? &p->function->shared_bytes : &p->module->shared_bytes, symbol);
-	else if (d->space == PTX_LOCAL && p->function)
+		return true; /* each kernel has its own place for it */
+	if (d->space == PTX_LOCAL && p->function)
 		ptx_parse_place(&p->function->local_bytes, symbol);
 	else if (d->space == PTX_PARAM && p->function)
 		symbol->kind = PTX_SYM_PARAM;

@@ -49,6 +49,7 @@ enum ptx_status ptx_plan_create(const struct ptx_kernel *kernel, const uint32_t 
 	if (!p)
 		return PTX_NO_MEMORY;
 	p->body.arena.limit = 1ull << 30;
+	p->body.kernel = kernel;
 	p->body.function = kernel->function;
 	p->body.error = error;
 	memcpy(p->body.blockdim, blockdim, sizeof(p->body.blockdim));

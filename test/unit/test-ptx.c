@@ -64,6 +64,25 @@ static void module_is_described(void **state)
 	ptx_module_destroy(m);
 }
 
+/* A kernel has the shared variables that it can reach, in its functions too, and no others. */
+static void shared_by_use(void **state)
+{
+	struct ptx_module *m = load(PTX_HEAD ".shared .align 4 .b8 one[100];\n.shared .align 16 .b8 two[40000];\n"
+					     ".shared .b8 unused[40000];\n"
+					     ".func f()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, two;\nret;\n}\n"
+					     ".visible .entry first()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, one;\nret;\n}\n"
+					     ".visible .entry second()\n{\n.shared .b8 own[8];\n.reg .b32 %r<4>;\n"
+					     "ld.shared.u32 %r1, [own+4];\nst.shared.v2.b32 [one], {%r1, %r1};\n"
+					     "call f;\nret;\n}\n"
+					     ".visible .entry third()\n{\nret;\n}\n");
+
+	(void)state;
+	assert_int_equal(ptx_kernel_info(ptx_module_find_kernel(m, "first"))->static_shared, 100);
+	assert_int_equal(ptx_kernel_info(ptx_module_find_kernel(m, "second"))->static_shared, 112 + 40000);
+	assert_int_equal(ptx_kernel_info(ptx_module_find_kernel(m, "third"))->static_shared, 0);
+	ptx_module_destroy(m);
+}
+
 /* ---- hostile text ---- */
 
 static void try_text(const char *text, size_t length, bool compile)
@@ -132,6 +151,7 @@ int main(void)
 		cmocka_unit_test(errors_name_the_line),
 		cmocka_unit_test(unsupported_is_named),
 		cmocka_unit_test(module_is_described),
+		cmocka_unit_test(shared_by_use),
 		cmocka_unit_test(mutated),
 		cmocka_unit_test(limits),
 	};
