@@ -78,6 +78,7 @@ struct ptx_body {
 bool ptx_body_inline(struct ptx_body *body);
 bool ptx_body_blocks(struct ptx_body *body);
 bool ptx_body_order(struct ptx_body *body);
+bool ptx_body_fold(struct ptx_body *body);
 bool ptx_body_live(struct ptx_body *body);
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
 bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);

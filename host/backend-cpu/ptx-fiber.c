@@ -12,6 +12,10 @@
 #define ASAN_UNPOISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
 #endif
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
 #include "ptx-thread.h"
 
 #ifndef __x86_64__
@@ -40,18 +44,51 @@ __asm__(".text\n"
 	"	ret\n"
 	".size ptx_fiber_switch, . - ptx_fiber_switch\n");
 
-void *ptx_fiber_start(void *stack, size_t bytes, void (*entry)(void))
-{
-	uint64_t *top = (uint64_t *)((char *)stack + bytes);
+/* Stores the callee-saved state at *from, and goes on at `to`. */
+void ptx_fiber_switch(void **from, void *to);
 
-	/* a warp's functions do not return, so AddressSanitizer's marks of the last warp's frames are still there */
-	ASAN_UNPOISON_MEMORY_REGION(stack, bytes);
+/*
+ * ThreadSanitizer is told whose calls and accesses follow, or it would take all of a thread's warps for one. A function
+ * that it looks at itself would begin on one stack and end on another.
+ */
+#ifdef __SANITIZE_THREAD__
+__attribute__((no_sanitize("thread")))
+#endif
+static void fiber_switch(void **from, void *to, void *mark)
+{
+#ifdef __SANITIZE_THREAD__
+	__tsan_switch_to_fiber(mark, 0);
+#else
+	(void)mark;
+#endif
+	ptx_fiber_switch(from, to);
+}
+
+static void drop_mark(struct ptx_warp *warp)
+{
+#ifdef __SANITIZE_THREAD__
+	if (warp->mark)
+		__tsan_destroy_fiber(warp->mark);
+#endif
+	warp->mark = NULL;
+}
+
+void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(void))
+{
+	uint64_t *top = (uint64_t *)((char *)warp->stack + warp->stack_bytes);
+
+	/* a warp's functions do not return, so the sanitizers' marks of the last warp's frames are still there */
+	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
+	drop_mark(warp);
+#ifdef __SANITIZE_THREAD__
+	warp->mark = __tsan_create_fiber(0);
+#endif
 	/* as if `entry` had been called: a return address that nobody uses, then the six saved registers */
 	*--top = 0;
 	*--top = (uint64_t)(uintptr_t)entry;
 	for (int n = 0; n < 6; n++)
 		*--top = 0;
-	return top;
+	warp->sp = top;
 }
 
 #define STAGGER 320 /* bytes, a multiple of a cache line */
@@ -128,8 +165,10 @@ static void destroy(void *data)
 
 	for (struct ptx_thread *t = data, *next; t; t = next) {
 		next = t->next;
-		for (unsigned w = 0; w < PTX_MAX_WARPS; w++)
+		for (unsigned w = 0; w < PTX_MAX_WARPS; w++) {
+			drop_mark(&t->warps[w]);
 			free_stack(&t->warps[w], page);
+		}
 		release(t->shared, t->shared_room);
 		release(t->local, t->local_room);
 		release(t->cache, t->cache_room);
@@ -175,6 +214,14 @@ struct ptx_thread *ptx_thread_running(void)
 	return running;
 }
 
+void ptx_thread_resume(struct ptx_thread *t)
+{
+#ifdef __SANITIZE_THREAD__
+	t->mark = __tsan_get_current_fiber();
+#endif
+	fiber_switch(&t->scheduler, t->warps[t->current].sp, t->warps[t->current].mark);
+}
+
 /*
  * Straight to the next warp that can run: warps mostly yield at the same place, so that the processor predicts the
  * returns after the switch, which it cannot do if the scheduler's come in between. After the last warp of a block that
@@ -189,9 +236,9 @@ void ptx_thread_yield(struct ptx_thread *t)
 		w = w + 1 < t->warp_count ? w + 1 : 0;
 		if (t->warps[w].state == PTX_WARP_READY) {
 			t->current = w;
-			ptx_fiber_switch(&from->sp, t->warps[w].sp);
+			fiber_switch(&from->sp, t->warps[w].sp, t->warps[w].mark);
 			return;
 		}
 	}
-	ptx_fiber_switch(&from->sp, t->scheduler);
+	fiber_switch(&from->sp, t->scheduler, t->mark);
 }

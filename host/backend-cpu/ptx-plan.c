@@ -18,7 +18,7 @@ static bool analyse(struct ptx_body *body, unsigned *lanes)
 		return ptx_body_fail(body, PTX_NOT_SUPPORTED, body->function->line,
 				     "`%s` has %u instructions, which is more than %u", body->function->name,
 				     body->instr_count, MAX_INSTRUCTIONS);
-	if (!ptx_body_blocks(body) || !ptx_body_order(body) || !ptx_body_live(body))
+	if (!ptx_body_blocks(body) || !ptx_body_order(body) || !ptx_body_fold(body) || !ptx_body_live(body))
 		return false;
 	return ptx_body_width(body, lanes);
 }

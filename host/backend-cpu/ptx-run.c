@@ -156,7 +156,7 @@ static void all_warps(void)
 
 static void start_fiber(const struct ptx_binary *binary, struct ptx_warp *w)
 {
-	w->sp = ptx_fiber_start(w->stack, w->stack_bytes, binary->fibers ? one_warp : all_warps);
+	ptx_fiber_start(w, binary->fibers ? one_warp : all_warps);
 }
 
 static bool provide_masked(struct ptx_thread *t)
@@ -191,7 +191,7 @@ static enum turn take_turn(struct ptx_thread *t)
 		ran = true;
 		t->current = w;
 		do {
-			ptx_fiber_switch(&t->scheduler, t->warps[t->current].sp);
+			ptx_thread_resume(t);
 			if (t->faulted)
 				return TURN_FAULT;
 		} while (t->wants_masked && provide_masked(t));

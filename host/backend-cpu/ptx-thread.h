@@ -22,6 +22,7 @@ struct ptx_warp {
 	void *sp;
 	void *stack;
 	size_t stack_bytes;
+	void *mark; /* ThreadSanitizer's name of the stack */
 	struct ptx_frame *frame;
 	uint32_t number; /* of the warp in its block */
 	bool masked;     /* which version runs */
@@ -49,6 +50,7 @@ struct ptx_thread {
 	uint32_t warp_count, live_warps, current;
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
+	void *mark;      /* ThreadSanitizer's name of its stack */
 	bool faulted, wants_masked;
 	bool busy;  /* with a block */
 	bool moved; /* a warp did something else than to look again at what it waits for */
@@ -58,10 +60,8 @@ struct ptx_thread {
 	struct ptx_error compile_error;
 };
 
-/* Stores the callee-saved state at *from, and goes on at `to`. */
-void ptx_fiber_switch(void **from, void *to);
-/* A stack pointer to switch to that calls `entry`, which must not return. */
-void *ptx_fiber_start(void *stack, size_t bytes, void (*entry)(void));
+/* The warp begins with a call of `entry`, which must not return. */
+void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(void));
 
 /* Makes *memory at least `bytes` long, zeroed and aligned to a page; its old contents are lost if it grows. */
 bool ptx_thread_grow(void **memory, size_t *room, size_t bytes);
@@ -72,6 +72,7 @@ struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
 /* Whose warps run now. */
 void ptx_thread_enter(struct ptx_thread *t);
 struct ptx_thread *ptx_thread_running(void);
+void ptx_thread_resume(struct ptx_thread *t); /* from the scheduler to the current warp */
 void ptx_thread_yield(struct ptx_thread *t); /* from a warp to another, or back to the scheduler */
 
 /* Ends the block with a fault at a line of the PTX. */

@@ -122,6 +122,42 @@ static void wide_integers(void **state)
 	check64("clz.b64", HEAD64("clz.b64 %r2, %a;\ncvt.u64.u32 %x, %r2;\n"), w_clz64);
 }
 
+/* Compiled as one multiplication where that is the same. */
+W64(w_extend2, (uint64_t)((int64_t)(a << 32) >> 30))
+W64(w_extend32, (uint64_t)((int64_t)(a << 32) >> 32))
+W64(w_extend1, (uint64_t)((int64_t)(a << 32) >> 1))
+W64(w_extend40, (uint64_t)((int64_t)(a << 32) >> 40))
+W64(w_zero3, a << 32 >> 29)
+W64(w_zero1, a << 32 >> 1)
+W64(w_both, (a << 32 >> 28) + (uint64_t)((int64_t)(a << 32) >> 28))
+W64(w_other, (uint64_t)((int64_t)(b << 32) >> 30) + (a << 32 >> 32))
+
+static void shifts_back(void **state)
+{
+	(void)state;
+	check64("by 30", HEAD64("shl.b64 %l5, %a, 32;\nshr.s64 %x, %l5, 30;\n"), w_extend2);
+	check64("by 32", HEAD64("shl.b64 %l5, %a, 32;\nshr.s64 %x, %l5, 32;\n"), w_extend32);
+	check64("by 1", HEAD64("shl.b64 %l5, %a, 32;\nshr.s64 %x, %l5, 1;\n"), w_extend1);
+	check64("by 40", HEAD64("shl.b64 %l5, %a, 32;\nshr.s64 %x, %l5, 40;\n"), w_extend40);
+	check64("by 29, u64", HEAD64("shl.b64 %l5, %a, 32;\nshr.u64 %x, %l5, 29;\n"), w_zero3);
+	check64("by 1, b64", HEAD64("shl.b64 %l5, %a, 32;\nshr.b64 %x, %l5, 1;\n"), w_zero1);
+	check64("in place", HEAD64("shl.b64 %a, %a, 32;\nshr.s64 %x, %a, 30;\n"), w_extend2);
+	check64("two", HEAD64("shl.b64 %l5, %a, 32;\nshr.u64 %x, %l5, 28;\nshr.s64 %l5, %l5, 28;\nadd.s64 %x, %x, %l5;\n"),
+		w_both);
+	check64("source written between",
+		HEAD64("mov.u64 %l5, %b;\nshl.b64 %l6, %l5, 32;\nmov.u64 %l5, %a;\nshr.s64 %x, %l6, 30;\n"
+		       "shl.b64 %l6, %l5, 32;\nshr.u64 %l6, %l6, 32;\nadd.s64 %x, %x, %l6;\n"),
+		w_other);
+	/* lanes one apart, across the end of the numbers of 32 bits */
+	for (unsigned n = 0; n < THREADS; n++)
+		in64[2 * n] = 0x17fffffe8;
+	run_binary(PTX_BINARY_64("ld.global.u64 %a, [%l2];\ncvt.u64.u32 %l4, %r1;\nadd.s64 %l4, %a, %l4;\n"
+				 "add.s64 %l3, %l1, %l3;\n"
+				 "shl.b64 %l5, %l4, 32;\nshr.s64 %x, %l5, 30;\nst.global.b64 [%l3], %x;\nret;\n"), 64);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out64[n], (uint64_t)(4 * (int64_t)(int32_t)(0x7fffffe8u + n)));
+}
+
 static uint32_t quiet(float f)
 {
 	return isnan(f) ? 0x7fc00000 : bits32(f);
@@ -430,6 +466,7 @@ static void memory_modifiers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shifts_back),
 		cmocka_unit_test(integers),
 		cmocka_unit_test(bits),
 		cmocka_unit_test(wide_integers),
