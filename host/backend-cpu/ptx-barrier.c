@@ -83,7 +83,7 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	struct ptx_barrier *b;
 	uint32_t fresh, go;
 
-	if (*ctx->cancel)
+	if (__atomic_load_n(ctx->cancel, __ATOMIC_RELAXED))
 		ptx_rt_cancelled(ctx, line, t->current * 32);
 	if (id == PTX_CLUSTER_BARRIER)
 		id = PTX_BARRIERS - 1;
@@ -118,7 +118,7 @@ void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live)
 	struct ptx_thread *t = ctx->thread;
 	struct ptx_warp *warp = &t->warps[t->current];
 
-	if (*ctx->cancel)
+	if (__atomic_load_n(ctx->cancel, __ATOMIC_RELAXED))
 		ptx_rt_cancelled(ctx, line, t->current * 32);
 	warp->live = live;
 	for (uint32_t id = 0; id < PTX_BARRIERS; id++)

@@ -98,6 +98,75 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 
 /* ---- crossing over ---- */
 
+/* More copies of registers than this make optimising take minutes; quick code keeps next to nothing in registers anyway. */
+#define MANY_COPIES 16384
+
+static uint64_t count_registers(const struct ptx_body *body, const uint64_t *set)
+{
+	uint64_t count = 0;
+
+	for (size_t w = 0; w < body->words; w++)
+		count += (uint64_t)__builtin_popcountll(set[w]);
+	return count;
+}
+
+static bool copies_dominate(const struct lower *l)
+{
+	const struct ptx_body *body = l->body;
+	uint64_t copies = 0;
+
+	for (uint32_t n = 0; n < body->block_count; n++) {
+		if (body->blocks[n].divergent)
+			copies += count_registers(body, body->blocks[n].live_out);
+		if (l->low->reenter[n])
+			copies += count_registers(body, body->blocks[n].live_in);
+	}
+	return copies > MANY_COPIES;
+}
+
+/* Registers that a block passes on to another. */
+bool choose_resident(struct lower *l)
+{
+	const struct ptx_body *body = l->body;
+
+	l->resident = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*l->resident));
+	if (!l->resident)
+		return lower_no_memory(l->body);
+	if (l->width == 1)
+		return true;
+	if (l->masked ? body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS : !l->quick && !copies_dominate(l))
+		return true;
+	for (uint32_t n = 0; n < body->block_count; n++)
+		for (size_t w = 0; w < body->words; w++)
+			l->resident[w] |= body->blocks[n].live_in[w];
+	return true;
+}
+
+static void clear(struct lower *l, uint32_t reg)
+{
+	LLVMSetAlignment(LLVMBuildStore(l->b, LLVMConstNull(storage_type(l, reg)), l->storage[reg]), 1);
+}
+
+/*
+ * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. With lanes
+ * that are not there any may be read.
+ */
+void clear_registers(struct lower *l)
+{
+	for (uint32_t r = 0; r < l->body->reg_count; r++)
+		if (!PTX_BIT(l->resident, r) &&
+		    (l->masked || (l->body->block_count && PTX_BIT(l->body->blocks[0].live_in, r))))
+			clear(l, r);
+}
+
+/* The same, where a warp begins: what else is in the frame is not undefined, and nobody needs it. */
+void clear_resident(struct lower *l)
+{
+	for (uint32_t r = 0; r < l->body->reg_count; r++)
+		if (PTX_BIT(l->resident, r) && PTX_BIT(l->body->blocks[0].live_in, r))
+			clear(l, r);
+}
+
 LLVMValueRef slot(struct lower *l, uint32_t reg)
 {
 	return field(l, l->frame, l->low->slots[reg]);
@@ -115,7 +184,7 @@ void copy_live(struct lower *l, const uint64_t *live, bool save)
 	for (uint32_t r = 0; r < l->body->reg_count; r++) {
 		LLVMValueRef from, to, value;
 
-		if (!PTX_BIT(live, r))
+		if (!PTX_BIT(live, r) || PTX_BIT(l->resident, r))
 			continue;
 		from = save ? l->storage[r] : slot(l, r);
 		to = save ? slot(l, r) : l->storage[r];
@@ -238,6 +307,8 @@ void try_return(struct lower *l, LLVMBasicBlockRef stay)
 		if (PTX_BIT(live, r)) {
 			if (widens(l, r)) {
 				value = narrow(l, r, NULL);
+			} else if (PTX_BIT(l->resident, r)) {
+				continue;
 			} else {
 				value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
 				LLVMSetAlignment(value, 1);
@@ -262,7 +333,7 @@ void enter_masked(struct lower *l, const struct ptx_exit *e)
 			const struct ptx_shape *s = &l->body->shapes[r];
 			unsigned bits = ptx_types[l->body->regs[r].type].bits;
 
-			if (!PTX_BIT(e->live, r))
+			if (!PTX_BIT(e->live, r) || (PTX_BIT(l->resident, r) && !widens(l, r)))
 				continue;
 			if (pass) {
 				store = LLVMBuildStore(l->b, values[r], l->storage[r]);

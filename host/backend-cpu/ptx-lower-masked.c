@@ -80,6 +80,7 @@ static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueR
 	LLVMValueRef choice = LLVMBuildSwitch(l->b, load_head(l, offsetof(struct ptx_frame, entry)), start, 8);
 
 	LLVMPositionBuilderAtEnd(l->b, start);
+	clear_resident(l);
 	LLVMBuildStore(l->b, LLVMBuildLoad2(l->b, l->i32, l->live, ""), l->pending[0]);
 	LLVMBuildBr(l->b, l->starts[0]);
 	for (uint32_t n = 0; n < l->low->exit_count; n++) {

@@ -87,13 +87,6 @@ static void load_context(struct lower *l)
 		l->shared_bytes = scalar_const(l->i64, l->body->static_shared);
 }
 
-/* A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. */
-static void clear_registers(struct lower *l)
-{
-	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		LLVMBuildStore(l->b, LLVMConstNull(storage_type(l, r)), l->storage[r]);
-}
-
 /* Code of one lane does all threads of the block, one after the other. */
 static void begin_thread(struct lower *l)
 {
@@ -121,12 +114,14 @@ static bool begin_function(struct lower *l, const char *name)
 {
 	LLVMTypeRef params[3] = {l->ptr, l->i32, l->ptr};
 	struct ptx_body *body = l->body;
-	bool in_frame = l->masked && body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
+	unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
 
 	l->fn = LLVMAddFunction(l->m, name, LLVMFunctionType(l->i32, params, 3, 0));
 	l->ctx = LLVMGetParam(l->fn, 0);
 	l->thread = LLVMGetParam(l->fn, 1);
 	l->frame = LLVMGetParam(l->fn, 2);
+	/* nothing else leads there, the runtime does not either */
+	LLVMAddAttributeAtIndex(l->fn, 3, LLVMCreateEnumAttribute(l->c, noalias, 0));
 	l->entry = new_bb(l, "entry");
 	LLVMPositionBuilderAtEnd(l->b, l->entry);
 	l->storage = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*l->storage));
@@ -136,16 +131,17 @@ static bool begin_function(struct lower *l, const char *name)
 	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
 	if (!l->storage || !l->starts || !l->pending || !l->covered || !l->ranges)
 		return lower_no_memory(body);
+	if (!choose_resident(l))
+		return false;
 	l->addresses = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "addresses");
 	l->data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "data");
 	l->extra = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "extra");
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		l->storage[r] = in_frame ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
+		l->storage[r] = PTX_BIT(l->resident, r) ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
 	load_context(l);
 	if (l->width == 1)
 		begin_thread(l);
-	if (!in_frame)
-		clear_registers(l);
+	clear_registers(l);
 	for (uint32_t n = 0; n <= body->block_count; n++)
 		l->starts[n] = new_bb(l, "block");
 	return true;
@@ -199,12 +195,15 @@ static void end_full(struct lower *l)
 static void lower_full(struct lower *l)
 {
 	struct ptx_body *body = l->body;
-	LLVMBasicBlockRef dispatch = new_bb(l, "dispatch");
+	LLVMBasicBlockRef dispatch = new_bb(l, "dispatch"), first = new_bb(l, "first");
 	LLVMValueRef choice;
 
 	LLVMBuildBr(l->b, dispatch);
 	LLVMPositionBuilderAtEnd(l->b, dispatch);
-	choice = LLVMBuildSwitch(l->b, load_head(l, offsetof(struct ptx_frame, entry)), l->starts[0], 4);
+	choice = LLVMBuildSwitch(l->b, load_head(l, offsetof(struct ptx_frame, entry)), first, 4);
+	LLVMPositionBuilderAtEnd(l->b, first);
+	clear_resident(l);
+	LLVMBuildBr(l->b, l->starts[0]);
 	for (uint32_t n = 0; n < body->block_count; n++) {
 		LLVMBasicBlockRef again;
 

@@ -79,7 +79,8 @@ struct lower {
 	LLVMBasicBlockRef entry;       /* allocas and loads of the context */
 	LLVMBasicBlockRef each_thread; /* with one lane: where the next thread begins */
 	unsigned width;          /* lanes of the kernel's code: 32 or 1 */
-	bool masked;
+	bool masked, quick;
+	uint64_t *resident;      /* registers that are kept in the warp's frame all the time: no copies where versions cross */
 	unsigned lanes; /* of the instruction at hand: width, or 1 */
 	LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, f16, bf16, ptr, void_type;
 	LLVMValueRef *storage;     /* per register */
@@ -147,6 +148,9 @@ static inline bool is_float_type(unsigned type)
 bool lower_no_memory(struct ptx_body *body);
 LLVMValueRef slot(struct lower *l, uint32_t reg); /* a register's place in the frame */
 LLVMTypeRef storage_type(struct lower *l, uint32_t reg);
+bool choose_resident(struct lower *l);
+void clear_registers(struct lower *l);
+void clear_resident(struct lower *l);
 void copy_live(struct lower *l, const uint64_t *live, bool save);
 void store_head(struct lower *l, uint64_t offset, LLVMValueRef value); /* of struct ptx_frame */
 LLVMValueRef load_head(struct lower *l, uint64_t offset);

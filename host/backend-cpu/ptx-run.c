@@ -69,7 +69,7 @@ void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
 {
 	struct ptx_thread *t = thread_of(ctx);
 
-	if (*ctx->cancel)
+	if (__atomic_load_n(ctx->cancel, __ATOMIC_RELAXED))
 		ptx_rt_cancelled(ctx, line, t->current * 32);
 	if (ctx->binary->fibers)
 		ptx_thread_yield(t);
@@ -94,8 +94,6 @@ static void begin_warp(const struct ptx_binary *binary, struct ptx_warp *w)
 {
 	uint32_t left = binary->threads - w->number * binary->lanes;
 
-	if (binary->zero_frame)
-		memset(w->frame, 0, binary->frame_bytes);
 	/* code of one lane goes through the threads by itself */
 	w->frame->live = left < binary->lanes ? (1u << left) - 1 : UINT32_MAX;
 	w->masked = w->frame->live != UINT32_MAX;

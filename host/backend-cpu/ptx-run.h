@@ -91,7 +91,6 @@ struct ptx_binary {
 	uint32_t site_count;
 	uint64_t frame_bytes;
 	uint64_t static_shared, local_stride;
-	bool zero_frame; /* registers of the masked version live in the frame */
 	bool fibers;     /* warps wait for one another: each needs a stack */
 	bool waits;      /* a loop may wait for what other threads do */
 };

@@ -103,7 +103,6 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	/* a loop may wait for another warp of the block */
 	b->fibers = b->lanes > 1 && (body->has_barrier || body->has_waits);
 	b->waits = b->lanes > 1 && body->has_waits;
-	b->zero_frame = body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
 }
 
 /* Pointers to offsets become their numbers, from 1. */
