@@ -236,8 +236,11 @@ static double lap(struct timespec *since)
 static enum ptx_status compile(struct ptx_plan *plan, struct ptx_version version, LLVMTargetMachineRef machine,
 			       const char *name, LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_times *times)
 {
-	struct lower l = {
-		.body = &plan->body, .low = &plan->low, .width = plan->lanes, .masked = version.masked, .quick = version.quick};
+	struct lower l = {.body = &plan->body,
+			  .low = &plan->low,
+			  .width = plan->lanes,
+			  .masked = version.masked,
+			  .quick = version.quick};
 	enum ptx_status status = PTX_NO_MEMORY;
 	struct timespec since = {0};
 

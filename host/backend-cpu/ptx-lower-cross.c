@@ -98,7 +98,7 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 
 /* ---- crossing over ---- */
 
-/* More copies of registers than this make optimising take minutes; quick code keeps next to nothing in registers anyway. */
+/* More copies than this make optimising take minutes; quick code keeps next to nothing in registers anyway. */
 #define MANY_COPIES 16384
 
 static uint64_t count_registers(const struct ptx_body *body, const uint64_t *set)
