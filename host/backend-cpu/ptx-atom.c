@@ -30,6 +30,40 @@ static uint16_t bfloat_add(uint16_t a, uint16_t b)
 	return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
 }
 
+static float half_value(unsigned type, uint16_t bits)
+{
+	uint32_t wide = (uint32_t)bits << 16;
+	_Float16 half;
+	float value;
+
+	memcpy(&half, &bits, 2);
+	memcpy(&value, &wide, 4);
+	return type == PTX_F16 || type == PTX_F16X2 ? (float)half : value;
+}
+
+/* The number if the other is none; -0 is less than +0. */
+static uint16_t half_extreme(unsigned type, bool max, uint16_t a, uint16_t b)
+{
+	float x = half_value(type, a), y = half_value(type, b);
+
+	if (x != x)
+		return y != y ? 0x7fff : b;
+	if (y != y)
+		return a;
+	if (x == y)
+		return (a >> 15 != 0) != max ? a : b;
+	return (x < y) != max ? a : b;
+}
+
+static uint64_t halves_extreme(unsigned type, bool max, uint64_t a, uint64_t b)
+{
+	uint64_t r = half_extreme(type, max, (uint16_t)a, (uint16_t)b);
+
+	if (ptx_types[type].bits == 32)
+		r |= (uint64_t)half_extreme(type, max, (uint16_t)(a >> 16), (uint16_t)(b >> 16)) << 16;
+	return r;
+}
+
 static bool is_integer(unsigned type)
 {
 	return ptx_types[type].cls == 'u' || ptx_types[type].cls == 's';
@@ -96,8 +130,11 @@ static uint64_t apply(const struct ptx_site *site, uint64_t old, uint64_t b, uin
 	case PTX_MOD_ADD:
 		return is_integer(site->type) ? old + b : float_add(site->type, old, b);
 	case PTX_MOD_MIN:
-		return less(site->type, b, old) ? b : old;
 	case PTX_MOD_MAX:
+		if (!is_integer(site->type))
+			return halves_extreme(site->type, site->operation == PTX_MOD_MAX, old, b);
+		if (site->operation == PTX_MOD_MIN)
+			return less(site->type, b, old) ? b : old;
 		return less(site->type, old, b) ? b : old;
 	case PTX_MOD_AND:
 		return old & b;
@@ -169,6 +206,57 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane);
 
 		old[lane] = atomic(site, at, flushes(ctx, site, at), data[lane], data[32 + lane]);
+	}
+}
+
+void ptx_rt_atom_part(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
+		      const uint64_t *data, uint64_t *old, uint32_t thread, uint32_t part)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane) + part * site->size;
+
+		old[lane] = atomic(site, at, flushes(ctx, site, at), data[lane], 0);
+	}
+}
+
+typedef unsigned __int128 wide;
+
+static wide pair(const uint64_t *lists, unsigned lane)
+{
+	return (wide)lists[32 + lane] << 64 | lists[lane];
+}
+
+/* The compiler would call a library that may take a lock, which the other sizes know nothing about. */
+static bool swap_wide(void *at, wide *now, wide next)
+{
+	uint64_t low = (uint64_t)*now, up = (uint64_t)(*now >> 64);
+	bool done;
+
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(done), "+m"(*(wide *)at), "+a"(low), "+d"(up)
+			 : "b"((uint64_t)next), "c"((uint64_t)(next >> 64))
+			 : "memory");
+	*now = (wide)up << 64 | low;
+	return done;
+}
+
+void ptx_rt_atom_wide(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
+		      const uint64_t *data, uint64_t *old, uint32_t thread)
+{
+	bool cas = ctx->binary->sites[number].operation == PTX_MOD_CAS;
+
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		void *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane);
+		wide expected = cas ? pair(data, lane) : 0, next = pair(cas ? data + 64 : data, lane);
+
+		while (!swap_wide(at, &expected, next) && !cas)
+			;
+		old[lane] = (uint64_t)expected;
+		old[32 + lane] = (uint64_t)(expected >> 64);
 	}
 }
 

@@ -43,15 +43,22 @@ static struct ptx_block *new_block(struct ptx_body *body, uint32_t first, uint32
 	return b;
 }
 
+static void note_operand(struct ptx_body *body, const struct ptx_operand *o)
+{
+	if (o->kind == PTX_OP_SPECIAL)
+		body->has_warp |= o->reg == PTX_LANEID || o->reg == PTX_WARPID ||
+				  (o->reg >= PTX_MASK_EQ && o->reg <= PTX_MASK_GT);
+	body->uses_dynamic_shared |= o->symbol && o->symbol->dynamic;
+	for (unsigned e = 0; o->kind == PTX_OP_VECTOR && e < o->count; e++)
+		note_operand(body, &o->elements[e]);
+}
+
 static void note_features(struct ptx_body *body, const struct ptx_instr *i)
 {
 	body->has_barrier |= is_barrier(i);
 	body->has_warp |= (i->op->flags & PTX_F_WARP) || (i->mods & M(WARP));
-	for (unsigned n = 0; n < i->count; n++) {
-		body->has_warp |=
-			i->ops[n].kind == PTX_OP_SPECIAL && i->ops[n].reg >= PTX_LANEID && i->ops[n].reg <= PTX_WARPID;
-		body->uses_dynamic_shared |= i->ops[n].symbol && i->ops[n].symbol->dynamic;
-	}
+	for (unsigned n = 0; n < i->count; n++)
+		note_operand(body, &i->ops[n]);
 }
 
 /* Cuts the list into blocks; successors are instruction numbers until link_blocks(). */

@@ -73,7 +73,7 @@ extern const struct ptx_type_info ptx_types[PTX_TYPE_COUNT];
 	X(RC16, "rc16") X(L, "l") X(R, "r") X(CLAMP, "clamp") X(WRAP, "wrap") X(NANP, "NaN") \
 	X(FINITE, "finite") X(INFINITE, "infinite") X(NUMBER, "number") X(NOTANUMBER, "notanumber") \
 	X(NORMAL, "normal") X(SUBNORMAL, "subnormal") X(CC, "cc") X(SHIFTAMT, "shiftamt") X(NOFTZ, "noftz") \
-	X(RELU, "relu") X(PAIR, "pair") X(POLICY, "L2::cache_hint") X(OOB, "oob")
+	X(RELU, "relu") X(PAIR, "pair") X(POLICY, "L2::cache_hint") X(OOB, "oob") X(V8, "v8")
 /* clang-format on */
 
 enum ptx_modifier {

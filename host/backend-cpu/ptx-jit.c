@@ -33,6 +33,8 @@ static const struct {
 	FUNCTION(ptx_rt_load),
 	FUNCTION(ptx_rt_store),
 	FUNCTION(ptx_rt_atom),
+	FUNCTION(ptx_rt_atom_part),
+	FUNCTION(ptx_rt_atom_wide),
 	FUNCTION(ptx_rt_barrier),
 	FUNCTION(ptx_rt_park),
 	FUNCTION(ptx_rt_yield),

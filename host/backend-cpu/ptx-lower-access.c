@@ -25,7 +25,7 @@ void access_describe(struct lower *l, const struct ptx_instr *i, struct access *
 			     .size = ptx_types[i->type].bits / 8,
 			     .lanes = 1,
 			     .site = l->low->sites[l->instr]};
-	a->count = i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
+	a->count = i->mods & M(V8) ? 8 : i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
 	a->write = !(i->op->flags & PTX_F_LOAD);
 	if (a->o->reg < 0 && a->o->symbol)
 		a->space = a->o->symbol->space;

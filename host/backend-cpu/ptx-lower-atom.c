@@ -4,32 +4,98 @@
 
 #include "ptx-lower-access.h"
 
-/* operands of lane n: data[2n], data[2n + 1] would need strides; the runtime takes them 32 apart instead */
+#define LIST (PTX_LANES * 8)
+
+static bool is_half(unsigned type)
+{
+	return strchr("hHyY", ptx_types[type].cls);
+}
+
+/* What may be done to numbers of a type, and to vectors of them. */
+static bool fits(const struct ptx_instr *i, unsigned first, ptx_mods operation)
+{
+	bool vector = i->mods & (M(V2) | M(V4) | M(V8)), cas = operation == M(CAS), add = operation == M(ADD);
+	unsigned bits = ptx_types[i->type].bits;
+
+	if (!operation || (operation & (operation - 1)) || (i->count == first + 2) != cas)
+		return false;
+	if (is_half(i->type))
+		return (i->mods & M(NOFTZ)) && (add || (vector && (operation & (M(MIN) | M(MAX)))));
+	if (is_float_type(i->type))
+		return add && (!vector || i->type == PTX_F32);
+	if (vector || (i->mods & M(NOFTZ)))
+		return false;
+	if (bits == 128)
+		return operation & (M(CAS) | M(EXCH));
+	return bits >= 32 || cas;
+}
+
+static const struct ptx_operand *element(const struct ptx_operand *o, unsigned n)
+{
+	return o->kind == PTX_OP_VECTOR ? &o->elements[n] : o;
+}
+
+static bool counts_match(const struct ptx_instr *i, const struct access *a)
+{
+	for (unsigned n = 0; n < i->count; n++)
+		if (&i->ops[n] != a->o && i->ops[n].kind != PTX_OP_SINK &&
+		    (i->ops[n].kind == PTX_OP_VECTOR ? i->ops[n].count : 1) != a->count)
+			return false;
+	return true;
+}
+
+static void spill_operands(struct lower *l, const struct ptx_instr *i, unsigned first, unsigned e)
+{
+	for (unsigned n = first; n < i->count; n++) {
+		LLVMValueRef v = resize(l, get(l, element(&i->ops[n], e), i->type), 64, is_signed_type(i->type));
+
+		LLVMSetAlignment(LLVMBuildStore(l->b, v, field(l, l->data, (n - first) * LIST)), 8);
+	}
+}
+
+/* Numbers of 128 bits: a list of lower halves, one of upper ones. */
+static void spill_wide(struct lower *l, const struct ptx_instr *i, unsigned first)
+{
+	for (unsigned n = first; n < i->count; n++) {
+		LLVMValueRef v = get(l, &i->ops[n], i->type), up;
+
+		up = resize(l, LLVMBuildLShr(l->b, v, int_const(l, 128, 64), ""), 64, false);
+		LLVMSetAlignment(LLVMBuildStore(l->b, resize(l, v, 64, false), field(l, l->data, (n - first) * 2 * LIST)), 8);
+		LLVMSetAlignment(LLVMBuildStore(l->b, up, field(l, l->data, ((n - first) * 2 + 1) * LIST)), 8);
+	}
+}
+
+static LLVMValueRef old_word(struct lower *l, unsigned list)
+{
+	LLVMValueRef v = LLVMBuildLoad2(l->b, type_for(l, l->i64), field(l, l->extra, list * LIST), "");
+
+	LLVMSetAlignment(v, 8);
+	return v;
+}
+
+static LLVMValueRef old_value(struct lower *l, unsigned bits)
+{
+	LLVMValueRef up;
+
+	if (bits < 128)
+		return resize(l, old_word(l, 0), bits, false);
+	up = LLVMBuildShl(l->b, resize(l, old_word(l, 1), 128, false), int_const(l, 128, 64), "");
+	return LLVMBuildOr(l->b, up, resize(l, old_word(l, 0), 128, false), "");
+}
+
+/* Operands of each lane are PTX_LANES apart. A vector's elements are done one after the other, each atomically. */
 bool emit_atom(struct lower *l, const struct ptx_instr *i)
 {
 	unsigned first = i->op->flags & PTX_F_NO_DST ? 1 : 2, bits = ptx_types[i->type].bits;
 	ptx_mods operations =
 		i->mods & (M(AND) | M(OR) | M(XOR) | M(ADD) | M(MIN) | M(MAX) | M(INC) | M(DEC) | M(CAS) | M(EXCH));
-	bool cas = i->mods & M(CAS), half = strchr("hHyY", ptx_types[i->type].cls);
-	LLVMValueRef args[7], old;
+	LLVMValueRef args[8], old[8];
 	struct access a;
 
 	access_describe(l, i, &a);
-	if (a.o->kind != PTX_OP_MEM || !operations || (operations & (operations - 1)) || (i->count == first + 2) != cas)
-		return false;
-	if (is_float_type(i->type) && (i->mods & ~(M(ADD) | M(GLOBAL) | M(SHARED) | M(RELAXED) | M(ACQUIRE) |
-						   M(RELEASE) | M(ACQ_REL) | M(GPU) | M(CTA) | M(SYS) | M(CLUSTER))))
-		return false;
-	if (bits < 32 && !cas && !half)
-		return false;
-	if (half && !((i->mods & M(ADD)) && (i->mods & M(NOFTZ))))
+	if (a.o->kind != PTX_OP_MEM || !fits(i, first, operations) || !counts_match(i, &a))
 		return false;
 	l->lanes = l->width;
-	for (unsigned n = first; n < i->count; n++) {
-		LLVMValueRef v = resize(l, get(l, &i->ops[n], i->type), 64, is_signed_type(i->type));
-
-		LLVMSetAlignment(LLVMBuildStore(l->b, v, field(l, l->data, (n - first) * PTX_LANES * 8)), 8);
-	}
 	spill_addresses(l, &a);
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, a.site);
@@ -38,12 +104,18 @@ bool emit_atom(struct lower *l, const struct ptx_instr *i)
 	args[4] = l->data;
 	args[5] = l->extra;
 	args[6] = l->thread;
-	call_runtime(l, "ptx_rt_atom", l->void_type, args, 7);
-	if (first == 1)
-		return true;
-	old = LLVMBuildLoad2(l->b, type_for(l, l->i64), l->extra, "");
-	LLVMSetAlignment(old, 8);
-	set(l, &i->ops[0], resize(l, old, bits, false), is_signed_type(i->type));
+	for (unsigned e = 0; e < a.count; e++) {
+		if (bits == 128)
+			spill_wide(l, i, first);
+		else
+			spill_operands(l, i, first, e);
+		args[7] = scalar_const(l->i32, e);
+		call_runtime(l, bits == 128 ? "ptx_rt_atom_wide" : a.count > 1 ? "ptx_rt_atom_part" : "ptx_rt_atom",
+			     l->void_type, args, a.count > 1 ? 8 : 7);
+		old[e] = first == 2 ? old_value(l, bits) : NULL;
+	}
+	for (unsigned e = 0; first == 2 && i->ops[0].kind != PTX_OP_SINK && e < a.count; e++)
+		set(l, element(&i->ops[0], e), old[e], is_signed_type(i->type));
 	return true;
 }
 

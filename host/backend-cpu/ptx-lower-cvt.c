@@ -258,24 +258,51 @@ bool emit_cvta(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+static LLVMValueRef within(struct lower *l, LLVMValueRef v, LLVMValueRef start, LLVMValueRef size)
+{
+	v = LLVMBuildSub(l->b, v, splat(l, start, l->lanes), "");
+	return LLVMBuildICmp(l->b, LLVMIntULT, v, splat(l, size, l->lanes), "");
+}
+
+/* In one of the module's constant variables. */
+static LLVMValueRef in_constants(struct lower *l, LLVMValueRef v)
+{
+	const struct ptx_module *m = l->body->function->module;
+	LLVMValueRef r = int_const(l, 1, 0);
+
+	for (uint32_t n = 0; n < m->variable_count; n++)
+		if (m->variables[n].constant)
+			r = LLVMBuildOr(l->b, r,
+					within(l, v, symbol_address(l, m->variable_symbols[n], 0),
+					       scalar_const(l->i64, m->variables[n].size)),
+					"");
+	return r;
+}
+
+/* Kernel parameters count as global, too, as the ISA says. */
 bool emit_isspacep(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef v, in_shared, in_local, all;
+	LLVMValueRef v, in_shared, in_local, params = LLVMBuildPtrToInt(l->b, l->params, l->i64, "");
+	uint64_t local_bytes = l->body->local_bytes * l->body->threads;
 
-	l->lanes = i->space == PTX_SHARED ? l->lanes : l->width;
+	if (i->ops[0].kind != PTX_OP_REG)
+		return false;
+	l->lanes = i->space == PTX_LOCAL ? l->width : l->lanes;
 	if (reg_shape(l, i->ops[0].reg) != PTX_VARYING)
 		l->lanes = 1;
 	v = get(l, &i->ops[1], PTX_U64);
-	in_shared = LLVMBuildICmp(l->b, LLVMIntULT, LLVMBuildSub(l->b, v, window(l, PTX_SHARED), ""),
-				  splat(l, l->shared_bytes, l->lanes), "");
-	all = LLVMBuildSub(l->b, v, splat(l, LLVMBuildPtrToInt(l->b, l->local, l->i64, ""), l->lanes), "");
-	in_local = LLVMBuildICmp(l->b, LLVMIntULT, all, int_const(l, 64, l->body->local_bytes * l->body->threads), "");
+	in_shared = within(l, v, LLVMBuildPtrToInt(l->b, l->shared, l->i64, ""), l->shared_bytes);
+	in_local = within(l, v, LLVMBuildPtrToInt(l->b, l->local, l->i64, ""), scalar_const(l->i64, local_bytes));
 	if (i->space == PTX_SHARED)
 		v = in_shared;
 	else if (i->space == PTX_LOCAL)
 		v = in_local;
+	else if (i->space == PTX_CONST)
+		v = in_constants(l, v);
+	else if (i->space == PTX_PARAM)
+		v = within(l, v, params, scalar_const(l->i64, l->body->function->param_bytes));
 	else if (i->space == PTX_GLOBAL)
-		v = LLVMBuildNot(l->b, LLVMBuildOr(l->b, in_shared, in_local, ""), "");
+		v = LLVMBuildNot(l->b, LLVMBuildOr(l->b, LLVMBuildOr(l->b, in_shared, in_local, ""), in_constants(l, v), ""), "");
 	else
 		return false;
 	set(l, &i->ops[0], v, false);

@@ -84,6 +84,16 @@ static LLVMValueRef with_carry(struct lower *l, const struct ptx_instr *i, LLVMV
 	return resize(l, r, bits, false);
 }
 
+/* a + b + carry of s32 */
+static LLVMValueRef saturated_sum(struct lower *l, LLVMValueRef a, LLVMValueRef b)
+{
+	LLVMValueRef r = LLVMBuildAdd(l->b, resize(l, a, 64, true), resize(l, b, 64, true), "");
+
+	r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->lanes), 64, false), "");
+	r = int2(l, "llvm.smin", r, int_const(l, 64, INT32_MAX));
+	return resize(l, int2(l, "llvm.smax", r, int_const(l, 64, (uint64_t)INT32_MIN)), 32, true);
+}
+
 bool emit_carry(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
@@ -179,7 +189,9 @@ bool emit_mul(struct lower *l, const struct ptx_instr *i)
 		r = LLVMBuildMul(l->b, a, b, "");
 	if (mad) {
 		c = get(l, &i->ops[3], wide ? widened[bits] : i->type);
-		if (i->mods & M(SAT))
+		if ((i->mods & M(SAT)) && (i->op->flags & PTX_F_CARRY_IN))
+			r = saturated_sum(l, r, c);
+		else if (i->mods & M(SAT))
 			r = int2(l, "llvm.sadd.sat", r, c);
 		else if ((i->mods & M(CC)) || (i->op->flags & PTX_F_CARRY_IN))
 			r = with_carry(l, i, r, c, true, i->op->flags & PTX_F_CARRY_IN);

@@ -123,6 +123,42 @@ static bool from_bytes(struct lower *l, const struct ptx_instr *i, bool e4m3)
 	return true;
 }
 
+/* Beyond the largest number of the type there is nothing; NaN stays NaN. */
+static LLVMValueRef to_finite_half(struct lower *l, const struct ptx_instr *i, const struct ptx_operand *o, unsigned type)
+{
+	LLVMValueRef v = getf(l, o, PTX_F32), word, sign, size;
+	uint32_t most = type == PTX_F16 ? 0x477fe000 : 0x7f7f0000;
+
+	if (ptx_word(i, "relu"))
+		v = no_less_than_zero(l, v);
+	word = to_int(l, v);
+	sign = LLVMBuildAnd(l->b, word, int_const(l, 32, 1u << 31), "");
+	size = int2(l, "llvm.umin", LLVMBuildAnd(l->b, word, int_const(l, 32, INT32_MAX), ""), int_const(l, 32, most));
+	word = select_of(l, is_nan(l, v), word, LLVMBuildOr(l->b, sign, size, ""));
+	return half_bits(l, to_float(l, word, PTX_F32), type, ptx_word(i, "rz") ? M(RZ) : 0);
+}
+
+/* f32 to f16 or bf16 with .satfinite, or two of them to a pair: the first goes up. */
+static bool to_finite(struct lower *l, const struct ptx_instr *i)
+{
+	bool pair = ptx_word(i, "f16x2") || ptx_word(i, "bf16x2");
+	unsigned type = ptx_word(i, "f16") || ptx_word(i, "f16x2") ? PTX_F16 : PTX_BF16;
+	LLVMValueRef part[2];
+
+	if (ptx_word(i, "rn") + ptx_word(i, "rz") != 1 || !ptx_word(i, "satfinite") || !ptx_word(i, "f32") ||
+	    ptx_word(i, "f16") + ptx_word(i, "f16x2") + ptx_word(i, "bf16") + ptx_word(i, "bf16x2") != 1 ||
+	    i->count != (pair ? 3 : 2))
+		return false;
+	part[0] = to_finite_half(l, i, &i->ops[1], type);
+	if (pair) {
+		part[1] = to_finite_half(l, i, &i->ops[2], type);
+		part[0] = LLVMBuildShl(l->b, resize(l, part[0], 32, false), int_const(l, 32, 16), "");
+		part[0] = LLVMBuildOr(l->b, part[0], resize(l, part[1], 32, false), "");
+	}
+	set(l, &i->ops[0], part[0], false);
+	return true;
+}
+
 bool emit_cvt_small(struct lower *l, const struct ptx_instr *i)
 {
 	bool e4m3 = ptx_word(i, "e4m3x2"), e5m2 = ptx_word(i, "e5m2x2");
@@ -131,7 +167,9 @@ bool emit_cvt_small(struct lower *l, const struct ptx_instr *i)
 
 	if (ptx_word(i, "tf32"))
 		return ptx_word(i, "f32") && !e4m3 && !e5m2 && to_tf32(l, i);
-	if (e4m3 == e5m2)
+	if (!e4m3 && !e5m2)
+		return to_finite(l, i);
+	if (e4m3 == e5m2 || ptx_word(i, "bf16x2") || ptx_word(i, "f16") || ptx_word(i, "bf16"))
 		return false;
 	while (!first_type && (length = ptx_word_next(&at, &word)))
 		if (word[0] == 'e' || (word[0] == 'f'))

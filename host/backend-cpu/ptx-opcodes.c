@@ -31,8 +31,8 @@
 	 M(LEU) | M(GTU) | M(GEU) | M(NUM) | M(NAN_))
 #define BOOLEAN (M(AND) | M(OR) | M(XOR))
 #define ATOMIC (BOOLEAN | M(ADD) | M(MIN) | M(MAX) | M(INC) | M(DEC) | M(CAS) | M(EXCH) | M(NOFTZ))
-#define ATOM_MODS (ATOMIC | SCOPES | ORDER | M(GLOBAL) | M(SHARED) | M(HINT) | M(POLICY))
-#define ATOM_TYPES (T_INT64 | T(B32) | T(B64) | T_F | T(B16) | T_HALF)
+#define ATOM_MODS (M(V2) | M(V4) | M(V8) | ATOMIC | SCOPES | ORDER | M(GLOBAL) | M(SHARED) | M(HINT) | M(POLICY))
+#define ATOM_TYPES (T_INT64 | T(B32) | T(B64) | T(B128) | T_F | T(B16) | T_HALF)
 
 #define EFFECT PTX_F_EFFECT
 #define SHAPE(id) PTX_SHAPE_##id
@@ -69,6 +69,7 @@ static const struct ptx_opcode opcodes[] = {
 	{"bmsk", T(B32), M(CLAMP) | M(WRAP), 3, 3, SHAPE(PURE), 0, emit_bits, OP_BMSK},
 	{"bra", NO_TYPE, M(UNI), 1, 1, SHAPE(NONE), PTX_F_BRANCH | PTX_F_NO_DST, NULL, 0},
 	{"brev", T(B32) | T(B64), 0, 2, 2, SHAPE(PURE), 0, emit_bits, OP_BREV},
+	{"brkpt", NO_TYPE, 0, 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_trap, 0},
 	{"brx", NO_TYPE, M(IDX) | M(UNI), 2, 2, SHAPE(NONE), PTX_F_BRANCH | PTX_F_NO_DST, NULL, 0},
 	{"call", NO_TYPE, M(UNI), 0, 0, SHAPE(VARYING), EFFECT | PTX_F_CALL, emit_call, 0},
 	{"clz", T(B32) | T(B64), 0, 2, 2, SHAPE(PURE), 0, emit_bits, OP_CLZ},
@@ -85,15 +86,16 @@ static const struct ptx_opcode opcodes[] = {
 	{"ex2", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_EX2},
 	{"ex2", T_HALF, M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_half, OP_EX2},
 	{"exit", NO_TYPE, 0, 0, 0, SHAPE(NONE), PTX_F_EXIT | PTX_F_NO_DST, NULL, 0},
-	{"fence", NO_TYPE, SCOPES | M(ACQ_REL) | M(SC), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_fence, 0},
+	{"fence", NO_TYPE, SCOPES | M(ACQ_REL) | M(SC) | M(ACQUIRE) | M(RELEASE), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST,
+	 emit_fence, 0},
 	{"fma", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
 	{"fma", T_HALF, M(RN) | M(FTZ) | M(SAT) | M(RELU) | M(OOB), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
 	{"fns", T(B32), 0, 4, 4, SHAPE(PURE), 0, emit_fns, 0},
 	{"isspacep", NO_TYPE, SPACES, 2, 2, SHAPE(PURE), 0, emit_isspacep, 0},
 	{"istypep", NO_TYPE, 0, 2, 2, SHAPE(VARYING), EFFECT | PTX_F_TEX, emit_tex, 0},
-	{"ld", T_MEM, SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld,
+	{"ld", T_MEM | T(B128), SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld,
 	 0},
-	{"ldu", T_MEM, M(GLOBAL) | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld, 0},
+	{"ldu", T_MEM | T(B128), M(GLOBAL) | M(V2) | M(V4), 2, 2, SHAPE(LOAD), EFFECT | PTX_F_LOAD, emit_ld, 0},
 	{"lg2", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_LG2},
 	{"lop3", T(B32), 0, 5, 5, SHAPE(PURE), 0, emit_lop3, 0},
 	{"lop3", T(B32), M(AND) | M(OR), 6, 6, SHAPE(PURE), 0, emit_lop3, 0},
@@ -104,6 +106,7 @@ static const struct ptx_opcode opcodes[] = {
 	{"mad24", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
 	{"mad24", T(S32), M(HI) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
 	{"madc", T_INT64, M(LO) | M(HI) | M(CC), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
+	{"madc", T(S32), M(HI) | M(SAT), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
 	{"match", T(B32) | T(B64), M(SYNC) | M(ANY) | M(ALL), 3, 3, SHAPE(VARYING), PTX_F_WARP | EFFECT, emit_match, 0},
 	{"max", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
 	{"max", T(S32), M(RELU), 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
@@ -118,7 +121,7 @@ static const struct ptx_opcode opcodes[] = {
 	{"min", T(S16X2), M(RELU), 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MIN},
 	{"min", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MIN},
 	{"min", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MIN},
-	{"mov", T_MEM | T(PRED), 0, 2, 2, SHAPE(MOV), 0, emit_mov, 0},
+	{"mov", T_MEM | T(B128) | T(PRED), 0, 2, 2, SHAPE(MOV), 0, emit_mov, 0},
 	{"mul", T_INT, M(LO), 3, 3, SHAPE(MUL), 0, emit_mul, OP_MUL},
 	{"mul", T_INT, M(HI), 3, 3, SHAPE(PURE), 0, emit_mul, OP_MUL},
 	{"mul", T(U16) | T(S16) | T_INT32, M(WIDE), 3, 3, SHAPE(MUL_WIDE), 0, emit_mul, OP_MUL},
@@ -156,7 +159,7 @@ static const struct ptx_opcode opcodes[] = {
 	{"sin", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_SIN},
 	{"slct", T_INT | T_BITS | T_F, M(FTZ), 4, 4, SHAPE(PURE), 0, emit_slct, 0},
 	{"sqrt", T_F, ROUND | M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_SQRT},
-	{"st", T_MEM, SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(NONE),
+	{"st", T_MEM | T(B128), SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4), 2, 2, SHAPE(NONE),
 	 EFFECT | PTX_F_STORE | PTX_F_NO_DST, emit_st, 0},
 	{"stackrestore", T(U32) | T(U64) | T(B32) | T(B64), 0, 1, 1, SHAPE(NONE), EFFECT | PTX_F_STACK | PTX_F_NO_DST,
 	 NULL, 0},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Function bodies: registers, labels, instructions and their operands. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ptx-opcodes.h"
@@ -68,7 +69,7 @@ static const char *const specials[PTX_SPECIAL_COUNT] = {
 	[PTX_ENVREG2] = "%envreg2",
 };
 
-/* A cluster has one block here; performance counters count nothing; no launch is from a graph's device side. */
+/* A cluster has one block here; no shared memory is reserved; no launch is from a graph's device side. */
 static const struct {
 	const char *name;
 	enum ptx_special special;
@@ -81,10 +82,7 @@ static const struct {
 	{"%nclusterid.y", PTX_NCTAID_Y},	{"%nclusterid.z", PTX_NCTAID_Z},
 	{"%is_explicit_cluster", PTX_ALWAYS_0}, {"%aggr_smem_size", PTX_TOTAL_SMEM},
 	{"%current_graph_exec", PTX_ALWAYS_0},	{"%reserved_smem_offset_begin", PTX_ALWAYS_0},
-	{"%pm0", PTX_ALWAYS_0},			{"%pm1", PTX_ALWAYS_0},
-	{"%pm2", PTX_ALWAYS_0},			{"%pm3", PTX_ALWAYS_0},
-	{"%pm4", PTX_ALWAYS_0},			{"%pm5", PTX_ALWAYS_0},
-	{"%pm6", PTX_ALWAYS_0},			{"%pm7", PTX_ALWAYS_0},
+	{"%reserved_smem_offset_end", PTX_ALWAYS_0}, {"%reserved_smem_offset_cap", PTX_ALWAYS_0},
 };
 
 static bool same(const char *text, const char *name, size_t length)
@@ -399,6 +397,39 @@ struct ptx_instr *ptx_parse_append(struct ptx_parser *p)
 			sizeof(struct ptx_instr));
 }
 
+/* A load or store of 128 bits (the last instruction) becomes one of two words, with a mov behind or before it. */
+static bool split_wide_access(struct ptx_parser *p, struct ptx_instr *i)
+{
+	bool load = i->op->flags & PTX_F_LOAD;
+	struct ptx_operand *words = ptx_alloc(&p->module->arena, 4 * sizeof(*words));
+	struct ptx_symbol pair = {0};
+	struct ptx_instr access = *i, move = *i, *at;
+
+	if (!words)
+		return no_memory(p);
+	if ((i->mods & (M(V2) | M(V4))) || i->count != 2)
+		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the instruction `%s` is not supported", i->name);
+	if (!ptx_parse_registers(p, &pair, PTX_B64, 2))
+		return false;
+	for (unsigned n = 0; n < 2; n++)
+		words[n] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = (int32_t)(pair.index + n), .reg2 = -1};
+	move.ops = words + 2;
+	move.ops[load ? 0 : 1] = access.ops[load ? 0 : 1];
+	move.ops[load ? 1 : 0] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 2, .reg = -1, .reg2 = -1, .elements = words};
+	access.ops[load ? 0 : 1] = move.ops[load ? 1 : 0];
+	access.type = PTX_B64;
+	access.mods |= M(V2);
+	move.op = ptx_opcode_find("mov", 3, PTX_B128, 0);
+	move.mods = 0;
+	move.space = PTX_GENERIC;
+	*i = load ? access : move;
+	at = ptx_parse_append(p);
+	if (!at)
+		return no_memory(p);
+	*at = load ? move : access;
+	return true;
+}
+
 static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
 {
 	struct ptx_instr *i = ptx_parse_append(p);
@@ -433,6 +464,8 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	if (i->op->flags & PTX_F_CALL)
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
+		return false;
+	if (i->type == PTX_B128 && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !split_wide_access(p, i))
 		return false;
 	return ptx_parse_expect(p, ';');
 }
@@ -604,6 +637,28 @@ bool ptx_parse_body(struct ptx_parser *p)
 	return ptx_parse_return(p, NULL) && p->status == PTX_OK;
 }
 
+/* Fourth parts of vectors; performance counters, which count nothing; what only a driver writes. */
+static bool is_always_zero(const char *name)
+{
+	static const char *const vectors[] = {"%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid",
+					      "%cluster_ctaid", "%cluster_nctaid"};
+	size_t length = strlen(name);
+	unsigned number;
+	int end = 0;
+
+	for (size_t n = 0; n < sizeof(vectors) / sizeof(vectors[0]); n++)
+		if (length == strlen(vectors[n]) + 2 && !memcmp(name, vectors[n], length - 2) &&
+		    !strcmp(name + length - 2, ".w"))
+			return true;
+	if (sscanf(name, "%%envreg%2u%n", &number, &end) == 1 && !name[end])
+		return number < 32;
+	if (sscanf(name, "%%reserved_smem_offset_%1u%n", &number, &end) == 1 && !name[end])
+		return number < 2;
+	if (sscanf(name, "%%pm%1u%n", &number, &end) == 1)
+		return number < 8 && (!name[end] || !strcmp(name + end, "_64"));
+	return false;
+}
+
 int ptx_special_find(const char *name)
 {
 	for (int i = 0; i < PTX_SPECIAL_COUNT; i++)
@@ -612,5 +667,5 @@ int ptx_special_find(const char *name)
 	for (size_t i = 0; i < sizeof(special_aliases) / sizeof(special_aliases[0]); i++)
 		if (!strcmp(special_aliases[i].name, name))
 			return special_aliases[i].special;
-	return -1;
+	return is_always_zero(name) ? PTX_ALWAYS_0 : -1;
 }

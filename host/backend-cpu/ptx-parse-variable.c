@@ -145,7 +145,7 @@ static bool init_address(struct ptx_parser *p, struct init *init, unsigned bytes
 		ptx_parse_next(p);
 		if (!ptx_parse_product(p, &addend))
 			return false;
-		reloc->addend += (int64_t)(minus ? -addend : addend);
+		reloc->addend = (int64_t)((uint64_t)reloc->addend + (minus ? -addend : addend));
 	}
 	reloc->offset = init->used;
 	reloc->bytes = (uint8_t)bytes;

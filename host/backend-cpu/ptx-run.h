@@ -124,6 +124,12 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const u
 		  uint32_t thread);
 void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const uint64_t *data,
 		 uint64_t *old, uint32_t thread);
+/* One element of vectors. */
+void ptx_rt_atom_part(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
+		      const uint64_t *data, uint64_t *old, uint32_t thread, uint32_t part);
+/* Of 128 bits: lists of lower halves and of upper ones follow one another. */
+void ptx_rt_atom_wide(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
+		      const uint64_t *data, uint64_t *old, uint32_t thread);
 /* An id that no program can name */
 #define PTX_CLUSTER_BARRIER UINT32_MAX
 uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,

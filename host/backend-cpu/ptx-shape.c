@@ -280,7 +280,8 @@ static struct ptx_shape result_shape(struct ptx_body *body, const struct ptx_ins
 	for (unsigned n = 1; n < i->count && n < 4; n++)
 		s[n] = operand_shape(body, &i->ops[n]);
 	t = pure(body, i, 1);
-	if (i->op->shape == PTX_SHAPE_VARYING)
+	/* each lane has its own local memory: the generic address of a uniform local one varies */
+	if (i->op->shape == PTX_SHAPE_VARYING || (i->op->shape == PTX_SHAPE_CVTA && i->space == PTX_LOCAL))
 		return varying;
 	if (i->op->shape == PTX_SHAPE_UNIFORM)
 		return uniform;
@@ -315,9 +316,6 @@ static struct ptx_shape result_shape(struct ptx_body *body, const struct ptx_ins
 	case PTX_SHAPE_CVT:
 		return i->count == 2 ? cvt_shape(i, &s[1]) : t;
 	case PTX_SHAPE_CVTA:
-		/* each lane has its own local memory: the generic address of a uniform local one varies */
-		if (i->space == PTX_LOCAL)
-			return varying;
 		s[1].zeros = 0;
 		s[1].known = false;
 		return s[1].kind == PTX_OFFSETS ? s[1] : t;

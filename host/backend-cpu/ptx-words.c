@@ -18,6 +18,7 @@
 
 #define SHARED "shared shared::cta shared::cluster "
 #define SCOPE "relaxed release acquire cta cluster "
+#define SCOPES "cta cluster gpu sys"
 #define MBARRIER (EFFECT | PTX_F_SITE | PTX_F_WRITE)
 #define FREE (EFFECT | PTX_F_NO_DST)
 #define VIDEO "u32 s32 "
@@ -48,13 +49,17 @@ static const struct {
 	{{"createpolicy.fractional", 0, 0, 1, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "b64"},
 	{{"createpolicy.range", 0, 0, 4, 4, SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "global b64"},
 	{{"cvt", 0, 0, 2, 3, SHAPE(PURE), PTX_F_WORDS, emit_cvt_small, 0},
-	 "rn rna rz relu satfinite tf32 f32 f16x2 e4m3x2 e5m2x2"},
+	 "rn rna rz relu satfinite tf32 f32 f16 bf16 f16x2 bf16x2 e4m3x2 e5m2x2"},
 	{{"cvt.pack", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_cvt_pack, 0}, "sat u16 s16 u8 s8 u4 s4 u2 s2 s32 b32"},
 	{{"discard", 0, 0, 2, 2, SHAPE(NONE), FREE, emit_nothing, 0}, "global L2"},
 	{{"elect", 0, 0, 2, 2, SHAPE(VARYING), WARP, emit_elect, 0}, "sync"},
+	{{"fence.acquire.sync_restrict::shared::cluster", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, "cluster"},
 	{{"fence.mbarrier_init", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, "release cluster"},
 	{{"fence.proxy", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0},
 	 "alias async async.global async.shared::cta async.shared::cluster global " SHARED},
+	{{"fence.proxy.tensormap::generic.acquire", 0, 0, 2, 2, SHAPE(NONE), FREE, emit_fence, 0}, SCOPES},
+	{{"fence.proxy.tensormap::generic.release", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, SCOPES},
+	{{"fence.release.sync_restrict::shared::cta", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_fence, 0}, "cluster"},
 	{{"getctarank", 0, 0, 2, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_cluster, 1}, "shared::cluster u32 u64"},
 	{{"griddepcontrol", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_nothing, 0}, "launch_dependents wait"},
 	{{"ldmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP | PTX_F_SITE, emit_matrix_rows, 0},
@@ -87,6 +92,8 @@ static const struct {
 	 "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m8n8k16 m16n8k32 m8n8k32 m16n8k64 m8n8k128 m16n8k128 m16n8k256 "
 	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 rn"},
 	{{"movmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP, emit_movmatrix, 0}, "sync aligned m8n8 trans b16"},
+	{{"pmevent", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "mask"},
+	{{"prefetch", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "tensormap const param"},
 	{{"setmaxnreg", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "inc dec sync aligned u32"},
 	{{"stmatrix", 0, 0, 2, 2, SHAPE(NONE), WARP | PTX_F_SITE | PTX_F_WRITE | PTX_F_NO_DST, emit_matrix_rows, 1},
 	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
