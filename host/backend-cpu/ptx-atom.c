@@ -279,42 +279,49 @@ void ptx_rt_shfl(uint32_t mode, uint32_t mask, const uint32_t *in, const uint32_
 	}
 }
 
-void ptx_rt_match(uint32_t all, uint32_t bits, uint32_t mask, const uint64_t *values, uint32_t *out, uint32_t *same)
+/* The group of the first lane that is left; takes it from those that are. */
+static uint32_t next_group(uint32_t *left, uint32_t mask, const uint32_t *groups)
 {
-	uint32_t equal_to_first = 0;
+	uint32_t first = *left & -*left, group = groups ? (groups[__builtin_ctz(first)] & mask) | first : mask;
 
-	(void)bits;
-	for (uint32_t left = mask; left; left &= left - 1) {
+	*left &= ~group;
+	return group;
+}
+
+static void match(bool all, uint32_t group, const uint64_t *values, uint32_t *out, uint32_t *same)
+{
+	for (uint32_t left = group; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
+		uint32_t equal = 0;
 
-		out[lane] = 0;
-		for (uint32_t rest = mask; rest; rest &= rest - 1)
+		for (uint32_t rest = group; rest; rest &= rest - 1)
 			if (values[__builtin_ctz(rest)] == values[lane])
-				out[lane] |= rest & -rest;
-		if (left == mask)
-			equal_to_first = out[lane];
-	}
-	for (unsigned lane = 0; lane < 32; lane++) {
-		same[lane] = equal_to_first == mask;
-		if (all)
-			out[lane] = equal_to_first == mask ? mask : 0;
-		else if (!(mask >> lane & 1))
-			out[lane] = 0;
+				equal |= rest & -rest;
+		same[lane] = equal == group;
+		out[lane] = all && equal != group ? 0 : equal;
 	}
 }
 
-/* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor; 8 is added for signed */
-void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *values, uint32_t *out)
+void ptx_rt_match(uint32_t all, uint32_t mask, const uint32_t *groups, const uint64_t *values, uint32_t *out,
+		  uint32_t *same)
 {
-	uint32_t sign = operation & 8 ? 1u << 31 : 0, result = 0;
-	bool first = true;
+	memset(out, 0, 32 * sizeof(*out));
+	memset(same, 0, 32 * sizeof(*same));
+	for (uint32_t left = mask; left;)
+		match(all, next_group(&left, mask, groups), values, out, same);
+}
 
-	for (uint32_t left = mask; left; left &= left - 1) {
+/* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor; 8 is added for signed */
+static uint32_t reduce(uint32_t operation, uint32_t group, const uint32_t *values)
+{
+	uint32_t sign = operation & 8 ? 1u << 31 : 0, result = values[__builtin_ctz(group)];
+
+	for (uint32_t left = group & (group - 1); left; left &= left - 1) {
 		uint32_t v = values[__builtin_ctz(left)];
 		/* flipping the sign bit makes signed order unsigned */
 		bool below = (v ^ sign) < (result ^ sign);
 
-		switch (first ? 6 : operation & 7) {
+		switch (operation & 7) {
 		case 0:
 			result += v;
 			break;
@@ -330,14 +337,20 @@ void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *values, uin
 		case 4:
 			result |= v;
 			break;
-		case 5:
-			result ^= v;
-			break;
 		default:
-			result = v;
+			result ^= v;
 		}
-		first = false;
 	}
-	for (unsigned lane = 0; lane < 32; lane++)
-		out[lane] = result;
+	return result;
+}
+
+void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out)
+{
+	memset(out, 0, 32 * sizeof(*out));
+	for (uint32_t left = mask; left;) {
+		uint32_t group = next_group(&left, mask, groups), result = reduce(operation, group, values);
+
+		for (; group; group &= group - 1)
+			out[__builtin_ctz(group)] = result;
+	}
 }

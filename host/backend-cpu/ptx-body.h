@@ -34,6 +34,7 @@ struct ptx_block {
 	uint32_t first, last; /* instructions [first, last) */
 	int32_t condition;    /* predicate register of the branch, or -1 */
 	bool negate, barrier;
+	bool meets; /* begins with a warp operation: lanes wait for those that it names */
 	uint32_t succ[2]; /* taken, not taken (only with a condition); PTX_NO_BLOCK: the thread ends */
 	uint32_t ipdom;   /* PTX_NO_BLOCK: the end */
 	bool divergent;   /* lanes may part at its end */
@@ -60,7 +61,7 @@ struct ptx_body {
 	uint32_t routine_count;
 	bool has_calls; /* real ones */
 	uint64_t static_shared;
-	bool irreducible, has_barrier, has_warp, has_waits, uses_dynamic_shared;
+	bool irreducible, has_barrier, has_warp, has_waits, has_meets, uses_dynamic_shared;
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still need

@@ -16,6 +16,24 @@ static bool is_barrier(const struct ptx_instr *i)
 	return (i->op->flags & PTX_F_BARRIER) && !(i->mods & M(WARP));
 }
 
+/* Does it see what other threads write? A reduction gives nothing back, so no loop can wait with it. */
+static bool sees_others(const struct ptx_instr *i)
+{
+	if (i->op->flags & PTX_F_LOAD)
+		return i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELAXED));
+	if (i->op->flags & PTX_F_WAIT)
+		return true;
+	return (i->op->flags & PTX_F_ATOM) && !(i->op->flags & PTX_F_STORE) && strcmp(i->op->name, "red");
+}
+
+/* Lanes name those that take part, or all do. */
+static bool is_meeting(const struct ptx_instr *i)
+{
+	if (i->op->flags & PTX_F_BARRIER)
+		return i->mods & M(WARP);
+	return (i->op->flags & PTX_F_WARP) && ((i->op->flags & PTX_F_WORDS) || (i->mods & M(SYNC)));
+}
+
 static bool ends_block(const struct ptx_instr *i)
 {
 	return i->op->flags & (PTX_F_BRANCH | PTX_F_EXIT | PTX_F_RET);
@@ -90,6 +108,7 @@ static bool cut_blocks(struct ptx_body *body, const bool *leader, uint32_t *bloc
 			return false;
 		i = &body->instrs[last - 1];
 		b->barrier = is_barrier(&body->instrs[k]);
+		b->meets = body->has_meets && is_meeting(&body->instrs[k]);
 		b->succ[0] = last;
 		if (ends_block(i)) {
 			b->last--;
@@ -125,13 +144,15 @@ bool ptx_body_blocks(struct ptx_body *body)
 		return no_memory(body);
 	for (uint32_t n = 0; n < body->label_count; n++)
 		leader[body->labels[n]] = true;
+	for (uint32_t k = 0; k < body->instr_count; k++)
+		body->has_meets |= sees_others(&body->instrs[k]);
 	for (uint32_t k = 0; k < body->instr_count; k++) {
 		const struct ptx_instr *i = &body->instrs[k];
 
 		note_features(body, i);
 		if (ends_block(i) || is_barrier(i) || is_guarded_effect(i))
 			leader[k + 1] = true;
-		if (is_barrier(i) || is_guarded_effect(i))
+		if (is_barrier(i) || is_guarded_effect(i) || (body->has_meets && is_meeting(i)))
 			leader[k] = true;
 	}
 	if (!cut_blocks(body, leader, block_at))
@@ -454,16 +475,6 @@ static bool post_dominators(struct ptx_body *body)
 	return true;
 }
 
-/* Does it see what other threads write? A reduction gives nothing back, so no loop can wait with it. */
-static bool sees_others(const struct ptx_instr *i)
-{
-	if (i->op->flags & PTX_F_LOAD)
-		return i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELAXED));
-	if (i->op->flags & PTX_F_WAIT)
-		return true;
-	return (i->op->flags & PTX_F_ATOM) && !(i->op->flags & PTX_F_STORE) && strcmp(i->op->name, "red");
-}
-
 /* Loops are contiguous: whoever branches back closes one. */
 static void mark_waits(struct ptx_body *body)
 {
@@ -481,6 +492,7 @@ static void mark_waits(struct ptx_body *body)
 			body->blocks[k].waits = true;
 		body->has_waits |= waits;
 	}
+	body->has_meets &= body->has_waits;
 }
 
 bool ptx_body_order(struct ptx_body *body)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The masked version of a kernel: any lanes may be active. Not supported: shfl, vote, match and redux work on the lanes
- * that are there. They do not wait for others of their member mask, which matters only after lanes have run ahead out of
- * a waiting loop (see is_others_turn()).
+ * The masked version of a kernel: any lanes may be active. shfl, vote, match and redux work on the lanes that are there:
+ * the order of the blocks brings lanes together. Only where lanes may have run ahead out of a waiting loop (see
+ * is_others_turn()) do they have to wait for others of their member mask.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,6 +10,8 @@
 #include "ptx-lower.h"
 
 #define ROUNDS_PER_TURN 64
+/* Rounds in which nothing ran but a barrier, until lanes give up waiting for lanes that are at it. */
+#define IDLE_ROUNDS 256
 
 static void add_pending(struct lower *l, uint32_t block, LLVMValueRef lanes)
 {
@@ -124,6 +126,49 @@ static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef
 	LLVMBuildStore(l->b, LLVMBuildAnd(l->b, now, LLVMBuildNot(l->b, all, ""), ""), forced);
 }
 
+/* Those of the lanes here all of whose partners are here, too. */
+static LLVMValueRef complete(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef none = scalar_const(l->i32, 0), live = LLVMBuildLoad2(l->b, l->i32, l->live, ""), away, named;
+	unsigned lanes = l->lanes;
+
+	away = LLVMBuildAnd(l->b, live, LLVMBuildNot(l->b, l->mask, ""), "");
+	if (!(i->op->flags & PTX_F_WORDS)) {
+		l->lanes = operand_kind(l, &i->ops[i->count - 1]) == PTX_UNIFORM ? 1 : l->width;
+		named = get(l, &i->ops[i->count - 1], PTX_U32);
+		away = LLVMBuildAnd(l->b, named, splat(l, away, l->lanes), "");
+		l->lanes = lanes;
+	}
+	if (is_vector(away))
+		return LLVMBuildAnd(l->b, l->mask, mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, away, LLVMConstNull(LLVMTypeOf(away)), "")), "");
+	return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, away, none, ""), l->mask, none, "");
+}
+
+/* Lets only those through, unless nothing else can run any more. Returns the lanes that stay. */
+static LLVMValueRef gate_meeting(struct lower *l, LLVMValueRef idle, LLVMBasicBlockRef skip)
+{
+	const struct ptx_instr *i = &l->body->instrs[l->body->blocks[l->block].first];
+	LLVMValueRef limit = scalar_const(l->i32, IDLE_ROUNDS), ready, alone;
+	LLVMBasicBlockRef go = new_bb(l, "met");
+
+	alone = LLVMBuildICmp(l->b, LLVMIntUGE, LLVMBuildLoad2(l->b, l->i32, idle, ""), limit, "");
+	ready = LLVMBuildSelect(l->b, alone, l->mask, complete(l, i), "");
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, ready, scalar_const(l->i32, 0), ""), go, skip);
+	LLVMPositionBuilderAtEnd(l->b, go);
+	alone = LLVMBuildAnd(l->b, l->mask, LLVMBuildNot(l->b, ready, ""), "");
+	l->mask = ready;
+	return alone;
+}
+
+/* A round in which no lane got on: with none at a barrier, which others may open, there is nothing to wait for. */
+static void count_idle(struct lower *l, LLVMValueRef idle, LLVMValueRef at_barrier)
+{
+	LLVMValueRef n = LLVMBuildLoad2(l->b, l->i32, idle, "");
+	LLVMValueRef step = LLVMBuildSelect(l->b, at_barrier, scalar_const(l->i32, 1), scalar_const(l->i32, IDLE_ROUNDS / 2), "");
+
+	LLVMBuildStore(l->b, LLVMBuildAdd(l->b, n, step, ""), idle);
+}
+
 static LLVMValueRef any_pending(struct lower *l, bool at_barrier)
 {
 	LLVMValueRef left = scalar_const(l->i32, 0);
@@ -149,12 +194,14 @@ static void park(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef again)
 	LLVMBuildBr(l->b, again);
 }
 
-static void finish_masked(struct lower *l, LLVMValueRef forced)
+static void finish_masked(struct lower *l, LLVMValueRef forced, LLVMValueRef idle)
 {
 	LLVMBasicBlockRef stuck = new_bb(l, "stuck"), again = new_bb(l, "force"), done = new_bb(l, "done");
 	LLVMBasicBlockRef sleep = new_bb(l, "waiting");
 
 	LLVMPositionBuilderAtEnd(l->b, l->starts[l->body->block_count]);
+	if (l->body->has_meets)
+		count_idle(l, idle, any_pending(l, true));
 	/* lanes that let others go first */
 	if (l->body->has_waits)
 		LLVMBuildCondBr(l->b, any_pending(l, false), again, stuck);
@@ -172,7 +219,7 @@ static void finish_masked(struct lower *l, LLVMValueRef forced)
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
 }
 
-static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueRef *forced)
+static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueRef *forced, LLVMValueRef *idle)
 {
 	bool in_memory = l->body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
 	LLVMValueRef zero = scalar_const(l->i32, 0), table = NULL;
@@ -181,6 +228,8 @@ static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueR
 	*mask_var = LLVMBuildAlloca(l->b, l->i32, "mask");
 	l->rounds = LLVMBuildAlloca(l->b, l->i32, "rounds");
 	LLVMBuildStore(l->b, zero, l->rounds);
+	*idle = LLVMBuildAlloca(l->b, l->i32, "idle");
+	LLVMBuildStore(l->b, zero, *idle);
 	*forced = LLVMBuildAlloca(l->b, l->i1, "forced");
 	LLVMBuildStore(l->b, scalar_const(l->i1, 0), *forced);
 	LLVMBuildStore(l->b, load_head(l, offsetof(struct ptx_frame, live)), l->live);
@@ -197,10 +246,10 @@ void lower_masked(struct lower *l)
 {
 	struct ptx_body *body = l->body;
 	LLVMBasicBlockRef dispatch = new_bb(l, "dispatch"), *sides;
-	LLVMValueRef mask_var, forced;
+	LLVMValueRef mask_var, forced, idle, stayers;
 	uint32_t next_exit = 0;
 
-	masked_variables(l, &mask_var, &forced);
+	masked_variables(l, &mask_var, &forced, &idle);
 	LLVMBuildBr(l->b, dispatch);
 	sides = calloc(l->low->exit_count + 1u, sizeof(*sides));
 	if (!sides) {
@@ -220,15 +269,20 @@ void lower_masked(struct lower *l)
 		LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, l->mask, scalar_const(l->i32, 0), ""), run,
 				l->starts[l->block + 1]);
 		LLVMPositionBuilderAtEnd(l->b, run);
+		stayers = scalar_const(l->i32, 0);
 		if (body->blocks[l->block].barrier)
 			gate_barrier(l, forced, l->starts[l->block + 1]);
+		else if (body->has_meets && body->blocks[l->block].meets)
+			stayers = gate_meeting(l, idle, l->starts[l->block + 1]);
 		if (l->low->reenter[l->block])
 			try_return(l, stay);
 		else
 			LLVMBuildBr(l->b, stay);
 		LLVMPositionBuilderAtEnd(l->b, stay);
-		LLVMBuildStore(l->b, scalar_const(l->i32, 0), l->pending[l->block]);
+		LLVMBuildStore(l->b, stayers, l->pending[l->block]);
 		LLVMBuildStore(l->b, l->mask, mask_var);
+		if (body->has_meets && !body->blocks[l->block].barrier)
+			LLVMBuildStore(l->b, scalar_const(l->i32, 0), idle);
 		l->mask_vector = bits_mask(l, l->mask);
 		emit_instructions(l, body->blocks[l->block].first, &next_exit, sides, mask_var);
 		while (next_exit < l->low->exit_count && l->low->exits[next_exit].block == l->block)
@@ -237,6 +291,6 @@ void lower_masked(struct lower *l)
 			end_masked(l);
 	}
 	if (body->status == PTX_OK)
-		finish_masked(l, forced);
+		finish_masked(l, forced, idle);
 	free(sides);
 }

@@ -175,15 +175,40 @@ bool emit_shfl(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/* The lanes that the lanes name: one number, or one each where they differ, which makes l->lanes that many. */
+static LLVMValueRef named(struct lower *l, const struct ptx_operand *o)
+{
+	l->lanes = operand_kind(l, o) == PTX_UNIFORM ? 1 : l->width;
+	return LLVMBuildAnd(l->b, get(l, o, PTX_U32), splat(l, l->mask, l->lanes), "");
+}
+
+/* For the runtime: the lanes of a group, and where the groups of all lanes stand if they differ. */
+static LLVMValueRef groups(struct lower *l, const struct ptx_operand *o, uint64_t offset, LLVMValueRef *all)
+{
+	LLVMValueRef v = named(l, o);
+
+	l->lanes = l->width;
+	*all = LLVMConstNull(l->ptr);
+	if (!is_vector(v))
+		return v;
+	*all = field(l, l->data, offset);
+	spill(l, v, l->data, offset);
+	return l->mask;
+}
+
 bool emit_vote(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef bits, voters, r, zero = scalar_const(l->i32, 0);
+	LLVMValueRef bits, voters = l->mask, r, zero;
 
 	if (l->width == 1 || (i->count == 3) != !!(i->mods & M(SYNC)))
 		return false;
 	bits = predicate_bits(l, &i->ops[1]);
-	voters = i->count == 3 ? LLVMBuildAnd(l->b, l->mask, one_for_all(l, &i->ops[2]), "") : l->mask;
+	if (i->count == 3)
+		voters = named(l, &i->ops[2]);
+	if (is_vector(voters))
+		bits = splat(l, bits, l->lanes);
 	bits = LLVMBuildAnd(l->b, bits, voters, "");
+	zero = LLVMConstNull(LLVMTypeOf(bits));
 	if (i->mods & M(BALLOT))
 		r = bits;
 	else if (i->mods & M(ALL))
@@ -207,7 +232,6 @@ bool emit_activemask(struct lower *l, const struct ptx_instr *i)
 
 bool emit_match(struct lower *l, const struct ptx_instr *i)
 {
-	unsigned bits = ptx_types[i->type].bits;
 	LLVMValueRef args[6];
 
 	if (l->width == 1 || !(i->mods & M(SYNC)) || !(i->mods & (M(ANY) | M(ALL))))
@@ -215,8 +239,7 @@ bool emit_match(struct lower *l, const struct ptx_instr *i)
 	l->lanes = l->width;
 	spill(l, resize(l, get(l, &i->ops[1], i->type), 64, false), l->data, 0);
 	args[0] = scalar_const(l->i32, !!(i->mods & M(ALL)));
-	args[1] = scalar_const(l->i32, bits);
-	args[2] = LLVMBuildAnd(l->b, l->mask, one_for_all(l, &i->ops[2]), "");
+	args[1] = groups(l, &i->ops[2], 256, &args[2]);
 	args[3] = l->data;
 	args[4] = l->extra;
 	args[5] = field(l, l->extra, 128);
@@ -236,17 +259,17 @@ bool emit_redux(struct lower *l, const struct ptx_instr *i)
 			     : i->mods & M(AND) ? 3
 			     : i->mods & M(OR)  ? 4
 						: 5;
-	LLVMValueRef args[4];
+	LLVMValueRef args[5];
 
 	if (l->width == 1 || !(i->mods & M(SYNC)))
 		return false;
 	l->lanes = l->width;
 	spill(l, get(l, &i->ops[1], PTX_B32), l->data, 0);
 	args[0] = scalar_const(l->i32, operation | (is_signed_type(i->type) ? 8 : 0));
-	args[1] = LLVMBuildAnd(l->b, l->mask, one_for_all(l, &i->ops[2]), "");
-	args[2] = l->data;
-	args[3] = l->extra;
-	call_runtime(l, "ptx_rt_redux", l->void_type, args, 4);
+	args[1] = groups(l, &i->ops[2], 256, &args[2]);
+	args[3] = l->data;
+	args[4] = l->extra;
+	call_runtime(l, "ptx_rt_redux", l->void_type, args, 5);
 	set(l, &i->ops[0], reload(l, 32, l->extra, 0), false);
 	return true;
 }

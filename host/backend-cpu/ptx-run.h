@@ -140,8 +140,10 @@ void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_bad_target(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_shfl(uint32_t mode, uint32_t mask, const uint32_t *in, const uint32_t *out_p, uint32_t *out);
-void ptx_rt_match(uint32_t all, uint32_t bits, uint32_t mask, const uint64_t *values, uint32_t *out, uint32_t *same);
-void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *values, uint32_t *out);
+/* groups: NULL, or for each lane of the mask the lanes that it works with. */
+void ptx_rt_match(uint32_t all, uint32_t mask, const uint32_t *groups, const uint64_t *values, uint32_t *out,
+		  uint32_t *same);
+void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out);
 void ptx_rt_round(uint32_t operation, uint32_t lanes, const void *a, const void *b, const void *c, void *out);
 uint64_t ptx_rt_clock(void);
 uint64_t ptx_rt_nanoseconds(void);

@@ -283,6 +283,10 @@ static struct ptx_shape result_shape(struct ptx_body *body, const struct ptx_ins
 	/* each lane has its own local memory: the generic address of a uniform local one varies */
 	if (i->op->shape == PTX_SHAPE_VARYING || (i->op->shape == PTX_SHAPE_CVTA && i->space == PTX_LOCAL))
 		return varying;
+	/* lanes that name different ones get different votes */
+	if (i->op->shape == PTX_SHAPE_UNIFORM && (i->op->flags & PTX_F_WARP) && i->count == 3 &&
+	    s[2].kind != PTX_BOTTOM && s[2].kind != PTX_UNIFORM)
+		return varying;
 	if (i->op->shape == PTX_SHAPE_UNIFORM)
 		return uniform;
 	if (i->op->shape == PTX_SHAPE_LOAD)

@@ -28,6 +28,15 @@ static void warps(void **state)
 		assert_int_equal(out32[n], 0x11111111u << n % 4);
 	run_binary(HEAD32("redux.sync.add.s32 %x, %a, -1;\n"), 32);
 	assert_int_equal(out32[0], 31 * 16 * 3);
+	/* each lane names its own group */
+	run_binary(HEAD32("and.b32 %r2, %a, 3;\nmatch.any.sync.b32 %r3, %r2, -1;\nredux.sync.add.s32 %x, %a, %r3;\n"), 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], 3 * 8 * (n / 32 * 32 + n % 4 + 14));
+	run_binary(HEAD32("and.b32 %r2, %a, 3;\nmatch.any.sync.b32 %r3, %r2, -1;\nsetp.gt.u32 %p1, %a, 31;\n"
+			  "vote.sync.ballot.b32 %x, %p1, %r3;\n"),
+		   32);
+	for (unsigned n = 0; n < 32; n++)
+		assert_int_equal(out32[n], 0x11111111u << n % 4 & 0xfffff800);
 	/* in a divergent branch only its own lanes count */
 	run_binary(HEAD32("mov.u32 %x, 0;\nand.b32 %r2, %r1, 3;\nsetp.ne.u32 %p1, %r2, 1;\n@%p1 bra $skip;\n"
 			  "activemask.b32 %x;\n$skip:\n"),

@@ -72,6 +72,50 @@ static void half_warps(void **state)
 		assert_int_equal(out32[n], n);
 }
 
+/* Lanes leave a loop that may wait for others at different times: the vote after it is that of all of them. */
+static void partners_come_late(void **state)
+{
+	must_run(KERNEL("mov.u32 %r5, 0;\nmul.lo.u32 %r6, %r1, 13;\nmov.u32 %r9, row;\n"
+			"AGAIN:\natom.shared.add.u32 %r7, [%r9], 1;\nadd.s32 %r5, %r5, 1;\n"
+			"setp.lt.u32 %p1, %r5, %r6;\n@%p1 bra AGAIN;\n"
+			"and.b32 %r7, %r1, 4;\nsetp.ne.u32 %p2, %r7, 0;\n"
+			"vote.sync.ballot.b32 %r8, %p2, -1;\nredux.sync.max.u32 %r7, %r5, -1;\n"
+			"add.s32 %r8, %r8, %r7;\nst.global.u32 [%rd3], %r8;\n"),
+		 32);
+	for (uint32_t n = 0; n < 32; n++)
+		assert_int_equal(out32[n], 0xf0f0f0f0 + 31 * 13);
+}
+
+/* The same where each lane names those of its kind only. */
+static void partners_of_two_kinds(void **state)
+{
+	must_run(KERNEL("mov.u32 %r5, 0;\nmul.lo.u32 %r6, %r1, 13;\nmov.u32 %r9, row;\n"
+			"and.b32 %r10, %r1, 1;\nmatch.any.sync.b32 %r11, %r10, -1;\n"
+			"AGAIN:\natom.shared.add.u32 %r7, [%r9], 1;\nadd.s32 %r5, %r5, 1;\n"
+			"setp.lt.u32 %p1, %r5, %r6;\n@%p1 bra AGAIN;\n"
+			"and.b32 %r7, %r1, 4;\nsetp.ne.u32 %p2, %r7, 0;\n"
+			"vote.sync.ballot.b32 %r8, %p2, %r11;\nredux.sync.max.u32 %r7, %r5, %r11;\n"
+			"add.s32 %r8, %r8, %r7;\nst.global.u32 [%rd3], %r8;\n"),
+		 32);
+	for (uint32_t n = 0; n < 32; n++)
+		assert_int_equal(out32[n], n & 1 ? 0xa0a0a0a0 + 31 * 13 : 0x50505050 + 30 * 13);
+}
+
+/* Programs name all lanes where only some are: those that wait at a barrier meanwhile are not waited for. */
+static void partners_at_a_barrier(void **state)
+{
+	must_run(KERNEL("mov.u32 %r5, 0;\nmov.u32 %r9, row;\nAGAIN:\natom.shared.add.u32 %r7, [%r9], 1;\n"
+			"add.s32 %r5, %r5, 1;\nsetp.le.u32 %p1, %r5, %r1;\n@%p1 bra AGAIN;\n"
+			"mov.u32 %r8, 0;\nsetp.ge.u32 %p2, %r1, 16;\n@%p2 bra J;\n"
+			"shfl.sync.down.b32 %r8, %r1, 8, 31, -1;\n"
+			"J:\nbarrier.sync 0;\nst.global.u32 [%rd3], %r8;\n"),
+		 64);
+	for (uint32_t n = 0; n < 8; n++)
+		assert_int_equal(out32[n], n + 8);
+	for (uint32_t n = 16; n < 64; n++)
+		assert_int_equal(out32[n], 0);
+}
+
 /* A reduction that lanes reach apart counts each of them once. */
 static void reductions_apart(void **state)
 {
@@ -211,7 +255,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lanes_apart),        cmocka_unit_test(rounds_apart),
-		cmocka_unit_test(half_warps),         cmocka_unit_test(reductions_apart),
+		cmocka_unit_test(half_warps),         cmocka_unit_test(partners_come_late),
+		cmocka_unit_test(partners_of_two_kinds), cmocka_unit_test(partners_at_a_barrier),
+		cmocka_unit_test(reductions_apart),
 		cmocka_unit_test(exited_lanes),       cmocka_unit_test(arrive),
 		cmocka_unit_test(not_all_reach),      cmocka_unit_test(all_blocks_at_once),
 		cmocka_unit_test(blocks_one_by_one),
