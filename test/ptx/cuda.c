@@ -93,11 +93,13 @@ CUresult cuda_read(void *to, CUdeviceptr from, size_t bytes)
 
 static CUresult load(CUmodule *module, const char *text)
 {
-	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-	void *values[] = {log_text, (void *)sizeof(log_text)};
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+				  CU_JIT_OPTIMIZATION_LEVEL};
+	const char *level = getenv("PTX_OPTIMISE");
+	void *values[] = {log_text, (void *)sizeof(log_text), (void *)(level ? strtoul(level, NULL, 10) : 0)};
 
 	log_text[0] = 0;
-	return cuModuleLoadDataEx(module, text, 2, options, values);
+	return cuModuleLoadDataEx(module, text, level ? 3 : 2, options, values);
 }
 
 CUresult cuda_run(const char *text, const struct cuda_shape *shape, const CUdeviceptr *pointers, unsigned count,

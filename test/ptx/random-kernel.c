@@ -354,7 +354,7 @@ void random_kernel_make(struct random_kernel *k, uint64_t seed)
 		fclose(out);
 	}
 	s.counters = 0;
-	s.left = 3 + random_below(&s, 14);
+	s.left = 3 + random_below(&s, 11);
 	while (s.left)
 		fill_block(&s, &k->root, (struct random_place){0}, NULL, 12);
 	k->count = s.numbers + 1;

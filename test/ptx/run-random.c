@@ -8,6 +8,7 @@
  *        run-random --list                 reads lines "SEED N,..." and prints a hash for each
  *        run-random --results SEED [N,...] what the hash is of
  *
+ * PTX_OPTIMISE=0 in the environment turns the driver's optimiser off, which tells its mistakes from others'.
  * Exit status 0: all kernels ran, and are as the file says.
  */
 #include <inttypes.h>
