@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions, family by family: every expectation is computed in C from the PTX ISA. */
 #include "../ptx/harness.h"
+#include "ptx-lower.h"
 
 W32(w_add, a + b)
 W32(w_sub, a - b)
@@ -231,6 +232,44 @@ static void rounding(void **state)
 		assert_int_equal(out32[n], directed(in32[2 * n], in32[2 * n + 1]));
 }
 
+static double random_double(uint64_t *seed)
+{
+	static const uint64_t odd[] = {0, 1ull << 63, 1, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000,
+				       0x7fefffffffffffff, 0x0010000000000000, 0x000fffffffffffff, 0x3ff0000000000000};
+	uint64_t bits;
+	double x;
+
+	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+	bits = *seed ^ *seed >> 29;
+	if (bits % 8 == 0)
+		bits = odd[bits / 8 % 10];
+	else if (bits % 8 < 6) /* of like size, and often with few digits: exact results are special */
+		bits = (bits & (bits % 16 < 8 ? 0x800fffffffffffff : 0x800ff00000000000)) | (1000 + bits / 16 % 60) << 52;
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+/* One lane is rounded in another way than several: by what rounding to nearest leaves. */
+static void rounding_of_one(void **state)
+{
+	static const unsigned int operations[] = {ROUND_ADD, ROUND_SUB, ROUND_MUL, ROUND_DIV};
+	static const unsigned int modes[] = {PTX_MOD_RZ, PTX_MOD_RM, PTX_MOD_RP};
+	uint64_t seed = 1;
+
+	(void)state;
+	for (unsigned int n = 0; n < 1200000; n++) {
+		unsigned int o = operations[n & 3], m = modes[n / 4 % 3];
+		double a[2] = {random_double(&seed)}, b[2] = {random_double(&seed)}, one[1], two[2];
+
+		a[1] = a[0];
+		b[1] = b[0];
+		ptx_rt_round(o | m << 8 | PTX_F64 << 16, 1, a, b, b, one);
+		ptx_rt_round(o | m << 8 | PTX_F64 << 16, 2, a, b, b, two);
+		if (memcmp(one, two, sizeof(one)))
+			fail_msg("operation %u, mode %u: %a, %a gives %a, not %a", o, m, a[0], b[0], one[0], two[0]);
+	}
+}
+
 static void approximations(void **state)
 {
 	(void)state;
@@ -364,7 +403,7 @@ static void packed_and_odd(void **state)
 	check32("mad.cc madc", HEAD32("mad.lo.cc.u32 %r2, %a, %b, %a;\nmadc.hi.u32 %x, %a, %b, %b;\n"), w_madc);
 }
 
-static uint16_t half_bits(_Float16 h)
+static uint16_t bits_of_half(_Float16 h)
 {
 	uint16_t bits;
 
@@ -381,12 +420,12 @@ static uint32_t w_half_ftz(uint32_t a, uint32_t b)
 		v[n] = v[n] & 0x7c00 ? v[n] : v[n] & 0x8000;
 		memcpy(&h[n], &v[n], 2);
 	}
-	r = half_bits((_Float16)((float)h[0] * (float)h[1]));
+	r = bits_of_half((_Float16)((float)h[0] * (float)h[1]));
 	return r & 0x7c00 ? r : r & 0x8000;
 }
 
-W32(w_half_int, half_bits((_Float16)(double)(int32_t)a))
-W32(w_relu, isnan(f32(a)) ? 0x7e00 : half_bits((_Float16)(f32(a) > 0 ? f32(a) : 0)))
+W32(w_half_int, bits_of_half((_Float16)(double)(int32_t)a))
+W32(w_relu, isnan(f32(a)) ? 0x7e00 : bits_of_half((_Float16)(f32(a) > 0 ? f32(a) : 0)))
 
 #define QUIET_HALF                                                                                                     \
 	"cvt.f32.f16 %f1, %h3;\ntestp.notanumber.f32 %p1, %f1;\n@%p1 mov.b16 %h3, 0x7e00;\ncvt.u32.u16 %x, %h3;\n"
@@ -472,6 +511,7 @@ int main(void)
 		cmocka_unit_test(wide_integers),
 		cmocka_unit_test(floats),
 		cmocka_unit_test(rounding),
+		cmocka_unit_test(rounding_of_one),
 		cmocka_unit_test(approximations),
 		cmocka_unit_test(halves),
 		cmocka_unit_test(permutations),
