@@ -12,7 +12,8 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!event || flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+	if (!event || flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
+	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuEventCreate(event, flags);
 	if (result != CUDA_SUCCESS)

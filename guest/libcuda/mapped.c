@@ -38,14 +38,16 @@ VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t 
 {
 	struct vcuda_range r = {.bytes = size, .kind = VCUDA_RANGE_RESERVED, .context = vcuda_context_current()};
 	CUresult result = vcuda_require_context();
+	CUdeviceptr start;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!ptr || !size || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_call_cuMemAddressReserve(&r.start, size, alignment, wish, flags);
+	result = vcuda_call_cuMemAddressReserve(&start, size, alignment, wish, flags);
 	if (result != CUDA_SUCCESS)
 		return result;
+	r.start = start;
 	if (!vcuda_range_add(&r)) {
 		vcuda_call_cuMemAddressFree(r.start, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;

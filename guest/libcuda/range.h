@@ -19,9 +19,10 @@ enum vcuda_range_kind {
 	VCUDA_RANGE_REGISTERED = 8, /* cuMemHostRegister */
 	VCUDA_RANGE_MANAGED = 16,   /* cuMemAllocManaged */
 	VCUDA_RANGE_RESERVED = 32,  /* cuMemAddressReserve: only the worker knows what is mapped there */
+	VCUDA_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle; the flags count how often */
 };
 
-#define VCUDA_RANGE_ON_DEVICE (VCUDA_RANGE_DEVICE | VCUDA_RANGE_GLOBAL | VCUDA_RANGE_RESERVED)
+#define VCUDA_RANGE_ON_DEVICE (VCUDA_RANGE_DEVICE | VCUDA_RANGE_GLOBAL | VCUDA_RANGE_RESERVED | VCUDA_RANGE_IMPORTED)
 #define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED | VCUDA_RANGE_MANAGED)
 
 /* What was advised about managed memory: of the whole range, whatever part it was said of last. */

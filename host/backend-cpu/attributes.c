@@ -2,7 +2,7 @@
 /*
  * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
  * cost nothing here. What this back end does not do is 0: clusters,
- * stream memory operations, sharing between processes.
+ * stream memory operations, shareable handles.
  */
 #include "attributes.h"
 
@@ -49,6 +49,7 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(RESERVED_SHARED_MEMORY_PER_BLOCK)] = CPU_SHARED_RESERVED,
 	[A(MEMORY_POOLS_SUPPORTED)] = 1,
 	[A(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)] = 1,
+	[A(IPC_EVENT_SUPPORTED)] = 1,
 	[A(READ_ONLY_HOST_REGISTER_SUPPORTED)] = 1,
 	[A(MAXIMUM_TEXTURE1D_WIDTH)] = CPU_MAX_1D,
 	[A(MAXIMUM_TEXTURE2D_WIDTH)] = CPU_MAX_2D_WIDTH,

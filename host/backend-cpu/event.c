@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "ipc-event.h"
 #include "registry.h"
 #include "schedule.h"
 #include "stream.h"
@@ -13,6 +14,8 @@ struct cpu_record {
 	unsigned int refs; /* the queue, the event, each wait and each waiting thread */
 	bool done;
 	struct timespec time;
+	struct cpu_shared_event *shared; /* the event's, NULL: not one of several processes */
+	uint64_t number;                 /* of the record, there */
 };
 
 struct CUevent_st {
@@ -20,6 +23,7 @@ struct CUevent_st {
 	struct cpu_list node;
 	unsigned int flags;
 	struct cpu_record *record; /* the newest; NULL: never recorded */
+	struct cpu_shared_event *shared; /* NULL, or the record is any process's newest */
 };
 
 /* A stream's wait for a record of another. */
@@ -34,8 +38,10 @@ bool cpu_record_done(const struct cpu_record *record)
 
 static void record_put(struct cpu_record *record)
 {
-	if (record && --record->refs == 0)
-		free(record);
+	if (!record || --record->refs)
+		return;
+	cpu_shared_event_put(record->shared);
+	free(record);
 }
 
 static void record_finish(struct cpu_op *op)
@@ -44,6 +50,8 @@ static void record_finish(struct cpu_op *op)
 
 	clock_gettime(CLOCK_MONOTONIC, &record->time);
 	record->done = true;
+	if (record->shared)
+		cpu_shared_event_finish(record->shared, record->number);
 	cpu_wake_waiters();
 	record_put(record);
 }
@@ -59,6 +67,7 @@ static void destroy(struct CUevent_st *e)
 	cpu_registry_remove(e);
 	cpu_list_remove(&e->node);
 	record_put(e->record);
+	cpu_shared_event_put(e->shared);
 	free(e);
 }
 
@@ -68,10 +77,28 @@ void cpu_events_destroy(struct CUctx_st *context)
 		destroy(cpu_list_entry(context->events.next, struct CUevent_st, node));
 }
 
+/* Takes what is shared over. */
+static CUresult create(struct CUctx_st *c, unsigned int flags, struct cpu_shared_event *shared, CUevent *handle)
+{
+	struct CUevent_st *e = calloc(1, sizeof(*e));
+
+	if (!e || !cpu_registry_add(e, CPU_EVENT)) {
+		cpu_shared_event_put(shared);
+		free(e);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	e->context = c;
+	e->flags = flags;
+	e->shared = shared;
+	cpu_list_add(&e->node, &c->events);
+	*handle = e;
+	return CUDA_SUCCESS;
+}
+
 CUresult cpu_cuEventCreate(CUevent *phEvent, unsigned Flags)
 {
 	const unsigned int known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-	struct CUevent_st *e;
+	struct cpu_shared_event *shared;
 	struct CUctx_st *c;
 	CUresult result = cpu_enter(&c);
 
@@ -79,21 +106,22 @@ CUresult cpu_cuEventCreate(CUevent *phEvent, unsigned Flags)
 		return result;
 	if (!phEvent || (Flags & ~known))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	/* The device says that it has no events between processes. */
-	if (Flags & CU_EVENT_INTERPROCESS)
-		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	e->context = c;
-	e->flags = Flags;
-	if (!cpu_registry_add(e, CPU_EVENT)) {
-		free(e);
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	}
-	cpu_list_add(&e->node, &c->events);
-	*phEvent = e;
-	return cpu_leave(CUDA_SUCCESS);
+	if (!(Flags & CU_EVENT_INTERPROCESS))
+		return cpu_leave(create(c, Flags, NULL, phEvent));
+	if (!(Flags & CU_EVENT_DISABLE_TIMING))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	shared = cpu_shared_event_create();
+	return cpu_leave(shared ? create(c, Flags, shared, phEvent) : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+struct cpu_shared_event *cpu_event_shared(CUevent handle)
+{
+	return cpu_registry_has(handle, CPU_EVENT) ? handle->shared : NULL;
+}
+
+CUresult cpu_event_open(struct CUctx_st *context, struct cpu_shared_event *shared, CUevent *handle)
+{
+	return create(context, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, shared, handle);
 }
 
 CUresult cpu_cuEventDestroy_v2(CUevent hEvent)
@@ -125,10 +153,29 @@ CUresult cpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned f
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	record->refs = 2;
 	record->op.finish = record_finish;
+	if (hEvent->shared) {
+		cpu_shared_event_get(hEvent->shared);
+		record->shared = hEvent->shared;
+		record->number = cpu_shared_event_begin(hEvent->shared);
+	}
 	record_put(hEvent->record);
 	hEvent->record = record;
 	cpu_submit(stream, &record->op, false);
 	return cpu_leave(CUDA_SUCCESS);
+}
+
+static bool is_done(const struct CUevent_st *e)
+{
+	if (e->shared)
+		return cpu_shared_event_done(e->shared, cpu_shared_event_newest(e->shared));
+	return !e->record || e->record->done;
+}
+
+static CUresult await(struct CUstream_st *stream, struct cpu_shared_event *shared)
+{
+	bool ok = cpu_shared_event_await(stream, shared, cpu_shared_event_newest(shared));
+
+	return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
@@ -146,8 +193,10 @@ CUresult cpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (Flags != CU_EVENT_WAIT_DEFAULT)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!hEvent->record || hEvent->record->done)
+	if (is_done(hEvent))
 		return cpu_leave(CUDA_SUCCESS);
+	if (hEvent->shared)
+		return cpu_leave(await(stream, hEvent->shared));
 	wait = calloc(1, sizeof(*wait));
 	if (!wait)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -177,7 +226,18 @@ CUresult cpu_cuEventQuery(CUevent hEvent)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_leave(!hEvent->record || hEvent->record->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+	return cpu_leave(is_done(hEvent) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+}
+
+static CUresult sleep_until(struct CUctx_st *c, struct cpu_shared_event *shared)
+{
+	CUresult result;
+
+	cpu_context_get(c);
+	cpu_shared_event_sleep(c, shared, cpu_shared_event_newest(shared));
+	result = cpu_context_state(c);
+	cpu_context_put(c);
+	return result;
 }
 
 CUresult cpu_cuEventSynchronize(CUevent hEvent)
@@ -188,9 +248,11 @@ CUresult cpu_cuEventSynchronize(CUevent hEvent)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	record = hEvent->record;
-	if (!record || record->done)
+	if (is_done(hEvent))
 		return cpu_leave(CUDA_SUCCESS);
+	if (hEvent->shared)
+		return cpu_leave(sleep_until(hEvent->context, hEvent->shared));
+	record = hEvent->record;
 	record->refs++;
 	/* While the record is not done it is in its stream, so the stream lives. */
 	scope = (struct cpu_scope){

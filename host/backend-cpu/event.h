@@ -15,6 +15,12 @@ struct cpu_record;
 
 bool cpu_record_done(const struct cpu_record *record);
 
+/* What others see of an event that processes share; NULL: it is not one. */
+struct cpu_shared_event *cpu_event_shared(CUevent handle);
+
+/* A new event for one that another process made; takes it over. */
+CUresult cpu_event_open(struct CUctx_st *context, struct cpu_shared_event *shared, CUevent *handle);
+
 /* Destroys all events of a context. */
 void cpu_events_destroy(struct CUctx_st *context);
 

@@ -6,6 +6,7 @@
 
 #include "arena.h"
 #include "device.h"
+#include "ipc.h"
 #include "pool.h"
 #include "texture.h"
 
@@ -116,6 +117,11 @@ CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_ran
 /* Returns the memory of a range that is off the table. Drops the lock where it takes long. */
 static void give_back(const struct cpu_range *range)
 {
+	if (range->kind == CPU_IMPORTED) {
+		cpu_ipc_closed(range->start, range->size);
+		return;
+	}
+	cpu_ipc_freed(range->start);
 	if (range->size >= 1u << 20) {
 		cpu_unlock();
 		cpu_arena_discard(range->start, range->size);
@@ -245,6 +251,24 @@ CUresult cpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*total = cpu_device()->memory;
 	*free_bytes = *total - used;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	const struct cpu_range *range;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	range = cpu_range_find(dptr, 1);
+	if (!range)
+		return cpu_leave(CUDA_ERROR_NOT_FOUND);
+	if (pbase)
+		*pbase = range->start;
+	if (psize)
+		*psize = range->size;
 	return cpu_leave(CUDA_SUCCESS);
 }
 

@@ -19,6 +19,7 @@ enum cpu_range_kind {
 	CPU_HOST,
 	CPU_ARRAY_MEMORY, /* reached through its array only */
 	CPU_MAPPED, /* vmm.c */
+	CPU_IMPORTED, /* another process's: ipc.c */
 };
 
 struct cpu_range {

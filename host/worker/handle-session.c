@@ -77,5 +77,7 @@ CUresult vcuda_handle_vcudaDeviceInfo(struct vcuda_session *s, struct vcuda_args
 	info->total_memory = total;
 	for (int i = 0; i < VCUDA_DEVICE_ATTRIBUTES; i++)
 		info->attribute_results[i] = ops->cuDeviceGetAttribute(&info->attributes[i], (CUdevice_attribute)i, a->dev);
+	if (!ops->cuIpcGetEventHandle)
+		info->attributes[CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] = 0;
 	return result;
 }

@@ -276,7 +276,13 @@ def modules():
     check(r.returncode == 0 and r.stdout == "modules: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules)}
+def ipc():
+    """Two processes of one guest with memory and events in common."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/ipc"))
+    check(r.returncode == 0 and r.stdout == "ipc: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, ipc)}
 
 
 def main():

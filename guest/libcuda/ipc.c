@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory and events of another process of the same guest. What a handle means is known to the workers only. */
+#include <pthread.h>
+
+#include "call.h"
+#include "capture.h"
+#include "guest-calls.h"
+#include "object.h"
+#include "range.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_range r;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || !vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_call_cuIpcGetMemHandle(handle, dptr);
+}
+
+/* What is opened several times has one address, until it has been closed as often. A range's flags count. */
+static CUresult open_locked(CUdeviceptr *dptr, CUipcMemHandle handle)
+{
+	struct vcuda_range r = {.kind = VCUDA_RANGE_IMPORTED, .context = vcuda_context_current()}, old;
+	CUdeviceptr start;
+	size_t bytes;
+	CUresult result = vcuda_call_vcudaIpcOpenMemory(&start, &bytes, handle);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	r.start = start;
+	r.bytes = bytes;
+	if (vcuda_range_find(start, &old) && old.kind == VCUDA_RANGE_IMPORTED)
+		r.flags = old.flags;
+	r.flags++;
+	if (!vcuda_range_add(&r)) {
+		vcuda_call_cuIpcCloseMemHandle(start);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*dptr = start;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	result = open_locked(dptr, handle);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
+{
+	return cuIpcOpenMemHandle_v2(dptr, handle, flags);
+}
+
+static CUresult close_locked(CUdeviceptr dptr)
+{
+	struct vcuda_range r;
+	CUresult result;
+
+	if (!vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_IMPORTED || r.start != dptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Out of the table first: as soon as the worker has closed it, another thread may be given the same address. */
+	if (--r.flags)
+		vcuda_range_add(&r);
+	else
+		vcuda_range_remove(dptr, VCUDA_RANGE_IMPORTED, &r);
+	vcuda_context_enter(r.context);
+	result = vcuda_call_cuIpcCloseMemHandle(dptr);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	result = close_locked(dptr);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!handle || !(o->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_context_enter(o->context);
+	result = vcuda_call_cuIpcGetEventHandle(handle, event);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_object *o;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!event)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuIpcOpenEventHandle(event, handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_add(VCUDA_OBJECT_EVENT, *event, vcuda_context_current(), NULL);
+	if (!o) {
+		vcuda_call_cuEventDestroy_v2(*event);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+	return CUDA_SUCCESS;
+}

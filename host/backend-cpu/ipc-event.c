@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipc-event.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "context.h"
+#include "event.h"
+#include "share.h"
+
+#define PAGE 4096u
+
+/* Other processes write here what they like: any value only makes somebody wait, or not. */
+struct numbers {
+	_Atomic uint64_t begun, done;
+};
+
+struct cpu_shared_event {
+	unsigned int refs; /* the event, each record and each wait */
+	bool offered;
+	struct cpu_share_handle handle; /* if we offer it */
+	struct numbers *numbers;
+};
+
+/* A stream's wait. */
+struct await {
+	struct cpu_op op;
+	struct cpu_shared_event *event;
+	uint64_t number;
+	struct await *next; /* of those that a thread looks after */
+};
+
+static struct cpu_shared_event *map(int fd)
+{
+	struct cpu_shared_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->refs = 1;
+	e->numbers = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (e->numbers != MAP_FAILED)
+		return e;
+	free(e);
+	return NULL;
+}
+
+struct cpu_shared_event *cpu_shared_event_create(void)
+{
+	int fd = cpu_share_file(PAGE);
+	struct cpu_shared_event *e = fd < 0 ? NULL : map(fd);
+
+	if (!e) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	e->offered = cpu_share_offer(CPU_SHARE_EVENT, PAGE, fd, &e->handle);
+	if (e->offered)
+		return e;
+	cpu_shared_event_put(e);
+	return NULL;
+}
+
+void cpu_shared_event_get(struct cpu_shared_event *e)
+{
+	e->refs++;
+}
+
+void cpu_shared_event_put(struct cpu_shared_event *e)
+{
+	if (!e || --e->refs)
+		return;
+	if (e->offered)
+		cpu_share_withdraw(&e->handle);
+	munmap(e->numbers, PAGE);
+	free(e);
+}
+
+uint64_t cpu_shared_event_begin(struct cpu_shared_event *e)
+{
+	return atomic_fetch_add(&e->numbers->begun, 1) + 1;
+}
+
+void cpu_shared_event_finish(struct cpu_shared_event *e, uint64_t number)
+{
+	uint64_t now = atomic_load(&e->numbers->done);
+
+	while (now < number && !atomic_compare_exchange_weak(&e->numbers->done, &now, number))
+		continue;
+}
+
+uint64_t cpu_shared_event_newest(const struct cpu_shared_event *e)
+{
+	return atomic_load(&e->numbers->begun);
+}
+
+bool cpu_shared_event_done(const struct cpu_shared_event *e, uint64_t number)
+{
+	return atomic_load(&e->numbers->done) >= number;
+}
+
+/* ---- waiting: nobody wakes a process for another, so one thread looks, more seldom the longer it takes ---- */
+
+static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t awaits_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct await *awaits;
+
+static void nap(unsigned int *us)
+{
+	nanosleep(&(struct timespec){.tv_nsec = *us * 1000L}, NULL);
+	*us = *us < 1000 ? *us * 2 : 1000;
+}
+
+/* Takes those out that have ended. */
+static struct await *take_ended(void)
+{
+	struct await *ended = NULL;
+
+	pthread_mutex_lock(&awaits_lock);
+	while (!awaits)
+		pthread_cond_wait(&more, &awaits_lock);
+	for (struct await **at = &awaits, *a; (a = *at);) {
+		/* the operation keeps its stream, and that its context */
+		const bool *cancel = &a->op.stream->context->cancel;
+
+		if (!cpu_shared_event_done(a->event, a->number) && !__atomic_load_n(cancel, __ATOMIC_RELAXED)) {
+			at = &a->next;
+			continue;
+		}
+		*at = a->next;
+		a->next = ended;
+		ended = a;
+	}
+	pthread_mutex_unlock(&awaits_lock);
+	return ended;
+}
+
+static void *look(void *unused)
+{
+	unsigned int us = 20;
+
+	for (;;) {
+		struct await *ended = take_ended();
+
+		if (!ended) {
+			nap(&us);
+			continue;
+		}
+		us = 20;
+		cpu_lock();
+		while (ended) {
+			struct await *a = ended;
+
+			ended = a->next;
+			cpu_op_done(&a->op);
+		}
+		cpu_unlock();
+	}
+	return unused;
+}
+
+static bool start_thread(void)
+{
+	static bool started;
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (started)
+		return true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&thread, NULL, look, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (started)
+		pthread_detach(thread);
+	return started;
+}
+
+static bool await_start(struct cpu_op *op)
+{
+	struct await *a = (struct await *)op;
+
+	pthread_mutex_lock(&awaits_lock);
+	a->next = awaits;
+	awaits = a;
+	pthread_cond_signal(&more);
+	pthread_mutex_unlock(&awaits_lock);
+	return true;
+}
+
+static void await_finish(struct cpu_op *op)
+{
+	struct await *a = (struct await *)op;
+
+	cpu_shared_event_put(a->event);
+	free(a);
+}
+
+bool cpu_shared_event_await(struct CUstream_st *stream, struct cpu_shared_event *event, uint64_t number)
+{
+	struct await *a = start_thread() ? calloc(1, sizeof(*a)) : NULL;
+
+	if (!a)
+		return false;
+	a->op.external = true;
+	a->op.start = await_start;
+	a->op.finish = await_finish;
+	a->event = event;
+	a->number = number;
+	cpu_shared_event_get(event);
+	cpu_submit(stream, &a->op, false);
+	return true;
+}
+
+void cpu_shared_event_sleep(struct CUctx_st *context, struct cpu_shared_event *event, uint64_t number)
+{
+	unsigned int us = 20;
+
+	cpu_shared_event_get(event);
+	while (!cpu_shared_event_done(event, number) && cpu_context_state(context) == CUDA_SUCCESS) {
+		cpu_unlock();
+		nap(&us);
+		cpu_lock();
+	}
+	cpu_shared_event_put(event);
+}
+
+/* ---- handles ---- */
+
+CUresult cpu_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+	const struct cpu_shared_event *shared;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	shared = cpu_event_shared(event);
+	/* one that was opened here is not ours to pass on */
+	if (!pHandle || !shared || !shared->offered)
+		return cpu_leave(shared || !pHandle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
+	memcpy(pHandle, &shared->handle, sizeof(*pHandle));
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct cpu_shared_event *shared;
+	struct cpu_share_handle h;
+	struct CUctx_st *c;
+	uint64_t bytes;
+	CUresult result;
+	int fd;
+
+	if (!phEvent)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&h, &handle, sizeof(h));
+	result = cpu_share_take(&h, CPU_SHARE_EVENT, &bytes, &fd);
+	if (result != CUDA_SUCCESS)
+		return result;
+	shared = bytes == PAGE ? map(fd) : NULL;
+	close(fd);
+	if (!shared)
+		return bytes == PAGE ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	result = cpu_enter(&c);
+	if (result != CUDA_SUCCESS) {
+		cpu_lock();
+		cpu_shared_event_put(shared);
+		return cpu_leave(result);
+	}
+	return cpu_leave(cpu_event_open(c, shared, phEvent));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of several processes: two numbers in a page that all of them map. A record counts up the first when it is
+ * made, and sets the second to what it got when it is done. With the lock held.
+ */
+#ifndef VCUDA_CPU_IPC_EVENT_H
+#define VCUDA_CPU_IPC_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schedule.h"
+
+struct cpu_shared_event;
+
+struct cpu_shared_event *cpu_shared_event_create(void); /* NULL: not possible */
+void cpu_shared_event_get(struct cpu_shared_event *event);
+void cpu_shared_event_put(struct cpu_shared_event *event); /* NULL is fine */
+
+/* A new record's number; whoever asks from now on waits for it. */
+uint64_t cpu_shared_event_begin(struct cpu_shared_event *event);
+void cpu_shared_event_finish(struct cpu_shared_event *event, uint64_t number);
+
+/* The newest record of any process, and whether it or a newer one is done. */
+uint64_t cpu_shared_event_newest(const struct cpu_shared_event *event);
+bool cpu_shared_event_done(const struct cpu_shared_event *event, uint64_t number);
+
+/* The stream waits for that record. False: no memory. */
+bool cpu_shared_event_await(struct CUstream_st *stream, struct cpu_shared_event *event, uint64_t number);
+
+/* The calling thread does, without the lock meanwhile; ends early if the context, which it holds, fails or is gone. */
+void cpu_shared_event_sleep(struct CUctx_st *context, struct cpu_shared_event *event, uint64_t number);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two processes of one guest that work on the same memory and wait for one another's events. */
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api.h"
+
+#define BYTES (4u << 20)
+
+/* From the parent to the child, who answers with a byte. */
+struct message {
+	CUipcMemHandle memory;
+	CUipcEventHandle event;
+};
+
+static uint32_t data[BYTES / 4];
+
+static void expect(CUdeviceptr p, uint32_t value)
+{
+	OK(cuMemcpyDtoH_v2(data, p, BYTES));
+	for (size_t n = 0; n < BYTES / 4; n++)
+		CHECK(data[n] == value);
+}
+
+static void start(void)
+{
+	CUcontext context;
+
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+}
+
+static void say(int to)
+{
+	CHECK(write(to, "x", 1) == 1);
+}
+
+static void hear(int from)
+{
+	char c;
+
+	CHECK(read(from, &c, 1) == 1);
+}
+
+static void child(int parent)
+{
+	CUipcMemHandle invented = {{0}};
+	struct message m;
+	CUdeviceptr p, again, other;
+	CUstream stream;
+	CUevent event;
+
+	CHECK(read(parent, &m, sizeof(m)) == sizeof(m));
+	start();
+	OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+	GIVES(cuIpcOpenMemHandle_v2(&p, invented, 1), CUDA_ERROR_INVALID_VALUE);
+	invented = m.memory;
+	invented.reserved[30] ^= 1;
+	GIVES(cuIpcOpenMemHandle_v2(&p, invented, 1), CUDA_ERROR_INVALID_VALUE);
+	memcpy(&invented, &m.event, sizeof(invented));
+	GIVES(cuIpcOpenMemHandle_v2(&p, invented, 1), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuIpcOpenMemHandle_v2(&p, m.memory, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuIpcOpenMemHandle_v2(&p, m.memory, 1));
+	OK(cuIpcOpenMemHandle_v2(&again, m.memory, 1));
+	CHECK(again == p);
+	OK(cuMemAlloc_v2(&other, BYTES));
+	CHECK(other >= p + BYTES || p >= other + BYTES);
+	OK(cuIpcOpenEventHandle(&event, m.event));
+	GIVES(cuIpcCloseMemHandle(other), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+	/* one process does not give on what another gave it */
+	GIVES(cuIpcGetMemHandle(&invented, p), CUDA_ERROR_INVALID_VALUE);
+	expect(p, 1);
+	/* the parent's work comes first: it waits until told, with its event recorded behind */
+	OK(cuStreamWaitEvent(stream, event, 0));
+	GIVES(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+	GIVES(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	say(parent);
+	OK(cuStreamSynchronize(stream));
+	OK(cuEventSynchronize(event));
+	expect(p, 2);
+	OK(cuMemsetD32Async(p, 3, BYTES / 4, stream));
+	OK(cuEventRecordWithFlags(event, stream, 0));
+	say(parent);
+	OK(cuStreamSynchronize(stream));
+	OK(cuIpcCloseMemHandle(p));
+	expect(p, 3);
+	OK(cuIpcCloseMemHandle(p));
+	GIVES(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemcpyDtoH_v2(data, p, 4), CUDA_ERROR_INVALID_VALUE);
+	OK(cuEventDestroy_v2(event));
+	/* what is gone there cannot be opened here */
+	say(parent);
+	hear(parent);
+	GIVES(cuIpcOpenMemHandle_v2(&p, m.memory, 1), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuIpcOpenEventHandle(&event, m.event), CUDA_ERROR_INVALID_VALUE);
+	exit(0);
+}
+
+static void wait_for_child(void *socket)
+{
+	hear(*(int *)socket);
+}
+
+static void parent(int other)
+{
+	CUdeviceptr p, small, own;
+	CUevent event, plain;
+	CUipcMemHandle none;
+	CUstream stream;
+	struct message m;
+
+	start();
+	OK(cuMemAlloc_v2(&p, BYTES));
+	OK(cuMemAlloc_v2(&small, 512));
+	OK(cuMemsetD32Async(p, 1, BYTES / 4, NULL));
+	OK(cuIpcGetMemHandle(&m.memory, p + 4));
+	GIVES(cuIpcGetMemHandle(&none, small), CUDA_ERROR_NOT_SUPPORTED);
+	GIVES(cuIpcGetMemHandle(&none, 4096), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuIpcOpenMemHandle_v2(&own, m.memory, 1), CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
+	GIVES(cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	GIVES(cuIpcGetEventHandle(&m.event, plain), CUDA_ERROR_INVALID_VALUE);
+	OK(cuIpcGetEventHandle(&m.event, event));
+	OK(cuEventQuery(event));
+	/* the stream goes on when the child says so */
+	OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+	OK(cuLaunchHostFunc(stream, wait_for_child, &other));
+	OK(cuMemsetD32Async(p, 2, BYTES / 4, stream));
+	OK(cuEventRecordWithFlags(event, stream, 0));
+	CHECK(write(other, &m, sizeof(m)) == sizeof(m));
+	OK(cuStreamSynchronize(stream));
+	hear(other);
+	OK(cuStreamWaitEvent(stream, event, 0));
+	OK(cuStreamSynchronize(stream));
+	OK(cuEventQuery(event));
+	expect(p, 3);
+	hear(other);
+	OK(cuMemFree_v2(p));
+	OK(cuEventDestroy_v2(event));
+	say(other);
+	/* memory that was shared is like any other when it is used again */
+	OK(cuMemAlloc_v2(&p, BYTES));
+	OK(cuMemsetD32Async(p, 5, BYTES / 4, NULL));
+	expect(p, 5);
+}
+
+int main(void)
+{
+	int ends[2], status;
+	pid_t pid;
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		child(ends[1]);
+	parent(ends[0]);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	puts("ipc: passed");
+	return 0;
+}
