@@ -111,6 +111,9 @@ CUresult cpu_attribute(CUdevice_attribute attribute, int *value)
 	case A(COMPUTE_CAPABILITY_MINOR):
 		*value = cpu_device()->minor;
 		break;
+	case A(KERNEL_EXEC_TIMEOUT):
+		*value = cpu_device()->time_limit_ns != 0;
+		break;
 	case A(CLOCK_RATE):
 		*value = cpu_device()->clock_khz;
 		break;

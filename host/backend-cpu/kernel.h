@@ -159,6 +159,7 @@ struct ptx_launch {
 	 * that it has wait for others.
 	 */
 	bool (*claim)(void *owner, uint64_t *index);
+	void (*stalled)(void *owner); /* called now and then while all that a thread has wait for long; may be NULL */
 	void *owner;
 	uint32_t share, resident;
 };

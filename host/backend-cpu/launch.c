@@ -248,6 +248,15 @@ static bool claim(void *owner, uint64_t *index)
 	return cpu_op_claim(&((struct launch *)owner)->op, index);
 }
 
+/* What it waits for may be another kernel, or a copy, for which no thread is left. */
+static void stalled(void *owner)
+{
+	(void)owner;
+	cpu_lock();
+	cpu_worker_stalled();
+	cpu_unlock();
+}
+
 /*
  * Blocks that may wait for one another are claimed one by one, by whoever has a turn for them. Those of a cooperative
  * launch are all started; of others, as many as the device is said to hold.
@@ -259,6 +268,7 @@ static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct s
 
 	l->op.chunk = 1;
 	l->ptx.claim = claim;
+	l->ptx.stalled = stalled;
 	l->ptx.owner = l;
 	l->ptx.share = s->cooperative ? (uint32_t)((l->op.units + threads - 1) / threads) : 1;
 	l->ptx.resident = s->cooperative ? (uint32_t)l->op.units

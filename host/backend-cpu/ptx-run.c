@@ -296,7 +296,7 @@ struct residents {
 	struct ptx_fault *fault;
 	struct ptx_thread *first;
 	uint32_t count, idle_turns;
-	uint64_t idle_since;
+	uint64_t idle_since, stalled_at;
 	bool exhausted; /* no block is left to claim */
 };
 
@@ -327,20 +327,37 @@ static bool claim_block(struct residents *r)
 	return true;
 }
 
+/* True now and then while all blocks have done nothing but look again for long. */
+static bool is_stalled(struct residents *r, bool idle)
+{
+	uint64_t now;
+
+	if (!idle) {
+		r->idle_turns = 0;
+		return false;
+	}
+	if (r->idle_turns++ == 0)
+		r->idle_since = monotonic_ns();
+	if (r->idle_turns % IDLE_TURNS)
+		return false;
+	sched_yield();
+	now = monotonic_ns();
+	if (now - r->idle_since < PATIENCE_NS)
+		return false;
+	if (r->launch->stalled && now - r->stalled_at > PATIENCE_NS) {
+		r->stalled_at = now;
+		r->launch->stalled(r->launch->owner);
+	}
+	return true;
+}
+
 static bool want_more(struct residents *r, bool idle)
 {
-	if (!idle)
-		r->idle_turns = 0;
-	else if (r->idle_turns++ == 0)
-		r->idle_since = monotonic_ns();
-	else if (r->idle_turns % IDLE_TURNS == 0)
-		sched_yield();
+	bool stalled = is_stalled(r, idle);
+
 	if (r->exhausted || r->count >= r->launch->resident)
 		return false;
-	if (r->count < r->launch->share)
-		return true;
-	/* the clock is read where the OS thread has just let others run */
-	return idle && r->idle_turns % IDLE_TURNS == 0 && monotonic_ns() - r->idle_since > PATIENCE_NS;
+	return stalled || r->count < r->launch->share;
 }
 
 /* A turn for each block. Returns false after a fault. */

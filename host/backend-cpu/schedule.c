@@ -13,10 +13,15 @@
 /* After this long in one operation a worker looks for others, of higher priority or other streams. */
 #define SLICE_NS 2000000
 
+/* Kernels that wait for others hold their workers: so many more are started for the others, and rest so long. */
+#define MOST_EXTRA 126 /* a GPU runs 128 kernels at once */
+#define EXTRA_REST_NS 200000000
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something became ready */
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER; /* waiting threads: something ended */
 static unsigned int idle;                              /* workers that sleep */
+static unsigned int extra;                             /* workers beyond the device's number */
 static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
 static uint64_t submitted;
 static struct cpu_list busy = CPU_LIST_INIT(busy);   /* streams with work */
@@ -282,42 +287,62 @@ void cpu_wait(const struct cpu_scope *scope)
 	}
 }
 
-static void *worker(void *unused)
+static struct cpu_op *next_ready(void)
 {
-	(void)unused;
-	cpu_lock();
-	for (;;) {
-		struct cpu_op *op = NULL;
+	cpu_list_for_each (node, &ready) {
+		struct cpu_op *op = cpu_list_entry(node, struct cpu_op, ready);
 
-		cpu_list_for_each (node, &ready) {
-			op = cpu_list_entry(node, struct cpu_op, ready);
-			if (!claimed_all(op))
-				break;
-			op = NULL;
-		}
-		if (op) {
-			/* Streams of one priority take turns. */
-			cpu_list_remove(&op->ready);
-			make_ready(op);
-			run(op, true);
-		} else {
-			idle++;
-			pthread_cond_wait(&work, &lock);
-			idle--;
-		}
+		if (!claimed_all(op))
+			return op;
 	}
 	return NULL;
 }
 
-bool cpu_workers_start(void)
+/* Waits for something to become ready. A worker beyond the device's number does so for a while only; false: in vain. */
+static bool rest(bool is_extra)
+{
+	struct timespec until;
+	int error = 0;
+
+	idle++;
+	if (is_extra) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += EXTRA_REST_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		error = pthread_cond_timedwait(&work, &lock, &until);
+	} else {
+		pthread_cond_wait(&work, &lock);
+	}
+	idle--;
+	return !error || next_ready();
+}
+
+static void *worker(void *is_extra)
+{
+	cpu_lock();
+	do {
+		struct cpu_op *op;
+
+		while ((op = next_ready())) {
+			/* Streams of one priority take turns. */
+			cpu_list_remove(&op->ready);
+			make_ready(op);
+			run(op, true);
+		}
+	} while (rest(is_extra));
+	extra--;
+	cpu_unlock();
+	return NULL;
+}
+
+static bool start_worker(bool is_extra)
 {
 	static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-	static unsigned int running;
-	/* Two at least: a kernel may wait for what another stream does. */
-	unsigned int want = cpu_device()->threads > 1 ? cpu_device()->threads : 2;
 	sigset_t all, before;
 	pthread_attr_t attributes;
 	pthread_t thread;
+	bool ok;
 
 	/*
 	 * The process's signal handlers do not run on these threads, but what an instruction raises must reach its
@@ -330,13 +355,27 @@ bool cpu_workers_start(void)
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, 8u << 20);
-	cpu_lock();
-	for (; running < want; running++) {
-		if (pthread_create(&thread, &attributes, worker, NULL))
-			break;
-	}
-	cpu_unlock();
+	ok = pthread_create(&thread, &attributes, worker, is_extra ? &extra : NULL) == 0;
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ok;
+}
+
+bool cpu_workers_start(void)
+{
+	static unsigned int running;
+	/* Two at least: a kernel may wait for what another stream does. */
+	unsigned int want = cpu_device()->threads > 1 ? cpu_device()->threads : 2;
+
+	cpu_lock();
+	while (running < want && start_worker(false))
+		running++;
+	cpu_unlock();
 	return running > 0;
+}
+
+void cpu_worker_stalled(void)
+{
+	if (!idle && extra < MOST_EXTRA && next_ready() && start_worker(true))
+		extra++;
 }

@@ -98,6 +98,9 @@ void cpu_wait(const struct cpu_scope *scope);
 void cpu_wait_any(void);
 void cpu_wake_waiters(void);
 
+/* A kernel that one worker runs does nothing but wait: if others are ready and no worker is free, they get one. */
+void cpu_worker_stalled(void);
+
 /* Starts the workers, once. False: no thread could be started. */
 bool cpu_workers_start(void);
 

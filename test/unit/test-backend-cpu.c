@@ -886,6 +886,133 @@ static void test_concurrent_kernels(void **state)
 	munmap(storer.word, 4096);
 }
 
+/* More kernels wait than the device has cores, for one that comes last; the host does not help. */
+static void test_more_kernels_than_workers(void **state)
+{
+	enum { KERNELS = 9 };
+	CUmodule module = load();
+	CUfunction spin = function(module, "spin"), store = function(module, "store");
+	uint32_t *gate = shared_word(), seen = 0;
+	CUstream streams[KERNELS], last = stream(CU_STREAM_NON_BLOCKING);
+	CUresult result = CUDA_ERROR_NOT_READY;
+
+	for (int n = 0; n < KERNELS; n++) {
+		streams[n] = stream(CU_STREAM_NON_BLOCKING);
+		assert_int_equal(launch_spin(spin, streams[n], gate), CUDA_SUCCESS);
+	}
+	assert_int_equal(cuda->cuMemcpyDtoHAsync_v2(&seen, alloc(4), 4, last), CUDA_SUCCESS);
+	assert_int_equal(launch_store(store, last, (uint64_t)(uintptr_t)gate, 1), CUDA_SUCCESS);
+	for (int n = 0; n < KERNELS; n++) {
+		for (int ms = 0; ms < 60000 && (result = cuda->cuStreamQuery(streams[n])) == CUDA_ERROR_NOT_READY; ms++)
+			usleep(1000);
+		assert_int_equal(result, CUDA_SUCCESS);
+	}
+	assert_int_equal(cuda->cuMemHostUnregister(gate), CUDA_SUCCESS);
+	munmap(gate, 4096);
+}
+
+/* All that a block can have, if the function says so first: 227 KiB, of which each byte is there and the next is not. */
+static void test_dynamic_shared(void **state)
+{
+	static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n.extern .shared .align 16 .b8 room[];\n"
+				   ".visible .entry last(.param .u64 last_p, .param .u32 last_at)\n{\n"
+				   "	.reg .b32 %r<6>; .reg .b64 %rd<2>;\n	ld.param.u64 %rd1, [last_p];\n"
+				   "	ld.param.u32 %r1, [last_at];\n	mov.u32 %r2, room;\n	add.s32 %r2, %r2, %r1;\n"
+				   "	st.shared.u32 [%r2], %r1;\n	bar.sync 0;\n	ld.shared.u32 %r3, [%r2];\n"
+				   "	mov.u32 %r4, %dynamic_smem_size;\n	add.s32 %r3, %r3, %r4;\n"
+				   "	st.global.u32 [%rd1], %r3;\n	ret;\n}\n";
+	CUdeviceptr p = alloc(4);
+	unsigned int most, usual, at, value;
+	void *params[] = {&p, &at};
+	CUmodule module;
+	CUfunction f;
+	size_t room;
+	int blocks;
+
+	assert_int_equal(cuda->cuDeviceGetAttribute((int *)&usual, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuda->cuDeviceGetAttribute((int *)&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0),
+		CUDA_SUCCESS);
+	assert_int_equal(usual, 48 << 10);
+	assert_int_equal(most, 227 << 10);
+	assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_SUCCESS);
+	f = function(module, "last");
+	at = usual - 4;
+	assert_int_equal(cuda->cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, usual, NULL, params, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, usual + 1, NULL, params, NULL),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most + 1),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most),
+			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuda->cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, f, 64, most, 0), CUDA_SUCCESS);
+	assert_int_equal(blocks, 1);
+	assert_int_equal(cuda->cuOccupancyAvailableDynamicSMemPerBlock(&room, f, 1, 64), CUDA_SUCCESS);
+	assert_int_equal(room, most);
+	at = most - 4;
+	assert_int_equal(cuda->cuLaunchKernel(f, 5, 1, 1, 64, 1, 1, most, NULL, params, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(&value, p, 4), CUDA_SUCCESS);
+	assert_int_equal(value, at + most);
+	at = most;
+	assert_int_equal(cuda->cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, most, NULL, params, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int attribute(CUdevice_attribute which)
+{
+	int value = -1;
+
+	assert_int_equal(cuda->cuDeviceGetAttribute(&value, which, 0), CUDA_SUCCESS);
+	return value;
+}
+
+/* What the device says fits together, and a cooperative launch of just as many blocks as it says is one that ends. */
+static void test_cooperative(void **state)
+{
+	static const char text[] =
+		".version 7.0\n.target sm_70\n.address_size 64\n"
+		".visible .entry meet(.param .u64 meet_p)\n{\n"
+		"	.reg .pred %p; .reg .b32 %r<8>; .reg .b64 %rd<4>;\n	ld.param.u64 %rd1, [meet_p];\n"
+		"	mov.u32 %r1, %envreg1;\n	mov.u32 %r2, %envreg2;\n	mov.b64 %rd2, {%r2, %r1};\n"
+		"	mov.u32 %r3, %tid.x;\n	setp.ne.u32 %p, %r3, 0;\n	@%p bra MET;\n"
+		"	mov.u32 %r4, %nctaid.x;\n	atom.global.add.u32 %r5, [%rd2+4], 1;\n"
+		"SPIN:\n	ld.acquire.gpu.u32 %r5, [%rd2+4];\n	setp.lt.u32 %p, %r5, %r4;\n	@%p bra SPIN;\n"
+		"MET:\n	bar.sync 0;\n	atom.global.add.u32 %r6, [%rd1], 1;\n	ret;\n}\n";
+	unsigned int cores = (unsigned int)attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), sum;
+	CUdeviceptr p = alloc(4);
+	void *params[] = {&p};
+	CUmodule module;
+	CUfunction f;
+	int blocks;
+
+	assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH), 1);
+	assert_true(attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) <=
+		    attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR));
+	assert_true(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) +
+			    attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK) <=
+		    attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
+	assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT), 0);
+	assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_SUCCESS);
+	f = function(module, "meet");
+	for (unsigned int threads = 32; threads <= 1024; threads *= 4) {
+		assert_int_equal(
+			cuda->cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, f, (int)threads, 0, 0),
+			CUDA_SUCCESS);
+		assert_in_range(blocks, 1, attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR));
+		assert_int_equal(cuda->cuMemsetD32_v2(p, 0, 1), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuLaunchCooperativeKernel(f, cores * (unsigned int)blocks + 1, 1, 1, threads, 1, 1, 0,
+								 NULL, params),
+				 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+		assert_int_equal(cuda->cuLaunchCooperativeKernel(f, cores * (unsigned int)blocks, 1, 1, threads, 1, 1, 0,
+								 NULL, params),
+				 CUDA_SUCCESS);
+		assert_int_equal(cuda->cuMemcpyDtoH_v2(&sum, p, 4), CUDA_SUCCESS);
+		assert_int_equal(sum, cores * (unsigned int)blocks * threads);
+	}
+}
+
 int main(void)
 {
 #define IN_CONTEXT(test) cmocka_unit_test_setup_teardown(test, make_context, destroy_context)
@@ -910,6 +1037,9 @@ int main(void)
 		IN_CONTEXT(test_refused_instruction),
 		IN_CONTEXT(test_threads),
 		IN_CONTEXT(test_concurrent_kernels),
+		IN_CONTEXT(test_more_kernels_than_workers),
+		IN_CONTEXT(test_dynamic_shared),
+		IN_CONTEXT(test_cooperative),
 	};
 
 	/* A lost wake-up shows as a hang: the test ends all the same. */
