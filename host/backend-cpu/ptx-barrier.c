@@ -3,6 +3,8 @@
  * Barriers. They count threads, not warps: lanes of a warp may arrive one after the other, at different instructions
  * even. Lanes that have arrived and whose barrier is not complete are `parked`; once it is, they are `released` and go
  * on when their code comes by again. A warp whose live lanes all wait gives the OS thread to others.
+ *
+ * Nearly always a warp comes as a whole to a barrier of the whole block: ptx_rt_sync() does not count lanes then.
  */
 #include <string.h>
 
@@ -21,7 +23,11 @@ static void release(struct ptx_thread *t, uint32_t id)
 	for (uint32_t w = 0; w < t->warp_count; w++) {
 		struct ptx_warp *warp = &t->warps[w];
 
-		if (!warp->parked[id])
+		if (warp->together == id + 1) {
+			warp->together = 0;
+			warp->state = PTX_WARP_READY;
+		}
+		if (!t->parted || !warp->parked[id])
 			continue;
 		warp->released[id] |= warp->parked[id];
 		warp->parked[id] = 0;
@@ -30,6 +36,7 @@ static void release(struct ptx_thread *t, uint32_t id)
 			warp->state = PTX_WARP_READY;
 	}
 	memset(b, 0, sizeof(*b));
+	t->arrived &= ~(1u << id);
 }
 
 /* Without a count a barrier waits for all threads of the block that have not exited. */
@@ -90,6 +97,8 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	else if (id >= PTX_BARRIERS - 1)
 		ptx_fault_line(ctx, PTX_FAULT_BARRIER, line, t->current * 32);
 	b = &t->barriers[id];
+	t->arrived |= 1u << id;
+	t->parted = true;
 	warp->live = live;
 	fresh = lanes & ~warp->parked[id] & ~warp->released[id];
 	if (fresh) {
@@ -110,6 +119,34 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	go = warp->released[id] & lanes;
 	warp->released[id] &= ~go;
 	return (uint64_t)go << 32 | warp->result[id];
+}
+
+/* The same for bar.sync without a count, which needs no reduction. */
+uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live)
+{
+	struct ptx_thread *t = ctx->thread;
+	struct ptx_warp *warp = &t->warps[t->current];
+	struct ptx_barrier *b;
+
+	if (lanes != live || id >= PTX_BARRIERS - 1 || *ctx->cancel ||
+	    (t->parted && (warp->parked[id] | warp->released[id])))
+		return ptx_rt_barrier(ctx, line, id, 0, lanes, live, 0, 0);
+	b = &t->barriers[id];
+	if (!b->arrived)
+		b->all = true;
+	b->arrived += 32;
+	b->full_warps++;
+	b->kind = b->expected = 0;
+	if (b->full_warps >= t->live_warps) {
+		release(t, id);
+		return (uint64_t)lanes << 32;
+	}
+	t->arrived |= 1u << id;
+	warp->live = live;
+	warp->full &= ~(1u << id);
+	warp->together = id + 1;
+	wait(t, warp, line);
+	return (uint64_t)lanes << 32;
 }
 
 /* All live lanes of the warp are parked, at more than one instruction: sleeps until some are released. */
@@ -137,18 +174,21 @@ void ptx_barrier_warp_done(struct ptx_thread *t)
 	t->warps[t->current].state = PTX_WARP_DONE;
 	t->live_warps--;
 	t->moved = true;
-	for (uint32_t id = 0; id < PTX_BARRIERS; id++)
-		try_release(t, id);
+	for (uint32_t left = t->arrived; left; left &= left - 1)
+		try_release(t, (uint32_t)__builtin_ctz(left));
 }
 
 void ptx_barrier_reset(struct ptx_thread *t)
 {
 	memset(t->barriers, 0, sizeof(t->barriers));
-	for (uint32_t w = 0; w < t->warp_count; w++) {
+	t->arrived = 0;
+	for (uint32_t w = 0; w < t->warp_count; w++)
+		t->warps[w].together = t->warps[w].full = 0;
+	for (uint32_t w = 0; w < PTX_MAX_WARPS && t->parted; w++) {
 		memset(t->warps[w].parked, 0, sizeof(t->warps[w].parked));
 		memset(t->warps[w].released, 0, sizeof(t->warps[w].released));
-		t->warps[w].full = 0;
 	}
+	t->parted = false;
 }
 
 /* For the report: where the first warp waits, and how many threads do. */
@@ -160,13 +200,17 @@ void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_BARRIER, .space = "generic"};
 	memcpy(fault->block, t->ctx.ctaid, sizeof(fault->block));
 	while (warps--)
-		for (uint32_t id = 0; id < PTX_BARRIERS; id++)
-			if (t->warps[warps].state == PTX_WARP_WAITING && t->warps[warps].parked[id]) {
-				lane = warps * 32 + (uint32_t)__builtin_ctz(t->warps[warps].parked[id]);
+		for (uint32_t id = 0; id < PTX_BARRIERS; id++) {
+			const struct ptx_warp *warp = &t->warps[warps];
+			uint32_t there = warp->together == id + 1 ? warp->live : warp->parked[id];
+
+			if (warp->state == PTX_WARP_WAITING && there) {
+				lane = warps * 32 + (uint32_t)__builtin_ctz(there);
 				fault->address = id;
-				fault->line = t->warps[warps].line;
-				fault->bytes += (uint32_t)__builtin_popcount(t->warps[warps].parked[id]);
+				fault->line = warp->line;
+				fault->bytes += (uint32_t)__builtin_popcount(there);
 			}
+		}
 	fault->thread[0] = lane % d[0];
 	fault->thread[1] = lane / d[0] % d[1];
 	fault->thread[2] = lane / d[0] / d[1];

@@ -36,6 +36,7 @@ static const struct {
 	FUNCTION(ptx_rt_atom_part),
 	FUNCTION(ptx_rt_atom_wide),
 	FUNCTION(ptx_rt_barrier),
+	FUNCTION(ptx_rt_sync),
 	FUNCTION(ptx_rt_park),
 	FUNCTION(ptx_rt_yield),
 	FUNCTION(ptx_rt_cancelled),

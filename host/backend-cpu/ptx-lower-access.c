@@ -7,12 +7,10 @@
  * further), and the lanes' data moves in a few contiguous runs. Anything else goes through ptx_rt_load() and
  * ptx_rt_store(), lane by lane.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ptx-lower-access.h"
 
-#define MAX_RUNS 8
 #define MAX_GROUP 64
 #define GROUP_REACH 512
 #define MAX_SPAN (1 << 20)
@@ -57,58 +55,6 @@ int64_t access_immediate(const struct access *a)
 	return a->o->reg >= 0 ? (int64_t)a->o->imm : 0;
 }
 
-/* ---- runs of contiguous elements ---- */
-
-struct element {
-	int64_t offset;
-	unsigned lane, part;
-};
-
-struct runs {
-	struct element elements[PTX_LANES * 4];
-	unsigned total;
-	unsigned count; /* UINT_MAX: too many */
-	int64_t start[MAX_RUNS];
-	unsigned length[MAX_RUNS];
-	int position[MAX_RUNS][PTX_LANES * 4]; /* run, lane * 4 + part -> element of the run, or -1 */
-};
-
-static int by_offset(const void *a, const void *b)
-{
-	const struct element *x = a, *y = b;
-
-	if (x->offset != y->offset)
-		return x->offset < y->offset ? -1 : 1;
-	return (int)x->lane - (int)y->lane;
-}
-
-static bool find_runs(const struct access *a, struct runs *r)
-{
-	r->total = a->lanes * a->count;
-	r->count = 0;
-	for (unsigned n = 0; n < r->total; n++)
-		r->elements[n] = (struct element){a->offsets[n / a->count] + (int64_t)(n % a->count * a->size),
-						  n / a->count, n % a->count};
-	qsort(r->elements, r->total, sizeof(r->elements[0]), by_offset);
-	memset(r->position, 0xff, sizeof(r->position));
-	for (unsigned n = 0; n < r->total; n++) {
-		const struct element *e = &r->elements[n];
-		int64_t last =
-			r->count ? r->start[r->count - 1] + (int64_t)((r->length[r->count - 1] - 1) * a->size) : 0;
-
-		if (r->count && e->offset == last + (int64_t)a->size) {
-			r->length[r->count - 1]++;
-		} else if (!r->count || e->offset != last) {
-			if (r->count == MAX_RUNS)
-				return false;
-			r->start[r->count] = e->offset;
-			r->length[r->count++] = 1;
-		}
-		r->position[r->count - 1][e->lane * 4 + e->part] = (int)r->length[r->count - 1] - 1;
-	}
-	return true;
-}
-
 LLVMValueRef host_address(struct lower *l, const struct access *a, LLVMValueRef base)
 {
 	if (a->space == PTX_SHARED)
@@ -149,106 +95,6 @@ LLVMValueRef shuffle(struct lower *l, LLVMValueRef a, LLVMValueRef b, const int 
 	for (unsigned n = 0; n < count; n++)
 		index[n] = mask[n] < 0 ? LLVMGetUndef(l->i32) : lane_index(l, (unsigned)mask[n]);
 	return LLVMBuildShuffleVector(l->b, a, b, LLVMConstVector(index, count), "");
-}
-
-/* One part of all lanes, out of the runs that were loaded. */
-static LLVMValueRef collect(struct lower *l, const struct runs *r, LLVMValueRef *loaded, unsigned part,
-			    LLVMTypeRef element)
-{
-	LLVMValueRef result = NULL;
-	int mask[PTX_LANES], blend[PTX_LANES];
-
-	for (unsigned k = 0; k < r->count; k++) {
-		bool any = false;
-		LLVMValueRef v = loaded[k];
-
-		for (unsigned n = 0; n < PTX_LANES; n++) {
-			mask[n] = r->position[k][n * 4 + part];
-			any |= mask[n] >= 0;
-			blend[n] = mask[n] >= 0 ? (int)(PTX_LANES + n) : (int)n;
-		}
-		if (!any)
-			continue;
-		if (!is_vector(v))
-			v = LLVMBuildInsertElement(l->b, LLVMGetPoison(LLVMVectorType(element, 1)), v, lane_index(l, 0),
-						   "");
-		v = shuffle(l, v, LLVMGetPoison(LLVMTypeOf(v)), mask, PTX_LANES);
-		result = result ? shuffle(l, result, v, blend, PTX_LANES) : v;
-	}
-	return result;
-}
-
-void access_load(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts)
-{
-	LLVMTypeRef element = int_type(l, a->size * 8);
-	LLVMValueRef loaded[MAX_RUNS];
-	struct runs r;
-
-	if (a->lanes > 1 && find_runs(a, &r)) {
-		for (unsigned k = 0; k < r.count; k++)
-			loaded[k] = load_at(l, a, r.length[k] == 1 ? element : LLVMVectorType(element, r.length[k]),
-					    pointer, r.start[k]);
-		for (unsigned p = 0; p < a->count; p++)
-			parts[p] = collect(l, &r, loaded, p, element);
-		return;
-	}
-	for (unsigned p = 0; p < a->count; p++) {
-		parts[p] = a->lanes == 1 ? NULL : LLVMGetPoison(LLVMVectorType(element, PTX_LANES));
-		for (unsigned n = 0; n < a->lanes; n++) {
-			LLVMValueRef v = load_at(l, a, element, pointer, a->offsets[n] + (int64_t)(p * a->size));
-
-			parts[p] = a->lanes == 1 ? v : LLVMBuildInsertElement(l->b, parts[p], v, lane_index(l, n), "");
-		}
-	}
-}
-
-/* All parts side by side: part p of lane n at p * 32 + n. */
-static LLVMValueRef side_by_side(struct lower *l, LLVMValueRef *parts, unsigned count)
-{
-	int all[PTX_LANES * 4];
-	LLVMValueRef low, high;
-
-	for (int n = 0; n < PTX_LANES * 4; n++)
-		all[n] = n;
-	if (count == 1)
-		return parts[0];
-	low = shuffle(l, parts[0], parts[1], all, 2 * PTX_LANES);
-	if (count == 2)
-		return low;
-	high = shuffle(l, parts[2], parts[3], all, 2 * PTX_LANES);
-	return shuffle(l, low, high, all, 4 * PTX_LANES);
-}
-
-void access_store(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts)
-{
-	struct runs r;
-
-	if (a->lanes > 1 && find_runs(a, &r)) {
-		LLVMValueRef whole = side_by_side(l, parts, a->count);
-
-		for (unsigned k = 0; k < r.count; k++) {
-			int mask[PTX_LANES * 4];
-
-			for (unsigned n = 0; n < PTX_LANES; n++)
-				for (unsigned p = 0; p < a->count; p++)
-					if (r.position[k][n * 4 + p] >= 0)
-						mask[r.position[k][n * 4 + p]] = (int)(p * PTX_LANES + n);
-			if (r.length[k] == 1)
-				store_at(l, a,
-					 LLVMBuildExtractElement(l->b, whole, lane_index(l, (unsigned)mask[0]), ""),
-					 pointer, r.start[k]);
-			else
-				store_at(l, a, shuffle(l, whole, LLVMGetPoison(LLVMTypeOf(whole)), mask, r.length[k]),
-					 pointer, r.start[k]);
-		}
-		return;
-	}
-	for (unsigned n = 0; n < a->lanes; n++)
-		for (unsigned p = 0; p < a->count; p++)
-			store_at(l, a,
-				 a->lanes == 1 ? parts[p]
-					       : LLVMBuildExtractElement(l->b, parts[p], lane_index(l, n), ""),
-				 pointer, a->offsets[n] + (int64_t)(p * a->size));
 }
 
 /* ---- checks ---- */
@@ -366,48 +212,105 @@ static LLVMValueRef in_kept_range(struct lower *l, const struct access *a, LLVMV
 	return LLVMBuildICmp(l->b, LLVMIntULT, low, LLVMBuildLoad2(l->b, l->i64, l->ranges[2 * a->site + 1], ""), "");
 }
 
+/* The lowest and the highest address of the lanes, less the base. */
+static void reach_of(const struct access *a, int64_t *low, int64_t *high)
+{
+	*low = *high = a->offsets[0];
+	for (unsigned n = 0; n < a->lanes; n++) {
+		*low = a->offsets[n] < *low ? a->offsets[n] : *low;
+		*high = a->offsets[n] > *high ? a->offsets[n] : *high;
+	}
+	*low += access_immediate(a);
+	*high += access_immediate(a);
+}
+
+static LLVMValueRef span_fits(struct lower *l, const struct access *a, LLVMValueRef from, uint64_t span, bool kept)
+{
+	unsigned bytes = a->size * a->count;
+	LLVMValueRef ok, aligned;
+
+	if (a->space == PTX_SHARED)
+		ok = in_space(l, from, span, l->shared_bytes);
+	else if (a->space == PTX_LOCAL)
+		ok = in_space(l, from, span, scalar_const(l->i64, l->body->local_bytes));
+	else if (kept)
+		ok = in_kept_range(l, a, from, span);
+	else
+		ok = in_cached_range(l, a, from, span);
+	if (bytes == 1)
+		return ok;
+	aligned = LLVMBuildAnd(l->b, from, scalar_const(l->i64, bytes - 1), "");
+	aligned = LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), "");
+	return LLVMBuildAnd(l->b, ok, aligned, "");
+}
+
+/* From the first to the last of the lanes that are there, which lie side by side. */
+static LLVMValueRef some_fit(struct lower *l, const struct access *a, LLVMValueRef from)
+{
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first, last, start, limit, ok;
+
+	first = LLVMBuildZExt(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), l->i64, "");
+	last = LLVMBuildZExt(l->b, intrinsic(l, "llvm.ctlz", l->i32, args, 2), l->i64, "");
+	last = LLVMBuildSub(l->b, scalar_const(l->i64, PTX_LANES - 1), last, "");
+	first = LLVMBuildAdd(l->b, from, LLVMBuildMul(l->b, first, scalar_const(l->i64, a->size), ""), "");
+	last = LLVMBuildAdd(l->b, from, LLVMBuildMul(l->b, last, scalar_const(l->i64, a->size), ""), "");
+	if (a->space == PTX_SHARED) {
+		start = scalar_const(l->i64, 0);
+		limit = l->shared_bytes;
+	} else {
+		LLVMValueRef entry = field(l, l->cache, a->site * sizeof(struct ptx_cached_range));
+
+		start = LLVMBuildLoad2(l->b, l->i64, entry, "");
+		limit = LLVMBuildLoad2(l->b, l->i64, field(l, entry, 8), "");
+	}
+	limit = LLVMBuildSub(l->b, limit, start, "");
+	first = LLVMBuildSub(l->b, first, start, "");
+	last = LLVMBuildAdd(l->b, LLVMBuildSub(l->b, last, start, ""), scalar_const(l->i64, a->size), "");
+	ok = LLVMBuildAnd(l->b, LLVMBuildICmp(l->b, LLVMIntULT, first, limit, ""),
+			  LLVMBuildICmp(l->b, LLVMIntULE, last, limit, ""), "");
+	first = LLVMBuildAnd(l->b, from, scalar_const(l->i64, a->size - 1), "");
+	return LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, first, scalar_const(l->i64, 0), ""), "");
+}
+
+LLVMValueRef access_fits(struct lower *l, const struct access *a, LLVMValueRef base)
+{
+	int64_t low, high;
+
+	if (access_is_in_order(a))
+		return some_fit(l, a,
+				LLVMBuildAdd(l->b, base,
+					     scalar_const(l->i64, (uint64_t)(a->offsets[0] + access_immediate(a))), ""));
+	reach_of(a, &low, &high);
+	base = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
+	return span_fits(l, a, base, (uint64_t)(high - low) + a->size * a->count, false);
+}
+
 void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 {
 	bool kept = l->width == 1 && ptx_body_in_loop(l->body, l->block);
-	unsigned bytes = a->size * a->count;
-	int64_t low = a->offsets[0], high = a->offsets[0];
+	int64_t low, high;
 	LLVMBasicBlockRef fine, look;
-	LLVMValueRef from, ok, args[4], aligned;
-	struct group g;
+	LLVMValueRef from, args[4];
+	struct group g = {.sites = {a->site}, .count = 1};
+	uint64_t span;
 
-	if (l->covered[l->instr])
+	/* an aside does not come by the other accesses' checks */
+	if (!l->keep && l->covered[l->instr])
 		return;
-	find_group(l, a, &g);
-	for (unsigned n = 0; n < a->lanes; n++) {
-		int64_t at = a->offsets[n];
-
-		low = at < low ? at : low;
-		high = at > high ? at : high;
-	}
-	low += access_immediate(a) + g.low;
-	high += access_immediate(a) + g.high;
+	if (!l->keep)
+		find_group(l, a, &g);
+	reach_of(a, &low, &high);
+	low += g.low;
+	span = (uint64_t)(high + g.high - low) + a->size * a->count;
 	fine = new_bb(l, "fine");
 	look = new_bb(l, "look");
 	from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
-	if (a->space == PTX_SHARED)
-		ok = in_space(l, from, (uint64_t)(high - low) + bytes, l->shared_bytes);
-	else if (a->space == PTX_LOCAL)
-		ok = in_space(l, from, (uint64_t)(high - low) + bytes, scalar_const(l->i64, l->body->local_bytes));
-	else if (kept)
-		ok = in_kept_range(l, a, from, (uint64_t)(high - low) + bytes);
-	else
-		ok = in_cached_range(l, a, from, (uint64_t)(high - low) + bytes);
-	if (bytes > 1) {
-		aligned = LLVMBuildAnd(l->b, from, scalar_const(l->i64, bytes - 1), "");
-		aligned = LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), "");
-		ok = LLVMBuildAnd(l->b, ok, aligned, "");
-	}
-	branch_likely(l, ok, fine, look);
+	branch_likely(l, span_fits(l, a, from, span, kept), fine, look);
 	LLVMPositionBuilderAtEnd(l->b, look);
 	args[0] = l->ctx;
 	args[2] = base;
 	args[3] = l->thread;
-	if (l->masked) {
+	if (is_partial(l)) {
 		/* one address for all: the report names the first lane that is there */
 		LLVMValueRef first[2] = {l->mask, scalar_const(l->i1, 0)};
 
@@ -418,7 +321,7 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 		call_runtime(l, "ptx_rt_check", l->void_type, args, 4);
 	}
 	if (kept && a->space != PTX_SHARED && a->space != PTX_LOCAL)
-		keep_range(l, a, (uint64_t)(high - low) + bytes);
+		keep_range(l, a, span);
 	LLVMBuildBr(l->b, fine);
 	LLVMPositionBuilderAtEnd(l->b, fine);
 }

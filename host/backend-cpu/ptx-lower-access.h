@@ -23,11 +23,23 @@ LLVMValueRef load_at(struct lower *l, const struct access *a, LLVMTypeRef type, 
 void store_at(struct lower *l, const struct access *a, LLVMValueRef value, LLVMValueRef pointer, int64_t offset);
 LLVMValueRef lane_index(struct lower *l, unsigned n);
 LLVMValueRef shuffle(struct lower *l, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned count);
+
+/* ---- ptx-lower-runs.c ---- */
+/* Lanes side by side, of a size that processors load and store under a mask. */
+bool access_is_in_order(const struct access *a);
 void access_load(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
 void access_store(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
+/* A load for the lanes that are there. */
+void access_load_some(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
+/* A store of the lanes that are there, as vectors. False, and nothing done: not possible. */
+bool access_blend(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
+
+/* ---- ptx-lower-access.c ---- */
 LLVMValueRef in_cached_range(struct lower *l, const struct access *a, LLVMValueRef low, uint64_t span);
 LLVMValueRef in_space(struct lower *l, LLVMValueRef low, uint64_t span, LLVMValueRef size);
 void access_check(struct lower *l, struct access *a, LLVMValueRef base);
+/* Whether what access_load_some() and access_blend() touch is good: gaps too, and beyond lanes that are not there. */
+LLVMValueRef access_fits(struct lower *l, const struct access *a, LLVMValueRef base);
 bool access_is_direct(struct lower *l, struct access *a);
 LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses);
 LLVMValueRef all_addresses(struct lower *l, const struct access *a);

@@ -21,7 +21,7 @@ static unsigned row_length(const struct lower *l, const struct access *a)
 {
 	unsigned x = l->body->blockdim[0];
 
-	if (l->masked || l->width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
+	if (is_partial(l) || l->width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
 		return 0;
 	return x == 8 || x == 16 ? x : 0;
 }
@@ -106,7 +106,7 @@ static LLVMValueRef readable(struct lower *l, LLVMValueRef addresses)
 {
 	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first;
 
-	if (!l->masked)
+	if (!is_partial(l))
 		return addresses;
 	first = LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), "");
 	first = splat(l, LLVMBuildExtractElement(l->b, addresses, first, ""), PTX_LANES);
@@ -214,7 +214,7 @@ static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts
 	LLVMBasicBlockRef good, bad, join;
 	LLVMValueRef rows[4], addresses, ok;
 
-	if (!length && (l->masked || !is_inline(l, a))) {
+	if (!length && (is_partial(l) || !is_inline(l, a))) {
 		scatter_slowly(l, a, parts);
 		return;
 	}
@@ -230,6 +230,45 @@ static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts
 	else
 		store_lanes(l, a, addresses, parts);
 	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, bad);
+	scatter_slowly(l, a, parts);
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, join);
+}
+
+/* ---- lanes at constant distances, in an aside: what those that are not there would do may be bad ---- */
+
+static void load_apart(struct lower *l, struct access *a, LLVMValueRef base, LLVMValueRef *parts)
+{
+	LLVMBasicBlockRef good = new_bb(l, "together"), bad = new_bb(l, "slow"), join = new_bb(l, "loaded"), from[2];
+	LLVMValueRef values[2][4];
+
+	branch_likely(l, access_fits(l, a, base), good, bad);
+	LLVMPositionBuilderAtEnd(l->b, good);
+	access_load_some(l, a, field(l, host_address(l, a, base), (uint64_t)access_immediate(a)), values[0]);
+	from[0] = LLVMGetInsertBlock(l->b);
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, bad);
+	gather_slowly(l, a, values[1]);
+	from[1] = LLVMGetInsertBlock(l->b);
+	LLVMBuildBr(l->b, join);
+	LLVMPositionBuilderAtEnd(l->b, join);
+	for (unsigned p = 0; p < a->count; p++) {
+		parts[p] = LLVMBuildPhi(l->b, LLVMTypeOf(values[0][p]), "");
+		for (unsigned n = 0; n < 2; n++)
+			LLVMAddIncoming(parts[p], &values[n][p], &from[n], 1);
+	}
+}
+
+static void store_apart(struct lower *l, struct access *a, LLVMValueRef base, LLVMValueRef *parts)
+{
+	LLVMBasicBlockRef good = new_bb(l, "together"), bad = new_bb(l, "slow"), join = new_bb(l, "stored");
+	bool done;
+
+	branch_likely(l, access_fits(l, a, base), good, bad);
+	LLVMPositionBuilderAtEnd(l->b, good);
+	done = access_blend(l, a, field(l, host_address(l, a, base), (uint64_t)access_immediate(a)), parts);
+	LLVMBuildBr(l->b, done ? join : bad);
 	LLVMPositionBuilderAtEnd(l->b, bad);
 	scatter_slowly(l, a, parts);
 	LLVMBuildBr(l->b, join);
@@ -266,8 +305,12 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 	} else if (access_is_direct(l, &a)) {
 		l->lanes = 1;
 		base = access_address(l, &a);
-		access_check(l, &a, base);
-		access_load(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
+		if (l->keep && a.lanes > 1) {
+			load_apart(l, &a, base, parts);
+		} else {
+			access_check(l, &a, base);
+			access_load(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
+		}
 	} else {
 		gather(l, &a, parts);
 	}
@@ -314,6 +357,10 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 	}
 	l->lanes = 1;
 	base = access_address(l, &a);
+	if (l->keep && a.lanes > 1) {
+		store_apart(l, &a, base, parts);
+		return true;
+	}
 	access_check(l, &a, base);
 	access_store(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
 	return true;

@@ -414,7 +414,7 @@ void set_reg(struct lower *l, int32_t reg, LLVMValueRef value, bool is_signed)
 		old = read_reg(l, reg, lanes);
 		value = LLVMBuildSelect(l->b, guard, value, old, "");
 	}
-	if (l->masked && vector && PTX_BIT(l->body->blend, reg))
+	if (vector && ((l->masked && PTX_BIT(l->body->blend, reg)) || (l->keep && PTX_BIT(l->keep, reg))))
 		value = LLVMBuildSelect(l->b, l->mask_vector, value, read_reg(l, reg, lanes), "");
 	l->lanes = saved;
 	LLVMBuildStore(l->b, value, l->storage[reg]);

@@ -59,7 +59,13 @@ static LLVMValueRef meet(struct lower *l, LLVMValueRef id, LLVMValueRef count, u
 	args[5] = l->masked ? LLVMBuildLoad2(l->b, l->i32, l->live, "") : l->mask;
 	args[6] = scalar_const(l->i32, kind);
 	args[7] = predicates;
-	r = call_runtime(l, "ptx_rt_barrier", l->i64, args, 8);
+	if (kind == 0 && LLVMIsAConstantInt(count) && !LLVMConstIntGetZExtValue(count)) {
+		args[3] = args[4];
+		args[4] = args[5];
+		r = call_runtime(l, "ptx_rt_sync", l->i64, args, 5);
+	} else {
+		r = call_runtime(l, "ptx_rt_barrier", l->i64, args, 8);
+	}
 	if (l->masked) {
 		/* lanes that wait come by again: the block is the barrier and nothing else */
 		go = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, r, scalar_const(l->i64, 32), ""), l->i32, "");

@@ -128,8 +128,9 @@ static bool begin_function(struct lower *l, const char *name)
 	l->starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->starts));
 	l->pending = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->pending));
 	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
+	l->asides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->asides));
 	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
-	if (!l->storage || !l->starts || !l->pending || !l->covered || !l->ranges)
+	if (!l->storage || !l->starts || !l->pending || !l->covered || !l->asides || !l->ranges)
 		return lower_no_memory(body);
 	if (!choose_resident(l))
 		return false;
@@ -169,7 +170,7 @@ static void end_full(struct lower *l)
 {
 	const struct ptx_block *b = &l->body->blocks[l->block];
 	LLVMBasicBlockRef taken = start_of(l, b->succ[0]), other, split, leave;
-	LLVMValueRef bits;
+	LLVMValueRef bits, lanes;
 
 	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block))
 		emit_poll(l);
@@ -182,14 +183,16 @@ static void end_full(struct lower *l)
 		LLVMBuildCondBr(l->b, condition_value(l, b, 1), taken, other);
 		return;
 	}
-	bits = mask_bits(l, condition_value(l, b, l->width));
+	lanes = condition_value(l, b, l->width);
+	bits = mask_bits(l, lanes);
 	split = new_bb(l, "split");
 	leave = new_bb(l, "diverge");
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->i32, 0), ""), other, split);
 	LLVMPositionBuilderAtEnd(l->b, split);
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->i32, UINT32_MAX), ""), taken, leave);
 	LLVMPositionBuilderAtEnd(l->b, leave);
-	leave_at_branch(l, bits);
+	if (!begin_asides(l, lanes))
+		leave_at_branch(l, bits);
 }
 
 static void lower_full(struct lower *l)
@@ -222,6 +225,7 @@ static void lower_full(struct lower *l)
 		emit_instructions(l, body->blocks[l->block].first, NULL, NULL, NULL);
 		if (body->status == PTX_OK)
 			end_full(l);
+		emit_aside(l);
 	}
 	LLVMPositionBuilderAtEnd(l->b, l->starts[body->block_count]);
 	if (l->width == 1)

@@ -93,6 +93,8 @@ struct lower {
 	LLVMValueRef params, shared, shared_bytes, local, cache, cancel, addresses, data, extra;
 	LLVMValueRef operands; /* room for four lists of eight registers, or NULL until it is needed */
 	uint32_t block, instr; /* at hand */
+	struct aside *asides;  /* of the full version, per block; see ptx-lower-aside.c */
+	const uint64_t *keep;  /* in an aside: registers that lanes which stand by still need; else NULL */
 	LLVMValueRef *ranges;  /* with one lane: per site, two variables of the range that it hit last, or NULL */
 	unsigned gathers;      /* that were compiled inline */
 	bool *covered;         /* per instruction: an earlier check of the same block covers this access */
@@ -133,6 +135,12 @@ void branch_likely(struct lower *l, LLVMValueRef condition, LLVMBasicBlockRef li
 LLVMValueRef symbol_address(struct lower *l, const struct ptx_symbol *symbol, uint64_t imm);
 LLVMValueRef special_value(struct lower *l, int special);
 
+/* May some of the lanes be elsewhere? */
+static inline bool is_partial(const struct lower *l)
+{
+	return l->masked || l->keep;
+}
+
 static inline bool is_signed_type(unsigned type)
 {
 	return ptx_types[type].cls == 's';
@@ -170,6 +178,17 @@ bool lower_kernel(struct lower *l, const char *name);
 /* In the full version: goes on in the masked one, before the instruction at hand, unless `ok`. */
 void leave_unless(struct lower *l, LLVMValueRef ok);
 bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned lanes);
+
+/* ---- ptx-lower-aside.c ---- */
+struct aside {
+	LLVMBasicBlockRef start, next; /* NULL: the block is none */
+	LLVMValueRef lanes, vector;
+	uint64_t *keep;
+};
+/* At the branch of the block at hand, whose lanes part: goes to the asides for them. False: they have to part. */
+bool begin_asides(struct lower *l, LLVMValueRef taken);
+/* The block at hand once more, as an aside, if it is one. */
+void emit_aside(struct lower *l);
 
 /* ---- ptx-lower-int.c ---- */
 void check_widening(struct lower *l, const struct ptx_operand *o, bool sign);

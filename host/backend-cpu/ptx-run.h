@@ -132,6 +132,7 @@ void ptx_rt_atom_wide(struct ptx_context *ctx, uint32_t site, uint32_t mask, con
 		      const uint64_t *data, uint64_t *old, uint32_t thread);
 /* An id that no program can name */
 #define PTX_CLUSTER_BARRIER UINT32_MAX
+uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live);
 uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
 			uint32_t live, uint32_t kind, uint32_t predicates);
 void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live);

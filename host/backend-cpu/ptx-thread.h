@@ -27,6 +27,7 @@ struct ptx_warp {
 	uint32_t number; /* of the warp in its block */
 	bool masked;     /* which version runs */
 	enum ptx_warp_state state;
+	uint32_t together; /* waits as a whole, with nothing of it anywhere else: at this barrier plus 1; or 0 */
 	uint32_t live;                                          /* lanes that had not exited, at its last barrier */
 	uint32_t parked[PTX_BARRIERS], released[PTX_BARRIERS]; /* lanes: see ptx-barrier.c */
 	uint32_t result[PTX_BARRIERS];                         /* of the last phase that released lanes */
@@ -48,6 +49,8 @@ struct ptx_thread {
 	struct ptx_warp warps[PTX_MAX_WARPS];
 	struct ptx_barrier barriers[PTX_BARRIERS];
 	uint32_t warp_count, live_warps, current;
+	uint32_t arrived; /* barriers, as bits, that somebody has arrived at in this phase */
+	bool parted;      /* some warp of the block has arrived at a barrier in parts */
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	void *mark;      /* ThreadSanitizer's name of its stack */
