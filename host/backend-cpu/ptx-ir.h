@@ -139,11 +139,17 @@ enum ptx_operand_kind {
 	PTX_OP_SINK,    /* _ */
 };
 
+/* Up to four numbers of parts, the last written first, how many they are, and whether the parts are halves or bytes. */
+#define PTX_SELECT_COUNT(select) ((select) >> 12 & 7)
+#define PTX_SELECT_PART(select, n) ((select) >> 3 * (n) & 7)
+#define PTX_SELECT_HALVES(select) ((select) >> 15 & 1)
+
 struct ptx_operand {
 	uint8_t kind;
 	bool negate, single;
 	uint8_t count;     /* of elements */
-	uint16_t select;   /* .b1 and the like: 256 times the bits, plus where they begin; 0: none */
+	uint16_t select;   /* .b1, .h10 and the like, see PTX_SELECT_; 0: none */
+	bool minus;        /* - before a register */
 	int32_t reg, reg2; /* -1: none; reg2: q of p|q */
 	const struct ptx_symbol *symbol;
 	uint64_t imm;

@@ -29,18 +29,31 @@ static bool read_types(const struct ptx_instr *i, struct video *v)
 	return v->types == 3;
 }
 
-/* Part n of an operand, in 64 bits; of a scalar what its selector says: 8 or 16 bits of it. */
-static LLVMValueRef part_of(struct lower *l, const struct ptx_operand *o, const struct video *v, unsigned n, bool sign)
+/* Bits `from` on of a register or a pair, in 64 bits. */
+static LLVMValueRef bits_at(struct lower *l, LLVMValueRef v, unsigned from, unsigned bits, bool sign)
 {
-	unsigned bits = v->bits, from = n * v->bits;
-	LLVMValueRef r = get(l, o, PTX_U32);
+	v = LLVMBuildLShr(l->b, v, int_const(l, bits_of(v), from), "");
+	return resize(l, resize(l, v, bits, false), 64, sign);
+}
 
-	if (o->kind == PTX_OP_REG && o->select) {
-		bits = o->select >> 8;
-		from = o->select & 255;
-	}
-	r = LLVMBuildLShr(l->b, r, int_const(l, 32, from), "");
-	return resize(l, resize(l, r, bits, false), 64, sign);
+/* Scalars: all of a register, or what its selector says. */
+static LLVMValueRef scalar_of(struct lower *l, const struct ptx_operand *o, bool sign)
+{
+	unsigned bits = PTX_SELECT_HALVES(o->select) ? 16 : 8;
+	LLVMValueRef v = get(l, o, PTX_U32);
+
+	if (!o->select)
+		return resize(l, v, 64, sign);
+	return bits_at(l, v, PTX_SELECT_PART(o->select, 0) * bits, bits, sign);
+}
+
+/* Part n of a source of the SIMD forms: one of the parts of `both`, where those of the first register come first. */
+static LLVMValueRef part_of(struct lower *l, LLVMValueRef both, const struct ptx_operand *o, const struct video *v,
+			    unsigned n, unsigned first, bool sign)
+{
+	unsigned part = o->select ? PTX_SELECT_PART(o->select, n) : first + n;
+
+	return bits_at(l, both, part * v->bits, v->bits, sign);
 }
 
 static LLVMValueRef limits(struct lower *l, LLVMValueRef v, unsigned bits, bool sign)
@@ -93,10 +106,6 @@ static LLVMValueRef primary(struct lower *l, const struct ptx_instr *i, LLVMValu
 		return LLVMBuildAShr(l->b, LLVMBuildAdd(l->b, r, a, ""), int_const(l, 64, 1), "");
 	case OP_SET:
 		return compared(l, i, a, b);
-	case OP_MAD:
-		r = LLVMBuildAdd(l->b, LLVMBuildMul(l->b, a, b, ""), resize(l, get(l, &i->ops[3], PTX_U32), 64, true),
-				 "");
-		return r;
 	default:
 		return shift_by(l, i, a, b);
 	}
@@ -114,14 +123,6 @@ static LLVMValueRef secondary(struct lower *l, const struct ptx_instr *i, const 
 	return resize(l, int2(l, ptx_word(i, "min") ? "llvm.smin" : "llvm.smax", r, c), 32, false);
 }
 
-static bool has_selector(const struct ptx_instr *i)
-{
-	for (unsigned n = 0; n < i->count; n++)
-		if (i->ops[n].kind == PTX_OP_REG && i->ops[n].select)
-			return true;
-	return false;
-}
-
 /* As recorded on an H100: a sum of unsigned words wraps around, whatever is said about saturation. */
 static bool saturates(const struct ptx_instr *i, const struct video *v)
 {
@@ -129,30 +130,150 @@ static bool saturates(const struct ptx_instr *i, const struct video *v)
 	       !(i->op->arg == LLVMAdd && v->parts == 1 && !v->sign[0] && !v->sign[1] && !v->sign[2]);
 }
 
-bool emit_video(struct lower *l, const struct ptx_instr *i)
+static uint16_t selector(const struct ptx_operand *o)
 {
-	bool sum = ptx_word(i, "add"), second = sum || ptx_word(i, "min") || ptx_word(i, "max"), mad = i->op->arg == OP_MAD;
-	LLVMValueRef whole = int_const(l, 32, 0), r;
-	struct video v;
+	return o->kind == PTX_OP_REG ? o->select : 0;
+}
 
-	if (!read_types(i, &v) || (i->ops[0].kind == PTX_OP_REG && i->ops[0].select))
+/* One part of a word: .b0 to .b3, .h0, .h1 */
+static bool selects_one(uint16_t select)
+{
+	return PTX_SELECT_COUNT(select) == 1 && PTX_SELECT_PART(select, 0) < (PTX_SELECT_HALVES(select) ? 2u : 4u);
+}
+
+/* Which parts of d are written; 0: that is no mask. */
+static unsigned mask_of(uint16_t select, const struct video *v)
+{
+	unsigned mask = 0, count = PTX_SELECT_COUNT(select);
+
+	if (!select)
+		return (1u << v->parts) - 1;
+	for (unsigned n = 0; n < count; n++) {
+		unsigned part = PTX_SELECT_PART(select, n);
+
+		if (part >= v->parts || mask >> part || PTX_SELECT_HALVES(select) != (v->parts == 2))
+			return 0;
+		mask |= 1u << part;
+	}
+	return mask;
+}
+
+static bool emit_simd(struct lower *l, const struct ptx_instr *i, const struct video *v)
+{
+	bool sum = ptx_word(i, "add");
+	unsigned mask = mask_of(selector(&i->ops[0]), v);
+	LLVMValueRef a, both, c, r;
+
+	if (i->count != 4 || !mask || selector(&i->ops[3]) || (sum && ptx_word(i, "sat")))
 		return false;
-	/* selectors and masks of the SIMD forms, and merging into d, are not known here */
-	if (v.parts > 1 ? has_selector(i) || i->count != 4 || (second && !sum) : (i->count == 4) != (second || mad))
-		return false;
-	for (unsigned n = 0; n < v.parts; n++) {
-		r = primary(l, i, part_of(l, &i->ops[1], &v, n, v.sign[1]), part_of(l, &i->ops[2], &v, n, v.sign[2]));
+	for (unsigned n = 1; n < 3; n++) {
+		uint16_t select = selector(&i->ops[n]);
+
+		if (select && (PTX_SELECT_COUNT(select) != v->parts || PTX_SELECT_HALVES(select) != (v->parts == 2)))
+			return false;
+		for (unsigned k = 0; select && k < v->parts; k++)
+			if (PTX_SELECT_PART(select, k) >= 2 * v->parts)
+				return false;
+	}
+	a = resize(l, get(l, &i->ops[1], PTX_U32), 64, false);
+	both = LLVMBuildShl(l->b, resize(l, get(l, &i->ops[2], PTX_U32), 64, false), int_const(l, 64, 32), "");
+	both = LLVMBuildOr(l->b, both, a, "");
+	c = get(l, &i->ops[3], PTX_U32);
+	for (unsigned n = 0; n < v->parts; n++) {
+		uint32_t bits = (v->bits == 8 ? 255u : 65535u) << n * v->bits;
+
+		if (!(mask >> n & 1))
+			continue;
+		r = primary(l, i, part_of(l, both, &i->ops[1], v, n, 0, v->sign[1]),
+			    part_of(l, both, &i->ops[2], v, n, v->parts, v->sign[2]));
 		if (!r)
 			return false;
-		if (saturates(i, &v))
-			r = limits(l, r, v.bits, v.sign[0]);
+		if (ptx_word(i, "sat"))
+			r = limits(l, r, v->bits, v->sign[0]);
 		r = resize(l, r, 32, false);
-		if (!sum && v.parts > 1) {
-			r = LLVMBuildAnd(l->b, r, int_const(l, 32, v.bits == 8 ? 255 : 65535), "");
-			r = LLVMBuildShl(l->b, r, int_const(l, 32, n * v.bits), "");
+		if (sum) {
+			c = LLVMBuildAdd(l->b, c, r, "");
+			continue;
 		}
-		whole = LLVMBuildAdd(l->b, whole, r, "");
+		r = LLVMBuildAnd(l->b, LLVMBuildShl(l->b, r, int_const(l, 32, n * v->bits), ""), int_const(l, 32, bits), "");
+		c = LLVMBuildOr(l->b, LLVMBuildAnd(l->b, c, int_const(l, 32, ~bits), ""), r, "");
 	}
-	set(l, &i->ops[0], second ? secondary(l, i, &v, whole) : whole, false);
+	set(l, &i->ops[0], c, false);
 	return true;
+}
+
+/* The result's low bits in the part of c that d's selector says. */
+static LLVMValueRef merged(struct lower *l, uint16_t select, LLVMValueRef r, LLVMValueRef c)
+{
+	unsigned bits = PTX_SELECT_HALVES(select) ? 16 : 8, from = PTX_SELECT_PART(select, 0) * bits;
+	uint32_t mask = (uint32_t)((1u << bits) - 1) << from;
+
+	r = LLVMBuildAnd(l->b, LLVMBuildShl(l->b, r, int_const(l, 32, from), ""), int_const(l, 32, mask), "");
+	return LLVMBuildOr(l->b, LLVMBuildAnd(l->b, c, int_const(l, 32, ~mask), ""), r, "");
+}
+
+static bool emit_scalar(struct lower *l, const struct ptx_instr *i, const struct video *v)
+{
+	bool second = ptx_word(i, "add") || ptx_word(i, "min") || ptx_word(i, "max");
+	uint16_t select = selector(&i->ops[0]);
+	unsigned bits = !select ? 32 : PTX_SELECT_HALVES(select) ? 16 : 8;
+	LLVMValueRef r;
+
+	if ((i->count == 4) != (second || select) || (second && select) || (i->count == 4 && selector(&i->ops[3])))
+		return false;
+	r = primary(l, i, scalar_of(l, &i->ops[1], v->sign[1]), scalar_of(l, &i->ops[2], v->sign[2]));
+	if (!r)
+		return false;
+	if (saturates(i, v))
+		r = limits(l, r, bits, v->sign[0]);
+	r = resize(l, r, 32, false);
+	if (select)
+		r = merged(l, select, r, get(l, &i->ops[3], PTX_U32));
+	set(l, &i->ops[0], second ? secondary(l, i, v, r) : r, false);
+	return true;
+}
+
+/* a * b + c, exact in 128 bits; either the product or c may be negated. */
+static bool emit_vmad(struct lower *l, const struct ptx_instr *i, const struct video *v)
+{
+	bool minus = i->ops[1].minus != i->ops[2].minus, less = i->ops[3].minus;
+	bool sign = v->sign[1] || v->sign[2] || minus, final_sign = sign || less;
+	unsigned shift = ptx_word(i, "shr7") ? 7 : ptx_word(i, "shr15") ? 15 : 0;
+	LLVMValueRef part[2], r, c;
+	int64_t low = final_sign ? INT32_MIN : 0;
+
+	if (i->count != 4 || selector(&i->ops[0]) || selector(&i->ops[3]) || (minus && less) ||
+	    (ptx_word(i, "po") && (i->ops[1].minus || i->ops[2].minus || less)))
+		return false;
+	for (unsigned n = 0; n < 2; n++)
+		part[n] = resize(l, scalar_of(l, &i->ops[n + 1], v->sign[n + 1]), 128, v->sign[n + 1]);
+	r = LLVMBuildMul(l->b, part[0], part[1], "");
+	c = resize(l, get(l, &i->ops[3], PTX_U32), 128, sign);
+	r = minus ? LLVMBuildNeg(l->b, r, "") : r;
+	r = less ? LLVMBuildSub(l->b, r, c, "") : LLVMBuildAdd(l->b, r, c, "");
+	if (ptx_word(i, "po"))
+		r = LLVMBuildAdd(l->b, r, int_const(l, 128, 1), "");
+	r = LLVMBuildAShr(l->b, r, int_const(l, 128, shift), "");
+	if (ptx_word(i, "sat")) {
+		r = int2(l, "llvm.smax", r, resize(l, int_const(l, 64, (uint64_t)low), 128, true));
+		r = int2(l, "llvm.smin", r, resize(l, int_const(l, 64, (uint64_t)(low + UINT32_MAX)), 128, true));
+	}
+	set(l, &i->ops[0], resize(l, r, 32, false), false);
+	return true;
+}
+
+bool emit_video(struct lower *l, const struct ptx_instr *i)
+{
+	bool mad = i->op->arg == OP_MAD;
+	struct video v;
+
+	if (!read_types(i, &v))
+		return false;
+	for (unsigned n = 0; n < i->count; n++)
+		if ((i->ops[n].minus && !mad) ||
+		    (v.parts == 1 && selector(&i->ops[n]) && !selects_one(selector(&i->ops[n]))))
+			return false;
+	if (mad)
+		return emit_vmad(l, i, &v);
+	return v.parts > 1 ? emit_simd(l, i, &v) : emit_scalar(l, i, &v);
 }

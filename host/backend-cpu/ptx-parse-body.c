@@ -168,16 +168,21 @@ static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct
 	return s;
 }
 
-/* %r1.b0 and the like: how much of the name is the register's; 0 if it does not end in a selector. */
+/* %r1.b0, %r1.h10: how much of the name is the register's; 0 if it does not end in a selector. */
 static size_t before_selector(const struct ptx_token *name, uint16_t *select)
 {
-	const char *end = name->text + name->length;
+	size_t at = name->length, digits;
+	uint16_t value = 0;
 
-	if (name->length < 4 || end[-3] != '.' || (end[-2] != 'b' && end[-2] != 'h') || end[-1] < '0' ||
-	    end[-1] > (end[-2] == 'b' ? '3' : '1'))
+	while (at && name->text[at - 1] >= '0' && name->text[at - 1] <= '7')
+		at--;
+	digits = name->length - at;
+	if (!digits || digits > 4 || at < 3 || name->text[at - 2] != '.' || !strchr("bh", name->text[at - 1]))
 		return 0;
-	*select = end[-2] == 'b' ? (uint16_t)(8 << 8 | (end[-1] - '0') * 8) : (uint16_t)(16 << 8 | (end[-1] - '0') * 16);
-	return name->length - 3;
+	for (size_t n = 0; n < digits; n++)
+		value |= (uint16_t)((name->text[name->length - 1 - n] - '0') << 3 * n);
+	*select = (uint16_t)(value | digits << 12 | (name->text[at - 1] == 'h') << 15);
+	return at - 2;
 }
 
 static bool parse_offset(struct ptx_parser *p, uint64_t *imm)
@@ -249,14 +254,14 @@ static bool parse_literal(struct ptx_parser *p, struct ptx_operand *o)
 	return true;
 }
 
-/* Where an operand begins: is it a constant expression? A ! before a name belongs to a predicate. */
+/* Where an operand begins: is it a constant expression? A ! or a - may also stand before a register. */
 static bool at_constant(const struct ptx_parser *p)
 {
 	const char *at = p->lexer.at;
 
 	if (p->token.kind == PTX_TOK_NAME)
 		return ptx_token_is(&p->token, "WARP_SZ");
-	if (p->token.kind != '!')
+	if (p->token.kind != '!' && p->token.kind != '-')
 		return true;
 	while (at < p->lexer.end && (*at == ' ' || *at == '\t'))
 		at++;
@@ -319,6 +324,7 @@ static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool labe
 	if (at_constant(p))
 		return parse_literal(p, o);
 	o->negate = ptx_parse_accept(p, '!');
+	o->minus = !o->negate && ptx_parse_accept(p, '-');
 	if (!parse_named(p, o, label))
 		return false;
 	if (o->kind == PTX_OP_REG && p->token.kind == '|') {
@@ -375,9 +381,12 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	/* a policy changes speed only */
 	if ((i->mods & M(POLICY)) && !(i->op->flags & PTX_F_WORDS) && i->count)
 		i->count--;
-	for (unsigned n = 0; n < i->count; n++)
-		if (ops[n].kind == PTX_OP_REG && ops[n].select && i->op->emit != emit_video)
-			return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have selectors", i->name);
+	for (unsigned n = 0; n < i->count; n++) {
+		if (((ops[n].kind == PTX_OP_REG && ops[n].select) || ops[n].minus) && i->op->emit != emit_video)
+			return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have selectors or signs", i->name);
+		if (ops[n].negate && (ops[n].kind != PTX_OP_REG || p->function->regs[ops[n].reg].type != PTX_PRED))
+			return ptx_parse_fail(p, PTX_INVALID, "`%s`: ! before what is no predicate", i->name);
+	}
 	if (i->count < i->op->least || i->count > i->op->most)
 		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
 	i->ops = ptx_alloc(&p->module->arena, (i->count + 1u) * sizeof(ops[0]));

@@ -71,6 +71,54 @@ static void conversions(void **state)
 	check32("cvt.satfinite.f16x2", HEAD32("cvt.rn.satfinite.f16x2.f32 %x, %a, %b;\n"), w_finite_pair);
 }
 
+W32(w_half_mask, (b & 0xffff0000) | ((a + b) & 0xffff))
+
+static uint32_t differences(uint32_t a, uint32_t b)
+{
+	uint32_t total = 5;
+
+	for (int shift = 8; shift < 32; shift += 16)
+		total += (uint32_t)abs((int)(a >> shift & 255) - (int)(b >> shift & 255));
+	return total;
+}
+
+static uint32_t mixed(uint32_t a, uint32_t b)
+{
+	uint64_t both = (uint64_t)b << 32 | a;
+	uint32_t r = 0;
+
+	/* .b7064 less .b1111: each byte of the result in its place */
+	for (int n = 0; n < 4; n++)
+		r |= (uint32_t)(((both >> 8 * (0x7064 >> 4 * n & 7)) - (a >> 8)) & 255) << 8 * n;
+	return r;
+}
+
+static int64_t clamp(int64_t v, int64_t low, int64_t high)
+{
+	return v < low ? low : v > high ? high : v;
+}
+
+W32(w_differences, differences(a, b))
+W32(w_mixed, mixed(a, b))
+W32(w_byte, (b & 0xff00ffff) | (uint32_t)(clamp((int8_t)(a >> 8) + (int16_t)b, -128, 127) & 255) << 16)
+W32(w_vmad, clamp((-(int64_t)(int16_t)a * (int16_t)(b >> 16) + (int32_t)b) >> 7, INT32_MIN, INT32_MAX))
+W32(w_vmad_less, clamp((int64_t)(int32_t)a * (int32_t)b - (int32_t)a, INT32_MIN, INT32_MAX))
+W32(w_vmad_unsigned, (unsigned __int128)((uint64_t)a * b) + b > UINT32_MAX ? UINT32_MAX : a * b + b)
+W32(w_vmad_one, ((unsigned __int128)((uint64_t)a * b) + b + 1) >> 15)
+
+static void video(void **state)
+{
+	(void)state;
+	check32("vadd2 with a mask", HEAD32("vadd2.u32.u32.u32 %x.h0, %a.h32, %b.h10, %b;\n"), w_half_mask);
+	check32("vabsdiff4.add", HEAD32("vabsdiff4.u32.u32.u32.add %x.b31, %a, %b, 5;\n"), w_differences);
+	check32("vsub4 with selectors", HEAD32("vsub4.u32.u32.u32 %x, %a.b7064, %b.b1111, %b;\n"), w_mixed);
+	check32("vadd.sat into a byte", HEAD32("vadd.s32.s32.s32.sat %x.b2, %a.b1, %b.h0, %b;\n"), w_byte);
+	check32("vmad.sat.shr7", HEAD32("vmad.s32.s32.s32.sat.shr7 %x, -%a.h0, %b.h1, %b;\n"), w_vmad);
+	check32("vmad.sat, c negated", HEAD32("vmad.s32.s32.s32.sat %x, %a, %b, -%a;\n"), w_vmad_less);
+	check32("vmad.u32.sat", HEAD32("vmad.u32.u32.u32.sat %x, %a, %b, %b;\n"), w_vmad_unsigned);
+	check32("vmad.po", HEAD32("vmad.u32.u32.u32.po.shr15 %x, %a, %b, %b;\n"), w_vmad_one);
+}
+
 W64(w_same, a)
 W64(w_swapped, b)
 W64(w_cas, a == b ? ~a : a)
@@ -201,7 +249,7 @@ static void lanes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(integers), cmocka_unit_test(conversions), cmocka_unit_test(wide),
+		cmocka_unit_test(integers), cmocka_unit_test(conversions), cmocka_unit_test(video), cmocka_unit_test(wide),
 		cmocka_unit_test(vectors),  cmocka_unit_test(text),	   cmocka_unit_test(functions),
 		cmocka_unit_test(lanes),
 	};
