@@ -148,6 +148,15 @@ static void choose_bounds(void)
 		cpu_log("VCUDA_CPU_BOUNDS=%s is not used: choose exact or pages", text);
 }
 
+/* The compiler reads it (ptx-version.c). */
+static void check_compile(void)
+{
+	const char *text = getenv("VCUDA_CPU_COMPILE");
+
+	if (text && *text && strcmp(text, "auto") && strcmp(text, "optimised"))
+		cpu_log("VCUDA_CPU_COMPILE=%s is not used: choose auto or optimised", text);
+}
+
 /* kHz, or 0 where the system does not say. */
 static int clock_rate(void)
 {
@@ -191,6 +200,7 @@ static void choose(void)
 	choose_compute();
 	choose_time_limit();
 	choose_bounds();
+	check_compile();
 	snprintf(device.name, sizeof(device.name), "vCUDA Software GPU (%u core%s)", device.threads,
 		 device.threads == 1 ? "" : "s");
 }

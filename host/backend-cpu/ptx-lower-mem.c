@@ -98,7 +98,7 @@ static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned p
 
 static bool is_inline(struct lower *l, const struct access *a)
 {
-	return a->space != PTX_LOCAL && l->width > 1 && l->gathers++ < MAX_INLINE;
+	return !l->quick && a->space != PTX_LOCAL && l->width > 1 && l->gathers++ < MAX_INLINE;
 }
 
 /* Lanes that are not there read what the first one that is reads: that is checked, and nobody sees it. */

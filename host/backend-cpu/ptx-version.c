@@ -20,7 +20,10 @@ struct piece {
 
 #define PLAIN_START offsetof(struct ptx_binary, lanes)
 #define PLAIN_BYTES (sizeof(struct ptx_binary) - PLAIN_START)
-/* Measured: what takes more than about 0.3 s to optimise has more instructions; the masked version takes twice as long. */
+/*
+ * Measured: what takes more than about 0.3 s to optimise has more instructions. A masked version takes twice as long and
+ * often runs for the last warp alone: it is always quick first.
+ */
 #define MANY_INSTRUCTIONS 300
 /* What has more than this stays quick: nobody should hold the background thread for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
@@ -275,6 +278,21 @@ static enum ptx_status compile(struct ptx_binary *b, struct ptx_plan *plan, stru
 	return status;
 }
 
+/* VCUDA_CPU_COMPILE=optimised: for tests and for timing, no quick code but where nothing else is made. */
+static bool is_patient(void)
+{
+	const char *wanted = getenv("VCUDA_CPU_COMPILE");
+
+	return wanted && !strcmp(wanted, "optimised");
+}
+
+static bool starts_quick(struct ptx_version v, uint32_t instructions)
+{
+	if (is_patient())
+		return instructions > OPTIMISED_INSTRUCTIONS;
+	return v.masked || instructions > MANY_INSTRUCTIONS;
+}
+
 enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bool choose, bool describe,
 				 struct ptx_machine_code **code, struct ptx_error *error)
 {
@@ -286,7 +304,7 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 
 	if (load(b, *v, describe, code))
 		return PTX_OK;
-	if (choose && load(b, quick, describe, code)) {
+	if (choose && !is_patient() && load(b, quick, describe, code)) {
 		*v = quick;
 		return PTX_OK;
 	}
@@ -294,7 +312,7 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 	if (status != PTX_OK)
 		return status;
 	times.analysis = now_ms() - start;
-	if (choose && plan->body.instr_count > MANY_INSTRUCTIONS / (v->masked ? 2 : 1))
+	if (choose && starts_quick(*v, plan->body.instr_count))
 		*v = quick;
 	if (!v->quick && plan->body.instr_count > OPTIMISED_INSTRUCTIONS)
 		status = PTX_NOT_SUPPORTED;
