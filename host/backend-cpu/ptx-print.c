@@ -144,7 +144,7 @@ static uint64_t assert_lane(struct ptx_context *ctx, const struct ptx_site *site
 	if (ctx->launch->print)
 		ctx->launch->print(ctx->launch->device, text,
 				   (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);
-	ptx_fault_at(ctx, site, PTX_FAULT_ASSERT, 0, thread);
+	return 0;
 }
 
 static uint64_t malloc_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
@@ -166,11 +166,12 @@ static const struct {
 	const char *name;
 	uint32_t args, rets; /* rets: at most */
 	uint64_t (*lane)(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread);
+	bool fails; /* the kernel ends, once all lanes that are there have had their say */
 } externals[] = {
-	{"__assertfail", 5, 0, assert_lane},
-	{"free", 1, 0, free_lane},
-	{"malloc", 1, 1, malloc_lane},
-	{"vprintf", 2, 1, print_lane},
+	{"__assertfail", 5, 0, assert_lane, true},
+	{"free", 1, 0, free_lane, false},
+	{"malloc", 1, 1, malloc_lane, false},
+	{"vprintf", 2, 1, print_lane, false},
 };
 
 unsigned ptx_external_find(const struct ptx_call *call)
@@ -192,5 +193,7 @@ uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, co
 
 		result[lane] = externals[site->operation - 1].lane(ctx, site, arguments + lane, thread + lane);
 	}
+	if (externals[site->operation - 1].fails && mask)
+		ptx_fault_at(ctx, site, PTX_FAULT_ASSERT, 0, thread + (unsigned)__builtin_ctz(mask));
 	return 0;
 }

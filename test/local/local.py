@@ -274,6 +274,9 @@ def modules():
     """What the compiler makes of PTX, and the driver's linker."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"))
     check(r.returncode == 0 and r.stdout == "modules: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"), "assert")
+    said = "".join(f"a.cu:77: k: block: [0,0,0], thread: [{x},0,0] Assertion `x < 5` failed.\n" for x in (5, 6, 7))
+    check(r.returncode == 0 and said in r.stdout + r.stderr, f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def ipc():

@@ -210,7 +210,35 @@ static void links_files(void)
 	OK(cuModuleUnload(module));
 }
 
-int main(void)
+/* Threads from 5 on fail; each says so. */
+static void fails_an_assertion(void)
+{
+	static const char ptx[] = HEAD
+		".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 s);\n"
+		".global .align 1 .b8 what[6] = {120, 32, 60, 32, 53, 0};\n" /* x < 5 */
+		".global .align 1 .b8 where[5] = {97, 46, 99, 117, 0};\n"   /* a.cu */
+		".global .align 1 .b8 who[2] = {107, 0};\n"		       /* k */
+		".visible .entry k()\n{\n.reg .pred %p; .reg .b32 %r<4>; .reg .b64 %l<4>;\n"
+		"mov.u32 %r1, %tid.x;\nsetp.lt.u32 %p, %r1, 5;\n@%p bra DONE;\n"
+		"mov.u64 %l1, what;\ncvta.global.u64 %l1, %l1;\nmov.u64 %l2, where;\ncvta.global.u64 %l2, %l2;\n"
+		"mov.u64 %l3, who;\ncvta.global.u64 %l3, %l3;\n"
+		"{\n.param .b64 a; st.param.b64 [a], %l1;\n.param .b64 b; st.param.b64 [b], %l2;\n"
+		".param .b32 c; st.param.b32 [c], 77;\n.param .b64 d; st.param.b64 [d], %l3;\n"
+		".param .b64 e; st.param.b64 [e], 1;\ncall.uni __assertfail, (a, b, c, d, e);\n}\n"
+		"DONE:\nret;\n}\n";
+	CUmodule module;
+	CUfunction f;
+
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&f, module, "k"));
+	OK(cuLaunchKernel(f, 1, 1, 1, 4, 2, 1, 0, NULL, NULL, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, NULL, NULL, NULL));
+	GIVES(cuCtxSynchronize(), CUDA_ERROR_ASSERT);
+	GIVES(cuMemFree_v2(memory), CUDA_ERROR_ASSERT);
+}
+
+int main(int argc, char **argv)
 {
 	CUcontext context;
 
@@ -218,6 +246,10 @@ int main(void)
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
 	OK(cuMemAlloc_v2(&memory, 4096));
+	if (argc == 2 && !strcmp(argv[1], "assert")) {
+		fails_an_assertion();
+		return 0;
+	}
 	library_functions();
 	links();
 	says_what_is_wrong();
