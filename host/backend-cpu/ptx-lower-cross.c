@@ -136,6 +136,7 @@ bool choose_resident(struct lower *l)
 		return true;
 	if (l->masked ? body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS : !l->quick && !copies_dominate(l))
 		return true;
+	l->in_frame = true;
 	for (uint32_t n = 0; n < body->block_count; n++)
 		for (size_t w = 0; w < body->words; w++)
 			l->resident[w] |= body->blocks[n].live_in[w];
@@ -148,14 +149,16 @@ static void clear(struct lower *l, uint32_t reg)
 }
 
 /*
- * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. With lanes
- * that are not there any may be read.
+ * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. Lanes that are
+ * not there may read any that another block has written, or not.
  */
 void clear_registers(struct lower *l)
 {
-	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		if (!PTX_BIT(l->resident, r) &&
-		    (l->masked || (l->body->block_count && PTX_BIT(l->body->blocks[0].live_in, r))))
+	const struct ptx_body *body = l->body;
+	bool all = l->masked && (!l->in_frame || body->irreducible);
+
+	for (uint32_t r = 0; r < body->reg_count; r++)
+		if (!PTX_BIT(l->resident, r) && (all || (body->block_count && PTX_BIT(body->blocks[0].live_in, r))))
 			clear(l, r);
 }
 

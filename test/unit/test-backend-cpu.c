@@ -914,7 +914,8 @@ static void test_more_kernels_than_workers(void **state)
 /* All that a block can have, if the function says so first: 227 KiB, of which each byte is there and the next is not. */
 static void test_dynamic_shared(void **state)
 {
-	static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n.extern .shared .align 16 .b8 room[];\n"
+	static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+				   ".extern .shared .align 16 .b8 room[];\n"
 				   ".visible .entry last(.param .u64 last_p, .param .u32 last_at)\n{\n"
 				   "	.reg .b32 %r<6>; .reg .b64 %rd<2>;\n	ld.param.u64 %rd1, [last_p];\n"
 				   "	ld.param.u32 %r1, [last_at];\n	mov.u32 %r2, room;\n	add.s32 %r2, %r2, %r1;\n"
