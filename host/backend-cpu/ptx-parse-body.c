@@ -439,6 +439,32 @@ static bool split_wide_access(struct ptx_parser *p, struct ptx_instr *i)
 	return true;
 }
 
+/* A load or store of eight words (the last instruction) becomes two of four. */
+static bool halve_access(struct ptx_parser *p, struct ptx_instr *i)
+{
+	unsigned vector = i->op->flags & PTX_F_LOAD ? 0 : 1;
+	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 2 * sizeof(*ops));
+	struct ptx_instr *at, second;
+
+	if (!ops)
+		return no_memory(p);
+	if (ptx_types[i->type].bits != 32 || (i->mods & (M(V2) | M(V4))) || i->count != 2 ||
+	    i->ops[vector].kind != PTX_OP_VECTOR || i->ops[vector].count != 8 || i->ops[!vector].kind != PTX_OP_MEM)
+		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the instruction `%s` is not supported", i->name);
+	i->mods = (i->mods & ~M(V8)) | M(V4);
+	memcpy(ops, i->ops, 2 * sizeof(*ops));
+	second = *i;
+	second.ops = ops;
+	i->ops[vector].count = ops[vector].count = 4;
+	ops[vector].elements += 4;
+	ops[!vector].imm += 16;
+	at = ptx_parse_append(p);
+	if (!at)
+		return no_memory(p);
+	*at = second;
+	return true;
+}
+
 static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
 {
 	struct ptx_instr *i = ptx_parse_append(p);
@@ -473,6 +499,8 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	if (i->op->flags & PTX_F_CALL)
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
+		return false;
+	if ((i->mods & M(V8)) && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !halve_access(p, i))
 		return false;
 	if (i->type == PTX_B128 && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !split_wide_access(p, i))
 		return false;

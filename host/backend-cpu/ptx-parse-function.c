@@ -81,18 +81,29 @@ static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_functio
 	return list;
 }
 
+/* What changes nothing here: bounds that registers and blocks of an SM have on a GPU. */
+static bool is_hint(const struct ptx_token *token)
+{
+	static const char *const hints[] = {".minnctapersm", ".maxnctapersm", ".maxnreg",
+					    ".maxclusterrank", ".explicitcluster", ".pragma"};
+
+	for (size_t n = 0; n < sizeof(hints) / sizeof(hints[0]); n++)
+		if (ptx_token_is(token, hints[n]))
+			return true;
+	return false;
+}
+
 /* .maxntid 256, 1, 1 and the like, between a function's head and its body. */
 static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 {
 	while (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.') {
 		bool maxntid = ptx_token_is(&p->token, ".maxntid") || ptx_token_is(&p->token, ".reqntid");
+		bool cluster = ptx_token_is(&p->token, ".reqnctapercluster");
 		uint64_t product = 1, value;
 
 		if (ptx_token_is(&p->token, ".noreturn"))
 			fn->noreturn = true;
-		else if (!maxntid && !ptx_token_is(&p->token, ".minnctapersm") &&
-			 !ptx_token_is(&p->token, ".maxnreg") && !ptx_token_is(&p->token, ".maxnctapersm") &&
-			 !ptx_token_is(&p->token, ".pragma")) {
+		else if (!maxntid && !cluster && !is_hint(&p->token)) {
 			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the directive `%.*s` is not supported",
 				       (int)p->token.length, p->token.text);
 			return;
@@ -106,6 +117,8 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 		}
 		if (maxntid)
 			fn->maxntid = (uint32_t)product;
+		if (cluster && product != 1)
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "clusters of more than one block are not supported");
 		if (p->token.kind == ';' && !fn->defined && fn->entry)
 			return;
 	}

@@ -199,6 +199,19 @@ static void vectors(void **state)
 		w_vector_min);
 }
 
+W32(w_eight, a + 2 * b)
+
+static void eight(void **state)
+{
+	(void)state;
+	check32("ld.v8, st.v8",
+		HEAD32(".shared .align 32 .b8 area[2048];\nmov.u32 %r2, area;\nmad.lo.u32 %r2, %r1, 32, %r2;\n"
+		       "st.shared.v8.b32 [%r2], {%a, 1, 2, %b, 4, %b, 6, 7};\n"
+		       "ld.shared.v8.b32 {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, [%r2];\n"
+		       "add.s32 %x, %r3, %r6;\nadd.s32 %x, %x, %r8;\n"),
+		w_eight);
+}
+
 W32(w_expression, a + 7 + 3 * 5 - (9 >> 1) + (4 > 3 ? 2 : 1) + 1)
 W32(w_blocks, (int32_t)a < 0 ? ((int32_t)b < 0 ? 1 : 2) : 3)
 
@@ -250,7 +263,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(integers), cmocka_unit_test(conversions), cmocka_unit_test(video), cmocka_unit_test(wide),
-		cmocka_unit_test(vectors),  cmocka_unit_test(text),	   cmocka_unit_test(functions),
+		cmocka_unit_test(vectors),  cmocka_unit_test(eight),	   cmocka_unit_test(text),	   cmocka_unit_test(functions),
 		cmocka_unit_test(lanes),
 	};
 
