@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory in two steps: addresses that are reserved, allocations that are mapped there. */
+/* Memory in two steps: addresses that are reserved, allocations that are mapped there. No context has to do with it. */
 #include "call.h"
 #include "device.h"
 #include "guest-calls.h"
@@ -9,15 +9,15 @@
 
 static CUresult check_properties(const CUmemAllocationProp *p)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = vcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-		vcuda_log_once(
-			"mapped memory of the host, and such memory for several processes, is not supported yet");
+	if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+		vcuda_log_once("mapped memory of the host, and handles other than file descriptors, are not supported yet");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return vcuda_require_device(p->location.id);
@@ -36,8 +36,8 @@ VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const C
 VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr wish,
 					  unsigned long long flags)
 {
-	struct vcuda_range r = {.bytes = size, .kind = VCUDA_RANGE_RESERVED, .context = vcuda_context_current()};
-	CUresult result = vcuda_require_context();
+	struct vcuda_range r = {.bytes = size, .kind = VCUDA_RANGE_RESERVED};
+	CUresult result = vcuda_require_init();
 	CUdeviceptr start;
 
 	if (result != CUDA_SUCCESS)
@@ -58,7 +58,7 @@ VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t 
 
 VCUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = vcuda_require_init();
 	struct vcuda_range r;
 
 	if (result != CUDA_SUCCESS)
@@ -82,7 +82,8 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 		return result;
 	if (!handle || !size || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_call_vcudaMemCreate(&allocation, vcuda_device_host(prop->location.id), size);
+	result = vcuda_call_vcudaMemCreate(&allocation, vcuda_device_host(prop->location.id), size,
+					   prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
 	if (result != CUDA_SUCCESS)
 		return result;
 	o = vcuda_object_add(VCUDA_OBJECT_ALLOCATION, allocation, NULL, NULL);
@@ -91,13 +92,14 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	o->device = prop->location.id;
+	o->flags = (unsigned int)prop->requestedHandleTypes;
 	*handle = (uintptr_t)allocation;
 	return CUDA_SUCCESS;
 }
 
 static CUresult find(CUmemGenericAllocationHandle handle, vcuda_allocation *allocation)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = vcuda_require_init();
 
 	*allocation = (vcuda_allocation)(uintptr_t)handle;
 	if (result != CUDA_SUCCESS)
@@ -122,15 +124,17 @@ VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 {
 	vcuda_allocation allocation;
 	CUresult result = find(handle, &allocation);
+	const struct vcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!prop)
 		return CUDA_ERROR_INVALID_VALUE;
+	o = vcuda_object_find(VCUDA_OBJECT_ALLOCATION, allocation);
 	*prop = (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE,
-			     vcuda_object_find(VCUDA_OBJECT_ALLOCATION, allocation)->device},
+		.requestedHandleTypes = (CUmemAllocationHandleType)o->flags,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, o->device},
 	};
 	return CUDA_SUCCESS;
 }
@@ -148,14 +152,14 @@ VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUme
 
 VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = vcuda_require_init();
 
 	return result == CUDA_SUCCESS ? vcuda_call_cuMemUnmap(ptr, size) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = vcuda_require_init();
 
 	if (result == CUDA_SUCCESS && (!desc || !count))
 		result = CUDA_ERROR_INVALID_VALUE;

@@ -261,6 +261,8 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	if (!phEvent)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, &handle, sizeof(h));
+	if (cpu_share_is_own(&h))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	result = cpu_share_take(&h, CPU_SHARE_EVENT, &bytes, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -217,6 +217,8 @@ CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, &handle, sizeof(h));
+	if (cpu_share_is_own(&h))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	result = cpu_share_take(&h, CPU_SHARE_MEMORY, &bytes, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;

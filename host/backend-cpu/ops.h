@@ -26,7 +26,8 @@
 	X(cuDeviceGetMemPool) X(cuDeviceSetMemPool) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) \
 	X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAllocationGranularity) \
 	X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) X(cuIpcCloseMemHandle) X(cuMemGetAddressRange_v2) \
-	X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) \
+	X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuMemExportToShareableHandle) \
+	X(cuMemImportFromShareableHandle) \
 	X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
 	X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetModule) \
 	X(cuLibraryGetGlobal) \

@@ -85,23 +85,32 @@ static void send_file(int to, struct answer *answer, int fd)
 	sendmsg(to, &h, MSG_NOSIGNAL);
 }
 
-static void serve(int client)
+/* A descriptor of what is offered under that key; -1: nothing. */
+static int find_offer(const uint8_t *key, struct answer *answer)
 {
-	struct answer answer;
-	uint8_t key[16];
 	int fd = -1;
 
-	be_patient(client);
-	if (!is_same_user(client) || recv(client, key, sizeof(key), 0) != sizeof(key))
-		return;
 	pthread_mutex_lock(&lock);
 	for (struct offer *o = offers; o; o = o->next)
-		if (!memcmp(o->key, key, sizeof(key))) {
-			answer = (struct answer){o->kind, o->bytes};
+		if (!memcmp(o->key, key, sizeof(o->key))) {
+			*answer = (struct answer){o->kind, o->bytes};
 			fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
 			break;
 		}
 	pthread_mutex_unlock(&lock);
+	return fd;
+}
+
+static void serve(int client)
+{
+	struct answer answer;
+	uint8_t key[16];
+	int fd;
+
+	be_patient(client);
+	if (!is_same_user(client) || recv(client, key, sizeof(key), 0) != sizeof(key))
+		return;
+	fd = find_offer(key, &answer);
 	if (fd < 0)
 		return;
 	send_file(client, &answer, fd);
@@ -262,19 +271,23 @@ static bool is_safe(int fd, uint64_t bytes)
 	       (uint64_t)st.st_size >= bytes;
 }
 
-CUresult cpu_share_take(const struct cpu_share_handle *handle, enum cpu_share_kind kind, uint64_t *bytes, int *fd)
+bool cpu_share_is_own(const struct cpu_share_handle *handle)
 {
-	struct answer answer = {0};
 	bool own;
 
-	if (memcmp(handle->magic, magic, sizeof(magic)))
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	own = listener >= 0 && !memcmp(handle->server, our_name, sizeof(our_name));
 	pthread_mutex_unlock(&lock);
-	if (own)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	*fd = ask(handle, &answer);
+	return own;
+}
+
+CUresult cpu_share_take(const struct cpu_share_handle *handle, enum cpu_share_kind kind, uint64_t *bytes, int *fd)
+{
+	struct answer answer = {0};
+
+	if (memcmp(handle->magic, magic, sizeof(magic)))
+		return CUDA_ERROR_INVALID_VALUE;
+	*fd = cpu_share_is_own(handle) ? find_offer(handle->key, &answer) : ask(handle, &answer);
 	if (*fd < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (answer.kind != kind || !answer.bytes || !is_safe(*fd, answer.bytes)) {

@@ -12,7 +12,7 @@
 
 #include "cuda-abi.h"
 
-enum cpu_share_kind { CPU_SHARE_MEMORY = 1, CPU_SHARE_EVENT };
+enum cpu_share_kind { CPU_SHARE_MEMORY = 1, CPU_SHARE_EVENT, CPU_SHARE_ALLOCATION };
 
 struct cpu_share_handle {
 	uint8_t magic[8];
@@ -27,9 +27,11 @@ int cpu_share_file(uint64_t bytes);
 bool cpu_share_offer(enum cpu_share_kind kind, uint64_t bytes, int fd, struct cpu_share_handle *handle);
 void cpu_share_withdraw(const struct cpu_share_handle *handle);
 
+/* Whether this worker offers it, or once did. */
+bool cpu_share_is_own(const struct cpu_share_handle *handle);
+
 /*
- * What another worker offers under a handle, which anybody may have made up. Not with the lock held: it waits for the
- * other. CUDA_ERROR_INVALID_CONTEXT: it is our own.
+ * What a worker offers under a handle, which anybody may have made up. Not with the lock held: it may wait for another.
  */
 CUresult cpu_share_take(const struct cpu_share_handle *handle, enum cpu_share_kind kind, uint64_t *bytes, int *fd);
 

@@ -5,12 +5,14 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "arena.h"
 #include "device.h"
 #include "memory.h"
+#include "share.h"
 #include "stream.h"
 
 #define GRANULARITY (2u << 20)
@@ -19,6 +21,8 @@ struct allocation {
 	unsigned int refs; /* the handle and each mapping */
 	uint64_t size;
 	int fd;
+	bool shareable, offered, imported; /* imported: counted where it was made */
+	struct cpu_share_handle handle;
 };
 
 struct mapping {
@@ -30,6 +34,7 @@ struct mapping {
 
 struct reservation {
 	uint64_t start, size;
+	uint64_t block, block_size; /* of the arena's: more, where the alignment is wide */
 	struct mapping *mappings;
 	struct reservation *next;
 };
@@ -65,20 +70,25 @@ CUresult cpu_cuMemGetAllocationGranularity(size_t *granularity, void *prop, int 
 CUresult cpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
 {
 	struct reservation *r;
+	uint64_t block_size;
 
 	(void)addr; /* a wish */
 	if (!ptr || !in_granules(size) || flags || (alignment & (alignment - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Large memory lies on granules. */
-	if (alignment > GRANULARITY)
-		return CUDA_ERROR_NOT_SUPPORTED;
+	if (alignment < GRANULARITY)
+		alignment = GRANULARITY;
+	if (__builtin_add_overflow(size, alignment - GRANULARITY, &block_size) || block_size > UINT64_MAX / 2)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cpu_lock();
-	r->start = cpu_arena_alloc(size);
+	r->block = cpu_arena_alloc(block_size);
+	r->block_size = block_size;
+	r->start = (r->block + alignment - 1) & ~(alignment - 1);
 	r->size = size;
-	if (!r->start) {
+	if (!r->block) {
 		free(r);
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
@@ -99,7 +109,7 @@ CUresult cpu_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	if (!r || r->mappings)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*at = r->next;
-	cpu_arena_free(r->start, r->size);
+	cpu_arena_free(r->block, r->block_size);
 	free(r);
 	return cpu_leave(CUDA_SUCCESS);
 }
@@ -110,9 +120,24 @@ static void put(struct allocation *a)
 {
 	if (--a->refs)
 		return;
-	cpu_memory_uncount(a->size);
+	if (!a->imported)
+		cpu_memory_uncount(a->size);
+	if (a->offered)
+		cpu_share_withdraw(&a->handle);
 	close(a->fd);
 	free(a);
+}
+
+/* Takes the file over, which may be -1. */
+static struct allocation *make_allocation(int fd, uint64_t size)
+{
+	struct allocation *a = fd < 0 ? NULL : calloc(1, sizeof(*a));
+
+	if (a)
+		*a = (struct allocation){.refs = 1, .size = size, .fd = fd};
+	else if (fd >= 0)
+		close(fd);
+	return a;
 }
 
 CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t flags)
@@ -123,21 +148,14 @@ CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t fla
 	if (!handle || !in_granules(size) || flags || !p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || cpu_device_check(p->location.id) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	if (p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	cpu_lock();
 	if (!cpu_memory_count(size))
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	a = calloc(1, sizeof(*a));
-	if (a) {
-		*a = (struct allocation){.refs = 1, .size = size, .fd = memfd_create("vcuda-memory", MFD_CLOEXEC)};
-		if (a->fd < 0 || ftruncate(a->fd, (off_t)size)) {
-			if (a->fd >= 0)
-				close(a->fd);
-			free(a);
-			a = NULL;
-		}
-	}
+	a = make_allocation(cpu_share_file(size), size);
+	if (a)
+		a->shareable = p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	if (!a)
 		cpu_memory_uncount(size);
 	else
@@ -150,6 +168,56 @@ CUresult cpu_cuMemRelease(uint64_t handle)
 	cpu_lock();
 	put((struct allocation *)(uintptr_t)handle);
 	return cpu_leave(CUDA_SUCCESS);
+}
+
+/* ---- of several processes: the handles of 64 bytes are called fabric handles ---- */
+
+_Static_assert(sizeof(struct cpu_share_handle) == sizeof(CUmemFabricHandle), "CUDA says how large handles are");
+
+CUresult cpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int handleType, uint64_t flags)
+{
+	struct allocation *a = (struct allocation *)(uintptr_t)handle;
+	int fd;
+
+	if (!shareableHandle || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	cpu_lock();
+	if (!a->shareable)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!a->offered) {
+		fd = dup(a->fd);
+		a->offered = fd >= 0 && cpu_share_offer(CPU_SHARE_ALLOCATION, a->size, fd, &a->handle);
+	}
+	if (!a->offered)
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	memcpy(shareableHandle, &a->handle, sizeof(a->handle));
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, int shHandleType)
+{
+	struct cpu_share_handle shared;
+	struct allocation *a;
+	uint64_t size;
+	CUresult result;
+	int fd;
+
+	if (!handle || !osHandle || shHandleType != CU_MEM_HANDLE_TYPE_FABRIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&shared, osHandle, sizeof(shared));
+	result = cpu_share_take(&shared, CPU_SHARE_ALLOCATION, &size, &fd);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!in_granules(size) || size > cpu_device()->memory) {
+		close(fd);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	a = make_allocation(fd, size);
+	if (!a)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	a->imported = true;
+	*handle = (uint64_t)(uintptr_t)a;
+	return CUDA_SUCCESS;
 }
 
 /* ---- mappings ---- */
@@ -217,12 +285,10 @@ static void hide(struct reservation *r, uint64_t start, uint64_t size)
 CUresult cpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t count)
 {
 	const CUmemAccessDesc *d = desc;
+	CUresult result = CUDA_SUCCESS;
 	struct reservation *r;
-	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
 
-	if (result != CUDA_SUCCESS)
-		return result;
+	cpu_lock();
 	r = find_reservation(ptr, size);
 	if (!r || !d || count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    cpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size))

@@ -48,6 +48,8 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 	ops.cuIpcOpenMemHandle_v2 = NULL;
 	ops.cuIpcGetEventHandle = NULL;
 	ops.cuIpcOpenEventHandle = NULL;
+	ops.cuMemExportToShareableHandle = NULL;
+	ops.cuMemImportFromShareableHandle = NULL;
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
 		return NULL;

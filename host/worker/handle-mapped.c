@@ -31,6 +31,9 @@ CUresult vcuda_handle_vcudaMemCreate(struct vcuda_session *s, struct vcuda_args_
 	uint64_t handle = 0;
 	CUresult result;
 
+	if (a->shareable)
+		props.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC; /* handle-shareable.c */
+
 	if (!s->ops->cuMemCreate)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaMemCreate);
 	result = s->ops->cuMemCreate(&handle, a->size, &props, 0);

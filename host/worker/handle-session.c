@@ -79,5 +79,9 @@ CUresult vcuda_handle_vcudaDeviceInfo(struct vcuda_session *s, struct vcuda_args
 		info->attribute_results[i] = ops->cuDeviceGetAttribute(&info->attributes[i], (CUdevice_attribute)i, a->dev);
 	if (!ops->cuIpcGetEventHandle)
 		info->attributes[CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] = 0;
+	/* what a guest sends as a descriptor is a handle of the other form to us */
+	info->attributes[CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED] =
+		ops->cuMemExportToShareableHandle &&
+		info->attributes[CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED];
 	return result;
 }

@@ -158,6 +158,9 @@ void api_mapped(void)
 	OK(cuMemGetAllocationGranularity(&granule, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 	n = (unsigned int)(2 * granule / 4);
 	GIVES(cuMemAddressReserve(&p, granule + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemAddressReserve(&p, granule, 32 * granule, 0, 0));
+	CHECK(p % (32 * granule) == 0);
+	OK(cuMemAddressFree(p, granule));
 	OK(cuMemAddressReserve(&p, 2 * granule, 0, 0, 0));
 	GIVES(cuMemcpyHtoD_v2(p, in, 4), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);

@@ -1,10 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two processes of one guest that work on the same memory and wait for one another's events. */
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "api.h"
+
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags);
+CUresult cuMemAddressFree(CUdeviceptr p, size_t size);
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+		     unsigned long long flags);
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+		  unsigned long long flags);
+CUresult cuMemUnmap(CUdeviceptr p, size_t size);
+CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *access, size_t count);
+CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+				      unsigned long long flags);
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
+					CUmemAllocationHandleType type);
 
 #define BYTES (4u << 20)
 
@@ -42,6 +57,115 @@ static void hear(int from)
 	char c;
 
 	CHECK(read(from, &c, 1) == 1);
+}
+
+/* ---- mapped memory: a descriptor goes from process to process ---- */
+
+static void send_descriptor(int to, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {"x", 1};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+	control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	CHECK(sendmsg(to, &h, 0) == 1);
+}
+
+static int receive_descriptor(int from)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char c;
+	struct iovec iov = {&c, 1};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	int fd;
+
+	CHECK(recvmsg(from, &h, 0) == 1 && h.msg_controllen >= CMSG_LEN(sizeof(int)));
+	memcpy(&fd, CMSG_DATA(&control.align), sizeof(fd));
+	return fd;
+}
+
+static CUdeviceptr map(CUmemGenericAllocationHandle handle)
+{
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUdeviceptr p;
+
+	OK(cuMemAddressReserve(&p, BYTES, 0, 0, 0));
+	OK(cuMemMap(p, BYTES, 0, handle, 0));
+	OK(cuMemSetAccess(p, BYTES, &access, 1));
+	return p;
+}
+
+static void *as_handle(int fd)
+{
+	return (void *)(intptr_t)fd;
+}
+
+static void import(int parent)
+{
+	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	int fd = receive_descriptor(parent), empty = open("/dev/null", O_RDONLY);
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr p;
+
+	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(empty), type), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(-1), type), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), type));
+	close(fd);
+	close(empty);
+	p = map(handle);
+	OK(cuMemRelease(handle));
+	expect(p, 7);
+	OK(cuMemsetD32Async(p, 8, BYTES / 4, NULL));
+	OK(cuCtxSynchronize());
+	say(parent);
+	hear(parent);
+	/* it lives as long as anybody maps it */
+	expect(p, 9);
+	OK(cuMemUnmap(p, BYTES));
+	OK(cuMemAddressFree(p, BYTES));
+}
+
+static void export(int child)
+{
+	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle handle, again;
+	CUdeviceptr p, twice;
+	int fd;
+
+	OK(cuMemCreate(&handle, BYTES, &prop, 0));
+	GIVES(cuMemExportToShareableHandle(&fd, handle, type, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemRelease(handle));
+	prop.requestedHandleTypes = type;
+	OK(cuMemCreate(&handle, BYTES, &prop, 0));
+	p = map(handle);
+	OK(cuMemsetD32Async(p, 7, BYTES / 4, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuMemExportToShareableHandle(&fd, handle, type, 0));
+	OK(cuMemImportFromShareableHandle(&again, as_handle(fd), type));
+	twice = map(again);
+	OK(cuMemRelease(again));
+	send_descriptor(child, fd);
+	close(fd);
+	hear(child);
+	expect(p, 8);
+	expect(twice, 8);
+	OK(cuMemsetD32Async(twice, 9, BYTES / 4, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuMemUnmap(twice, BYTES));
+	OK(cuMemAddressFree(twice, BYTES));
+	OK(cuMemUnmap(p, BYTES));
+	OK(cuMemAddressFree(p, BYTES));
+	OK(cuMemRelease(handle));
+	say(child);
 }
 
 static void child(int parent)
@@ -96,6 +220,7 @@ static void child(int parent)
 	hear(parent);
 	GIVES(cuIpcOpenMemHandle_v2(&p, m.memory, 1), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuIpcOpenEventHandle(&event, m.event), CUDA_ERROR_INVALID_VALUE);
+	import(parent);
 	exit(0);
 }
 
@@ -146,6 +271,7 @@ static void parent(int other)
 	OK(cuMemAlloc_v2(&p, BYTES));
 	OK(cuMemsetD32Async(p, 5, BYTES / 4, NULL));
 	expect(p, 5);
+	export(other);
 }
 
 int main(void)

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mapped memory of several processes. What the application sends to another as a file descriptor is a small sealed file
+ * that holds the workers' handle: host memory has no descriptors in a guest.
+ */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "log.h"
+#include "object.h"
+
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static bool is_descriptor(CUmemAllocationHandleType type)
+{
+	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return true;
+	vcuda_log_once("shareable handles other than file descriptors are not supported");
+	return false;
+}
+
+static int make_file(const CUipcMemHandle *handle)
+{
+	int fd = memfd_create("vcuda-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -1;
+	if (write(fd, handle, sizeof(*handle)) == sizeof(*handle) && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle handle,
+						   CUmemAllocationHandleType type, unsigned long long flags)
+{
+	vcuda_allocation allocation = (vcuda_allocation)(uintptr_t)handle;
+	CUresult result = vcuda_require_init();
+	CUipcMemHandle shared;
+	struct vcuda_object *o;
+	int fd;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_find(VCUDA_OBJECT_ALLOCATION, allocation);
+	if (!to || !o || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_descriptor(type))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!(o->flags & type))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_vcudaMemExport(&shared, allocation);
+	if (result != CUDA_SUCCESS)
+		return result;
+	fd = make_file(&shared);
+	if (fd < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*(int *)to = fd;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
+						     CUmemAllocationHandleType type)
+{
+	CUresult result = vcuda_require_init();
+	vcuda_allocation allocation;
+	CUipcMemHandle shared;
+	struct vcuda_object *o;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_descriptor(type))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (pread((int)(intptr_t)from, &shared, sizeof(shared), 0) != sizeof(shared))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_vcudaMemImport(&allocation, shared);
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_add(VCUDA_OBJECT_ALLOCATION, allocation, NULL, NULL);
+	if (!o) {
+		vcuda_call_vcudaMemRelease(allocation);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->device = vcuda_context_current() ? vcuda_context_current()->device : 0;
+	o->flags = (unsigned int)type;
+	*handle = (uintptr_t)allocation;
+	return CUDA_SUCCESS;
+}
