@@ -20,20 +20,17 @@ static void release(struct ptx_thread *t, uint32_t id)
 	struct ptx_barrier *b = &t->barriers[id];
 	uint32_t result = b->kind & RED_AND ? b->all : b->kind & RED_OR ? b->any : b->count;
 
-	for (uint32_t w = 0; w < t->warp_count; w++) {
+	t->ready |= t->together[id];
+	t->together[id] = 0;
+	for (uint32_t w = 0; w < t->warp_count && t->parted; w++) {
 		struct ptx_warp *warp = &t->warps[w];
 
-		if (warp->together == id + 1) {
-			warp->together = 0;
-			warp->state = PTX_WARP_READY;
-		}
-		if (!t->parted || !warp->parked[id])
+		if (!warp->parked[id])
 			continue;
 		warp->released[id] |= warp->parked[id];
 		warp->parked[id] = 0;
 		warp->result[id] = result;
-		if (warp->state == PTX_WARP_WAITING)
-			warp->state = PTX_WARP_READY;
+		t->ready |= 1u << w;
 	}
 	memset(b, 0, sizeof(*b));
 	t->arrived &= ~(1u << id);
@@ -75,7 +72,7 @@ static void arrive(struct ptx_barrier *b, uint32_t lanes, uint32_t count, uint32
 
 static void wait(struct ptx_thread *t, struct ptx_warp *warp, uint32_t line)
 {
-	warp->state = PTX_WARP_WAITING;
+	t->ready &= ~(1u << t->current);
 	warp->line = line;
 	t->moved = true;
 	ptx_thread_yield(t);
@@ -144,7 +141,7 @@ uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32
 	t->arrived |= 1u << id;
 	warp->live = live;
 	warp->full &= ~(1u << id);
-	warp->together = id + 1;
+	t->together[id] |= 1u << t->current;
 	wait(t, warp, line);
 	return (uint64_t)lanes << 32;
 }
@@ -171,7 +168,7 @@ void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live)
 
 void ptx_barrier_warp_done(struct ptx_thread *t)
 {
-	t->warps[t->current].state = PTX_WARP_DONE;
+	t->ready &= ~(1u << t->current);
 	t->live_warps--;
 	t->moved = true;
 	for (uint32_t left = t->arrived; left; left &= left - 1)
@@ -181,9 +178,10 @@ void ptx_barrier_warp_done(struct ptx_thread *t)
 void ptx_barrier_reset(struct ptx_thread *t)
 {
 	memset(t->barriers, 0, sizeof(t->barriers));
+	memset(t->together, 0, sizeof(t->together));
 	t->arrived = 0;
 	for (uint32_t w = 0; w < t->warp_count; w++)
-		t->warps[w].together = t->warps[w].full = 0;
+		t->warps[w].full = 0;
 	for (uint32_t w = 0; w < PTX_MAX_WARPS && t->parted; w++) {
 		memset(t->warps[w].parked, 0, sizeof(t->warps[w].parked));
 		memset(t->warps[w].released, 0, sizeof(t->warps[w].released));
@@ -202,9 +200,9 @@ void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 	while (warps--)
 		for (uint32_t id = 0; id < PTX_BARRIERS; id++) {
 			const struct ptx_warp *warp = &t->warps[warps];
-			uint32_t there = warp->together == id + 1 ? warp->live : warp->parked[id];
+			uint32_t there = t->together[id] >> warps & 1 ? warp->live : warp->parked[id];
 
-			if (warp->state == PTX_WARP_WAITING && there) {
+			if (there && !(t->ready >> warps & 1)) {
 				lane = warps * 32 + (uint32_t)__builtin_ctz(there);
 				fault->address = id;
 				fault->line = warp->line;

@@ -230,15 +230,14 @@ void ptx_thread_resume(struct ptx_thread *t)
 void ptx_thread_yield(struct ptx_thread *t)
 {
 	struct ptx_warp *from = &t->warps[t->current];
-	uint32_t others = t->ctx.binary->waits ? t->warp_count - 1 - t->current : t->warp_count - 1;
+	uint32_t next = t->ready & ~1u << t->current;
 
-	for (uint32_t w = t->current; others && !t->faulted && !t->wants_masked; others--) {
-		w = w + 1 < t->warp_count ? w + 1 : 0;
-		if (t->warps[w].state == PTX_WARP_READY) {
-			t->current = w;
-			fiber_switch(&from->sp, t->warps[w].sp, t->warps[w].mark);
-			return;
-		}
+	if (!next && !t->ctx.binary->waits)
+		next = t->ready & ~(1u << t->current);
+	if (next && !t->faulted && !t->wants_masked) {
+		t->current = (uint32_t)__builtin_ctz(next);
+		fiber_switch(&from->sp, t->warps[t->current].sp, t->warps[t->current].mark);
+		return;
 	}
 	fiber_switch(&from->sp, t->scheduler, t->mark);
 }

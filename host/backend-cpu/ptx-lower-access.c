@@ -114,7 +114,7 @@ static void touches(void *data, int32_t reg)
 		*wanted = -1;
 }
 
-static bool redefines(struct lower *l, const struct ptx_instr *i, int32_t reg)
+bool access_redefines(struct lower *l, const struct ptx_instr *i, int32_t reg)
 {
 	int32_t wanted = reg;
 
@@ -129,7 +129,7 @@ static void find_group(struct lower *l, const struct access *a, struct group *g)
 	uint32_t end = b->last < l->instr + GROUP_REACH ? b->last : l->instr + GROUP_REACH;
 
 	*g = (struct group){.sites = {a->site}, .count = 1};
-	if (a->o->reg < 0 || redefines(l, a->i, a->o->reg))
+	if (a->o->reg < 0 || access_redefines(l, a->i, a->o->reg))
 		return;
 	for (uint32_t k = l->instr + 1; k < end && g->count < MAX_GROUP; k++) {
 		const struct ptx_instr *i = &l->body->instrs[k];
@@ -148,7 +148,7 @@ static void find_group(struct lower *l, const struct access *a, struct group *g)
 				g->high = delta > g->high ? delta : g->high;
 			}
 		}
-		if (redefines(l, i, a->o->reg) || (i->op->flags & (PTX_F_BARRIER | PTX_F_CALL)))
+		if (access_redefines(l, i, a->o->reg) || (i->op->flags & (PTX_F_BARRIER | PTX_F_CALL)))
 			break;
 	}
 }
@@ -402,6 +402,17 @@ LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRe
 	ok = LLVMBuildICmp(l->b, LLVMIntSGE, any_bits(l, bad), scalar_const(l->i64, 0), "");
 	bad = LLVMBuildAnd(l->b, any_bits(l, addresses), scalar_const(l->i64, bytes - 1), "");
 	return LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, bad, scalar_const(l->i64, 0), ""), "");
+}
+
+LLVMValueRef access_readable(struct lower *l, LLVMValueRef lanes)
+{
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first;
+
+	if (!is_partial(l))
+		return lanes;
+	first = LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), "");
+	first = splat(l, LLVMBuildExtractElement(l->b, lanes, first, ""), PTX_LANES);
+	return LLVMBuildSelect(l->b, l->mask_vector, lanes, first, "");
 }
 
 /* The lanes' addresses, with constants, into the buffer that the runtime reads. */

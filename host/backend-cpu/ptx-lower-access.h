@@ -44,6 +44,23 @@ bool access_is_direct(struct lower *l, struct access *a);
 LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses);
 LLVMValueRef all_addresses(struct lower *l, const struct access *a);
 void spill_addresses(struct lower *l, const struct access *a);
+bool access_redefines(struct lower *l, const struct ptx_instr *i, int32_t reg);
+/* Of lanes that are not there, the first other one's; lanes: a vector. */
+LLVMValueRef access_readable(struct lower *l, LLVMValueRef lanes);
+
+/* ---- ptx-lower-index.c ---- */
+struct index {
+	int32_t base, index; /* registers: 64 bits, the same for all lanes, and 32 bits */
+	unsigned shift;
+	bool sign;
+	LLVMValueRef pointer, lanes;
+};
+bool access_is_indexed(struct lower *l, const struct access *a, struct index *x);
+/* Whether all lanes that are there may access what their index says. */
+LLVMValueRef access_index(struct lower *l, const struct access *a, struct index *x);
+LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsigned lane);
+
+/* ---- ptx-lower-access.c ---- */
 void slow_call(struct lower *l, const struct access *a, const char *name);
 
 #endif

@@ -101,31 +101,38 @@ static bool is_inline(struct lower *l, const struct access *a)
 	return !l->quick && a->space != PTX_LOCAL && l->width > 1 && l->gathers++ < MAX_INLINE;
 }
 
-/* Lanes that are not there read what the first one that is reads: that is checked, and nobody sees it. */
-static LLVMValueRef readable(struct lower *l, LLVMValueRef addresses)
-{
-	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first;
+/* Where lanes point to: the addresses, or what they are made of. */
+struct places {
+	bool indexed;
+	struct index x;
+	LLVMValueRef addresses;
+};
 
-	if (!is_partial(l))
-		return addresses;
-	first = LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), "");
-	first = splat(l, LLVMBuildExtractElement(l->b, addresses, first, ""), PTX_LANES);
-	return LLVMBuildSelect(l->b, l->mask_vector, addresses, first, "");
+/* Returns whether all are good. */
+static LLVMValueRef find_places(struct lower *l, const struct access *a, struct places *p)
+{
+	p->indexed = access_is_indexed(l, a, &p->x);
+	if (p->indexed)
+		return access_index(l, a, &p->x);
+	p->addresses = access_readable(l, all_addresses(l, a));
+	return lanes_in_range(l, a, p->addresses);
 }
 
-static LLVMValueRef lane_pointer(struct lower *l, const struct access *a, LLVMValueRef addresses, unsigned lane)
+static LLVMValueRef lane_pointer(struct lower *l, const struct access *a, const struct places *p, unsigned lane)
 {
-	return host_address(l, a, LLVMBuildExtractElement(l->b, addresses, lane_index(l, lane), ""));
+	if (p->indexed)
+		return access_index_pointer(l, &p->x, lane);
+	return host_address(l, a, LLVMBuildExtractElement(l->b, p->addresses, lane_index(l, lane), ""));
 }
 
-static void load_lanes(struct lower *l, const struct access *a, LLVMValueRef addresses, LLVMValueRef *parts)
+static void load_lanes(struct lower *l, const struct access *a, const struct places *places, LLVMValueRef *parts)
 {
 	LLVMTypeRef element = int_type(l, a->size * 8);
 
 	for (unsigned p = 0; p < a->count; p++)
 		parts[p] = LLVMGetPoison(LLVMVectorType(element, PTX_LANES));
 	for (unsigned n = 0; n < PTX_LANES; n++) {
-		LLVMValueRef pointer = lane_pointer(l, a, addresses, n);
+		LLVMValueRef pointer = lane_pointer(l, a, places, n);
 
 		for (unsigned p = 0; p < a->count; p++)
 			parts[p] = LLVMBuildInsertElement(l->b, parts[p],
@@ -134,10 +141,10 @@ static void load_lanes(struct lower *l, const struct access *a, LLVMValueRef add
 	}
 }
 
-static void store_lanes(struct lower *l, const struct access *a, LLVMValueRef addresses, LLVMValueRef *parts)
+static void store_lanes(struct lower *l, const struct access *a, const struct places *places, LLVMValueRef *parts)
 {
 	for (unsigned n = 0; n < PTX_LANES; n++) {
-		LLVMValueRef pointer = lane_pointer(l, a, addresses, n);
+		LLVMValueRef pointer = lane_pointer(l, a, places, n);
 
 		for (unsigned p = 0; p < a->count; p++)
 			store_at(l, a, LLVMBuildExtractElement(l->b, parts[p], lane_index(l, n), ""), pointer,
@@ -158,7 +165,8 @@ static void gather(struct lower *l, const struct access *a, LLVMValueRef *parts)
 {
 	unsigned length = row_length(l, a), ways = 0;
 	LLVMBasicBlockRef from[3], join, good, bad;
-	LLVMValueRef rows[4], values[3][4], addresses;
+	LLVMValueRef rows[4], values[3][4];
+	struct places places;
 
 	if (!length && !is_inline(l, a)) {
 		gather_slowly(l, a, parts);
@@ -178,10 +186,9 @@ static void gather(struct lower *l, const struct access *a, LLVMValueRef *parts)
 		bad = new_bb(l, "slow");
 	}
 	if (!length || is_inline(l, a)) {
-		addresses = readable(l, all_addresses(l, a));
-		branch_likely(l, lanes_in_range(l, a, addresses), good, bad);
+		branch_likely(l, find_places(l, a, &places), good, bad);
 		LLVMPositionBuilderAtEnd(l->b, good);
-		load_lanes(l, a, addresses, values[ways]);
+		load_lanes(l, a, &places, values[ways]);
 		from[ways++] = LLVMGetInsertBlock(l->b);
 		LLVMBuildBr(l->b, join);
 	} else {
@@ -212,7 +219,8 @@ static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts
 {
 	unsigned length = row_length(l, a);
 	LLVMBasicBlockRef good, bad, join;
-	LLVMValueRef rows[4], addresses, ok;
+	LLVMValueRef rows[4], ok;
+	struct places places;
 
 	if (!length && (is_partial(l) || !is_inline(l, a))) {
 		scatter_slowly(l, a, parts);
@@ -221,14 +229,13 @@ static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts
 	good = new_bb(l, "fast");
 	bad = new_bb(l, "slow");
 	join = new_bb(l, "stored");
-	addresses = length ? NULL : all_addresses(l, a);
-	ok = length ? find_rows(l, a, length, rows) : lanes_in_range(l, a, addresses);
+	ok = length ? find_rows(l, a, length, rows) : find_places(l, a, &places);
 	branch_likely(l, ok, good, bad);
 	LLVMPositionBuilderAtEnd(l->b, good);
 	if (length)
 		store_rows(l, a, length, rows, parts[0]);
 	else
-		store_lanes(l, a, addresses, parts);
+		store_lanes(l, a, &places, parts);
 	LLVMBuildBr(l->b, join);
 	LLVMPositionBuilderAtEnd(l->b, bad);
 	scatter_slowly(l, a, parts);

@@ -146,7 +146,7 @@ static void all_warps(void)
 		begin_warp(binary, w);
 		run_warp(t, w);
 	}
-	w->state = PTX_WARP_DONE;
+	t->ready = 0;
 	t->live_warps = 0;
 	t->moved = true;
 	ptx_thread_yield(t);
@@ -184,7 +184,7 @@ static enum turn take_turn(struct ptx_thread *t)
 	t->moved = false;
 	ptx_thread_enter(t);
 	for (uint32_t w = 0; w < t->warp_count; w++) {
-		if (t->warps[w].state != PTX_WARP_READY)
+		if (!(t->ready >> w & 1))
 			continue;
 		ran = true;
 		t->current = w;
@@ -267,6 +267,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	ctx->ctaid[2] = (uint32_t)(index / launch->grid[0] / launch->grid[1]);
 	t->warp_count = b->fibers ? (b->threads + 31) / 32 : 1;
 	t->live_warps = t->warp_count;
+	t->ready = UINT32_MAX >> (32 - t->warp_count);
 	t->faulted = t->wants_masked = false;
 	t->busy = true;
 	if (b->fibers)
@@ -275,7 +276,6 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 		return false;
 	t->serial = launch->serial;
 	for (uint32_t w = 0; w < t->warp_count; w++) {
-		t->warps[w].state = PTX_WARP_READY;
 		t->warps[w].number = w;
 		begin_warp(b, &t->warps[w]);
 		start_fiber(b, &t->warps[w]);

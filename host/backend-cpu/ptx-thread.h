@@ -12,8 +12,6 @@
 #define PTX_MAX_WARPS 32
 #define PTX_BARRIERS 17 /* 16 that programs name, and one of the cluster */
 
-enum ptx_warp_state { PTX_WARP_READY, PTX_WARP_WAITING, PTX_WARP_DONE };
-
 /*
  * Between two versions of the kernel all that a warp knows is here and in its frame, so that it can go on on another
  * stack: how much the masked version needs is known only once it has been compiled.
@@ -26,8 +24,6 @@ struct ptx_warp {
 	struct ptx_frame *frame;
 	uint32_t number; /* of the warp in its block */
 	bool masked;     /* which version runs */
-	enum ptx_warp_state state;
-	uint32_t together; /* waits as a whole, with nothing of it anywhere else: at this barrier plus 1; or 0 */
 	uint32_t live;                                          /* lanes that had not exited, at its last barrier */
 	uint32_t parked[PTX_BARRIERS], released[PTX_BARRIERS]; /* lanes: see ptx-barrier.c */
 	uint32_t result[PTX_BARRIERS];                         /* of the last phase that released lanes */
@@ -49,8 +45,10 @@ struct ptx_thread {
 	struct ptx_warp warps[PTX_MAX_WARPS];
 	struct ptx_barrier barriers[PTX_BARRIERS];
 	uint32_t warp_count, live_warps, current;
-	uint32_t arrived; /* barriers, as bits, that somebody has arrived at in this phase */
-	bool parted;      /* some warp of the block has arrived at a barrier in parts */
+	uint32_t ready;                  /* warps, as bits, that can run */
+	uint32_t together[PTX_BARRIERS]; /* warps that wait there as a whole, with nothing of them anywhere else */
+	uint32_t arrived;                /* barriers, as bits, that somebody has arrived at in this phase */
+	bool parted;                     /* some warp of the block has arrived at a barrier in parts */
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	void *mark;      /* ThreadSanitizer's name of its stack */
