@@ -10,8 +10,8 @@
 
 /*
  * Finds the bytes to ship: of a fatbin wrapper its container, of a container, an ELF file or PTX text itself.
- * CUDA_ERROR_INVALID_IMAGE: none of these. Relocatable code (-rdc=true) is put together with what it was linked from: the
- * bytes are good until the thread's next call.
+ * CUDA_ERROR_INVALID_IMAGE: none of these. Relocatable code (-rdc=true) is put together with what it was linked from:
+ * the bytes are good until the thread's next call.
  */
 CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
 
@@ -19,8 +19,8 @@ CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
 CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
 
 /*
- * Ships an image and lets the worker load it with the program's options: `load` makes `object` of it. Started options only;
- * their answers are there when this returns.
+ * Ships an image and lets the worker load it with the program's options, which vcuda_jit_start() has seen: `load` makes
+ * `object` of it. Their answers are there when this returns.
  */
 CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
 			  CUresult (*load)(void *object, vcuda_image image), void *object);

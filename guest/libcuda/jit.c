@@ -9,7 +9,7 @@
 #include "ring.h"
 #include "stage.h"
 
-/* A buffer of the program: an option says where it is, the next one how large; that one's value becomes what is in it. */
+/* A buffer of the program: an option says where it is, the next one how large. Its value becomes what is in it. */
 struct buffer {
 	char *start;
 	size_t size;
@@ -51,7 +51,7 @@ CUresult vcuda_jit_start(const struct vcuda_jit *jit)
 		if ((unsigned int)jit->options[i] >= CU_JIT_NUM_OPTIONS)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (jit->options[i] == CU_JIT_GLOBAL_SYMBOL_NAMES) {
-			vcuda_log("CU_JIT_GLOBAL_SYMBOL_NAMES, symbols at addresses that the program chooses, is not supported");
+			vcuda_log("CU_JIT_GLOBAL_SYMBOL_NAMES, symbols at addresses of the program's, is not supported");
 			return CUDA_ERROR_NOT_SUPPORTED;
 		}
 	}

@@ -46,8 +46,8 @@ struct CUlinkState_st {
 	char *data; /* the result's header, the empty container, and what was added */
 	size_t bytes;
 	bool complete;
-	struct vcuda_jit jit; /* copies; what the program asks to be told goes into `answers` too, which is the program's */
-	void **answers;
+	struct vcuda_jit jit; /* copies */
+	void **answers;       /* the program's values: what it asks to be told goes there */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

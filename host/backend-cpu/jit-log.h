@@ -9,7 +9,10 @@ struct cpu_jit_log {
 	void **size_of_info, **size_of_errors; /* where the caller learns how much there is, or NULL */
 };
 
-/* Reads the options of a call that loads, and keeps what the thread logs from here on. CUDA_ERROR_INVALID_VALUE if they are wrong. */
+/*
+ * Reads the options of a call that loads, and keeps what the thread logs from here on. CUDA_ERROR_INVALID_VALUE if they
+ * are wrong.
+ */
 CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values);
 
 void cpu_jit_log_end(const struct cpu_jit_log *log);

@@ -8,8 +8,8 @@
 void cpu_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * From here on the thread's lines go to `buffer` too, which has room for `size` bytes and ends with a NUL; NULL: to none.
- * Gives how many bytes, without the NUL, the buffer before has.
+ * From here on the thread's lines go to `buffer` too, which has room for `size` bytes and ends with a NUL; NULL: no
+ * longer. Gives how many bytes, without the NUL, the buffer before has.
  */
 size_t cpu_log_keep(char *buffer, size_t size);
 

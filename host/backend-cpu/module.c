@@ -282,7 +282,8 @@ CUresult cpu_cuModuleLoadData(CUmodule *module, const void *data)
 	return result;
 }
 
-CUresult cpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options, void **values)
+CUresult cpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options,
+				void **values)
 {
 	struct cpu_jit_log log;
 	CUresult result = cpu_jit_log_begin(&log, count, options, values);

@@ -184,7 +184,7 @@ static size_t container_at(const struct image *image, size_t offset)
 	return c.header_size + c.size;
 }
 
-/* An image of several containers is such a program's, put together by the guest. NULL: it is not, or no memory is left. */
+/* An image of several containers is such a program's, put together by the guest. NULL: it is not, or memory is out. */
 static struct relocatable *find_relocatable(const struct image *image)
 {
 	size_t first = container_at(image, 0), count = 0;

@@ -5,7 +5,8 @@
 
 #include "api.h"
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values);
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+			    void **values);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
 CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
@@ -43,13 +44,15 @@ static float float_of(uint32_t bits)
 
 #define KERNEL(name, body)                                                                                             \
 	".visible .entry " name "(.param .u64 p, .param .u32 v)\n{\n.reg .b32 %r<8>; .reg .f32 %f<8>; .reg .b64 %l;\n" \
-	"ld.param.u64 %l, [p];\nld.param.u32 %r1, [v];\ncvt.rn.f32.s32 %f1, %r1;\n" body "st.global.b32 [%l], %r2;\nret;\n}\n"
+	"ld.param.u64 %l, [p];\nld.param.u32 %r1, [v];\ncvt.rn.f32.s32 %f1, %r1;\n" body                               \
+	"st.global.b32 [%l], %r2;\nret;\n}\n"
 
 /* LLVM makes calls of a C library of what it is given: a worker has them all. */
 static void library_functions(void)
 {
 	static const char ptx[] = HEAD
-		KERNEL("both", "sin.approx.f32 %f2, %f1;\ncos.approx.f32 %f3, %f1;\nadd.f32 %f2, %f2, %f3;\nmov.b32 %r2, %f2;\n")
+		KERNEL("both", "sin.approx.f32 %f2, %f1;\ncos.approx.f32 %f3, %f1;\nadd.f32 %f2, %f2, %f3;\n"
+		       "mov.b32 %r2, %f2;\n")
 		KERNEL("power", "ex2.approx.f32 %f2, %f1;\nmov.b32 %r2, %f2;\n");
 	CUmodule module;
 
@@ -59,12 +62,12 @@ static void library_functions(void)
 	OK(cuModuleUnload(module));
 }
 
-#define CALL(name)                                                                                                      \
-	"{\n.param .b32 in;\nst.param.b32 [in], %r1;\n.param .b32 out;\ncall.uni (out), " name ", (in);\n"            \
+#define CALL(name)                                                                                                     \
+	"{\n.param .b32 in;\nst.param.b32 [in], %r1;\n.param .b32 out;\ncall.uni (out), " name ", (in);\n"             \
 	"ld.param.b32 %r2, [out];\n}\n"
-#define FUNCTION(words, name, body)                                                                                     \
-	words " .func (.param .b32 r) " name "(.param .b32 a)\n{\n.reg .b32 %x<4>; .reg .b64 %y;\nld.param.b32 %x1, "    \
-	      "[a];\n" body "st.param.b32 [r], %x1;\nret;\n}\n"
+#define FUNCTION(words, name, body)                                                                                    \
+	words " .func (.param .b32 r) " name "(.param .b32 a)\n{\n.reg .b32 %x<4>; .reg .b64 %y;\n"                     \
+	      "ld.param.b32 %x1, [a];\n" body "st.param.b32 [r], %x1;\nret;\n}\n"
 
 /* It needs what another module has, twice and bias; and has a choice that gives way to another one. */
 static const char caller[] = HEAD ".extern .func (.param .b32 r) twice(.param .b32 a);\n"
@@ -165,7 +168,8 @@ static void says_what_is_wrong(void)
 	CHECK((uintptr_t)told.values[ERRORS_SIZE] == strlen(told.errors) && !told.info[0]);
 	ask(&told);
 	told.values[ERRORS_SIZE] = (void *)10;
-	CHECK(cuLibraryLoadData(&library, bad, told.options, told.values, OPTIONS, NULL, NULL, 0) == CUDA_ERROR_INVALID_PTX);
+	GIVES(cuLibraryLoadData(&library, bad, told.options, told.values, OPTIONS, NULL, NULL, 0),
+	      CUDA_ERROR_INVALID_PTX);
 	CHECK(strlen(told.errors) == 9 && (uintptr_t)told.values[ERRORS_SIZE] == 9);
 	ask(&told);
 	OK(cuModuleLoadDataEx(&module, caller, OPTIONS, told.options, told.values));
@@ -182,7 +186,8 @@ static void says_what_is_wrong(void)
 	OK(cuLinkDestroy(link));
 	ask(&told);
 	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
-	CHECK(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL) == CUDA_ERROR_NOT_SUPPORTED);
+	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL),
+	      CUDA_ERROR_NOT_SUPPORTED);
 	CHECK(strstr(told.errors, "an object file"));
 	OK(cuLinkDestroy(link));
 }
@@ -214,7 +219,8 @@ static void links_files(void)
 static void fails_an_assertion(void)
 {
 	static const char ptx[] = HEAD
-		".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 s);\n"
+		".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n,\n"
+		".param .b64 s);\n"
 		".global .align 1 .b8 what[6] = {120, 32, 60, 32, 53, 0};\n" /* x < 5 */
 		".global .align 1 .b8 where[5] = {97, 46, 99, 117, 0};\n"   /* a.cu */
 		".global .align 1 .b8 who[2] = {107, 0};\n"		       /* k */
