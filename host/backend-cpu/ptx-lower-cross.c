@@ -124,22 +124,20 @@ static bool copies_dominate(const struct lower *l)
 	return copies > MANY_COPIES;
 }
 
-/* Registers that a block passes on to another. */
 bool choose_resident(struct lower *l)
 {
 	const struct ptx_body *body = l->body;
 
 	l->resident = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*l->resident));
-	if (!l->resident)
+	l->passed_on = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*l->passed_on));
+	if (!l->resident || !l->passed_on)
 		return lower_no_memory(l->body);
-	if (l->width == 1)
-		return true;
-	if (l->masked ? body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS : !l->quick && !copies_dominate(l))
-		return true;
-	l->in_frame = true;
 	for (uint32_t n = 0; n < body->block_count; n++)
 		for (size_t w = 0; w < body->words; w++)
-			l->resident[w] |= body->blocks[n].live_in[w];
+			l->passed_on[w] |= body->blocks[n].live_in[w];
+	if (l->width > 1 &&
+	    (l->masked ? body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS : l->quick || copies_dominate(l)))
+		memcpy(l->resident, l->passed_on, body->words * sizeof(*l->resident));
 	return true;
 }
 
@@ -149,16 +147,16 @@ static void clear(struct lower *l, uint32_t reg)
 }
 
 /*
- * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. Lanes that are
- * not there may read any that another block has written, or not.
+ * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. What a block
+ * passes on may be read for lanes that stand by, too; the rest is written first, for all lanes.
  */
 void clear_registers(struct lower *l)
 {
 	const struct ptx_body *body = l->body;
-	bool all = l->masked && (!l->in_frame || body->irreducible);
+	bool all = l->masked && (body->irreducible || body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS);
 
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		if (!PTX_BIT(l->resident, r) && (all || (body->block_count && PTX_BIT(body->blocks[0].live_in, r))))
+		if (!PTX_BIT(l->resident, r) && (all || PTX_BIT(l->passed_on, r)))
 			clear(l, r);
 }
 

@@ -80,8 +80,8 @@ struct lower {
 	LLVMBasicBlockRef each_thread; /* with one lane: where the next thread begins */
 	unsigned width;          /* lanes of the kernel's code: 32 or 1 */
 	bool masked, quick;
-	bool in_frame;           /* registers may be resident */
-	uint64_t *resident;      /* registers that are kept in the warp's frame all the time: no copies where versions cross */
+	uint64_t *passed_on;     /* registers that some block passes on to another */
+	uint64_t *resident;      /* registers that are always in the warp's frame: no copies where versions cross */
 	unsigned lanes; /* of the instruction at hand: width, or 1 */
 	LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, f16, bf16, ptr, void_type;
 	LLVMValueRef *storage;     /* per register */
