@@ -125,7 +125,7 @@ uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32
 	struct ptx_warp *warp = &t->warps[t->current];
 	struct ptx_barrier *b;
 
-	if (lanes != live || id >= PTX_BARRIERS - 1 || *ctx->cancel ||
+	if (lanes != live || id >= PTX_BARRIERS - 1 || __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) ||
 	    (t->parted && (warp->parked[id] | warp->released[id])))
 		return ptx_rt_barrier(ctx, line, id, 0, lanes, live, 0, 0);
 	b = &t->barriers[id];
