@@ -109,7 +109,7 @@ void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint3
 		 end;
 
 	/* most often the whole warp lies in one allocation */
-	if (site->space != PTX_SHARED && site->space != PTX_LOCAL && !((base + (uint64_t)site->imm) & (bytes - 1)) &&
+	if (site->space != PTX_SHARED && site->space != PTX_LOCAL && !(from & (bytes - 1)) &&
 	    find_range(ctx, from, (uint64_t)(site->high - site->low) + bytes, site->write, &start, &end)) {
 		remember(ctx, number, start, end);
 		return;

@@ -187,7 +187,7 @@ bool emit_mbarrier_pending(struct lower *l, const struct ptx_instr *i)
 bool emit_cp_arrive(struct lower *l, const struct ptx_instr *i)
 {
 	l->lanes = l->width;
-	return i->ops[0].kind == PTX_OP_MEM &&
+	return i->ops[0].kind == PTX_OP_MEM && ptx_word(i, "b64") &&
 	       call_mbarrier(l, ptx_word(i, "noinc") ? PTX_MBARRIER_ARRIVE : PTX_MBARRIER_ARRIVE_COPIES, &i->ops[0],
 			     int_const(l, 64, 1));
 }

@@ -80,7 +80,8 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 		x->base = sum->ops[n].reg;
 		product = source_of(l, sum->ops[3 - n].reg, &above);
 	}
-	return product && is_scaled(l, product, x) && is_unchanged(l, x->base, at) && is_unchanged(l, x->index, above);
+	/* then an aligned base is all that alignment takes */
+	return product && is_scaled(l, product, x) && !((1u << x->shift) % (a->size * a->count)) && is_unchanged(l, x->base, at) && is_unchanged(l, x->index, above);
 }
 
 /* The first index that is good, and by how much others may be larger; returns whether there is any. */

@@ -97,6 +97,9 @@ static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, stru
 		copy->space = PTX_LOCAL;
 		return true;
 	}
+	if ((value->kind == PTX_OP_VECTOR ? value->count : 1) != lanes_of(i))
+		return ptx_body_fail(body, PTX_INVALID, i->line, "`%s` needs %u values", i->op->name,
+				     lanes_of(i));
 	for (unsigned e = 0; e < lanes_of(i); e++) {
 		struct ptx_operand reg = {.kind = PTX_OP_REG, .reg2 = -1};
 		struct ptx_operand other = value->kind == PTX_OP_VECTOR ? value->elements[e] : *value;

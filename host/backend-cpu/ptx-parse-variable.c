@@ -300,6 +300,26 @@ static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, stru
 	return true;
 }
 
+/* What a variable starts with covers all of it, also after a larger common one of its name came. */
+static bool enlarge(struct ptx_parser *p, struct ptx_variable *v, uint64_t size)
+{
+	uint8_t *bytes;
+
+	if (size <= v->size)
+		return true;
+	if (v->init) {
+		bytes = ptx_alloc(&p->module->arena, size);
+		if (!bytes) {
+			ptx_parse_fail(p, PTX_NO_MEMORY, "no memory for `%s`", v->name);
+			return false;
+		}
+		memcpy(bytes, v->init, v->size);
+		v->init = bytes;
+	}
+	v->size = size;
+	return true;
+}
+
 /*
  * The symbol that a declaration defines; NULL: none of its own, because it only repeats one (`*again`) or there is no
  * memory. Of common variables the largest counts, of weak ones the first, before both a strong one.
@@ -323,7 +343,8 @@ static struct ptx_symbol *define_symbol(struct ptx_parser *p, struct ptx_declara
 	}
 	v = d->space == PTX_GLOBAL || d->space == PTX_CONST ? &p->module->variables[old->index] : NULL;
 	if (v && old->common && (linkage & PTX_LINK_COMMON)) {
-		v->size = v->size > d->size ? v->size : d->size;
+		if (!enlarge(p, v, d->size))
+			return NULL;
 		v->align = v->align > d->align ? v->align : d->align;
 		old->size = v->size;
 		old->text = p->text;

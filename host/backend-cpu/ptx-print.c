@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that kernels call outside the module: device printf, assert, malloc and free. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ptx-body.h"
@@ -105,13 +106,20 @@ static size_t convert(struct printer *p, const char *at)
 static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
 {
 	struct printer p = {.ctx = ctx, .arguments = a[32], .ok = true};
+	const char *shared;
+	char *text = NULL;
 	size_t length;
-	const char *text;
 
 	if (!a[0])
 		return UINT32_MAX;
-	text = ptx_check_string(ctx, a[0], &length);
-
+	/* other threads, and the program, may write to it meanwhile */
+	shared = ptx_check_string(ctx, a[0], &length);
+	if (shared) {
+		text = strndup(shared, length);
+		if (!text)
+			return UINT32_MAX;
+		length = strlen(text);
+	}
 	for (size_t n = 0; text && n < length && p.ok;) {
 		const char *percent = memchr(text + n, '%', length - n);
 		size_t plain = percent ? (size_t)(percent - text) - n : length - n;
@@ -121,11 +129,18 @@ static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site,
 		if (percent)
 			n += convert(&p, percent);
 	}
-	if (!text || !p.ok)
-		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, text ? p.arguments : a[0], thread);
+	free(text);
+	if (!shared || !p.ok)
+		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, shared ? p.arguments : a[0], thread);
 	if (ctx->launch->print)
 		ctx->launch->print(ctx->launch->device, p.text, p.length);
 	return p.count;
+}
+
+/* The most of a checked string that is printed: its end may have been overwritten since. */
+static int most(const char *text, size_t length, size_t limit)
+{
+	return text ? (int)(length < limit ? length : limit) : 1;
 }
 
 static uint64_t assert_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
@@ -138,9 +153,9 @@ static uint64_t assert_lane(struct ptx_context *ctx, const struct ptx_site *site
 	int length;
 
 	length = snprintf(text, sizeof(text),
-			  "%.200s:%u: %.200s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.300s` failed.\n",
-			  file ? file : "?", (unsigned)a[64], function ? function : "?", ctx->ctaid[0], ctx->ctaid[1],
-			  ctx->ctaid[2], thread % d[0], thread / d[0] % d[1], thread / d[0] / d[1], what ? what : "?");
+			  "%.*s:%u: %.*s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.*s` failed.\n",
+			  most(file, n[1], 200), file ? file : "?", (unsigned)a[64], most(function, n[2], 200), function ? function : "?", ctx->ctaid[0], ctx->ctaid[1],
+			  ctx->ctaid[2], thread % d[0], thread / d[0] % d[1], thread / d[0] / d[1], most(what, n[0], 300), what ? what : "?");
 	if (ctx->launch->print)
 		ctx->launch->print(ctx->launch->device, text,
 				   (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);

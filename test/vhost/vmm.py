@@ -333,7 +333,7 @@ class Vmm:
             self.replies[used[0]] = struct.unpack('<iIII', self.ram.read(place, 16)) if used[1] == 16 else None
         return head in self.replies
 
-    def result(self, head, seconds=10):
+    def result(self, head, seconds=30):
         """(status, major, minor) of a submitted request."""
         if not wait(lambda: self.answered(head), seconds):
             raise TimeoutError(f'no reply: {self.daemon.log()}')
