@@ -19,6 +19,7 @@ enum cpu_kind {
 	CPU_POOL,
 	CPU_ARRAY,
 	CPU_MIPMAPPED,
+	CPU_MAPPABLE,
 };
 
 /* False: no memory. */

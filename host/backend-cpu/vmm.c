@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "device.h"
 #include "memory.h"
+#include "registry.h"
 #include "share.h"
 #include "stream.h"
 
@@ -128,16 +129,28 @@ static void put(struct allocation *a)
 	free(a);
 }
 
-/* Takes the file over, which may be -1. */
+/* Takes the file over, which may be -1. With the lock. */
 static struct allocation *make_allocation(int fd, uint64_t size)
 {
 	struct allocation *a = fd < 0 ? NULL : calloc(1, sizeof(*a));
 
+	if (a && !cpu_registry_add(a, CPU_MAPPABLE)) {
+		free(a);
+		a = NULL;
+	}
 	if (a)
 		*a = (struct allocation){.refs = 1, .size = size, .fd = fd};
 	else if (fd >= 0)
 		close(fd);
 	return a;
+}
+
+/* NULL: released; another thread of the guest may have done that while this call was on its way. With the lock. */
+static struct allocation *find_allocation(uint64_t handle)
+{
+	struct allocation *a = (struct allocation *)(uintptr_t)handle;
+
+	return cpu_registry_has(a, CPU_MAPPABLE) ? a : NULL;
 }
 
 CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t flags)
@@ -165,8 +178,14 @@ CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t fla
 
 CUresult cpu_cuMemRelease(uint64_t handle)
 {
+	struct allocation *a;
+
 	cpu_lock();
-	put((struct allocation *)(uintptr_t)handle);
+	a = find_allocation(handle);
+	if (!a)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	cpu_registry_remove(a);
+	put(a);
 	return cpu_leave(CUDA_SUCCESS);
 }
 
@@ -176,13 +195,14 @@ _Static_assert(sizeof(struct cpu_share_handle) == sizeof(CUmemFabricHandle), "CU
 
 CUresult cpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int handleType, uint64_t flags)
 {
-	struct allocation *a = (struct allocation *)(uintptr_t)handle;
+	struct allocation *a;
 	int fd;
 
 	if (!shareableHandle || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	cpu_lock();
-	if (!a->shareable)
+	a = find_allocation(handle);
+	if (!a || !a->shareable)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!a->offered) {
 		fd = dup(a->fd);
@@ -212,12 +232,13 @@ CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, in
 		close(fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+	cpu_lock();
 	a = make_allocation(fd, size);
 	if (!a)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	a->imported = true;
 	*handle = (uint64_t)(uintptr_t)a;
-	return CUDA_SUCCESS;
+	return cpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- mappings ---- */
@@ -245,13 +266,14 @@ static CUresult map(struct reservation *r, uint64_t start, uint64_t size, uint64
 
 CUresult cpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t handle, uint64_t flags)
 {
-	struct allocation *a = (struct allocation *)(uintptr_t)handle;
+	struct allocation *a;
 	struct reservation *r;
 
 	cpu_lock();
+	a = find_allocation(handle);
 	r = find_reservation(ptr, size);
 	/* All of an allocation from its start, as the driver wants it. */
-	if (!r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->size)
+	if (!a || !r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->size)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	return cpu_leave(map(r, ptr, size, offset, a));
 }

@@ -31,6 +31,8 @@ struct jit_options {
 };
 
 struct image {
+	struct image *next; /* with the number of users, under images_lock */
+	unsigned int users; /* the handle, and each call that is at it */
 	size_t bytes;
 	bool wants_log;
 	struct jit_options jit; /* under images_lock: a guest's threads may use one image at once */
@@ -40,6 +42,7 @@ struct image {
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
+static struct image *images;
 
 static bool account(uint64_t bytes)
 {
@@ -60,6 +63,33 @@ static void unaccount(uint64_t bytes)
 	pthread_mutex_unlock(&images_lock);
 }
 
+/* NULL: destroyed; another thread of the guest may have done that while this call was on its way. */
+static struct image *take(vcuda_image handle)
+{
+	struct image *image;
+
+	pthread_mutex_lock(&images_lock);
+	for (image = images; image && (vcuda_image)image != handle; image = image->next)
+		continue;
+	if (image)
+		image->users++;
+	pthread_mutex_unlock(&images_lock);
+	return image;
+}
+
+static void put(struct image *image)
+{
+	bool last;
+
+	pthread_mutex_lock(&images_lock);
+	last = !--image->users;
+	if (last)
+		images_bytes -= image->bytes;
+	pthread_mutex_unlock(&images_lock);
+	if (last)
+		munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
+}
+
 CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
 {
 	struct image *image;
@@ -73,13 +103,17 @@ CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_arg
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	image->bytes = a->total;
+	image->users = 1;
+	pthread_mutex_lock(&images_lock);
+	image->next = images;
+	images = image;
+	pthread_mutex_unlock(&images_lock);
 	a->image = (vcuda_image)image;
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args_vcudaImageWrite *a)
+static CUresult write_image(struct vcuda_session *s, struct image *image, struct vcuda_args_vcudaImageWrite *a)
 {
-	struct image *image = (struct image *)a->image;
 	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
 
 	if (!from || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
@@ -88,18 +122,37 @@ CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args
 	return CUDA_SUCCESS;
 }
 
+CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args_vcudaImageWrite *a)
+{
+	struct image *image = take(a->image);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = write_image(s, image, a);
+	put(image);
+	return result;
+}
+
 CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_args_vcudaImageDestroy *a)
 {
-	struct image *image = (struct image *)a->image;
+	struct image **at, *image;
 
-	unaccount(image->bytes);
-	munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
+	pthread_mutex_lock(&images_lock);
+	for (at = &images; *at && (vcuda_image)*at != a->image; at = &(*at)->next)
+		continue;
+	image = *at;
+	if (image)
+		*at = image->next;
+	pthread_mutex_unlock(&images_lock);
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	put(image);
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
+static CUresult add_option(struct vcuda_session *s, struct image *image, struct vcuda_args_vcudaImageOption *a)
 {
-	struct image *image = (struct image *)a->image;
 	bool log = a->option == CU_JIT_INFO_LOG_BUFFER || a->option == CU_JIT_ERROR_LOG_BUFFER, fits;
 
 	if (!log && (a->option >= CU_JIT_NUM_OPTIONS || !(VCUDA_JIT_NUMBERS >> a->option & 1)))
@@ -115,9 +168,20 @@ CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_arg
 	return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
+CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
 {
-	struct image *image = (struct image *)a->image;
+	struct image *image = take(a->image);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = add_option(s, image, a);
+	put(image);
+	return result;
+}
+
+static CUresult read_log(struct vcuda_session *s, struct image *image, struct vcuda_args_vcudaImageLog *a)
+{
 	const char *log = a->option == CU_JIT_INFO_LOG_BUFFER ? image->info : image->errors;
 	void *to = vcuda_lane_stage(s, a->block, a->bytes);
 
@@ -126,6 +190,18 @@ CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_v
 	a->length = strnlen(log, a->bytes < LOG_BYTES ? a->bytes : LOG_BYTES);
 	memcpy(to, log, a->length);
 	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
+{
+	struct image *image = take(a->image);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = read_log(s, image, a);
+	put(image);
+	return result;
 }
 
 /* The options for the back end: what the guest said, and the logs. */
@@ -199,9 +275,9 @@ static struct relocatable *find_relocatable(const struct image *image)
 	r->version = 2;
 	r->data = image->data;
 	r->extra = r->parts;
-	count = 0;
-	for (size_t at = first, size; (size = container_at(image, at)); at += size)
-		r->parts[count++] = image->data + at;
+	/* another thread of the guest may write to the image meanwhile: no more parts than there was room for */
+	for (size_t at = first, size, n = 0; n < count && (size = container_at(image, at)); at += size)
+		r->parts[n++] = image->data + at;
 	return r;
 }
 
@@ -216,9 +292,8 @@ static const void *image_for_backend(const struct image *image, struct relocatab
 	return *relocatable ? (const void *)*relocatable : image->data;
 }
 
-CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
+static CUresult load_module(struct vcuda_session *s, struct image *image, struct vcuda_args_cuModuleLoadData *a)
 {
-	struct image *image = (struct image *)a->image;
 	struct jit_options jit = jit_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
@@ -231,9 +306,20 @@ CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_arg
 	return result;
 }
 
-CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
+CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
 {
-	struct image *image = (struct image *)a->image;
+	struct image *image = take(a->image);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = load_module(s, image, a);
+	put(image);
+	return result;
+}
+
+static CUresult load_library(struct vcuda_session *s, struct image *image, struct vcuda_args_cuLibraryLoadData *a)
+{
 	struct jit_options jit = jit_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
@@ -243,6 +329,18 @@ CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_ar
 	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend(image, &relocatable), jit.options,
 					   jit.values, jit.count, NULL, NULL, 0);
 	free(relocatable);
+	return result;
+}
+
+CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
+{
+	struct image *image = take(a->image);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = load_library(s, image, a);
+	put(image);
 	return result;
 }
 
