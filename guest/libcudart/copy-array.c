@@ -67,6 +67,9 @@ static cudaError_t rectangle(cudaArray_const_t array, size_t x, size_t y, const 
 	struct plane a = in_array(array, x, y), m;
 
 	CUDART_TRY(cudart_enter());
+	/* NVIDIA's runtime does not look at the pitch of a single row: programs pass 0 */
+	if (height == 1 && pitch < width)
+		pitch = width;
 	CUDART_TRY(memory(address, pitch, kind, to_array, &m));
 	if (!width || !height)
 		return cudaSuccess;

@@ -2,7 +2,7 @@
 /*
  * Memory that workers of one host give to one another. What is offered is a file in memory; its handle, which guest
  * processes pass on as they like, holds two random numbers: the name of the socket where the offering worker hands the
- * file out, and a key. Who knows neither gets nothing: knowing a handle is the permission, as with CUDA's own.
+ * file out, and a key. Who does not know the key gets nothing: knowing a handle is the permission, as with CUDA's own.
  */
 #ifndef VCUDA_CPU_SHARE_H
 #define VCUDA_CPU_SHARE_H
