@@ -270,9 +270,30 @@ static void linked(void **state)
 	assert_non_null(strstr(error.text, "seven"));
 }
 
+/* What a common variable starts with covers all of the larger one of its name. */
+static void larger_common(void **state)
+{
+	static const char text[] = PTX_HEAD
+		".common .global .align 4 .u32 big = 9;\n.common .global .align 4 .b8 big[4194304];\n";
+	const struct ptx_variable *v;
+	struct ptx_module *m;
+	struct ptx_error error;
+
+	(void)state;
+	if (ptx_module_create(text, sizeof(text), &m, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	assert_int_equal(ptx_module_variables(m, &v), 1);
+	assert_int_equal(v->size, 4194304);
+	assert_int_equal(((const uint8_t *)v->init)[0], 9);
+	for (uint64_t n = 1; n < v->size; n++)
+		assert_int_equal(((const uint8_t *)v->init)[n], 0);
+	ptx_module_destroy(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(larger_common),
 		cmocka_unit_test(recursion),
 		cmocka_unit_test(frames),
 		cmocka_unit_test(barriers),
