@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "event.h"
+
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
@@ -25,6 +27,30 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 	}
 	o->flags = flags;
 	return CUDA_SUCCESS;
+}
+
+static CUevent handle_of(const struct vcuda_object *event)
+{
+	return (CUevent)(uintptr_t)event->id;
+}
+
+/* Commands run in order: once this one has its answer, those before it have run. */
+static CUresult settle(const struct vcuda_object *event, CUresult result)
+{
+	if (result != CUDA_SUCCESS || !(event->flags & CU_EVENT_INTERPROCESS))
+		return result;
+	result = vcuda_call_cuEventQuery(handle_of(event));
+	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
+CUresult vcuda_event_record(const struct vcuda_object *event, CUstream resolved, unsigned int flags)
+{
+	return settle(event, vcuda_call_cuEventRecordWithFlags(handle_of(event), resolved, flags));
+}
+
+CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags)
+{
+	return settle(event, vcuda_call_cuStreamWaitEvent(resolved, handle_of(event), flags));
 }
 
 /* Calls in the event's context from here on, which need not be the current one; the caller leaves it. */
@@ -71,7 +97,7 @@ VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 	if (vcuda_capture_record(event, stream, flags, &result))
 		return result;
 	vcuda_context_enter(c);
-	result = vcuda_call_cuEventRecordWithFlags(event, stream, flags);
+	result = vcuda_event_record(o, stream, flags);
 	vcuda_context_leave();
 	return result;
 }

@@ -6,6 +6,7 @@
 #include "call.h"
 #include "callback.h"
 #include "copy.h"
+#include "event.h"
 #include "graph.h"
 #include "guest-calls.h"
 #include "log.h"
@@ -189,16 +190,16 @@ static void event_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 
 static CUresult record_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, n->event))
-		return CUDA_ERROR_INVALID_HANDLE;
-	return vcuda_call_cuEventRecordWithFlags(n->event, run->resolved, CU_EVENT_RECORD_DEFAULT);
+	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+
+	return event ? vcuda_event_record(event, run->resolved, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult wait_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, n->event))
-		return CUDA_ERROR_INVALID_HANDLE;
-	return vcuda_call_cuStreamWaitEvent(run->resolved, n->event, CU_EVENT_WAIT_DEFAULT);
+	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+
+	return event ? vcuda_event_wait(run->resolved, event, CU_EVENT_WAIT_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* ---- memory ---- */

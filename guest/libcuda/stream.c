@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "capture.h"
+#include "event.h"
 #include "guest-calls.h"
 #include "object.h"
 #include "session.h"
@@ -178,6 +179,7 @@ VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 
 VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
+	const struct vcuda_object *o;
 	CUresult result;
 
 	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
@@ -185,10 +187,11 @@ VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned
 	result = enter_stream(&stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, event))
+	o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
+	if (!o)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	else if (!vcuda_capture_wait(event, stream, flags, &result))
-		result = vcuda_call_cuStreamWaitEvent(stream, event, flags);
+		result = vcuda_event_wait(stream, o, flags);
 	vcuda_context_leave();
 	return result;
 }

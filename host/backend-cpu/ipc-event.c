@@ -16,10 +16,14 @@
 
 #define PAGE 4096u
 
+/* Records that may be under way at once: one that is done must not stand for one before it, on another stream. */
+#define SLOTS (PAGE / 8 - 1)
+
 /* Other processes write here what they like: any value only makes somebody wait, or not. */
 struct numbers {
-	_Atomic uint64_t begun, done;
+	_Atomic uint64_t begun, done[SLOTS];
 };
+_Static_assert(sizeof(struct numbers) == PAGE, "a page that is mapped as a whole");
 
 struct cpu_shared_event {
 	unsigned int refs; /* the event, each record and each wait */
@@ -89,9 +93,10 @@ uint64_t cpu_shared_event_begin(struct cpu_shared_event *e)
 
 void cpu_shared_event_finish(struct cpu_shared_event *e, uint64_t number)
 {
-	uint64_t now = atomic_load(&e->numbers->done);
+	_Atomic uint64_t *done = &e->numbers->done[number % SLOTS];
+	uint64_t now = atomic_load(done);
 
-	while (now < number && !atomic_compare_exchange_weak(&e->numbers->done, &now, number))
+	while (now < number && !atomic_compare_exchange_weak(done, &now, number))
 		continue;
 }
 
@@ -102,7 +107,7 @@ uint64_t cpu_shared_event_newest(const struct cpu_shared_event *e)
 
 bool cpu_shared_event_done(const struct cpu_shared_event *e, uint64_t number)
 {
-	return atomic_load(&e->numbers->done) >= number;
+	return atomic_load(&e->numbers->done[number % SLOTS]) >= number;
 }
 
 /* ---- waiting: nobody wakes a process for another, so one thread looks, more seldom the longer it takes ---- */

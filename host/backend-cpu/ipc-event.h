@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of several processes: two numbers in a page that all of them map. A record counts up the first when it is
- * made, and sets the second to what it got when it is done. With the lock held.
+ * Events of several processes: numbers in a page that all of them map. A record counts up the first when it is made,
+ * and puts what it got into its own place among the others when it is done. With the lock held.
  */
 #ifndef VCUDA_CPU_IPC_EVENT_H
 #define VCUDA_CPU_IPC_EVENT_H
@@ -21,7 +21,7 @@ void cpu_shared_event_put(struct cpu_shared_event *event); /* NULL is fine */
 uint64_t cpu_shared_event_begin(struct cpu_shared_event *event);
 void cpu_shared_event_finish(struct cpu_shared_event *event, uint64_t number);
 
-/* The newest record of any process, and whether it or a newer one is done. */
+/* The newest record of any process, and whether a record is done. */
 uint64_t cpu_shared_event_newest(const struct cpu_shared_event *event);
 bool cpu_shared_event_done(const struct cpu_shared_event *event, uint64_t number);
 

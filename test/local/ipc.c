@@ -173,12 +173,13 @@ static void child(int parent)
 	CUipcMemHandle invented = {{0}};
 	struct message m;
 	CUdeviceptr p, again, other;
-	CUstream stream;
+	CUstream stream, idle;
 	CUevent event;
 
 	CHECK(read(parent, &m, sizeof(m)) == sizeof(m));
 	start();
 	OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+	OK(cuStreamCreateWithPriority(&idle, CU_STREAM_NON_BLOCKING, 0));
 	GIVES(cuIpcOpenMemHandle_v2(&p, invented, 1), CUDA_ERROR_INVALID_VALUE);
 	invented = m.memory;
 	invented.reserved[30] ^= 1;
@@ -201,6 +202,11 @@ static void child(int parent)
 	OK(cuStreamWaitEvent(stream, event, 0));
 	GIVES(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 	GIVES(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	/* a later record that is done does not stand for the one that is waited for */
+	OK(cuEventRecordWithFlags(event, idle, 0));
+	OK(cuEventSynchronize(event));
+	usleep(20000);
+	GIVES(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 	say(parent);
 	OK(cuStreamSynchronize(stream));
 	OK(cuEventSynchronize(event));
@@ -282,6 +288,8 @@ int main(void)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	pid = fork();
 	CHECK(pid >= 0);
+	/* who fails closes its end, and the other does not wait for it */
+	close(ends[pid ? 1 : 0]);
 	if (!pid)
 		child(ends[1]);
 	parent(ends[0]);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of events and waits for them, on a stream that is resolved, in its context. Of an event of several processes
+ * they are in force when the call returns: another process may act on them at once, with a worker of its own.
+ */
+#ifndef VCUDA_EVENT_H
+#define VCUDA_EVENT_H
+
+#include "cuda-abi.h"
+#include "object.h"
+
+CUresult vcuda_event_record(const struct vcuda_object *event, CUstream resolved, unsigned int flags);
+CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags);
+
+#endif
