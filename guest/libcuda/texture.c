@@ -164,6 +164,7 @@ VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE
 	return CUDA_SUCCESS;
 }
 
+/* As the driver does (doc/measured.md): what is no object is destroyed without a word. */
 VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 {
 	CUresult result = vcuda_require_context();
@@ -171,7 +172,7 @@ VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return take(object, false, &t) ? vcuda_call_vcudaTextureDestroy(t.id) : CUDA_ERROR_INVALID_VALUE;
+	return take(object, false, &t) ? vcuda_call_vcudaTextureDestroy(t.id) : CUDA_SUCCESS;
 }
 
 static CUresult find(unsigned long long object, bool surface, const void *to, struct texture *t)
@@ -252,7 +253,7 @@ VCUDA_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject object)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return take(object, true, &t) ? vcuda_call_vcudaSurfaceDestroy(t.id) : CUDA_ERROR_INVALID_VALUE;
+	return take(object, true, &t) ? vcuda_call_vcudaSurfaceDestroy(t.id) : CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *resource, CUsurfObject object)
