@@ -6,9 +6,16 @@
 
 #include "ptx-lex.h"
 
-static bool name_start(char c)
+enum { LETTER = 1, DIGIT = 2, SIGN = 4, BLANK = 8 }; /* SIGN: _ $ . */
+
+static const unsigned char classes[256] = {
+	['a' ... 'z'] = LETTER, ['A' ... 'Z'] = LETTER, ['0' ... '9'] = DIGIT, ['_'] = SIGN,  ['$'] = SIGN,
+	['.'] = SIGN,           [' '] = BLANK,          ['\t' ... '\r'] = BLANK,
+};
+
+static bool is(char c, unsigned kinds)
 {
-	return isalpha((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
+	return classes[(unsigned char)c] & kinds;
 }
 
 /* %r1; a % alone is an operator */
@@ -16,12 +23,12 @@ static bool starts_name(const struct ptx_lexer *lx)
 {
 	char next = lx->at + 1 < lx->end ? lx->at[1] : 0;
 
-	return name_start(*lx->at) && (*lx->at != '%' || isalnum((unsigned char)next) || next == '_' || next == '$');
+	return is(*lx->at, LETTER | SIGN) || (*lx->at == '%' && next != '.' && is(next, LETTER | DIGIT | SIGN));
 }
 
 static bool name_part(char c)
 {
-	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.';
+	return is(c, LETTER | DIGIT | SIGN);
 }
 
 static void skip_blank(struct ptx_lexer *lx)
@@ -32,7 +39,7 @@ static void skip_blank(struct ptx_lexer *lx)
 		if (c == '\n') {
 			lx->line++;
 			lx->at++;
-		} else if (isspace((unsigned char)c)) {
+		} else if (is(c, BLANK)) {
 			lx->at++;
 		} else if (c == '/' && lx->at + 1 < lx->end && lx->at[1] == '/') {
 			while (lx->at < lx->end && *lx->at != '\n')
@@ -68,7 +75,7 @@ static bool lex_digits(struct ptx_token *token, const char *at, const char *end,
 	if (at == end)
 		return false;
 	for (; at < end; at++) {
-		unsigned digit = isdigit((unsigned char)*at) ? (unsigned)(*at - '0')
+		unsigned digit = is(*at, DIGIT) ? (unsigned)(*at - '0')
 							     : (unsigned)(tolower((unsigned char)*at) - 'a') + 10;
 
 		if (digit >= base || value > (UINT64_MAX - digit) / base)
@@ -92,7 +99,7 @@ static void lex_number(struct ptx_lexer *lx, struct ptx_token *token)
 			fraction = true;
 		else if (!hex && (c == '+' || c == '-') && tolower((unsigned char)lx->at[-1]) == 'e' && lx->at > start)
 			fraction = true;
-		else if (!isalnum((unsigned char)c))
+		else if (!is(c, LETTER | DIGIT))
 			break;
 		else if (!hex && (c == 'e' || c == 'E'))
 			fraction = true;
@@ -131,7 +138,7 @@ void ptx_lex_next(struct ptx_lexer *lx, struct ptx_token *token)
 	if (lx->at >= lx->end)
 		return;
 	c = *lx->at;
-	if (isdigit((unsigned char)c)) {
+	if (is(c, DIGIT)) {
 		lex_number(lx, token);
 	} else if (starts_name(lx)) {
 		do {
