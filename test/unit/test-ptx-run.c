@@ -321,12 +321,12 @@ static void flags_in_warp(void **state)
 		assert_int_equal(out32[n], n % 32 == 31 ? 36 : 9);
 }
 
-static volatile bool stop;
+static bool stop;
 
 static void *stop_soon(void *data)
 {
 	usleep(50000);
-	stop = true;
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	return data;
 }
 
@@ -346,7 +346,7 @@ static void cancel_one(const char *body, uint32_t threads)
 	memset(out32, 0, sizeof(out32));
 	if (ptx_kernel_prepare(ptx_module_kernel(m, 0), l.block, &l.binary, &error) != PTX_OK)
 		fail_msg("line %u: %s", error.line, error.text);
-	stop = false;
+	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
 	assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
 	assert_false(ptx_run_block(&l, 0, &fault));
 	assert_int_equal(fault.kind, PTX_FAULT_CANCELLED);

@@ -56,11 +56,13 @@ static void switches(void **state)
 	char *text = large_kernel(1500);
 	struct ptx_module *m = load_binary(text, 32);
 	const struct ptx_binary *b = binary_of(m);
+	const struct ptx_machine_code *full;
 
 	(void)state;
-	assert_true(b->full->quick || b->full->older);
+	full = __atomic_load_n(&b->full, __ATOMIC_ACQUIRE);
+	assert_true(full->quick || full->older);
 	run_large(m, 1500);
-	assert_non_null(b->masked);
+	assert_non_null(__atomic_load_n(&b->masked, __ATOMIC_ACQUIRE));
 	ptx_tier_wait();
 	assert_false(b->full->quick);
 	assert_false(b->masked->quick);
