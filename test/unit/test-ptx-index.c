@@ -119,12 +119,42 @@ static void faults(void **state)
 	assert_int_equal(f.kind, PTX_FAULT_MISALIGNED);
 }
 
+/* Steps of less than what is accessed: an aligned base is not enough. */
+static void misaligned_pairs(void **state)
+{
+	static const char pairs[] = PTX_BINARY_32(
+		"bar.sync 0;\nadd.s64 %l3, %l1, %l3;\nmov.u32 %r2, 0;\n$again:\nmul.lo.u32 %r3, %r1, 37;\n"
+		"and.b32 %r3, %r3, 62;\nsetp.eq.u32 %p2, %r2, 2;\nsetp.eq.u32 %p3, %r1, 41;\nand.pred %p3, %p2, %p3;\n"
+		"@%p3 add.u32 %r3, %r3, 1;\n@%p3 add.u32 %r3, %r3, 0;\nmul.wide.u32 %l4, %r3, 4;\nadd.s64 %l4, %l2, %l4;\n"
+		"ld.global.v2.u32 {%r5, %r6}, [%l4];\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, 3;\n@%p1 bra $again;\n"
+		"st.global.u32 [%l3], %r5;\nret;\n");
+	struct ptx_fault f = fault_of(pairs);
+
+	(void)state;
+	assert_int_equal(f.kind, PTX_FAULT_MISALIGNED);
+	assert_int_equal(f.thread[0], 41);
+	/* lanes in a row, in either direction */
+	f = fault_of(PTX_BINARY_32("add.s64 %l4, %l2, %l3;\nadd.s64 %l4, %l4, %l3;\nadd.s64 %l4, %l4, 4;\n"
+				   "ld.global.v2.u32 {%r5, %r6}, [%l4];\nadd.s64 %l3, %l1, %l3;\n"
+				   "st.global.u32 [%l3], %r5;\nret;\n"));
+	assert_int_equal(f.kind, PTX_FAULT_MISALIGNED);
+	f = fault_of(PTX_BINARY_32("add.s64 %l4, %l2, %l3;\nld.global.v2.u32 {%r5, %r6}, [%l4];\n"
+				   "add.s64 %l3, %l1, %l3;\nst.global.u32 [%l3], %r5;\nret;\n"));
+	assert_int_equal(f.kind, PTX_FAULT_MISALIGNED);
+	assert_int_equal(f.thread[0], 1);
+	f = fault_of(PTX_BINARY_32("add.s64 %l4, %l2, 128;\nsub.s64 %l4, %l4, %l3;\nld.global.v2.u32 {%r5, %r6}, [%l4];\n"
+				   "add.s64 %l3, %l1, %l3;\nst.global.u32 [%l3], %r5;\nret;\n"));
+	assert_int_equal(f.kind, PTX_FAULT_MISALIGNED);
+	assert_int_equal(f.thread[0], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values),
 		cmocka_unit_test(lanes_elsewhere),
 		cmocka_unit_test(faults),
+		cmocka_unit_test(misaligned_pairs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@ static void refuse(const char *text, enum ptx_status want, unsigned line, const 
 
 	if (status == PTX_OK)
 		status = ptx_kernel_prepare(ptx_module_kernel(module, 0), block, &binary, &error);
-	assert_int_equal(status, want);
+	if (status != want)
+		fail_msg("%u, not %u: %s", status, want, error.text);
 	assert_int_equal(error.line, line);
 	if (!strstr(error.text, part))
 		fail_msg("`%s` lacks `%s`", error.text, part);
@@ -42,6 +43,28 @@ static void unsupported_is_named(void **state)
 	       7, "add.frob.s32");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nmul.sat.lo.s32 %r1, %r1, %r1;\n}\n",
 	       PTX_NOT_SUPPORTED, 7, "mul.sat.lo.s32");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.shared .b64 m;\ncp.async.mbarrier.arrive.shared [m];\n}\n",
+	       PTX_NOT_SUPPORTED, 7, "cp.async.mbarrier.arrive");
+}
+
+#define CALLED(rest)                                                                                                   \
+	PTX_HEAD ".func f(.param .align 16 .b8 v[16])\n{\n.reg .b32 %r<8>;\n" rest "ret;\n}\n.visible .entry k()\n{\n"    \
+		 ".param .align 16 .b8 v[16];\n.reg .b32 %r<8>;\nst.param.v4.b32 [v], {%r1, %r2, %r3, %r4};\n"          \
+		 "call f, (v);\nret;\n}\n"
+
+/* As many values as the name says, wherever the parameter lies. */
+static void vectors_are_whole(void **state)
+{
+	(void)state;
+	refuse(CALLED("ld.param.v4.b32 {%r1, %r2}, [v];\n"), PTX_INVALID, 7, "ld");
+	refuse(CALLED("ld.param.v2.b32 {%r1, %r2, %r3, %r4}, [v];\n"), PTX_INVALID, 7, "ld");
+	refuse(CALLED("ld.param.v4.b32 %r1, [v];\n"), PTX_INVALID, 7, "ld");
+	refuse(CALLED("ld.param.b32 {%r1, %r2}, [v];\n"), PTX_INVALID, 7, "ld");
+	refuse(CALLED("ld.param.v4.b32 {%r1, %r2, %r3, %r4}, [v];\nld.param.v4.b32 {%r1, %r2}, [v+4];\n"), PTX_NOT_SUPPORTED,
+	       8, "ld");
+	refuse(PTX_HEAD ".visible .entry k(.param .align 16 .b8 v[16])\n{\n.reg .b32 %r<8>;\n"
+			"ld.param.v4.b32 {%r1, %r2}, [v];\nret;\n}\n",
+	       PTX_NOT_SUPPORTED, 7, "ld");
 }
 
 static void module_is_described(void **state)
@@ -150,6 +173,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_name_the_line),
 		cmocka_unit_test(unsupported_is_named),
+		cmocka_unit_test(vectors_are_whole),
 		cmocka_unit_test(module_is_described),
 		cmocka_unit_test(shared_by_use),
 		cmocka_unit_test(mutated),
