@@ -20,6 +20,7 @@
 
 #include "log.h"
 #include "ptx-cache.h"
+#include "ptx-probe.h"
 
 #define MAGIC "vcudaptx"
 #define FORMAT 1

@@ -25,7 +25,6 @@ struct ptx_cache;
  * another user's or others may write to it, there is no memory.
  */
 struct ptx_cache *ptx_cache_open(const char *path, uint64_t limit);
-void ptx_cache_close(struct ptx_cache *cache);
 
 /* The folder that the environment names; NULL: none. Lives as long as the process. */
 struct ptx_cache *ptx_cache_default(void);

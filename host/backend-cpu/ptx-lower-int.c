@@ -4,17 +4,23 @@
 
 #define BITS(i) (ptx_types[(i)->type].bits)
 
-static bool pack(struct lower *l, const struct ptx_instr *i)
+/* The type of each of n parts; PTX_NONE: there are no such parts. */
+static unsigned part_type(const struct ptx_instr *i, unsigned n)
 {
-	unsigned bits = BITS(i), n = i->ops[1].count, part = bits / n;
-	LLVMValueRef whole = NULL;
-
 	static const uint8_t types[65] = {[8] = PTX_B8, [16] = PTX_B16, [32] = PTX_B32, [64] = PTX_B64};
 
-	if (part > 64 || !types[part])
+	return BITS(i) % n || BITS(i) / n > 64 ? PTX_NONE : types[BITS(i) / n];
+}
+
+static bool pack(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = BITS(i), n = i->ops[1].count, part = bits / n, type = part_type(i, n);
+	LLVMValueRef whole = NULL;
+
+	if (!type)
 		return false;
 	for (unsigned e = 0; e < n; e++) {
-		LLVMValueRef v = resize(l, get(l, &i->ops[1].elements[e], types[part]), bits, false);
+		LLVMValueRef v = resize(l, get(l, &i->ops[1].elements[e], type), bits, false);
 
 		v = LLVMBuildShl(l->b, v, int_const(l, bits, e * part), "");
 		whole = whole ? LLVMBuildOr(l->b, whole, v, "") : v;
@@ -26,8 +32,11 @@ static bool pack(struct lower *l, const struct ptx_instr *i)
 static bool unpack(struct lower *l, const struct ptx_instr *i)
 {
 	unsigned bits = BITS(i), n = i->ops[0].count, part = bits / n;
-	LLVMValueRef whole = get(l, &i->ops[1], i->type);
+	LLVMValueRef whole;
 
+	if (!part_type(i, n))
+		return false;
+	whole = get(l, &i->ops[1], i->type);
 	for (unsigned e = 0; e < n; e++)
 		set(l, &i->ops[0].elements[e],
 		    resize(l, LLVMBuildLShr(l->b, whole, int_const(l, bits, e * part), ""), part, false), false);

@@ -53,10 +53,9 @@ INLINE wide_float floor_of(wide_float x)
 	return choose(small, __builtin_convertvector(floor_int(inside), wide_float), x);
 }
 
-/* In texels. NaN counts as 0. */
+/* In texels. NaN counts as 0, and so does an infinity where coordinates repeat. */
 INLINE wide_float scaled(wide_float x, bool normalized, float n, unsigned mode)
 {
-	x = (wide_float)((wide_int)x & (x == x));
 	if (normalized) {
 		if (mode == PTX_WRAP) {
 			x -= floor_of(x);
@@ -66,6 +65,7 @@ INLINE wide_float scaled(wide_float x, bool normalized, float n, unsigned mode)
 		}
 		x *= n;
 	}
+	x = (wide_float)((wide_int)x & (x == x));
 	x = choose(x > -PTX_TEX_FAR, x, (wide_float){} - PTX_TEX_FAR);
 	return choose(x < PTX_TEX_FAR, x, (wide_float){} + PTX_TEX_FAR);
 }

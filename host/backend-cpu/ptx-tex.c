@@ -54,11 +54,9 @@ INLINE int64_t wrap_index(int64_t i, int64_t n, unsigned mode)
 	}
 }
 
-/* In texels. NaN counts as 0. */
+/* In texels. NaN counts as 0, and so does an infinity where coordinates repeat. */
 INLINE float scaled(const struct ptx_texture *t, float x, uint32_t n, unsigned mode)
 {
-	if (x != x)
-		x = 0;
 	if (t->normalized_coords) {
 		if (mode == PTX_WRAP) {
 			x -= floor_of(x);
@@ -68,6 +66,8 @@ INLINE float scaled(const struct ptx_texture *t, float x, uint32_t n, unsigned m
 		}
 		x *= (float)n;
 	}
+	if (x != x)
+		x = 0;
 	return x < -PTX_TEX_FAR ? -PTX_TEX_FAR : x > PTX_TEX_FAR ? PTX_TEX_FAR : x;
 }
 
@@ -163,9 +163,10 @@ static void sample_level(const struct ptx_texture *t, uint32_t level, unsigned d
 		read_texel(t, l, a[0].first, a[1].first, a[2].first, to, t->decode);
 }
 
+/* NaN counts as 0. */
 static uint32_t whole_level(const struct ptx_texture *t, float lod)
 {
-	return lod <= 0 ? 0 : lod >= (float)(t->levels - 1) ? t->levels - 1 : (uint32_t)lod;
+	return !(lod > 0) ? 0 : lod >= (float)(t->levels - 1) ? t->levels - 1 : (uint32_t)lod;
 }
 
 static void sample(const struct ptx_texture *t, unsigned dims, const struct position *p, float lod, union ptx_texel *to)
@@ -186,7 +187,7 @@ static void sample(const struct ptx_texture *t, unsigned dims, const struct posi
 		return;
 	}
 	level = whole_level(t, lod);
-	weight = lod <= 0 || level == t->levels - 1 ? 0 : floor_of((lod - (float)level) * 256 + 0.5f) / 256;
+	weight = !(lod > 0) || level == t->levels - 1 ? 0 : floor_of((lod - (float)level) * 256 + 0.5f) / 256;
 	sample_level(t, level, dims, p, to);
 	if (weight == 0)
 		return;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ptx-probe.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
 

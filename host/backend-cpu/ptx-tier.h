@@ -11,7 +11,4 @@
  */
 void ptx_tier_improve(struct ptx_binary *binary, bool masked);
 
-/* Returns once nothing is waiting or being compiled. */
-void ptx_tier_wait(void);
-
 #endif

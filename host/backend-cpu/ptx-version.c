@@ -12,6 +12,7 @@
 
 #include "log.h"
 #include "ptx-compile.h"
+#include "ptx-probe.h"
 
 struct piece {
 	uint64_t stack, object_bytes;

@@ -16,13 +16,6 @@ struct ptx_times {
 	double analysis, lowering, passes, emission, link;
 };
 
-/* Since the process began. */
-struct ptx_statistics {
-	uint64_t compiled, quick, loaded; /* versions: compiled in all, quick ones among them, from the cache */
-};
-
-void ptx_statistics_get(struct ptx_statistics *statistics);
-
 void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *key);
 /* Returns whether the compiler knows itself well enough for the cache. */
 bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key);
@@ -30,7 +23,8 @@ bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version
 /*
  * Makes one version. With `choose`, a version that would take long is made quick, and *version says so; without it, one
  * that would take far too long is refused. `describe`:
- * also fills in what stands in the binary about every version, which must not run yet. `code` is for ptx_code_free().
+ * also fills in what stands in the binary about every version, which must not run yet. `code` is for
+ * ptx_binary_publish().
  */
 enum ptx_status ptx_version_make(struct ptx_binary *binary, struct ptx_version *version, bool choose, bool describe,
 				 struct ptx_machine_code **code, struct ptx_error *error);

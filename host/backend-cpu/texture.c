@@ -221,6 +221,12 @@ static CUresult take_view(struct texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
 	return CUDA_SUCCESS;
 }
 
+/* Clamps and biases of levels become numbers of few bits, which NaN is 0 in. */
+static float number_of(float x)
+{
+	return x == x ? x : 0;
+}
+
 static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 {
 	const unsigned int known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_SRGB |
@@ -233,9 +239,9 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	p->srgb = d->flags & CU_TRSF_SRGB;
 	p->filter = d->filterMode == CU_TR_FILTER_MODE_LINEAR && !p->linear_memory;
 	p->filter_levels = d->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
-	p->bias = d->mipmapLevelBias;
-	p->least = d->minMipmapLevelClamp;
-	p->most = d->maxMipmapLevelClamp;
+	p->bias = number_of(d->mipmapLevelBias);
+	p->least = number_of(d->minMipmapLevelClamp);
+	p->most = number_of(d->maxMipmapLevelClamp);
 	memcpy(&p->border, d->borderColor, sizeof(p->border));
 	for (unsigned int n = 0; n < 3; n++) {
 		if ((unsigned int)d->addressMode[n] > CU_TR_ADDRESS_MODE_BORDER)

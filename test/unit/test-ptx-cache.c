@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../ptx/harness.h"
+#include "ptx-probe.h"
 #include "ptx-version.h"
 
 static char folder[64];

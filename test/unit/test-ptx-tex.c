@@ -126,6 +126,69 @@ static double linear_2d(double x, double y, unsigned mode, int w, int h)
 
 static const char *const tex_2d = KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n");
 
+/* Infinities, NaN and what overflows give some texel of the texture, the same in each of the two ways to fetch. */
+static void far_away(void **state)
+{
+	static const uint32_t far[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffffffff, 0x7f7fffff, 0xff7fffff, 0x4b800001,
+				       0xcb000001};
+
+	(void)state;
+	for (unsigned mode = PTX_WRAP; mode <= PTX_BORDER; mode++)
+		for (int linear = 0; linear < 2; linear++) {
+			uint32_t first[LANES];
+
+			for (int generic = 0; generic < 2; generic++) {
+				make(8, 4, 1);
+				texture.normalized_coords = true;
+				texture.filter = linear;
+				texture.address[0] = texture.address[1] = (uint8_t)mode;
+				texture.border.f[0] = 77;
+				for (unsigned n = 0; n < LANES; n++) {
+					put(n, 0, 0.5f, 0, 0);
+					in[n][n / 8 & 1] = far[n % 8];
+				}
+				run(generic ? KERNEL("tex.level.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n") : tex_2d);
+				for (unsigned n = 0; n < LANES; n++) {
+					assert_true(f32(out[n][0]) >= 0 && f32(out[n][0]) <= 77);
+					if (mode != PTX_BORDER)
+						assert_true(f32(out[n][0]) < 32);
+					/* infinities of what repeats, and NaN, count as 0 */
+					if ((mode == PTX_WRAP || mode == PTX_MIRROR) && !linear && n < 4)
+						assert_int_equal(f32(out[n][0]), 16);
+					if (generic)
+						assert_int_equal(out[n][0], first[n]);
+					first[n] = out[n][0];
+				}
+			}
+		}
+}
+
+/* A level that is no number is the first, and so is one between clamps that are none. */
+static void levels_that_are_none(void **state)
+{
+	static const uint32_t nan[] = {0x7fc00000, 0xffc00000};
+
+	(void)state;
+	for (int linear = 0; linear < 2; linear++)
+		for (int clamps = 0; clamps < 2; clamps++) {
+			make(8, 4, 1);
+			texture.normalized_coords = true;
+			texture.filter_levels = linear;
+			texture.levels = 2;
+			texture.level[1] = level_of(texels + 32, 4, 2, 1, 4);
+			texels[32] = 1000;
+			if (clamps)
+				texture.least = texture.most = f32(nan[0]);
+			for (unsigned n = 0; n < LANES; n++) {
+				put(n, 0, 0, 0, 0);
+				in[n][2] = clamps ? 0x3f800000 : nan[n % 2];
+			}
+			run(KERNEL("tex.level.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n"));
+			for (unsigned n = 0; n < LANES; n++)
+				want(n, 0);
+		}
+}
+
 static void addressing(void **state)
 {
 	(void)state;
@@ -534,6 +597,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addressing),      cmocka_unit_test(texel_coordinates),
+		cmocka_unit_test(far_away),
+		cmocka_unit_test(levels_that_are_none),
 		cmocka_unit_test(formats),         cmocka_unit_test(linear_memory),
 		cmocka_unit_test(quick_ways),      cmocka_unit_test(some_lanes),
 		cmocka_unit_test(layers_and_volumes), cmocka_unit_test(cubes),

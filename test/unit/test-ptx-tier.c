@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../ptx/harness.h"
+#include "ptx-probe.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
 

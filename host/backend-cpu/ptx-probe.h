@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tests look at and wait for; nothing else calls these. */
+#ifndef VCUDA_BACKEND_CPU_PTX_PROBE_H
+#define VCUDA_BACKEND_CPU_PTX_PROBE_H
+
+#include "ptx-cache.h"
+
+/* Since the process began. */
+struct ptx_statistics {
+	uint64_t compiled, quick, loaded; /* versions: compiled in all, quick ones among them, from the cache */
+};
+
+void ptx_statistics_get(struct ptx_statistics *statistics);
+/* Returns once nothing waits for better code or is compiled in the background. */
+void ptx_tier_wait(void);
+/* The process's own cache stays open. */
+void ptx_cache_close(struct ptx_cache *cache);
+
+#endif
