@@ -50,7 +50,7 @@ static bool multiply(struct ptx_body *body, struct ptx_instr *i, const struct pt
 	i->ops = ops;
 	i->type = type;
 	i->mods = M(WIDE);
-	i->op = ptx_opcode_find("mul", 3, type, i->mods);
+	i->op = ptx_opcode_find("mul", 3, type, PTX_NONE, i->mods);
 	return true;
 }
 

@@ -211,7 +211,7 @@ bool ptx_inline_branch(struct ptx_body *body, const struct ptx_instr *like, uint
 
 	if (!i)
 		return false;
-	i->op = ptx_opcode_find("bra", 3, 0, 0);
+	i->op = ptx_opcode_find("bra", 3, PTX_NONE, PTX_NONE, 0);
 	i->name = "bra";
 	i->call = NULL;
 	i->guard = guard;
@@ -449,7 +449,7 @@ static bool inline_routine(struct ptx_body *body, struct ptx_routine *r)
 	struct frame f = {.fn = r->fn, .routine = r};
 	uint32_t count = r->symbol ? r->fn->ret_count + r->fn->param_count : 0;
 	uint64_t *offsets = ptx_alloc(&body->arena, (count + 1) * sizeof(*offsets));
-	const struct ptx_instr end = {.op = ptx_opcode_find("ret", 3, 0, 0), .name = "ret", .guard = -1};
+	const struct ptx_instr end = {.op = ptx_opcode_find("ret", 3, PTX_NONE, PTX_NONE, 0), .name = "ret", .guard = -1};
 
 	if (!offsets)
 		return ptx_inline_no_memory(body);

@@ -36,6 +36,7 @@
 	X(BF16X2, "bf16x2", 32, 'Y')                                                                                   \
 	X(F32, "f32", 32, 'f')                                                                                         \
 	X(F64, "f64", 64, 'f')                                                                                         \
+	X(F32X2, "f32x2", 64, 'F')                                                                                     \
 	X(PRED, "pred", 1, 'p')
 
 enum ptx_type {

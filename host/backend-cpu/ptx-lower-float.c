@@ -63,21 +63,41 @@ static LLVMValueRef upper_half(struct lower *l, const struct ptx_instr *i, LLVMV
 	return to_float(l, LLVMBuildAnd(l->b, to_int(l, v), int_const(l, 64, UINT64_MAX << 32), ""), PTX_F64);
 }
 
-static LLVMValueRef operand(struct lower *l, const struct ptx_instr *i, unsigned n)
+/* What is computed with: of a pair each number for itself. */
+static unsigned number_type(const struct ptx_instr *i)
 {
-	LLVMValueRef v = upper_half(l, i, getf(l, &i->ops[n], i->type));
+	return i->type == PTX_F32X2 ? PTX_F32 : i->type;
+}
 
+/* In mixed precision all operands but the last are halves. */
+static LLVMValueRef operand(struct lower *l, const struct ptx_instr *i, unsigned n, unsigned part)
+{
+	LLVMValueRef v;
+
+	if (i->type == PTX_F32X2) {
+		v = get(l, &i->ops[n], PTX_B64);
+		v = part ? LLVMBuildLShr(l->b, v, int_const(l, 64, 32), "") : v;
+		v = to_float(l, resize(l, v, 32, false), PTX_F32);
+	} else if (i->type2 && n + 1u < i->count) {
+		v = half_value(l, get(l, &i->ops[n], i->type2), i->type2);
+	} else {
+		v = upper_half(l, i, getf(l, &i->ops[n], i->type));
+	}
 	return i->mods & M(FTZ) ? flush(l, v) : v;
 }
 
-static void finish(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
+static LLVMValueRef finished(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
 {
 	if (i->mods & M(FTZ))
 		v = flush(l, v);
 	if (i->mods & M(SAT))
 		v = saturate(l, v);
-	v = upper_half(l, i, v);
-	set(l, &i->ops[0], v, false);
+	return upper_half(l, i, v);
+}
+
+static void finish(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
+{
+	set(l, &i->ops[0], finished(l, i, v), false);
 }
 
 LLVMValueRef rounded(struct lower *l, unsigned operation, ptx_mods mods, unsigned type, LLVMValueRef *args,
@@ -119,7 +139,7 @@ static LLVMValueRef scaled(struct lower *l, LLVMValueRef v)
 
 static bool asks_tiny(const struct ptx_instr *i)
 {
-	return (i->mods & M(FTZ)) && !(i->mods & (M(APPROX) | M(FULL))) && i->type == PTX_F32;
+	return (i->mods & M(FTZ)) && !(i->mods & (M(APPROX) | M(FULL))) && number_type(i) == PTX_F32;
 }
 
 static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef r, LLVMValueRef large)
@@ -138,13 +158,13 @@ static LLVMValueRef binary(struct lower *l, const struct ptx_instr *i, LLVMOpcod
 						  : ROUND_DIV;
 
 	if (directed(i))
-		return rounded(l, operation, i->mods, i->type, v, 2, LLVMTypeOf(v[0]));
+		return rounded(l, operation, i->mods, number_type(i), v, 2, LLVMTypeOf(v[0]));
 	return LLVMBuildBinOp(l->b, opcode, v[0], v[1], "");
 }
 
 static LLVMValueRef fused(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v)
 {
-	return directed(i) ? rounded(l, ROUND_FMA, i->mods, i->type, v, 3, LLVMTypeOf(v[0]))
+	return directed(i) ? rounded(l, ROUND_FMA, i->mods, number_type(i), v, 3, LLVMTypeOf(v[0]))
 			   : fcall(l, "llvm.fma", v, 3);
 }
 
@@ -159,26 +179,45 @@ static LLVMValueRef product(struct lower *l, const struct ptx_instr *i, LLVMOpco
 	return flush_tiny(l, r, binary(l, i, opcode, large));
 }
 
-bool emit_float2(struct lower *l, const struct ptx_instr *i)
+static LLVMValueRef multiply_add(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v)
 {
-	LLVMValueRef v[2] = {operand(l, i, 1), operand(l, i, 2)};
-	LLVMOpcode opcode = (LLVMOpcode)i->op->arg;
+	LLVMValueRef r = fused(l, i, v), large[3];
 
-	finish(l, i, opcode == LLVMFMul || opcode == LLVMFDiv ? product(l, i, opcode, v) : binary(l, i, opcode, v));
-	return true;
+	if (!asks_tiny(i))
+		return r;
+	large[0] = scaled(l, v[0]);
+	large[1] = v[1];
+	large[2] = scaled(l, v[2]);
+	return flush_tiny(l, r, fused(l, i, large));
 }
 
-bool emit_fma(struct lower *l, const struct ptx_instr *i)
+static LLVMValueRef result(struct lower *l, const struct ptx_instr *i, unsigned part)
 {
-	LLVMValueRef v[3] = {operand(l, i, 1), operand(l, i, 2), operand(l, i, 3)}, r = fused(l, i, v), large[3];
+	LLVMValueRef v[3] = {NULL, NULL, NULL};
 
-	if (asks_tiny(i)) {
-		large[0] = scaled(l, v[0]);
-		large[1] = v[1];
-		large[2] = scaled(l, v[2]);
-		r = flush_tiny(l, r, fused(l, i, large));
+	for (unsigned n = 1; n < i->count; n++)
+		v[n - 1] = operand(l, i, n, part);
+	if (i->op->arg == OP_FMA)
+		return finished(l, i, multiply_add(l, i, v));
+	if (i->op->arg == LLVMFMul || i->op->arg == LLVMFDiv)
+		return finished(l, i, product(l, i, (LLVMOpcode)i->op->arg, v));
+	return finished(l, i, binary(l, i, (LLVMOpcode)i->op->arg, v));
+}
+
+/* Sums, products, quotients, fma. */
+bool emit_float2(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef r, upper;
+
+	if (i->type2 && i->type2 != PTX_F16 && i->type2 != PTX_BF16)
+		return false;
+	r = result(l, i, 0);
+	if (i->type == PTX_F32X2) {
+		upper = resize(l, to_int(l, result(l, i, 1)), 64, false);
+		r = LLVMBuildOr(l->b, resize(l, to_int(l, r), 64, false),
+				LLVMBuildShl(l->b, upper, int_const(l, 64, 32), ""), "");
 	}
-	finish(l, i, r);
+	set(l, &i->ops[0], r, false);
 	return true;
 }
 
@@ -204,7 +243,7 @@ static const char *unary_name(int operation)
 
 bool emit_float1(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef v[2] = {operand(l, i, 1), NULL}, r;
+	LLVMValueRef v[2] = {operand(l, i, 1, 0), NULL}, r;
 
 	if (i->op->arg == OP_NEG) {
 		r = LLVMBuildFNeg(l->b, v[0], "");
@@ -269,10 +308,11 @@ bool emit_fminmax(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef v[3] = {NULL, NULL, NULL};
 
-	if (ptx_word(i, "xorsign") && (i->count != 3 || !ptx_word(i, "abs")))
+	/* .abs alone is about three */
+	if (ptx_word(i, "xorsign") ? i->count != 3 || !ptx_word(i, "abs") : i->count == 3 && ptx_word(i, "abs"))
 		return false;
 	for (unsigned n = 1; n < i->count; n++)
-		v[n - 1] = operand(l, i, n);
+		v[n - 1] = operand(l, i, n, 0);
 	finish(l, i, canonical(l, minmax_value(l, i, v)));
 	return true;
 }

@@ -90,9 +90,9 @@ LLVMValueRef half_bits(struct lower *l, LLVMValueRef v, unsigned type, ptx_mods 
 }
 
 /* a * b + c: the product of two halves is exact in f64, the sum is rounded to odd. */
-static LLVMValueRef fused(struct lower *l, LLVMValueRef *v)
+static LLVMValueRef fused(struct lower *l, LLVMValueRef *v, ptx_mods mods)
 {
-	LLVMValueRef p, s, part, rest, lost, bits, away, zero;
+	LLVMValueRef r, p, s, part, rest, lost, bits, away, zero;
 
 	for (unsigned n = 0; n < 3; n++)
 		v[n] = LLVMBuildFPExt(l->b, v[n], float_type(l, PTX_F64), "");
@@ -105,7 +105,13 @@ static LLVMValueRef fused(struct lower *l, LLVMValueRef *v)
 	lost = LLVMBuildFCmp(l->b, LLVMRealONE, rest, zero, "");
 	bits = to_int(l, s);
 	away = compare(l, LLVMIntSLT, LLVMBuildXor(l->b, bits, to_int(l, rest), ""), int_const(l, 64, 0));
-	return to_float(l, odd(l, bits, lost, LLVMBuildAnd(l->b, away, lost, "")), PTX_F64);
+	r = to_float(l, odd(l, bits, lost, LLVMBuildAnd(l->b, away, lost, "")), PTX_F64);
+	if (!(mods & M(RM)))
+		return r;
+	/* what cancels out is -0 if rounded down */
+	bits = LLVMBuildOr(l->b, to_int(l, p), to_int(l, v[2]), "");
+	bits = to_float(l, LLVMBuildAnd(l->b, bits, int_const(l, 64, 1ull << 63), ""), PTX_F64);
+	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOEQ, r, zero, ""), bits, r, "");
 }
 
 static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v)
@@ -114,7 +120,7 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 
 	switch (i->op->arg) {
 	case OP_FMA:
-		return fused(l, v);
+		return fused(l, v, i->mods);
 	case OP_EX2:
 		r = fcall(l, "llvm.exp2", v, 1);
 		return i->mods & M(FTZ) ? flush(l, r) : r;
@@ -157,7 +163,7 @@ static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned
 		r = saturate(l, r);
 	if (i->mods & M(RELU))
 		r = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, i->mods & M(FTZ) ? LLVMRealOLE : LLVMRealOLT, r, zero, ""), zero, r, "");
-	return half_bits(l, r, type, 0);
+	return half_bits(l, r, type, i->mods);
 }
 
 /* Subnormals to zero, keeping the sign. */

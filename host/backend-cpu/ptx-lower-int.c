@@ -53,6 +53,22 @@ bool emit_mov(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/* All are read before one is written. */
+bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
+{
+	unsigned n = i->mods & M(V4) ? 4 : 2, lanes = l->lanes;
+	LLVMValueRef v[4];
+
+	if (i->ops[0].kind != PTX_OP_VECTOR || i->ops[1].kind != PTX_OP_VECTOR || i->ops[0].count != n ||
+	    i->ops[1].count < n || (i->ops[1].count > n && i->ops[1].elements[0].kind != PTX_OP_SPECIAL))
+		return false;
+	for (unsigned e = 0; e < n; e++)
+		v[e] = get(l, &i->ops[1].elements[e], i->type);
+	for (unsigned e = 0; e < n; e++, l->lanes = lanes)
+		set(l, &i->ops[0].elements[e], v[e], is_signed_type(i->type));
+	return true;
+}
+
 static void set_carry(struct lower *l, LLVMValueRef carry)
 {
 	set_reg(l, l->body->carry, carry, false);

@@ -35,6 +35,7 @@
 #define ATOM_TYPES (T_INT64 | T(B32) | T(B64) | T(B128) | T_F | T(B16) | T_HALF)
 
 #define EFFECT PTX_F_EFFECT
+#define TYPE2 PTX_F_TYPE2
 #define SHAPE(id) PTX_SHAPE_##id
 
 /* name, types, modifiers, operands (least, most), shape of the result, flags, emitter, its argument */
@@ -45,9 +46,11 @@ static const struct ptx_opcode opcodes[] = {
 	{"activemask", T(B32), 0, 1, 1, SHAPE(UNIFORM), PTX_F_WARP, emit_activemask, 0},
 	{"add", T_INT, M(SAT) | M(CC), 3, 3, SHAPE(ADD), 0, emit_binary, LLVMAdd},
 	{"add", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFAdd},
+	{"add", T(F32X2), ROUND | M(FTZ), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFAdd},
+	{"add", T(F32), ROUND | M(SAT), 3, 3, SHAPE(PURE), TYPE2, emit_float2, LLVMFAdd},
 	{"add", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFAdd},
 	{"add", T_PAIR, 0, 3, 3, SHAPE(PURE), 0, emit_int_pair, LLVMAdd},
-	{"addc", T_INT64, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMAdd},
+	{"addc", T_INT, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMAdd},
 	{"alloca", T(U32) | T(U64) | T(B32) | T(B64), 0, 2, 3, SHAPE(VARYING), EFFECT | PTX_F_STACK, NULL, 0},
 	{"and", T_BITS | T(PRED), 0, 3, 3, SHAPE(AND), 0, emit_binary, LLVMAnd},
 	{"atom", ATOM_TYPES, ATOM_MODS, 3, 4, SHAPE(VARYING), EFFECT | PTX_F_ATOM, emit_atom, 0},
@@ -77,19 +80,22 @@ static const struct ptx_opcode opcodes[] = {
 	{"copysign", T_F, 0, 3, 3, SHAPE(PURE), 0, emit_copysign, 0},
 	{"cos", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_COS},
 	{"cvt", T_INT | T(U8) | T(S8) | T_F | T(F16) | T(BF16) | T(F16X2) | T(BF16X2),
-	 ROUND | ROUND_INT | M(FTZ) | M(SAT) | M(RELU), 2, 3, SHAPE(CVT), 0, emit_cvt, 0},
+	 ROUND | ROUND_INT | M(FTZ) | M(SAT) | M(RELU), 2, 3, SHAPE(CVT), TYPE2, emit_cvt, 0},
 	{"cvta", T(U64), SPACES | M(TO), 2, 2, SHAPE(CVTA), 0, emit_cvta, 0},
 	{"div", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_divrem, OP_DIV},
 	{"div", T_F, ROUND | M(FTZ) | M(APPROX) | M(FULL), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFDiv},
-	{"dp2a", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), 0, emit_dp2a, 0},
-	{"dp4a", T_INT32, 0, 4, 4, SHAPE(PURE), 0, emit_dp4a, 0},
+	{"dp2a", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), TYPE2, emit_dp2a, 0},
+	{"dp4a", T_INT32, 0, 4, 4, SHAPE(PURE), TYPE2, emit_dp4a, 0},
 	{"ex2", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_EX2},
 	{"ex2", T_HALF, M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_half, OP_EX2},
 	{"exit", NO_TYPE, 0, 0, 0, SHAPE(NONE), PTX_F_EXIT | PTX_F_NO_DST, NULL, 0},
 	{"fence", NO_TYPE, SCOPES | M(ACQ_REL) | M(SC) | M(ACQUIRE) | M(RELEASE), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST,
 	 emit_fence, 0},
-	{"fma", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
-	{"fma", T_HALF, M(RN) | M(FTZ) | M(SAT) | M(RELU) | M(OOB), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
+	{"fma", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_float2, OP_FMA},
+	{"fma", T(F32X2), ROUND | M(FTZ), 4, 4, SHAPE(PURE), 0, emit_float2, OP_FMA},
+	{"fma", T(F32), ROUND | M(SAT), 4, 4, SHAPE(PURE), TYPE2, emit_float2, OP_FMA},
+	{"fma", T(BF16) | T(BF16X2), ROUND | M(RELU) | M(OOB), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
+	{"fma", T(F16) | T(F16X2), M(RN) | M(FTZ) | M(SAT) | M(RELU) | M(OOB), 4, 4, SHAPE(PURE), 0, emit_half, OP_FMA},
 	{"fns", T(B32), 0, 4, 4, SHAPE(PURE), 0, emit_fns, 0},
 	{"isspacep", NO_TYPE, SPACES, 2, 2, SHAPE(PURE), 0, emit_isspacep, 0},
 	{"istypep", NO_TYPE, 0, 2, 2, SHAPE(VARYING), EFFECT | PTX_F_TEX, emit_tex, 0},
@@ -102,30 +108,34 @@ static const struct ptx_opcode opcodes[] = {
 	{"mad", T_INT, M(LO) | M(CC), 4, 4, SHAPE(MAD), 0, emit_mul, OP_MAD},
 	{"mad", T_INT, M(HI) | M(CC) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_mul, OP_MAD},
 	{"mad", T(U16) | T(S16) | T_INT32, M(WIDE), 4, 4, SHAPE(MAD_WIDE), 0, emit_mul, OP_MAD},
-	{"mad", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_fma, 0},
+	{"mad", T_F, ROUND | M(FTZ) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_float2, OP_FMA},
 	{"mad24", T_INT32, M(LO) | M(HI), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
 	{"mad24", T(S32), M(HI) | M(SAT), 4, 4, SHAPE(PURE), 0, emit_mul24, OP_MAD},
-	{"madc", T_INT64, M(LO) | M(HI) | M(CC), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
+	{"madc", T_INT, M(LO) | M(HI) | M(CC), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
 	{"madc", T(S32), M(HI) | M(SAT), 4, 4, SHAPE(PURE), PTX_F_CARRY_IN, emit_mul, OP_MAD},
 	{"match", T(B32) | T(B64), M(SYNC) | M(ANY) | M(ALL), 3, 3, SHAPE(VARYING), PTX_F_WARP | EFFECT, emit_match, 0},
 	{"max", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
 	{"max", T(S32), M(RELU), 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MAX},
 	{"max", T(U16X2), 0, 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MAX},
 	{"max", T(S16X2), M(RELU), 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MAX},
-	{"max", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MAX},
+	{"max", T(F32), M(FTZ) | M(NANP), 3, 4, SHAPE(PURE), 0, emit_fminmax, OP_MAX},
+	{"max", T(F64), 0, 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MAX},
 	{"max", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MAX},
 	{"membar", NO_TYPE, M(CTA) | M(GL) | M(SYS), 0, 0, SHAPE(NONE), EFFECT | PTX_F_NO_DST, emit_fence, 0},
 	{"min", T_INT, 0, 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MIN},
 	{"min", T(S32), M(RELU), 3, 3, SHAPE(PURE), 0, emit_minmax, OP_MIN},
 	{"min", T(U16X2), 0, 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MIN},
 	{"min", T(S16X2), M(RELU), 3, 3, SHAPE(PURE), 0, emit_int_pair, OP_MIN},
-	{"min", T_F, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MIN},
+	{"min", T(F32), M(FTZ) | M(NANP), 3, 4, SHAPE(PURE), 0, emit_fminmax, OP_MIN},
+	{"min", T(F64), 0, 3, 3, SHAPE(PURE), 0, emit_fminmax, OP_MIN},
 	{"min", T_HALF, M(FTZ) | M(NANP), 3, 3, SHAPE(PURE), 0, emit_half, OP_MIN},
 	{"mov", T_MEM | T(B128) | T(PRED), 0, 2, 2, SHAPE(MOV), 0, emit_mov, 0},
+	{"mov", T_BITS | T_INT | T_F, M(V2) | M(V4), 2, 2, SHAPE(PURE), 0, emit_mov_vector, 0},
 	{"mul", T_INT, M(LO), 3, 3, SHAPE(MUL), 0, emit_mul, OP_MUL},
 	{"mul", T_INT, M(HI), 3, 3, SHAPE(PURE), 0, emit_mul, OP_MUL},
 	{"mul", T(U16) | T(S16) | T_INT32, M(WIDE), 3, 3, SHAPE(MUL_WIDE), 0, emit_mul, OP_MUL},
 	{"mul", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFMul},
+	{"mul", T(F32X2), ROUND | M(FTZ), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFMul},
 	{"mul", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFMul},
 	{"mul24", T_INT32, M(LO) | M(HI), 3, 3, SHAPE(PURE), 0, emit_mul24, OP_MUL},
 	{"nanosleep", T(U32), 0, 1, 1, SHAPE(NONE), EFFECT | PTX_F_NO_DST | PTX_F_ATOM, emit_fence, 1},
@@ -147,7 +157,7 @@ static const struct ptx_opcode opcodes[] = {
 	{"rsqrt", T_F, M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_RSQRT},
 	{"sad", T_INT, 0, 4, 4, SHAPE(PURE), 0, emit_sad, 0},
 	{"selp", T_INT | T_BITS | T_F | T(F16), 0, 4, 4, SHAPE(PURE), 0, emit_selp, 0},
-	{"set", T(U16) | T(S16) | T_INT32 | T(F32) | T_HALF, COMPARE | M(FTZ) | BOOLEAN, 3, 4, SHAPE(PURE), 0, emit_set, 0},
+	{"set", T(U16) | T(S16) | T_INT32 | T(F32) | T_HALF, COMPARE | M(FTZ) | BOOLEAN, 3, 4, SHAPE(PURE), TYPE2, emit_set, 0},
 	{"setp", T_INT | T_BITS | T_F | T_HALF, COMPARE | M(FTZ) | BOOLEAN, 3, 4, SHAPE(PURE), 0, emit_setp,
 	 0},
 	{"shf", T(B32), M(L) | M(R) | M(CLAMP) | M(WRAP), 4, 4, SHAPE(PURE), 0, emit_shf, 0},
@@ -157,7 +167,7 @@ static const struct ptx_opcode opcodes[] = {
 	{"shr", T_BITS | T(U16) | T(U32) | T(U64), 0, 3, 3, SHAPE(SHR), 0, emit_shift, LLVMLShr},
 	{"shr", T(S16) | T(S32) | T(S64), 0, 3, 3, SHAPE(SHR), 0, emit_shift, LLVMAShr},
 	{"sin", T(F32), M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_SIN},
-	{"slct", T_INT | T_BITS | T_F, M(FTZ), 4, 4, SHAPE(PURE), 0, emit_slct, 0},
+	{"slct", T_INT | T_BITS | T_F, M(FTZ), 4, 4, SHAPE(PURE), TYPE2, emit_slct, 0},
 	{"sqrt", T_F, ROUND | M(APPROX) | M(FTZ), 2, 2, SHAPE(PURE), 0, emit_float1, OP_SQRT},
 	{"st", T_MEM | T(B128), SPACES | SCOPES | ORDER | CACHE | M(V2) | M(V4) | M(V8), 2, 2, SHAPE(NONE),
 	 EFFECT | PTX_F_STORE | PTX_F_NO_DST, emit_st, 0},
@@ -166,8 +176,10 @@ static const struct ptx_opcode opcodes[] = {
 	{"stacksave", T(U32) | T(U64) | T(B32) | T(B64), 0, 1, 1, SHAPE(VARYING), EFFECT | PTX_F_STACK, NULL, 0},
 	{"sub", T_INT, M(SAT) | M(CC), 3, 3, SHAPE(SUB), 0, emit_binary, LLVMSub},
 	{"sub", T_F, ROUND | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFSub},
+	{"sub", T(F32X2), ROUND | M(FTZ), 3, 3, SHAPE(PURE), 0, emit_float2, LLVMFSub},
+	{"sub", T(F32), ROUND | M(SAT), 3, 3, SHAPE(PURE), TYPE2, emit_float2, LLVMFSub},
 	{"sub", T_HALF, M(RN) | M(FTZ) | M(SAT), 3, 3, SHAPE(PURE), 0, emit_half, LLVMFSub},
-	{"subc", T_INT64, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMSub},
+	{"subc", T_INT, M(CC), 3, 3, SHAPE(PURE), PTX_F_CARRY_IN, emit_carry, LLVMSub},
 	{"suld", T(B8) | T(B16) | T(B32) | T(B64), 0, 3, 3, SHAPE(VARYING), EFFECT | PTX_F_TEX, emit_tex, 0},
 	{"suq", T(B32), 0, 2, 2, SHAPE(VARYING), EFFECT | PTX_F_TEX, emit_tex, 0},
 	{"sured", T_INT64 | T(B32), 0, 3, 3, SHAPE(NONE), EFFECT | PTX_F_TEX | PTX_F_NO_DST, emit_tex, 0},
@@ -195,7 +207,7 @@ static int compare_name(const char *row, const char *name, size_t length)
 	return order ? order : row[length] != 0;
 }
 
-const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, ptx_mods mods)
+const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, unsigned type2, ptx_mods mods)
 {
 	size_t low = 0, high = COUNT;
 
@@ -208,7 +220,8 @@ const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsign
 			high = middle;
 	}
 	for (; low < COUNT && !compare_name(opcodes[low].name, name, length); low++)
-		if ((opcodes[low].types >> type & 1) && !(mods & ~opcodes[low].mods))
+		if ((opcodes[low].types >> type & 1) && !(mods & ~opcodes[low].mods) &&
+		    (!type2 || (opcodes[low].flags & PTX_F_TYPE2)))
 			return &opcodes[low];
 	return NULL;
 }

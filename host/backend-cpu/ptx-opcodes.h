@@ -48,6 +48,7 @@ enum {
 	PTX_F_WRITE = 1 << 18, /* and writes there */
 	PTX_F_WAIT = 1 << 19,  /* a loop with it may wait for other threads */
 	PTX_F_TEX = 1 << 20, /* texture or surface: ptx_instr.tex says the rest */
+	PTX_F_TYPE2 = 1 << 21, /* may have a second type, which the emitter looks at */
 };
 
 struct ptx_opcode {
@@ -61,8 +62,8 @@ struct ptx_opcode {
 	int arg;                                                  /* for emit */
 };
 
-/* The row that accepts this name (up to its first dot), type and modifiers, or NULL. */
-const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, ptx_mods mods);
+/* The row that accepts this name (up to its first dot), types (type2: PTX_NONE if there is none) and modifiers, or NULL. */
+const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, unsigned type2, ptx_mods mods);
 size_t ptx_opcode_table(const struct ptx_opcode **table);
 
 /*
@@ -77,6 +78,7 @@ size_t ptx_word_next(const char **at, const char **word);
 const char *ptx_words_of(const struct ptx_instr *i); /* where its words begin */
 
 bool emit_mov(struct lower *l, const struct ptx_instr *i);
+bool emit_mov_vector(struct lower *l, const struct ptx_instr *i);
 bool emit_binary(struct lower *l, const struct ptx_instr *i);
 bool emit_carry(struct lower *l, const struct ptx_instr *i);
 bool emit_minmax(struct lower *l, const struct ptx_instr *i);
@@ -104,7 +106,6 @@ bool emit_set(struct lower *l, const struct ptx_instr *i);
 bool emit_selp(struct lower *l, const struct ptx_instr *i);
 bool emit_slct(struct lower *l, const struct ptx_instr *i);
 bool emit_float2(struct lower *l, const struct ptx_instr *i);
-bool emit_fma(struct lower *l, const struct ptx_instr *i);
 bool emit_float1(struct lower *l, const struct ptx_instr *i);
 bool emit_fminmax(struct lower *l, const struct ptx_instr *i);
 bool emit_testp(struct lower *l, const struct ptx_instr *i);

@@ -109,7 +109,7 @@ static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, stru
 		if (!copy)
 			return false;
 		reg.reg = slot_of(body, n, memory->imm + e * bytes, bytes)->reg;
-		copy->op = ptx_opcode_find("mov", 3, i->type, 0);
+		copy->op = ptx_opcode_find("mov", 3, i->type, PTX_NONE, 0);
 		copy->mods = 0;
 		copy->count = 2;
 		copy->ops = ptx_alloc(&body->arena, 2 * sizeof(*copy->ops));

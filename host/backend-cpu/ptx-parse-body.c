@@ -428,7 +428,7 @@ static bool split_wide_access(struct ptx_parser *p, struct ptx_instr *i)
 	access.ops[load ? 0 : 1] = move.ops[load ? 1 : 0];
 	access.type = PTX_B64;
 	access.mods |= M(V2);
-	move.op = ptx_opcode_find("mov", 3, PTX_B128, 0);
+	move.op = ptx_opcode_find("mov", 3, PTX_B128, PTX_NONE, 0);
 	move.mods = 0;
 	move.space = PTX_GENERIC;
 	*i = load ? access : move;
@@ -480,7 +480,7 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		known = i->tex;
 	else
 		known = split_name(i, i->name, name->length, &first, false);
-	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->mods) : NULL;
+	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->tex ? PTX_NONE : i->type2, i->mods) : NULL;
 	if (!i->op && (i->op = ptx_words_find(i->name, name->length))) {
 		i->type = i->type2 = PTX_NONE;
 		i->mods = 0;

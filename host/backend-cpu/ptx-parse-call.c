@@ -32,7 +32,7 @@ static bool append_move(struct ptx_parser *p, const struct ptx_symbol *param, co
 		return ptx_parse_no_memory(p);
 	ops[load ? 1 : 0] = (struct ptx_operand){.kind = PTX_OP_MEM, .reg = -1, .reg2 = -1, .symbol = param};
 	ops[load ? 0 : 1] = *value;
-	*i = (struct ptx_instr){.op = ptx_opcode_find(load ? "ld" : "st", 2, param->type, M(PARAM)),
+	*i = (struct ptx_instr){.op = ptx_opcode_find(load ? "ld" : "st", 2, param->type, PTX_NONE, M(PARAM)),
 				.name = load ? "ld.param" : "st.param",
 				.mods = M(PARAM),
 				.type = param->type,

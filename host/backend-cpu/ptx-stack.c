@@ -61,7 +61,7 @@ static struct ptx_instr *emit(struct ptx_body *body, const struct ptx_instr *lik
 
 	if (!i)
 		return NULL;
-	*i = (struct ptx_instr){.op = ptx_opcode_find(name, strlen(name), type, mods),
+	*i = (struct ptx_instr){.op = ptx_opcode_find(name, strlen(name), type, PTX_NONE, mods),
 				.name = name,
 				.mods = mods,
 				.type = (uint8_t)type,
@@ -119,7 +119,7 @@ bool ptx_append_bad_target(struct ptx_body *body, const struct ptx_instr *like)
 	i->guard = -1;
 	i = ptx_inline_append(body, i);
 	if (i)
-		i->op = ptx_opcode_find("exit", 4, 0, 0);
+		i->op = ptx_opcode_find("exit", 4, PTX_NONE, PTX_NONE, 0);
 	return i;
 }
 
