@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Function bodies: registers, labels, instructions and their operands. */
-#include <stdio.h>
+/* Function bodies: registers, labels and instructions. */
 #include <string.h>
 
 #include "ptx-opcodes.h"
@@ -29,60 +28,6 @@ static const struct {
 	{"L2::evict_last", PTX_MOD_HINT},  {"L2::evict_normal", PTX_MOD_HINT},
 	{"L2::evict_first", PTX_MOD_HINT}, {"L1", PTX_MOD_CA},
 	{"L2", PTX_MOD_CG},
-};
-
-static const char *const specials[PTX_SPECIAL_COUNT] = {
-	[PTX_TID_X] = "%tid.x",
-	[PTX_TID_Y] = "%tid.y",
-	[PTX_TID_Z] = "%tid.z",
-	[PTX_NTID_X] = "%ntid.x",
-	[PTX_NTID_Y] = "%ntid.y",
-	[PTX_NTID_Z] = "%ntid.z",
-	[PTX_CTAID_X] = "%ctaid.x",
-	[PTX_CTAID_Y] = "%ctaid.y",
-	[PTX_CTAID_Z] = "%ctaid.z",
-	[PTX_NCTAID_X] = "%nctaid.x",
-	[PTX_NCTAID_Y] = "%nctaid.y",
-	[PTX_NCTAID_Z] = "%nctaid.z",
-	[PTX_LANEID] = "%laneid",
-	[PTX_WARPID] = "%warpid",
-	[PTX_NWARPID] = "%nwarpid",
-	[PTX_SMID] = "%smid",
-	[PTX_NSMID] = "%nsmid",
-	[PTX_GRIDID] = "%gridid",
-	[PTX_MASK_EQ] = "%lanemask_eq",
-	[PTX_MASK_LE] = "%lanemask_le",
-	[PTX_MASK_LT] = "%lanemask_lt",
-	[PTX_MASK_GE] = "%lanemask_ge",
-	[PTX_MASK_GT] = "%lanemask_gt",
-	[PTX_CLOCK] = "%clock",
-	[PTX_CLOCK_HI] = "%clock_hi",
-	[PTX_CLOCK64] = "%clock64",
-	[PTX_GLOBALTIMER] = "%globaltimer",
-	[PTX_GLOBALTIMER_LO] = "%globaltimer_lo",
-	[PTX_GLOBALTIMER_HI] = "%globaltimer_hi",
-	[PTX_DYNAMIC_SMEM] = "%dynamic_smem_size",
-	[PTX_TOTAL_SMEM] = "%total_smem_size",
-	[PTX_ALWAYS_0] = "%cluster_ctarank",
-	[PTX_ALWAYS_1] = "%cluster_nctarank",
-	[PTX_ENVREG1] = "%envreg1",
-	[PTX_ENVREG2] = "%envreg2",
-};
-
-/* A cluster has one block here; no shared memory is reserved; no launch is from a graph's device side. */
-static const struct {
-	const char *name;
-	enum ptx_special special;
-} special_aliases[] = {
-	{"%cluster_ctaid.x", PTX_ALWAYS_0},	{"%cluster_ctaid.y", PTX_ALWAYS_0},
-	{"%cluster_ctaid.z", PTX_ALWAYS_0},	{"%cluster_nctaid.x", PTX_ALWAYS_1},
-	{"%cluster_nctaid.y", PTX_ALWAYS_1},	{"%cluster_nctaid.z", PTX_ALWAYS_1},
-	{"%clusterid.x", PTX_CTAID_X},		{"%clusterid.y", PTX_CTAID_Y},
-	{"%clusterid.z", PTX_CTAID_Z},		{"%nclusterid.x", PTX_NCTAID_X},
-	{"%nclusterid.y", PTX_NCTAID_Y},	{"%nclusterid.z", PTX_NCTAID_Z},
-	{"%is_explicit_cluster", PTX_ALWAYS_0}, {"%aggr_smem_size", PTX_TOTAL_SMEM},
-	{"%current_graph_exec", PTX_ALWAYS_0},	{"%reserved_smem_offset_begin", PTX_ALWAYS_0},
-	{"%reserved_smem_offset_end", PTX_ALWAYS_0}, {"%reserved_smem_offset_cap", PTX_ALWAYS_0},
 };
 
 static bool same(const char *text, const char *name, size_t length)
@@ -144,219 +89,19 @@ static unsigned space_of(ptx_mods mods)
 	return mods & M(PARAM) ? PTX_PARAM : PTX_GENERIC;
 }
 
-/* %r17 is register 17 of the family declared as %r<32>. */
-static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct ptx_token *name, int32_t *reg)
-{
-	size_t digits = name->length;
-	const struct ptx_symbol *s = ptx_parse_find(&p->symbols, name->text, name->length);
-	uint64_t number = 0;
-
-	if (s && s->kind == PTX_SYM_REGISTER)
-		*reg = (int32_t)s->index;
-	if (s)
-		return s;
-	while (digits && name->text[digits - 1] >= '0' && name->text[digits - 1] <= '9')
-		digits--;
-	if (digits == name->length || name->length - digits > 7)
-		return NULL;
-	for (size_t i = digits; i < name->length; i++)
-		number = number * 10 + (uint64_t)(name->text[i] - '0');
-	s = ptx_parse_find(&p->symbols, name->text, digits);
-	if (!s || s->kind != PTX_SYM_FAMILY || number >= s->count)
-		return NULL;
-	*reg = (int32_t)(s->index + number);
-	return s;
-}
-
-/* %r1.b0, %r1.h10: how much of the name is the register's; 0 if it does not end in a selector. */
-static size_t before_selector(const struct ptx_token *name, uint16_t *select)
-{
-	size_t at = name->length, digits;
-	uint16_t value = 0;
-
-	while (at && name->text[at - 1] >= '0' && name->text[at - 1] <= '7')
-		at--;
-	digits = name->length - at;
-	if (!digits || digits > 4 || at < 3 || name->text[at - 2] != '.' || !strchr("bh", name->text[at - 1]))
-		return 0;
-	for (size_t n = 0; n < digits; n++)
-		value |= (uint16_t)((name->text[name->length - 1 - n] - '0') << 3 * n);
-	*select = (uint16_t)(value | digits << 12 | (name->text[at - 1] == 'h') << 15);
-	return at - 2;
-}
-
-static bool parse_offset(struct ptx_parser *p, uint64_t *imm)
-{
-	uint64_t value;
-	bool minus;
-
-	while (p->token.kind == '+' || p->token.kind == '-') {
-		minus = p->token.kind == '-';
-		ptx_parse_next(p);
-		if (!ptx_parse_product(p, &value))
-			return false;
-		*imm += minus ? -value : value;
-	}
-	return true;
-}
-
-static bool parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
-{
-	struct ptx_token name = p->token, whole;
-	const struct ptx_symbol *s;
-
-	o->reg = o->reg2 = -1;
-	if (label) {
-		s = ptx_parse_prototype_label(p, &name);
-		o->kind = PTX_OP_LABEL;
-		o->symbol = s;
-		o->reg = s ? (int32_t)s->index : 0;
-		ptx_parse_next(p);
-		return s;
-	}
-	ptx_parse_next(p);
-	if (same("_", name.text, name.length)) {
-		o->kind = PTX_OP_SINK;
-	} else if ((s = find_register(p, &name, &o->reg))) {
-		o->kind = o->reg >= 0 ? PTX_OP_REG : PTX_OP_SYMBOL;
-		o->symbol = s;
-		if (o->kind == PTX_OP_SYMBOL && s->kind == PTX_SYM_FAMILY)
-			return ptx_parse_fail(p, PTX_INVALID, "`%s` needs a register number", s->name);
-	} else if (whole = name, (whole.length = before_selector(&name, &o->select)) &&
-				 find_register(p, &whole, &o->reg) && o->reg >= 0) {
-		o->kind = PTX_OP_REG;
-	} else if (name.text[0] == '%') {
-		char text[32] = "";
-
-		memcpy(text, name.text, name.length < sizeof(text) - 1 ? name.length : sizeof(text) - 1);
-		o->kind = PTX_OP_SPECIAL;
-		o->reg = ptx_special_find(text);
-	}
-	if (o->kind == PTX_OP_NONE || (o->kind == PTX_OP_SPECIAL && o->reg < 0)) {
-		p->token = name;
-		return ptx_parse_fail(
-			p, name.text[0] == '%' && memchr(name.text, '.', name.length) ? PTX_NOT_SUPPORTED : PTX_INVALID,
-			"`%.*s` is not declared", (int)(name.length < 100 ? name.length : 100), name.text);
-	}
-	return o->kind != PTX_OP_SYMBOL || parse_offset(p, &o->imm);
-}
-
-static bool parse_literal(struct ptx_parser *p, struct ptx_operand *o)
-{
-	struct ptx_constant v;
-
-	o->reg = o->reg2 = -1;
-	if (!ptx_parse_constant(p, &v))
-		return false;
-	o->kind = v.kind == PTX_CONST_REAL ? PTX_OP_FLOAT : PTX_OP_INT;
-	o->single = v.single;
-	o->imm = v.single ? v.bits : v.value;
-	return true;
-}
-
-/* Where an operand begins: is it a constant expression? A ! or a - may also stand before a register. */
-static bool at_constant(const struct ptx_parser *p)
-{
-	const char *at = p->lexer.at;
-
-	if (p->token.kind == PTX_TOK_NAME)
-		return ptx_token_is(&p->token, "WARP_SZ");
-	if (p->token.kind != '!' && p->token.kind != '-')
-		return true;
-	while (at < p->lexer.end && (*at == ' ' || *at == '\t'))
-		at++;
-	return at < p->lexer.end && memchr("0123456789(-+~!", *at, 15);
-}
-
-static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth);
-
-static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
-{
-	ptx_parse_next(p);
-	if (p->token.kind == PTX_TOK_NAME) {
-		if (!parse_named(p, o, false))
-			return false;
-		if ((o->kind != PTX_OP_REG && o->kind != PTX_OP_SYMBOL) || o->select)
-			return ptx_parse_fail(p, PTX_INVALID, "an address must be a register, a symbol or a number");
-		if (!parse_offset(p, &o->imm))
-			return false;
-	} else {
-		if (!ptx_parse_number(p, &o->imm))
-			return false;
-		o->reg = o->reg2 = -1;
-	}
-	o->kind = PTX_OP_MEM;
-	return ptx_parse_expect(p, ']');
-}
-
-static bool parse_vector(struct ptx_parser *p, struct ptx_operand *o, unsigned depth)
-{
-	ptx_parse_next(p);
-	o->kind = PTX_OP_VECTOR;
-	o->reg = o->reg2 = -1;
-	o->elements = ptx_alloc(&p->module->arena, 8 * sizeof(*o));
-	if (!o->elements)
-		return no_memory(p);
-	do {
-		if (o->count == 8)
-			return ptx_parse_fail(p, PTX_INVALID, "more than 8 elements in a vector");
-		if (!parse_operand(p, &o->elements[o->count++], false, depth + 1))
-			return false;
-		if (o->elements[o->count - 1].select)
-			return ptx_parse_fail(p, PTX_INVALID, "a selector inside a vector");
-	} while (ptx_parse_accept(p, ','));
-	return ptx_parse_expect(p, '}');
-}
-
-bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o)
-{
-	return parse_operand(p, o, false, 1);
-}
-
-static bool parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth)
-{
-	if (depth > 1)
-		return ptx_parse_fail(p, PTX_INVALID, "a vector inside a vector");
-	if (p->token.kind == '[')
-		return parse_memory(p, o);
-	if (p->token.kind == '{')
-		return parse_vector(p, o, depth);
-	if (at_constant(p))
-		return parse_literal(p, o);
-	o->negate = ptx_parse_accept(p, '!');
-	o->minus = !o->negate && ptx_parse_accept(p, '-');
-	if (!parse_named(p, o, label))
-		return false;
-	if (o->kind == PTX_OP_REG && p->token.kind == '|') {
-		struct ptx_operand second = {0};
-
-		ptx_parse_next(p);
-		if (!parse_named(p, &second, false) || (second.kind != PTX_OP_REG && second.kind != PTX_OP_SINK))
-			return ptx_parse_fail(p, PTX_INVALID, "`|` must be followed by a register");
-		o->reg2 = second.reg;
-	} else if (o->kind == PTX_OP_SINK && ptx_parse_accept(p, '|')) {
-		struct ptx_operand second = {0};
-
-		if (!parse_named(p, &second, false))
-			return false;
-		o->reg2 = second.reg;
-	}
-	return true;
-}
-
 /* [handle, {coordinates}]: two operands, of which the second may be missing. */
 static bool parse_tex_address(struct ptx_parser *p, struct ptx_operand *ops, struct ptx_instr *i)
 {
 	struct ptx_operand *handle = &ops[i->count++];
 
 	ptx_parse_next(p);
-	if (!parse_operand(p, handle, false, 1))
+	if (!ptx_parse_operand(p, handle, false, 1))
 		return false;
 	if (ptx_parse_accept(p, ',')) {
 		if ((p->token.kind != '{' && !i->tex->surface) || i->count == 6)
 			return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: samplers of their own are not supported",
 					      i->name);
-		if (!parse_operand(p, &ops[i->count++], false, 0))
+		if (!ptx_parse_operand(p, &ops[i->count++], false, 0))
 			return false;
 	}
 	return ptx_parse_expect(p, ']');
@@ -373,7 +118,7 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 		bool label = (i->op->flags & PTX_F_BRANCH) && i->count + 1 == i->op->most;
 
 		if (i->tex && p->token.kind == '[' ? !parse_tex_address(p, ops, i)
-						   : !parse_operand(p, &ops[i->count++], label, 0))
+						   : !ptx_parse_operand(p, &ops[i->count++], label, 0))
 			return false;
 		if (!ptx_parse_accept(p, ','))
 			break;
@@ -588,7 +333,7 @@ static bool parse_guard(struct ptx_parser *p, int32_t *guard, bool *negate)
 
 	ptx_parse_next(p);
 	*negate = ptx_parse_accept(p, '!');
-	if (p->token.kind != PTX_TOK_NAME || !parse_named(p, &o, false) || o.kind != PTX_OP_REG || o.select ||
+	if (p->token.kind != PTX_TOK_NAME || !ptx_parse_named(p, &o, false) || o.kind != PTX_OP_REG || o.select ||
 	    p->function->regs[o.reg].type != PTX_PRED)
 		return ptx_parse_fail(p, PTX_INVALID, "a guard must be a predicate register");
 	*guard = o.reg;
@@ -672,37 +417,4 @@ bool ptx_parse_body(struct ptx_parser *p)
 	} while (p->depth);
 	ptx_parse_end_labels(p);
 	return ptx_parse_return(p, NULL) && p->status == PTX_OK;
-}
-
-/* Fourth parts of vectors; performance counters, which count nothing; what only a driver writes. */
-static bool is_always_zero(const char *name)
-{
-	static const char *const vectors[] = {"%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid",
-					      "%cluster_ctaid", "%cluster_nctaid"};
-	size_t length = strlen(name);
-	unsigned number;
-	int end = 0;
-
-	for (size_t n = 0; n < sizeof(vectors) / sizeof(vectors[0]); n++)
-		if (length == strlen(vectors[n]) + 2 && !memcmp(name, vectors[n], length - 2) &&
-		    !strcmp(name + length - 2, ".w"))
-			return true;
-	if (sscanf(name, "%%envreg%2u%n", &number, &end) == 1 && !name[end])
-		return number < 32;
-	if (sscanf(name, "%%reserved_smem_offset_%1u%n", &number, &end) == 1 && !name[end])
-		return number < 2;
-	if (sscanf(name, "%%pm%1u%n", &number, &end) == 1)
-		return number < 8 && (!name[end] || !strcmp(name + end, "_64"));
-	return false;
-}
-
-int ptx_special_find(const char *name)
-{
-	for (int i = 0; i < PTX_SPECIAL_COUNT; i++)
-		if (!strcmp(specials[i], name))
-			return i;
-	for (size_t i = 0; i < sizeof(special_aliases) / sizeof(special_aliases[0]); i++)
-		if (!strcmp(special_aliases[i].name, name))
-			return special_aliases[i].special;
-	return is_always_zero(name) ? PTX_ALWAYS_0 : -1;
 }

@@ -89,8 +89,12 @@ void ptx_parse_end_labels(struct ptx_parser *p);
 struct ptx_symbol *ptx_parse_label(struct ptx_parser *p, const struct ptx_token *name);
 struct ptx_symbol *ptx_parse_prototype_label(struct ptx_parser *p, const struct ptx_token *name);
 
-/* ---- ptx-parse-body.c, for ptx-parse-call.c ---- */
+/* ---- ptx-parse-operand.c ---- */
+bool ptx_parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth); /* depth: in {} */
 bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o); /* no vector, no label */
+bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label); /* a register, a symbol, a label */
+
+/* ---- ptx-parse-body.c, for ptx-parse-call.c ---- */
 struct ptx_instr *ptx_parse_append(struct ptx_parser *p);             /* an empty instruction; NULL: no memory */
 bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned type, uint64_t count);
 
