@@ -115,10 +115,15 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	while (p->token.kind && p->token.kind != ';') {
 		if (i->count == 6)
 			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
-		bool label = (i->op->flags & PTX_F_BRANCH) && i->count + 1 == i->op->most;
+		bool label = (i->op->flags & PTX_F_BRANCH) && i->count + 1 == i->op->most, ok;
 
-		if (i->tex && p->token.kind == '[' ? !parse_tex_address(p, ops, i)
-						   : !ptx_parse_operand(p, &ops[i->count++], label, 0))
+		if (i->op->emit == emit_mov_vector && p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%')
+			ok = ptx_parse_special_vector(p, &ops[i->count++]);
+		else if (i->tex && p->token.kind == '[')
+			ok = parse_tex_address(p, ops, i);
+		else
+			ok = ptx_parse_operand(p, &ops[i->count++], label, 0);
+		if (!ok)
 			return false;
 		if (!ptx_parse_accept(p, ','))
 			break;

@@ -166,6 +166,29 @@ static bool parse_vector(struct ptx_parser *p, struct ptx_operand *o, unsigned d
 	return ptx_parse_expect(p, '}');
 }
 
+bool ptx_parse_special_vector(struct ptx_parser *p, struct ptx_operand *o)
+{
+	char name[32] = "";
+
+	o->kind = PTX_OP_VECTOR;
+	o->reg = o->reg2 = -1;
+	o->count = 4;
+	o->elements = ptx_alloc(&p->module->arena, 4 * sizeof(*o->elements));
+	if (!o->elements)
+		return ptx_parse_no_memory(p);
+	for (unsigned n = 0; n < 4 && p->token.length < sizeof(name) - 3; n++) {
+		memcpy(name, p->token.text, p->token.length);
+		name[p->token.length] = '.';
+		name[p->token.length + 1] = "xyzw"[n];
+		o->elements[n] = (struct ptx_operand){.kind = PTX_OP_SPECIAL, .reg = ptx_special_find(name), .reg2 = -1};
+	}
+	if (!name[0] || o->elements[0].reg < 0)
+		return ptx_parse_fail(p, PTX_INVALID, "`%.*s` has no parts", (int)(p->token.length < 100 ? p->token.length : 100),
+				      p->token.text);
+	ptx_parse_next(p);
+	return true;
+}
+
 bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o)
 {
 	return ptx_parse_operand(p, o, false, 1);

@@ -92,6 +92,8 @@ struct ptx_symbol *ptx_parse_prototype_label(struct ptx_parser *p, const struct 
 /* ---- ptx-parse-operand.c ---- */
 bool ptx_parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth); /* depth: in {} */
 bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o); /* no vector, no label */
+/* All parts of a special register, such as %tid: what a vector is moved from. */
+bool ptx_parse_special_vector(struct ptx_parser *p, struct ptx_operand *o);
 bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label); /* a register, a symbol, a label */
 
 /* ---- ptx-parse-body.c, for ptx-parse-call.c ---- */

@@ -206,8 +206,16 @@ W32(w_swapped, b + 2 * a + 4 * 64)
 
 static void vectors(void **state)
 {
+	unsigned n;
+
 	(void)state;
 	check32("mov.v2", HEAD32("mov.v2.b32 {%a, %b}, {%b, %a};\nmad.lo.u32 %x, %b, 2, %a;\nadd.u32 %x, %x, 256;\n"), w_swapped);
+	check32("mov.v4", HEAD32("mov.v4.u32 {%r2, %r3, %r4, _}, %ntid;\nmov.v4.b32 {%a, %b, %r5, %r6}, {%b, %a, %r2, 4};\n"
+				 "mad.lo.u32 %x, %b, 2, %a;\nmad.lo.u32 %x, %r5, %r6, %x;\n"), w_swapped);
+	run_binary(HEAD32("mov.v4.u32 {%r2, %r3, %r4, %r5}, %tid;\nmov.v2.u32 {%r6, %r7}, %ctaid;\nmad.lo.u32 %x, %r3, 1000, %r2;\n"
+			  "add.u32 %x, %x, %r5;\nadd.u32 %x, %x, %r6;\n"), 32);
+	for (n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n);
 }
 
 int main(void)
