@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions to and from tf32 and numbers of 8 bits, and integers packed into one register. */
+/* Conversions to tf32 and to what has no infinities, and integers packed into one register. */
 #include <string.h>
 
 #include "ptx-lower.h"
 
-/* Nearest, ties to even, at `bits` low bits of an f32 taken as an integer; they are cut off by the caller. */
-static LLVMValueRef nearest_even(struct lower *l, LLVMValueRef word, unsigned bits)
+LLVMValueRef nearest_even(struct lower *l, LLVMValueRef word, unsigned bits)
 {
 	LLVMValueRef last = LLVMBuildAnd(l->b, LLVMBuildLShr(l->b, word, int_const(l, 32, bits), ""),
 					 int_const(l, 32, 1), "");
@@ -13,7 +12,7 @@ static LLVMValueRef nearest_even(struct lower *l, LLVMValueRef word, unsigned bi
 	return LLVMBuildAdd(l->b, word, LLVMBuildAdd(l->b, last, int_const(l, 32, (1u << (bits - 1)) - 1), ""), "");
 }
 
-static LLVMValueRef no_less_than_zero(struct lower *l, LLVMValueRef v)
+LLVMValueRef no_less_than_zero(struct lower *l, LLVMValueRef v)
 {
 	LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
 
@@ -47,79 +46,6 @@ static bool to_tf32(struct lower *l, const struct ptx_instr *i)
 	none = ptx_word(i, "rna") ? LLVMBuildAnd(l->b, word, int_const(l, 32, ~0x1fffu), "") : int_const(l, 32, INT32_MAX);
 	word = LLVMBuildOr(l->b, sign, size, "");
 	set(l, &i->ops[0], select_of(l, nan, none, word), false);
-	return true;
-}
-
-/* The 8 bits of a number: m bits of mantissa; what is too large becomes the largest, NaN 0x7f. */
-static LLVMValueRef to_byte(struct lower *l, LLVMValueRef v, bool e4m3)
-{
-	unsigned m = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
-	LLVMValueRef nan = is_nan(l, v), word = to_int(l, v), sign, size, code, tiny, small, scale;
-
-	sign = LLVMBuildLShr(l->b, LLVMBuildAnd(l->b, word, int_const(l, 32, 1u << 31), ""), int_const(l, 32, 24), "");
-	size = LLVMBuildAnd(l->b, word, int_const(l, 32, INT32_MAX), "");
-	code = LLVMBuildLShr(l->b, nearest_even(l, size, 23 - m), int_const(l, 32, 23 - m), "");
-	code = LLVMBuildSub(l->b, code, int_const(l, 32, (127 - bias) << m), "");
-	/* subnormals: how many of the smallest */
-	scale = to_float(l, int_const(l, 32, (127 + m + bias - 1) << 23), PTX_F32);
-	small = LLVMBuildFMul(l->b, to_float(l, size, PTX_F32), scale, "");
-	small = intrinsic(l, "llvm.roundeven", LLVMTypeOf(small), &small, 1);
-	tiny = compare(l, LLVMIntULT, size, int_const(l, 32, (127 - bias + 1) << 23));
-	small = LLVMBuildSelect(l->b, tiny, small, LLVMConstNull(LLVMTypeOf(small)), "");
-	small = LLVMBuildFPToUI(l->b, small, type_for(l, l->i32), "");
-	code = select_of(l, tiny, small, int2(l, "llvm.umin", code, int_const(l, 32, e4m3 ? 0x7e : 0x7b)));
-	code = LLVMBuildOr(l->b, code, sign, "");
-	return select_of(l, nan, int_const(l, 32, 0x7f), code);
-}
-
-/* Two f32, the first of which goes up, or a pair of f16, to two bytes. */
-static bool to_bytes(struct lower *l, const struct ptx_instr *i, bool e4m3)
-{
-	bool pair = ptx_word(i, "f16x2");
-	LLVMValueRef part[2];
-
-	if (!ptx_word(i, "rn") || !ptx_word(i, "satfinite") || pair == ptx_word(i, "f32") || i->count != (pair ? 2 : 3))
-		return false;
-	for (unsigned n = 0; n < 2; n++) {
-		LLVMValueRef v = pair ? half_value(l, half_part(l, &i->ops[1], PTX_F16X2, !n), PTX_F16)
-				      : getf(l, &i->ops[n + 1], PTX_F32);
-
-		part[n] = to_byte(l, ptx_word(i, "relu") ? no_less_than_zero(l, v) : v, e4m3);
-	}
-	part[0] = LLVMBuildOr(l->b, LLVMBuildShl(l->b, part[0], int_const(l, 32, 8), ""), part[1], "");
-	set(l, &i->ops[0], resize(l, part[0], 16, false), false);
-	return true;
-}
-
-static LLVMValueRef from_byte(struct lower *l, LLVMValueRef byte, bool e4m3)
-{
-	LLVMValueRef size, sign, v, nan;
-
-	if (!e4m3)
-		return half_value(l, resize(l, LLVMBuildShl(l->b, byte, int_const(l, 32, 8), ""), 16, false), PTX_F16);
-	size = LLVMBuildAnd(l->b, byte, int_const(l, 32, 0x7f), "");
-	sign = LLVMBuildShl(l->b, LLVMBuildAnd(l->b, byte, int_const(l, 32, 0x80), ""), int_const(l, 32, 24), "");
-	nan = compare(l, LLVMIntEQ, size, int_const(l, 32, 0x7f));
-	v = to_float(l, LLVMBuildShl(l->b, size, int_const(l, 32, 20), ""), PTX_F32);
-	v = LLVMBuildFMul(l->b, v, to_float(l, int_const(l, 32, 247u << 23), PTX_F32), "");
-	v = LLVMBuildOr(l->b, to_int(l, v), sign, "");
-	return to_float(l, select_of(l, nan, int_const(l, 32, INT32_MAX), v), PTX_F32);
-}
-
-static bool from_bytes(struct lower *l, const struct ptx_instr *i, bool e4m3)
-{
-	LLVMValueRef both = resize(l, get(l, &i->ops[1], PTX_B16), 32, false), part[2];
-
-	if (i->count != 2 || !ptx_word(i, "rn") || ptx_word(i, "satfinite"))
-		return false;
-	for (unsigned n = 0; n < 2; n++) {
-		LLVMValueRef v = LLVMBuildLShr(l->b, both, int_const(l, 32, n * 8), "");
-
-		v = from_byte(l, LLVMBuildAnd(l->b, v, int_const(l, 32, 255), ""), e4m3);
-		v = ptx_word(i, "relu") ? no_less_than_zero(l, v) : v;
-		part[n] = resize(l, half_bits(l, v, PTX_F16, 0), 32, false);
-	}
-	set(l, &i->ops[0], LLVMBuildOr(l->b, part[0], LLVMBuildShl(l->b, part[1], int_const(l, 32, 16), ""), ""), false);
 	return true;
 }
 
@@ -161,20 +87,7 @@ static bool to_finite(struct lower *l, const struct ptx_instr *i)
 
 bool emit_cvt_small(struct lower *l, const struct ptx_instr *i)
 {
-	bool e4m3 = ptx_word(i, "e4m3x2"), e5m2 = ptx_word(i, "e5m2x2");
-	const char *at = ptx_words_of(i), *word, *first_type = NULL;
-	size_t length;
-
-	if (ptx_word(i, "tf32"))
-		return ptx_word(i, "f32") && !e4m3 && !e5m2 && to_tf32(l, i);
-	if (!e4m3 && !e5m2)
-		return to_finite(l, i);
-	if (e4m3 == e5m2 || ptx_word(i, "bf16x2") || ptx_word(i, "f16") || ptx_word(i, "bf16"))
-		return false;
-	while (!first_type && (length = ptx_word_next(&at, &word)))
-		if (word[0] == 'e' || (word[0] == 'f'))
-			first_type = word;
-	return *first_type == 'e' ? to_bytes(l, i, e4m3) : from_bytes(l, i, e4m3);
+	return ptx_word(i, "tf32") ? ptx_word(i, "f32") && to_tf32(l, i) : to_finite(l, i);
 }
 
 /* d = sat(b), above it sat(a), above that the low bits of c */

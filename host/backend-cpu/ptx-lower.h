@@ -213,6 +213,11 @@ LLVMValueRef saturate(struct lower *l, LLVMValueRef value);
 LLVMValueRef flush(struct lower *l, LLVMValueRef value); /* subnormals to zero, keeping the sign */
 LLVMValueRef minmax_value(struct lower *l, const struct ptx_instr *i, LLVMValueRef *v);
 
+/* ---- ptx-lower-small.c ---- */
+/* Nearest, ties to even, at `bits` low bits of an f32 taken as an integer; they are cut off by the caller. */
+LLVMValueRef nearest_even(struct lower *l, LLVMValueRef word, unsigned bits);
+LLVMValueRef no_less_than_zero(struct lower *l, LLVMValueRef v); /* NaN stays */
+
 /* ---- ptx-lower-half.c: numbers of 16 bits; type: PTX_F16 or PTX_BF16 ---- */
 LLVMValueRef half_value(struct lower *l, LLVMValueRef bits, unsigned type);			 /* as f32 */
 LLVMValueRef half_bits(struct lower *l, LLVMValueRef value, unsigned type, ptx_mods rounding); /* of an f32 or f64 */

@@ -134,6 +134,7 @@ bool emit_tile_load(struct lower *l, const struct ptx_instr *i);
 bool emit_tile_store(struct lower *l, const struct ptx_instr *i);
 bool emit_matrix_rows(struct lower *l, const struct ptx_instr *i);
 bool emit_cvt_small(struct lower *l, const struct ptx_instr *i);
+bool emit_cvt_narrow(struct lower *l, const struct ptx_instr *i);
 bool emit_cvt_pack(struct lower *l, const struct ptx_instr *i);
 bool emit_video(struct lower *l, const struct ptx_instr *i);
 bool emit_cp_async(struct lower *l, const struct ptx_instr *i);
