@@ -311,10 +311,9 @@ void ptx_rt_match(uint32_t all, uint32_t mask, const uint32_t *groups, const uin
 		match(all, next_group(&left, mask, groups), values, out, same);
 }
 
-/* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor; 8 is added for signed */
 static uint32_t reduce(uint32_t operation, uint32_t group, const uint32_t *values)
 {
-	uint32_t sign = operation & 8 ? 1u << 31 : 0, result = values[__builtin_ctz(group)];
+	uint32_t sign = operation & PTX_REDUX_SIGNED ? 1u << 31 : 0, result = values[__builtin_ctz(group)];
 
 	for (uint32_t left = group & (group - 1); left; left &= left - 1) {
 		uint32_t v = values[__builtin_ctz(left)];
@@ -344,11 +343,36 @@ static uint32_t reduce(uint32_t operation, uint32_t group, const uint32_t *value
 	return result;
 }
 
+/* The least or the largest number; -0 is less than +0. NaN: there is none, or with PTX_REDUX_NAN one is no number. */
+static uint32_t reduce_floats(uint32_t operation, uint32_t group, const uint32_t *values)
+{
+	uint32_t best = 0, result = INT32_MAX;
+
+	for (uint32_t left = group; left; left &= left - 1) {
+		uint32_t v = values[__builtin_ctz(left)], size = v & INT32_MAX, order;
+
+		if (size > 0x7f800000 && (operation & PTX_REDUX_NAN))
+			return INT32_MAX;
+		if (size > 0x7f800000)
+			continue;
+		v = operation & PTX_REDUX_ABS ? size : v;
+		/* in the order of the numbers, the wanted one last, all above 0 */
+		order = v >> 31 ? ~v : v | 1u << 31;
+		order = (operation & 7) == 1 ? ~order : order;
+		result = order > best ? v : result;
+		best = order > best ? order : best;
+	}
+	return result;
+}
+
 void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out)
 {
 	memset(out, 0, 32 * sizeof(*out));
 	for (uint32_t left = mask; left;) {
-		uint32_t group = next_group(&left, mask, groups), result = reduce(operation, group, values);
+		uint32_t group = next_group(&left, mask, groups), result;
+
+		result = operation & PTX_REDUX_FLOAT ? reduce_floats(operation, group, values)
+						     : reduce(operation, group, values);
 
 		for (; group; group &= group - 1)
 			out[__builtin_ctz(group)] = result;

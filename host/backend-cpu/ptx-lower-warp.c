@@ -269,9 +269,15 @@ bool emit_redux(struct lower *l, const struct ptx_instr *i)
 
 	if (l->width == 1 || !(i->mods & M(SYNC)))
 		return false;
+	if (is_signed_type(i->type))
+		operation |= PTX_REDUX_SIGNED;
+	if (i->type == PTX_F32)
+		operation |= PTX_REDUX_FLOAT | (ptx_word(i, "abs") ? PTX_REDUX_ABS : 0) | (i->mods & M(NANP) ? PTX_REDUX_NAN : 0);
+	if (i->type == PTX_F32 && !(i->mods & (M(MIN) | M(MAX))))
+		return false;
 	l->lanes = l->width;
 	spill(l, get(l, &i->ops[1], PTX_B32), l->data, 0);
-	args[0] = scalar_const(l->i32, operation | (is_signed_type(i->type) ? 8 : 0));
+	args[0] = scalar_const(l->i32, operation);
 	args[1] = groups(l, &i->ops[2], 256, &args[2]);
 	args[3] = l->data;
 	args[4] = l->extra;

@@ -144,6 +144,8 @@ void ptx_rt_shfl(uint32_t mode, uint32_t mask, const uint32_t *in, const uint32_
 /* groups: NULL, or for each lane of the mask the lanes that it works with. */
 void ptx_rt_match(uint32_t all, uint32_t mask, const uint32_t *groups, const uint64_t *values, uint32_t *out,
 		  uint32_t *same);
+/* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor, and of these: */
+enum { PTX_REDUX_SIGNED = 8, PTX_REDUX_FLOAT = 16, PTX_REDUX_ABS = 32, PTX_REDUX_NAN = 64 };
 void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out);
 void ptx_rt_round(uint32_t operation, uint32_t lanes, const void *a, const void *b, const void *c, void *out);
 uint64_t ptx_rt_clock(void);

@@ -218,11 +218,58 @@ static void vectors(void **state)
 		assert_int_equal(out32[n], n);
 }
 
+/* Lanes 0 to 15 and 16 to 31 work apart. */
+static uint32_t extreme(unsigned thread, bool max, bool sizes, bool nan)
+{
+	float best = NAN;
+
+	for (unsigned n = thread & ~15u; n < (thread & ~15u) + 16; n++) {
+		float v = f32(in32[2 * n]);
+
+		v = sizes ? fabsf(v) : v;
+		if (v != v && nan)
+			return INT32_MAX;
+		if (max)
+			best = larger(best, v);
+		else
+			best = -larger(-best, -v);
+	}
+	return best != best ? INT32_MAX : bits32(best);
+}
+
+static void reductions(void **state)
+{
+	static const uint32_t values[] = {0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 1, 0x80000001,
+					  0x7f7fffff, 0xff7fffff, 0x7fc00000, 0xffc00001, 0x40490fdb, 0xc0490fdb, 0, 0};
+	char text[2048];
+	struct ptx_module *m;
+
+	(void)state;
+	for (unsigned how = 0; how < 8; how++) {
+		snprintf(text, sizeof(text),
+			 "%smov.u32 %%r2, 65535;\nand.b32 %%r3, %%r1, 16;\nshl.b32 %%r2, %%r2, %%r3;\n"
+			 "redux.sync.%s%s%s.f32 %%x, %%a, %%r2;\n%s",
+			 HEAD, how & 1 ? "max" : "min", how & 2 ? ".abs" : "", how & 4 ? ".NaN" : "", TAIL);
+		m = load_binary(text, 32);
+		for (unsigned round = 0; round < 32; round++) {
+			for (unsigned n = 0; n < THREADS; n++)
+				in32[2 * n] = values[(n * (round + 1) + round) % (round % 2 ? 16 : 10)];
+			for (unsigned n = 0; n < 16 && round == 7; n++)
+				in32[2 * n] = 0x7fc00000 + n;
+			launch_binary(m, 32);
+			for (unsigned n = 0; n < THREADS; n++)
+				assert_int_equal(out32[n], extreme(n, how & 1, how & 2, how & 4));
+		}
+		ptx_module_destroy(m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pairs),	  cmocka_unit_test(mixed_precision), cmocka_unit_test(bfloats),
 		cmocka_unit_test(three_operands), cmocka_unit_test(carries),	     cmocka_unit_test(vectors),
+		cmocka_unit_test(reductions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
