@@ -162,6 +162,7 @@ struct ptx_launch {
 	void (*stalled)(void *owner); /* called now and then while all that a thread has wait for long; may be NULL */
 	void *owner;
 	uint32_t share, resident;
+	uint32_t multiprocessors;	/* %nsmid: threads that run blocks have numbers below it; 0 is as 1 */
 };
 
 /*

@@ -302,6 +302,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->ptx.dynamic_shared = s->dynamic_shared;
 	l->ptx.params = l->params;
 	l->ptx.print = print;
+	l->ptx.multiprocessors = cpu_device()->threads;
 	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;
 }

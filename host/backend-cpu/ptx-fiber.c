@@ -185,20 +185,26 @@ static void make_key(void)
 struct ptx_thread *ptx_thread_get(void)
 {
 	static __thread struct ptx_thread *mine;
+	static uint32_t count;
 
 	if (mine)
 		return mine;
 	pthread_once(&once, make_key);
 	mine = calloc(1, sizeof(*mine));
-	if (mine)
-		pthread_setspecific(key, mine);
+	if (!mine)
+		return NULL;
+	mine->number = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
+	pthread_setspecific(key, mine);
 	return mine;
 }
 
 struct ptx_thread *ptx_thread_next(struct ptx_thread *t)
 {
-	if (!t->next)
+	if (!t->next) {
 		t->next = calloc(1, sizeof(*t));
+		if (t->next)
+			t->next->number = t->number;
+	}
 	return t->next;
 }
 

@@ -122,6 +122,7 @@ struct ptx_symbol {
 	uint32_t count;  /* of a register family */
 	struct ptx_function *function; /* of a label: its .callprototype */
 	const struct ptx_targets *targets; /* of a label */
+	struct ptx_symbol *alias; /* of a function: the one that it is another name of */
 	const struct ptx_symbol *outer; /* of a label: the one that it is, of the block around its own */
 	const char *register_name; /* a .reg parameter of a function, which is passed as a .param one */
 	int32_t reg;               /* of that name, in the body */
@@ -312,6 +313,10 @@ int ptx_special_find(const char *name);
 /* Sets *error (the first caller wins: an error that is already there stays). */
 void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* ---- ptx-alias.c ---- */
+/* Puts functions in the place of their aliases. To be called once, when all is parsed. */
+enum ptx_status ptx_module_aliases(struct ptx_module *module, struct ptx_error *error);
 
 /* ---- ptx-calls.c ---- */
 /*

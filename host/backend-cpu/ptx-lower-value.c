@@ -266,13 +266,14 @@ LLVMValueRef special_value(struct lower *l, int special)
 	case PTX_WARPID:
 		return LLVMBuildLShr(l->b, l->thread, scalar_const(l->i32, 5), "");
 	case PTX_NWARPID:
-		return scalar_const(l->i32, (l->body->threads + 31) / 32);
+		/* of all blocks that a multiprocessor has at once */
+		return scalar_const(l->i32, 64);
 	case PTX_SMID:
-		return scalar_const(l->i32, 0);
+		return load_field(l, l->i32, offsetof(struct ptx_context, smid));
 	case PTX_NSMID:
-		return scalar_const(l->i32, 1);
+		return load_field(l, l->i32, offsetof(struct ptx_context, nsmid));
 	case PTX_GRIDID:
-		return scalar_const(l->i64, 1);
+		return load_field(l, l->i64, offsetof(struct ptx_context, gridid));
 	case PTX_CLOCK:
 	case PTX_CLOCK_HI:
 	case PTX_CLOCK64:

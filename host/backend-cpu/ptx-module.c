@@ -43,6 +43,8 @@ enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, stru
 		m->arena.limit += 64 * (uint64_t)texts[n].length;
 	status = ptx_parse(m, texts, count, error);
 	if (status == PTX_OK)
+		status = ptx_module_aliases(m, error);
+	if (status == PTX_OK)
 		status = ptx_module_calls(m, texts, count);
 	if (status == PTX_OK) {
 		m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));

@@ -238,6 +238,8 @@ static void parse_directive(struct ptx_parser *p)
 		ptx_parse_function(p, ptx_token_is(&p->token, ".entry"), linkage);
 	} else if (ptx_parse_space(&p->token)) {
 		ptx_parse_variable(p, linkage);
+	} else if (ptx_token_is(&p->token, ".alias")) {
+		ptx_parse_alias(p);
 	} else if (ptx_token_is(&p->token, ".version")) {
 		ptx_parse_next(p);
 		parse_version(p);

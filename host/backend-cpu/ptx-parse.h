@@ -118,6 +118,7 @@ unsigned ptx_parse_space(const struct ptx_token *token);
 bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 /* Puts a symbol behind what lies before `*end`, aligned. */
 void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol);
+bool ptx_parse_alias(struct ptx_parser *p); /* ptx-alias.c */
 bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
 /* From .callprototype on. */
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);

@@ -261,6 +261,9 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	ctx->variables = b->kernel->function->module->addresses;
 	ctx->workspace = launch->workspace;
 	ctx->cancel = launch->cancel ? launch->cancel : &never;
+	ctx->nsmid = launch->multiprocessors ? launch->multiprocessors : 1;
+	ctx->smid = t->number % ctx->nsmid;
+	ctx->gridid = launch->serial;
 	memcpy(ctx->nctaid, launch->grid, sizeof(ctx->nctaid));
 	ctx->ctaid[0] = (uint32_t)(index % launch->grid[0]);
 	ctx->ctaid[1] = (uint32_t)(index / launch->grid[0] % launch->grid[1]);

@@ -38,6 +38,8 @@ struct ptx_context {
 	uint64_t dynamic_bytes;
 	const uint64_t *variables; /* addresses of the module's; code that is kept cannot hold them */
 	uint64_t workspace; /* of a cooperative launch: %envreg2 and, its upper half, %envreg1 */
+	uint32_t smid, nsmid;
+	uint64_t gridid;
 	/* Not read by compiled code. */
 	uint64_t local_bytes;
 	const struct ptx_launch *launch;

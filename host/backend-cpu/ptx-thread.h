@@ -41,6 +41,7 @@ struct ptx_barrier {
 
 struct ptx_thread {
 	struct ptx_thread *next; /* for another block at hand */
+	uint32_t number;         /* of the OS thread, in the order of their first blocks */
 	struct ptx_context ctx;
 	struct ptx_warp warps[PTX_MAX_WARPS];
 	struct ptx_barrier barriers[PTX_BARRIERS];

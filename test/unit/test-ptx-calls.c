@@ -290,6 +290,43 @@ static void larger_common(void **state)
 	ptx_module_destroy(m);
 }
 
+#define PLUS(n) FUNCTION("plus", "add.s32 %r2, %r1, " n ";\n")
+
+static void refused(const char *text, enum ptx_status want, const char *part)
+{
+	struct ptx_module *m;
+	struct ptx_error error;
+	enum ptx_status status = ptx_module_create(text, strlen(text), &m, &error);
+
+	if (status != want || !strstr(error.text, part))
+		fail_msg("%u, not %u: `%s` lacks `%s`", status, want, error.text, part);
+}
+
+/* A second name, in calls before and behind the directive, in a table, and as a pointer, which is the function's. */
+static void aliases(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < THREADS; n++)
+		in32[2 * n] = n;
+	run_binary(KERNEL(DECLARE("other") DECLARE("third") FUNCTION("early", CALL("other", "%r2", "%r1")) PLUS("5")
+			  ".alias other, plus;\n.alias third, other;\n.global .align 8 .u64 table[4] = {0, other, third, plus};\n",
+			  CALL("early", "%r3", "%a") CALL("third", "%r3", "%r3") "and.b32 %r2, %r1, 1;\nadd.u32 %r2, %r2, 1;\n"
+			  LOAD_POINTER CALL_POINTER("%x", "%r3") "mov.u64 %l8, plus;\nsetp.eq.u64 %p1, %l5, %l8;\n"
+			  "mov.u64 %l8, other;\nsetp.eq.and.u64 %p1, %l5, %l8, %p1;\n@!%p1 mov.u32 %x, 0;\n"), 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n + 15);
+	/* the directive at the very end */
+	run_binary(KERNEL(DECLARE("other") PLUS("7"), CALL("other", "%x", "%a")) ".alias other, plus;\n", 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n + 7);
+	refused(PTX_HEAD PLUS("1") ".alias other, plus;\n", PTX_INVALID, "other");
+	refused(PTX_HEAD ".func other(.param .b32 n);\n" PLUS("1") ".alias other, plus;\n", PTX_INVALID, "other");
+	refused(PTX_HEAD DECLARE("other") PLUS("1") ".alias other, plus;\n.alias other, plus;\n", PTX_INVALID, "already");
+	refused(PTX_HEAD DECLARE("other") PLUS("1") ".alias other, plus;\n.alias plus, other;\n", PTX_INVALID, "already");
+	refused(PTX_HEAD DECLARE("other") PLUS("1") ".alias other, plus;\n" FUNCTION("other", "mov.u32 %r2, 0;\n"), PTX_INVALID,
+		"alias");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +339,7 @@ int main(void)
 		cmocka_unit_test(branch_tables),
 		cmocka_unit_test(stacks),
 		cmocka_unit_test(linked),
+		cmocka_unit_test(aliases),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
