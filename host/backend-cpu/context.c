@@ -61,6 +61,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	cpu_stream_init(&c->null_stream, c, CU_STREAM_DEFAULT, CPU_PRIORITY_LEAST);
 	c->null_stream.legacy = true;
 	c->null_stream.blocking = false;
+	ptx_start();
 }
 
 /* Ends a context's life: waits for its work, then frees all that belongs to it. */

@@ -62,6 +62,11 @@ struct ptx_kernel_info {
 };
 
 /*
+ * Makes in the background, once a process, what the first kernel's code needs. Nobody has to call it, nor wait for it.
+ */
+void ptx_start(void);
+
+/*
  * Parses a whole PTX module. `text` need not be NUL-terminated and is not kept. Bodies of functions are checked for
  * syntax only; unsupported instructions are found by ptx_kernel_prepare().
  */

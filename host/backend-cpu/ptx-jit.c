@@ -114,6 +114,15 @@ static struct ptx_jit *create_jit(struct ptx_error *error)
 	return NULL;
 }
 
+static struct ptx_jit *spare;
+
+void ptx_jit_make_spare(void)
+{
+	struct ptx_error ignored;
+
+	ptx_jit_destroy(__atomic_exchange_n(&spare, create_jit(&ignored), __ATOMIC_ACQ_REL));
+}
+
 void ptx_jit_destroy(struct ptx_jit *jit)
 {
 	LLVMErrorRef problem;
@@ -138,6 +147,8 @@ bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, co
 	bool ok;
 
 	pthread_mutex_lock(&module->link);
+	if (!module->jit)
+		module->jit = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL);
 	if (!module->jit)
 		module->jit = create_jit(error);
 	pthread_mutex_unlock(&module->link);

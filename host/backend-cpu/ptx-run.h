@@ -100,6 +100,7 @@ struct ptx_binary {
 /* Makes the masked version if nobody has; from any thread. */
 enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error);
 void ptx_jit_destroy(struct ptx_jit *jit);
+void ptx_jit_make_spare(void); /* for the next module that needs one */
 void ptx_binary_free(struct ptx_binary *binary);
 /* Puts a version in its place. The caller holds the module's lock, or nobody else knows the binary yet. */
 void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code);

@@ -21,7 +21,7 @@
 
 struct job {
 	struct job *next;
-	struct ptx_binary *binary;
+	struct ptx_binary *binary; /* NULL: a spare for the first module */
 	bool masked;
 };
 
@@ -38,11 +38,13 @@ static void improve(struct ptx_binary *b, bool masked)
 	struct ptx_error error = {0};
 
 	/* the quick version compiled, so only memory or an optimiser's limit can be in the way: it stays */
-	if (ptx_version_make(b, &version, false, false, &code, &error) != PTX_OK)
-		return;
-	pthread_mutex_lock(&module->lock);
-	ptx_binary_publish(b, masked, code);
-	pthread_mutex_unlock(&module->lock);
+	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED) &&
+	    ptx_version_make(b, &version, false, false, &code, &error) == PTX_OK) {
+		pthread_mutex_lock(&module->lock);
+		ptx_binary_publish(b, masked, code);
+		pthread_mutex_unlock(&module->lock);
+	}
+	ptx_module_put(module);
 }
 
 static void *work(void *unused)
@@ -54,15 +56,14 @@ static void *work(void *unused)
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
 	pthread_mutex_lock(&lock);
 	while ((job = first) && !ending) {
-		struct ptx_module *module = job->binary->kernel->function->module;
-
 		first = job->next;
 		if (!first)
 			last = &first;
 		pthread_mutex_unlock(&lock);
-		if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED))
+		if (job->binary)
 			improve(job->binary, job->masked);
-		ptx_module_put(module);
+		else
+			ptx_jit_make_spare();
 		free(job);
 		pthread_mutex_lock(&lock);
 	}
@@ -103,11 +104,9 @@ static void register_end(void)
 /* The caller holds the lock. */
 static bool start(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_attr_t attributes;
 	pthread_t thread;
 
-	pthread_once(&once, register_end);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	running = !pthread_create(&thread, &attributes, work, NULL);
@@ -115,7 +114,7 @@ static bool start(void)
 	return running;
 }
 
-void ptx_tier_improve(struct ptx_binary *binary, bool masked)
+static void add(struct ptx_binary *binary, bool masked)
 {
 	struct job *job = malloc(sizeof(*job));
 
@@ -126,11 +125,34 @@ void ptx_tier_improve(struct ptx_binary *binary, bool masked)
 	if (ending || (!running && !start())) {
 		free(job);
 	} else {
-		ptx_module_get(binary->kernel->function->module);
+		if (binary)
+			ptx_module_get(binary->kernel->function->module);
 		*last = job;
 		last = &job->next;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+void ptx_tier_improve(struct ptx_binary *binary, bool masked)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	/* once more, now that LLVM has compiled: what it has set up meanwhile goes before what was set up first */
+	pthread_once(&once, register_end);
+	add(binary, masked);
+}
+
+static void add_spare(void)
+{
+	register_end();
+	add(NULL, false);
+}
+
+void ptx_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, add_spare);
 }
 
 void ptx_tier_wait(void)
