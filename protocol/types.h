@@ -11,6 +11,8 @@ typedef unsigned short ushort16;
 typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */
 typedef struct vcuda_allocation_st *vcuda_allocation; /* memory that was created and not mapped */
 
+typedef struct vcuda_code_st *vcuda_code; /* a module or a library */
+
 /* Addresses that the worker's devices hand out: the guest keeps them free of its own mappings. */
 struct vcuda_address_range {
 	uint64_t start, length;

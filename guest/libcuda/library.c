@@ -10,21 +10,34 @@
 #include "memory.h"
 #include "object.h"
 
-static CUresult load(void *library, vcuda_image image)
+struct loaded {
+	CUlibrary library;
+	uint32_t managed; /* variables without memory */
+};
+
+static CUresult load(void *to, vcuda_image image)
 {
-	return vcuda_call_cuLibraryLoadData(library, image);
+	struct loaded *loaded = to;
+
+	return vcuda_call_cuLibraryLoadData(&loaded->library, image, &loaded->managed);
 }
 
 static CUresult load_image(CUlibrary *library, const void *data, size_t bytes, const struct vcuda_jit *jit)
 {
-	CUresult result = vcuda_image_load(data, bytes, jit, load, library);
+	struct loaded loaded;
+	CUresult result = vcuda_image_load(data, bytes, jit, load, &loaded);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (vcuda_object_add(VCUDA_OBJECT_LIBRARY, *library, NULL, NULL))
-		return CUDA_SUCCESS;
+	*library = loaded.library;
+	result = vcuda_managed_place(*library, loaded.managed, NULL);
+	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_LIBRARY, *library, NULL, NULL))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		return result;
+	vcuda_memory_drop_owner(*library);
 	vcuda_call_cuLibraryUnload(*library);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
 }
 
 /* The library's own options promise that the image stays: it is shipped now in any case. */
@@ -135,6 +148,27 @@ VCUDA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlib
 	if (result != CUDA_SUCCESS)
 		return result;
 	vcuda_memory_add_global(address, size, library, vcuda_context_current());
+	if (dptr)
+		*dptr = address;
+	if (bytes)
+		*bytes = size;
+	return CUDA_SUCCESS;
+}
+
+/* The same in every context, so that none needs to be current. */
+VCUDA_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUresult result = require_library(library);
+	CUdeviceptr address;
+	size_t size;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || (!dptr && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_cuLibraryGetManaged(&address, &size, library, name);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (dptr)
 		*dptr = address;
 	if (bytes)

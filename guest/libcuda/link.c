@@ -249,9 +249,12 @@ VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, c
 	return result;
 }
 
+/* Its managed variables need no memory: nothing of it is used. */
 static CUresult load(void *library, vcuda_image image)
 {
-	return vcuda_call_cuLibraryLoadData(library, image);
+	uint32_t managed;
+
+	return vcuda_call_cuLibraryLoadData(library, image, &managed);
 }
 
 /* Lets the host link, which is the only one to know whether it can. */

@@ -8,6 +8,8 @@
 #include "call.h"
 #include "capture.h"
 #include "device.h"
+#include "guest-calls.h"
+#include "log.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -32,10 +34,25 @@ VCUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigne
 	return result;
 }
 
+CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_context *context)
+{
+	CUresult result = CUDA_SUCCESS;
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		result = vcuda_call_vcudaManagedBytes((vcuda_code)owner, i, &bytes);
+		if (result == CUDA_SUCCESS)
+			result = vcuda_pinned_variable(owner, i, bytes, context);
+	}
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		vcuda_log("no memory for a __managed__ variable of %zu bytes", bytes);
+	return result;
+}
+
 /* All of [address, address + bytes) lies in one managed allocation. */
 static CUresult find(CUdeviceptr address, size_t bytes, struct vcuda_range *r)
 {
-	if (!bytes || !vcuda_range_find(address, r) || r->kind != VCUDA_RANGE_MANAGED)
+	if (!bytes || !vcuda_range_find(address, r) || !(r->kind & VCUDA_RANGE_ANY_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
 	return bytes <= r->bytes - (address - r->start) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -21,6 +21,11 @@ void vcuda_memory_drop_context(struct vcuda_context *context)
 
 void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context)
 {
+	struct vcuda_range there;
+
+	/* A managed variable has its place from the start. */
+	if (vcuda_range_find(address, &there) && there.kind == VCUDA_RANGE_VARIABLE)
+		return;
 	/* Where memory runs out the variable is only unknown to pointer queries: copies ask the worker. */
 	vcuda_range_add(&(struct vcuda_range){
 		.start = address,
@@ -36,7 +41,8 @@ void vcuda_memory_drop_owner(const void *owner)
 	struct vcuda_range r;
 
 	while (vcuda_range_remove_next(NULL, (uintptr_t)owner, &r))
-		continue;
+		if (r.kind == VCUDA_RANGE_VARIABLE)
+			vcuda_pinned_release(&r);
 }
 
 static CUresult record(CUdeviceptr address, size_t bytes)

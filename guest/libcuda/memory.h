@@ -14,12 +14,21 @@ void vcuda_memory_drop_context(struct vcuda_context *context);
 void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
 void vcuda_memory_drop_owner(const void *owner);
 
+/*
+ * managed.c: gives each of the `count` __managed__ variables of a module or library that was just loaded its memory. They
+ * are forgotten with `context` (NULL: none, a library's) and with their owner, also after a failure.
+ */
+CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_context *context);
+
 /* pinned.c: ends the worker's use of a host range that was taken out of the table; an arena range goes back to the
  * arena. */
 CUresult vcuda_pinned_release(const struct vcuda_range *range);
 
 /* pinned.c: new memory that both sides use at the same address, recorded as a range of `kind`. */
 CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags);
+
+/* pinned.c: the same as the memory of a __managed__ variable, which is registered by placing it. */
+CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context);
 
 /* memset.c: on a stream as the application names it. */
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);

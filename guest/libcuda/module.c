@@ -10,21 +10,34 @@
 #include "memory.h"
 #include "object.h"
 
-static CUresult load(void *module, vcuda_image image)
+struct loaded {
+	CUmodule module;
+	uint32_t managed; /* variables without memory */
+};
+
+static CUresult load(void *to, vcuda_image image)
 {
-	return vcuda_call_cuModuleLoadData(module, image);
+	struct loaded *loaded = to;
+
+	return vcuda_call_cuModuleLoadData(&loaded->module, image, &loaded->managed);
 }
 
 static CUresult load_image(CUmodule *module, const void *data, size_t bytes, const struct vcuda_jit *jit)
 {
-	CUresult result = vcuda_image_load(data, bytes, jit, load, module);
+	struct loaded loaded;
+	CUresult result = vcuda_image_load(data, bytes, jit, load, &loaded);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
-		return CUDA_SUCCESS;
+	*module = loaded.module;
+	result = vcuda_managed_place(*module, loaded.managed, vcuda_context_current());
+	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		return result;
+	vcuda_memory_drop_owner(*module);
 	vcuda_call_cuModuleUnload(*module);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,

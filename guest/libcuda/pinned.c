@@ -65,7 +65,7 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 
 static bool created(const struct vcuda_range *r)
 {
-	return r->kind == VCUDA_RANGE_PINNED || r->kind == VCUDA_RANGE_MANAGED;
+	return r->kind & (VCUDA_RANGE_PINNED | VCUDA_RANGE_ANY_MANAGED);
 }
 
 static int window_release(const struct vcuda_range *r)
@@ -81,7 +81,8 @@ static int window_release(const struct vcuda_range *r)
 
 CUresult vcuda_pinned_release(const struct vcuda_range *r)
 {
-	CUresult result = vcuda_call_cuMemHostUnregister((void *)r->window);
+	CUresult result = r->kind == VCUDA_RANGE_VARIABLE ? vcuda_call_vcudaManagedDrop((void *)r->window)
+							  : vcuda_call_cuMemHostUnregister((void *)r->window);
 	int err = window_release(r);
 
 	if (result == CUDA_SUCCESS && err)
@@ -89,10 +90,18 @@ CUresult vcuda_pinned_release(const struct vcuda_range *r)
 	return result;
 }
 
-/* The window is there: registers it with the device and records it; undoes the window otherwise. */
-static CUresult finish(struct vcuda_range *r, unsigned int register_flags)
+/* Makes the worker's device use the window. `how`: a registration's flags; of a variable its index. */
+static CUresult attach(const struct vcuda_range *r, unsigned int how)
 {
-	CUresult result = vcuda_call_cuMemHostRegister_v2((void *)r->window, r->window_bytes, register_flags);
+	if (r->kind == VCUDA_RANGE_VARIABLE)
+		return vcuda_call_vcudaManagedPlace((vcuda_code)r->owner, how, (void *)r->window, r->window_bytes);
+	return vcuda_call_cuMemHostRegister_v2((void *)r->window, r->window_bytes, how);
+}
+
+/* The window is there: attaches it to the device and records it; undoes the window otherwise. */
+static CUresult finish(struct vcuda_range *r, unsigned int how)
+{
+	CUresult result = attach(r, how);
 
 	if (result != CUDA_SUCCESS) {
 		window_release(r);
@@ -104,30 +113,46 @@ static CUresult finish(struct vcuda_range *r, unsigned int register_flags)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags)
+/* New memory of r->bytes for a range whose place is to be found. */
+static CUresult create(struct vcuda_range *r, unsigned int how)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
-	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = vcuda_context_current()};
-	CUresult result;
 	void *address;
 	int err;
 
-	if (bytes > SIZE_MAX - PAGE)
+	if (r->bytes > SIZE_MAX - PAGE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r.window_bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
-	err = vcuda_arena_take(r.window_bytes, &address);
+	r->window_bytes = (r->bytes + PAGE - 1) & ~(PAGE - 1);
+	err = vcuda_arena_take(r->window_bytes, &address);
 	if (err)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r.start = r.window = (uintptr_t)address;
-	err = t->ops->window_create(t, address, r.window_bytes);
+	r->start = r->window = (uintptr_t)address;
+	err = t->ops->window_create(t, address, r->window_bytes);
 	if (err) {
-		vcuda_arena_give(address, r.window_bytes);
-		return vcuda_pinned_error(err, r.window, r.window_bytes);
+		vcuda_arena_give(address, r->window_bytes);
+		return vcuda_pinned_error(err, r->window, r->window_bytes);
 	}
-	result = finish(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	return finish(r, how);
+}
+
+CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags)
+{
+	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = vcuda_context_current()};
+	CUresult result = create(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+
 	if (result == CUDA_SUCCESS)
-		*pp = address;
+		*pp = (void *)r.start;
 	return result;
+}
+
+CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context)
+{
+	return create(&(struct vcuda_range){.bytes = bytes,
+					    .kind = VCUDA_RANGE_VARIABLE,
+					    .flags = CU_MEM_ATTACH_GLOBAL,
+					    .owner = (uintptr_t)owner,
+					    .context = context},
+		      index);
 }
 
 VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)

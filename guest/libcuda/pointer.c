@@ -45,9 +45,9 @@ static uint64_t value_of(const struct vcuda_range *r, CUpointer_attribute attrib
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		return (uintptr_t)r->context;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return host && r->kind != VCUDA_RANGE_MANAGED ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return host && !(r->kind & VCUDA_RANGE_ANY_MANAGED) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		return r->kind == VCUDA_RANGE_MANAGED;
+		return r->kind & VCUDA_RANGE_ANY_MANAGED ? 1 : 0;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		return address;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:

@@ -20,10 +20,13 @@ enum vcuda_range_kind {
 	VCUDA_RANGE_MANAGED = 16,   /* cuMemAllocManaged */
 	VCUDA_RANGE_RESERVED = 32,  /* cuMemAddressReserve: only the worker knows what is mapped there */
 	VCUDA_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle; the flags count how often */
+	VCUDA_RANGE_VARIABLE = 128, /* a __managed__ variable: managed memory that belongs to a module or library */
 };
 
+#define VCUDA_RANGE_ANY_MANAGED (VCUDA_RANGE_MANAGED | VCUDA_RANGE_VARIABLE)
+
 #define VCUDA_RANGE_ON_DEVICE (VCUDA_RANGE_DEVICE | VCUDA_RANGE_GLOBAL | VCUDA_RANGE_RESERVED | VCUDA_RANGE_IMPORTED)
-#define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED | VCUDA_RANGE_MANAGED)
+#define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED | VCUDA_RANGE_ANY_MANAGED)
 
 /* What was advised about managed memory: of the whole range, whatever part it was said of last. */
 struct vcuda_advice {
@@ -39,7 +42,7 @@ struct vcuda_range {
 	unsigned int flags;            /* as it was allocated or registered with */
 	uint64_t window, window_bytes; /* on the host: the pages around it that the worker maps */
 	struct vcuda_context *context;
-	uint64_t owner; /* id of a global's module or library */
+	uint64_t owner; /* id of a variable's module or library */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
 	struct vcuda_advice advice;

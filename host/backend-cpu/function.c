@@ -11,6 +11,8 @@ CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc
 	struct ptx_kernel *kernel = cpu_program_kernel(&m->program, name);
 	struct CUfunc_st *f;
 
+	if (!m->complete)
+		return CUDA_ERROR_NOT_READY;
 	if (!kernel)
 		return CUDA_ERROR_NOT_FOUND;
 	cpu_list_for_each (node, &m->functions) {

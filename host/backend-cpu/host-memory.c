@@ -32,11 +32,22 @@ static bool accessible(uint64_t start, uint64_t bytes, bool write)
 	return errno == EINVAL && msync(p, length, MS_ASYNC) == 0;
 }
 
+CUresult cpu_host_check(uint64_t start, uint64_t bytes, bool write)
+{
+	uint64_t arena, length;
+
+	cpu_arena_range(&arena, &length);
+	/* Device memory is not host memory. */
+	if (start < arena + length && start + bytes > arena)
+		return CUDA_ERROR_INVALID_VALUE;
+	return accessible(start, bytes, write) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 {
 	const unsigned int known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
 				   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
-	uint64_t start = (uint64_t)(uintptr_t)p, arena, length;
+	uint64_t start = (uint64_t)(uintptr_t)p;
 	bool read_only = Flags & CU_MEMHOSTREGISTER_READ_ONLY;
 	struct cpu_range range = {start, bytesize, NULL, CPU_HOST, !read_only, !read_only, NULL};
 	struct CUctx_st *c;
@@ -44,19 +55,14 @@ CUresult cpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!p || bytesize == 0 || (Flags & ~known) || start + bytesize < start)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
-		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
-	cpu_arena_range(&arena, &length);
-	/* Device memory is not host memory. */
-	if (start < arena + length && start + bytesize > arena)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	cpu_unlock();
-	/* May take long: it faults the pages in. */
-	if (!accessible(start, bytesize, !read_only))
+	if (!p || bytesize == 0 || (Flags & ~known) || start + bytesize < start)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = cpu_enter(&c);
+	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = cpu_host_check(start, bytesize, !read_only);
+	if (result == CUDA_SUCCESS)
+		result = cpu_enter(&c);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (cpu_range_overlaps(start, bytesize))
@@ -65,19 +71,33 @@ CUresult cpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 	return cpu_leave(cpu_range_add(&range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static const struct cpu_range *find_registration(const void *p)
+const struct cpu_range *cpu_host_find(uint64_t start, bool managed)
 {
-	const struct cpu_range *range = cpu_range_find((uint64_t)(uintptr_t)p, 1);
+	const struct cpu_range *range = cpu_range_find(start, 1);
 
-	return range && range->start == (uint64_t)(uintptr_t)p && range->kind == CPU_HOST ? range : NULL;
+	return range && range->start == start && range->kind == CPU_HOST && !range->context == managed ? range : NULL;
 }
 
 /* Waits until no work of any context that was submitted so far can touch host memory. */
-static void wait_for_all(struct CUctx_st *c)
+static void wait_for_all(void)
 {
 	struct cpu_scope scope = {.last = cpu_submitted()};
 
-	cpu_context_wait(c, &scope);
+	cpu_wait(&scope);
+}
+
+bool cpu_host_remove(uint64_t start, bool managed)
+{
+	if (!cpu_host_find(start, managed))
+		return false;
+	/* Queued kernels look at the table when they start, so they come first. */
+	wait_for_all();
+	if (!cpu_host_find(start, managed))
+		return false;
+	cpu_range_remove(start);
+	/* The caller may unmap it next: what came meanwhile must not use it either. */
+	wait_for_all();
+	return true;
 }
 
 /*
@@ -92,18 +112,11 @@ CUresult cpu_cuMemHostUnregister(void *p)
 	if (result != CUDA_SUCCESS)
 		return result;
 	failed = c->error;
-	if (!p || !find_registration(p)) {
-		result = p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
-		return cpu_leave(failed ? failed : result);
-	}
-	/* Queued kernels look at the table when they start, so they come first. */
-	wait_for_all(c);
-	if (!find_registration(p))
-		return cpu_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-	cpu_range_remove((uint64_t)(uintptr_t)p);
-	/* The caller may unmap it next: what came meanwhile must not use it either. */
-	wait_for_all(c);
-	return cpu_leave(failed);
+	if (!p)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (!cpu_host_remove((uint64_t)(uintptr_t)p, false))
+		result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return cpu_leave(failed ? failed : result);
 }
 
 CUresult cpu_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)

@@ -12,6 +12,7 @@ struct CUlib_st {
 	struct cpu_program spare; /* parsed and in no module yet; count 0: none */
 	struct cpu_list modules;  /* one in each context that uses it */
 	struct cpu_list kernels;
+	struct cpu_managed managed;
 };
 
 static CUresult load(CUlibrary *library, const void *code)
@@ -29,15 +30,19 @@ static CUresult load(CUlibrary *library, const void *code)
 	result = cpu_program_parse(&l->image, &l->spare);
 	if (result != CUDA_SUCCESS)
 		goto free_image;
+	result = cpu_managed_list(&l->spare, &l->managed);
+	if (result != CUDA_SUCCESS)
+		goto free_managed;
 	cpu_lock();
 	if (!cpu_registry_add(l, CPU_LIBRARY)) {
 		result = cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-		goto free_program;
+		goto free_managed;
 	}
 	*library = l;
 	return cpu_leave(CUDA_SUCCESS);
 
-free_program:
+free_managed:
+	cpu_managed_free(&l->managed);
 	cpu_program_free(&l->spare);
 free_image:
 	cpu_image_free(&l->image);
@@ -83,6 +88,7 @@ CUresult cpu_cuLibraryUnload(CUlibrary library)
 	while (!cpu_list_empty(&library->modules))
 		cpu_module_unload(cpu_list_entry(library->modules.next, struct CUmod_st, in_library));
 	cpu_unlock();
+	cpu_managed_free(&library->managed);
 	cpu_program_free(&library->spare);
 	cpu_image_free(&library->image);
 	free(library);
@@ -100,11 +106,23 @@ static CUresult parsed(struct CUlib_st *l, struct cpu_program **program)
 	return l->spare.count ? CUDA_SUCCESS : cpu_program_parse(&l->image, &l->spare);
 }
 
+CUresult cpu_library_managed(struct CUlib_st *l, struct cpu_managed **managed, const struct cpu_program **program)
+{
+	struct cpu_program *found;
+	CUresult result = parsed(l, &found);
+
+	*managed = &l->managed;
+	*program = found;
+	return result;
+}
+
 /* The library's module in a context, made at the first use. */
 static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct CUmod_st **module)
 {
 	CUresult result;
 
+	if (l->managed.placed < l->managed.count)
+		return CUDA_ERROR_NOT_READY;
 	cpu_list_for_each (node, &l->modules) {
 		*module = cpu_list_entry(node, struct CUmod_st, in_library);
 		if ((*module)->context == context)
@@ -113,7 +131,7 @@ static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct C
 	/* Parsed with the lock held: only in a program's second context. */
 	result = l->spare.count ? CUDA_SUCCESS : cpu_program_parse(&l->image, &l->spare);
 	if (result == CUDA_SUCCESS)
-		result = cpu_module_make(context, l, &l->spare, module);
+		result = cpu_module_make(context, l, &l->managed, &l->spare, module);
 	if (result == CUDA_SUCCESS)
 		cpu_list_add(&(*module)->in_library, &l->modules);
 	return result;

@@ -24,7 +24,7 @@ enum cpu_range_kind {
 
 struct cpu_range {
 	uint64_t start, size; /* as asked for: the next byte is out of bounds */
-	struct CUctx_st *context;
+	struct CUctx_st *context; /* NULL: a __managed__ variable in host memory */
 	enum cpu_range_kind kind;
 	bool kernel_writes, copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
@@ -41,6 +41,20 @@ bool cpu_range_add(const struct cpu_range *range);
 
 /* Removes the range that starts there, which exists. */
 void cpu_range_remove(uint64_t start);
+
+/*
+ * Whether registered host memory may lie there: CUDA_SUCCESS if the process itself may read, or write, all of it, which
+ * is present from then on. Not with the lock held: it may take long.
+ */
+CUresult cpu_host_check(uint64_t start, uint64_t bytes, bool write);
+
+/* Registered memory that starts there, or NULL. `managed`: a __managed__ variable's, which is of no context. */
+const struct cpu_range *cpu_host_find(uint64_t start, bool managed);
+
+/*
+ * Takes it off the table once nothing that was submitted can touch it; false: it is not there. Drops the lock meanwhile.
+ */
+bool cpu_host_remove(uint64_t start, bool managed);
 
 /* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
 CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,

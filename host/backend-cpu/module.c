@@ -84,8 +84,11 @@ static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t
 
 	for (size_t i = 0; i < n; i++) {
 		size_t bytes = variables[i].size ? variables[i].size : 1;
-		CUresult result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, variables[i].constant, &addresses[i]);
+		CUresult result;
 
+		if (variables[i].managed)
+			continue;
+		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, variables[i].constant, &addresses[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
 		ptx_module_place(ptx, i, addresses[i]);
@@ -93,22 +96,38 @@ static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t
 	return CUDA_SUCCESS;
 }
 
+/* A managed variable has its value already, but for addresses in it, which the first module to be made writes. */
+static CUresult start_value(const struct ptx_variable *v, uint64_t address, bool *relocate)
+{
+	void *memory = (void *)(uintptr_t)address;
+	const struct cpu_range *range = v->managed ? cpu_host_find(address, true) : NULL;
+
+	/* Its memory may have been taken back. */
+	if (v->managed)
+		return !*relocate || (range && range->size >= v->size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*relocate = true;
+	if (v->init)
+		memcpy(memory, v->init, v->size);
+	else
+		memset(memory, 0, v->size);
+	return CUDA_SUCCESS;
+}
+
 /* Once all variables have their places, because they may hold each other's addresses. */
-static CUresult initialise(struct ptx_module *ptx, const uint64_t *addresses)
+static CUresult initialise(struct ptx_module *ptx, const uint64_t *addresses, const struct cpu_managed *managed)
 {
 	const struct ptx_variable *variables;
 	size_t n = ptx_module_variables(ptx, &variables);
 
 	for (size_t i = 0; i < n; i++) {
-		void *memory = (void *)(uintptr_t)addresses[i];
+		bool relocate = !managed->relocated;
 		struct ptx_error error = {0};
 		enum ptx_status status;
+		CUresult result = start_value(&variables[i], addresses[i], &relocate);
 
-		if (variables[i].init)
-			memcpy(memory, variables[i].init, variables[i].size);
-		else
-			memset(memory, 0, variables[i].size);
-		status = ptx_module_relocate(ptx, i, memory, &error);
+		if (result != CUDA_SUCCESS)
+			return result;
+		status = relocate ? ptx_module_relocate(ptx, i, (void *)(uintptr_t)addresses[i], &error) : PTX_OK;
 		if (status != PTX_OK)
 			return cpu_compile_error(status, variables[i].name, &error);
 	}
@@ -142,16 +161,33 @@ static CUresult place_all(struct CUmod_st *m)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		result = place(m->context, m->program.part[i], m->addresses[i]);
 	}
-	for (unsigned int i = 0; i < m->program.count && result == CUDA_SUCCESS; i++)
-		result = initialise(m->program.part[i], m->addresses[i]);
+	if (result == CUDA_SUCCESS && m->managed->placed == m->managed->count)
+		result = cpu_module_complete(m);
 	return result;
 }
 
-CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_program *program,
-			 struct CUmod_st **module)
+CUresult cpu_module_complete(struct CUmod_st *m)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < m->managed->count; i++) {
+		const struct cpu_managed_variable *v = &m->managed->variables[i];
+
+		m->addresses[v->part][v->index] = v->address;
+		ptx_module_place(m->program.part[v->part], v->index, v->address);
+	}
+	for (unsigned int i = 0; i < m->program.count && result == CUDA_SUCCESS; i++)
+		result = initialise(m->program.part[i], m->addresses[i], m->managed);
+	m->complete = result == CUDA_SUCCESS;
+	m->managed->relocated |= m->complete;
+	return result;
+}
+
+CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_managed *managed,
+			 struct cpu_program *program, struct CUmod_st **module)
 {
 	struct CUmod_st *m = calloc(1, sizeof(*m));
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -159,13 +195,18 @@ CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, str
 	m->library = library;
 	m->refs = 1;
 	m->program = *program;
+	m->managed = managed ? managed : &m->own;
 	cpu_list_init(&m->in_library);
 	cpu_list_init(&m->functions);
-	result = place_all(m);
+	if (!managed)
+		result = cpu_managed_list(program, &m->own);
+	if (result == CUDA_SUCCESS)
+		result = place_all(m);
 	if (result == CUDA_SUCCESS && !cpu_registry_add(m, CPU_MODULE))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
 		drop_variables(m);
+		cpu_managed_free(&m->own);
 		free(m);
 		return result;
 	}
@@ -199,6 +240,7 @@ void cpu_module_unload(struct CUmod_st *m)
 	while (m->refs > 1)
 		cpu_wait_any();
 	drop_variables(m);
+	cpu_managed_free(&m->own);
 	cpu_program_free(&m->program);
 	while (!cpu_list_empty(&m->functions)) {
 		struct CUfunc_st *f = cpu_list_entry(m->functions.next, struct CUfunc_st, node);
@@ -222,6 +264,8 @@ void cpu_modules_destroy(struct CUctx_st *context)
  */
 CUresult cpu_module_global(struct CUmod_st *m, const char *name, CUdeviceptr *address, size_t *bytes)
 {
+	if (!m->complete)
+		return CUDA_ERROR_NOT_READY;
 	for (int visible = 1; visible >= 0; visible--) {
 		for (unsigned int i = 0; i < m->program.count; i++) {
 			const struct ptx_variable *variables;
@@ -277,7 +321,7 @@ CUresult cpu_cuModuleLoadData(CUmodule *module, const void *data)
 		return result;
 	result = cpu_enter(&c);
 	if (result == CUDA_SUCCESS)
-		result = cpu_leave(cpu_module_make(c, NULL, &program, module));
+		result = cpu_leave(cpu_module_make(c, NULL, NULL, &program, module));
 	cpu_program_free(&program);
 	return result;
 }

@@ -10,6 +10,7 @@
 #include "image.h"
 #include "kernel.h"
 #include "list.h"
+#include "managed.h"
 
 /* The parsed parts of an image; an image of several containers has several. */
 struct cpu_program {
@@ -34,11 +35,21 @@ struct CUmod_st {
 	unsigned int refs; /* its life, each launch that is queued, each compilation that runs */
 	struct cpu_program program;
 	uint64_t *addresses[CPU_IMAGE_TEXTS]; /* of each part's variables */
+	struct cpu_managed *managed;          /* the library's, else `own` */
+	struct cpu_managed own;
+	bool complete; /* all variables have places and values: before that nothing of it is handed out */
 };
 
-/* Makes a module of a program, and takes the program over, if it succeeds. */
-CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_program *program,
-			 struct CUmod_st **module);
+/*
+ * Makes a module of a program, and takes the program over, if it succeeds. `managed`: the library's variables that all
+ * its modules share, each of which has its place; NULL: the module is to have its own, and is not complete before each
+ * of them has its place.
+ */
+CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_managed *managed,
+			 struct cpu_program *program, struct CUmod_st **module);
+
+/* Managed variables have their places: gives the module's variables their values. */
+CUresult cpu_module_complete(struct CUmod_st *module);
 
 /* Waits for the module's launches, then destroys it. Drops the lock meanwhile. */
 void cpu_module_unload(struct CUmod_st *module);

@@ -30,7 +30,7 @@
 	X(cuMemImportFromShareableHandle) \
 	X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
 	X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetModule) \
-	X(cuLibraryGetGlobal) \
+	X(cuLibraryGetGlobal) X(cuLibraryGetManaged) X(managedCount) X(managedBytes) X(managedPlace) X(managedDrop) \
 	X(cuKernelGetFunction) X(cuKernelSetAttribute) X(cuFuncGetAttribute) X(cuFuncSetAttribute) \
 	X(cuFuncSetCacheConfig) X(cuFuncGetModule) X(cuFuncGetParamInfo) \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) X(cuOccupancyAvailableDynamicSMemPerBlock) \

@@ -31,6 +31,8 @@ static void parse_attribute(struct ptx_parser *p, struct ptx_declaration *d)
 	if (!ptx_token_is(&p->token, ".managed"))
 		ptx_parse_fail(p, PTX_NOT_SUPPORTED, "attribute `%.*s` is not supported", (int)p->token.length,
 			       p->token.text);
+	else if (d->space != PTX_GLOBAL)
+		ptx_parse_fail(p, PTX_INVALID, "only a .global variable can be managed");
 	d->managed = true;
 	ptx_parse_next(p);
 	ptx_parse_expect(p, ')');

@@ -292,6 +292,13 @@ static const void *image_for_backend(const struct image *image, struct relocatab
 	return *relocatable ? (const void *)*relocatable : image->data;
 }
 
+/* How many variables wait for memory of the guest's before anything of it can be used (handle-managed.c). */
+static CUresult count_managed(struct vcuda_session *s, void *owner, uint32_t *count)
+{
+	*count = 0;
+	return s->ops->managedCount ? s->ops->managedCount(owner, count) : CUDA_SUCCESS;
+}
+
 static CUresult load_module(struct vcuda_session *s, struct image *image, struct vcuda_args_cuModuleLoadData *a)
 {
 	struct jit_options jit = jit_options(image);
@@ -303,7 +310,7 @@ static CUresult load_module(struct vcuda_session *s, struct image *image, struct
 	result = s->ops->cuModuleLoadDataEx(&a->module, image_for_backend(image, &relocatable), jit.count,
 					    jit.options, jit.values);
 	free(relocatable);
-	return result;
+	return result == CUDA_SUCCESS ? count_managed(s, a->module, &a->managed) : result;
 }
 
 CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
@@ -329,7 +336,7 @@ static CUresult load_library(struct vcuda_session *s, struct image *image, struc
 	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend(image, &relocatable), jit.options,
 					   jit.values, jit.count, NULL, NULL, 0);
 	free(relocatable);
-	return result;
+	return result == CUDA_SUCCESS ? count_managed(s, a->library, &a->managed) : result;
 }
 
 CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
@@ -342,18 +349,4 @@ CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_ar
 	result = load_library(s, image, a);
 	put(image);
 	return result;
-}
-
-CUresult vcuda_handle_cuModuleGetGlobal_v2(struct vcuda_session *s, struct vcuda_args_cuModuleGetGlobal_v2 *a)
-{
-	if (!s->ops->cuModuleGetGlobal_v2)
-		return vcuda_unsupported(s, VCUDA_OP_cuModuleGetGlobal_v2);
-	return s->ops->cuModuleGetGlobal_v2(&a->dptr, &a->bytes, a->hmod, a->name);
-}
-
-CUresult vcuda_handle_cuLibraryGetGlobal(struct vcuda_session *s, struct vcuda_args_cuLibraryGetGlobal *a)
-{
-	if (!s->ops->cuLibraryGetGlobal)
-		return vcuda_unsupported(s, VCUDA_OP_cuLibraryGetGlobal);
-	return s->ops->cuLibraryGetGlobal(&a->dptr, &a->bytes, a->library, a->name);
 }

@@ -279,13 +279,22 @@ def modules():
     check(r.returncode == 0 and said in r.stdout + r.stderr, f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def managed():
+    """__managed__ variables: through the driver API, and as nvcc's programs have them, with either runtime."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/managed"))
+    check(r.returncode == 0 and r.stdout == "managed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+    for name in ("managed", "managed-static"):
+        if os.path.exists(build(f"examples/{name}")):
+            run_example(name)
+
+
 def ipc():
     """Two processes of one guest with memory and events in common."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/ipc"))
     check(r.returncode == 0 and r.stdout == "ipc: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, ipc)}
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, managed, ipc)}
 
 
 def main():

@@ -71,6 +71,37 @@ static void vectors_are_whole(void **state)
 	       PTX_NOT_SUPPORTED, 7, "ld");
 }
 
+/* Managed or not is the definition's business; another text may only declare it. */
+static void managed_variables(void **state)
+{
+	static const char defines[] = PTX_HEAD ".visible .global .attribute(.managed) .align 8 .b8 list[24] = {7};\n"
+					       ".global .attribute(.managed) .u32 own;\n.global .u32 plain;\n";
+	static const char declares[] = PTX_HEAD ".extern .global .attribute(.managed) .align 8 .b8 list[24];\n"
+						".visible .global .u64 to_list = generic(list)+8;\n";
+	const struct ptx_text texts[] = {{declares, strlen(declares)}, {defines, strlen(defines)}};
+	const struct ptx_variable *v;
+	struct ptx_module *m;
+	struct ptx_error error;
+	uint64_t address = 0;
+
+	(void)state;
+	assert_int_equal(ptx_module_link(texts, 2, &m, &error), PTX_OK);
+	assert_int_equal(ptx_module_variables(m, &v), 4);
+	assert_string_equal(v[0].name, "to_list");
+	assert_string_equal(v[1].name, "list");
+	assert_string_equal(v[2].name, "own");
+	assert_true(!v[0].managed && v[1].managed && v[2].managed && !v[3].managed);
+	assert_int_equal(v[1].size, 24);
+	assert_int_equal(v[1].align, 8);
+	ptx_module_place(m, 1, 0x5000);
+	assert_int_equal(ptx_module_relocate(m, 0, &address, &error), PTX_OK);
+	assert_true(address == 0x5008);
+	ptx_module_destroy(m);
+	refuse(PTX_HEAD ".const .attribute(.managed) .u32 c;\n", PTX_INVALID, 4, "managed");
+	refuse(PTX_HEAD ".shared .attribute(.managed) .u32 c;\n", PTX_INVALID, 4, "managed");
+	refuse(PTX_HEAD ".global .attribute(.unified) .u32 c;\n", PTX_NOT_SUPPORTED, 4, ".unified");
+}
+
 static void module_is_described(void **state)
 {
 	struct ptx_module *m = load(sample_block_sum);
@@ -178,6 +209,7 @@ int main(void)
 		cmocka_unit_test(errors_name_the_line),
 		cmocka_unit_test(unsupported_is_named),
 		cmocka_unit_test(vectors_are_whole),
+		cmocka_unit_test(managed_variables),
 		cmocka_unit_test(module_is_described),
 		cmocka_unit_test(shared_by_use),
 		cmocka_unit_test(mutated),

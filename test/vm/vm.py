@@ -17,7 +17,7 @@ from machine import Machine, parts
 from local import check, resident_kib, wait_until
 
 BUILD = ""
-EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legacyLaunch"]
+EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legacyLaunch", "managed"]
 STATIC = [f"{name}-static" for name in EXAMPLES]
 HOSTILE = ["shared-file", "shared-file-read", "private-file", "private-file-read", "zero-page", "remapped", "unmapped",
            "windows-raw", "windows-cuda"]

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* __managed__ variables from end to end: the program and kernels use them at one address. */
+#include "api.h"
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer);
+CUresult cuModuleUnload(CUmodule module);
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
+CUresult cuLibraryUnload(CUlibrary library);
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice dev);
+CUresult cuCtxDestroy_v2(CUcontext context);
+CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice dev);
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags);
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
+			  unsigned int count, CUjit_option *options, void **values);
+CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes);
+CUresult cuLinkDestroy(CUlinkState state);
+
+#define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+
+/* step(u32 v): table[tid] += v, total += v, and what `link` points to becomes v */
+#define STEP                                                                                                           \
+	".visible .entry step(.param .u32 v)\n{\n.reg .b32 %r<6>; .reg .b64 %l<4>;\nld.param.u32 %r1, [v];\n"           \
+	"mov.u32 %r2, %tid.x;\nmul.wide.u32 %l1, %r2, 4;\nmov.u64 %l2, table;\nadd.s64 %l1, %l2, %l1;\n"              \
+	"ld.global.u32 %r3, [%l1];\nadd.u32 %r3, %r3, %r1;\nst.global.u32 [%l1], %r3;\n"                             \
+	"atom.global.add.u32 %r4, [total], %r1;\nld.global.u64 %l3, [link];\nst.u32 [%l3], %r1;\nret;\n}\n"
+
+static const char ptx[] = HEAD ".visible .global .attribute(.managed) .align 4 .u32 total = 5;\n"
+	".visible .global .attribute(.managed) .align 4 .b8 table[4096] = {1, 0, 0, 0, 2};\n"
+	".visible .global .align 4 .b8 plain[64];\n"
+	".global .attribute(.managed) .align 8 .u64 link = generic(plain)+8;\n" STEP;
+
+static const char declares[] = HEAD ".extern .global .attribute(.managed) .align 4 .u32 total;\n"
+	".extern .global .attribute(.managed) .align 4 .b8 table[4096];\n"
+	".global .attribute(.managed) .align 8 .u64 link = generic(total);\n" STEP;
+static const char defines[] = HEAD ".visible .global .attribute(.managed) .align 4 .u32 total = 50;\n"
+	".visible .global .attribute(.managed) .align 4 .b8 table[4096];\n";
+
+static void step(CUfunction f, uint32_t v)
+{
+	void *params[] = {&v};
+
+	OK(cuLaunchKernel(f, 1, 1, 1, 4, 1, 1, 0, NULL, params, NULL));
+	OK(cuCtxSynchronize());
+}
+
+static unsigned int is_managed(CUdeviceptr p)
+{
+	unsigned int managed = 0;
+
+	return cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, p) == CUDA_SUCCESS && managed;
+}
+
+static uint32_t *global(CUmodule module, const char *name, size_t expected)
+{
+	CUdeviceptr p;
+	size_t bytes;
+
+	OK(cuModuleGetGlobal_v2(&p, &bytes, module, name));
+	CHECK(bytes == expected && is_managed(p));
+	return (uint32_t *)(uintptr_t)p;
+}
+
+/* What memory of cuMemAllocManaged can be asked, a variable can; but it cannot be freed. */
+static void is_managed_memory(uint32_t *table)
+{
+	CUdeviceptr p = (uintptr_t)table, start;
+	size_t bytes;
+	uint32_t words[2], *host;
+	unsigned int type;
+
+	OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 8));
+	OK(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, p + 8));
+	OK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, p + 4095));
+	OK(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, p + 4095));
+	CHECK(type == CU_MEMORYTYPE_DEVICE && host == table + 2 && start == p && bytes == 4096);
+	OK(cuMemAdvise(p, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
+	OK(cuStreamAttachMemAsync(NULL, p, 0, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemcpyDtoH_v2(words, p, sizeof(words)));
+	CHECK(words[0] == table[0] && words[1] == table[1]);
+	OK(cuMemsetD32Async(p + 16, 77, 4, NULL));
+	OK(cuCtxSynchronize());
+	CHECK(table[3] == 0 && table[4] == 77 && table[7] == 77 && table[8] == 0);
+	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemFreeHost(table), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void of_a_module(void)
+{
+	uint32_t *total, *table, word;
+	CUdeviceptr plain;
+	CUmodule module;
+	CUfunction f;
+	size_t bytes;
+
+	OK(cuModuleLoadData(&module, ptx));
+	total = global(module, "total", 4);
+	table = global(module, "table", 4096);
+	CHECK(*total == 5 && table[0] == 1 && table[1] == 2 && table[2] == 0);
+	is_managed_memory(table);
+	OK(cuModuleGetFunction(&f, module, "step"));
+	*total += 100;
+	table[3] = 30;
+	step(f, 10);
+	CHECK(*total == 145 && table[0] == 11 && table[1] == 12 && table[2] == 10 && table[3] == 40);
+	step(f, 1);
+	CHECK(*total == 149 && table[3] == 41);
+	OK(cuModuleGetGlobal_v2(&plain, &bytes, module, "plain"));
+	CHECK(!is_managed(plain));
+	OK(cuMemcpyDtoH_v2(&word, plain + 8, sizeof(word)));
+	CHECK(word == 1);
+	OK(cuModuleUnload(module));
+	CHECK(!is_managed((uintptr_t)total) && !is_managed((uintptr_t)table));
+	/* as often as one likes */
+	for (int i = 0; i < 200; i++) {
+		OK(cuModuleLoadData(&module, ptx));
+		CHECK(*global(module, "total", 4) == 5);
+		OK(cuModuleUnload(module));
+	}
+}
+
+/* The library's variables are there for every context, and without one. */
+static void of_a_library(void)
+{
+	CUdeviceptr p, again;
+	CUcontext first, other;
+	CUlibrary library;
+	CUkernel kernel;
+	uint32_t *total;
+	size_t bytes;
+
+	OK(cuCtxGetCurrent(&first));
+	OK(cuCtxSetCurrent(NULL));
+	OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	OK(cuLibraryGetManaged(&p, &bytes, library, "total"));
+	GIVES(cuLibraryGetManaged(&again, &bytes, library, "plain"), CUDA_ERROR_NOT_FOUND);
+	total = (uint32_t *)(uintptr_t)p;
+	CHECK(is_managed(p) && *total == 5);
+	OK(cuLibraryGetKernel(&kernel, library, "step"));
+	OK(cuCtxSetCurrent(first));
+	step((CUfunction)kernel, 1);
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuLibraryGetGlobal(&again, &bytes, library, "total"));
+	CHECK(again == p);
+	step((CUfunction)kernel, 10);
+	OK(cuCtxDestroy_v2(other));
+	OK(cuCtxSetCurrent(first));
+	step((CUfunction)kernel, 100);
+	CHECK(*total == 5 + 4 * 111);
+	OK(cuLibraryUnload(library));
+	CHECK(!is_managed(p));
+}
+
+/* A module's variables go with its context, also after it has failed. */
+static void of_a_context(void)
+{
+	uint32_t *total;
+	CUcontext context;
+	CUmodule module;
+	CUfunction f;
+
+	OK(cuCtxCreate_v2(&context, 0, 0));
+	OK(cuModuleLoadData(&module, ptx));
+	total = global(module, "total", 4);
+	OK(cuCtxDestroy_v2(context));
+	CHECK(!is_managed((uintptr_t)total));
+	OK(cuCtxCreate_v2(&context, 0, 0));
+	OK(cuModuleLoadData(&module, HEAD ".visible .global .attribute(.managed) .u64 wild = 8;\n"
+		".visible .entry k()\n{\n.reg .b32 %r; .reg .b64 %l;\nld.global.u64 %l, [wild];\nld.u32 %r, [%l];\n"
+		"st.global.u32 [wild], %r;\nret;\n}\n"));
+	total = global(module, "wild", 8);
+	OK(cuModuleGetFunction(&f, module, "k"));
+	OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	GIVES(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(*total == 8);
+	OK(cuCtxDestroy_v2(context));
+	CHECK(!is_managed((uintptr_t)total));
+}
+
+static void linked(void)
+{
+	uint32_t *total;
+	CUlinkState link;
+	CUmodule module;
+	CUfunction f;
+	size_t bytes;
+	void *image;
+
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)declares, sizeof(declares), "a", 0, NULL, NULL));
+	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)defines, sizeof(defines), "b", 0, NULL, NULL));
+	OK(cuLinkComplete(link, &image, &bytes));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	total = global(module, "total", 4);
+	CHECK(*total == 50);
+	OK(cuModuleGetFunction(&f, module, "step"));
+	step(f, 9);
+	/* `link` points to it */
+	CHECK(*total == 9 && global(module, "table", 4096)[3] == 9);
+	OK(cuModuleUnload(module));
+}
+
+static void refused(void)
+{
+	CUmodule module;
+
+	GIVES(cuModuleLoadData(&module, HEAD ".global .attribute(.managed) .align 4 .b8 large[60000000000];\n"),
+	      CUDA_ERROR_OUT_OF_MEMORY);
+	GIVES(cuModuleLoadData(&module, HEAD ".global .attribute(.managed) .align 65536 .b8 wide[4];\n"),
+	      CUDA_ERROR_NOT_SUPPORTED);
+}
+
+int main(void)
+{
+	CUcontext context;
+
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	of_a_module();
+	of_a_library();
+	of_a_context();
+	linked();
+	refused();
+	printf("managed: passed\n");
+	return 0;
+}
