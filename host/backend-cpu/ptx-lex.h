@@ -2,6 +2,8 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_LEX_H
 #define VCUDA_BACKEND_CPU_PTX_LEX_H
 
+#include <string.h>
+
 #include "ptx-ir.h"
 
 enum ptx_token_kind {
@@ -29,6 +31,12 @@ struct ptx_lexer {
 };
 
 void ptx_lex_next(struct ptx_lexer *lexer, struct ptx_token *token);
-bool ptx_token_is(const struct ptx_token *token, const char *text);
+
+/* Here, so that the length of a constant is one. */
+static inline bool ptx_token_is(const struct ptx_token *token, const char *text)
+{
+	return token->kind == PTX_TOK_NAME && strlen(text) == token->length &&
+	       !memcmp(text, token->text, token->length);
+}
 
 #endif

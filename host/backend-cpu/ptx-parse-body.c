@@ -215,17 +215,15 @@ static bool halve_access(struct ptx_parser *p, struct ptx_instr *i)
 	return true;
 }
 
-static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
+/* Finds out what a name means. It is copied once for all that follow. */
+static bool read_name(struct ptx_parser *p, struct ptx_instr *i, const struct ptx_token *name)
 {
-	struct ptx_instr *i = ptx_parse_append(p);
 	size_t first;
 	bool known;
 
-	if (!i || !(i->name = ptx_strndup(&p->module->arena, name->text, name->length)))
+	i->name = ptx_strndup(&p->module->arena, name->text, name->length);
+	if (!i->name)
 		return no_memory(p);
-	i->line = name->line;
-	i->guard = guard;
-	i->guard_negate = negate;
 	if (ptx_parse_tex_name(p, i, i->name, name->length, &first))
 		known = i->tex;
 	else
@@ -237,6 +235,41 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		split_name(i, i->name, name->length, &first, true);
 	}
 	i->space = (uint8_t)space_of(i->mods);
+	return true;
+}
+
+/* The same, from what was found out last time. Each texture instruction has a description of its own. */
+static bool recall_name(struct ptx_parser *p, struct ptx_instr *i, const struct ptx_token *name)
+{
+	struct ptx_mnemonic *m = &p->mnemonics[ptx_parse_hash(name->text, name->length) % PTX_MNEMONICS];
+
+	if (m->length == name->length && !memcmp(m->name, name->text, name->length)) {
+		i->name = m->name;
+		i->op = m->op;
+		i->mods = m->mods;
+		i->type = m->type;
+		i->type2 = m->type2;
+		i->space = m->space;
+		return true;
+	}
+	if (!read_name(p, i, name))
+		return false;
+	if (!i->tex)
+		*m = (struct ptx_mnemonic){i->name, name->length, i->op, i->mods, i->type, i->type2, i->space};
+	return true;
+}
+
+static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
+{
+	struct ptx_instr *i = ptx_parse_append(p);
+
+	if (!i)
+		return no_memory(p);
+	if (!recall_name(p, i, name))
+		return false;
+	i->line = name->line;
+	i->guard = guard;
+	i->guard_negate = negate;
 	if (!i->op) {
 		if (name->text[0] == '.' || name->text[0] == '%')
 			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not an instruction",

@@ -80,7 +80,7 @@ unsigned ptx_parse_type(const char *text, size_t length)
 	return PTX_NONE;
 }
 
-static uint32_t hash_name(const char *name, size_t length)
+uint32_t ptx_parse_hash(const char *name, size_t length)
 {
 	uint32_t hash = 2166136261u;
 
@@ -91,7 +91,7 @@ static uint32_t hash_name(const char *name, size_t length)
 
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length)
 {
-	uint32_t hash = hash_name(name, length);
+	uint32_t hash = ptx_parse_hash(name, length);
 
 	for (struct ptx_symbol *s = table->buckets[hash % PTX_BUCKETS]; s; s = s->next)
 		if (s->hash == hash && strlen(s->name) == length && !memcmp(s->name, name, length))
@@ -116,7 +116,7 @@ struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *tab
 		*slot = symbol;
 	}
 	symbol->line = p->token.line;
-	symbol->hash = hash_name(name, length);
+	symbol->hash = ptx_parse_hash(name, length);
 	symbol->next = table->buckets[symbol->hash % PTX_BUCKETS];
 	table->buckets[symbol->hash % PTX_BUCKETS] = symbol;
 	return symbol;

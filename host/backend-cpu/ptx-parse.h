@@ -8,9 +8,19 @@
 
 #define PTX_BUCKETS 1024
 #define PTX_MAX_SCOPES 64
+#define PTX_MNEMONICS 256
 
 struct ptx_table {
 	struct ptx_symbol *buckets[PTX_BUCKETS];
+};
+
+/* What an instruction's name says: the same names come again and again. */
+struct ptx_mnemonic {
+	const char *name;
+	size_t length;
+	const struct ptx_opcode *op;
+	ptx_mods mods;
+	uint8_t type, type2, space;
 };
 
 struct ptx_parser {
@@ -20,6 +30,7 @@ struct ptx_parser {
 	struct ptx_error *error;
 	enum ptx_status status; /* sticky: once it is not PTX_OK every token is PTX_TOK_END */
 	struct ptx_table symbols, labels;
+	struct ptx_mnemonic mnemonics[PTX_MNEMONICS]; /* by the name's hash, the last one */
 	struct ptx_symbol **scope; /* all symbols in order of declaration, so that a scope can be undone */
 	uint32_t scope_count, scope_room;
 	struct ptx_function *function;
@@ -51,6 +62,7 @@ bool ptx_parse_constant(struct ptx_parser *p, struct ptx_constant *value); /* an
 bool ptx_parse_number(struct ptx_parser *p, uint64_t *value);              /* one that is an integer */
 bool ptx_parse_product(struct ptx_parser *p, uint64_t *value);             /* and binds tighter than + and - */
 unsigned ptx_parse_type(const char *text, size_t length);
+uint32_t ptx_parse_hash(const char *name, size_t length);
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark);
