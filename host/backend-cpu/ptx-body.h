@@ -14,6 +14,7 @@
 
 #define PTX_LANES 32
 #define PTX_NO_BLOCK UINT32_MAX
+#define PTX_NO_INSTR UINT32_MAX
 
 enum ptx_shape_kind {
 	PTX_BOTTOM,  /* never written */
@@ -39,6 +40,8 @@ struct ptx_block {
 	uint32_t ipdom;   /* PTX_NO_BLOCK: the end */
 	bool divergent;   /* lanes may part at its end */
 	bool waits;       /* in a loop that may wait for other threads */
+	uint32_t latch;   /* of the innermost loop around it, or PTX_NO_BLOCK */
+	uint32_t stride;  /* of a latch: an access that may move far from round to round, or PTX_NO_INSTR */
 	uint64_t *live_in, *live_out, *use, *def;
 };
 
@@ -61,7 +64,7 @@ struct ptx_body {
 	uint32_t routine_count;
 	bool has_calls; /* real ones */
 	uint64_t static_shared;
-	bool irreducible, has_barrier, has_warp, has_waits, has_meets, uses_dynamic_shared;
+	bool irreducible, has_barrier, has_warp, has_waits, has_meets, has_strides, uses_dynamic_shared;
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still need
@@ -84,6 +87,8 @@ bool ptx_body_live(struct ptx_body *body);
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
 bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);
 bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
+
+void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

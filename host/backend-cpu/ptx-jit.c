@@ -39,6 +39,7 @@ static const struct {
 	FUNCTION(ptx_rt_sync),
 	FUNCTION(ptx_rt_park),
 	FUNCTION(ptx_rt_yield),
+	FUNCTION(ptx_rt_turn),
 	FUNCTION(ptx_rt_cancelled),
 	FUNCTION(ptx_rt_trap),
 	FUNCTION(ptx_rt_bad_target),

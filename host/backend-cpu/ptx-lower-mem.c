@@ -315,6 +315,7 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 		if (l->keep && a.lanes > 1) {
 			load_apart(l, &a, base, parts);
 		} else {
+			note_stride(l, base);
 			access_check(l, &a, base);
 			access_load(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
 		}
@@ -368,6 +369,7 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 		store_apart(l, &a, base, parts);
 		return true;
 	}
+	note_stride(l, base);
 	access_check(l, &a, base);
 	access_store(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
 	return true;

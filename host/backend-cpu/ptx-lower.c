@@ -127,10 +127,11 @@ static bool begin_function(struct lower *l, const char *name)
 	l->storage = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*l->storage));
 	l->starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->starts));
 	l->pending = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->pending));
+	l->strides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->strides));
 	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
 	l->asides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->asides));
 	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
-	if (!l->storage || !l->starts || !l->pending || !l->covered || !l->asides || !l->ranges)
+	if (!l->storage || !l->starts || !l->pending || !l->strides || !l->covered || !l->asides || !l->ranges)
 		return lower_no_memory(body);
 	if (!choose_resident(l))
 		return false;
@@ -172,8 +173,10 @@ static void end_full(struct lower *l)
 	LLVMBasicBlockRef taken = start_of(l, b->succ[0]), other, split, leave;
 	LLVMValueRef bits, lanes;
 
-	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block))
+	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block)) {
 		emit_poll(l);
+		emit_turn(l);
+	}
 	if (b->condition < 0) {
 		LLVMBuildBr(l->b, taken);
 		return;

@@ -87,6 +87,7 @@ struct lower {
 	LLVMValueRef *storage;     /* per register */
 	LLVMBasicBlockRef *starts; /* per block: `check` in the masked version */
 	LLVMValueRef *pending;     /* masked: per block */
+	LLVMValueRef *strides;     /* full: per latch, where the access that strides was, or NULL */
 	LLVMValueRef live;         /* masked: lanes that have not exited */
 	LLVMValueRef rounds;       /* masked: how often a waiting loop was gone round */
 	LLVMValueRef mask;         /* of the block at hand, i32; all ones in the full version */
@@ -190,6 +191,10 @@ struct aside {
 bool begin_asides(struct lower *l, LLVMValueRef taken);
 /* The block at hand once more, as an aside, if it is one. */
 void emit_aside(struct lower *l);
+
+/* ---- ptx-stride.c ---- */
+void note_stride(struct lower *l, LLVMValueRef address); /* of the access at hand */
+void emit_turn(struct lower *l);
 
 /* ---- ptx-lower-int.c ---- */
 void check_widening(struct lower *l, const struct ptx_operand *o, bool sign);

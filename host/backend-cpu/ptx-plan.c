@@ -20,7 +20,11 @@ static bool analyse(struct ptx_body *body, unsigned *lanes)
 				     body->instr_count, MAX_INSTRUCTIONS);
 	if (!ptx_body_blocks(body) || !ptx_body_order(body) || !ptx_body_fold(body) || !ptx_body_live(body))
 		return false;
-	return ptx_body_width(body, lanes);
+	if (!ptx_body_width(body, lanes))
+		return false;
+	if (*lanes > 1)
+		ptx_body_strides(body);
+	return true;
 }
 
 static enum ptx_status make(struct ptx_plan *plan, const struct ptx_kernel *kernel, struct ptx_error *error)

@@ -140,6 +140,7 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 			uint32_t live, uint32_t kind, uint32_t predicates);
 void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live);
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line);
+void ptx_rt_turn(struct ptx_context *ctx);
 void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_bad_target(struct ptx_context *ctx, uint32_t line, uint32_t thread);
