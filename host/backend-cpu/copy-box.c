@@ -27,7 +27,7 @@ static uint64_t row_address(const struct end *e, const struct box_copy *b, size_
 	return e->address + row / b->height * e->slice + row % b->height * e->pitch;
 }
 
-static void box_run(struct cpu_op *op, uint64_t unit)
+static void box_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct box_copy *b = (struct box_copy *)op;
 	size_t row = unit * b->rows_each, end = row + b->rows_each;

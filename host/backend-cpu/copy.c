@@ -18,7 +18,7 @@ struct copy {
 	size_t piece;
 };
 
-static void copy_run(struct cpu_op *op, uint64_t unit)
+static void copy_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct copy *copy = (struct copy *)op;
 	size_t at = unit * copy->piece, n = copy->bytes - at;

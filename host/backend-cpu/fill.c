@@ -37,7 +37,7 @@ static void fill_row(uint64_t to, size_t bytes, uint32_t value, unsigned int ele
 	}
 }
 
-static void fill_run(struct cpu_op *op, uint64_t unit)
+static void fill_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct fill *fill = (struct fill *)op;
 	size_t row = unit * fill->rows_each, end = row + fill->rows_each;
@@ -46,7 +46,7 @@ static void fill_run(struct cpu_op *op, uint64_t unit)
 		fill_row(fill->to + row * fill->pitch, fill->width, fill->value, fill->element);
 }
 
-static void piece_run(struct cpu_op *op, uint64_t unit)
+static void piece_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct fill *fill = (struct fill *)op;
 	size_t at = unit * PIECE, n = fill->width - at;

@@ -6,7 +6,7 @@
  * blocks; this half knows PTX and LLVM and nothing of streams. Semantics: NVIDIA's PTX ISA.
  *
  * Thread-safety: a module may be used by any number of threads once ptx_module_create() has returned.
- * ptx_kernel_prepare() locks internally. ptx_run_block() is called by many threads at once.
+ * ptx_kernel_prepare() locks internally. ptx_run_blocks() is called by many threads at once.
  */
 #ifndef VCUDA_BACKEND_CPU_KERNEL_H
 #define VCUDA_BACKEND_CPU_KERNEL_H
@@ -171,9 +171,10 @@ struct ptx_launch {
 };
 
 /*
- * Runs block number `index` (x fastest) of the launch, and those that `claim` gave, to their ends on the calling thread. Returns true if it ended well, else
- * false with `fault` filled in; no thread of the block runs on after a fault. Never crashes the process, whatever the kernel does.
+ * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on the calling thread. Returns true if
+ * all ended well, else false with `fault` filled in; after a fault no thread of that block runs on, and no later block is begun. Never crashes the process,
+ * whatever the kernel does.
  */
-bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault);
+bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault);
 
 #endif

@@ -112,7 +112,7 @@ static void report_fault(const struct launch *l, const struct ptx_fault *f)
 		f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
 }
 
-static void launch_run(struct cpu_op *op, uint64_t unit)
+static void launch_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct launch *l = (struct launch *)op;
 	struct CUctx_st *context = op->stream->context;
@@ -120,7 +120,7 @@ static void launch_run(struct cpu_op *op, uint64_t unit)
 
 	if (!__atomic_load_n(&context->cancel, __ATOMIC_RELAXED)) {
 		cpu_timer_touch(&l->timer);
-		if (ptx_run_block(&l->ptx, unit, &fault))
+		if (ptx_run_blocks(&l->ptx, unit, count, &fault))
 			return;
 		cpu_lock();
 		/* Blocks that were cancelled after a fault have nothing to add to it. */

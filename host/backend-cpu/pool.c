@@ -113,7 +113,7 @@ CUresult cpu_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemor
 	return cpu_leave(alloc(c, dptr, bytesize, pool, hStream));
 }
 
-static void free_run(struct cpu_op *op, uint64_t unit)
+static void free_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct free_op *f = (struct free_op *)op;
 

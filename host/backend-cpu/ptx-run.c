@@ -145,17 +145,41 @@ static void one_warp(void)
 	ptx_thread_yield(t);
 }
 
-/* Warps that never wait for one another, one after the other. */
+static bool is_cancelled(const struct ptx_context *ctx)
+{
+	return __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED);
+}
+
+static void next_block(struct ptx_context *ctx)
+{
+	for (unsigned n = 0; n < 3 && ++ctx->ctaid[n] == ctx->nctaid[n]; n++)
+		ctx->ctaid[n] = 0;
+}
+
+/*
+ * Warps that never wait for one another, one after the other, and blocks of them: beginning each from the scheduler costs
+ * as much as a small one takes.
+ */
 static void all_warps(void)
 {
 	struct ptx_thread *t = ptx_thread_running();
 	const struct ptx_binary *binary = t->ctx.binary;
 	struct ptx_warp *w = &t->warps[0];
 
-	run_warp(t, w);
-	while (binary->lanes > 1 && ++w->number * binary->lanes < binary->threads) {
-		begin_warp(binary, w);
+	for (;;) {
 		run_warp(t, w);
+		while (binary->lanes > 1 && ++w->number * binary->lanes < binary->threads) {
+			begin_warp(binary, w);
+			run_warp(t, w);
+		}
+		if (!t->more)
+			break;
+		t->more--;
+		next_block(&t->ctx);
+		if (is_cancelled(&t->ctx))
+			ptx_rt_cancelled(&t->ctx, 0, 0);
+		w->number = 0;
+		begin_warp(binary, w);
 	}
 	t->ready = 0;
 	t->live_warps = 0;
@@ -282,6 +306,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	t->warp_count = b->fibers ? (b->threads + 31) / 32 : 1;
 	t->live_warps = t->warp_count;
 	t->ready = UINT32_MAX >> (32 - t->warp_count);
+	t->more = 0;
 	t->faulted = t->wants_masked = false;
 	t->busy = true;
 	if (b->fibers)
@@ -423,12 +448,23 @@ bool ptx_binary_waits(const struct ptx_binary *binary)
 	return binary->waits;
 }
 
-bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault)
+/* One block, and those that it claims; or, if warps never wait, `more` that follow it. */
+static bool run_block(struct ptx_thread *t, const struct ptx_launch *launch, uint64_t index, uint64_t more,
+		      struct ptx_fault *fault)
+{
+	struct residents r = {.launch = launch, .fault = fault, .first = t, .count = 1};
+
+	if (!begin_block(t, launch, index, fault))
+		return false;
+	t->more = more;
+	return launch->binary->waits && launch->claim ? run_residents(&r) : run_alone(t);
+}
+
+bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault)
 {
 	const struct ptx_binary *b = launch->binary;
 	struct ptx_thread *t = ptx_thread_get();
-	struct residents r = {.launch = launch, .fault = fault, .first = t, .count = 1};
-	bool ok;
+	uint64_t step = b->fibers ? 1 : count;
 
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
 	if (!t || memcmp(launch->block, b->blockdim, sizeof(launch->block)))
@@ -436,10 +472,14 @@ bool ptx_run_block(const struct ptx_launch *launch, uint64_t index, struct ptx_f
 	/* what a fault left */
 	for (struct ptx_thread *other = t; other; other = other->next)
 		other->busy = false;
-	if (!begin_block(t, launch, index, fault))
-		return false;
-	ok = b->waits && launch->claim ? run_residents(&r) : run_alone(t);
-	if (ok)
-		fault->kind = PTX_FAULT_NONE;
-	return ok;
+	for (uint64_t n = 0; n < count; n += step) {
+		if (n && is_cancelled(&t->ctx)) {
+			fault->kind = PTX_FAULT_CANCELLED;
+			return false;
+		}
+		if (!run_block(t, launch, index + n, step - 1, fault))
+			return false;
+	}
+	fault->kind = PTX_FAULT_NONE;
+	return true;
 }

@@ -226,10 +226,10 @@ static void run(struct cpu_op *op, bool slice)
 	cpu_unlock();
 	start = slice && op->units > op->chunk ? now_ns() : 0;
 	for (;;) {
-		uint64_t unit = __atomic_fetch_add(&op->claimed, op->chunk, __ATOMIC_RELAXED), end = unit + op->chunk;
+		uint64_t unit = __atomic_fetch_add(&op->claimed, op->chunk, __ATOMIC_RELAXED);
 
-		for (; unit < op->units && unit < end; unit++)
-			op->run(op, unit);
+		if (unit < op->units)
+			op->run(op, unit, op->units - unit < op->chunk ? op->units - unit : op->chunk);
 		if (claimed_all(op) || (start && now_ns() - start > SLICE_NS))
 			break;
 	}

@@ -39,8 +39,8 @@ struct cpu_op {
 	 * error.
 	 */
 	bool (*start)(struct cpu_op *op);
-	/* Runs one unit; without the lock. */
-	void (*run)(struct cpu_op *op, uint64_t unit);
+	/* Runs units from `unit` on, more than one only if they are claimed so; without the lock. */
+	void (*run)(struct cpu_op *op, uint64_t unit, uint64_t count);
 	/* With the lock held, when all is done or was dropped because the context failed. May free the operation. */
 	void (*finish)(struct cpu_op *op);
 };

@@ -84,7 +84,7 @@ static __attribute__((unused)) bool launch(struct ptx_module *module, uint32_t b
 	if (status != PTX_OK)
 		fail_msg("line %u: %s", error.line, error.text);
 	for (uint32_t n = 0; n < blocks; n++)
-		if (!ptx_run_block(&l, n, fault))
+		if (!ptx_run_blocks(&l, n, 1, fault))
 			return false;
 	return true;
 }

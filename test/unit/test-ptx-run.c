@@ -284,7 +284,7 @@ static void cancelled(void **state)
 
 	(void)state;
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &l.binary, &error), PTX_OK);
-	assert_false(ptx_run_block(&l, 0, &fault));
+	assert_false(ptx_run_blocks(&l, 0, 1, &fault));
 	assert_int_equal(fault.kind, PTX_FAULT_CANCELLED);
 	ptx_module_destroy(m);
 }
@@ -348,7 +348,7 @@ static void cancel_one(const char *body, uint32_t threads)
 		fail_msg("line %u: %s", error.line, error.text);
 	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
 	assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
-	assert_false(ptx_run_block(&l, 0, &fault));
+	assert_false(ptx_run_blocks(&l, 0, 1, &fault));
 	assert_int_equal(fault.kind, PTX_FAULT_CANCELLED);
 	pthread_join(thread, NULL);
 	ptx_module_destroy(m);

@@ -232,7 +232,7 @@ static void blocks_meet(uint32_t share)
 	m = load(grid_barrier);
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), l.block, &l.binary, &error), PTX_OK);
 	assert_true(ptx_binary_waits(l.binary));
-	if (!ptx_run_block(&l, 0, &fault))
+	if (!ptx_run_blocks(&l, 0, 1, &fault))
 		fail_msg("fault %d at line %u", fault.kind, fault.line);
 	for (int n = 0; n < 12; n++)
 		assert_int_equal(out32[n], 36);
