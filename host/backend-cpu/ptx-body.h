@@ -78,6 +78,12 @@ struct ptx_body {
 #define PTX_BIT(set, n) ((set)[(n) >> 6] >> ((n)&63) & 1)
 #define PTX_SET(set, n) ((set)[(n) >> 6] |= 1ull << ((n)&63))
 
+/* Whether warps of a block run in turns, each with a stack of its own. With 32 lanes. */
+static inline bool ptx_body_turns(const struct ptx_body *body)
+{
+	return body->has_barrier || body->has_waits || body->has_strides;
+}
+
 /* The passes, in order; each returns false with body->error set. */
 bool ptx_body_inline(struct ptx_body *body);
 bool ptx_body_blocks(struct ptx_body *body);

@@ -247,6 +247,7 @@ void emit_leave(struct lower *l, const struct ptx_exit *e)
 
 	copy_live(l, e->live, true);
 	store_head(l, offsetof(struct ptx_frame, live), all);
+	store_head(l, offsetof(struct ptx_frame, thread), l->thread);
 	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, (uint64_t)(e - l->low->exits)));
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
 }

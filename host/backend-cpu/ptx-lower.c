@@ -87,27 +87,36 @@ static void load_context(struct lower *l)
 		l->shared_bytes = scalar_const(l->i64, l->body->static_shared);
 }
 
-/* Code of one lane does all threads of the block, one after the other. */
+/*
+ * Code of one lane does all threads of the block, one after the other; that of 32 lanes all whole warps, where they take
+ * no turns. Only the first goes on where a warp came from.
+ */
 static void begin_thread(struct lower *l)
 {
-	LLVMValueRef first = l->thread;
+	LLVMValueRef first = l->thread, entry = load_head(l, offsetof(struct ptx_frame, entry));
 
 	l->each_thread = new_bb(l, "thread");
 	LLVMBuildBr(l->b, l->each_thread);
 	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
 	l->thread = LLVMBuildPhi(l->b, l->i32, "thread");
 	LLVMAddIncoming(l->thread, &first, &l->entry, 1);
+	l->from = LLVMBuildPhi(l->b, l->i32, "from");
+	LLVMAddIncoming(l->from, &entry, &l->entry, 1);
 }
 
 static void end_thread(struct lower *l)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b), done = new_bb(l, "done");
-	LLVMValueRef next = LLVMBuildAdd(l->b, l->thread, scalar_const(l->i32, 1), ""), more;
+	LLVMValueRef next = LLVMBuildAdd(l->b, l->thread, scalar_const(l->i32, l->width), ""), more;
+	LLVMValueRef end = scalar_const(l->i32, l->body->threads / l->width * l->width), start = scalar_const(l->i32, 0);
 
-	more = LLVMBuildICmp(l->b, LLVMIntULT, next, scalar_const(l->i32, l->body->threads), "");
+	more = LLVMBuildICmp(l->b, LLVMIntULT, next, end, "");
 	LLVMBuildCondBr(l->b, more, l->each_thread, done);
 	LLVMAddIncoming(l->thread, &next, &here, 1);
+	LLVMAddIncoming(l->from, &start, &here, 1);
 	LLVMPositionBuilderAtEnd(l->b, done);
+	if (l->width > 1)
+		store_head(l, offsetof(struct ptx_frame, thread), next);
 }
 
 static bool begin_function(struct lower *l, const char *name)
@@ -141,8 +150,10 @@ static bool begin_function(struct lower *l, const char *name)
 	for (uint32_t r = 0; r < body->reg_count; r++)
 		l->storage[r] = PTX_BIT(l->resident, r) ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
 	load_context(l);
-	if (l->width == 1)
+	if (!l->masked && (l->width == 1 || !ptx_body_turns(body)))
 		begin_thread(l);
+	else
+		l->from = load_head(l, offsetof(struct ptx_frame, entry));
 	clear_registers(l);
 	for (uint32_t n = 0; n <= body->block_count; n++)
 		l->starts[n] = new_bb(l, "block");
@@ -206,7 +217,7 @@ static void lower_full(struct lower *l)
 
 	LLVMBuildBr(l->b, dispatch);
 	LLVMPositionBuilderAtEnd(l->b, dispatch);
-	choice = LLVMBuildSwitch(l->b, load_head(l, offsetof(struct ptx_frame, entry)), first, 4);
+	choice = LLVMBuildSwitch(l->b, l->from, first, 4);
 	LLVMPositionBuilderAtEnd(l->b, first);
 	clear_resident(l);
 	LLVMBuildBr(l->b, l->starts[0]);
@@ -231,7 +242,7 @@ static void lower_full(struct lower *l)
 		emit_aside(l);
 	}
 	LLVMPositionBuilderAtEnd(l->b, l->starts[body->block_count]);
-	if (l->width == 1)
+	if (l->each_thread)
 		end_thread(l);
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
 }

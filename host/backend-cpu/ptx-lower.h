@@ -77,7 +77,8 @@ struct lower {
 	LLVMBuilderRef b;
 	LLVMValueRef fn, ctx, thread, frame;
 	LLVMBasicBlockRef entry;       /* allocas and loads of the context */
-	LLVMBasicBlockRef each_thread; /* with one lane: where the next thread begins */
+	LLVMBasicBlockRef each_thread; /* where the next thread, or the next warp, begins; NULL: there is none */
+	LLVMValueRef from;             /* full: where the warp goes on */
 	unsigned width;          /* lanes of the kernel's code: 32 or 1 */
 	bool masked, quick;
 	uint64_t *passed_on;     /* registers that some block passes on to another */

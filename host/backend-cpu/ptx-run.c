@@ -123,16 +123,36 @@ static ptx_code masked_code(struct ptx_thread *t, const struct ptx_warp *w)
 	abort(); /* never resumed here */
 }
 
+static uint32_t run_version(struct ptx_thread *t, struct ptx_warp *w)
+{
+	ptx_code code = w->masked ? masked_code(t, w) : t->full;
+
+	return code(&t->ctx, w->number * t->ctx.binary->lanes, w->frame);
+}
+
 static void run_warp(struct ptx_thread *t, struct ptx_warp *w)
+{
+	while (run_version(t, w) != PTX_LEAVE_DONE)
+		w->masked = !w->masked;
+}
+
+/* All warps of a block, one after the other, from the one at hand on. The full version does as many as it can. */
+static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 {
 	const struct ptx_binary *binary = t->ctx.binary;
 
 	for (;;) {
-		ptx_code code = w->masked ? masked_code(t, w) : t->full;
+		bool masked = w->masked, done = run_version(t, w) == PTX_LEAVE_DONE;
 
-		if (code(&t->ctx, w->number * binary->lanes, w->frame) == PTX_LEAVE_DONE)
+		if (binary->lanes == 1)
 			return;
-		w->masked = !w->masked;
+		w->number = masked ? w->number + done : w->frame->thread / binary->lanes;
+		if (!done)
+			w->masked = !masked;
+		else if (w->number * binary->lanes < binary->threads)
+			begin_warp(binary, w);
+		else
+			return;
 	}
 }
 
@@ -167,11 +187,7 @@ static void all_warps(void)
 	struct ptx_warp *w = &t->warps[0];
 
 	for (;;) {
-		run_warp(t, w);
-		while (binary->lanes > 1 && ++w->number * binary->lanes < binary->threads) {
-			begin_warp(binary, w);
-			run_warp(t, w);
-		}
+		run_warps(t, w);
 		if (!t->more)
 			break;
 		t->more--;

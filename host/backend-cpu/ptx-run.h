@@ -54,13 +54,17 @@ struct ptx_frame {
 	uint32_t entry;        /* where to go on, in the version that runs next */
 	uint32_t live;         /* lanes that have not exited */
 	uint32_t taken, other; /* lanes that go either way after a divergent branch */
+	uint32_t thread;       /* from code that goes through the whole warps of a block by itself: where it is now */
 };
 
 #define PTX_FRAME_HEAD 64
 
 enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
 
-/* thread: the number of the first thread of the warp; of the block, with one lane */
+/*
+ * thread: the number of the first thread of the warp; of the block, with one lane. Where warps take no turns, the full
+ * version goes on with the whole warps that follow.
+ */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 
 /* One version of a kernel, and the stack that a fiber needs to run it. */

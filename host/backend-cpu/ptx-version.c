@@ -104,8 +104,7 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	b->static_shared = body->static_shared;
 	b->local_stride = body->local_bytes;
 	b->frame_bytes = plan->low.frame_bytes + 4ull * body->block_count;
-	/* a loop may wait for another warp of the block, or give it a turn */
-	b->fibers = b->lanes > 1 && (body->has_barrier || body->has_waits || body->has_strides);
+	b->fibers = b->lanes > 1 && ptx_body_turns(body);
 	b->waits = b->lanes > 1 && body->has_waits;
 }
 
