@@ -24,7 +24,7 @@ static void *spoil(void *launch)
 {
 	struct ptx_fault fault;
 
-	ptx_run_block(launch, 1, &fault);
+	ptx_run_blocks(launch, 1, 1, &fault);
 	return NULL;
 }
 
@@ -54,7 +54,7 @@ static void formats_that_change(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, spoil, &l), 0);
 	/* without an end there is a fault; on a busy machine that may be all for a while */
 	for (unsigned n = 0; n < 20000 && good < 500; n++) {
-		if (ptx_run_block(&l, 0, &fault)) {
+		if (ptx_run_blocks(&l, 0, 1, &fault)) {
 			good++;
 			continue;
 		}
@@ -65,7 +65,7 @@ static void formats_that_change(void **state)
 	pthread_join(thread, NULL);
 	stop = false;
 	text[page - 1] = 0;
-	assert_true(ptx_run_block(&l, 0, &fault));
+	assert_true(ptx_run_blocks(&l, 0, 1, &fault));
 	ptx_module_destroy(m);
 	munmap(text, 2 * page);
 }

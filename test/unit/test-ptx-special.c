@@ -28,7 +28,7 @@ static void *run(void *data)
 	const struct block *b = data;
 	struct ptx_fault fault;
 
-	return ptx_run_block(b->launch, b->index, &fault) ? NULL : data;
+	return ptx_run_blocks(b->launch, b->index, 1, &fault) ? NULL : data;
 }
 
 static void places(void **state)
