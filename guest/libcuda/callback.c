@@ -7,12 +7,12 @@
 #include "callback.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
+#include "start-thread.h"
 #include "stream.h"
 #include "thread.h"
 
@@ -95,18 +95,9 @@ static void *serve(void *unused)
 static bool start_thread(void)
 {
 	static bool started;
-	sigset_t all, before;
-	pthread_t thread;
 
-	if (started)
-		return true;
-	/* The application's signal handlers run on its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&thread, NULL, serve, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (started)
-		pthread_detach(thread);
+	if (!started)
+		started = vcuda_thread_start(serve, NULL);
 	return started;
 }
 

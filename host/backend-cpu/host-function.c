@@ -4,9 +4,9 @@
  * no thread that runs kernels. In a context that has failed they are called all the same, with its error.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
+#include "start-thread.h"
 #include "stream.h"
 
 struct host_function {
@@ -91,17 +91,9 @@ static void function_finish(struct cpu_op *op)
 static bool start_thread(void)
 {
 	static bool started;
-	sigset_t all, before;
-	pthread_t thread;
 
-	if (started)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&thread, NULL, run, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (started)
-		pthread_detach(thread);
+	if (!started)
+		started = vcuda_thread_start(run, NULL);
 	return started;
 }
 

@@ -2,7 +2,6 @@
 #include "ipc-event.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "context.h"
 #include "event.h"
 #include "share.h"
+#include "start-thread.h"
 
 #define PAGE 4096u
 
@@ -173,17 +173,9 @@ static void *look(void *unused)
 static bool start_thread(void)
 {
 	static bool started;
-	sigset_t all, before;
-	pthread_t thread;
 
-	if (started)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&thread, NULL, look, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (started)
-		pthread_detach(thread);
+	if (!started)
+		started = vcuda_thread_start(look, NULL);
 	return started;
 }
 

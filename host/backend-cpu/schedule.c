@@ -8,6 +8,7 @@
 #include "context.h"
 #include "device.h"
 #include "event.h"
+#include "start-thread.h"
 #include "stream.h"
 
 /* After this long in one operation a worker looks for others, of higher priority or other streams. */
@@ -338,26 +339,15 @@ static void *worker(void *is_extra)
 
 static bool start_worker(bool is_extra)
 {
-	static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-	sigset_t all, before;
+	/* What an instruction raises must reach its handler. */
+	static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0};
 	pthread_attr_t attributes;
-	pthread_t thread;
 	bool ok;
 
-	/*
-	 * The process's signal handlers do not run on these threads, but what an instruction raises must reach its
-	 * handler.
-	 */
-	sigfillset(&all);
-	for (size_t i = 0; i < sizeof(raised) / sizeof(*raised); i++)
-		sigdelset(&all, raised[i]);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, 8u << 20);
-	ok = pthread_create(&thread, &attributes, worker, is_extra ? &extra : NULL) == 0;
+	ok = vcuda_thread_start_with(&attributes, raised, worker, is_extra ? &extra : NULL);
 	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return ok;
 }
 

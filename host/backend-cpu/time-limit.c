@@ -2,12 +2,11 @@
 /* A thread that looks now and then at the kernels that run, where a limit is set. */
 #include "time-limit.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include "context.h"
 #include "device.h"
+#include "start-thread.h"
 
 static struct cpu_list running = CPU_LIST_INIT(running);
 
@@ -83,18 +82,8 @@ static void *watch(void *unused)
 bool cpu_time_limit_start(void)
 {
 	static bool watching;
-	sigset_t all, before;
-	pthread_t thread;
-	bool ok;
 
-	if (watching || !cpu_device()->time_limit_ns)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ok = pthread_create(&thread, NULL, watch, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (ok)
-		pthread_detach(thread);
-	watching = ok;
-	return ok;
+	if (!watching && cpu_device()->time_limit_ns)
+		watching = vcuda_thread_start(watch, NULL);
+	return watching || !cpu_device()->time_limit_ns;
 }
