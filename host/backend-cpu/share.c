@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +13,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "log.h"
+#include "start-thread.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PATIENCE_S 5
@@ -30,15 +31,19 @@ struct offer {
 	struct offer *next;
 };
 
-/* What is sent with the file. */
+/* What is sent with the file; of kind BUSY it comes without one. Who asks for what is not there gets no answer. */
 struct answer {
 	uint64_t kind, bytes;
 };
+#define BUSY 0
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct offer *offers;
 static uint8_t our_name[16];
 static int listener = -1;
+
+/* Given up for a moment where no other descriptor is left, so that who asks is answered. The listener's thread's. */
+static int reserve = -1;
 
 static socklen_t address_of(const uint8_t *name, struct sockaddr_un *a)
 {
@@ -67,83 +72,108 @@ static void be_patient(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 }
 
-static void send_file(int to, struct answer *answer, int fd)
+static bool is_used_up(int error)
+{
+	return error == EMFILE || error == ENFILE;
+}
+
+/* Each file that is mapped or offered needs one. */
+static void say_used_up(void)
+{
+	cpu_log("no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
+		"open files (ulimit -Hn, LimitNOFILE=)");
+}
+
+/* False: not sent. */
+static bool send_answer(int to, struct answer *answer, int fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
 	struct iovec iov = {answer, sizeof(*answer)};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c = &control.align;
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	sendmsg(to, &h, MSG_NOSIGNAL);
+	if (fd >= 0) {
+		h.msg_control = &control;
+		h.msg_controllen = sizeof(control);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	return sendmsg(to, &h, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*answer);
 }
 
-/* A descriptor of what is offered under that key; -1: nothing. */
-static int find_offer(const uint8_t *key, struct answer *answer)
+/* With the list's lock. */
+static const struct offer *find_offer(const uint8_t *key)
 {
-	int fd = -1;
+	const struct offer *o;
 
-	pthread_mutex_lock(&lock);
-	for (struct offer *o = offers; o; o = o->next)
-		if (!memcmp(o->key, key, sizeof(o->key))) {
-			*answer = (struct answer){o->kind, o->bytes};
-			fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
-			break;
-		}
-	pthread_mutex_unlock(&lock);
-	return fd;
+	for (o = offers; o && memcmp(o->key, key, sizeof(o->key)); o = o->next)
+		continue;
+	return o;
 }
 
-static void serve(int client)
+static void serve(int client, bool busy)
 {
-	struct answer answer;
+	const struct offer *o;
 	uint8_t key[16];
-	int fd;
 
 	be_patient(client);
 	if (!is_same_user(client) || recv(client, key, sizeof(key), 0) != sizeof(key))
 		return;
-	fd = find_offer(key, &answer);
-	if (fd < 0)
+	pthread_mutex_lock(&lock);
+	o = find_offer(key);
+	/* The socket has room for one message; there may be too many files on their way, though. */
+	if (o && (busy || !send_answer(client, &(struct answer){o->kind, o->bytes}, o->fd)))
+		send_answer(client, &(struct answer){.kind = BUSY}, -1);
+	pthread_mutex_unlock(&lock);
+}
+
+static void open_reserve(void)
+{
+	if (reserve < 0)
+		reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* There are no descriptors: waits for the next who asks with the reserve's, and tells it unless there are some again. */
+static void turn_away(void)
+{
+	int client;
+
+	say_used_up();
+	if (reserve >= 0)
+		close(reserve);
+	reserve = -1;
+	client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (client < 0) {
+		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 		return;
-	send_file(client, &answer, fd);
-	close(fd);
+	}
+	open_reserve();
+	serve(client, reserve < 0);
+	close(client);
 }
 
 static void *listen_for_others(void *unused)
 {
 	for (;;) {
-		int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		int client;
 
+		open_reserve();
+		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (client >= 0) {
-			serve(client);
+			serve(client, false);
 			close(client);
+		} else if (is_used_up(errno) || errno == ENOMEM || errno == ENOBUFS) {
+			turn_away();
 		} else if (errno != EINTR && errno != ECONNABORTED) {
+			cpu_log("nothing more is shared with other processes: %s", strerror(errno));
 			return unused;
 		}
 	}
-}
-
-static bool start_thread(void)
-{
-	sigset_t all, before;
-	pthread_t thread;
-	bool ok;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ok = pthread_create(&thread, NULL, listen_for_others, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (ok)
-		pthread_detach(thread);
-	return ok;
 }
 
 static bool open_locked(void)
@@ -159,7 +189,8 @@ static bool open_locked(void)
 	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (listener < 0)
 		return false;
-	if (bind(listener, (struct sockaddr *)&a, length) == 0 && listen(listener, 64) == 0 && start_thread())
+	if (bind(listener, (struct sockaddr *)&a, length) == 0 && listen(listener, 64) == 0 &&
+	    vcuda_thread_start(listen_for_others, NULL))
 		return true;
 	close(listener);
 	listener = -1;
@@ -170,8 +201,11 @@ int cpu_share_file(uint64_t bytes)
 {
 	int fd = memfd_create("vcuda-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (is_used_up(errno))
+			say_used_up();
 		return -1;
+	}
 	if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
 		return fd;
 	close(fd);
@@ -237,7 +271,8 @@ static int take_fd(struct msghdr *h)
 	return fd;
 }
 
-static int ask(const struct cpu_share_handle *handle, struct answer *answer)
+/* What another worker has under that key. */
+static CUresult ask(const struct cpu_share_handle *handle, struct answer *answer, int *fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -248,17 +283,46 @@ static int ask(const struct cpu_share_handle *handle, struct answer *answer)
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	struct sockaddr_un a;
 	socklen_t length = address_of(handle->server, &a);
-	int fd = -1, s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	bool answered;
 
-	if (s < 0)
-		return -1;
+	if (s < 0) {
+		say_used_up();
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	be_patient(s);
-	if (connect(s, (struct sockaddr *)&a, length) == 0 && is_same_user(s) &&
-	    send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key) &&
-	    recvmsg(s, &h, MSG_CMSG_CLOEXEC) == sizeof(*answer))
-		fd = take_fd(&h);
+	answered = connect(s, (struct sockaddr *)&a, length) == 0 && is_same_user(s) &&
+		   send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key) &&
+		   recvmsg(s, &h, MSG_CMSG_CLOEXEC) == sizeof(*answer);
+	if (answered)
+		*fd = take_fd(&h);
 	close(s);
-	return fd;
+	if (!answered)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (*fd >= 0)
+		return CUDA_SUCCESS;
+	/* either worker has no descriptor left */
+	cpu_log("memory or an event of another process cannot be had: %s",
+		h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)" :
+					   "that process has no file descriptor left (ulimit -Hn)");
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* What this worker has. */
+static CUresult look_up(const uint8_t *key, struct answer *answer, int *fd)
+{
+	const struct offer *o;
+
+	pthread_mutex_lock(&lock);
+	o = find_offer(key);
+	if (o) {
+		*answer = (struct answer){o->kind, o->bytes};
+		*fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+	}
+	pthread_mutex_unlock(&lock);
+	if (o && *fd < 0)
+		say_used_up();
+	return !o ? CUDA_ERROR_INVALID_VALUE : *fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 /* Of a file that can shrink, an access behind its end would end this process. */
@@ -284,12 +348,14 @@ bool cpu_share_is_own(const struct cpu_share_handle *handle)
 CUresult cpu_share_take(const struct cpu_share_handle *handle, enum cpu_share_kind kind, uint64_t *bytes, int *fd)
 {
 	struct answer answer = {0};
+	CUresult result;
 
 	if (memcmp(handle->magic, magic, sizeof(magic)))
 		return CUDA_ERROR_INVALID_VALUE;
-	*fd = cpu_share_is_own(handle) ? find_offer(handle->key, &answer) : ask(handle, &answer);
-	if (*fd < 0)
-		return CUDA_ERROR_INVALID_VALUE;
+	*fd = -1;
+	result = cpu_share_is_own(handle) ? look_up(handle->key, &answer, fd) : ask(handle, &answer, fd);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (answer.kind != kind || !answer.bytes || !is_safe(*fd, answer.bytes)) {
 		close(*fd);
 		return CUDA_ERROR_INVALID_VALUE;

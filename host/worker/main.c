@@ -70,6 +70,18 @@ static bool parse(int argc, char **argv, bool *local)
 	return !strcmp(vcuda_worker_backend, "auto") || !strcmp(vcuda_worker_backend, "cuda") || !strcmp(vcuda_worker_backend, "cpu");
 }
 
+/* Memory that is mapped or shared has descriptors of its own. The usual soft limit is for users of select(). */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit))
+			vcuda_log("cannot raise the limit of open files: %s", strerror(errno));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	bool local;
@@ -82,6 +94,7 @@ int main(int argc, char **argv)
 	choose_address_layout(argv);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+	raise_descriptors();
 	session.doorbell = session.notify = -1;
 	if (vcuda_output_open())
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The software GPU beside another process that offers memory and asks for it: limits, and what is used up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend-cpu.h"
+#include "backend.h"
+#include "log.h"
+#include "share.h"
+
+#define MIB (1u << 20)
+
+static const struct vcuda_backend_ops *cuda;
+
+/* ---- the other process: it has no device, only what share.h gives ---- */
+
+struct request {
+	enum { OFFER, WITHDRAW, TAKE, CONNECT, HANG_UP } what;
+	enum cpu_share_kind kind;
+	uint64_t bytes;
+	struct cpu_share_handle handle;
+};
+
+struct reply {
+	CUresult result;
+	struct cpu_share_handle handle;
+};
+
+static int to_peer;
+static pid_t peer_pid;
+
+/* A connection to whoever offers that, on which nothing is said. */
+static int connect_to(const struct cpu_share_handle *handle)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int s = socket(AF_UNIX, SOCK_SEQPACKET, 0), n = 1 + sprintf(a.sun_path + 1, "vcuda-share-");
+
+	for (int i = 0; i < 16; i++)
+		n += sprintf(a.sun_path + n, "%02x", handle->server[i]);
+	if (connect(s, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)))
+		abort();
+	return s;
+}
+
+static void serve(const struct request *q, struct reply *r)
+{
+	static int connection;
+	uint64_t bytes;
+	int fd;
+
+	*r = (struct reply){CUDA_SUCCESS, q->handle};
+	if (q->what == OFFER) {
+		fd = cpu_share_file(q->bytes);
+		if (fd < 0 || !cpu_share_offer(q->kind, q->bytes, fd, &r->handle))
+			r->result = CUDA_ERROR_UNKNOWN;
+	} else if (q->what == WITHDRAW) {
+		cpu_share_withdraw(&q->handle);
+	} else if (q->what == CONNECT) {
+		connection = connect_to(&q->handle);
+	} else if (q->what == HANG_UP) {
+		close(connection);
+	} else {
+		r->result = cpu_share_take(&q->handle, q->kind, &bytes, &fd);
+		if (r->result == CUDA_SUCCESS)
+			close(fd);
+	}
+}
+
+static void start_peer(void)
+{
+	struct request q;
+	struct reply r;
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends))
+		abort();
+	peer_pid = fork();
+	if (peer_pid) {
+		close(ends[1]);
+		to_peer = ends[0];
+		return;
+	}
+	close(ends[0]);
+	while (read(ends[1], &q, sizeof(q)) == sizeof(q)) {
+		serve(&q, &r);
+		if (write(ends[1], &r, sizeof(r)) != sizeof(r))
+			break;
+	}
+	_exit(0);
+}
+
+static struct reply ask_peer(struct request q)
+{
+	struct reply r;
+
+	assert_int_equal(write(to_peer, &q, sizeof(q)), sizeof(q));
+	assert_int_equal(read(to_peer, &r, sizeof(r)), sizeof(r));
+	return r;
+}
+
+static struct cpu_share_handle offer(enum cpu_share_kind kind, uint64_t bytes)
+{
+	struct reply r = ask_peer((struct request){.what = OFFER, .kind = kind, .bytes = bytes});
+
+	assert_int_equal(r.result, CUDA_SUCCESS);
+	return r.handle;
+}
+
+static CUresult peer_takes(enum cpu_share_kind kind, const struct cpu_share_handle *handle)
+{
+	return ask_peer((struct request){.what = TAKE, .kind = kind, .handle = *handle}).result;
+}
+
+static int make_context(void **state)
+{
+	CUcontext context;
+
+	assert_int_equal(cuda->cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+	*state = context;
+	return 0;
+}
+
+static int destroy_context(void **state)
+{
+	assert_int_equal(cuda->cuCtxDestroy_v2(*state), CUDA_SUCCESS);
+	return 0;
+}
+
+static uint64_t free_mib(void)
+{
+	size_t bytes, total;
+
+	assert_int_equal(cuda->cuMemGetInfo_v2(&bytes, &total), CUDA_SUCCESS);
+	return bytes / MIB;
+}
+
+static CUresult import(struct cpu_share_handle *offered, uint64_t *handle)
+{
+	return cuda->cuMemImportFromShareableHandle(handle, offered, CU_MEM_HANDLE_TYPE_FABRIC);
+}
+
+/* ---- descriptors ---- */
+
+/* The first number from `fd` on that nothing is open under. */
+static int first_closed(int fd)
+{
+	while (fcntl(fd, F_GETFD) >= 0)
+		fd++;
+	return fd;
+}
+
+/* Everything below `fd` is open. Returns the number of the first further one. */
+static int fill_below(int fd)
+{
+	int next = dup(STDERR_FILENO);
+
+	while (next < fd)
+		next = dup(STDERR_FILENO);
+	close(next);
+	return next;
+}
+
+static void set_descriptor_limit(rlim_t n)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = n;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/*
+ * Who asks is told so, and once there are descriptors again all is as before. The first test: what the listener opens
+ * then lies in order, its reserve before the number that it takes for who asks. A connection is open under that number
+ * when it is put out of reach.
+ */
+static void test_no_descriptors(void **state)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
+				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	struct cpu_share_handle mine, theirs = offer(CPU_SHARE_ALLOCATION, 2 * MIB), unknown;
+	uint64_t before = free_mib(), handle, other;
+	struct rlimit was;
+	char log[300];
+	int client;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	fill_below(100);
+	assert_int_equal(cuda->cuMemCreate(&handle, 2 * MIB, &prop, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemExportToShareableHandle(&mine, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0), CUDA_SUCCESS);
+	unknown = mine;
+	unknown.key[3] ^= 1;
+	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
+	/* its memory, the offered file, the listener, the reserve */
+	client = 104;
+	ask_peer((struct request){.what = CONNECT, .handle = mine});
+	while (first_closed(0) <= client)
+		usleep(1000);
+	set_descriptor_limit((rlim_t)client);
+	ask_peer((struct request){.what = HANG_UP});
+	cpu_log_keep(log, sizeof(log));
+	assert_int_equal(cuda->cuMemCreate(&other, 2 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	cpu_log_keep(NULL, 0);
+	assert_non_null(strstr(log, "ulimit"));
+	assert_int_equal(import(&theirs, &other), CUDA_ERROR_OUT_OF_MEMORY);
+	for (int n = 0; n < 3; n++)
+		assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
+	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &unknown), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(peer_takes(CPU_SHARE_MEMORY, &mine), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(import(&theirs, &other), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemRelease(other), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemRelease(handle), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before);
+}
+
+int main(void)
+{
+#define IN_CONTEXT(test) cmocka_unit_test_setup_teardown(test, make_context, destroy_context)
+	const struct CMUnitTest tests[] = {
+		IN_CONTEXT(test_no_descriptors),
+	};
+	int failed;
+
+	alarm(120);
+	setenv("VCUDA_CPU_MEMORY", "64M", 1);
+	setenv("VCUDA_CPU_THREADS", "3", 1);
+	start_peer();
+	cuda = vcuda_backend_cpu();
+	if (cuda->cuInit(0) != CUDA_SUCCESS)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	close(to_peer);
+	waitpid(peer_pid, NULL, 0);
+	return failed;
+}
