@@ -170,10 +170,21 @@ CUresult cpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* ---- opened ---- */
 
+/* It counts once, in however many contexts. */
+static bool is_opened(const struct cpu_share_handle *handle)
+{
+	const struct import *i;
+
+	for (i = imports; i && memcmp(&i->handle, handle, sizeof(*handle)); i = i->next)
+		continue;
+	return i;
+}
+
 static CUresult open_file(struct CUctx_st *c, const struct cpu_share_handle *handle, uint64_t bytes, int fd,
 			  CUdeviceptr *address)
 {
 	struct import *i;
+	bool counts;
 
 	for (i = imports; i; i = i->next)
 		if (i->context == c && !memcmp(&i->handle, handle, sizeof(*handle))) {
@@ -181,11 +192,14 @@ static CUresult open_file(struct CUctx_st *c, const struct cpu_share_handle *han
 			*address = i->address;
 			return CUDA_SUCCESS;
 		}
-	if (bytes < LEAST || bytes > cpu_device()->memory)
+	if (bytes < LEAST)
 		return CUDA_ERROR_INVALID_VALUE;
+	counts = !is_opened(handle);
+	if (bytes > cpu_device()->memory || (counts && !cpu_memory_count(whole_pages(bytes))))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	i = calloc(1, sizeof(*i));
 	if (!i)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		goto uncount;
 	*i = (struct import){cpu_arena_alloc(bytes), bytes, c, *handle, 1, imports};
 	if (!i->address)
 		goto free_import;
@@ -203,6 +217,9 @@ free_address:
 	cpu_arena_free(i->address, bytes);
 free_import:
 	free(i);
+uncount:
+	if (counts)
+		cpu_memory_uncount(whole_pages(bytes));
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -234,6 +251,8 @@ void cpu_ipc_closed(uint64_t address, uint64_t bytes)
 	for (struct import **at = &imports, *i; (i = *at); at = &i->next)
 		if (i->address == address) {
 			*at = i->next;
+			if (!is_opened(&i->handle))
+				cpu_memory_uncount(whole_pages(bytes));
 			free(i);
 			break;
 		}

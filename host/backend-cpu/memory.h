@@ -60,7 +60,7 @@ bool cpu_host_remove(uint64_t start, bool managed);
 CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
 			  uint64_t *address);
 
-/* Memory of the device's that lies elsewhere; false: there is not so much left. */
+/* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
 bool cpu_memory_count(uint64_t bytes);
 void cpu_memory_uncount(uint64_t bytes);
 

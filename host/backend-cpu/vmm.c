@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mapped memory. An allocation is a file in memory, a reservation a part of the device's address space; mapping puts
+ * Mapped memory. Allocations are files in memory, a reservation a part of the device's address space; mapping puts
  * one into the other. What kernels and copies may touch is what access was given to, as everywhere.
  */
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 #include "arena.h"
 #include "device.h"
+#include "list.h"
 #include "memory.h"
 #include "registry.h"
 #include "share.h"
@@ -18,17 +19,26 @@
 
 #define GRANULARITY (2u << 20)
 
-struct allocation {
-	unsigned int refs; /* the handle and each mapping */
+/* Memory, whoever made it. There is one of these for it however often it was imported, and it counts here once. */
+struct file {
+	unsigned int refs; /* each handle and each mapping */
 	uint64_t size;
 	int fd;
-	bool shareable, offered, imported; /* imported: counted where it was made */
-	struct cpu_share_handle handle;
+	bool offered; /* by this process */
+	bool named;   /* processes know it by `name` */
+	struct cpu_share_handle name;
+	struct cpu_list node;
+};
+
+/* What a handle names. */
+struct allocation {
+	struct file *file;
+	bool shareable;
 };
 
 struct mapping {
 	uint64_t start, size;
-	struct allocation *allocation;
+	struct file *file;
 	bool accessible; /* has a range in the table */
 	struct mapping *next;
 };
@@ -42,6 +52,7 @@ struct reservation {
 
 /* With the scheduler's lock. */
 static struct reservation *reservations;
+static struct cpu_list files = CPU_LIST_INIT(files);
 
 static bool in_granules(uint64_t n)
 {
@@ -117,32 +128,55 @@ CUresult cpu_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 /* ---- allocations ---- */
 
-static void put(struct allocation *a)
+static void put(struct file *f)
 {
-	if (--a->refs)
+	if (--f->refs)
 		return;
-	if (!a->imported)
-		cpu_memory_uncount(a->size);
-	if (a->offered)
-		cpu_share_withdraw(&a->handle);
-	close(a->fd);
-	free(a);
+	cpu_memory_uncount(f->size);
+	if (f->offered)
+		cpu_share_withdraw(&f->name);
+	cpu_list_remove(&f->node);
+	close(f->fd);
+	free(f);
 }
 
-/* Takes the file over, which may be -1. With the lock. */
-static struct allocation *make_allocation(int fd, uint64_t size)
+/* Takes the descriptor over. NULL: there is not so much memory left. With the lock. */
+static struct file *make_file(int fd, uint64_t size)
 {
-	struct allocation *a = fd < 0 ? NULL : calloc(1, sizeof(*a));
+	struct file *f = cpu_memory_count(size) ? calloc(1, sizeof(*f)) : NULL;
 
-	if (a && !cpu_registry_add(a, CPU_MAPPABLE)) {
-		free(a);
-		a = NULL;
-	}
-	if (a)
-		*a = (struct allocation){.refs = 1, .size = size, .fd = fd};
-	else if (fd >= 0)
+	if (!f) {
 		close(fd);
-	return a;
+		return NULL;
+	}
+	*f = (struct file){.refs = 1, .size = size, .fd = fd};
+	cpu_list_add(&f->node, &files);
+	return f;
+}
+
+static struct file *find_file(const struct cpu_share_handle *name)
+{
+	cpu_list_for_each (node, &files) {
+		struct file *f = cpu_list_entry(node, struct file, node);
+
+		if (f->named && !memcmp(&f->name, name, sizeof(*name)))
+			return f;
+	}
+	return NULL;
+}
+
+/* Takes the reference over. NULL: no memory. */
+static struct allocation *make_allocation(struct file *f)
+{
+	struct allocation *a = calloc(1, sizeof(*a));
+
+	if (a && cpu_registry_add(a, CPU_MAPPABLE)) {
+		a->file = f;
+		return a;
+	}
+	free(a);
+	put(f);
+	return NULL;
 }
 
 /* NULL: released; another thread of the guest may have done that while this call was on its way. With the lock. */
@@ -157,23 +191,25 @@ CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t fla
 {
 	const CUmemAllocationProp *p = prop;
 	struct allocation *a;
+	struct file *f;
+	int fd;
 
 	if (!handle || !in_granules(size) || flags || !p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || cpu_device_check(p->location.id) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	fd = cpu_share_file(size);
+	if (fd < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	cpu_lock();
-	if (!cpu_memory_count(size))
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	a = make_allocation(cpu_share_file(size), size);
-	if (a)
-		a->shareable = p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	f = make_file(fd, size);
+	a = f ? make_allocation(f) : NULL;
 	if (!a)
-		cpu_memory_uncount(size);
-	else
-		*handle = (uint64_t)(uintptr_t)a;
-	return cpu_leave(a ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	a->shareable = p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	*handle = (uint64_t)(uintptr_t)a;
+	return cpu_leave(CUDA_SUCCESS);
 }
 
 CUresult cpu_cuMemRelease(uint64_t handle)
@@ -185,7 +221,8 @@ CUresult cpu_cuMemRelease(uint64_t handle)
 	if (!a)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	cpu_registry_remove(a);
-	put(a);
+	put(a->file);
+	free(a);
 	return cpu_leave(CUDA_SUCCESS);
 }
 
@@ -193,10 +230,18 @@ CUresult cpu_cuMemRelease(uint64_t handle)
 
 _Static_assert(sizeof(struct cpu_share_handle) == sizeof(CUmemFabricHandle), "CUDA says how large handles are");
 
+static bool offer(struct file *f)
+{
+	int fd = dup(f->fd);
+
+	f->offered = fd >= 0 && cpu_share_offer(CPU_SHARE_ALLOCATION, f->size, fd, &f->name);
+	f->named |= f->offered;
+	return f->offered;
+}
+
 CUresult cpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int handleType, uint64_t flags)
 {
 	struct allocation *a;
-	int fd;
 
 	if (!shareableHandle || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -204,20 +249,35 @@ CUresult cpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle
 	a = find_allocation(handle);
 	if (!a || !a->shareable)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!a->offered) {
-		fd = dup(a->fd);
-		a->offered = fd >= 0 && cpu_share_offer(CPU_SHARE_ALLOCATION, a->size, fd, &a->handle);
-	}
-	if (!a->offered)
+	if (!a->file->offered && !offer(a->file))
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	memcpy(shareableHandle, &a->handle, sizeof(a->handle));
+	memcpy(shareableHandle, &a->file->name, sizeof(a->file->name));
 	return cpu_leave(CUDA_SUCCESS);
+}
+
+/* The memory that is known by that name; takes the descriptor over. NULL: there is not so much memory left. */
+static struct file *import(const struct cpu_share_handle *name, int fd, uint64_t size)
+{
+	struct file *f = find_file(name);
+
+	if (f) {
+		close(fd);
+		f->refs++;
+		return f;
+	}
+	f = make_file(fd, size);
+	if (f) {
+		f->named = true;
+		f->name = *name;
+	}
+	return f;
 }
 
 CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, int shHandleType)
 {
 	struct cpu_share_handle shared;
 	struct allocation *a;
+	struct file *f;
 	uint64_t size;
 	CUresult result;
 	int fd;
@@ -228,38 +288,38 @@ CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, in
 	result = cpu_share_take(&shared, CPU_SHARE_ALLOCATION, &size, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!in_granules(size) || size > cpu_device()->memory) {
+	if (!in_granules(size)) {
 		close(fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	cpu_lock();
-	a = make_allocation(fd, size);
+	f = import(&shared, fd, size);
+	a = f ? make_allocation(f) : NULL;
 	if (!a)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	a->imported = true;
 	*handle = (uint64_t)(uintptr_t)a;
 	return cpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- mappings ---- */
 
-static CUresult map(struct reservation *r, uint64_t start, uint64_t size, uint64_t offset, struct allocation *a)
+static CUresult map(struct reservation *r, uint64_t start, struct file *f)
 {
 	struct mapping *m;
 
 	for (m = r->mappings; m; m = m->next)
-		if (start < m->start + m->size && m->start < start + size)
+		if (start < m->start + m->size && m->start < start + f->size)
 			return CUDA_ERROR_INVALID_VALUE;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (mmap((void *)(uintptr_t)start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd,
-		 (off_t)offset) == MAP_FAILED) {
+	if (mmap((void *)(uintptr_t)start, f->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, 0) ==
+	    MAP_FAILED) {
 		free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*m = (struct mapping){.start = start, .size = size, .allocation = a, .next = r->mappings};
-	a->refs++;
+	*m = (struct mapping){.start = start, .size = f->size, .file = f, .next = r->mappings};
+	f->refs++;
 	r->mappings = m;
 	return CUDA_SUCCESS;
 }
@@ -273,9 +333,9 @@ CUresult cpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t hand
 	a = find_allocation(handle);
 	r = find_reservation(ptr, size);
 	/* All of an allocation from its start, as the driver wants it. */
-	if (!a || !r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->size)
+	if (!a || !r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->file->size)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(map(r, ptr, size, offset, a));
+	return cpu_leave(map(r, ptr, a->file));
 }
 
 /* Whether the mappings cover [start, start + size) without gaps, none of them in part. */
@@ -359,7 +419,7 @@ CUresult cpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
 		/* The address space stays the device's. */
 		if (mmap((void *)(uintptr_t)m->start, m->size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
-			put(m->allocation);
+			put(m->file);
 		free(m);
 	}
 	return cpu_leave(CUDA_SUCCESS);

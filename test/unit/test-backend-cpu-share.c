@@ -126,6 +126,8 @@ static CUresult peer_takes(enum cpu_share_kind kind, const struct cpu_share_hand
 	return ask_peer((struct request){.what = TAKE, .kind = kind, .handle = *handle}).result;
 }
 
+/* ---- the limit ---- */
+
 static int make_context(void **state)
 {
 	CUcontext context;
@@ -149,9 +151,87 @@ static uint64_t free_mib(void)
 	return bytes / MIB;
 }
 
+static CUresult open_memory(const struct cpu_share_handle *offered, CUdeviceptr *p)
+{
+	CUipcMemHandle handle;
+
+	memcpy(&handle, offered, sizeof(handle));
+	return cuda->cuIpcOpenMemHandle_v2(p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+}
+
+/* What another process made counts here as well, once however often it is opened, until the last is closed. */
+static void test_opened_memory_counts(void **state)
+{
+	struct cpu_share_handle first = offer(CPU_SHARE_MEMORY, 40 * MIB), second = offer(CPU_SHARE_MEMORY, 40 * MIB);
+	uint64_t before = free_mib();
+	CUdeviceptr p, again, other, own;
+	CUcontext context;
+
+	assert_int_equal(open_memory(&first, &p), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before - 40);
+	assert_int_equal(open_memory(&first, &again), CUDA_SUCCESS);
+	assert_true(again == p);
+	assert_int_equal(cuda->cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(open_memory(&first, &other), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before - 40);
+	assert_int_equal(open_memory(&second, &own), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuda->cuMemAlloc_v2(&own, 30 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+	/* who made it has given it back, and it counts here as long as it is here */
+	ask_peer((struct request){.what = WITHDRAW, .handle = first});
+	assert_int_equal(cuda->cuCtxDestroy_v2(context), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuIpcCloseMemHandle(p), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before - 40);
+	assert_int_equal(cuda->cuIpcCloseMemHandle(p), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before);
+	assert_int_equal(open_memory(&second, &p), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before - 40);
+	/* a context's end closes it */
+	assert_int_equal(cuda->cuCtxDestroy_v2(*state), CUDA_SUCCESS);
+	assert_int_equal(make_context(state), 0);
+	assert_int_equal(free_mib(), before);
+	ask_peer((struct request){.what = WITHDRAW, .handle = second});
+}
+
 static CUresult import(struct cpu_share_handle *offered, uint64_t *handle)
 {
 	return cuda->cuMemImportFromShareableHandle(handle, offered, CU_MEM_HANDLE_TYPE_FABRIC);
+}
+
+/* As above for the memory of cuMemCreate(); this process's own may come back as well. */
+static void test_imported_memory_counts(void **state)
+{
+	struct cpu_share_handle first = offer(CPU_SHARE_ALLOCATION, 40 * MIB),
+				second = offer(CPU_SHARE_ALLOCATION, 40 * MIB), mine;
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
+				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	uint64_t before = free_mib(), a, b;
+	CUdeviceptr p;
+
+	assert_int_equal(import(&first, &a), CUDA_SUCCESS);
+	assert_int_equal(import(&first, &b), CUDA_SUCCESS);
+	assert_true(a != b);
+	assert_int_equal(free_mib(), before - 40);
+	assert_int_equal(cuda->cuMemRelease(a), CUDA_SUCCESS);
+	assert_int_equal(import(&second, &a), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuda->cuMemCreate(&a, 40 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	/* a mapping keeps it */
+	assert_int_equal(cuda->cuMemAddressReserve(&p, 40 * MIB, 0, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemMap(p, 40 * MIB, 0, b, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemRelease(b), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before - 40);
+	assert_int_equal(cuda->cuMemUnmap(p, 40 * MIB), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAddressFree(p, 40 * MIB), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before);
+
+	assert_int_equal(cuda->cuMemCreate(&a, 40 * MIB, &prop, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemExportToShareableHandle(&mine, a, CU_MEM_HANDLE_TYPE_FABRIC, 0), CUDA_SUCCESS);
+	assert_int_equal(import(&mine, &b), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemRelease(a), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before - 40);
+	assert_int_equal(cuda->cuMemRelease(b), CUDA_SUCCESS);
+	assert_int_equal(free_mib(), before);
+	assert_int_equal(import(&mine, &b), CUDA_ERROR_INVALID_VALUE);
 }
 
 /* ---- descriptors ---- */
@@ -236,6 +316,8 @@ int main(void)
 #define IN_CONTEXT(test) cmocka_unit_test_setup_teardown(test, make_context, destroy_context)
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_no_descriptors),
+		IN_CONTEXT(test_opened_memory_counts),
+		IN_CONTEXT(test_imported_memory_counts),
 	};
 	int failed;
 
