@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations that several processes use. One that is offered for the first time moves into a file, at the same
- * address, while no work runs; whoever opens it maps that file. It must have its pages to itself, as larger ones do.
+ * address; whoever opens it maps that file. It must have its pages to itself, as larger ones do. Nothing waits for work
+ * on it, which may itself wait for what the program does next.
  */
 #include "ipc.h"
 
@@ -14,6 +15,7 @@
 #include "device.h"
 #include "log.h"
 #include "memory.h"
+#include "move.h"
 #include "share.h"
 
 #define PAGE 4096u
@@ -57,18 +59,6 @@ static bool map_file(uint64_t address, uint64_t bytes, int fd)
 		    0) != MAP_FAILED;
 }
 
-static bool write_all(int fd, uint64_t address, uint64_t bytes)
-{
-	for (uint64_t done = 0; done < bytes;) {
-		ssize_t n = pwrite(fd, (const void *)(uintptr_t)(address + done), bytes - done, (off_t)done);
-
-		if (n <= 0)
-			return false;
-		done += (uint64_t)n;
-	}
-	return true;
-}
-
 /* ---- offered ---- */
 
 static struct export *find_export(uint64_t address)
@@ -91,7 +81,7 @@ static CUresult offer(uint64_t address, uint64_t bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*e = (struct export){.address = address, .bytes = bytes};
-	if (!write_all(fd, address, bytes) || !map_file(address, bytes, fd)) {
+	if (!cpu_move_to_file(address, whole_pages(bytes), fd)) {
 		close(fd);
 		free(e);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -117,17 +107,6 @@ void cpu_ipc_freed(uint64_t address)
 		}
 }
 
-/* Nothing at all runs when this returns, and with the lock held nothing can start. */
-static void wait_for_all(void)
-{
-	struct cpu_scope scope = {0};
-
-	do {
-		scope.last = cpu_submitted();
-		cpu_wait(&scope);
-	} while (scope.last != cpu_submitted());
-}
-
 static const struct cpu_range *find_shareable(const struct CUctx_st *c, uint64_t address)
 {
 	const struct cpu_range *r = cpu_range_find(address, 1);
@@ -151,14 +130,8 @@ CUresult cpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		cpu_log("allocations of less than %u KiB cannot be shared between processes", LEAST >> 10);
 		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
 	}
-	if (!find_export(r->start)) {
-		wait_for_all();
-		r = find_shareable(c, dptr);
-		if (!r || r->size < LEAST)
-			return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-		if (!find_export(r->start))
-			result = offer(r->start, r->size);
-	}
+	if (!find_export(r->start))
+		result = offer(r->start, r->size);
 	if (result != CUDA_SUCCESS)
 		return cpu_leave(result);
 	e = find_export(r->start);

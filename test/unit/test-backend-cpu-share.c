@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -311,6 +312,108 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(free_mib(), before);
 }
 
+/* ---- memory that is offered while work runs ---- */
+
+static CUstream stream(void)
+{
+	CUstream s;
+
+	assert_int_equal(cuda->cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+	return s;
+}
+
+static void wait_for_gate(CUstream s, CUresult status, void *gate)
+{
+	while (!__atomic_load_n((uint32_t *)gate, __ATOMIC_ACQUIRE))
+		usleep(1000);
+}
+
+/* Work may wait for what the program does after the call: the call waits for none. */
+static void test_offer_waits_for_nothing(void **state)
+{
+	CUstream s = stream();
+	uint32_t gate = 0, *data;
+	CUipcMemHandle handle;
+	CUdeviceptr p;
+
+	data = malloc(MIB);
+	assert_int_equal(cuda->cuMemAlloc_v2(&p, MIB), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD32_v2(p, 1, MIB / 4), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamAddCallback(s, (void *)wait_for_gate, &gate, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD32Async(p, 2, MIB / 8, s), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuIpcGetMemHandle(&handle, p), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+	__atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
+	assert_int_equal(cuda->cuStreamSynchronize(s), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(data, p, MIB), CUDA_SUCCESS);
+	for (size_t n = 0; n < MIB / 4; n++)
+		assert_int_equal(data[n], n < MIB / 8 ? 2 : 1);
+	free(data);
+}
+
+/* Each thread counts up a word of its own, far from the others', and says in the end how often. */
+static const char churn_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry churn(.param .u64 p, .param .u64 flags, .param .u64 counts)\n{\n"
+	"	.reg .pred %p; .reg .b32 %r<8>; .reg .b64 %rd<8>;\n"
+	"	ld.param.u64 %rd1, [p];\n	ld.param.u64 %rd2, [flags];\n	ld.param.u64 %rd3, [counts];\n"
+	"	mov.u32 %r1, %ctaid.x;\n	mov.u32 %r2, %ntid.x;\n	mov.u32 %r3, %tid.x;\n"
+	"	mad.lo.u32 %r1, %r1, %r2, %r3;\n"
+	"	mul.wide.u32 %rd4, %r1, 65536;\n	add.s64 %rd1, %rd1, %rd4;\n"
+	"	mul.wide.u32 %rd4, %r1, 4;\n	add.s64 %rd3, %rd3, %rd4;\n"
+	"	mov.u32 %r4, 0;\n	mov.u32 %r5, 1;\n	st.volatile.global.u32 [%rd2], %r5;\n"
+	"AGAIN:\n	ld.volatile.global.u32 %r6, [%rd1];\n	add.u32 %r6, %r6, 1;\n"
+	"	st.volatile.global.u32 [%rd1], %r6;\n	add.u32 %r4, %r4, 1;\n"
+	"	ld.volatile.global.u32 %r7, [%rd2+4];\n	setp.eq.u32 %p, %r7, 0;\n	@%p bra AGAIN;\n"
+	"	st.global.u32 [%rd3], %r4;\n	ret;\n}\n";
+
+#define THREADS 256
+#define STRIDE (65536 / 4)
+
+static void churn(CUfunction f, CUstream s, CUdeviceptr counts, uint32_t *flags)
+{
+	static uint32_t words[THREADS * STRIDE], often[THREADS];
+	CUipcMemHandle handle;
+	CUdeviceptr p;
+	void *params[] = {&p, &flags, &counts};
+
+	flags[0] = flags[1] = 0;
+	assert_int_equal(cuda->cuMemAlloc_v2(&p, sizeof(words)), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD32_v2(p, 0, THREADS * STRIDE), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuLaunchKernel(f, THREADS / 64, 1, 1, 64, 1, 1, 0, s, params, NULL), CUDA_SUCCESS);
+	while (!__atomic_load_n(&flags[0], __ATOMIC_ACQUIRE))
+		usleep(100);
+	assert_int_equal(cuda->cuIpcGetMemHandle(&handle, p), CUDA_SUCCESS);
+	usleep(500);
+	__atomic_store_n(&flags[1], 1, __ATOMIC_RELEASE);
+	assert_int_equal(cuda->cuStreamSynchronize(s), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(words, p, sizeof(words)), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(often, counts, sizeof(often)), CUDA_SUCCESS);
+	for (unsigned int n = 0; n < THREADS; n++)
+		assert_int_equal(words[n * STRIDE], often[n]);
+	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* No store is lost while memory moves. */
+static void test_offer_while_kernels_store(void **state)
+{
+	uint32_t *flags = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CUdeviceptr counts;
+	CUmodule module;
+	CUfunction f;
+	CUstream s = stream();
+
+	assert_int_equal(cuda->cuMemHostRegister_v2(flags, 4096, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleLoadData(&module, churn_ptx), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleGetFunction(&f, module, "churn"), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAlloc_v2(&counts, 4 * THREADS), CUDA_SUCCESS);
+	for (int round = 0; round < 20; round++)
+		churn(f, s, counts, flags);
+	assert_int_equal(cuda->cuMemHostUnregister(flags), CUDA_SUCCESS);
+	munmap(flags, 4096);
+}
+
 int main(void)
 {
 #define IN_CONTEXT(test) cmocka_unit_test_setup_teardown(test, make_context, destroy_context)
@@ -318,6 +421,8 @@ int main(void)
 		IN_CONTEXT(test_no_descriptors),
 		IN_CONTEXT(test_opened_memory_counts),
 		IN_CONTEXT(test_imported_memory_counts),
+		IN_CONTEXT(test_offer_waits_for_nothing),
+		IN_CONTEXT(test_offer_while_kernels_store),
 	};
 	int failed;
 
