@@ -157,6 +157,11 @@ CUresult cpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned f
 		cpu_shared_event_get(hEvent->shared);
 		record->shared = hEvent->shared;
 		record->number = cpu_shared_event_begin(hEvent->shared);
+		if (!record->number) {
+			record->refs = 1;
+			record_put(record);
+			return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		}
 	}
 	record_put(hEvent->record);
 	hEvent->record = record;

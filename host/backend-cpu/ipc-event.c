@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ipc-event.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +14,7 @@
 
 #include "context.h"
 #include "event.h"
+#include "log.h"
 #include "share.h"
 #include "start-thread.h"
 
@@ -30,6 +34,13 @@ struct cpu_shared_event {
 	bool offered;
 	struct cpu_share_handle handle; /* if we offer it */
 	struct numbers *numbers;
+	/*
+	 * A record that is under way locks the byte of the file that has its place's number. The system takes the lock
+	 * away when its process dies, whose work is gone: then the record counts as done. The descriptor is of this mapping
+	 * alone, and so are its locks; `mine` has the numbers that they are for, 0: none.
+	 */
+	int fd;
+	_Atomic uint64_t mine[SLOTS];
 };
 
 /* A stream's wait. */
@@ -40,6 +51,15 @@ struct await {
 	struct await *next; /* of those that a thread looks after */
 };
 
+/* A descriptor of the same file whose locks nobody shares: what was sent, or is, has them in common. */
+static int reopen(int fd)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
 static struct cpu_shared_event *map(int fd)
 {
 	struct cpu_shared_event *e = calloc(1, sizeof(*e));
@@ -47,9 +67,16 @@ static struct cpu_shared_event *map(int fd)
 	if (!e)
 		return NULL;
 	e->refs = 1;
-	e->numbers = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	e->fd = reopen(fd);
+	if (e->fd < 0) {
+		cpu_log("an event of several processes cannot be opened: %s", strerror(errno));
+		goto free_event;
+	}
+	e->numbers = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
 	if (e->numbers != MAP_FAILED)
 		return e;
+	close(e->fd);
+free_event:
 	free(e);
 	return NULL;
 }
@@ -83,12 +110,54 @@ void cpu_shared_event_put(struct cpu_shared_event *e)
 	if (e->offered)
 		cpu_share_withdraw(&e->handle);
 	munmap(e->numbers, PAGE);
+	close(e->fd);
 	free(e);
+}
+
+static bool lock_place(const struct cpu_shared_event *e, uint64_t number, short type)
+{
+	struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(number % SLOTS), .l_len = 1};
+
+	return fcntl(e->fd, F_OFD_SETLK, &l) == 0;
+}
+
+/* Whether another process, or another mapping of this one, has a record under way in that place. */
+static bool is_locked(const struct cpu_shared_event *e, uint64_t number)
+{
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(number % SLOTS), .l_len = 1};
+
+	return fcntl(e->fd, F_OFD_GETLK, &l) || l.l_type != F_UNLCK;
+}
+
+/* The number is ours, and whoever asks from now on waits for it; false: there is a higher one already. */
+static bool publish(struct cpu_shared_event *e, uint64_t number)
+{
+	uint64_t newest = atomic_load(&e->numbers->begun);
+
+	while (newest < number)
+		if (atomic_compare_exchange_weak(&e->numbers->begun, &newest, number))
+			return true;
+	return false;
 }
 
 uint64_t cpu_shared_event_begin(struct cpu_shared_event *e)
 {
-	return atomic_fetch_add(&e->numbers->begun, 1) + 1;
+	uint64_t number = atomic_load(&e->numbers->begun);
+
+	for (unsigned int tries = 0; tries < SLOTS; tries++) {
+		_Atomic uint64_t *mine = &e->mine[++number % SLOTS];
+
+		/* Locked before others know of it, else they would take it for a dead process's. */
+		if (atomic_load(mine) || !lock_place(e, number, F_WRLCK))
+			continue;
+		atomic_store(mine, number);
+		if (publish(e, number))
+			return number;
+		atomic_store(mine, 0);
+		lock_place(e, number, F_UNLCK);
+		number = atomic_load(&e->numbers->begun);
+	}
+	return 0;
 }
 
 void cpu_shared_event_finish(struct cpu_shared_event *e, uint64_t number)
@@ -98,6 +167,8 @@ void cpu_shared_event_finish(struct cpu_shared_event *e, uint64_t number)
 
 	while (now < number && !atomic_compare_exchange_weak(done, &now, number))
 		continue;
+	atomic_store(&e->mine[number % SLOTS], 0);
+	lock_place(e, number, F_UNLCK);
 }
 
 uint64_t cpu_shared_event_newest(const struct cpu_shared_event *e)
@@ -107,7 +178,9 @@ uint64_t cpu_shared_event_newest(const struct cpu_shared_event *e)
 
 bool cpu_shared_event_done(const struct cpu_shared_event *e, uint64_t number)
 {
-	return atomic_load(&e->numbers->done[number % SLOTS]) >= number;
+	if (atomic_load(&e->numbers->done[number % SLOTS]) >= number)
+		return true;
+	return atomic_load(&e->mine[number % SLOTS]) != number && !is_locked(e, number);
 }
 
 /* ---- waiting: nobody wakes a process for another, so one thread looks, more seldom the longer it takes ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events of several processes: numbers in a page that all of them map. A record counts up the first when it is made,
- * and puts what it got into its own place among the others when it is done. With the lock held.
+ * and puts what it got into its own place among the others when it is done. One whose process died before that counts as
+ * done. With the lock held.
  */
 #ifndef VCUDA_CPU_IPC_EVENT_H
 #define VCUDA_CPU_IPC_EVENT_H
@@ -17,7 +18,7 @@ struct cpu_shared_event *cpu_shared_event_create(void); /* NULL: not possible */
 void cpu_shared_event_get(struct cpu_shared_event *event);
 void cpu_shared_event_put(struct cpu_shared_event *event); /* NULL is fine */
 
-/* A new record's number; whoever asks from now on waits for it. */
+/* A new record's number; whoever asks from now on waits for it. 0: too many are under way, 511 of all processes. */
 uint64_t cpu_shared_event_begin(struct cpu_shared_event *event);
 void cpu_shared_event_finish(struct cpu_shared_event *event, uint64_t number);
 

@@ -294,7 +294,13 @@ def ipc():
     check(r.returncode == 0 and r.stdout == "ipc: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, managed, ipc)}
+def ipc_killed():
+    """A process that others wait for is killed: they go on."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/ipc-killed"))
+    check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, managed, ipc, ipc_killed)}
 
 
 def main():

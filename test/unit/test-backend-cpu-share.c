@@ -351,6 +351,37 @@ static void test_offer_waits_for_nothing(void **state)
 	free(data);
 }
 
+/* Records of one event that are under way have places of their own; more than there are fail, and do no harm. */
+static void test_many_records(void **state)
+{
+	enum { PLACES = 511 };
+	CUstream s = stream(), idle = stream();
+	uint32_t gate = 0;
+	CUevent e;
+
+	assert_int_equal(cuda->cuEventCreate(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamAddCallback(s, (void *)wait_for_gate, &gate, 0), CUDA_SUCCESS);
+	for (int n = 0; n < PLACES - 1; n++)
+		assert_int_equal(cuda->cuEventRecordWithFlags(e, s, 0), CUDA_SUCCESS);
+	/* the one place that is left serves as often as it is free */
+	for (int n = 0; n < 3; n++) {
+		assert_int_equal(cuda->cuEventRecordWithFlags(e, idle, 0), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuEventSynchronize(e), CUDA_SUCCESS);
+	}
+	assert_int_equal(cuda->cuEventRecordWithFlags(e, s, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuEventQuery(e), CUDA_ERROR_NOT_READY);
+	assert_int_equal(cuda->cuEventRecordWithFlags(e, s, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuda->cuStreamWaitEvent(idle, e, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamQuery(idle), CUDA_ERROR_NOT_READY);
+	__atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
+	assert_int_equal(cuda->cuEventSynchronize(e), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamSynchronize(idle), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamSynchronize(s), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuEventRecordWithFlags(e, s, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuEventSynchronize(e), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuEventDestroy_v2(e), CUDA_SUCCESS);
+}
+
 /* Each thread counts up a word of its own, far from the others', and says in the end how often. */
 static const char churn_ptx[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -423,6 +454,7 @@ int main(void)
 		IN_CONTEXT(test_imported_memory_counts),
 		IN_CONTEXT(test_offer_waits_for_nothing),
 		IN_CONTEXT(test_offer_while_kernels_store),
+		IN_CONTEXT(test_many_records),
 	};
 	int failed;
 
