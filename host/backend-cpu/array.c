@@ -180,16 +180,22 @@ static CUresult destroy(struct CUctx_st *c, struct CUmipmappedArray_st *s, const
 {
 	struct cpu_scope scope = {.context = c, .last = cpu_submitted()};
 	CUresult result = cpu_context_wait(c, &scope);
+	uint64_t address;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* another thread may have done so meanwhile */
 	if (!cpu_registry_has(handle, kind))
 		return CUDA_ERROR_INVALID_HANDLE;
+	address = s->address;
 	cpu_textures_lose_array(s);
-	cpu_memory_drop(c, s->address);
 	forget(s);
-	return CUDA_SUCCESS;
+	/* What another thread submitted meanwhile may have started; what is submitted from now on does not find it. */
+	scope.last = cpu_submitted();
+	result = cpu_context_wait(c, &scope);
+	if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		cpu_memory_drop(c, address);
+	return result;
 }
 
 struct CUarray_st *cpu_array_find(const struct CUctx_st *context, CUarray handle)
