@@ -91,9 +91,8 @@ void ptx_rt_mbarrier(struct ptx_context *ctx, uint32_t site, uint32_t operation,
 	}
 }
 
-/* Where `bytes` of shared memory begin; faults. */
-static uint8_t *shared_bytes(struct ptx_context *ctx, uint32_t number, uint64_t address, uint64_t bytes, uint64_t align,
-			     bool write, uint32_t thread)
+uint8_t *ptx_shared_bytes(struct ptx_context *ctx, uint32_t number, uint64_t address, uint64_t bytes, uint64_t align,
+			  bool write, uint32_t thread)
 {
 	struct ptx_site site = ctx->binary->sites[number];
 
@@ -106,12 +105,17 @@ static uint8_t *shared_bytes(struct ptx_context *ctx, uint32_t number, uint64_t 
 	return ctx->shared + address;
 }
 
+void ptx_mbarrier_complete(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint32_t thread)
+{
+	operate(PTX_MBARRIER_COMPLETE_TX, (uint64_t *)(void *)ptx_shared_bytes(ctx, site, address, 8, 8, true, thread), bytes);
+}
+
 void ptx_rt_copy_async(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
 		       const uint64_t *sizes, uint32_t bytes, uint32_t thread)
 {
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
-		uint8_t *target = shared_bytes(ctx, site, to[lane], bytes, bytes, true, thread + lane);
+		uint8_t *target = ptx_shared_bytes(ctx, site, to[lane], bytes, bytes, true, thread + lane);
 		uint64_t size = sizes[lane] < bytes ? sizes[lane] : bytes;
 		const uint8_t *source;
 
@@ -132,7 +136,7 @@ void ptx_rt_copy_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, con
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		uint64_t size = sizes[lane] & ~(uint64_t)(BULK_ALIGN - 1), global = barriers ? from[lane] : to[lane];
-		uint8_t *far, *near = shared_bytes(ctx, site, barriers ? to[lane] : from[lane], size, BULK_ALIGN,
+		uint8_t *far, *near = ptx_shared_bytes(ctx, site, barriers ? to[lane] : from[lane], size, BULK_ALIGN,
 						   barriers, thread + lane);
 
 		if (size)
@@ -140,8 +144,6 @@ void ptx_rt_copy_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, con
 		if (size)
 			memmove(barriers ? near : far, barriers ? far : near, size);
 		if (barriers)
-			operate(PTX_MBARRIER_COMPLETE_TX,
-				(uint64_t *)(void *)shared_bytes(ctx, site, barriers[lane], 8, 8, true, thread + lane),
-				size);
+			ptx_mbarrier_complete(ctx, site, barriers[lane], size, thread + lane);
 	}
 }

@@ -29,11 +29,28 @@ void ptx_rt_mbarrier(struct ptx_context *ctx, uint32_t site, uint32_t operation,
 /* The number of arrivals that a state of ptx_rt_mbarrier() lacks. */
 #define PTX_MBARRIER_COUNT_BITS 20
 
+/* Where `bytes` of shared memory begin; faults. */
+uint8_t *ptx_shared_bytes(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint64_t align,
+			  bool write, uint32_t thread);
+/* Tells an mbarrier of bytes that came. */
+void ptx_mbarrier_complete(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint32_t thread);
+
 /* `bytes` to shared memory, of which so many as `sizes` says come from the source and the others are 0. */
 void ptx_rt_copy_async(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
 		       const uint64_t *sizes, uint32_t bytes, uint32_t thread);
 /* Between shared and global memory; barriers: NULL, or what to tell about the bytes that came. */
 void ptx_rt_copy_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
 		      const uint64_t *sizes, const uint64_t *barriers, uint32_t thread);
+
+/* ---- ptx-bulk.c ---- */
+/* Elements of shared memory go into those of global memory; with barriers, of shared memory. */
+void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
+			const uint64_t *sizes, const uint64_t *barriers, uint32_t thread);
+/* values: as many lists as the site has elements. A reduction if the site has an operation. */
+void ptx_rt_store_async(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *values,
+			const uint64_t *barriers, uint32_t thread);
+/* Zeroes in shared memory; barriers: NULL, or what to tell. */
+void ptx_rt_fill_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *sizes,
+		      const uint64_t *barriers, uint32_t thread);
 
 #endif

@@ -175,6 +175,11 @@ static uint64_t atomic(const struct ptx_site *site, uint8_t *at, bool ftz, uint6
 	ATOMIC(uint32_t)
 }
 
+void ptx_atom_apply(const struct ptx_context *ctx, const struct ptx_site *site, uint8_t *at, uint64_t operand)
+{
+	atomic(site, at, flushes(ctx, site, at), operand, 0);
+}
+
 /* A block runs on one OS thread, so nobody else is at its shared memory. */
 static void add_shared(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
 		       const uint64_t *data, uint64_t *old, uint32_t thread)

@@ -4,21 +4,20 @@
 
 #include "ptx-async.h"
 #include "ptx-lower-access.h"
+#include "ptx-lower-async.h"
 
-/* Lists of 64 bits for each lane, four to a buffer. */
-static LLVMValueRef lane_list(struct lower *l, LLVMValueRef buffer, unsigned n)
+LLVMValueRef async_list(struct lower *l, LLVMValueRef buffer, unsigned n)
 {
 	return field(l, buffer, n * PTX_LANES * 8);
 }
 
-static LLVMValueRef put(struct lower *l, LLVMValueRef value, LLVMValueRef list)
+LLVMValueRef async_put(struct lower *l, LLVMValueRef value, LLVMValueRef list)
 {
 	LLVMSetAlignment(LLVMBuildStore(l->b, value, list), 8);
 	return list;
 }
 
-/* Where [o] points to, in its own space, for all lanes. */
-static LLVMValueRef address_of(struct lower *l, const struct ptx_operand *o)
+LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o)
 {
 	LLVMValueRef v;
 
@@ -32,13 +31,13 @@ static LLVMValueRef address_of(struct lower *l, const struct ptx_operand *o)
 	return v;
 }
 
-static LLVMValueRef number_of(struct lower *l, const struct ptx_operand *o, unsigned type)
+LLVMValueRef async_number(struct lower *l, const struct ptx_operand *o, unsigned type)
 {
 	l->lanes = l->width;
 	return resize(l, get(l, o, type), 64, false);
 }
 
-static LLVMValueRef active(struct lower *l)
+LLVMValueRef async_active(struct lower *l)
 {
 	return l->width == 1 ? scalar_const(l->i32, 1) : l->mask;
 }
@@ -62,16 +61,16 @@ bool emit_cp_async(struct lower *l, const struct ptx_instr *i)
 		return false;
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
-	args[2] = active(l);
-	args[3] = put(l, address_of(l, &i->ops[0]), l->addresses);
-	args[4] = put(l, address_of(l, &i->ops[1]), lane_list(l, l->addresses, 1));
+	args[2] = async_active(l);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
 	if (count == 3)
 		sizes = int_const(l, 64, bytes);
 	else if (is_predicate(l, &i->ops[3]))
 		sizes = select_of(l, get(l, &i->ops[3], PTX_PRED), int_const(l, 64, 0), int_const(l, 64, bytes));
 	else
-		sizes = number_of(l, &i->ops[3], PTX_U32);
-	args[5] = put(l, sizes, l->data);
+		sizes = async_number(l, &i->ops[3], PTX_U32);
+	args[5] = async_put(l, sizes, l->data);
 	args[6] = scalar_const(l->i32, bytes);
 	args[7] = l->thread;
 	call_runtime(l, "ptx_rt_copy_async", l->void_type, args, 8);
@@ -93,11 +92,11 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 			return false;
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
-	args[2] = active(l);
-	args[3] = put(l, address_of(l, &i->ops[0]), l->addresses);
-	args[4] = put(l, address_of(l, &i->ops[1]), lane_list(l, l->addresses, 1));
-	args[5] = put(l, number_of(l, &i->ops[2], PTX_U32), l->data);
-	args[6] = in ? put(l, address_of(l, &i->ops[3]), lane_list(l, l->data, 1)) : LLVMConstNull(l->ptr);
+	args[2] = async_active(l);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
+	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->data);
+	args[6] = in ? async_put(l, async_address(l, &i->ops[3]), async_list(l, l->data, 1)) : LLVMConstNull(l->ptr);
 	args[7] = l->thread;
 	call_runtime(l, "ptx_rt_copy_bulk", l->void_type, args, 8);
 	return true;
@@ -109,9 +108,9 @@ static bool call_mbarrier(struct lower *l, unsigned operation, const struct ptx_
 		l->ctx,
 		scalar_const(l->i32, l->low->sites[l->instr]),
 		scalar_const(l->i32, operation),
-		active(l),
-		put(l, address_of(l, address), l->addresses),
-		put(l, operand, l->data),
+		async_active(l),
+		async_put(l, async_address(l, address), l->addresses),
+		async_put(l, operand, l->data),
 		l->extra,
 		l->thread,
 	};
@@ -138,7 +137,7 @@ bool emit_mbarrier_set(struct lower *l, const struct ptx_instr *i)
 		return false;
 	l->lanes = l->width;
 	return call_mbarrier(l, (unsigned)i->op->arg, &i->ops[0],
-			     i->count > 1 ? number_of(l, &i->ops[1], PTX_U32) : int_const(l, 64, 1));
+			     i->count > 1 ? async_number(l, &i->ops[1], PTX_U32) : int_const(l, 64, 1));
 }
 
 /* state, [address] {, number} */
@@ -152,7 +151,7 @@ bool emit_mbarrier_arrive(struct lower *l, const struct ptx_instr *i)
 		return false;
 	l->lanes = l->width;
 	call_mbarrier(l, operation, &i->ops[1],
-		      i->count == 3 ? number_of(l, &i->ops[2], PTX_U32) : int_const(l, 64, 1));
+		      i->count == 3 ? async_number(l, &i->ops[2], PTX_U32) : int_const(l, 64, 1));
 	return set_result(l, i);
 }
 
@@ -165,7 +164,7 @@ bool emit_mbarrier_test(struct lower *l, const struct ptx_instr *i)
 	if (i->ops[1].kind != PTX_OP_MEM || !ptx_word(i, "b64") || (i->count == 4 && !i->op->arg))
 		return false;
 	call_mbarrier(l, parity ? PTX_MBARRIER_TEST_PARITY : PTX_MBARRIER_TEST, &i->ops[1],
-		      number_of(l, &i->ops[2], parity ? PTX_U32 : PTX_U64));
+		      async_number(l, &i->ops[2], parity ? PTX_U32 : PTX_U64));
 	l->lanes = l->width;
 	v = LLVMBuildLoad2(l->b, type_for(l, l->i64), l->extra, "");
 	LLVMSetAlignment(v, 8);

@@ -54,7 +54,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	s->count = i->mods & M(V8) ? 8 : i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
 	s->write = i->op->flags & (PTX_F_STORE | PTX_F_ATOM | PTX_F_WRITE);
 	for (unsigned m = PTX_MOD_AND; m <= PTX_MOD_EXCH; m++)
-		if ((i->op->flags & PTX_F_ATOM) && (i->mods >> m & 1))
+		if ((i->op->flags & (PTX_F_ATOM | PTX_F_WRITE)) && (i->mods >> m & 1))
 			s->operation = (uint8_t)m;
 	if (i->op->flags & PTX_F_CALL)
 		s->operation = (uint8_t)ptx_external_find(i->call);

@@ -136,6 +136,121 @@ static void clusters(void **state)
 	}
 }
 
+/* A barrier that expects bytes from one thread, and waiting for it. */
+#define EXPECT(bytes)                                                                                                  \
+	"setp.ne.u32 %p1, %r1, 0;\n@%p1 bra $ready;\nmbarrier.init.shared::cta.b64 [bar], 1;\n"                        \
+	"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %l6, [bar], " bytes ";\n$ready:\nbar.sync 0;\n"
+#define AWAIT                                                                                                          \
+	"$again:\nmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [bar], 0;\n@!%p2 bra $again;\nbar.sync 0;\n"
+
+/* What stands in shared memory goes into target, in 64 threads' 1024 bytes at once. */
+static void reduce_out(const char *operation, uint32_t before, uint32_t (*want)(uint32_t, uint32_t))
+{
+	static char body[4096];
+	struct ptx_fault fault;
+
+	snprintf(body, sizeof(body), "%sld.global.v4.b32 {%%r4,%%r5,%%r6,%%r7}, [%%l4];\nst.shared.v4.b32 [%%r2], {%%r4,%%r5,%%r6,%%r7};\n"
+		 "mov.b32 %%r8, %u;\nst.global.v4.b32 [%%l5], {%%r8,%%r8,%%r8,%%r8};\nbar.sync 0;\nsetp.ne.u32 %%p1, %%r1, 0;\n"
+		 "@%%p1 bra $done;\nmov.u32 %%r9, s;\ncp.reduce.async.bulk.global.shared::cta.bulk_group.%s [%%l1], [%%r9], 1024;\n"
+		 "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n$done:\nret;\n", PREPARE, before, operation);
+	run(body, 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 256; n++)
+		if (target[n] != want(before, n + 1))
+			fail_msg("%s: %x, not %x", operation, target[n], want(before, n + 1));
+}
+
+W32(w_add, a + b)
+W32(w_min, (int32_t)a < (int32_t)b ? a : b)
+W32(w_max, a > b ? a : b)
+W32(w_xor, a ^ b)
+W32(w_inc, a >= b ? 0 : a + 1)
+/* as numbers those of the source are subnormal, which count as 0 */
+W32(w_add_float, a)
+
+static void reductions(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	reduce_out("add.u32", 0xfffffff0, w_add);
+	reduce_out("min.s32", 100, w_min);
+	reduce_out("max.u32", 100, w_max);
+	reduce_out("xor.b32", 0x55, w_xor);
+	reduce_out("inc.u32", 77, w_inc);
+	reduce_out("add.f32", 0x40400000, w_add_float);
+	/* 16 words onto 16 others, of a barrier; the source must be in shared memory, and the target writable */
+	run(PREPARE EXPECT("64") "st.shared.b32 [%r2+1024], 7;\nst.shared.b32 [%r2], %r1;\nmov.u32 %r9, s;\nbar.sync 0;\n@%p1 bra $wait;\n"
+		    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r9], [%r9+1024], 64, [bar];\n"
+		    "$wait:\n" AWAIT "ld.shared.b32 %r4, [%r2];\nst.global.b32 [%l5], %r4;\nret;\n", 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 64; n++)
+		assert_int_equal(target[4 * n], n < 4 ? n + 7 : n);
+	run(PREPARE "mov.u32 %r9, s;\ncp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%l2], [%r9], 16;\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	run(PREPARE "mov.u32 %r9, s;\ncp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%l1], [%r9], 4096;\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
+static void remote_stores(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	/* each thread stores 16 bytes and adds to one word, with generic addresses in the second case */
+	run(PREPARE "st.shared.b32 [s+1024], 5;\n" EXPECT("1280") "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r2], {%r1, 2, %r3, 4}, [bar];\n"
+		    "mov.u64 %l7, s;\ncvta.shared.u64 %l7, %l7;\nmov.u64 %l8, bar;\ncvta.shared.u64 %l8, %l8;\n"
+		    "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u32 [%l7+1024], 3, [%l8];\n"
+		    AWAIT "ld.shared.b32 %r9, [s+1024];\nst.shared.b32 [%r2+4], %r9;\n" GIVE, 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 64; n++) {
+		assert_int_equal(target[4 * n], n);
+		assert_int_equal(target[4 * n + 1], 5 + 64 * 3);
+		assert_int_equal(target[4 * n + 2], n * 16);
+		assert_int_equal(target[4 * n + 3], 4);
+	}
+	run(PREPARE "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r2+2], %r1, [bar];\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_MISALIGNED);
+	run(PREPARE "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r2+4096], %r1, [bar];\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
+static void fills(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	run(PREPARE "st.shared.v4.b32 [%r2], {1, 2, 3, 4};\nbar.sync 0;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $done;\nmov.u64 %l6, 24;\n"
+		    "st.bulk.weak.shared::cta [s+8], %l6, 0;\nmov.u64 %l7, s;\ncvta.shared.u64 %l7, %l7;\nst.bulk [%l7+64], 16, 0;\n"
+		    "$done:\nbar.sync 0;\n" GIVE, 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 256; n++)
+		assert_int_equal(target[n], (n >= 2 && n < 8) || (n >= 16 && n < 20) ? 0 : n % 4 + 1);
+	run(PREPARE "st.bulk.shared::cta [s+2040], 16, 0;\nst.bulk.shared::cta [s], 1000000000000, 0;\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	run(PREPARE "st.bulk.shared::cta [s+4], 16, 0;\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_MISALIGNED);
+	/* st.bulk takes the global memory for shared memory, where it is not */
+	run(PREPARE "st.bulk [%l1], 16, 0;\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
+static void nothing_is_cancelled(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	run(PREPARE EXPECT("16") ".reg .b128 %q;\n@%p1 bra $wait;\nst.shared.v4.b32 [s], {1, 2, 3, 4};\n"
+		    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [s], [bar];\n$wait:\n" AWAIT
+		    "ld.shared.b128 %q, [s];\nclusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q;\n"
+		    "mov.u32 %r4, 1;\n@%p3 mov.u32 %r4, 2;\n@%p3 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 "
+		    "{%r4, %r5, %r6, _}, %q;\n@%p3 clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r4, %q;\n"
+		    "st.global.b32 [%l5], %r4;\nret;\n", 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 64; n++)
+		assert_int_equal(target[4 * n], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +258,10 @@ int main(void)
 		cmocka_unit_test(bulk),
 		cmocka_unit_test(barriers),
 		cmocka_unit_test(clusters),
+		cmocka_unit_test(reductions),
+		cmocka_unit_test(remote_stores),
+		cmocka_unit_test(fills),
+		cmocka_unit_test(nothing_is_cancelled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What instructions that hand lists of addresses and numbers to the runtime have in common: ptx-lower-async.c. */
+#ifndef VCUDA_BACKEND_CPU_PTX_LOWER_ASYNC_H
+#define VCUDA_BACKEND_CPU_PTX_LOWER_ASYNC_H
+
+#include "ptx-lower.h"
+
+/* A list of 64 bits for each lane, of the four that a buffer (l->addresses, l->data) has room for. */
+LLVMValueRef async_list(struct lower *l, LLVMValueRef buffer, unsigned n);
+/* Stores there; returns the list. */
+LLVMValueRef async_put(struct lower *l, LLVMValueRef value, LLVMValueRef list);
+/* Where [o] points to, in its own space, for all lanes. */
+LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o);
+/* In 64 bits, for all lanes. */
+LLVMValueRef async_number(struct lower *l, const struct ptx_operand *o, unsigned type);
+LLVMValueRef async_active(struct lower *l); /* the lanes that are there */
+
+#endif
