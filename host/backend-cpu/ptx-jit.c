@@ -61,6 +61,7 @@ static const struct {
 	FUNCTION(ptx_rt_tile_load),
 	FUNCTION(ptx_rt_tile_store),
 	FUNCTION(ptx_rt_rows_load),
+	FUNCTION(ptx_rt_rows_widen),
 	FUNCTION(ptx_rt_rows_store),
 	FUNCTION(ptx_rt_rows_transpose),
 	FUNCTION(sinf),

@@ -16,12 +16,14 @@ static const struct {
 	{"f16", PTX_EL_F16}, {"bf16", PTX_EL_BF16}, {"tf32", PTX_EL_TF32}, {"f32", PTX_EL_F32},	  {"f64", PTX_EL_F64},
 	{"s8", PTX_EL_S8},   {"u8", PTX_EL_U8},	    {"s4", PTX_EL_S4},	   {"u4", PTX_EL_U4},	  {"b1", PTX_EL_B1},
 	{"s32", PTX_EL_S32}, {"e4m3", PTX_EL_E4M3}, {"e5m2", PTX_EL_E5M2},
+	{"e2m1", PTX_EL_E2M1}, {"e2m3", PTX_EL_E2M3}, {"e3m2", PTX_EL_E3M2},
 };
 
 #define E(id) (1u << PTX_EL_##id)
 #define BYTES (E(S8) | E(U8))
 #define NIBBLES (E(S4) | E(U4))
 #define FP8 (E(E4M3) | E(E5M2))
+#define SMALL (E(E2M1) | E(E2M3) | E(E3M2))
 
 /* Which elements of A and B each shape is defined for. */
 static const struct {
@@ -34,7 +36,7 @@ static const struct {
 	{16, 8, 8, false, E(F16) | E(BF16) | E(TF32) | E(F64)},
 	{16, 8, 16, false, E(F16) | E(BF16) | E(F64) | BYTES | FP8},
 	{8, 8, 16, false, BYTES},
-	{16, 8, 32, false, BYTES | NIBBLES | FP8},
+	{16, 8, 32, false, BYTES | NIBBLES | FP8 | SMALL},
 	{8, 8, 32, false, NIBBLES},
 	{16, 8, 64, false, NIBBLES},
 	{8, 8, 128, false, E(B1)},
@@ -150,6 +152,9 @@ static bool accumulates(unsigned element, unsigned sum)
 	case PTX_EL_F16:
 	case PTX_EL_E4M3:
 	case PTX_EL_E5M2:
+	case PTX_EL_E2M1:
+	case PTX_EL_E2M3:
+	case PTX_EL_E3M2:
 		return sum == PTX_EL_F16 || sum == PTX_EL_F32;
 	case PTX_EL_BF16:
 	case PTX_EL_TF32:
@@ -165,7 +170,7 @@ static bool accumulates(unsigned element, unsigned sum)
 static bool go_together(unsigned a, unsigned b)
 {
 	return a == b || ((BYTES >> a & 1) && (BYTES >> b & 1)) || ((NIBBLES >> a & 1) && (NIBBLES >> b & 1)) ||
-	       ((FP8 >> a & 1) && (FP8 >> b & 1));
+	       (((FP8 | SMALL) >> a & 1) && ((FP8 | SMALL) >> b & 1));
 }
 
 static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_t *flags)
@@ -191,6 +196,10 @@ static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_
 		 (s.b_row ? PTX_MMA_B_ROW : 0);
 	if (!shape_has(&s, wmma, o->a) || !go_together(o->a, o->b) || !accumulates(o->a, o->c) ||
 	    !accumulates(o->a, o->d))
+		return false;
+	/* numbers of less than 8 bits, and results of mixed types, only in the form that says so */
+	if (ptx_word(i, "kind::f8f6f4") ? !((FP8 | SMALL) >> o->a & 1) || o->k != 32 || o->c != o->d
+					: (SMALL >> o->a & 1) || (SMALL >> o->b & 1))
 		return false;
 	if (bits != ptx_word(i, "popc") || bits != !!(*flags & (PTX_MMA_XOR | PTX_MMA_AND)))
 		return false;
@@ -329,30 +338,41 @@ bool emit_tile_store(struct lower *l, const struct ptx_instr *i)
 	return move_tile(l, i, true);
 }
 
+/* The bits of the numbers that ldmatrix makes bytes of; 0: none, it moves 16 bits; 1: it does what is not supported. */
+static unsigned narrow_bits(const struct ptx_instr *i)
+{
+	unsigned bits = ptx_word(i, "b6x16_p32") ? 6 : ptx_word(i, "b4x16_p64") ? 4 : 0;
+
+	if (ptx_word(i, "m8n8"))
+		return bits || !ptx_word(i, "b16") || ptx_word(i, "b8x16") || ptx_word(i, "m8n16");
+	return ptx_word(i, "m8n16") && ptx_word(i, "b8x16") && bits && !ptx_word(i, "trans") && !ptx_word(i, "b16") ? bits : 1;
+}
+
 /* ldmatrix and stmatrix */
 bool emit_matrix_rows(struct lower *l, const struct ptx_instr *i)
 {
+	unsigned narrow = narrow_bits(i);
 	bool store = i->op->arg;
 	const struct ptx_operand *o = &i->ops[store ? 1 : 0];
 	unsigned count = ptx_word(i, "x4") ? 4 : ptx_word(i, "x2") ? 2 : 1;
 	LLVMValueRef args[7];
 	struct access a;
 
-	if (l->width == 1 || !ptx_word(i, "sync") || !ptx_word(i, "aligned") || !ptx_word(i, "m8n8") ||
-	    !ptx_word(i, "b16") || count_of(o) != count || i->ops[store ? 0 : 1].kind != PTX_OP_MEM)
+	if (l->width == 1 || !ptx_word(i, "sync") || !ptx_word(i, "aligned") || narrow == 1 ||
+	    (narrow && store) || count_of(o) != count || i->ops[store ? 0 : 1].kind != PTX_OP_MEM)
 		return false;
 	access_describe(l, i, &a);
 	spill_addresses(l, &a);
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, a.site);
 	args[2] = scalar_const(l->i32, count);
-	args[3] = scalar_const(l->i32, ptx_word(i, "trans"));
+	args[3] = scalar_const(l->i32, narrow ? narrow : ptx_word(i, "trans"));
 	args[4] = l->addresses;
 	args[5] = list(l, 0);
 	args[6] = l->thread;
 	if (store)
 		spill_list(l, o, PTX_B32, args[5]);
-	call_runtime(l, store ? "ptx_rt_rows_store" : "ptx_rt_rows_load", l->void_type, args, 7);
+	call_runtime(l, store ? "ptx_rt_rows_store" : narrow ? "ptx_rt_rows_widen" : "ptx_rt_rows_load", l->void_type, args, 7);
 	if (!store)
 		fill_list(l, o, PTX_B32, args[5]);
 	return true;

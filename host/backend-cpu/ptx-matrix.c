@@ -16,6 +16,8 @@ const uint8_t ptx_element_bits[PTX_EL_COUNT] = {
 	[PTX_EL_F16] = 16, [PTX_EL_BF16] = 16, [PTX_EL_TF32] = 32, [PTX_EL_F32] = 32, [PTX_EL_F64] = 64,
 	[PTX_EL_S8] = 8,   [PTX_EL_U8] = 8,    [PTX_EL_S4] = 4,	   [PTX_EL_U4] = 4,   [PTX_EL_B1] = 1,
 	[PTX_EL_S32] = 32, [PTX_EL_E4M3] = 8,  [PTX_EL_E5M2] = 8,
+	/* in a byte each */
+	[PTX_EL_E2M1] = 8, [PTX_EL_E2M3] = 8,  [PTX_EL_E3M2] = 8,
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -57,6 +59,14 @@ INLINE float from_e4m3(uint32_t b)
 	return as_float(size | (b & 0x80) << 24);
 }
 
+/* A number of 4 or 6 bits with its sign at `sign`. */
+INLINE float from_small(uint32_t code, unsigned sign, unsigned mantissa, float scale)
+{
+	float size = as_float((code & ((1u << sign) - 1)) << (23 - mantissa)) * scale;
+
+	return as_float(float_bits(size) | (code >> sign & 1) << 31);
+}
+
 uint16_t ptx_half_from_float(float f)
 {
 	_Float16 h = (_Float16)f;
@@ -79,6 +89,13 @@ INLINE float number(unsigned element, uint32_t word, unsigned e)
 		return from_e4m3(word >> 8 * e & 0xff);
 	case PTX_EL_E5M2:
 		return from_e5m2(word >> 8 * e & 0xff);
+	case PTX_EL_E2M1:
+		/* in the middle of its byte */
+		return from_small(word >> (8 * e + 2), 3, 1, 0x1p126f);
+	case PTX_EL_E2M3:
+		return from_small(word >> 8 * e, 5, 3, 0x1p126f);
+	case PTX_EL_E3M2:
+		return from_small(word >> 8 * e, 5, 2, 0x1p124f);
 	default:
 		return as_float(word);
 	}
@@ -224,7 +241,10 @@ static void store_floats(const struct ptx_mma *o, uint32_t flags, const float *i
 	X(PTX_EL_BF16, 2)                                                                                              \
 	X(PTX_EL_TF32, 1)                                                                                              \
 	X(PTX_EL_E4M3, 4)                                                                                              \
-	X(PTX_EL_E5M2, 4)
+	X(PTX_EL_E5M2, 4)                                                                                              \
+	X(PTX_EL_E2M1, 4)                                                                                              \
+	X(PTX_EL_E2M3, 4)                                                                                              \
+	X(PTX_EL_E3M2, 4)
 #define BY_INT_TYPE(X)                                                                                                 \
 	X(PTX_EL_S8, 4)                                                                                                \
 	X(PTX_EL_U8, 4)                                                                                                \
@@ -546,48 +566,4 @@ void ptx_rt_tile_store(struct ptx_context *ctx, uint32_t site, uint64_t tile, ui
 	default:
 		EACH_ELEMENT(uint16_t, false);
 	}
-}
-
-#define ROW_BYTES 16
-
-void ptx_rt_rows_load(struct ptx_context *ctx, uint32_t site, uint32_t count, uint32_t transpose,
-		      const uint64_t *addresses, uint32_t *registers, uint32_t thread)
-{
-	for (unsigned m = 0; m < count; m++) {
-		uint16_t cells[8][8], *out = (uint16_t *)(registers + m * LANES);
-
-		for (unsigned r = 0; r < 8; r++)
-			memcpy(cells[r],
-			       ptx_check_span(ctx, site, addresses[m * 8 + r], ROW_BYTES, ROW_BYTES, thread + m * 8 + r),
-			       ROW_BYTES);
-		for (unsigned r = 0; r < 8; r++)
-			for (unsigned c = 0; c < 8; c++)
-				out[r * 8 + c] = transpose ? cells[c][r] : cells[r][c];
-	}
-}
-
-void ptx_rt_rows_store(struct ptx_context *ctx, uint32_t site, uint32_t count, uint32_t transpose,
-		       const uint64_t *addresses, const uint32_t *registers, uint32_t thread)
-{
-	for (unsigned m = 0; m < count; m++) {
-		const uint16_t *in = (const uint16_t *)(registers + m * LANES);
-
-		for (unsigned r = 0; r < 8; r++) {
-			uint16_t *row = (uint16_t *)(void *)ptx_check_span(ctx, site, addresses[m * 8 + r], ROW_BYTES,
-									   ROW_BYTES, thread + m * 8 + r);
-
-			for (unsigned c = 0; c < 8; c++)
-				row[c] = transpose ? in[c * 8 + r] : in[r * 8 + c];
-		}
-	}
-}
-
-void ptx_rt_rows_transpose(const uint32_t *in, uint32_t *out)
-{
-	const uint16_t *from = (const uint16_t *)in;
-	uint16_t *to = (uint16_t *)out;
-
-	for (unsigned r = 0; r < 8; r++)
-		for (unsigned c = 0; c < 8; c++)
-			to[r * 8 + c] = from[c * 8 + r];
 }

@@ -25,6 +25,9 @@ enum ptx_element {
 	PTX_EL_S32,
 	PTX_EL_E4M3,
 	PTX_EL_E5M2,
+	PTX_EL_E2M1,
+	PTX_EL_E2M3,
+	PTX_EL_E3M2,
 	PTX_EL_COUNT
 };
 
@@ -64,6 +67,9 @@ void ptx_rt_tile_store(struct ptx_context *ctx, uint32_t site, uint64_t tile, ui
 /* 8x8 matrices of 16 bits, whose rows lanes 8n to 8n + 7 point to */
 void ptx_rt_rows_load(struct ptx_context *ctx, uint32_t site, uint32_t count, uint32_t transpose,
 		      const uint64_t *addresses, uint32_t *registers, uint32_t thread);
+/* Rows of 16 numbers of `bits` bits each, which become bytes. */
+void ptx_rt_rows_widen(struct ptx_context *ctx, uint32_t site, uint32_t count, uint32_t bits, const uint64_t *addresses,
+		       uint32_t *registers, uint32_t thread);
 void ptx_rt_rows_store(struct ptx_context *ctx, uint32_t site, uint32_t count, uint32_t transpose,
 		       const uint64_t *addresses, const uint32_t *registers, uint32_t thread);
 void ptx_rt_rows_transpose(const uint32_t *in, uint32_t *out);

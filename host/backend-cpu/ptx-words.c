@@ -74,7 +74,7 @@ static const struct {
 	{{"getctarank", 0, 0, 2, 2, SHAPE(UNIFORM), PTX_F_WORDS, emit_cluster, 1}, "shared::cluster u32 u64"},
 	{{"griddepcontrol", 0, 0, 0, 0, SHAPE(NONE), FREE, emit_nothing, 0}, "launch_dependents wait"},
 	{{"ldmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP | PTX_F_SITE, emit_matrix_rows, 0},
-	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
+	 "sync aligned m8n8 m8n16 x1 x2 x4 trans shared shared::cta b16 b8x16 b6x16_p32 b4x16_p64"},
 	{{"mapa", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_cluster, 0}, "shared::cluster u32 u64"},
 	{{"max", 0, 0, 3, 4, SHAPE(PURE), PTX_F_WORDS, emit_fminmax, OP_MAX}, "ftz NaN xorsign abs f32"},
 	{{"max", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_half, OP_MAX}, "ftz NaN xorsign abs f16 f16x2 bf16 bf16x2"},
@@ -101,7 +101,7 @@ static const struct {
 	{{"min", 0, 0, 3, 3, SHAPE(PURE), PTX_F_WORDS, emit_half, OP_MIN}, "ftz NaN xorsign abs f16 f16x2 bf16 bf16x2"},
 	{{"mma", 0, 0, 4, 4, SHAPE(VARYING), WARP, emit_mma, 0},
 	 "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m8n8k16 m16n8k32 m8n8k32 m16n8k64 m8n8k128 m16n8k128 m16n8k256 "
-	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 rn"},
+	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 e2m1 e2m3 e3m2 kind::f8f6f4 rn"},
 	{{"movmatrix", 0, 0, 2, 2, SHAPE(VARYING), WARP, emit_movmatrix, 0}, "sync aligned m8n8 trans b16"},
 	{{"pmevent", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "mask"},
 	{{"prefetch", 0, 0, 1, 1, SHAPE(NONE), FREE, emit_nothing, 0}, "tensormap const param"},

@@ -8,7 +8,7 @@
 struct variant {
 	const char *name;
 	unsigned m, n, k;
-	char a, b, c, d; /* h f16, y bf16, t tf32, f f32, d f64, s s8, u u8, S s4, U u4, 1 b1, i s32, 4 e4m3, 5 e5m2 */
+	char a, b, c, d; /* h f16, y bf16, t tf32, f f32, d f64, s s8, u u8, S s4, U u4, 1 b1, i s32, 4 e4m3, 5 e5m2, 2 e2m1, 3 e2m3, 6 e3m2 */
 };
 
 static uint32_t words_in[3 * 8 * LANES * 2], words_out[8 * LANES * 2];
@@ -17,7 +17,7 @@ static unsigned seed = 7;
 
 static unsigned bits_of_class(char t)
 {
-	return strchr("hy", t) ? 16 : strchr("su45", t) ? 8 : strchr("SU", t) ? 4 : t == '1' ? 1 : t == 'd' ? 64 : 32;
+	return strchr("hy", t) ? 16 : strchr("su45236", t) ? 8 : strchr("SU", t) ? 4 : t == '1' ? 1 : t == 'd' ? 64 : 32;
 }
 
 static int next(int low, int high)
@@ -31,7 +31,32 @@ static int small(char t)
 	return t == '1' ? next(0, 1) : strchr("uU", t) ? next(0, 15) : t == 's' ? next(-128, 127) : next(-8, 7);
 }
 
-/* A small integer as the bits of a type. */
+/* A number of 4 or 6 bits. */
+static double narrow_value(char t, unsigned code)
+{
+	unsigned bits = t == '2' ? 4 : 6, m = t == '2' ? 1 : t == '3' ? 3 : 2, size = code & ((1u << (bits - 1)) - 1);
+	int exponent = (int)(size >> m), bias = t == '6' ? 3 : 1;
+	double v = ldexp((size & ((1u << m) - 1)) | (exponent ? 1u << m : 0), (exponent ? exponent : 1) - bias - (int)m);
+
+	return code >> (bits - 1) ? -v : v;
+}
+
+static double any_value(char t)
+{
+	return strchr("236", t) ? narrow_value(t, (unsigned)next(0, t == '2' ? 15 : 63)) : small(t);
+}
+
+/* In a byte: e2m1 in the middle, with what is not looked at around it; above the others, too. */
+static uint64_t narrow_code(char t, double v)
+{
+	unsigned code = 0;
+
+	while (narrow_value(t, code) != v)
+		code++;
+	return t == '2' ? code << 2 | 0xc3 : code | 0xc0;
+}
+
+/* A small number as the bits of a type. */
 static uint64_t encode(char t, double v)
 {
 	float f = (float)v;
@@ -51,6 +76,10 @@ static uint64_t encode(char t, double v)
 		return half >> 8;
 	case '4': /* the exponent's bias is 7 */
 		return (w >> 24 & 0x80) | (v != 0 ? ((w >> 20 & 0x7ff) - ((127 - 7) << 3)) & 0x7f : 0);
+	case '2':
+	case '3':
+	case '6':
+		return narrow_code(t, v);
 	case 't': /* what tf32 does not look at */
 		return w | 0x1fff;
 	case 'f':
@@ -97,12 +126,12 @@ static void fill(const struct variant *v)
 	for (unsigned l = 0; l < LANES; l++) {
 		for (unsigned i = 0; i < ea; i++) {
 			where_a(v, l, i, &row, &column);
-			va[row][column] = small(v->a);
+			va[row][column] = any_value(v->a);
 			put(words_in, v->a, 0, l, i, va[row][column]);
 		}
 		for (unsigned i = 0; i < eb; i++) {
 			row = l % 4 * each + i % each + i / each * 4 * each;
-			vb[row][l / 4] = small(v->b);
+			vb[row][l / 4] = any_value(v->b);
 			put(words_in, v->b, ra, l, i, vb[row][l / 4]);
 		}
 		for (unsigned i = 0; i < ec; i++) {
@@ -188,6 +217,11 @@ static void products(void **state)
 		{"mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc", 16, 8, 256, '1', '1', 'i', 'i'},
 		{"mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", 16, 8, 32, '4', '5', 'f', 'f'},
 		{"mma.sync.aligned.m16n8k16.row.col.f32.e5m2.e4m3.f32", 16, 8, 16, '5', '4', 'f', 'f'},
+		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m3.f32", 16, 8, 32, '2', '3', 'f', 'f'},
+		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", 16, 8, 32, '6', '2', 'f', 'f'},
+		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m3.e4m3.f32", 16, 8, 32, '3', '4', 'f', 'f'},
+		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e5m2.e3m2.f32", 16, 8, 32, '5', '6', 'f', 'f'},
+		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f16.e2m1.e2m1.f16", 16, 8, 32, '2', '2', 'h', 'h'},
 	};
 
 	(void)state;
@@ -440,6 +474,43 @@ static void rows_of_shared_memory(void **state)
 	}
 }
 
+/* The bytes that ldmatrix makes of 6 or 4 bits: number n of a row begins at bit n * bits. */
+static void narrow_rows(void **state)
+{
+	static const char text[] = REGISTERS
+		".shared .align 16 .b8 tile[512];\nmov.u32 %r2, tile;\nshl.b32 %r3, %r1, 4;\nadd.u32 %r2, %r2, %r3;\n"
+		"mul.wide.u32 %l3, %r1, 16;\nadd.s64 %l2, %l2, %l3;\nld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%l2];\n"
+		"st.shared.v4.b32 [%r2], {%r4, %r5, %r6, %r7};\nbar.warp.sync -1;\n"
+		"ldmatrix.sync.aligned.m8n16.x4.shared::cta.b8x16.b6x16_p32 {%r4, %r5, %r6, %r7}, [%r2];\n"
+		"ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.b4x16_p64 {%r8, %r9}, [%r2];\n"
+		"add.s64 %l3, %l1, %l3;\nst.global.v4.b32 [%l3], {%r4, %r5, %r6, %r7};\n"
+		"st.global.v2.b32 [%l3+512], {%r8, %r9};\nret;\n}\n";
+	uint32_t rows[LANES][4], got[2][LANES][4];
+	void *params[2] = {got, rows};
+	struct ptx_fault fault;
+	struct ptx_module *m;
+
+	(void)state;
+	for (unsigned l = 0; l < LANES; l++)
+		for (unsigned n = 0; n < 4; n++)
+			rows[l][n] = (uint32_t)next(0, 65535) << 16 | (uint32_t)next(0, 65535);
+	map.count = 0;
+	add_range(rows, sizeof(rows), false);
+	add_range(got, sizeof(got), true);
+	m = load(text);
+	assert_true(launch(m, 1, 32, 1, 0, params, &fault));
+	ptx_module_destroy(m);
+	for (unsigned l = 0; l < LANES; l++)
+		for (unsigned which = 0; which < 6; which++)
+			for (unsigned n = 0; n < 4; n++) {
+				unsigned bits = which < 4 ? 6 : 4, row = which % 4 * 8 + l / 4, at = (l % 4 * 4 + n) * bits, want = 0;
+
+				for (unsigned b = 0; b < bits; b++)
+					want |= (rows[row][(at + b) / 32] >> (at + b) % 32 & 1) << b;
+				assert_int_equal(got[which / 4][l][which % 4] >> 8 * n & 0xff, want);
+			}
+}
+
 static void refused(void **state)
 {
 	static const char *const bad[] = {
@@ -448,6 +519,12 @@ static void refused(void **state)
 		"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%q0,%q1,%q2,%q3}, {%q4}, {%q6}, {%q0,%q1,%q2,%q3}",
 		"mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%q0,%q1,%q2,%q3}, {%q4,%q5}, {%q6}, {%q0,%q1,%q2,%q3}",
 		"mma.sync.aligned.m16n8k8.row.col.kind::f8f6f4.f32.f16.f16.f32 {%q0}, {%q4}, {%q6}, {%q0}",
+		"mma.sync.aligned.m16n8k32.row.col.f32.e2m1.e2m1.f32 {%q0,%q1,%q2,%q3}, {%q4,%q5,%q6,%q7}, {%q0,%q1}, {%q0,%q1,%q2,%q3}",
+		"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.s8.s8.s32 {%q0,%q1,%q2,%q3}, {%q4,%q5,%q6,%q7}, {%q0,%q1}, "
+		"{%q0,%q1,%q2,%q3}",
+		"ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%q0, %q1}, [%q2]",
+		"ldmatrix.sync.aligned.m8n16.x1.shared.b16 {%q0}, [%q2]",
+		"ldmatrix.sync.aligned.m8n8.x1.shared.b8x16.b4x16_p64 {%q0}, [%q2]",
 		"wmma.load.a.sync.aligned.col.m8n8k32.s4 {%q0}, [%l1], 32",
 	};
 	struct ptx_module *m;
@@ -461,7 +538,7 @@ static void refused(void **state)
 		snprintf(text, sizeof(text), "%s.reg .b32 %%q<8>;\n%s;\nret;\n}\n", REGISTERS, bad[n]);
 		assert_int_equal(ptx_module_create(text, strlen(text), &m, &error), PTX_OK);
 		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
-		assert_non_null(strstr(error.text, "mma"));
+		assert_non_null(strstr(error.text, bad[n][0] == 'l' ? "ldmatrix" : "mma"));
 		ptx_module_destroy(m);
 	}
 }
@@ -470,7 +547,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(products),	    cmocka_unit_test(quad_products), cmocka_unit_test(fragments),
-		cmocka_unit_test(rows_of_shared_memory), cmocka_unit_test(refused),
+		cmocka_unit_test(rows_of_shared_memory), cmocka_unit_test(narrow_rows), cmocka_unit_test(refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
