@@ -43,6 +43,12 @@ void ptx_rt_copy_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, con
 		      const uint64_t *sizes, const uint64_t *barriers, uint32_t thread);
 
 /* ---- ptx-bulk.c ---- */
+/* From shared to global memory, of each 16 bytes those that the lower 16 bits of `which` name. */
+void ptx_rt_copy_some(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
+		      const uint64_t *sizes, const uint64_t *which, uint32_t thread);
+/* Within shared memory. */
+void ptx_rt_copy_near(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
+		      const uint64_t *sizes, const uint64_t *barriers, uint32_t thread);
 /* Elements of shared memory go into those of global memory; with barriers, of shared memory. */
 void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
 			const uint64_t *sizes, const uint64_t *barriers, uint32_t thread);

@@ -15,6 +15,40 @@ static uint64_t offset_of(const struct ptx_context *ctx, uint32_t number, uint64
 	return ctx->binary->sites[number].space == PTX_GENERIC ? address - (uintptr_t)ctx->shared : address;
 }
 
+/* Of each 16 bytes those whose bits are set. */
+static void copy_some(uint8_t *to, const uint8_t *from, uint64_t bytes, uint64_t which)
+{
+	for (uint64_t n = 0; n < bytes; n++)
+		if (which >> n % ALIGN & 1)
+			to[n] = from[n];
+}
+
+void ptx_rt_copy_some(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to, const uint64_t *from,
+		      const uint64_t *sizes, const uint64_t *which, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		uint64_t size = sizes[lane] & ~(uint64_t)(ALIGN - 1);
+		const uint8_t *source = ptx_shared_bytes(ctx, number, from[lane], size, ALIGN, false, thread + lane);
+
+		if (size)
+			copy_some(ptx_check_span(ctx, number, to[lane], size, ALIGN, thread + lane), source, size, which[lane]);
+	}
+}
+
+void ptx_rt_copy_near(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to, const uint64_t *from,
+		      const uint64_t *sizes, const uint64_t *barriers, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		uint64_t size = sizes[lane] & ~(uint64_t)(ALIGN - 1);
+		const uint8_t *source = ptx_shared_bytes(ctx, number, from[lane], size, ALIGN, false, thread + lane);
+
+		memmove(ptx_shared_bytes(ctx, number, to[lane], size, ALIGN, true, thread + lane), source, size);
+		ptx_mbarrier_complete(ctx, number, barriers[lane], size, thread + lane);
+	}
+}
+
 void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to, const uint64_t *from,
 			const uint64_t *sizes, const uint64_t *barriers, uint32_t thread)
 {

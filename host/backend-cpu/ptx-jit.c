@@ -54,6 +54,8 @@ static const struct {
 	FUNCTION(ptx_rt_mbarrier),
 	FUNCTION(ptx_rt_copy_async),
 	FUNCTION(ptx_rt_copy_bulk),
+	FUNCTION(ptx_rt_copy_some),
+	FUNCTION(ptx_rt_copy_near),
 	FUNCTION(ptx_rt_reduce_bulk),
 	FUNCTION(ptx_rt_store_async),
 	FUNCTION(ptx_rt_fill_bulk),

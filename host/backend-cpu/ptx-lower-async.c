@@ -77,15 +77,16 @@ bool emit_cp_async(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
-/* [to], [from], bytes {, [mbarrier]} {, policy}; to shared memory with an mbarrier, from it without */
+/* [to], [from], bytes {, [mbarrier]} {, policy} {, byte mask}; to shared memory with an mbarrier, from it without */
 bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 {
-	bool in = i->op->arg;
-	unsigned count = i->count - ptx_word(i, "L2::cache_hint");
+	bool in = i->op->arg, some = ptx_word(i, "cp_mask"), near = in && !ptx_word(i, "global");
+	unsigned count = i->count - ptx_word(i, "L2::cache_hint") - some;
 	LLVMValueRef args[8];
 
-	if (count != 3u + in || !ptx_word(i, "global") || !ptx_word(i, in ? "mbarrier::complete_tx::bytes" : "bulk_group") ||
-	    !(ptx_word(i, "shared::cta") || (in && ptx_word(i, "shared::cluster"))))
+	if (count != 3u + in || !ptx_word(i, in ? "mbarrier::complete_tx::bytes" : "bulk_group") ||
+	    (near ? !ptx_word(i, "shared::cta") || !ptx_word(i, "shared::cluster") || ptx_word(i, "L2::cache_hint")
+		  : !ptx_word(i, "global") || !(ptx_word(i, "shared::cta") || (in && ptx_word(i, "shared::cluster")))))
 		return false;
 	for (unsigned n = 0; n < count; n++)
 		if (n != 2 && i->ops[n].kind != PTX_OP_MEM)
@@ -96,9 +97,14 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
 	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
 	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->data);
-	args[6] = in ? async_put(l, async_address(l, &i->ops[3]), async_list(l, l->data, 1)) : LLVMConstNull(l->ptr);
+	if (in)
+		args[6] = async_put(l, async_address(l, &i->ops[3]), async_list(l, l->data, 1));
+	else if (some)
+		args[6] = async_put(l, async_number(l, &i->ops[i->count - 1], PTX_U16), async_list(l, l->data, 1));
+	else
+		args[6] = LLVMConstNull(l->ptr);
 	args[7] = l->thread;
-	call_runtime(l, "ptx_rt_copy_bulk", l->void_type, args, 8);
+	call_runtime(l, some ? "ptx_rt_copy_some" : near ? "ptx_rt_copy_near" : "ptx_rt_copy_bulk", l->void_type, args, 8);
 	return true;
 }
 

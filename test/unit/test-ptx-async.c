@@ -192,6 +192,27 @@ static void reductions(void **state)
 	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
 }
 
+static void other_copies(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	run(PREPARE EXPECT("512") "ld.global.v4.b32 {%r4,%r5,%r6,%r7}, [%l4];\nst.shared.v4.b32 [%r2], {%r4,%r5,%r6,%r7};\n"
+		    "st.shared.v4.b32 [%r2+1024], {%r4,%r5,%r6,%r7};\nst.global.v4.b32 [%l5], {0,0,0,0};\nbar.sync 0;\n@%p1 bra $wait;\n"
+		    "mov.u32 %r9, s;\ncp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r9], [%r9+1536], 512, [bar];\n"
+		    "mov.u16 %h1, 0x80f1;\ncp.async.bulk.global.shared::cta.bulk_group.cp_mask [%l1], [%r9], 1024, %h1;\n$wait:\n"
+		    AWAIT "ret;\n", 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 256; n++) {
+		uint32_t value = n + 1 + (n < 128 ? 128 : 0), kept[4] = {0xff, 0xffffffff, 0, 0xff000000};
+
+		assert_int_equal(target[n], value & kept[n % 4]);
+	}
+	run(PREPARE "mov.u32 %r9, s;\nmov.u16 %h1, 0;\ncp.async.bulk.global.shared::cta.bulk_group.cp_mask [%l2], [%r9], 16, %h1;\n"
+		    "ret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
 static void remote_stores(void **state)
 {
 	struct ptx_fault fault;
@@ -259,6 +280,7 @@ int main(void)
 		cmocka_unit_test(barriers),
 		cmocka_unit_test(clusters),
 		cmocka_unit_test(reductions),
+		cmocka_unit_test(other_copies),
 		cmocka_unit_test(remote_stores),
 		cmocka_unit_test(fills),
 		cmocka_unit_test(nothing_is_cancelled),
