@@ -120,6 +120,7 @@ struct ptx_symbol {
 	uint64_t offset; /* in the parameter buffer or the local frame; a label's depth */
 	uint32_t index;  /* variable, function, register (first of a family), label or function-parameter number */
 	uint32_t count;  /* of a register family */
+	uint8_t lanes;   /* of a vector of registers, which follow one another; 0: it is none */
 	struct ptx_function *function; /* of a label: its .callprototype */
 	const struct ptx_targets *targets; /* of a label */
 	struct ptx_symbol *alias; /* of a function: the one that it is another name of */

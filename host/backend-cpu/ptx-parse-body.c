@@ -313,12 +313,15 @@ bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned ty
 
 static bool parse_registers(struct ptx_parser *p)
 {
-	unsigned type = PTX_NONE;
+	unsigned type = PTX_NONE, lanes;
 
 	ptx_parse_next(p);
+	lanes = ptx_token_is(&p->token, ".v2") ? 2 : ptx_token_is(&p->token, ".v4") ? 4 : 0;
+	if (lanes)
+		ptx_parse_next(p);
 	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.')
 		type = ptx_parse_type(p->token.text + 1, p->token.length - 1);
-	if (!type)
+	if (!type || (lanes && type == PTX_PRED))
 		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "registers of type `%.*s` are not supported",
 				      (int)(p->token.length < 40 ? p->token.length : 40), p->token.text);
 	ptx_parse_next(p);
@@ -336,8 +339,10 @@ static bool parse_registers(struct ptx_parser *p)
 			if (!ptx_parse_integer(p, &count) || !ptx_parse_expect(p, '>'))
 				return false;
 		}
-		if (!ptx_parse_registers(p, s, type, count))
-			return false;
+		s->lanes = (uint8_t)lanes;
+		if (count > MAX_REGISTERS || !ptx_parse_registers(p, s, type, lanes ? count * lanes : count))
+			return ptx_parse_fail(p, PTX_INVALID, "`%s` has too many registers", p->function->name);
+		s->count = (uint32_t)count;
 	} while (ptx_parse_accept(p, ','));
 	return ptx_parse_expect(p, ';');
 }

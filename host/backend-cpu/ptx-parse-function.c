@@ -85,7 +85,8 @@ static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_functio
 static bool is_hint(const struct ptx_token *token)
 {
 	static const char *const hints[] = {".minnctapersm", ".maxnctapersm", ".maxnreg",
-					    ".maxclusterrank", ".explicitcluster", ".pragma"};
+					    ".maxclusterrank", ".explicitcluster", ".blocksareclusters",
+					    ".abi_preserve", ".abi_preserve_control", ".pragma"};
 
 	for (size_t n = 0; n < sizeof(hints) / sizeof(hints[0]); n++)
 		if (ptx_token_is(token, hints[n]))
@@ -98,7 +99,7 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 {
 	while (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.') {
 		bool maxntid = ptx_token_is(&p->token, ".maxntid") || ptx_token_is(&p->token, ".reqntid");
-		bool cluster = ptx_token_is(&p->token, ".reqnctapercluster");
+		bool cluster = ptx_token_is(&p->token, ".reqnctapercluster"), pragma = ptx_token_is(&p->token, ".pragma");
 		uint64_t product = 1, value;
 
 		if (ptx_token_is(&p->token, ".noreturn"))
@@ -119,7 +120,7 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 			fn->maxntid = (uint32_t)product;
 		if (cluster && product != 1)
 			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "clusters of more than one block are not supported");
-		if (p->token.kind == ';' && !fn->defined && fn->entry)
+		if (pragma && !ptx_parse_expect(p, ';'))
 			return;
 	}
 }

@@ -24,8 +24,41 @@ static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct
 	s = ptx_parse_find(&p->symbols, name->text, digits);
 	if (!s || s->kind != PTX_SYM_FAMILY || number >= s->count)
 		return NULL;
-	*reg = (int32_t)(s->index + number);
+	*reg = (int32_t)(s->index + number * (s->lanes ? s->lanes : 1));
 	return s;
+}
+
+/* v.x: one register of a vector. */
+static bool find_part(struct ptx_parser *p, const struct ptx_token *name, int32_t *reg)
+{
+	static const char parts[] = "xyzwrgba";
+	struct ptx_token whole = *name;
+	const struct ptx_symbol *s;
+	const char *part = name->length > 2 ? strchr(parts, name->text[name->length - 1]) : NULL;
+	unsigned n = part ? (unsigned)(part - parts) % 4 : 0;
+
+	if (!part || !*part || name->text[name->length - 2] != '.')
+		return false;
+	whole.length -= 2;
+	s = find_register(p, &whole, reg);
+	if (!s || *reg < 0 || n >= s->lanes)
+		return false;
+	*reg += (int32_t)n;
+	return true;
+}
+
+/* The registers of a vector that begins at o->reg. */
+static bool spread(struct ptx_parser *p, struct ptx_operand *o, unsigned lanes)
+{
+	int32_t first = o->reg;
+
+	*o = (struct ptx_operand){.kind = PTX_OP_VECTOR, .reg = -1, .reg2 = -1, .count = (uint8_t)lanes};
+	o->elements = ptx_alloc(&p->module->arena, lanes * sizeof(*o->elements));
+	if (!o->elements)
+		return ptx_parse_no_memory(p);
+	for (unsigned n = 0; n < lanes; n++)
+		o->elements[n] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = first + (int32_t)n, .reg2 = -1};
+	return true;
 }
 
 /* %r1.b0, %r1.h10: how much of the name is the register's; 0 if it does not end in a selector. */
@@ -82,8 +115,13 @@ bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 		o->symbol = s;
 		if (o->kind == PTX_OP_SYMBOL && s->kind == PTX_SYM_FAMILY)
 			return ptx_parse_fail(p, PTX_INVALID, "`%s` needs a register number", s->name);
+		if (o->kind == PTX_OP_REG && s->lanes)
+			return !o->negate && !o->minus ? spread(p, o, s->lanes)
+						       : ptx_parse_fail(p, PTX_INVALID, "a sign before a vector");
 	} else if (whole = name, (whole.length = before_selector(&name, &o->select)) &&
 				 find_register(p, &whole, &o->reg) && o->reg >= 0) {
+		o->kind = PTX_OP_REG;
+	} else if (find_part(p, &name, &o->reg)) {
 		o->kind = PTX_OP_REG;
 	} else if (name.text[0] == '%') {
 		char text[32] = "";
@@ -208,6 +246,8 @@ bool ptx_parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, 
 	o->minus = !o->negate && ptx_parse_accept(p, '-');
 	if (!ptx_parse_named(p, o, label))
 		return false;
+	if (o->kind == PTX_OP_VECTOR && depth)
+		return ptx_parse_fail(p, PTX_INVALID, "a vector inside a vector");
 	if (o->kind == PTX_OP_REG && p->token.kind == '|') {
 		struct ptx_operand second = {0};
 

@@ -218,6 +218,18 @@ static void vectors(void **state)
 		assert_int_equal(out32[n], n);
 }
 
+/* Registers that are declared as vectors: as a whole, and by their parts. */
+static void vector_registers(void **state)
+{
+	(void)state;
+	check32("vectors", HEAD32(".reg .v2 .b32 v, w<3>;\n.reg .v4 .b32 q;\nld.global.v2.b32 v, [%l4];\nmov.v2.b32 w2, {v.y, v.x};\n"
+				  "mov.b32 w1.x, 4;\nmov.b32 w1.g, 64;\nmov.v4.b32 q, {w2.x, w2.y, w1.x, w1.y};\n"
+				  "mad.lo.u32 %x, q.g, 2, q.r;\nmad.lo.u32 %x, q.b, q.w, %x;\n"), w_swapped);
+	check32("shared vectors", HEAD32(".shared .align 16 .b8 s[1024];\n.reg .v4 .b32 q;\nmov.u32 %r2, s;\nmad.lo.u32 %r2, %r1, 16, %r2;\n"
+					 "mov.v4.b32 q, {%b, %a, 4, 64};\nst.shared.v4.b32 [%r2], q;\nmov.v4.b32 q, {0, 0, 0, 0};\n"
+					 "ld.shared.v4.b32 q, [%r2];\nmad.lo.u32 %x, q.y, 2, q.x;\nmad.lo.u32 %x, q.z, q.w, %x;\n"), w_swapped);
+}
+
 /* Lanes 0 to 15 and 16 to 31 work apart. */
 static uint32_t extreme(unsigned thread, bool max, bool sizes, bool nan)
 {
@@ -269,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pairs),	  cmocka_unit_test(mixed_precision), cmocka_unit_test(bfloats),
 		cmocka_unit_test(three_operands), cmocka_unit_test(carries),	     cmocka_unit_test(vectors),
+		cmocka_unit_test(vector_registers),
 		cmocka_unit_test(reductions),
 	};
 

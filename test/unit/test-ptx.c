@@ -122,6 +122,34 @@ static void module_is_described(void **state)
 	ptx_module_destroy(m);
 }
 
+static void accept(const char *text)
+{
+	struct ptx_error error;
+	struct ptx_module *module;
+	const struct ptx_binary *binary;
+	uint32_t block[3] = {32, 1, 1};
+
+	if (ptx_module_create(text, strlen(text), &module, &error) != PTX_OK ||
+	    ptx_kernel_prepare(ptx_module_kernel(module, 0), block, &binary, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	ptx_module_destroy(module);
+}
+
+static void heads_and_vectors(void **state)
+{
+	(void)state;
+	accept(PTX_HEAD ".visible .entry k() .pragma \"nounroll\"; .maxntid 64 .pragma \"maxnreg 32\";\n{\nret;\n}\n");
+	accept(PTX_HEAD ".func f() .abi_preserve 8 .abi_preserve_control 2\n{\nret;\n}\n"
+			".visible .entry k() .blocksareclusters .reqntid 32 .reqnctapercluster 1\n{\ncall f;\nret;\n}\n");
+	refuse(PTX_HEAD ".visible .entry k() .blocksareclusters .reqntid 32 .reqnctapercluster 2\n{\nret;\n}\n",
+	       PTX_NOT_SUPPORTED, 5, "clusters");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .v2 .b32 v;\n.reg .b32 x;\nmov.b32 x, v.z;\n}\n", PTX_INVALID, 8, "v.z");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .v2 .b32 v;\n.reg .b32 x;\nmov.b64 x, {v, v};\n}\n", PTX_INVALID, 8, "vector");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .v2 .b64 v;\n.reg .b32 x;\nld.global.b32 x, [v];\n}\n", PTX_INVALID, 8, "address");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .v4 .b32 v<4000000000>;\n}\n", PTX_INVALID, 6, "registers");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .v2 .b32 v;\nadd.s32 v.x, v, 1;\n}\n", PTX_INVALID, 7, "add.s32");
+}
+
 /* A kernel has the shared variables that it can reach, in its functions too, and no others. */
 static void shared_by_use(void **state)
 {
@@ -209,6 +237,7 @@ int main(void)
 		cmocka_unit_test(errors_name_the_line),
 		cmocka_unit_test(unsupported_is_named),
 		cmocka_unit_test(vectors_are_whole),
+		cmocka_unit_test(heads_and_vectors),
 		cmocka_unit_test(managed_variables),
 		cmocka_unit_test(module_is_described),
 		cmocka_unit_test(shared_by_use),
