@@ -77,14 +77,27 @@ bool emit_cp_async(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
-/* [to], [from], bytes {, [mbarrier]} {, policy} {, byte mask}; to shared memory with an mbarrier, from it without */
+/* Of the lanes that are there, those whose mask of blocks names this one, the only one of its cluster. */
+static LLVMValueRef addressed(struct lower *l, const struct ptx_operand *blocks)
+{
+	LLVMValueRef here = resize(l, async_number(l, blocks, PTX_U16), 1, false);
+
+	return LLVMBuildAnd(l->b, async_active(l),
+			    l->width == 1 ? LLVMBuildZExt(l->b, here, l->i32, "") : mask_bits(l, here), "");
+}
+
+/*
+ * [to], [from], bytes {, [mbarrier]} {, block mask} {, policy} {, byte mask}; to shared memory with an mbarrier, from it
+ * without
+ */
 bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 {
 	bool in = i->op->arg, some = ptx_word(i, "cp_mask"), near = in && !ptx_word(i, "global");
-	unsigned count = i->count - ptx_word(i, "L2::cache_hint") - some;
+	bool multicast = ptx_word(i, "multicast::cluster");
+	unsigned count = i->count - ptx_word(i, "L2::cache_hint") - some - multicast;
 	LLVMValueRef args[8];
 
-	if (count != 3u + in || !ptx_word(i, in ? "mbarrier::complete_tx::bytes" : "bulk_group") ||
+	if (count != 3u + in || (multicast && (near || !ptx_word(i, "shared::cluster"))) || !ptx_word(i, in ? "mbarrier::complete_tx::bytes" : "bulk_group") ||
 	    (near ? !ptx_word(i, "shared::cta") || !ptx_word(i, "shared::cluster") || ptx_word(i, "L2::cache_hint")
 		  : !ptx_word(i, "global") || !(ptx_word(i, "shared::cta") || (in && ptx_word(i, "shared::cluster")))))
 		return false;
@@ -93,7 +106,7 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 			return false;
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
-	args[2] = async_active(l);
+	args[2] = multicast ? addressed(l, &i->ops[4]) : async_active(l);
 	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
 	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
 	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->data);

@@ -182,7 +182,12 @@ static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
 		o->reg = o->reg2 = -1;
 	}
 	o->kind = PTX_OP_MEM;
-	return ptx_parse_expect(p, ']');
+	if (!ptx_parse_expect(p, ']'))
+		return false;
+	/* says how the address is looked up, and nothing about what is there */
+	if (ptx_token_is(&p->token, ".unified"))
+		ptx_parse_next(p);
+	return true;
 }
 
 static bool parse_vector(struct ptx_parser *p, struct ptx_operand *o, unsigned depth)

@@ -213,6 +213,31 @@ static void other_copies(void **state)
 	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
 }
 
+static void to_blocks(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	/* what only other blocks are to get does not come here, and nobody hears of it */
+	run(PREPARE EXPECT("16") "st.shared.v4.b32 [%r2], {0, 0, 0, 0};\nbar.sync 0;\nsetp.gt.u32 %p3, %r1, 1;\n@%p3 bra $wait;\n"
+		    "mov.u16 %h1, 6;\nsetp.eq.u32 %p3, %r1, 1;\n@%p3 mov.u16 %h1, 3;\n"
+		    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%l4], 16, [bar], %h1;\n"
+		    "$wait:\n" AWAIT GIVE, 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 64; n++)
+		assert_int_equal(target[4 * n], n == 1 ? 5 : 0);
+	/* to global memory there is no barrier */
+	run(PREPARE "st.async.release.gpu.global.b32 [%l5], %r1;\nst.async.mmio.release.sys.global.b32 [%l5+4], 7;\n"
+		    "membar.proxy.alias;\nred.async.release.gpu.global.add.u32 [%l5], 100;\nld.global.u32 %r4, [%l5].unified;\n"
+		    "st.global.u32 [%l5+8], %r4;\nret;\n", 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 64; n++) {
+		assert_int_equal(target[4 * n], n + 100);
+		assert_int_equal(target[4 * n + 1], 7);
+		assert_int_equal(target[4 * n + 2], n + 100);
+	}
+}
+
 static void remote_stores(void **state)
 {
 	struct ptx_fault fault;
@@ -281,6 +306,7 @@ int main(void)
 		cmocka_unit_test(clusters),
 		cmocka_unit_test(reductions),
 		cmocka_unit_test(other_copies),
+		cmocka_unit_test(to_blocks),
 		cmocka_unit_test(remote_stores),
 		cmocka_unit_test(fills),
 		cmocka_unit_test(nothing_is_cancelled),
