@@ -32,7 +32,8 @@ void ptx_rt_copy_some(struct ptx_context *ctx, uint32_t number, uint32_t mask, c
 		const uint8_t *source = ptx_shared_bytes(ctx, number, from[lane], size, ALIGN, false, thread + lane);
 
 		if (size)
-			copy_some(ptx_check_span(ctx, number, to[lane], size, ALIGN, thread + lane), source, size, which[lane]);
+			copy_some(ptx_check_span(ctx, number, to[lane], size, ALIGN, thread + lane), source, size,
+				  which[lane]);
 	}
 }
 
@@ -49,8 +50,8 @@ void ptx_rt_copy_near(struct ptx_context *ctx, uint32_t number, uint32_t mask, c
 	}
 }
 
-void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to, const uint64_t *from,
-			const uint64_t *sizes, const uint64_t *barriers, uint32_t thread)
+void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to,
+			const uint64_t *from, const uint64_t *sizes, const uint64_t *barriers, uint32_t thread)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
 
@@ -73,15 +74,16 @@ void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 	}
 }
 
-void ptx_rt_store_async(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to, const uint64_t *values,
-			const uint64_t *barriers, uint32_t thread)
+void ptx_rt_store_async(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to,
+			const uint64_t *values, const uint64_t *barriers, uint32_t thread)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
 	uint64_t bytes = (uint64_t)site->size * site->count;
 
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
-		uint8_t *at = ptx_shared_bytes(ctx, number, offset_of(ctx, number, to[lane]), bytes, bytes, true, thread + lane);
+		uint8_t *at = ptx_shared_bytes(ctx, number, offset_of(ctx, number, to[lane]), bytes, bytes, true,
+					       thread + lane);
 
 		for (unsigned n = 0; n < site->count; n++)
 			if (site->operation)
@@ -92,15 +94,17 @@ void ptx_rt_store_async(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 	}
 }
 
-void ptx_rt_fill_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to, const uint64_t *sizes,
-		      const uint64_t *barriers, uint32_t thread)
+void ptx_rt_fill_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to,
+		      const uint64_t *sizes, const uint64_t *barriers, uint32_t thread)
 {
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		uint64_t at = offset_of(ctx, number, to[lane]);
 
-		memset(ptx_shared_bytes(ctx, number, at, sizes[lane], barriers ? ALIGN : 8, true, thread + lane), 0, sizes[lane]);
+		memset(ptx_shared_bytes(ctx, number, at, sizes[lane], barriers ? ALIGN : 8, true, thread + lane), 0,
+		       sizes[lane]);
 		if (barriers)
-			ptx_mbarrier_complete(ctx, number, offset_of(ctx, number, barriers[lane]), sizes[lane], thread + lane);
+			ptx_mbarrier_complete(ctx, number, offset_of(ctx, number, barriers[lane]), sizes[lane],
+					      thread + lane);
 	}
 }

@@ -23,7 +23,8 @@ LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o)
 
 	l->lanes = l->width;
 	if (o->reg >= 0)
-		v = LLVMBuildAdd(l->b, resize(l, read_reg(l, o->reg, l->lanes), 64, true), int_const(l, 64, o->imm), "");
+		v = LLVMBuildAdd(l->b, resize(l, read_reg(l, o->reg, l->lanes), 64, true), int_const(l, 64, o->imm),
+				 "");
 	else if (o->symbol)
 		v = splat(l, symbol_address(l, o->symbol, o->imm), l->lanes);
 	else
@@ -87,8 +88,8 @@ static LLVMValueRef addressed(struct lower *l, const struct ptx_operand *blocks)
 }
 
 /*
- * [to], [from], bytes {, [mbarrier]} {, block mask} {, policy} {, byte mask}; to shared memory with an mbarrier, from it
- * without
+ * [to], [from], bytes {, [mbarrier]} {, block mask} {, policy} {, byte mask}; to shared memory with an mbarrier, from
+ * it without
  */
 bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 {
@@ -97,7 +98,8 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 	unsigned count = i->count - ptx_word(i, "L2::cache_hint") - some - multicast;
 	LLVMValueRef args[8];
 
-	if (count != 3u + in || (multicast && (near || !ptx_word(i, "shared::cluster"))) || !ptx_word(i, in ? "mbarrier::complete_tx::bytes" : "bulk_group") ||
+	if (count != 3u + in || (multicast && (near || !ptx_word(i, "shared::cluster"))) ||
+	    !ptx_word(i, in ? "mbarrier::complete_tx::bytes" : "bulk_group") ||
 	    (near ? !ptx_word(i, "shared::cta") || !ptx_word(i, "shared::cluster") || ptx_word(i, "L2::cache_hint")
 		  : !ptx_word(i, "global") || !(ptx_word(i, "shared::cta") || (in && ptx_word(i, "shared::cluster")))))
 		return false;
@@ -117,7 +119,11 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 	else
 		args[6] = LLVMConstNull(l->ptr);
 	args[7] = l->thread;
-	call_runtime(l, some ? "ptx_rt_copy_some" : near ? "ptx_rt_copy_near" : "ptx_rt_copy_bulk", l->void_type, args, 8);
+	call_runtime(l,
+		     some   ? "ptx_rt_copy_some"
+		     : near ? "ptx_rt_copy_near"
+			    : "ptx_rt_copy_bulk",
+		     l->void_type, args, 8);
 	return true;
 }
 

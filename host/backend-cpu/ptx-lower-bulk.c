@@ -20,7 +20,8 @@ static void begin(struct lower *l, LLVMValueRef *args)
 
 static bool has_operation(const struct ptx_instr *i)
 {
-	const ptx_mods all = M(AND) | M(OR) | M(XOR) | M(ADD) | M(INC) | M(DEC) | M(MIN) | M(MAX), given = i->mods & all;
+	const ptx_mods all = M(AND) | M(OR) | M(XOR) | M(ADD) | M(INC) | M(DEC) | M(MIN) | M(MAX),
+		       given = i->mods & all;
 
 	return given && !(given & (given - 1));
 }
@@ -73,13 +74,14 @@ bool emit_store_async(struct lower *l, const struct ptx_instr *i)
 	LLVMValueRef args[7];
 
 	if (!ptx_word(i, "mbarrier::complete_tx::bytes") || !are_memory(i, 5) || bits < 32 || bits > 64 ||
-	    (value->kind == PTX_OP_VECTOR ? value->count : 1) != count || (i->space != PTX_SHARED && i->space != PTX_GENERIC) ||
-	    (reduces ? !is_reduction(i) : has_operation(i)))
+	    (value->kind == PTX_OP_VECTOR ? value->count : 1) != count ||
+	    (i->space != PTX_SHARED && i->space != PTX_GENERIC) || (reduces ? !is_reduction(i) : has_operation(i)))
 		return false;
 	begin(l, args);
 	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
 	for (unsigned n = 0; n < count; n++)
-		async_put(l, async_number(l, count > 1 ? &value->elements[n] : value, i->type), async_list(l, l->data, n));
+		async_put(l, async_number(l, count > 1 ? &value->elements[n] : value, i->type),
+			  async_list(l, l->data, n));
 	args[4] = l->data;
 	args[5] = async_put(l, async_address(l, &i->ops[2]), async_list(l, l->addresses, 1));
 	args[6] = l->thread;

@@ -14,7 +14,7 @@ static const struct format {
 	bool of_halves; /* may be made of f16x2 */
 } formats[] = {
 	{"e4m3x2", 8, 8, 3, 7, 0x7e, 0x7f, true},  {"e5m2x2", 8, 8, 2, 15, 0x7b, 0x7f, true},
-	{"e2m1x2", 4, 4, 1, 1, 7, 7, true},	   {"e2m3x2", 8, 6, 3, 1, 0x1f, 0x1f, false},
+	{"e2m1x2", 4, 4, 1, 1, 7, 7, true},        {"e2m3x2", 8, 6, 3, 1, 0x1f, 0x1f, false},
 	{"e3m2x2", 8, 6, 2, 3, 0x1f, 0x1f, false},
 };
 
@@ -113,7 +113,8 @@ static void sources(struct lower *l, const struct ptx_instr *i, unsigned pair, L
 	unsigned half = pair == PTX_F16X2 ? PTX_F16 : PTX_BF16;
 
 	for (unsigned n = 0; n < 2; n++) {
-		v[n] = pair ? half_value(l, half_part(l, &i->ops[1], pair, !n), half) : getf(l, &i->ops[n + 1], PTX_F32);
+		v[n] = pair ? half_value(l, half_part(l, &i->ops[1], pair, !n), half)
+			    : getf(l, &i->ops[n + 1], PTX_F32);
 		if (ptx_word(i, "relu"))
 			v[n] = no_less_than_zero(l, v[n]);
 	}
@@ -179,7 +180,8 @@ static bool from_exponents(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef v[2];
 
-	if (!ptx_word(i, "rn") || ptx_word(i, "relu") || ptx_word(i, "satfinite") || ptx_word(i, "rz") || ptx_word(i, "rp"))
+	if (!ptx_word(i, "rn") || ptx_word(i, "relu") || ptx_word(i, "satfinite") || ptx_word(i, "rz") ||
+	    ptx_word(i, "rp"))
 		return false;
 	for (unsigned n = 0; n < 2; n++)
 		v[n] = power_of(l, source_part(l, i, n, 8));

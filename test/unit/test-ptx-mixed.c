@@ -103,9 +103,8 @@ static void check_mixed(const char *name, const char *type, const char *operands
 	for (unsigned n = 0; n < 8; n++) {
 		mode = modes[n % 4].mode;
 		saturated = n / 4;
-		snprintf(text, sizeof(text),
-			 "%smov.b32 {%%h1, %%h2}, %%a;\n%s%s%s.f32.%s %%x, %s;\n%s",
-			 HEAD, name, modes[n % 4].name, saturated ? ".sat" : "", type, operands, CANONICAL TAIL);
+		snprintf(text, sizeof(text), "%smov.b32 {%%h1, %%h2}, %%a;\n%s%s%s.f32.%s %%x, %s;\n%s", HEAD, name,
+			 modes[n % 4].name, saturated ? ".sat" : "", type, operands, CANONICAL TAIL);
 		check32(name, text, want);
 	}
 	saturated = false;
@@ -150,11 +149,14 @@ static void bfloats(void **state)
 	(void)state;
 	for (unsigned n = 1; n < 4; n++) {
 		mode = modes[n].mode;
-		snprintf(text, sizeof(text), "%smov.b32 {%%h3, %%h1}, %%a;\nmov.b32 {%%h3, %%h2}, %%b;\nfma%s.bf16 %%h1, %%h1, %%h2, %%h3;\n"
-			 "cvt.u32.u16 %%x, %%h1;\n%s",
-			 HEAD, modes[n].name, TAIL);
+		snprintf(
+			text, sizeof(text),
+			"%smov.b32 {%%h3, %%h1}, %%a;\nmov.b32 {%%h3, %%h2}, %%b;\nfma%s.bf16 %%h1, %%h1, %%h2, %%h3;\n"
+			"cvt.u32.u16 %%x, %%h1;\n%s",
+			HEAD, modes[n].name, TAIL);
 		check32(modes[n].name, text, w_fma_directed);
-		snprintf(text, sizeof(text), "%smov.b32 {%%h3, %%h1}, %%a;\nmov.b16 %%h2, 0x3f80;\nxor.b16 %%h3, %%h1, 0x8000;\n"
+		snprintf(text, sizeof(text),
+			 "%smov.b32 {%%h3, %%h1}, %%a;\nmov.b16 %%h2, 0x3f80;\nxor.b16 %%h3, %%h1, 0x8000;\n"
 			 "fma%s.bf16 %%h1, %%h1, %%h2, %%h3;\ncvt.u32.u16 %%x, %%h1;\n%s",
 			 HEAD, modes[n].name, TAIL);
 		check32(modes[n].name, text, w_fma_cancels);
@@ -190,7 +192,7 @@ W32(w_madc_lo, (uint16_t)((a & 0xffff) * (b & 0xffff) + 7 + CARRY(a, b)))
 W32(w_madc_hi, (uint16_t)((((int16_t)a * (int16_t)b) >> 16) + 7 + CARRY(a, b)))
 
 #define SHORTS(carry, instruction)                                                                                     \
-	HEAD32("cvt.u16.u32 %h1, %a;\ncvt.u16.u32 %h2, %b;\n" carry ".cc.u32 %r2, %a, %b;\n" instruction                \
+	HEAD32("cvt.u16.u32 %h1, %a;\ncvt.u16.u32 %h2, %b;\n" carry ".cc.u32 %r2, %a, %b;\n" instruction               \
 	       "cvt.u32.u16 %x, %h3;\n")
 
 static void carries(void **state)
@@ -209,11 +211,16 @@ static void vectors(void **state)
 	unsigned n;
 
 	(void)state;
-	check32("mov.v2", HEAD32("mov.v2.b32 {%a, %b}, {%b, %a};\nmad.lo.u32 %x, %b, 2, %a;\nadd.u32 %x, %x, 256;\n"), w_swapped);
-	check32("mov.v4", HEAD32("mov.v4.u32 {%r2, %r3, %r4, _}, %ntid;\nmov.v4.b32 {%a, %b, %r5, %r6}, {%b, %a, %r2, 4};\n"
-				 "mad.lo.u32 %x, %b, 2, %a;\nmad.lo.u32 %x, %r5, %r6, %x;\n"), w_swapped);
-	run_binary(HEAD32("mov.v4.u32 {%r2, %r3, %r4, %r5}, %tid;\nmov.v2.u32 {%r6, %r7}, %ctaid;\nmad.lo.u32 %x, %r3, 1000, %r2;\n"
-			  "add.u32 %x, %x, %r5;\nadd.u32 %x, %x, %r6;\n"), 32);
+	check32("mov.v2", HEAD32("mov.v2.b32 {%a, %b}, {%b, %a};\nmad.lo.u32 %x, %b, 2, %a;\nadd.u32 %x, %x, 256;\n"),
+		w_swapped);
+	check32("mov.v4",
+		HEAD32("mov.v4.u32 {%r2, %r3, %r4, _}, %ntid;\nmov.v4.b32 {%a, %b, %r5, %r6}, {%b, %a, %r2, 4};\n"
+		       "mad.lo.u32 %x, %b, 2, %a;\nmad.lo.u32 %x, %r5, %r6, %x;\n"),
+		w_swapped);
+	run_binary(HEAD32("mov.v4.u32 {%r2, %r3, %r4, %r5}, %tid;\nmov.v2.u32 {%r6, %r7}, %ctaid;\nmad.lo.u32 %x, %r3, "
+			  "1000, %r2;\n"
+			  "add.u32 %x, %x, %r5;\nadd.u32 %x, %x, %r6;\n"),
+		   32);
 	for (n = 0; n < THREADS; n++)
 		assert_int_equal(out32[n], n);
 }
@@ -222,12 +229,18 @@ static void vectors(void **state)
 static void vector_registers(void **state)
 {
 	(void)state;
-	check32("vectors", HEAD32(".reg .v2 .b32 v, w<3>;\n.reg .v4 .b32 q;\nld.global.v2.b32 v, [%l4];\nmov.v2.b32 w2, {v.y, v.x};\n"
-				  "mov.b32 w1.x, 4;\nmov.b32 w1.g, 64;\nmov.v4.b32 q, {w2.x, w2.y, w1.x, w1.y};\n"
-				  "mad.lo.u32 %x, q.g, 2, q.r;\nmad.lo.u32 %x, q.b, q.w, %x;\n"), w_swapped);
-	check32("shared vectors", HEAD32(".shared .align 16 .b8 s[1024];\n.reg .v4 .b32 q;\nmov.u32 %r2, s;\nmad.lo.u32 %r2, %r1, 16, %r2;\n"
-					 "mov.v4.b32 q, {%b, %a, 4, 64};\nst.shared.v4.b32 [%r2], q;\nmov.v4.b32 q, {0, 0, 0, 0};\n"
-					 "ld.shared.v4.b32 q, [%r2];\nmad.lo.u32 %x, q.y, 2, q.x;\nmad.lo.u32 %x, q.z, q.w, %x;\n"), w_swapped);
+	check32("vectors",
+		HEAD32(".reg .v2 .b32 v, w<3>;\n.reg .v4 .b32 q;\nld.global.v2.b32 v, [%l4];\nmov.v2.b32 w2, {v.y, "
+		       "v.x};\n"
+		       "mov.b32 w1.x, 4;\nmov.b32 w1.g, 64;\nmov.v4.b32 q, {w2.x, w2.y, w1.x, w1.y};\n"
+		       "mad.lo.u32 %x, q.g, 2, q.r;\nmad.lo.u32 %x, q.b, q.w, %x;\n"),
+		w_swapped);
+	check32("shared vectors",
+		HEAD32(".shared .align 16 .b8 s[1024];\n.reg .v4 .b32 q;\nmov.u32 %r2, s;\nmad.lo.u32 %r2, %r1, 16, "
+		       "%r2;\n"
+		       "mov.v4.b32 q, {%b, %a, 4, 64};\nst.shared.v4.b32 [%r2], q;\nmov.v4.b32 q, {0, 0, 0, 0};\n"
+		       "ld.shared.v4.b32 q, [%r2];\nmad.lo.u32 %x, q.y, 2, q.x;\nmad.lo.u32 %x, q.z, q.w, %x;\n"),
+		w_swapped);
 }
 
 /* Lanes 0 to 15 and 16 to 31 work apart. */
@@ -251,8 +264,9 @@ static uint32_t extreme(unsigned thread, bool max, bool sizes, bool nan)
 
 static void reductions(void **state)
 {
-	static const uint32_t values[] = {0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 1, 0x80000001,
-					  0x7f7fffff, 0xff7fffff, 0x7fc00000, 0xffc00001, 0x40490fdb, 0xc0490fdb, 0, 0};
+	static const uint32_t values[] = {0,          0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000,
+					  1,          0x80000001, 0x7f7fffff, 0xff7fffff, 0x7fc00000, 0xffc00001,
+					  0x40490fdb, 0xc0490fdb, 0,          0};
 	char text[2048];
 	struct ptx_module *m;
 
@@ -279,8 +293,12 @@ static void reductions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pairs),	  cmocka_unit_test(mixed_precision), cmocka_unit_test(bfloats),
-		cmocka_unit_test(three_operands), cmocka_unit_test(carries),	     cmocka_unit_test(vectors),
+		cmocka_unit_test(pairs),
+		cmocka_unit_test(mixed_precision),
+		cmocka_unit_test(bfloats),
+		cmocka_unit_test(three_operands),
+		cmocka_unit_test(carries),
+		cmocka_unit_test(vectors),
 		cmocka_unit_test(vector_registers),
 		cmocka_unit_test(reductions),
 	};

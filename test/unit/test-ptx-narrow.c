@@ -55,8 +55,9 @@ static uint32_t half_code(double v)
 /* What is exact, halfway and just beside it, in all formats, and the ends of f32. */
 static uint32_t sample(unsigned n)
 {
-	static const uint32_t ends[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7f7fffff, 0xff7fffff, 1, 0x80000001,
-					0x00400000, 0x00400001, 0x003fffff, 0x00800000, 0x477ff000, 0x7f000000, 0x7f000001, 0};
+	static const uint32_t ends[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7f7fffff, 0xff7fffff,
+					1,          0x80000001, 0x00400000, 0x00400001, 0x003fffff, 0x00800000,
+					0x477ff000, 0x7f000000, 0x7f000001, 0};
 	uint32_t steps = bits32(ldexpf((float)(n % 129), -(int)(n / 129 % 24)));
 
 	if (n % 16 == 5)
@@ -66,13 +67,15 @@ static uint32_t sample(unsigned n)
 
 #define SAMPLES 8192
 
-static void each(const char *name, const char *body, uint32_t (*want)(const void *, uint32_t, uint32_t), const void *what)
+static void each(const char *name, const char *body, uint32_t (*want)(const void *, uint32_t, uint32_t),
+		 const void *what)
 {
 	struct ptx_module *m;
 	char text[2048];
 
-	snprintf(text, sizeof(text), "%s%s%s", REGISTERS ".reg .b8 %c<4>;\n.reg .b32 %a, %b, %x;\nmul.wide.u32 %l3, %r1, 4;\n" LOAD32,
-		 body, "st.global.b32 [%l3], %x;\nret;\n}\n");
+	snprintf(text, sizeof(text), "%s%s%s",
+		 REGISTERS ".reg .b8 %c<4>;\n.reg .b32 %a, %b, %x;\nmul.wide.u32 %l3, %r1, 4;\n" LOAD32, body,
+		 "st.global.b32 [%l3], %x;\nret;\n}\n");
 	m = load_binary(text, 32);
 	for (unsigned first = 0; first < SAMPLES; first += THREADS) {
 		for (unsigned n = 0; n < THREADS; n++) {
@@ -82,8 +85,8 @@ static void each(const char *name, const char *body, uint32_t (*want)(const void
 		launch_binary(m, 32);
 		for (unsigned n = 0; n < THREADS; n++)
 			if (out32[n] != want(what, in32[2 * n], in32[2 * n + 1]))
-				fail_msg("%s: %08x, %08x gives %x, not %x", name, in32[2 * n], in32[2 * n + 1], out32[n],
-					 want(what, in32[2 * n], in32[2 * n + 1]));
+				fail_msg("%s: %08x, %08x gives %x, not %x", name, in32[2 * n], in32[2 * n + 1],
+					 out32[n], want(what, in32[2 * n], in32[2 * n + 1]));
 	}
 	ptx_module_destroy(m);
 }
@@ -145,12 +148,15 @@ static void narrow(void **state)
 		const struct format *f = &formats[n];
 		const char *to = f->place == 4 ? "%c1" : "%h1", *wide = f->place == 4 ? "cvt.u32.u8" : "cvt.u32.u16";
 
-		snprintf(body, sizeof(body), "cvt.rn.satfinite.%sx2.f32 %s, %%a, %%b;\n%s %%x, %s;\n", f->name, to, wide, to);
+		snprintf(body, sizeof(body), "cvt.rn.satfinite.%sx2.f32 %s, %%a, %%b;\n%s %%x, %s;\n", f->name, to,
+			 wide, to);
 		each(f->name, body, pair_of, f);
-		snprintf(body, sizeof(body), "cvt.rn.satfinite.relu.%sx2.f32 %s, %%a, %%b;\n%s %%x, %s;\n", f->name, to, wide, to);
+		snprintf(body, sizeof(body), "cvt.rn.satfinite.relu.%sx2.f32 %s, %%a, %%b;\n%s %%x, %s;\n", f->name, to,
+			 wide, to);
 		each(f->name, body, pair_of_relu, f);
 		if (n < 3) {
-			snprintf(body, sizeof(body), "cvt.rn.satfinite.%sx2.f16x2 %s, %%a;\n%s %%x, %s;\n", f->name, to, wide, to);
+			snprintf(body, sizeof(body), "cvt.rn.satfinite.%sx2.f16x2 %s, %%a;\n%s %%x, %s;\n", f->name, to,
+				 wide, to);
 			each(f->name, body, pair_of_halves, f);
 		}
 		/* bits 6 and 7 of numbers of 6 bits are not looked at */
@@ -204,14 +210,15 @@ static void powers(void **state)
 
 	(void)state;
 	for (unsigned how = 0; how < 4; how++) {
-		snprintf(body, sizeof(body), "cvt.%s%s.ue8m0x2.f32 %%h1, %%a, %%b;\ncvt.u32.u16 %%x, %%h1;\n", how & 1 ? "rp" : "rz",
-			 how & 2 ? ".satfinite" : "");
+		snprintf(body, sizeof(body), "cvt.%s%s.ue8m0x2.f32 %%h1, %%a, %%b;\ncvt.u32.u16 %%x, %%h1;\n",
+			 how & 1 ? "rp" : "rz", how & 2 ? ".satfinite" : "");
 		each("ue8m0", body, powers_of, &how);
-		snprintf(body, sizeof(body), "cvt.%s%s.ue8m0x2.bf16x2 %%h1, %%a;\ncvt.u32.u16 %%x, %%h1;\n", how & 1 ? "rp" : "rz",
-			 how & 2 ? ".satfinite" : "");
+		snprintf(body, sizeof(body), "cvt.%s%s.ue8m0x2.bf16x2 %%h1, %%a;\ncvt.u32.u16 %%x, %%h1;\n",
+			 how & 1 ? "rp" : "rz", how & 2 ? ".satfinite" : "");
 		each("ue8m0 of bf16", body, powers_of_halves, &how);
 	}
-	each("bf16 of ue8m0", "shr.u32 %a, %a, 10;\ncvt.u16.u32 %h1, %a;\ncvt.rn.bf16x2.ue8m0x2 %x, %h1;\n", of_powers, NULL);
+	each("bf16 of ue8m0", "shr.u32 %a, %a, 10;\ncvt.u16.u32 %h1, %a;\ncvt.rn.bf16x2.ue8m0x2 %x, %h1;\n", of_powers,
+	     NULL);
 }
 
 int main(void)

@@ -34,7 +34,11 @@ static void formats_that_change(void **state)
 	/* nothing may be read behind the text */
 	char *text = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t params[2] = {(uintptr_t)text, (uintptr_t)(text + page - 1)};
-	struct ptx_launch l = {.grid = {2, 1, 1}, .block = {1, 1, 1}, .memory = &map, .params = params, .print = print,
+	struct ptx_launch l = {.grid = {2, 1, 1},
+			       .block = {1, 1, 1},
+			       .memory = &map,
+			       .params = params,
+			       .print = print,
 			       .cancel = &stop};
 	struct ptx_module *m;
 	struct ptx_error error;

@@ -9,10 +9,12 @@
 
 /* Each thread: %smid, %nsmid, %gridid, %warpid + 100 * (%warpid < %nwarpid). */
 static const char text[] = PTX_HEAD
-	".visible .entry k(.param .u64 out)\n{\n.reg .pred %p<2>;\n.reg .b32 %r<16>;\n.reg .b64 %l<8>;\nld.param.u64 %l1, [out];\n"
+	".visible .entry k(.param .u64 out)\n{\n.reg .pred %p<2>;\n.reg .b32 %r<16>;\n.reg .b64 %l<8>;\nld.param.u64 "
+	"%l1, [out];\n"
 	"mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmad.lo.u32 %r1, %r1, %r2, %r3;\n"
 	"mul.wide.u32 %l2, %r1, 16;\nadd.s64 %l1, %l1, %l2;\nmov.u32 %r4, %smid;\nbar.sync 0;\nmov.u32 %r5, %smid;\n"
-	"max.u32 %r4, %r4, %r5;\nmov.u32 %r5, %nsmid;\nmov.u64 %l3, %gridid;\ncvt.u32.u64 %r6, %l3;\nmov.u32 %r7, %warpid;\n"
+	"max.u32 %r4, %r4, %r5;\nmov.u32 %r5, %nsmid;\nmov.u64 %l3, %gridid;\ncvt.u32.u64 %r6, %l3;\nmov.u32 %r7, "
+	"%warpid;\n"
 	"mov.u32 %r8, %nwarpid;\nsetp.lt.u32 %p1, %r7, %r8;\n@%p1 add.u32 %r7, %r7, 100;\n"
 	"st.global.v4.u32 [%l1], {%r4, %r5, %r6, %r7};\nret;\n}\n";
 
@@ -34,8 +36,12 @@ static void *run(void *data)
 static void places(void **state)
 {
 	void *params[1] = {out}, *failed;
-	struct ptx_launch l = {.grid = {BLOCKS, 1, 1}, .block = {THREADS, 1, 1}, .memory = &map, .params = params,
-			       .serial = 77, .multiprocessors = PROCESSORS};
+	struct ptx_launch l = {.grid = {BLOCKS, 1, 1},
+			       .block = {THREADS, 1, 1},
+			       .memory = &map,
+			       .params = params,
+			       .serial = 77,
+			       .multiprocessors = PROCESSORS};
 	uint32_t seen = 0;
 	struct ptx_module *m;
 	struct ptx_error error;
