@@ -446,32 +446,21 @@ VCUDA_EXPORT CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphN
 	return cuGraphGetEdges_v2(graph, from, to, NULL, count);
 }
 
-VCUDA_EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *data,
-						    size_t *count)
+static void list_dependencies(struct list *l, const struct vcuda_node *n)
 {
-	struct list l = {.to = deps};
-	struct vcuda_node *n;
-	CUresult result = find_node(node, &n);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
-	l.room = *count;
 	for (size_t i = 0; i < n->dep_count; i++)
-		list_add(&l, n->deps[i]);
-	list_end(&l, count);
-	no_data(data, deps, *count);
-	return CUDA_SUCCESS;
+		list_add(l, n->deps[i]);
 }
 
-VCUDA_EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, size_t *count)
+static void list_dependents(struct list *l, const struct vcuda_node *n)
 {
-	return cuGraphNodeGetDependencies_v2(node, deps, NULL, count);
+	for (struct vcuda_node *other = n->graph->first; other; other = other->next)
+		if (depends(other, n))
+			list_add(l, other);
 }
 
-VCUDA_EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data,
-						      size_t *count)
+static CUresult list_neighbours(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count,
+				void (*list_them)(struct list *l, const struct vcuda_node *n))
 {
 	struct list l = {.to = nodes};
 	struct vcuda_node *n;
@@ -482,12 +471,27 @@ VCUDA_EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphN
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
 	l.room = *count;
-	for (struct vcuda_node *other = n->graph->first; other; other = other->next)
-		if (depends(other, n))
-			list_add(&l, other);
+	list_them(&l, n);
 	list_end(&l, count);
 	no_data(data, nodes, *count);
 	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *data,
+						    size_t *count)
+{
+	return list_neighbours(node, deps, data, count, list_dependencies);
+}
+
+VCUDA_EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, size_t *count)
+{
+	return cuGraphNodeGetDependencies_v2(node, deps, NULL, count);
+}
+
+VCUDA_EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data,
+						      size_t *count)
+{
+	return list_neighbours(node, nodes, data, count, list_dependents);
 }
 
 VCUDA_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *count)

@@ -251,27 +251,37 @@ static void store_floats(const struct ptx_mma *o, uint32_t flags, const float *i
 	X(PTX_EL_S4, 8)                                                                                                \
 	X(PTX_EL_U4, 8)
 
+INLINE void place_numbers(const struct ptx_mma *o, unsigned type, bool second, const uint32_t *r, float *to)
+{
+	switch (type) {
+#define X(known, each)                                                                                                 \
+	case known:                                                                                                    \
+		scatter_numbers(o, known, second, each, r, to);                                                   \
+		break;
+		BY_TYPE(X)
+#undef X
+	}
+}
+
+INLINE void place_integers(const struct ptx_mma *o, unsigned type, bool second, const uint32_t *r, int32_t *to)
+{
+	switch (type) {
+#define X(known, each)                                                                                                 \
+	case known:                                                                                                    \
+		scatter_integers(o, known, second, each, r, to);                                                   \
+		break;
+		BY_INT_TYPE(X)
+#undef X
+	}
+}
+
 INLINE void floats(const struct ptx_mma *o, uint32_t flags, const uint32_t *ra, const uint32_t *rb, const uint32_t *rc,
 		   uint32_t *rd)
 {
 	float a[MOST_CELLS], b[MOST_CELLS], c[MOST_CELLS];
 
-	switch (o->a) {
-#define X(type, each)                                                                                                  \
-	case type:                                                                                                     \
-		scatter_numbers(o, type, false, each, ra, a);                                                          \
-		break;
-		BY_TYPE(X)
-#undef X
-	}
-	switch (o->b) {
-#define X(type, each)                                                                                                  \
-	case type:                                                                                                     \
-		scatter_numbers(o, type, true, each, rb, b);                                                           \
-		break;
-		BY_TYPE(X)
-#undef X
-	}
+	place_numbers(o, o->a, false, ra, a);
+	place_numbers(o, o->b, true, rb, b);
 	load_c(o, rc, (uint32_t *)c);
 	if (o->n == 8)
 		multiply_floats(o->m, 8, o->k, a, b, c);
@@ -288,22 +298,8 @@ INLINE void integers(const struct ptx_mma *o, uint32_t flags, const uint32_t *ra
 	int32_t a[2 * MOST_CELLS], b[2 * MOST_CELLS], dot[MOST_CELLS] = {0};
 	unsigned row, column;
 
-	switch (o->a) {
-#define X(type, each)                                                                                                  \
-	case type:                                                                                                     \
-		scatter_integers(o, type, false, each, ra, a);                                                         \
-		break;
-		BY_INT_TYPE(X)
-#undef X
-	}
-	switch (o->b) {
-#define X(type, each)                                                                                                  \
-	case type:                                                                                                     \
-		scatter_integers(o, type, true, each, rb, b);                                                          \
-		break;
-		BY_INT_TYPE(X)
-#undef X
-	}
+	place_integers(o, o->a, false, ra, a);
+	place_integers(o, o->b, true, rb, b);
 	if (o->n == 8)
 		multiply_ints(o->m, 8, o->k, a, b, dot);
 	else

@@ -2,8 +2,8 @@
 /*
  * Handlers: arrays, the copies that touch them, texture and surface objects.
  *
- * An object's value is what kernels are given, so the guest gets it as it is, beside an id of ours: only the id destroys
- * it, because a back end need not survive an invented value.
+ * An object's value is what kernels are given, so the guest gets it as it is, beside an id of ours: only the id
+ * destroys it, because a back end need not survive an invented value.
  */
 #include "dispatch.h"
 #include "handlers.h"
@@ -77,16 +77,19 @@ CUresult vcuda_handle_vcudaBoxDtoD(struct vcuda_session *s, struct vcuda_args_vc
 	return s->ops->cuMemcpy3DAsync_v2(&copy, a->hStream);
 }
 
+static CUresult submit(struct vcuda_session *s, CUDA_MEMCPY3D *copy, bool fits, CUstream stream)
+{
+	return fits ? s->ops->cuMemcpy3DAsync_v2(copy, stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult from_host(struct vcuda_session *s, const vcuda_box *box, CUarray dst, const void *from, uint64_t bytes,
 			  CUstream stream)
 {
 	CUDA_MEMCPY3D copy = describe(box, dst, NULL);
 
-	if (!host_end_fits(box, &box->src, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
 	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 	copy.srcHost = from;
-	return s->ops->cuMemcpy3DAsync_v2(&copy, stream);
+	return submit(s, &copy, host_end_fits(box, &box->src, bytes), stream);
 }
 
 static CUresult to_host(struct vcuda_session *s, const vcuda_box *box, void *to, CUarray src, uint64_t bytes,
@@ -94,11 +97,9 @@ static CUresult to_host(struct vcuda_session *s, const vcuda_box *box, void *to,
 {
 	CUDA_MEMCPY3D copy = describe(box, NULL, src);
 
-	if (!host_end_fits(box, &box->dst, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
 	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
 	copy.dstHost = to;
-	return s->ops->cuMemcpy3DAsync_v2(&copy, stream);
+	return submit(s, &copy, host_end_fits(box, &box->dst, bytes), stream);
 }
 
 CUresult vcuda_handle_vcudaBoxHtoD(struct vcuda_session *s, struct vcuda_args_vcudaBoxHtoD *a)

@@ -90,6 +90,20 @@ static void put(struct image *image)
 		munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
 }
 
+/* Runs a call's own part with its image, which stays until that is done. */
+static CUresult with_image(struct vcuda_session *s, vcuda_image handle,
+			   CUresult (*part)(struct vcuda_session *s, struct image *image, void *arguments), void *arguments)
+{
+	struct image *image = take(handle);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = part(s, image, arguments);
+	put(image);
+	return result;
+}
+
 CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
 {
 	struct image *image;
@@ -112,8 +126,9 @@ CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_arg
 	return CUDA_SUCCESS;
 }
 
-static CUresult write_image(struct vcuda_session *s, struct image *image, struct vcuda_args_vcudaImageWrite *a)
+static CUresult write_image(struct vcuda_session *s, struct image *image, void *arguments)
 {
+	struct vcuda_args_vcudaImageWrite *a = arguments;
 	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
 
 	if (!from || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
@@ -124,14 +139,7 @@ static CUresult write_image(struct vcuda_session *s, struct image *image, struct
 
 CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args_vcudaImageWrite *a)
 {
-	struct image *image = take(a->image);
-	CUresult result;
-
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = write_image(s, image, a);
-	put(image);
-	return result;
+	return with_image(s, a->image, write_image, a);
 }
 
 CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_args_vcudaImageDestroy *a)
@@ -151,8 +159,9 @@ CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_ar
 	return CUDA_SUCCESS;
 }
 
-static CUresult add_option(struct vcuda_session *s, struct image *image, struct vcuda_args_vcudaImageOption *a)
+static CUresult add_option(struct vcuda_session *s, struct image *image, void *arguments)
 {
+	struct vcuda_args_vcudaImageOption *a = arguments;
 	bool log = a->option == CU_JIT_INFO_LOG_BUFFER || a->option == CU_JIT_ERROR_LOG_BUFFER, fits;
 
 	if (!log && (a->option >= CU_JIT_NUM_OPTIONS || !(VCUDA_JIT_NUMBERS >> a->option & 1)))
@@ -170,18 +179,12 @@ static CUresult add_option(struct vcuda_session *s, struct image *image, struct 
 
 CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
 {
-	struct image *image = take(a->image);
-	CUresult result;
-
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = add_option(s, image, a);
-	put(image);
-	return result;
+	return with_image(s, a->image, add_option, a);
 }
 
-static CUresult read_log(struct vcuda_session *s, struct image *image, struct vcuda_args_vcudaImageLog *a)
+static CUresult read_log(struct vcuda_session *s, struct image *image, void *arguments)
 {
+	struct vcuda_args_vcudaImageLog *a = arguments;
 	const char *log = a->option == CU_JIT_INFO_LOG_BUFFER ? image->info : image->errors;
 	void *to = vcuda_lane_stage(s, a->block, a->bytes);
 
@@ -194,14 +197,7 @@ static CUresult read_log(struct vcuda_session *s, struct image *image, struct vc
 
 CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
 {
-	struct image *image = take(a->image);
-	CUresult result;
-
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = read_log(s, image, a);
-	put(image);
-	return result;
+	return with_image(s, a->image, read_log, a);
 }
 
 /* The options for the back end: what the guest said, and the logs. */
@@ -299,8 +295,9 @@ static CUresult count_managed(struct vcuda_session *s, void *owner, uint32_t *co
 	return s->ops->managedCount ? s->ops->managedCount(owner, count) : CUDA_SUCCESS;
 }
 
-static CUresult load_module(struct vcuda_session *s, struct image *image, struct vcuda_args_cuModuleLoadData *a)
+static CUresult load_module(struct vcuda_session *s, struct image *image, void *arguments)
 {
+	struct vcuda_args_cuModuleLoadData *a = arguments;
 	struct jit_options jit = jit_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
@@ -315,18 +312,12 @@ static CUresult load_module(struct vcuda_session *s, struct image *image, struct
 
 CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
 {
-	struct image *image = take(a->image);
-	CUresult result;
-
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = load_module(s, image, a);
-	put(image);
-	return result;
+	return with_image(s, a->image, load_module, a);
 }
 
-static CUresult load_library(struct vcuda_session *s, struct image *image, struct vcuda_args_cuLibraryLoadData *a)
+static CUresult load_library(struct vcuda_session *s, struct image *image, void *arguments)
 {
+	struct vcuda_args_cuLibraryLoadData *a = arguments;
 	struct jit_options jit = jit_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
@@ -341,12 +332,5 @@ static CUresult load_library(struct vcuda_session *s, struct image *image, struc
 
 CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
 {
-	struct image *image = take(a->image);
-	CUresult result;
-
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = load_library(s, image, a);
-	put(image);
-	return result;
+	return with_image(s, a->image, load_library, a);
 }
