@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The software GPU beside another process that offers memory and asks for it: limits, and what is used up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "backend-cpu-test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,14 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend-cpu.h"
-#include "backend.h"
 #include "log.h"
 #include "share.h"
 
 #define MIB (1u << 20)
-
-static const struct vcuda_backend_ops *cuda;
 
 /* ---- the other process: it has no device, only what share.h gives ---- */
 
@@ -128,21 +118,6 @@ static CUresult peer_takes(enum cpu_share_kind kind, const struct cpu_share_hand
 }
 
 /* ---- the limit ---- */
-
-static int make_context(void **state)
-{
-	CUcontext context;
-
-	assert_int_equal(cuda->cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
-	*state = context;
-	return 0;
-}
-
-static int destroy_context(void **state)
-{
-	assert_int_equal(cuda->cuCtxDestroy_v2(*state), CUDA_SUCCESS);
-	return 0;
-}
 
 static uint64_t free_mib(void)
 {
@@ -314,14 +289,6 @@ static void test_no_descriptors(void **state)
 
 /* ---- memory that is offered while work runs ---- */
 
-static CUstream stream(void)
-{
-	CUstream s;
-
-	assert_int_equal(cuda->cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
-	return s;
-}
-
 static void wait_for_gate(CUstream s, CUresult status, void *gate)
 {
 	while (!__atomic_load_n((uint32_t *)gate, __ATOMIC_ACQUIRE))
@@ -331,7 +298,7 @@ static void wait_for_gate(CUstream s, CUresult status, void *gate)
 /* Work may wait for what the program does after the call: the call waits for none. */
 static void test_offer_waits_for_nothing(void **state)
 {
-	CUstream s = stream();
+	CUstream s = stream(CU_STREAM_NON_BLOCKING);
 	uint32_t gate = 0, *data;
 	CUipcMemHandle handle;
 	CUdeviceptr p;
@@ -355,7 +322,7 @@ static void test_offer_waits_for_nothing(void **state)
 static void test_many_records(void **state)
 {
 	enum { PLACES = 511 };
-	CUstream s = stream(), idle = stream();
+	CUstream s = stream(CU_STREAM_NON_BLOCKING), idle = stream(CU_STREAM_NON_BLOCKING);
 	uint32_t gate = 0;
 	CUevent e;
 
@@ -433,7 +400,7 @@ static void test_offer_while_kernels_store(void **state)
 	CUdeviceptr counts;
 	CUmodule module;
 	CUfunction f;
-	CUstream s = stream();
+	CUstream s = stream(CU_STREAM_NON_BLOCKING);
 
 	assert_int_equal(cuda->cuMemHostRegister_v2(flags, 4096, 0), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuModuleLoadData(&module, churn_ptx), CUDA_SUCCESS);
@@ -447,7 +414,6 @@ static void test_offer_while_kernels_store(void **state)
 
 int main(void)
 {
-#define IN_CONTEXT(test) cmocka_unit_test_setup_teardown(test, make_context, destroy_context)
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_no_descriptors),
 		IN_CONTEXT(test_opened_memory_counts),
@@ -458,13 +424,8 @@ int main(void)
 	};
 	int failed;
 
-	alarm(120);
-	setenv("VCUDA_CPU_MEMORY", "64M", 1);
-	setenv("VCUDA_CPU_THREADS", "3", 1);
-	start_peer();
-	cuda = vcuda_backend_cpu();
-	if (cuda->cuInit(0) != CUDA_SUCCESS)
-		return 1;
+	start_peer(); /* before there are threads */
+	init_device();
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	close(to_peer);
 	waitpid(peer_pid, NULL, 0);

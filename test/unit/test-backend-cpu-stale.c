@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program ends while kernels, or calls of its other threads, use it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "backend-cpu-test.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,13 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backend-cpu.h"
-#include "backend.h"
-
 #define TEXELS 64
 #define MAPPED (2u << 20)
-
-static const struct vcuda_backend_ops *cuda;
 
 /* Each of them but the first waits until gate[1] is set, having set gate[0], and is then at work for a while. */
 #define WAITS                                                                                                          \
@@ -47,22 +36,7 @@ static const char ptx[] =
 	".visible .entry memory" PARAMS HEAD WAITS "	add.s64 %rd1, %rd1, %rd4;\n"
 	"MORE:\n	st.volatile.global.u32 [%rd1], %r9;\n	ld.volatile.global.u32 %r4, [%rd1];\n" TAIL;
 
-static int make_context(void **state)
-{
-	CUcontext context;
-
-	assert_int_equal(cuda->cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
-	*state = context;
-	return 0;
-}
-
-static int destroy_context(void **state)
-{
-	assert_int_equal(cuda->cuCtxDestroy_v2(*state), CUDA_SUCCESS);
-	return 0;
-}
-
-static CUfunction function(const char *name)
+static CUfunction kernel(const char *name)
 {
 	CUmodule module;
 	CUfunction f;
@@ -94,11 +68,11 @@ static void *run_call(void *argument)
 }
 
 /* The kernel uses `used` while `call` ends something that it needs: that waits, and the kernel finds all as it was. */
-static void end_under_kernel(CUcontext context, const char *kernel, uint64_t used, struct call call,
+static void end_under_kernel(CUcontext context, const char *name, uint64_t used, struct call call,
 			     uint32_t (*expected)(uint32_t))
 {
 	uint32_t *gate = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), out[TEXELS];
-	CUfunction f = function(kernel);
+	CUfunction f = kernel(name);
 	CUdeviceptr result;
 	void *params[] = {&used, &gate, &result};
 	pthread_t thread;
@@ -149,7 +123,7 @@ static CUarray make_array(void)
 	assert_int_equal(cuda->cuArray3DCreate_v2(&array, &d), CUDA_SUCCESS);
 	r.res.array.hArray = array;
 	assert_int_equal(cuda->cuSurfObjectCreate(&s, &r), CUDA_SUCCESS);
-	assert_int_equal(cuda->cuLaunchKernel(function("fill"), 1, 1, 1, TEXELS, 1, 1, 0, NULL, params, NULL),
+	assert_int_equal(cuda->cuLaunchKernel(kernel("fill"), 1, 1, 1, TEXELS, 1, 1, 0, NULL, params, NULL),
 			 CUDA_SUCCESS);
 	assert_int_equal(cuda->cuSurfObjectDestroy(s), CUDA_SUCCESS);
 	return array;
@@ -233,7 +207,7 @@ static CUstream start_kernel(CUfunction f, uint64_t used, uint32_t *gate, CUdevi
 static void test_array_of_later_kernel(void **state)
 {
 	uint32_t *gates = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), out[TEXELS];
-	CUfunction f = function("surface");
+	CUfunction f = kernel("surface");
 	CUarray a = make_array();
 	CUsurfObject surface = make_surface(a);
 	struct call call = {.context = *state, .what = end_array, .object = (uintptr_t)a};
@@ -376,18 +350,12 @@ static void test_racing_handles(void **state)
 
 int main(void)
 {
-#define IN_CONTEXT(test) cmocka_unit_test_setup_teardown(test, make_context, destroy_context)
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_array_of_texture), IN_CONTEXT(test_array_of_surface),      IN_CONTEXT(test_texture),
 		IN_CONTEXT(test_surface),          IN_CONTEXT(test_array_of_later_kernel), IN_CONTEXT(test_mapping),
 		IN_CONTEXT(test_released_handle),  IN_CONTEXT(test_racing_handles),
 	};
 
-	alarm(120);
-	setenv("VCUDA_CPU_MEMORY", "64M", 1);
-	setenv("VCUDA_CPU_THREADS", "3", 1);
-	cuda = vcuda_backend_cpu();
-	if (cuda->cuInit(0) != CUDA_SUCCESS)
-		return 1;
+	init_device();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
