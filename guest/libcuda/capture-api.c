@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of the API that begin, end, ask about and change captures. */
+#include "call.h"
+#include "capture-state.h"
+#include "capture.h"
+#include "graph.h"
+#include "stream.h"
+#include "thread.h"
+
+static CUresult check_begin(CUstream *stream, CUstreamCaptureMode mode)
+{
+	CUresult result = vcuda_stream_enter(stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_capture_is_legacy(*stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+	CUresult result = check_begin(&stream, mode);
+	struct vcuda_graph *g;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	g = vcuda_graph_new();
+	if (!g)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	vcuda_capture_lock();
+	result = vcuda_capture_begin(stream, g, false, mode, &(struct vcuda_frontier){0});
+	vcuda_capture_unlock();
+	if (result != CUDA_SUCCESS)
+		vcuda_graph_free(g);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamBeginCapture(CUstream stream)
+{
+	return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* Nodes of `g` as a frontier. */
+static CUresult take_nodes(struct vcuda_graph *g, const CUgraphNode *handles, size_t count, struct vcuda_frontier *f)
+{
+	if (count && !handles)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++) {
+		struct vcuda_node *n = vcuda_node_find(handles[i]);
+
+		if (!n || n->graph != g)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!vcuda_frontier_add(f, n))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
+						  const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+{
+	struct vcuda_graph *g = vcuda_graph_find(graph);
+	CUresult result = check_begin(&stream, mode);
+	struct vcuda_frontier at = {0};
+
+	(void)data;
+	if (result == CUDA_SUCCESS)
+		result = g ? take_nodes(g, deps, count, &at) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS) {
+		vcuda_capture_lock();
+		result = vcuda_capture_begin(stream, g, true, mode, &at);
+		vcuda_capture_unlock();
+	}
+	vcuda_frontier_free(&at);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_capture_lock();
+	result = vcuda_capture_end(stream, graph);
+	vcuda_capture_unlock();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+						CUgraph *graph, const CUgraphNode **nodes,
+						const CUgraphEdgeData **edges, size_t *count)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_capturing *s;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!status)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (edges)
+		*edges = NULL;
+	vcuda_capture_lock();
+	s = vcuda_capturing_find(stream);
+	if (!s)
+		*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	else
+		*status = s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	if (*status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+		if (id)
+			*id = s->capture->id;
+		if (graph)
+			*graph = s->capture->graph->handle;
+		if (nodes)
+			*nodes = s->at.handles;
+		if (count)
+			*count = s->at.count;
+	}
+	vcuda_capture_unlock();
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+						CUgraph *graph, const CUgraphNode **nodes, size_t *count)
+{
+	return cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, NULL, count);
+}
+
+VCUDA_EXPORT CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id)
+{
+	return cuStreamGetCaptureInfo_v3(stream, status, id, NULL, NULL, NULL, NULL);
+}
+
+VCUDA_EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+	return cuStreamGetCaptureInfo_v3(stream, status, NULL, NULL, NULL, NULL, NULL);
+}
+
+VCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *nodes,
+							   const CUgraphEdgeData *data, size_t count,
+							   unsigned int flags)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_capturing *s;
+	struct vcuda_frontier at = {0};
+
+	(void)data;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_capture_lock();
+	s = vcuda_capturing_find(stream);
+	result = s ? take_nodes(s->capture->graph, nodes, count, &at) : CUDA_ERROR_ILLEGAL_STATE;
+	if (result == CUDA_SUCCESS) {
+		if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+			vcuda_frontier_free(&s->at);
+		if (!vcuda_frontier_join(&s->at, &at))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	vcuda_capture_unlock();
+	vcuda_frontier_free(&at);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes, size_t count,
+							unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies_v2(stream, nodes, NULL, count, flags);
+}
+
+VCUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	struct vcuda_thread *t = vcuda_thread();
+	CUresult result = vcuda_require_init();
+	CUstreamCaptureMode old = t->capture_mode;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	t->capture_mode = *mode;
+	*mode = old;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream stream)
+{
+	return cuStreamBeginCapture(VCUDA_PER_THREAD(stream));
+}
+
+#define PER_THREAD(name, decl, ...)                                                                                    \
+	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
+	{                                                                                                              \
+		return name(VCUDA_PER_THREAD(stream), __VA_ARGS__);                                                    \
+	}
+
+/* clang-format off */
+PER_THREAD(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), mode)
+PER_THREAD(cuStreamBeginCaptureToGraph, (CUstream stream, CUgraph graph, const CUgraphNode *deps,
+	   const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode), graph, deps, data, count, mode)
+PER_THREAD(cuStreamEndCapture, (CUstream stream, CUgraph *graph), graph)
+PER_THREAD(cuStreamUpdateCaptureDependencies, (CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags),
+	   nodes, count, flags)
+PER_THREAD(cuStreamUpdateCaptureDependencies_v2, (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *data,
+	   size_t count, unsigned int flags), nodes, data, count, flags)
+PER_THREAD(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status), status)
+PER_THREAD(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), status, id)
+PER_THREAD(cuStreamGetCaptureInfo_v2, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+	   const CUgraphNode **nodes, size_t *count), status, id, graph, nodes, count)
+PER_THREAD(cuStreamGetCaptureInfo_v3, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+	   const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
+	   status, id, graph, nodes, edges, count)
+/* clang-format on */

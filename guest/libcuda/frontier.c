@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "capture-state.h"
+#include "graph.h"
+
+bool vcuda_frontier_add(struct vcuda_frontier *f, struct vcuda_node *n)
+{
+	struct vcuda_node **nodes;
+	CUgraphNode *handles;
+
+	for (size_t i = 0; i < f->count; i++)
+		if (f->nodes[i] == n)
+			return true;
+	nodes = realloc(f->nodes, (f->count + 1) * sizeof(*nodes));
+	if (nodes)
+		f->nodes = nodes;
+	handles = realloc(f->handles, (f->count + 1) * sizeof(*handles));
+	if (handles)
+		f->handles = handles;
+	if (!nodes || !handles)
+		return false;
+	f->nodes[f->count] = n;
+	f->handles[f->count++] = n->handle;
+	return true;
+}
+
+bool vcuda_frontier_join(struct vcuda_frontier *f, const struct vcuda_frontier *other)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < other->count && ok; i++)
+		ok = vcuda_frontier_add(f, other->nodes[i]);
+	return ok;
+}
+
+void vcuda_frontier_free(struct vcuda_frontier *f)
+{
+	free(f->nodes);
+	free(f->handles);
+	*f = (struct vcuda_frontier){0};
+}
