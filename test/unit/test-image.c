@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's images: a guest's threads may destroy one that others of them have calls at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "handlers.h"
+#include "lane.h"
+#include "session.h"
+#include "worker.h"
+
+#define BYTES 100000u
+#define MOST (1ull << 30) /* of all images together */
+
+struct vcuda_backend vcuda_worker_loaded;
+
+static uint8_t stage[4096];
+static sem_t loading, go_on;
+static uint64_t sum; /* of what the back end saw */
+
+/* ---- what the handlers call ---- */
+
+void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+{
+	return !block && bytes <= sizeof(stage) ? stage : NULL;
+}
+
+CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static void set_image_bound(size_t bytes)
+{
+	assert_int_equal(bytes, BYTES);
+}
+
+/* Takes as long as the test wants, and only then looks. */
+static CUresult load(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+{
+	const uint8_t *p = image;
+
+	sem_post(&loading);
+	sem_wait(&go_on);
+	sum = 0;
+	for (size_t n = 0; n < BYTES; n++)
+		sum += p[n];
+	*module = (CUmodule)stage;
+	return CUDA_SUCCESS;
+}
+
+static const struct vcuda_backend_ops ops = {.cuModuleLoadDataEx = load};
+static struct vcuda_session session = {.ops = &ops};
+
+static CUresult create(uint64_t bytes, vcuda_image *image)
+{
+	struct vcuda_args_vcudaImageCreate a = {.total = bytes};
+	CUresult result = vcuda_handle_vcudaImageCreate(&session, &a);
+
+	*image = a.image;
+	return result;
+}
+
+static CUresult destroy(vcuda_image image)
+{
+	return vcuda_handle_vcudaImageDestroy(&session, &(struct vcuda_args_vcudaImageDestroy){.image = image});
+}
+
+static CUresult write_to(vcuda_image image, uint64_t offset, uint64_t bytes)
+{
+	struct vcuda_args_vcudaImageWrite a = {.image = image, .offset = offset, .bytes = bytes};
+
+	return vcuda_handle_vcudaImageWrite(&session, &a);
+}
+
+static void *run_load(void *image)
+{
+	struct vcuda_args_cuModuleLoadData a = {.image = (vcuda_image)image};
+
+	return (void *)(uintptr_t)vcuda_handle_cuModuleLoadData(&session, &a);
+}
+
+static void expect_unknown(vcuda_image image)
+{
+	assert_int_equal(write_to(image, 0, 1), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(destroy(image), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal((uintptr_t)run_load((void *)image), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(vcuda_handle_vcudaImageOption(&session, &(struct vcuda_args_vcudaImageOption){.image = image}),
+			 CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(vcuda_handle_vcudaImageLog(&session, &(struct vcuda_args_vcudaImageLog){.image = image}),
+			 CUDA_ERROR_INVALID_HANDLE);
+}
+
+/* The call that was at it finds all of it, and its bytes count until then; nobody else finds it. */
+static void test_destroyed_while_loading(void **state)
+{
+	vcuda_image image, other;
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(create(BYTES, &image), CUDA_SUCCESS);
+	memset(stage, 1, sizeof(stage));
+	assert_int_equal(write_to(image, 10, 3000), CUDA_SUCCESS);
+	assert_int_equal(write_to(image, BYTES - 10, 10), CUDA_SUCCESS);
+	assert_int_equal(write_to(image, BYTES - 10, 11), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(write_to(image, UINT64_MAX, 2), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(pthread_create(&thread, NULL, run_load, (void *)image), 0);
+	sem_wait(&loading);
+	assert_int_equal(destroy(image), CUDA_SUCCESS);
+	expect_unknown(image);
+	assert_int_equal(create(MOST, &other), CUDA_ERROR_OUT_OF_MEMORY);
+	sem_post(&go_on);
+	pthread_join(thread, &result);
+	assert_int_equal((uintptr_t)result, CUDA_SUCCESS);
+	assert_int_equal(sum, 3010);
+	assert_int_equal(create(MOST, &other), CUDA_SUCCESS);
+	assert_int_equal(destroy(other), CUDA_SUCCESS);
+}
+
+static void test_no_image(void **state)
+{
+	expect_unknown((vcuda_image)0);
+	expect_unknown((vcuda_image)(uintptr_t)8);
+	expect_unknown((vcuda_image)(uintptr_t)stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_destroyed_while_loading),
+		cmocka_unit_test(test_no_image),
+	};
+
+	sem_init(&loading, 0, 0);
+	sem_init(&go_on, 0, 0);
+	vcuda_worker_loaded.set_image_bound = set_image_bound;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
