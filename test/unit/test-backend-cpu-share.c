@@ -257,14 +257,13 @@ static void test_no_descriptors(void **state)
 	int client;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-	fill_below(100);
+	client = fill_below(100) + 4;
 	assert_int_equal(cuda->cuMemCreate(&handle, 2 * MIB, &prop, 0), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemExportToShareableHandle(&mine, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0), CUDA_SUCCESS);
 	unknown = mine;
 	unknown.key[3] ^= 1;
 	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
-	/* its memory, the offered file, the listener, the reserve */
-	client = 104;
+	/* below that: its memory, the offered file, the listener, the reserve */
 	ask_peer((struct request){.what = CONNECT, .handle = mine});
 	while (first_closed(0) <= client)
 		usleep(1000);
