@@ -31,6 +31,13 @@ struct ptx_shape {
 	const int64_t *offsets; /* PTX_LANES of them; the least is not below -2^31 */
 };
 
+/* Which parameter an address comes from; see ptx-root.c. */
+struct ptx_origin {
+	uint8_t kind;
+	bool exact;     /* the parameter's value itself */
+	uint32_t param; /* where it is among the parameters */
+};
+
 struct ptx_block {
 	uint32_t first, last; /* instructions [first, last) */
 	int32_t condition;    /* predicate register of the branch, or -1 */
@@ -72,6 +79,7 @@ struct ptx_body {
 	 */
 	struct ptx_shape *shapes, *masked_shapes;
 	uint64_t *blend;
+	struct ptx_origin *origins; /* per register, with one lane */
 	size_t words;    /* of a register set */
 };
 
@@ -94,6 +102,7 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
 bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);
 bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
 
+bool ptx_body_origins(struct ptx_body *body); /* with one lane */
 void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)

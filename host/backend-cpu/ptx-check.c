@@ -58,6 +58,20 @@ static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, u
 		ctx->cache[number] = (struct ptx_cached_range){start, end};
 }
 
+void ptx_check_roots(struct ptx_context *ctx)
+{
+	const struct ptx_site *sites = ctx->binary->sites;
+	uint64_t address, start, end;
+
+	for (uint32_t n = 0; n < ctx->binary->site_count; n++) {
+		if (sites[n].root == PTX_NO_ROOT)
+			continue;
+		memcpy(&address, ctx->params + sites[n].root, sizeof(address));
+		if (find_range(ctx, address, 1, sites[n].write, &start, &end))
+			remember(ctx, n, start, end);
+	}
+}
+
 uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t number, uint64_t address, uint32_t thread)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];

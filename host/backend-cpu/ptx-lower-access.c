@@ -78,6 +78,13 @@ LLVMValueRef load_at(struct lower *l, const struct access *a, LLVMTypeRef type, 
 	return v;
 }
 
+void never_changes(struct lower *l, LLVMValueRef load)
+{
+	LLVMValueRef none = LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0));
+
+	LLVMSetMetadata(load, LLVMGetMDKindIDInContext(l->c, "invariant.load", 14), none);
+}
+
 void store_at(struct lower *l, const struct access *a, LLVMValueRef value, LLVMValueRef pointer, int64_t offset)
 {
 	LLVMSetAlignment(LLVMBuildStore(l->b, value, field(l, pointer, (uint64_t)offset)), a->size);
@@ -289,8 +296,8 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 {
 	bool kept = l->width == 1 && ptx_body_in_loop(l->body, l->block);
 	int64_t low, high;
-	LLVMBasicBlockRef fine, look;
-	LLVMValueRef from, args[4];
+	LLVMBasicBlockRef fine, look, other;
+	LLVMValueRef from, ok, args[4];
 	struct group g = {.sites = {a->site}, .count = 1};
 	uint64_t span;
 
@@ -305,6 +312,13 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	fine = new_bb(l, "fine");
 	look = new_bb(l, "look");
 	from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
+	ok = root_fits(l, a, from, low, span);
+	if (ok) {
+		other = new_bb(l, "elsewhere");
+		branch_likely(l, ok, fine, other);
+		LLVMPositionBuilderAtEnd(l->b, other);
+		kept = false;
+	}
 	branch_likely(l, span_fits(l, a, from, span, kept), fine, look);
 	LLVMPositionBuilderAtEnd(l->b, look);
 	args[0] = l->ctx;

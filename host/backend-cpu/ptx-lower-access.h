@@ -21,6 +21,8 @@ LLVMValueRef host_address(struct lower *l, const struct access *a, LLVMValueRef 
 LLVMValueRef load_at(struct lower *l, const struct access *a, LLVMTypeRef type, LLVMValueRef pointer,
 			    int64_t offset);
 void store_at(struct lower *l, const struct access *a, LLVMValueRef value, LLVMValueRef pointer, int64_t offset);
+/* What a load gives is the same whenever it is done. */
+void never_changes(struct lower *l, LLVMValueRef load);
 LLVMValueRef lane_index(struct lower *l, unsigned n);
 LLVMValueRef shuffle(struct lower *l, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned count);
 
@@ -59,6 +61,13 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 /* Whether all lanes that are there may access what their index says. */
 LLVMValueRef access_index(struct lower *l, const struct access *a, struct index *x);
 LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsigned lane);
+
+/* ---- ptx-root.c ---- */
+/*
+ * With one lane: whether `span` bytes from `from` on, which is `low` bytes beyond the address, are aligned and in the
+ * range of the parameter that it comes from. NULL: it comes from none.
+ */
+LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef from, int64_t low, uint64_t span);
 
 /* ---- ptx-lower-access.c ---- */
 void slow_call(struct lower *l, const struct access *a, const char *name);

@@ -46,6 +46,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	if (!s)
 		return lower_no_memory(body);
 	s->line = i->line;
+	s->root = PTX_NO_ROOT;
 	if (i->tex)
 		s->tex = *i->tex;
 	s->space = i->space;

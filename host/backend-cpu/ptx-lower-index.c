@@ -27,6 +27,12 @@ static bool is_register(const struct lower *l, const struct ptx_operand *o, enum
 	return o->kind == PTX_OP_REG && !o->negate && reg_shape(l, o->reg) == kind;
 }
 
+/* Of an index: with one lane all registers are uniform. */
+static enum ptx_shape_kind lanes_shape(const struct lower *l)
+{
+	return l->width == 1 ? PTX_UNIFORM : PTX_VARYING;
+}
+
 /* mul.wide of a register and a power of two, or mad.wide of them and something else. */
 static bool is_scaled(const struct lower *l, const struct ptx_instr *i, struct index *x)
 {
@@ -34,7 +40,7 @@ static bool is_scaled(const struct lower *l, const struct ptx_instr *i, struct i
 	uint64_t factor = i->ops[3 - n].imm;
 
 	if ((i->op->shape != PTX_SHAPE_MUL_WIDE && i->op->shape != PTX_SHAPE_MAD_WIDE) || i->guard >= 0 ||
-	    ptx_types[i->type].bits != 32 || i->ops[3 - n].kind != PTX_OP_INT || !is_register(l, &i->ops[n], PTX_VARYING))
+	    ptx_types[i->type].bits != 32 || i->ops[3 - n].kind != PTX_OP_INT || !is_register(l, &i->ops[n], lanes_shape(l)))
 		return false;
 	if (!factor || (factor & (factor - 1)) || factor > 64)
 		return false;
@@ -59,7 +65,7 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 	uint32_t at = l->instr, above;
 	unsigned n;
 
-	if (a->space == PTX_SHARED || a->space == PTX_LOCAL || a->o->reg < 0 || l->width == 1 || has_side_entry(l))
+	if (a->space == PTX_SHARED || a->space == PTX_LOCAL || a->o->reg < 0 || has_side_entry(l))
 		return false;
 	sum = source_of(l, a->o->reg, &at);
 	above = at;
@@ -75,7 +81,7 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 		    sum->count != 3 || (sum->op->flags & PTX_F_CARRY_IN))
 			return false;
 		n = is_register(l, &sum->ops[1], PTX_UNIFORM) ? 1 : 2;
-		if (!is_register(l, &sum->ops[n], PTX_UNIFORM) || !is_register(l, &sum->ops[3 - n], PTX_VARYING))
+		if (!is_register(l, &sum->ops[n], PTX_UNIFORM) || !is_register(l, &sum->ops[3 - n], lanes_shape(l)))
 			return false;
 		x->base = sum->ops[n].reg;
 		product = source_of(l, sum->ops[3 - n].reg, &above);

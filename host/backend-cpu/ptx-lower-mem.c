@@ -303,14 +303,12 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 	if (a.space == PTX_PARAM) {
 		if (bad_param(l, &a))
 			return true;
-		LLVMValueRef none = LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0));
-
 		l->lanes = 1;
 		for (unsigned p = 0; p < a.count; p++) {
 			parts[p] = load_at(l, &a, int_type(l, a.size * 8), l->params,
 					   (int64_t)(a.o->symbol->offset + a.o->imm + p * a.size));
 			LLVMSetAlignment(parts[p], 1);
-			LLVMSetMetadata(parts[p], LLVMGetMDKindIDInContext(l->c, "invariant.load", 14), none);
+			never_changes(l, parts[p]);
 		}
 	} else if (access_is_direct(l, &a)) {
 		l->lanes = 1;

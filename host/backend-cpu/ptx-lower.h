@@ -98,6 +98,7 @@ struct lower {
 	uint32_t block, instr; /* at hand */
 	struct aside *asides;  /* of the full version, per block; see ptx-lower-aside.c */
 	const uint64_t *keep;  /* in an aside: registers that lanes which stand by still need; else NULL */
+	struct root *roots;    /* with one lane, or NULL; see ptx-root.c */
 	LLVMValueRef *ranges;  /* with one lane: per site, two variables of the range that it hit last, or NULL */
 	unsigned gathers;      /* that were compiled inline */
 	bool *covered;         /* per instruction: an earlier check of the same block covers this access */

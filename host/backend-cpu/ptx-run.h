@@ -12,6 +12,7 @@ struct ptx_cached_range {
 };
 
 #define PTX_SITE_LANES 32
+#define PTX_NO_ROOT UINT32_MAX
 
 /* One memory instruction, for the slow paths and for reports. */
 struct ptx_site {
@@ -24,6 +25,7 @@ struct ptx_site {
 	int64_t imm;            /* added to every address before the check */
 	const int64_t *offsets; /* per lane, or NULL */
 	int64_t low, high;      /* the least and the largest of them */
+	uint32_t root;          /* the parameter that points into the range to begin with, or PTX_NO_ROOT */
 };
 
 struct ptx_context {
@@ -120,6 +122,9 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t site, uint64_t address
 			uint32_t thread);
 /* All bytes of a NUL-terminated string; NULL if it runs out of readable memory. */
 const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length);
+
+/* A launch begins: what ranges are known by then. */
+void ptx_check_roots(struct ptx_context *ctx);
 
 bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes);
 

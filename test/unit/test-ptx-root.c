@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code of one lane checks against the allocation that a parameter points into: nothing may depend on that guess. */
+#include "../ptx/harness.h"
+
+#define LANES 4 /* so few threads run one after the other */
+
+/* %l1 and %l2: the parameters; %r1: the thread; %l3: its place in the first one, which is written */
+#define HEAD                                                                                                           \
+	PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<16>;\n"          \
+		 ".reg .b64 %l<16>;\nld.param.u64 %l1, [p0];\nld.param.u64 %l2, [p1];\nmov.u32 %r1, %tid.x;\n"          \
+		 "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
+#define END "st.global.u32 [%l3], %r5;\nret;\n}\n"
+
+static _Alignas(64) uint32_t out[LANES];
+/* `in` is what the second parameter points into; beside it lies what is not the kernel's, and another allocation */
+static _Alignas(64) uint32_t memory[256];
+#define IN (memory + 64)
+#define IN_COUNT 64u
+#define OTHER (memory + 192)
+
+static bool run(const char *body, const void *in, struct ptx_fault *fault)
+{
+	char text[4096];
+	const void *params[2] = {out, in};
+	struct ptx_module *m;
+	bool ok;
+
+	map.count = 0;
+	add_range(out, sizeof(out), true);
+	add_range(IN, IN_COUNT * 4, false);
+	add_range(OTHER, 64 * 4, false);
+	for (unsigned n = 0; n < 256; n++)
+		memory[n] = 1000 + n;
+	memset(out, 0, sizeof(out));
+	snprintf(text, sizeof(text), "%s%s%s", HEAD, body, END);
+	m = load(text);
+	ok = launch(m, 1, LANES, 1, 0, params, fault);
+	ptx_module_destroy(m);
+	return ok;
+}
+
+static void good(const char *body, const void *in, uint32_t first, uint32_t step)
+{
+	struct ptx_fault fault;
+
+	assert_true(run(body, in, &fault));
+	for (unsigned n = 0; n < LANES; n++)
+		assert_int_equal(out[n], first + n * step);
+}
+
+static void bad(const char *body, const void *in, enum ptx_fault_kind kind, const void *address, uint32_t thread)
+{
+	struct ptx_fault fault;
+
+	assert_false(run(body, in, &fault));
+	assert_int_equal(fault.kind, kind);
+	assert_int_equal(fault.address, (uintptr_t)address);
+	assert_int_equal(fault.thread[0], thread);
+}
+
+/* in[index + thread] */
+#define INDEX(index) "add.s32 %r2, %r1, " index ";\nmul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n"
+/* the same by way of a register that LLVM does not see through as an index */
+#define PLAIN(index) "add.s32 %r2, %r1, " index ";\ncvt.s64.s32 %l4, %r2;\nshl.b64 %l4, %l4, 2;\nadd.s64 %l5, %l4, %l2;\nld.global.u32 %r5, [%l5];\n"
+
+static void bounds(void **state)
+{
+	(void)state;
+	good(INDEX("0"), IN, 1064, 1);
+	good(INDEX("60"), IN, 1124, 1);
+	bad(INDEX("61"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	bad(INDEX("-1"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	bad(INDEX("-2147483648"), IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN - (8ull << 30)), 0);
+	good(PLAIN("60"), IN, 1124, 1);
+	bad(PLAIN("61"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	bad(PLAIN("-1"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	/* unsigned: far beyond, not in front */
+	bad("sub.u32 %r2, %r1, 1;\nmul.wide.u32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n", IN,
+	    PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN + 4 * 0xffffffffull), 0);
+	/* several of one register, checked along: the second is out */
+	bad("mul.wide.u32 %l4, %r1, 64;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nld.global.u32 %r6, [%l5+64];\n",
+	    IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	/* a vector across the end */
+	bad("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%l5];\n", IN + 52,
+	    PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	/* a parameter that points in front of what is read, with an index that makes up for it */
+	good(INDEX("8"), IN - 8, 1064, 1);
+	good(PLAIN("8"), IN - 8, 1064, 1);
+	/* from one allocation into another */
+	good(INDEX("128"), IN, 1192, 1);
+	good(PLAIN("128"), IN, 1192, 1);
+	bad(INDEX("100"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 100, 0);
+}
+
+static void strides(void **state)
+{
+	(void)state;
+	/* elements of structures: the place in one is not a multiple of its size */
+	good("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5+4];\n", IN, 1065, 4);
+	good("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5+12];\n", IN + 48, 1115, 4);
+	bad("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5+12];\n", IN + 49,
+	    PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	good("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5+-4];\n", IN + 1, 1064, 4);
+	bad("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5+-8];\n", IN + 1,
+	    PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	/* bytes */
+	good("mul.wide.u32 %l4, %r1, 1;\nadd.s64 %l5, %l2, %l4;\nld.global.u8 %r5, [%l5+252];\nand.b32 %r5, %r5, 0;\n", IN, 0, 0);
+	bad("mul.wide.u32 %l4, %r1, 1;\nadd.s64 %l5, %l2, %l4;\nld.global.u8 %r5, [%l5+253];\n", IN,
+	    PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+}
+
+static void alignment(void **state)
+{
+	const char *in = (const char *)IN;
+
+	(void)state;
+	bad(INDEX("0"), in + 2, PTX_FAULT_MISALIGNED, in + 2, 0);
+	bad(PLAIN("0"), in + 1, PTX_FAULT_MISALIGNED, in + 1, 0);
+	bad("mul.wide.u32 %l4, %r1, 2;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n", IN, PTX_FAULT_MISALIGNED, in + 2, 1);
+	bad("mul.wide.u32 %l4, %r1, 8;\nadd.s64 %l5, %l2, %l4;\nld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%l5];\n", IN,
+	    PTX_FAULT_MISALIGNED, in + 8, 1);
+}
+
+static void others(void **state)
+{
+	(void)state;
+	/* what may be read only is no root for stores */
+	bad("mul.wide.u32 %l4, %r1, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nst.global.u32 [%l5], %r5;\n", IN,
+	    PTX_FAULT_ILLEGAL_ADDRESS, IN, 0);
+	/* a register that a thread reads before it is written holds 0, not the parameter */
+	bad("setp.gt.u32 %p1, %r1, 1;\n@%p1 bra $skip;\nld.param.u64 %l6, [p1];\n$skip:\nmul.wide.u32 %l4, %r1, 4;\n"
+	    "add.s64 %l5, %l6, %l4;\nld.global.u32 %r5, [%l5];\n",
+	    IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)8, 2);
+	/* a number that is added to a pointer which was loaded, or to another parameter */
+	good("mov.u64 %l6, 4;\nmul.lo.u64 %l7, %l6, 2;\nadd.s64 %l5, %l2, %l7;\nld.global.u32 %r5, [%l5];\n", IN, 1066, 0);
+	good("sub.s64 %l6, %l2, %l1;\nadd.s64 %l5, %l1, %l6;\nld.global.u32 %r5, [%l5];\n", IN, 1064, 0);
+	/* one register, two parameters */
+	bad("mov.u64 %l6, %l2;\nsetp.gt.u32 %p1, %r1, 2;\n@%p1 mov.u64 %l6, 0;\nmul.wide.u32 %l4, %r1, 4;\n"
+	    "add.s64 %l5, %l6, %l4;\nld.global.u32 %r5, [%l5];\n",
+	    IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)12, 3);
+	/* no pointer at all */
+	bad(INDEX("0"), (void *)5, PTX_FAULT_MISALIGNED, (void *)5, 0);
+	bad(INDEX("0"), NULL, PTX_FAULT_ILLEGAL_ADDRESS, NULL, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bounds),
+		cmocka_unit_test(strides),
+		cmocka_unit_test(alignment),
+		cmocka_unit_test(others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
