@@ -62,8 +62,9 @@ static struct ptx_origin result_origin(const struct ptx_body *body, const struct
 		b = operand_origin(body, &i->ops[2]);
 	switch (i->op->shape) {
 	case PTX_SHAPE_LOAD:
-		if (i->space == PTX_PARAM && bits == 64 && i->count == 2 && i->ops[1].kind == PTX_OP_MEM && i->ops[1].reg < 0 &&
-		    i->ops[1].symbol && i->ops[1].symbol->space == PTX_PARAM && i->ops[0].kind == PTX_OP_REG)
+		if (i->space == PTX_PARAM && bits == 64 && i->count == 2 && i->ops[1].kind == PTX_OP_MEM &&
+		    i->ops[1].reg < 0 && i->ops[1].symbol && i->ops[1].symbol->space == PTX_PARAM &&
+		    i->ops[0].kind == PTX_OP_REG)
 			return parameter(&i->ops[1]);
 		return anything;
 	case PTX_SHAPE_MOV:
@@ -115,7 +116,8 @@ bool ptx_body_origins(struct ptx_body *body)
 
 	body->origins = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*body->origins));
 	if (!body->origins)
-		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile", body->function->name);
+		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
+				     body->function->name);
 	do {
 		p.changed = false;
 		for (uint32_t n = 0; n < body->block_count; n++)
@@ -287,7 +289,8 @@ LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef fro
 	LLVMPositionBuilderAtEnd(l->b, here);
 	if (!r)
 		return NULL;
-	if (access_is_indexed(l, a, &x) && l->body->origins[x.base].exact && l->body->origins[x.base].param == r->param) {
+	if (access_is_indexed(l, a, &x) && l->body->origins[x.base].exact &&
+	    l->body->origins[x.base].param == r->param) {
 		wanted.indexed = true;
 		wanted.low = low;
 		wanted.shift = x.shift;

@@ -177,8 +177,8 @@ static void next_block(struct ptx_context *ctx)
 }
 
 /*
- * Warps that never wait for one another, one after the other, and blocks of them: beginning each from the scheduler costs
- * as much as a small one takes.
+ * Warps that never wait for one another, one after the other, and blocks of them: beginning each from the scheduler
+ * costs as much as a small one takes.
  */
 static void all_warps(void)
 {

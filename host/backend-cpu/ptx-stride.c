@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that stride through memory: for (i = thread; i < n; i += threads of the grid). A warp that runs such a loop to its
- * end touches 128 bytes here and there, one after the other a megabyte apart, which no processor's prefetching follows
- * and whose lines share few places in its caches. Warps of the block that take turns, one round each, go through whole
- * pages together. Measured: a triad of 16 Mi elements takes 29 ms one way and 12 the other.
+ * Loops that stride through memory: for (i = thread; i < n; i += threads of the grid). A warp that runs such a loop to
+ * its end touches 128 bytes here and there, one after the other a megabyte apart, which no processor's prefetching
+ * follows and whose lines share few places in its caches. Warps of the block that take turns, one round each, go
+ * through whole pages together. Measured: a triad of 16 Mi elements takes 29 ms one way and 12 the other.
  *
  * How far an address moves from round to round is known when the code runs, so that is where it is asked.
  */
@@ -68,9 +68,11 @@ static uint32_t find_access(const struct ptx_body *body, uint32_t header, uint32
 	uint32_t from = body->blocks[header].first, to = body->blocks[latch].last;
 
 	for (uint32_t n = header; n <= latch; n++)
-		for (uint32_t k = body->blocks[n].first; body->blocks[n].latch == latch && k < body->blocks[n].last; k++)
+		for (uint32_t k = body->blocks[n].first; body->blocks[n].latch == latch && k < body->blocks[n].last;
+		     k++)
 			if (is_in_order(body, &body->instrs[k]) &&
-			    moves(body, from, to, body->instrs[k].ops[body->instrs[k].op->flags & PTX_F_NO_DST ? 0 : 1].reg))
+			    moves(body, from, to,
+				  body->instrs[k].ops[body->instrs[k].op->flags & PTX_F_NO_DST ? 0 : 1].reg))
 				return k;
 	return PTX_NO_INSTR;
 }

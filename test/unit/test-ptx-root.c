@@ -6,8 +6,8 @@
 
 /* %l1 and %l2: the parameters; %r1: the thread; %l3: its place in the first one, which is written */
 #define HEAD                                                                                                           \
-	PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<16>;\n"          \
-		 ".reg .b64 %l<16>;\nld.param.u64 %l1, [p0];\nld.param.u64 %l2, [p1];\nmov.u32 %r1, %tid.x;\n"          \
+	PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<16>;\n"        \
+		 ".reg .b64 %l<16>;\nld.param.u64 %l1, [p0];\nld.param.u64 %l2, [p1];\nmov.u32 %r1, %tid.x;\n"         \
 		 "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
 #define END "st.global.u32 [%l3], %r5;\nret;\n}\n"
 
@@ -59,9 +59,12 @@ static void bad(const char *body, const void *in, enum ptx_fault_kind kind, cons
 }
 
 /* in[index + thread] */
-#define INDEX(index) "add.s32 %r2, %r1, " index ";\nmul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n"
+#define INDEX(index)                                                                                                   \
+	"add.s32 %r2, %r1, " index ";\nmul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n"
 /* the same by way of a register that LLVM does not see through as an index */
-#define PLAIN(index) "add.s32 %r2, %r1, " index ";\ncvt.s64.s32 %l4, %r2;\nshl.b64 %l4, %l4, 2;\nadd.s64 %l5, %l4, %l2;\nld.global.u32 %r5, [%l5];\n"
+#define PLAIN(index)                                                                                                   \
+	"add.s32 %r2, %r1, " index                                                                                     \
+	";\ncvt.s64.s32 %l4, %r2;\nshl.b64 %l4, %l4, 2;\nadd.s64 %l5, %l4, %l2;\nld.global.u32 %r5, [%l5];\n"
 
 static void bounds(void **state)
 {
@@ -78,11 +81,12 @@ static void bounds(void **state)
 	bad("sub.u32 %r2, %r1, 1;\nmul.wide.u32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n", IN,
 	    PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN + 4 * 0xffffffffull), 0);
 	/* several of one register, checked along: the second is out */
-	bad("mul.wide.u32 %l4, %r1, 64;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nld.global.u32 %r6, [%l5+64];\n",
+	bad("mul.wide.u32 %l4, %r1, 64;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nld.global.u32 %r6, "
+	    "[%l5+64];\n",
 	    IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
 	/* a vector across the end */
-	bad("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%l5];\n", IN + 52,
-	    PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	bad("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%l5];\n",
+	    IN + 52, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
 	/* a parameter that points in front of what is read, with an index that makes up for it */
 	good(INDEX("8"), IN - 8, 1064, 1);
 	good(PLAIN("8"), IN - 8, 1064, 1);
@@ -104,7 +108,8 @@ static void strides(void **state)
 	bad("mul.wide.u32 %l4, %r1, 16;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5+-8];\n", IN + 1,
 	    PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
 	/* bytes */
-	good("mul.wide.u32 %l4, %r1, 1;\nadd.s64 %l5, %l2, %l4;\nld.global.u8 %r5, [%l5+252];\nand.b32 %r5, %r5, 0;\n", IN, 0, 0);
+	good("mul.wide.u32 %l4, %r1, 1;\nadd.s64 %l5, %l2, %l4;\nld.global.u8 %r5, [%l5+252];\nand.b32 %r5, %r5, 0;\n",
+	     IN, 0, 0);
 	bad("mul.wide.u32 %l4, %r1, 1;\nadd.s64 %l5, %l2, %l4;\nld.global.u8 %r5, [%l5+253];\n", IN,
 	    PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
 }
@@ -116,7 +121,8 @@ static void alignment(void **state)
 	(void)state;
 	bad(INDEX("0"), in + 2, PTX_FAULT_MISALIGNED, in + 2, 0);
 	bad(PLAIN("0"), in + 1, PTX_FAULT_MISALIGNED, in + 1, 0);
-	bad("mul.wide.u32 %l4, %r1, 2;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n", IN, PTX_FAULT_MISALIGNED, in + 2, 1);
+	bad("mul.wide.u32 %l4, %r1, 2;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\n", IN, PTX_FAULT_MISALIGNED,
+	    in + 2, 1);
 	bad("mul.wide.u32 %l4, %r1, 8;\nadd.s64 %l5, %l2, %l4;\nld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%l5];\n", IN,
 	    PTX_FAULT_MISALIGNED, in + 8, 1);
 }
@@ -125,14 +131,15 @@ static void others(void **state)
 {
 	(void)state;
 	/* what may be read only is no root for stores */
-	bad("mul.wide.u32 %l4, %r1, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nst.global.u32 [%l5], %r5;\n", IN,
-	    PTX_FAULT_ILLEGAL_ADDRESS, IN, 0);
+	bad("mul.wide.u32 %l4, %r1, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nst.global.u32 [%l5], %r5;\n",
+	    IN, PTX_FAULT_ILLEGAL_ADDRESS, IN, 0);
 	/* a register that a thread reads before it is written holds 0, not the parameter */
 	bad("setp.gt.u32 %p1, %r1, 1;\n@%p1 bra $skip;\nld.param.u64 %l6, [p1];\n$skip:\nmul.wide.u32 %l4, %r1, 4;\n"
 	    "add.s64 %l5, %l6, %l4;\nld.global.u32 %r5, [%l5];\n",
 	    IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)8, 2);
 	/* a number that is added to a pointer which was loaded, or to another parameter */
-	good("mov.u64 %l6, 4;\nmul.lo.u64 %l7, %l6, 2;\nadd.s64 %l5, %l2, %l7;\nld.global.u32 %r5, [%l5];\n", IN, 1066, 0);
+	good("mov.u64 %l6, 4;\nmul.lo.u64 %l7, %l6, 2;\nadd.s64 %l5, %l2, %l7;\nld.global.u32 %r5, [%l5];\n", IN, 1066,
+	     0);
 	good("sub.s64 %l6, %l2, %l1;\nadd.s64 %l5, %l1, %l6;\nld.global.u32 %r5, [%l5];\n", IN, 1064, 0);
 	/* one register, two parameters */
 	bad("mov.u64 %l6, %l2;\nsetp.gt.u32 %p1, %r1, 2;\n@%p1 mov.u64 %l6, 0;\nmul.wide.u32 %l4, %r1, 4;\n"
