@@ -67,11 +67,17 @@ def measure(sides, name, rounds):
     return {s: summary(t) for s, t in times.items()}
 
 
-def first_launches(command):
-    """Cold, then with what the first left in the cache."""
-    with tempfile.TemporaryDirectory() as cache:
-        env = dict(os.environ, XDG_CACHE_HOME=cache)
-        return [float(Side(command, env).ask("first") or "nan") for _ in range(2)]
+def first_launches(command, rounds):
+    """Cold, and with what a cold one left in the cache: a process each."""
+    def first(cache):
+        return float(Side(command, dict(os.environ, XDG_CACHE_HOME=cache)).ask("first") or "nan")
+
+    cold, cached = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(first(cache))
+            cached.append(first(cache))
+    return summary(cold), summary(cached)
 
 
 def cell(value):
@@ -142,12 +148,12 @@ def main():
         rows.append(dict(case, times=measure(sides, case["name"], args.rounds)))
         for side in sides.values():
             side.end()
-    cold, cached = first_launches(direct)
+    cold, cached = first_launches(direct, args.rounds)
     limits = {"fused multiply-adds in registers, GFLOP/s": openmp.ask("fma"),
               "an empty launch, one of many, us": Side(direct).ask("launch"),
               "an empty launch and the wait for its end, us": Side(direct).ask("sync"),
-              "module load and first launch of vectorAdd, cold, ms": f"{cold / 1e3:.1f}",
-              "the same from the cache, ms": f"{cached / 1e3:.1f}"}
+              "module load and first launch of vectorAdd, cold, ms": cell(cold),
+              "the same from the cache, ms": cell(cached)}
     names = list(commands)
     print_table(rows, names)
     print()
