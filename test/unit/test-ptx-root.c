@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code of one lane checks against the allocation that a parameter points into: nothing may depend on that guess. */
+#include <math.h>
+
 #include "../ptx/harness.h"
 
 #define LANES 4 /* so few threads run one after the other */
@@ -20,7 +22,7 @@ static _Alignas(64) uint32_t memory[256];
 
 static bool run(const char *body, const void *in, struct ptx_fault *fault)
 {
-	char text[4096];
+	char text[16384];
 	const void *params[2] = {out, in};
 	struct ptx_module *m;
 	bool ok;
@@ -96,6 +98,98 @@ static void bounds(void **state)
 	bad(INDEX("100"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 100, 0);
 }
 
+/* What begins inside of an allocation: indices from zero on are checked as they are, others are good as well. */
+static void inside(void **state)
+{
+	const char *const edge = "mul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\n";
+	char body[512];
+
+	(void)state;
+	good(INDEX("56"), IN + 4, 1124, 1);
+	bad(INDEX("57"), IN + 4, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	good(INDEX("-4"), IN + 4, 1064, 1);
+	bad(INDEX("-5"), IN + 4, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	bad(INDEX("-1"), IN + 63, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 2);
+	bad(INDEX("0"), IN + 64, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 0);
+	good(INDEX("-4"), IN + 64, 1124, 1);
+	bad(INDEX("0"), (const char *)IN + 6, PTX_FAULT_MISALIGNED, (const char *)IN + 6, 0);
+	/* a sum that goes round the end of all addresses */
+	bad(INDEX("4"), (void *)(uintptr_t)-16, PTX_FAULT_ILLEGAL_ADDRESS, NULL, 0);
+	bad(INDEX("-8"), (void *)16, PTX_FAULT_ILLEGAL_ADDRESS, (void *)(uintptr_t)-16, 0);
+	/* constants on top of the index, which may be what takes it out, and what takes it back in */
+	snprintf(body, sizeof(body), "add.s32 %%r2, %%r1, 58;\n%sld.global.u32 %%r5, [%%l5+8];\n", edge);
+	good(body, IN, 1124, 1);
+	bad(body, IN + 1, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+	snprintf(body, sizeof(body), "sub.s32 %%r2, %%r1, 2;\n%sld.global.u32 %%r5, [%%l5+8];\n", edge);
+	good(body, IN, 1064, 1);
+	bad(body, IN - 1, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	snprintf(body, sizeof(body), "add.s32 %%r2, %%r1, 2;\n%sld.global.u32 %%r5, [%%l5+-8];\n", edge);
+	good(body, IN, 1064, 1);
+	bad(body, IN - 1, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	/* several at once, from below the address to above it */
+	snprintf(body, sizeof(body),
+		 "add.s32 %%r2, %%r1, 1;\n%sld.global.u32 %%r5, [%%l5];\nld.global.u32 %%r6, [%%l5+-4];\n"
+		 "ld.global.u32 %%r7, [%%l5+4];\nadd.s32 %%r5, %%r5, %%r6;\nadd.s32 %%r5, %%r5, %%r7;\n",
+		 edge);
+	good(body, IN, 3 * 1065, 3);
+	good(body, IN + 58, 3 * 1123, 3);
+	bad(body, IN - 1, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	bad(body, IN + 59, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 3);
+}
+
+#define MOST_VALUES 24
+
+/*
+ * A loop that reads from two allocations in turns, so that the runtime looks each time, with more numbers than there
+ * are registers of either kind: it must find all of them as they were.
+ */
+static void registers(void **state)
+{
+	char body[12288];
+	int n = 0;
+	uint32_t sums[MOST_VALUES] = {0}, sum = 0;
+	float fractions[MOST_VALUES] = {0};
+
+	(void)state;
+	n += snprintf(body + n, sizeof(body) - (size_t)n,
+		      ".reg .b32 %%a<%d>;\n.reg .f32 %%f<%d>;\nmov.u32 %%r4, 0;\n", MOST_VALUES, MOST_VALUES + 1);
+	for (int k = 0; k < MOST_VALUES; k++)
+		n += snprintf(body + n, sizeof(body) - (size_t)n, "mov.u32 %%a%d, 0;\nmov.f32 %%f%d, 0f00000000;\n", k,
+			      k);
+	n += snprintf(body + n, sizeof(body) - (size_t)n,
+		      "$again:\nand.b32 %%r2, %%r4, 1;\nshl.b32 %%r2, %%r2, 7;\nadd.s32 %%r2, %%r2, %%r4;\n"
+		      "mul.wide.s32 %%l4, %%r2, 4;\nadd.s64 %%l5, %%l2, %%l4;\nld.global.u32 %%r5, [%%l5];\n"
+		      "cvt.rn.f32.u32 %%f%d, %%r5;\n",
+		      MOST_VALUES);
+	for (int k = 0; k < MOST_VALUES; k++)
+		n += snprintf(body + n, sizeof(body) - (size_t)n,
+			      "mad.lo.u32 %%a%d, %%a%d, %d, %%r5;\nfma.rn.f32 %%f%d, %%f%d, 0f3F000000, %%f%d;\n", k, k,
+			      k + 3, k, k, k ? k - 1 : MOST_VALUES);
+	n += snprintf(body + n, sizeof(body) - (size_t)n,
+		      "add.s32 %%r4, %%r4, 1;\nsetp.lt.s32 %%p1, %%r4, 9;\n@%%p1 bra $again;\nmov.u32 %%r5, 0;\n");
+	for (int k = 0; k < MOST_VALUES; k++)
+		n += snprintf(body + n, sizeof(body) - (size_t)n,
+			      "mul.lo.u32 %%r5, %%r5, 31;\nxor.b32 %%r5, %%r5, %%a%d;\nmov.b32 %%r6, %%f%d;\n"
+			      "xor.b32 %%r5, %%r5, %%r6;\n",
+			      k, k);
+	assert_true((size_t)n < sizeof(body));
+	for (uint32_t i = 0; i < 9; i++) {
+		uint32_t read = 1064 + (i & 1) * 128 + i;
+
+		for (uint32_t k = 0; k < MOST_VALUES; k++) {
+			sums[k] = sums[k] * (k + 3) + read;
+			fractions[k] = fmaf(fractions[k], 0.5f, k ? fractions[k - 1] : (float)read);
+		}
+	}
+	for (unsigned k = 0; k < MOST_VALUES; k++) {
+		uint32_t bits;
+
+		memcpy(&bits, &fractions[k], sizeof(bits));
+		sum = (sum * 31) ^ sums[k] ^ bits;
+	}
+	good(body, IN, sum, 0);
+}
+
 static void strides(void **state)
 {
 	(void)state;
@@ -154,9 +248,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bounds),
+		cmocka_unit_test(inside),
 		cmocka_unit_test(strides),
 		cmocka_unit_test(alignment),
 		cmocka_unit_test(others),
+		cmocka_unit_test(registers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

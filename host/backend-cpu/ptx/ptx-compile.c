@@ -58,7 +58,7 @@ static LLVMTargetMachineRef host_machine(bool quick)
 	if (!LLVMGetTargetFromTriple(triple, &target, &message))
 		machine = LLVMCreateTargetMachine(target, triple, cpu, features,
 						  quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault, LLVMRelocPIC,
-						  LLVMCodeModelJITDefault);
+						  LLVMCodeModelSmall);
 	LLVMDisposeMessage(message);
 	LLVMDisposeMessage(features);
 	LLVMDisposeMessage(cpu);
@@ -104,7 +104,7 @@ static bool optimise(struct lower *l, LLVMTargetMachineRef machine, bool quick, 
 /* What LLVM says while it makes machine code. */
 struct messages {
 	struct ptx_error *error;
-	uint64_t frame_bytes; /* the function's own, all spilled registers included */
+	uint64_t frame_bytes; /* of all functions, all spilled registers included */
 	bool failed;
 };
 
@@ -117,7 +117,7 @@ static void note_message(LLVMDiagnosticInfoRef info, void *data)
 	const char *size = strstr(text, FRAME_SIZE_TEXT);
 
 	if (size) {
-		messages->frame_bytes = strtoull(size + strlen(FRAME_SIZE_TEXT), NULL, 10);
+		messages->frame_bytes += strtoull(size + strlen(FRAME_SIZE_TEXT), NULL, 10);
 	} else if (LLVMGetDiagInfoSeverity(info) == LLVMDSError) {
 		messages->failed = true;
 		ptx_error_set(messages->error, 0, "the compiler failed: %.180s", text);
@@ -129,11 +129,16 @@ static void target_attributes(struct lower *l, LLVMTargetMachineRef machine)
 {
 	char *cpu = LLVMGetTargetMachineCPU(machine), *features = LLVMGetTargetMachineFeatureString(machine);
 
-	LLVMAddTargetDependentFunctionAttr(l->fn, "target-cpu", cpu);
-	LLVMAddTargetDependentFunctionAttr(l->fn, "target-features", features);
-	LLVMAddTargetDependentFunctionAttr(l->fn, "no-trapping-math", "true");
-	/* a "warning" at any size: how note_message() learns the size */
-	LLVMAddTargetDependentFunctionAttr(l->fn, "warn-stack-size", "0");
+	/* also of what keeps registers: which ones there are follows from the features */
+	for (LLVMValueRef fn = LLVMGetFirstFunction(l->m); fn; fn = LLVMGetNextFunction(fn)) {
+		if (LLVMIsDeclaration(fn))
+			continue;
+		LLVMAddTargetDependentFunctionAttr(fn, "target-cpu", cpu);
+		LLVMAddTargetDependentFunctionAttr(fn, "target-features", features);
+		LLVMAddTargetDependentFunctionAttr(fn, "no-trapping-math", "true");
+		/* a "warning" at any size: how note_message() learns the size */
+		LLVMAddTargetDependentFunctionAttr(fn, "warn-stack-size", "0");
+	}
 	LLVMDisposeMessage(features);
 	LLVMDisposeMessage(cpu);
 }

@@ -37,6 +37,7 @@ void access_describe(struct lower *l, const struct ptx_instr *i, struct access *
 	 * again */
 	if (l->low->site_list[a->site].space != a->space)
 		l->low->site_list[a->site].space = (uint8_t)a->space;
+	a->indexed = l->width == 1 && access_is_indexed(l, a, &a->x);
 }
 
 /* The address without the constant part: scalar, or a vector of l->lanes. */
@@ -299,6 +300,7 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	LLVMBasicBlockRef fine, look, other;
 	LLVMValueRef from, ok, args[4];
 	struct group g = {.sites = {a->site}, .count = 1};
+	struct usual usual;
 	uint64_t span;
 
 	/* an aside does not come by the other accesses' checks */
@@ -317,10 +319,15 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 		other = new_bb(l, "elsewhere");
 		branch_likely(l, ok, fine, other);
 		LLVMPositionBuilderAtEnd(l->b, other);
+		usual = step_aside(l);
+		base = access_address_again(l, a, base);
+		from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
 		kept = false;
 	}
 	branch_likely(l, span_fits(l, a, from, span, kept), fine, look);
 	LLVMPositionBuilderAtEnd(l->b, look);
+	if (!ok)
+		usual = step_aside(l);
 	args[0] = l->ctx;
 	args[2] = base;
 	args[3] = l->thread;
@@ -332,10 +339,11 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	}
 	for (unsigned n = g.count; n--;) {
 		args[1] = scalar_const(l->i32, g.sites[n]);
-		call_runtime(l, "ptx_rt_check", l->void_type, args, 4);
+		call_seldom(l, "ptx_rt_check", args, 4);
 	}
 	if (kept && a->space != PTX_SHARED && a->space != PTX_LOCAL)
 		keep_range(l, a, span);
+	step_back(l, &usual);
 	LLVMBuildBr(l->b, fine);
 	LLVMPositionBuilderAtEnd(l->b, fine);
 }

@@ -5,12 +5,22 @@
 
 #include "ptx-lower.h"
 
+/* `base[index]` */
+struct index {
+	int32_t base, index; /* registers: 64 bits, the same for all lanes, and 32 bits */
+	unsigned shift;
+	bool sign;
+	LLVMValueRef pointer, lanes;
+};
+
 struct access {
 	const struct ptx_instr *i;
 	const struct ptx_operand *o;
 	unsigned space, size, count, lanes;
 	uint32_t site;
 	bool write;
+	bool indexed; /* with one lane: the address is as in `x` */
+	struct index x;
 	int64_t offsets[PTX_LANES]; /* per lane, from the base */
 };
 
@@ -51,12 +61,6 @@ bool access_redefines(struct lower *l, const struct ptx_instr *i, int32_t reg);
 LLVMValueRef access_readable(struct lower *l, LLVMValueRef lanes);
 
 /* ---- ptx-lower-index.c ---- */
-struct index {
-	int32_t base, index; /* registers: 64 bits, the same for all lanes, and 32 bits */
-	unsigned shift;
-	bool sign;
-	LLVMValueRef pointer, lanes;
-};
 bool access_is_indexed(struct lower *l, const struct access *a, struct index *x);
 /* Whether all lanes that are there may access what their index says. */
 LLVMValueRef access_index(struct lower *l, const struct access *a, struct index *x);
@@ -68,6 +72,10 @@ LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsign
  * range of the parameter that it comes from. NULL: it comes from none.
  */
 LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef from, int64_t low, uint64_t span);
+/* Where the access is in the host's memory. With one lane, `base[index]` does not go by way of the register. */
+LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRef base);
+/* The same address as `base`, for where it is seldom needed: with one lane, what it is made of is enough to keep. */
+LLVMValueRef access_address_again(struct lower *l, const struct access *a, LLVMValueRef base);
 
 /* ---- ptx-lower-access.c ---- */
 void slow_call(struct lower *l, const struct access *a, const char *name);

@@ -318,7 +318,7 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 		} else {
 			note_stride(l, base);
 			access_check(l, &a, base);
-			access_load(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
+			access_load(l, &a, access_pointer(l, &a, base), parts);
 		}
 	} else {
 		gather(l, &a, parts);
@@ -372,6 +372,6 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 	}
 	note_stride(l, base);
 	access_check(l, &a, base);
-	access_store(l, &a, field(l, host_address(l, &a, base), (uint64_t)access_immediate(&a)), parts);
+	access_store(l, &a, access_pointer(l, &a, base), parts);
 	return true;
 }

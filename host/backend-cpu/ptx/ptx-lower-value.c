@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing registers and operands as LLVM values of one lane or of all. */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ptx-lower.h"
@@ -458,6 +459,46 @@ LLVMValueRef call_runtime(struct lower *l, const char *name, LLVMTypeRef result,
 		fn = LLVMAddFunction(l->m, name, LLVMFunctionType(result, types, count, 0));
 	}
 	return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, count, "");
+}
+
+/* The function of the module that calls a runtime function and keeps all registers. */
+static LLVMValueRef keeper_of(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+	LLVMTypeRef types[4];
+	LLVMValueRef fn;
+	char keeper[64];
+
+	snprintf(keeper, sizeof(keeper), "%s.kept", name);
+	fn = LLVMGetNamedFunction(l->m, keeper);
+	if (fn)
+		return fn;
+	for (unsigned n = 0; n < count; n++)
+		types[n] = LLVMTypeOf(args[n]);
+	fn = LLVMAddFunction(l->m, keeper, LLVMFunctionType(l->void_type, types, count, 0));
+	LLVMSetLinkage(fn, LLVMInternalLinkage);
+	LLVMSetFunctionCallConv(fn, LLVMPreserveAllCallConv);
+	LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->c, fn, "entry"));
+	for (unsigned n = 0; n < count; n++)
+		args[n] = LLVMGetParam(fn, n);
+	call_runtime(l, name, l->void_type, args, count);
+	LLVMBuildRetVoid(l->b);
+	LLVMPositionBuilderAtEnd(l->b, here);
+	return fn;
+}
+
+void call_seldom(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
+{
+	LLVMValueRef params[4], fn;
+
+	if (l->width > 1) {
+		call_runtime(l, name, l->void_type, args, count);
+		return;
+	}
+	memcpy(params, args, count * sizeof(*args));
+	fn = keeper_of(l, name, params, count);
+	LLVMSetInstructionCallConv(LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, count, ""),
+				   LLVMPreserveAllCallConv);
 }
 
 LLVMValueRef field(struct lower *l, LLVMValueRef base, uint64_t offset)

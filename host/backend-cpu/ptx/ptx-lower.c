@@ -8,20 +8,51 @@
 
 /* ---- both versions ---- */
 
+static LLVMValueRef kept_value(struct lower *l, LLVMTypeRef type, LLVMValueRef variable)
+{
+	LLVMValueRef value = LLVMBuildLoad2(l->b, type, variable, "");
+
+	LLVMSetVolatile(value, 1);
+	return value;
+}
+
+struct usual step_aside(struct lower *l)
+{
+	struct usual usual = {l->ctx, l->thread, l->cache};
+
+	if (l->aside_ctx) {
+		l->ctx = kept_value(l, l->ptr, l->aside_ctx);
+		l->thread = kept_value(l, l->i32, l->aside_thread);
+		l->cache = LLVMBuildLoad2(l->b, l->ptr, field(l, l->ctx, offsetof(struct ptx_context, cache)), "");
+	}
+	return usual;
+}
+
+void step_back(struct lower *l, const struct usual *usual)
+{
+	l->ctx = usual->ctx;
+	l->thread = usual->thread;
+	l->cache = usual->cache;
+}
+
 /* On a back-edge: has the launch been cancelled; and do other threads need a turn? */
 void emit_poll(struct lower *l)
 {
 	LLVMBasicBlockRef stop = new_bb(l, "stop"), go = new_bb(l, "loop");
 	LLVMValueRef flag = LLVMBuildLoad2(l->b, l->i8, l->cancel, ""), args[3];
 	const struct ptx_block *b = &l->body->blocks[l->block];
+	struct usual usual;
 
 	LLVMSetVolatile(flag, 1);
+	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), go, stop);
+	LLVMPositionBuilderAtEnd(l->b, stop);
+	usual = step_aside(l);
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, b->last > b->first ? l->body->instrs[b->last - 1].line : 0);
 	args[2] = l->thread;
-	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), go, stop);
-	LLVMPositionBuilderAtEnd(l->b, stop);
-	call_runtime(l, "ptx_rt_cancelled", l->void_type, args, 3);
+	call_seldom(l, "ptx_rt_cancelled", args, 3);
+	step_back(l, &usual);
+	args[0] = l->ctx;
 	/*
 	 * It does not return, but were that known, LLVM would move arithmetic past this branch, away from its operands,
 	 * which then stay in registers instead of the one result.
@@ -95,6 +126,11 @@ static void begin_thread(struct lower *l)
 {
 	LLVMValueRef first = l->thread, entry = load_head(l, offsetof(struct ptx_frame, entry));
 
+	if (l->width == 1) {
+		l->aside_ctx = entry_alloca(l, l->ptr);
+		l->aside_thread = entry_alloca(l, l->i32);
+		LLVMSetVolatile(LLVMBuildStore(l->b, l->ctx, l->aside_ctx), 1);
+	}
 	l->each_thread = new_bb(l, "thread");
 	LLVMBuildBr(l->b, l->each_thread);
 	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
@@ -102,6 +138,8 @@ static void begin_thread(struct lower *l)
 	LLVMAddIncoming(l->thread, &first, &l->entry, 1);
 	l->from = LLVMBuildPhi(l->b, l->i32, "from");
 	LLVMAddIncoming(l->from, &entry, &l->entry, 1);
+	if (l->width == 1)
+		LLVMSetVolatile(LLVMBuildStore(l->b, l->thread, l->aside_thread), 1);
 }
 
 static void end_thread(struct lower *l)

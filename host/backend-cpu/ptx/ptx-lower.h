@@ -99,6 +99,7 @@ struct lower {
 	struct aside *asides;  /* of the full version, per block; see ptx-lower-aside.c */
 	const uint64_t *keep;  /* in an aside: registers that lanes which stand by still need; else NULL */
 	struct root *roots;    /* with one lane, or NULL; see ptx-root.c */
+	LLVMValueRef aside_ctx, aside_thread; /* with one lane: variables, see step_aside() */
 	LLVMValueRef *ranges;  /* with one lane: per site, two variables of the range that it hit last, or NULL */
 	unsigned gathers;      /* that were compiled inline */
 	bool *covered;         /* per instruction: an earlier check of the same block covers this access */
@@ -129,6 +130,11 @@ LLVMValueRef mask_bits(struct lower *l, LLVMValueRef predicates); /* <32 x i1> t
 LLVMValueRef bits_mask(struct lower *l, LLVMValueRef bits);
 LLVMValueRef intrinsic(struct lower *l, const char *name, LLVMTypeRef type, LLVMValueRef *args, unsigned count);
 LLVMValueRef call_runtime(struct lower *l, const char *name, LLVMTypeRef result, LLVMValueRef *args, unsigned count);
+/*
+ * The same for up to four arguments and no result, where it is seldom called: with one lane, it changes no registers,
+ * so that values of the loop around it can be in all of them.
+ */
+void call_seldom(struct lower *l, const char *name, LLVMValueRef *args, unsigned count);
 LLVMValueRef field(struct lower *l, LLVMValueRef base, uint64_t offset);
 LLVMValueRef entry_alloca(struct lower *l, LLVMTypeRef type);
 LLVMValueRef compare(struct lower *l, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b);
@@ -173,6 +179,15 @@ void enter_masked(struct lower *l, const struct ptx_exit *e);
 
 /* ---- ptx-lower.c, ptx-lower-masked.c ---- */
 void emit_poll(struct lower *l);
+/*
+ * For code that seldom runs: with one lane, the context, the thread and the cache come from memory there, so that they
+ * take no registers of the loop around it. step_back() undoes it.
+ */
+struct usual {
+	LLVMValueRef ctx, thread, cache;
+};
+struct usual step_aside(struct lower *l);
+void step_back(struct lower *l, const struct usual *usual);
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes);
 void emit_instructions(struct lower *l, uint32_t from, uint32_t *next_exit, LLVMBasicBlockRef *sides,
 		       LLVMValueRef mask_var);

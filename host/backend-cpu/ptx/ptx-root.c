@@ -146,6 +146,7 @@ struct root {
 	uint32_t param;
 	bool write;
 	LLVMValueRef start, size;
+	LLVMValueRef minus_start; /* NULL: not needed yet */
 	struct limit limits[MOST_LIMITS];
 };
 
@@ -210,7 +211,20 @@ static LLVMValueRef places(struct lower *l, const struct root *r, const struct l
 	ok = LLVMBuildAnd(l->b, LLVMBuildAdd(l->b, r->start, skip, ""), number64(l, limit->bytes - 1), "");
 	ok = LLVMBuildICmp(l->b, LLVMIntEQ, ok, number64(l, 0), "");
 	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntUGE, r->size, need, ""), "");
-	return opaque(l, LLVMBuildSelect(l->b, ok, n, number64(l, 0), ""));
+	return LLVMBuildSelect(l->b, ok, n, number64(l, 0), "");
+}
+
+/*
+ * Nearly all indices begin at zero, and pointers do not point in front of what is theirs: then the index itself is
+ * compared. What lies in front of the pointer is checked as if there were no root.
+ */
+static void from_zero(struct lower *l, struct limit *limit)
+{
+	LLVMValueRef first = LLVMBuildLShr(l->b, limit->from, number64(l, limit->shift), ""), ok;
+
+	ok = LLVMBuildICmp(l->b, LLVMIntULT, first, limit->count, "");
+	limit->count = LLVMBuildSelect(l->b, ok, LLVMBuildSub(l->b, limit->count, first, ""), number64(l, 0), "");
+	limit->from = number64(l, 0);
 }
 
 /* Begins in the entry block. */
@@ -222,9 +236,13 @@ static void work_out(struct lower *l, const struct root *r, struct limit *limit)
 		limit->from = LLVMBuildAdd(l->b, value_of(l, r->param), number64(l, (uint64_t)limit->low), "");
 		limit->from = LLVMBuildSub(l->b, limit->from, r->start, "");
 		skip = LLVMBuildAnd(l->b, limit->from, number64(l, (1ull << limit->shift) - 1), "");
-		limit->from = LLVMBuildAShr(l->b, limit->from, number64(l, limit->shift), "");
 	}
 	limit->count = places(l, r, limit, skip);
+	if (limit->indexed && limit->low < 0)
+		limit->from = LLVMBuildAShr(l->b, limit->from, number64(l, limit->shift), "");
+	else if (limit->indexed)
+		from_zero(l, limit);
+	limit->count = opaque(l, limit->count);
 }
 
 static const struct limit *find_limit(struct lower *l, struct root *r, const struct limit *wanted)
@@ -243,6 +261,13 @@ static const struct limit *find_limit(struct lower *l, struct root *r, const str
 	return k;
 }
 
+static LLVMValueRef index_value(struct lower *l, const struct index *x)
+{
+	LLVMValueRef at = read_reg(l, x->index, 1);
+
+	return x->sign ? LLVMBuildSExt(l->b, at, l->i64, "") : LLVMBuildZExt(l->b, at, l->i64, "");
+}
+
 /*
  * The parameter itself, with an index: the distance is of indices. That the register has the parameter's value LLVM
  * nearly always knows.
@@ -250,12 +275,28 @@ static const struct limit *find_limit(struct lower *l, struct root *r, const str
 static LLVMValueRef index_fits(struct lower *l, struct root *r, const struct index *x, const struct limit *wanted)
 {
 	const struct limit *limit = find_limit(l, r, wanted);
-	LLVMValueRef at = read_reg(l, x->index, 1), same;
+	LLVMValueRef at, same;
 
 	same = LLVMBuildICmp(l->b, LLVMIntEQ, read_reg(l, x->base, 1), value_of(l, r->param), "");
-	at = x->sign ? LLVMBuildSExt(l->b, at, l->i64, "") : LLVMBuildZExt(l->b, at, l->i64, "");
-	at = LLVMBuildAdd(l->b, at, limit->from, "");
+	at = LLVMBuildAdd(l->b, index_value(l, x), limit->from, "");
 	return LLVMBuildAnd(l->b, same, LLVMBuildICmp(l->b, LLVMIntULT, at, limit->count, ""), "");
+}
+
+/*
+ * An address's distance from the start. LLVM must not see that it is one, or it keeps both in registers and counts both
+ * up around a loop, which makes one addition of one addition.
+ */
+static LLVMValueRef distance(struct lower *l, struct root *r, LLVMValueRef from)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+	LLVMValueRef args[2] = {from, number64(l, 0)};
+
+	if (!r->minus_start) {
+		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+		r->minus_start = opaque(l, LLVMBuildNeg(l->b, r->start, ""));
+		LLVMPositionBuilderAtEnd(l->b, here);
+	}
+	return LLVMBuildAdd(l->b, intrinsic(l, "llvm.expect", l->i64, args, 2), r->minus_start, "");
 }
 
 /* Any address: its distance from the start, turned so that what is not aligned becomes too large. */
@@ -264,7 +305,7 @@ static LLVMValueRef address_fits(struct lower *l, struct root *r, LLVMValueRef f
 	const struct limit *limit = find_limit(l, r, wanted);
 	LLVMValueRef args[3];
 
-	args[0] = args[1] = LLVMBuildSub(l->b, from, r->start, "");
+	args[0] = args[1] = distance(l, r, from);
 	args[2] = number64(l, wanted->shift);
 	if (wanted->shift)
 		args[0] = intrinsic(l, "llvm.fshr", l->i64, args, 3);
@@ -276,7 +317,6 @@ LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef fro
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	struct limit wanted = {.bytes = a->size * a->count, .span = span};
 	const struct ptx_origin *origin;
-	struct index x;
 	struct root *r;
 
 	if (l->width > 1 || a->o->reg < 0 || a->space == PTX_SHARED || a->space == PTX_LOCAL)
@@ -289,13 +329,36 @@ LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef fro
 	LLVMPositionBuilderAtEnd(l->b, here);
 	if (!r)
 		return NULL;
-	if (access_is_indexed(l, a, &x) && l->body->origins[x.base].exact &&
-	    l->body->origins[x.base].param == r->param) {
+	if (a->indexed && l->body->origins[a->x.base].exact && l->body->origins[a->x.base].param == r->param) {
 		wanted.indexed = true;
 		wanted.low = low;
-		wanted.shift = x.shift;
-		return index_fits(l, r, &x, &wanted);
+		wanted.shift = a->x.shift;
+		return index_fits(l, r, &a->x, &wanted);
 	}
 	wanted.shift = (unsigned)__builtin_ctzll(wanted.bytes);
 	return address_fits(l, r, from, &wanted);
+}
+
+/* ---- addresses as processors make them: a base, an index and a scale ---- */
+
+LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRef base)
+{
+	LLVMValueRef at, pointer;
+
+	if (!a->indexed)
+		return field(l, host_address(l, a, base), (uint64_t)access_immediate(a));
+	pointer = LLVMBuildIntToPtr(l->b, read_reg(l, a->x.base, 1), l->ptr, "");
+	at = index_value(l, &a->x);
+	pointer = LLVMBuildGEP2(l->b, LLVMArrayType2(l->i8, 1ull << a->x.shift), pointer, &at, 1, "");
+	return field(l, pointer, (uint64_t)access_immediate(a));
+}
+
+LLVMValueRef access_address_again(struct lower *l, const struct access *a, LLVMValueRef base)
+{
+	LLVMValueRef at;
+
+	if (!a->indexed)
+		return base;
+	at = LLVMBuildShl(l->b, index_value(l, &a->x), number64(l, a->x.shift), "");
+	return LLVMBuildAdd(l->b, read_reg(l, a->x.base, 1), at, "");
 }
