@@ -284,23 +284,24 @@ static LLVMValueRef index_fits(struct lower *l, struct root *r, const struct ind
 
 /*
  * An address's distance from the start. LLVM must not see that it is one, or it keeps both in registers and counts both
- * up around a loop, which makes one addition of one addition.
+ * up around a loop, which makes one addition of one addition. `*from` becomes the address as it is seen.
  */
-static LLVMValueRef distance(struct lower *l, struct root *r, LLVMValueRef from)
+static LLVMValueRef distance(struct lower *l, struct root *r, LLVMValueRef *from)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
-	LLVMValueRef args[2] = {from, number64(l, 0)};
+	LLVMValueRef args[2] = {*from, number64(l, 0)};
 
 	if (!r->minus_start) {
 		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
 		r->minus_start = opaque(l, LLVMBuildNeg(l->b, r->start, ""));
 		LLVMPositionBuilderAtEnd(l->b, here);
 	}
-	return LLVMBuildAdd(l->b, intrinsic(l, "llvm.expect", l->i64, args, 2), r->minus_start, "");
+	*from = intrinsic(l, "llvm.expect", l->i64, args, 2);
+	return LLVMBuildAdd(l->b, *from, r->minus_start, "");
 }
 
 /* Any address: its distance from the start, turned so that what is not aligned becomes too large. */
-static LLVMValueRef address_fits(struct lower *l, struct root *r, LLVMValueRef from, const struct limit *wanted)
+static LLVMValueRef address_fits(struct lower *l, struct root *r, LLVMValueRef *from, const struct limit *wanted)
 {
 	const struct limit *limit = find_limit(l, r, wanted);
 	LLVMValueRef args[3];
@@ -312,7 +313,7 @@ static LLVMValueRef address_fits(struct lower *l, struct root *r, LLVMValueRef f
 	return LLVMBuildICmp(l->b, LLVMIntULT, args[0], limit->count, "");
 }
 
-LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef from, int64_t low, uint64_t span)
+LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef *from, int64_t low, uint64_t span)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	struct limit wanted = {.bytes = a->size * a->count, .span = span};
@@ -353,12 +354,9 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 	return field(l, pointer, (uint64_t)access_immediate(a));
 }
 
-LLVMValueRef access_address_again(struct lower *l, const struct access *a, LLVMValueRef base)
+LLVMValueRef access_index_address(struct lower *l, const struct access *a)
 {
-	LLVMValueRef at;
+	LLVMValueRef at = LLVMBuildShl(l->b, index_value(l, &a->x), number64(l, a->x.shift), "");
 
-	if (!a->indexed)
-		return base;
-	at = LLVMBuildShl(l->b, index_value(l, &a->x), number64(l, a->x.shift), "");
 	return LLVMBuildAdd(l->b, read_reg(l, a->x.base, 1), at, "");
 }
