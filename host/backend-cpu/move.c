@@ -36,7 +36,7 @@ static bool wait_for_move(uint64_t address)
 		return false;
 	while (atomic_load(&moving))
 		syscall(SYS_futex, &moving, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
-	seen = atomic_load(&moves);
+	seen = now;
 	return true;
 }
 

@@ -22,9 +22,11 @@ static bool is_unchanged(struct lower *l, int32_t reg, uint32_t since)
 	return !source_of(l, reg, &at) || at < since;
 }
 
-static bool is_register(const struct lower *l, const struct ptx_operand *o, enum ptx_shape_kind kind)
+/* Of the width that the instruction has: a register that is narrower or wider than that would be cut or extended. */
+static bool is_register(const struct lower *l, const struct ptx_operand *o, unsigned bits, enum ptx_shape_kind kind)
 {
-	return o->kind == PTX_OP_REG && !o->negate && reg_shape(l, o->reg) == kind;
+	return o->kind == PTX_OP_REG && !o->negate && ptx_types[l->body->regs[o->reg].type].bits == bits &&
+	       reg_shape(l, o->reg) == kind;
 }
 
 /* Of an index: with one lane all registers are uniform. */
@@ -40,7 +42,8 @@ static bool is_scaled(const struct lower *l, const struct ptx_instr *i, struct i
 	uint64_t factor = i->ops[3 - n].imm;
 
 	if ((i->op->shape != PTX_SHAPE_MUL_WIDE && i->op->shape != PTX_SHAPE_MAD_WIDE) || i->guard >= 0 ||
-	    ptx_types[i->type].bits != 32 || i->ops[3 - n].kind != PTX_OP_INT || !is_register(l, &i->ops[n], lanes_shape(l)))
+	    ptx_types[i->type].bits != 32 || i->ops[3 - n].kind != PTX_OP_INT ||
+	    !is_register(l, &i->ops[n], 32, lanes_shape(l)))
 		return false;
 	if (!factor || (factor & (factor - 1)) || factor > 64)
 		return false;
@@ -65,7 +68,8 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 	uint32_t at = l->instr, above;
 	unsigned n;
 
-	if (a->space == PTX_SHARED || a->space == PTX_LOCAL || a->o->reg < 0 || has_side_entry(l))
+	if (a->space == PTX_SHARED || a->space == PTX_LOCAL || a->o->reg < 0 || has_side_entry(l) ||
+	    ptx_types[l->body->regs[a->o->reg].type].bits != 64)
 		return false;
 	sum = source_of(l, a->o->reg, &at);
 	above = at;
@@ -74,14 +78,14 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 	if (sum->op->shape == PTX_SHAPE_MAD_WIDE) {
 		product = sum;
 		x->base = sum->ops[3].reg;
-		if (!is_register(l, &sum->ops[3], PTX_UNIFORM))
+		if (!is_register(l, &sum->ops[3], 64, PTX_UNIFORM))
 			return false;
 	} else {
 		if (sum->op->shape != PTX_SHAPE_ADD || ptx_types[sum->type].bits != 64 || (sum->mods & (M(CC) | M(SAT))) ||
 		    sum->count != 3 || (sum->op->flags & PTX_F_CARRY_IN))
 			return false;
-		n = is_register(l, &sum->ops[1], PTX_UNIFORM) ? 1 : 2;
-		if (!is_register(l, &sum->ops[n], PTX_UNIFORM) || !is_register(l, &sum->ops[3 - n], lanes_shape(l)))
+		n = is_register(l, &sum->ops[1], 64, PTX_UNIFORM) ? 1 : 2;
+		if (!is_register(l, &sum->ops[n], 64, PTX_UNIFORM) || !is_register(l, &sum->ops[3 - n], 64, lanes_shape(l)))
 			return false;
 		x->base = sum->ops[n].reg;
 		product = source_of(l, sum->ops[3 - n].reg, &above);
