@@ -5,16 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api.h"
-
-static void start(void)
-{
-	CUcontext context;
-
-	OK(cuInit(0));
-	OK(cuDevicePrimaryCtxRetain(&context, 0));
-	OK(cuCtxSetCurrent(context));
-}
+#include "pair.h"
 
 static CUstream make_stream(void)
 {
@@ -92,17 +83,14 @@ static void parent(int other, pid_t pid)
 
 int main(void)
 {
-	int ends[2], status;
+	int end, status;
 	pid_t pid;
 
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-	pid = fork();
-	CHECK(pid >= 0);
-	close(ends[pid ? 1 : 0]);
+	pid = fork_pair(&end);
 	if (!pid)
-		child(ends[1]);
+		child(end);
 	alarm(60);
-	parent(ends[0], pid);
+	parent(end, pid);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 	puts("ipc-killed: passed");
 	return 0;

@@ -5,17 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "pair.h"
 
-CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags);
-CUresult cuMemAddressFree(CUdeviceptr p, size_t size);
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-		     unsigned long long flags);
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-		  unsigned long long flags);
-CUresult cuMemUnmap(CUdeviceptr p, size_t size);
-CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *access, size_t count);
 CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
 				      unsigned long long flags);
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
@@ -36,15 +27,6 @@ static void expect(CUdeviceptr p, uint32_t value)
 	OK(cuMemcpyDtoH_v2(data, p, BYTES));
 	for (size_t n = 0; n < BYTES / 4; n++)
 		CHECK(data[n] == value);
-}
-
-static void start(void)
-{
-	CUcontext context;
-
-	OK(cuInit(0));
-	OK(cuDevicePrimaryCtxRetain(&context, 0));
-	OK(cuCtxSetCurrent(context));
 }
 
 static void say(int to)
@@ -282,17 +264,13 @@ static void parent(int other)
 
 int main(void)
 {
-	int ends[2], status;
+	int end, status;
 	pid_t pid;
 
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-	pid = fork();
-	CHECK(pid >= 0);
-	/* who fails closes its end, and the other does not wait for it */
-	close(ends[pid ? 1 : 0]);
+	pid = fork_pair(&end);
 	if (!pid)
-		child(ends[1]);
-	parent(ends[0]);
+		child(end);
+	parent(end);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	puts("ipc: passed");
 	return 0;
