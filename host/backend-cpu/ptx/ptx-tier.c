@@ -14,6 +14,7 @@
 #include "ptx-probe.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
+#include "start-thread.h"
 
 /* Waiting for the thread at the end of the process, before it is ended the hard way. */
 #define END_MS 100
@@ -101,19 +102,6 @@ static void register_end(void)
 	on_exit(end, NULL);
 }
 
-/* The caller holds the lock. */
-static bool start(void)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	running = !pthread_create(&thread, &attributes, work, NULL);
-	pthread_attr_destroy(&attributes);
-	return running;
-}
-
 static void add(struct ptx_binary *binary, bool masked)
 {
 	struct job *job = malloc(sizeof(*job));
@@ -122,7 +110,8 @@ static void add(struct ptx_binary *binary, bool masked)
 		return;
 	*job = (struct job){NULL, binary, masked};
 	pthread_mutex_lock(&lock);
-	if (ending || (!running && !start())) {
+	running = running || (!ending && vcuda_thread_start(work, NULL));
+	if (ending || !running) {
 		free(job);
 	} else {
 		if (binary)
