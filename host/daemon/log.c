@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-#define VCUDA_LOG_BURST 40
+#define VCUDA_LOG_BURST 10
 #define VCUDA_LOG_PERIOD 10 /* seconds */
 
 static bool log_verbose;
@@ -45,21 +45,19 @@ void vcuda_log_debug(const char *format, ...)
 	va_end(arguments);
 }
 
-void vcuda_log_peer(const char *format, ...)
+void vcuda_log_limited(struct vcuda_log_limit *limit, const char *format, ...)
 {
-	static time_t period;
-	static unsigned int in_period;
 	struct timespec now;
 	va_list arguments;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (now.tv_sec - period >= VCUDA_LOG_PERIOD) {
-		if (in_period > VCUDA_LOG_BURST)
-			vcuda_log("%u messages were left out", in_period - VCUDA_LOG_BURST);
-		period = now.tv_sec;
-		in_period = 0;
+	if (now.tv_sec - limit->since >= VCUDA_LOG_PERIOD) {
+		if (limit->count > VCUDA_LOG_BURST)
+			vcuda_log("%u messages like the next one were left out", limit->count - VCUDA_LOG_BURST);
+		limit->since = now.tv_sec;
+		limit->count = 0;
 	}
-	if (++in_period > VCUDA_LOG_BURST)
+	if (++limit->count > VCUDA_LOG_BURST)
 		return;
 	va_start(arguments, format);
 	emit(format, arguments);

@@ -363,8 +363,8 @@ class Vmm:
         arguments.setdefault('major', 1)
         return self.result(self.submit(CREATE, context=context, extents=extents, **arguments)), extents
 
-    def post_event(self):
-        place = self.ram.allocate(16)
+    def post_event(self, place=None):
+        place = place or self.ram.allocate(16)
         head = self.queues[EVENT].add([], [(place, 16)])
         self.buffers[EVENT, head] = place
 
@@ -383,9 +383,10 @@ class Vmm:
             return None
         (head, length), = used
         assert length == 16
-        event = struct.unpack('<IiQ', self.ram.read(self.buffers.pop((EVENT, head)), 16))
+        place = self.buffers.pop((EVENT, head))
+        event = struct.unpack('<IiQ', self.ram.read(place, 16))
         if repost:
-            self.post_event()
+            self.post_event(place)
         return event
 
     def ring(self, context):
