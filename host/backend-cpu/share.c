@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PATIENCE_S 5
+#define CLIENTS 16
 
 static const uint8_t magic[8] = "vcuda\0\0\1";
 
@@ -41,6 +43,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct offer *offers;
 static uint8_t our_name[16];
 static int listener = -1;
+
+/* Who connected and has not asked yet, the first that came in front. The listener's thread's. */
+static struct client {
+	int fd;
+	time_t until;
+} clients[CLIENTS];
+static unsigned int client_count;
 
 /* Given up for a moment where no other descriptor is left, so that who asks is answered. The listener's thread's. */
 static int reserve = -1;
@@ -157,16 +166,58 @@ static void turn_away(void)
 	close(client);
 }
 
+static time_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+static void drop_client(unsigned int n)
+{
+	close(clients[n].fd);
+	client_count--;
+	memmove(&clients[n], &clients[n + 1], (client_count - n) * sizeof(clients[0]));
+}
+
+/* One that says nothing keeps nobody else from being served: it goes when its time is over or its place is wanted. */
+static void add_client(int fd)
+{
+	if (client_count == CLIENTS)
+		drop_client(0);
+	clients[client_count++] = (struct client){fd, now_s() + PATIENCE_S};
+}
+
+/* Whether somebody new connects. */
+static bool serve_clients(void)
+{
+	struct pollfd fds[1 + CLIENTS] = {{.fd = listener, .events = POLLIN}};
+
+	for (unsigned int n = 0; n < client_count; n++)
+		fds[1 + n] = (struct pollfd){.fd = clients[n].fd, .events = POLLIN};
+	if (poll(fds, 1 + client_count, client_count ? 1000 : -1) < 0)
+		return false;
+	for (unsigned int n = client_count; n-- > 0;) {
+		if (fds[1 + n].revents)
+			serve(clients[n].fd, false);
+		if (fds[1 + n].revents || clients[n].until < now_s())
+			drop_client(n);
+	}
+	return fds[0].revents;
+}
+
 static void *listen_for_others(void *unused)
 {
 	for (;;) {
 		int client;
 
 		open_reserve();
+		if (!serve_clients())
+			continue;
 		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (client >= 0) {
-			serve(client, false);
-			close(client);
+			add_client(client);
 		} else if (is_used_up(errno) || errno == ENOMEM || errno == ENOBUFS) {
 			turn_away();
 		} else if (errno != EINTR && errno != ECONNABORTED) {

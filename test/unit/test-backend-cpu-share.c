@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -286,6 +287,33 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(free_mib(), before);
 }
 
+/* ---- peers that connect and say nothing ---- */
+
+static void test_silent_peers(void **state)
+{
+	enum { SILENT = 40 }; /* more than may wait at a time */
+	struct timespec start, end;
+	CUipcMemHandle offered;
+	struct cpu_share_handle handle;
+	CUdeviceptr p;
+	int silent[SILENT];
+
+	assert_int_equal(cuda->cuMemAlloc_v2(&p, MIB), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuIpcGetMemHandle(&offered, p), CUDA_SUCCESS);
+	memcpy(&handle, &offered, sizeof(handle));
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (int n = 0; n < SILENT; n++) {
+		silent[n] = connect_to(&handle);
+		assert_int_equal(peer_takes(CPU_SHARE_MEMORY, &handle), CUDA_SUCCESS);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	/* One that had to wait for a silent one would wait for 5 s. */
+	assert_true(end.tv_sec - start.tv_sec < 5);
+	for (int n = 0; n < SILENT; n++)
+		close(silent[n]);
+	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
 /* ---- memory that is offered while work runs ---- */
 
 static void wait_for_gate(CUstream s, CUresult status, void *gate)
@@ -415,6 +443,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_no_descriptors),
+		IN_CONTEXT(test_silent_peers),
 		IN_CONTEXT(test_opened_memory_counts),
 		IN_CONTEXT(test_imported_memory_counts),
 		IN_CONTEXT(test_offer_waits_for_nothing),
