@@ -24,11 +24,17 @@ static bool has_limit(CUlimit limit)
 	return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
 }
 
-static CUresult check_limit(CUlimit limit)
+/* Whether the context is one for graphics, which may be asked of any: cuBLAS does. It never is. */
+static bool is_readable_limit(CUlimit limit)
+{
+	return has_limit(limit) || limit == CU_LIMIT_CIG_ENABLED;
+}
+
+static CUresult check_limit(CUlimit limit, bool (*is_there)(CUlimit limit))
 {
 	if ((int)limit < 0 || (int)limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	return has_limit(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+	return is_there(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
 }
 
 CUresult cpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
@@ -38,9 +44,9 @@ CUresult cpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = pvalue ? check_limit(limit) : CUDA_ERROR_INVALID_VALUE;
+	result = pvalue ? check_limit(limit, is_readable_limit) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		*pvalue = c->limits[limit];
+		*pvalue = has_limit(limit) ? c->limits[limit] : 0;
 	return cpu_leave(result);
 }
 
@@ -51,7 +57,7 @@ CUresult cpu_cuCtxSetLimit(CUlimit limit, size_t value)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = check_limit(limit);
+	result = check_limit(limit, has_limit);
 	if (result == CUDA_SUCCESS && value > cpu_device()->memory)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	/* the heap is there, and cannot move under what kernels keep in it */

@@ -136,7 +136,8 @@ static void test_host_memory(void **state)
 static const char heap_ptx[] =
 	".version 8.0\n.target sm_75\n.address_size 64\n"
 	".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n"
-	".visible .entry take(.param .u64 out, .param .u64 bytes)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l<8>;\n.reg .pred %p;\n"
+	".visible .entry take(.param .u64 out, .param .u64 bytes)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l<8>;\n.reg .pred "
+	"%p;\n"
 	"ld.param.u64 %l1, [out];\nld.param.u64 %l2, [bytes];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 8;\n"
 	"add.s64 %l3, %l1, %l3;\n{\n.param .b64 a;\n.param .b64 b;\nst.param.b64 [a], %l2;\ncall (b), malloc, (a);\n"
 	"ld.param.b64 %l4, [b];\n}\nst.global.u64 [%l3], %l4;\nsetp.eq.u64 %p, %l4, 0;\n@%p bra $end;\n"
@@ -161,6 +162,20 @@ static unsigned int taken(CUfunction take, CUdeviceptr out, uint64_t bytes, uint
 				    pointers[other] >= pointers[n] + bytes);
 	}
 	return count;
+}
+
+/* cuBLAS asks any context whether it is one for graphics, and is of no use where that fails. */
+static void test_limits(void **state)
+{
+	size_t value = 1;
+
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_CIG_ENABLED), CUDA_SUCCESS);
+	assert_int_equal(value, 0);
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_PERSISTING_L2_CACHE_SIZE), CUDA_ERROR_UNSUPPORTED_LIMIT);
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 12345), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE), CUDA_SUCCESS);
+	assert_int_equal(value, 12345);
 }
 
 static void test_heap(void **state)
@@ -208,11 +223,8 @@ static void test_use_after_free(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(test_memory),
-		IN_CONTEXT(test_copies),
-		IN_CONTEXT(test_memsets),
-		IN_CONTEXT(test_host_memory),
-		IN_CONTEXT(test_heap),
+		IN_CONTEXT(test_memory),         IN_CONTEXT(test_copies), IN_CONTEXT(test_memsets),
+		IN_CONTEXT(test_host_memory),    IN_CONTEXT(test_limits), IN_CONTEXT(test_heap),
 		IN_CONTEXT(test_use_after_free),
 	};
 
