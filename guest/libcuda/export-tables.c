@@ -10,6 +10,7 @@
 
 #include "call.h"
 #include "device.h"
+#include "enumerate.h"
 #include "md2.h"
 #include "stream.h"
 #include "storage.h"
@@ -216,6 +217,19 @@ static const slot processor_map[8] = {
 	FUNCTION(refuse),    FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
 };
 
+/* ---- what cuFFT asks ---- */
+
+/* Its result is read as a truth value. */
+static int each_function(CUcontext context, CUmodule module, void (*take)(void *data, CUfunction function), void *data)
+{
+	return vcuda_for_each_function(module, take, data) == CUDA_SUCCESS;
+}
+
+static const slot module_functions[8] = {
+	SIZE(module_functions), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
+	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(refuse), FUNCTION(each_function),
+};
+
 static const struct {
 	uint8_t uuid[16];
 	const slot *table; /* NULL: tools_context() */
@@ -234,6 +248,8 @@ static const struct {
 	{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2}, NULL},
 	{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b, 0xca},
 	 processor_map},
+	{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
+	 module_functions},
 };
 
 /* Works before cuInit. */

@@ -190,6 +190,47 @@ CUresult cpu_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char
 	return cpu_leave(find_kernel(library, name, pKernel));
 }
 
+CUresult cpu_cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
+{
+	struct cpu_program *program;
+	CUresult result;
+
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	cpu_lock();
+	if (!cpu_registry_has(library, CPU_LIBRARY))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	result = parsed(library, &program);
+	if (result == CUDA_SUCCESS)
+		*count = cpu_program_count(program);
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuLibraryEnumerateKernels(void *kernels, unsigned int count, CUlibrary library)
+{
+	struct cpu_program *program;
+	CUkernel *to = kernels;
+	const char *name;
+	CUresult result;
+
+	cpu_lock();
+	if (!cpu_registry_has(library, CPU_LIBRARY))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	result = parsed(library, &program);
+	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count && (name = cpu_program_name(program, i)); i++)
+		result = find_kernel(library, name, &to[i]);
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuKernelGetName(void *name, CUkernel kernel)
+{
+	cpu_lock();
+	if (!cpu_registry_has(kernel, CPU_KERNEL))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	*(const char **)name = kernel->name;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
 CUresult cpu_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
 	struct CUctx_st *c;

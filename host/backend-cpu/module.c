@@ -48,7 +48,8 @@ CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *pr
 		if (image->relocatable)
 			status = link_parts(image, &program->part[i], &error);
 		else
-			status = ptx_module_create(image->part[i].text, image->part[i].length, &program->part[i], &error);
+			status = ptx_module_create(image->part[i].text, image->part[i].length, &program->part[i],
+						   &error);
 		if (status != PTX_OK) {
 			cpu_program_free(program);
 			return cpu_compile_error(status, "cannot load a module", &error);
@@ -72,6 +73,27 @@ struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const c
 
 		if (kernel)
 			return kernel;
+	}
+	return NULL;
+}
+
+unsigned int cpu_program_count(const struct cpu_program *program)
+{
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < program->count; i++)
+		count += ptx_module_kernels(program->part[i]);
+	return (unsigned int)count;
+}
+
+const char *cpu_program_name(const struct cpu_program *program, size_t index)
+{
+	for (unsigned int i = 0; i < program->count; i++) {
+		size_t count = ptx_module_kernels(program->part[i]);
+
+		if (index < count)
+			return ptx_kernel_info(ptx_module_kernel(program->part[i], index))->name;
+		index -= count;
 	}
 	return NULL;
 }
@@ -384,4 +406,30 @@ CUresult cpu_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmo
 	if (!name || (!dptr && !bytes))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	return cpu_leave(cpu_module_global(hmod, name, dptr, bytes));
+}
+
+CUresult cpu_cuModuleGetFunctionCount(unsigned int *count, CUmodule hmod)
+{
+	CUresult result = enter_module(hmod);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!count)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*count = cpu_program_count(&hmod->program);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuModuleEnumerateFunctions(void *functions, unsigned int count, CUmodule hmod)
+{
+	CUresult result = enter_module(hmod);
+	CUfunction *to = functions;
+	const char *name;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count && (name = cpu_program_name(&hmod->program, i));
+	     i++)
+		result = cpu_module_function(hmod, name, &to[i]);
+	return cpu_leave(result);
 }

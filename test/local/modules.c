@@ -9,6 +9,16 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 			    void **values);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
+CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module);
+CUresult cuFuncGetName(const char **name, CUfunction function);
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
+			   unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count);
+CUresult cuLibraryUnload(CUlibrary library);
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library);
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary library);
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
+CUresult cuKernelGetName(const char **name, CUkernel kernel);
 CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
 			  unsigned int count, CUjit_option *options, void **values);
@@ -50,10 +60,10 @@ static float float_of(uint32_t bits)
 /* LLVM makes calls of a C library of what it is given: a worker has them all. */
 static void library_functions(void)
 {
-	static const char ptx[] = HEAD
-		KERNEL("both", "sin.approx.f32 %f2, %f1;\ncos.approx.f32 %f3, %f1;\nadd.f32 %f2, %f2, %f3;\n"
-		       "mov.b32 %r2, %f2;\n")
-		KERNEL("power", "ex2.approx.f32 %f2, %f1;\nmov.b32 %r2, %f2;\n");
+	static const char ptx[] =
+		HEAD KERNEL("both", "sin.approx.f32 %f2, %f1;\ncos.approx.f32 %f3, %f1;\nadd.f32 %f2, %f2, %f3;\n"
+				    "mov.b32 %r2, %f2;\n")
+			KERNEL("power", "ex2.approx.f32 %f2, %f1;\nmov.b32 %r2, %f2;\n");
 	CUmodule module;
 
 	OK(cuModuleLoadData(&module, ptx));
@@ -66,19 +76,21 @@ static void library_functions(void)
 	"{\n.param .b32 in;\nst.param.b32 [in], %r1;\n.param .b32 out;\ncall.uni (out), " name ", (in);\n"             \
 	"ld.param.b32 %r2, [out];\n}\n"
 #define FUNCTION(words, name, body)                                                                                    \
-	words " .func (.param .b32 r) " name "(.param .b32 a)\n{\n.reg .b32 %x<4>; .reg .b64 %y;\n"                     \
+	words " .func (.param .b32 r) " name "(.param .b32 a)\n{\n.reg .b32 %x<4>; .reg .b64 %y;\n"                    \
 	      "ld.param.b32 %x1, [a];\n" body "st.param.b32 [r], %x1;\nret;\n}\n"
 
 /* It needs what another module has, twice and bias; and has a choice that gives way to another one. */
-static const char caller[] = HEAD ".extern .func (.param .b32 r) twice(.param .b32 a);\n"
-	".extern .global .align 4 .u32 bias;\n.global .align 4 .u32 own = 1;\n"
-	FUNCTION(".weak", "choice", "add.u32 %x1, %x1, 1000;\n")
-	KERNEL("calls", CALL("twice") "ld.global.u32 %r3, [bias];\nadd.u32 %r2, %r2, %r3;\n"
-	       "ld.global.u32 %r3, [own];\nadd.u32 %r2, %r2, %r3;\n")
-	KERNEL("chooses", CALL("choice"));
-static const char callee[] = HEAD ".visible .global .align 4 .u32 bias = 70;\n.global .align 4 .u32 own = 500;\n"
-	FUNCTION(".visible", "twice", "add.u32 %x1, %x1, %x1;\nld.global.u32 %x2, [own];\nadd.u32 %x1, %x1, %x2;\n")
-	FUNCTION(".visible", "choice", "add.u32 %x1, %x1, 2000;\n");
+static const char caller[] = HEAD
+	".extern .func (.param .b32 r) twice(.param .b32 a);\n"
+	".extern .global .align 4 .u32 bias;\n.global .align 4 .u32 own = 1;\n" FUNCTION(".weak", "choice",
+											 "add.u32 %x1, %x1, 1000;\n")
+		KERNEL("calls", CALL("twice") "ld.global.u32 %r3, [bias];\nadd.u32 %r2, %r2, %r3;\n"
+					      "ld.global.u32 %r3, [own];\nadd.u32 %r2, %r2, %r3;\n")
+			KERNEL("chooses", CALL("choice"));
+static const char callee[] =
+	HEAD ".visible .global .align 4 .u32 bias = 70;\n.global .align 4 .u32 own = 500;\n" FUNCTION(
+		".visible", "twice", "add.u32 %x1, %x1, %x1;\nld.global.u32 %x2, [own];\nadd.u32 %x1, %x1, %x2;\n")
+		FUNCTION(".visible", "choice", "add.u32 %x1, %x1, 2000;\n");
 
 /* What the program asked to be told: the option's place in `values` is where it asked. */
 enum { TIME, INFO, INFO_SIZE, ERRORS, ERRORS_SIZE, REGISTERS, OPTIONS };
@@ -91,9 +103,12 @@ struct told {
 
 static void ask(struct told *t)
 {
-	static const CUjit_option options[OPTIONS] = {
-		CU_JIT_WALL_TIME, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
-		CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_MAX_REGISTERS};
+	static const CUjit_option options[OPTIONS] = {CU_JIT_WALL_TIME,
+						      CU_JIT_INFO_LOG_BUFFER,
+						      CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+						      CU_JIT_ERROR_LOG_BUFFER,
+						      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+						      CU_JIT_MAX_REGISTERS};
 
 	memcpy(t->options, options, sizeof(options));
 	memset(t->info, 'x', sizeof(t->info));
@@ -218,20 +233,20 @@ static void links_files(void)
 /* Threads from 5 on fail; each says so. */
 static void fails_an_assertion(void)
 {
-	static const char ptx[] = HEAD
-		".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n,\n"
-		".param .b64 s);\n"
-		".global .align 1 .b8 what[6] = {120, 32, 60, 32, 53, 0};\n" /* x < 5 */
-		".global .align 1 .b8 where[5] = {97, 46, 99, 117, 0};\n"   /* a.cu */
-		".global .align 1 .b8 who[2] = {107, 0};\n"		       /* k */
-		".visible .entry k()\n{\n.reg .pred %p; .reg .b32 %r<4>; .reg .b64 %l<4>;\n"
-		"mov.u32 %r1, %tid.x;\nsetp.lt.u32 %p, %r1, 5;\n@%p bra DONE;\n"
-		"mov.u64 %l1, what;\ncvta.global.u64 %l1, %l1;\nmov.u64 %l2, where;\ncvta.global.u64 %l2, %l2;\n"
-		"mov.u64 %l3, who;\ncvta.global.u64 %l3, %l3;\n"
-		"{\n.param .b64 a; st.param.b64 [a], %l1;\n.param .b64 b; st.param.b64 [b], %l2;\n"
-		".param .b32 c; st.param.b32 [c], 77;\n.param .b64 d; st.param.b64 [d], %l3;\n"
-		".param .b64 e; st.param.b64 [e], 1;\ncall.uni __assertfail, (a, b, c, d, e);\n}\n"
-		"DONE:\nret;\n}\n";
+	static const char ptx[] =
+		HEAD ".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n,\n"
+		     ".param .b64 s);\n"
+		     ".global .align 1 .b8 what[6] = {120, 32, 60, 32, 53, 0};\n" /* x < 5 */
+		     ".global .align 1 .b8 where[5] = {97, 46, 99, 117, 0};\n"    /* a.cu */
+		     ".global .align 1 .b8 who[2] = {107, 0};\n"                  /* k */
+		     ".visible .entry k()\n{\n.reg .pred %p; .reg .b32 %r<4>; .reg .b64 %l<4>;\n"
+		     "mov.u32 %r1, %tid.x;\nsetp.lt.u32 %p, %r1, 5;\n@%p bra DONE;\n"
+		     "mov.u64 %l1, what;\ncvta.global.u64 %l1, %l1;\nmov.u64 %l2, where;\ncvta.global.u64 %l2, %l2;\n"
+		     "mov.u64 %l3, who;\ncvta.global.u64 %l3, %l3;\n"
+		     "{\n.param .b64 a; st.param.b64 [a], %l1;\n.param .b64 b; st.param.b64 [b], %l2;\n"
+		     ".param .b32 c; st.param.b32 [c], 77;\n.param .b64 d; st.param.b64 [d], %l3;\n"
+		     ".param .b64 e; st.param.b64 [e], 1;\ncall.uni __assertfail, (a, b, c, d, e);\n}\n"
+		     "DONE:\nret;\n}\n";
 	CUmodule module;
 	CUfunction f;
 
@@ -242,6 +257,69 @@ static void fails_an_assertion(void)
 	OK(cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, NULL, NULL, NULL));
 	GIVES(cuCtxSynchronize(), CUDA_ERROR_ASSERT);
 	GIVES(cuMemFree_v2(memory), CUDA_ERROR_ASSERT);
+}
+
+/* More names than one message holds, each of them as long as C++ makes them. */
+enum { MANY = 200, LONG = 2000 };
+
+static char *many_kernels(void)
+{
+	char *text = malloc(MANY * (LONG + 100) + 100), *at = text;
+
+	at += sprintf(at, HEAD);
+	for (int i = 0; i < MANY; i++)
+		at += sprintf(at, ".visible .entry k%d_%0*d()\n{\nret;\n}\n", i, LONG, i);
+	return text;
+}
+
+static void check_name(const char *name, int *seen)
+{
+	int number;
+
+	CHECK(sscanf(name, "k%d_", &number) == 1 && number >= 0 && number < MANY && strlen(name) > LONG);
+	CHECK(!seen[number]++);
+}
+
+static void lists_functions(void)
+{
+	int seen[MANY] = {0}, seen_kernels[MANY] = {0};
+	CUfunction functions[MANY + 1] = {0}, same;
+	CUkernel kernels[MANY + 1] = {0}, same_kernel;
+	char *ptx = many_kernels();
+	CUlibrary library;
+	CUmodule module;
+	const char *name;
+	unsigned int n;
+
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunctionCount(&n, module));
+	CHECK(n == MANY);
+	OK(cuModuleEnumerateFunctions(functions, 3, module));
+	CHECK(functions[2] && !functions[3]);
+	OK(cuModuleEnumerateFunctions(functions, MANY + 1, module));
+	CHECK(functions[MANY - 1] && !functions[MANY]);
+	for (int i = 0; i < MANY; i++) {
+		OK(cuFuncGetName(&name, functions[i]));
+		check_name(name, seen);
+	}
+	OK(cuModuleGetFunction(&same, module, name));
+	CHECK(same == functions[MANY - 1]);
+	OK(cuLaunchKernel(functions[7], 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	OK(cuModuleUnload(module));
+	GIVES(cuModuleGetFunctionCount(&n, module), CUDA_ERROR_INVALID_HANDLE);
+	OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	OK(cuLibraryGetKernelCount(&n, library));
+	CHECK(n == MANY);
+	OK(cuLibraryEnumerateKernels(kernels, MANY + 1, library));
+	for (int i = 0; i < MANY; i++) {
+		OK(cuKernelGetName(&name, kernels[i]));
+		check_name(name, seen_kernels);
+	}
+	OK(cuLibraryGetKernel(&same_kernel, library, name));
+	CHECK(same_kernel == kernels[MANY - 1]);
+	OK(cuLibraryUnload(library));
+	GIVES(cuLibraryEnumerateKernels(kernels, 1, library), CUDA_ERROR_INVALID_HANDLE);
+	free(ptx);
 }
 
 int main(int argc, char **argv)
@@ -260,6 +338,7 @@ int main(int argc, char **argv)
 	links();
 	says_what_is_wrong();
 	links_files();
+	lists_functions();
 	OK(cuMemFree_v2(memory));
 	printf("modules: passed\n");
 	return 0;
