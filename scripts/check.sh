@@ -43,7 +43,7 @@ run() {
 }
 
 if build "$BUILD"; then
-	run "$BUILD" unit ring protocol fuzz vhost local vm gpu ptx
+	run "$BUILD" unit ring protocol fuzz vhost local libraries vm gpu ptx
 else
 	broken=$((broken + 1))
 fi
