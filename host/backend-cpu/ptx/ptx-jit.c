@@ -10,6 +10,7 @@
 
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
+#include <llvm-c/TargetMachine.h>
 
 #include "ptx-async.h"
 #include "ptx-compile.h"
@@ -108,6 +109,26 @@ static bool define_functions(struct ptx_jit *jit, struct ptx_error *error)
 							       LLVMOrcAbsoluteSymbols(pairs, FUNCTION_COUNT)));
 }
 
+/* It only links: without the processor's features, which take longer to find out than all the rest. */
+static LLVMOrcLLJITBuilderRef plain_builder(void)
+{
+	LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
+	char *triple = LLVMGetDefaultTargetTriple(), *message = NULL;
+	LLVMTargetMachineRef machine = NULL;
+	LLVMTargetRef target;
+
+	if (!LLVMGetTargetFromTriple(triple, &target, &message))
+		machine = LLVMCreateTargetMachine(target, triple, "", "", LLVMCodeGenLevelNone, LLVMRelocPIC,
+						  LLVMCodeModelSmall);
+	/* takes the machine over */
+	if (machine)
+		LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
+			builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
+	LLVMDisposeMessage(message);
+	LLVMDisposeMessage(triple);
+	return builder;
+}
+
 static struct ptx_jit *create_jit(struct ptx_error *error)
 {
 	struct ptx_jit *jit = calloc(1, sizeof(*jit));
@@ -115,19 +136,45 @@ static struct ptx_jit *create_jit(struct ptx_error *error)
 	if (!jit)
 		return NULL;
 	ptx_compile_start();
-	if (ptx_compile_report(error, LLVMOrcCreateLLJIT(&jit->orc, NULL)) && define_functions(jit, error))
+	if (ptx_compile_report(error, LLVMOrcCreateLLJIT(&jit->orc, plain_builder())) && define_functions(jit, error))
 		return jit;
 	ptx_jit_destroy(jit);
 	return NULL;
 }
 
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t spare_made = PTHREAD_COND_INITIALIZER;
 static struct ptx_jit *spare;
+static bool spare_begun;
 
 void ptx_jit_make_spare(void)
 {
-	struct ptx_error ignored;
+	struct ptx_error ignored = {0};
+	struct ptx_jit *made;
 
-	ptx_jit_destroy(__atomic_exchange_n(&spare, create_jit(&ignored), __ATOMIC_ACQ_REL));
+	pthread_mutex_lock(&spare_lock);
+	spare_begun = true;
+	pthread_mutex_unlock(&spare_lock);
+	made = create_jit(&ignored);
+	pthread_mutex_lock(&spare_lock);
+	spare = made;
+	spare_begun = false;
+	pthread_cond_broadcast(&spare_made);
+	pthread_mutex_unlock(&spare_lock);
+}
+
+/* One that is being made is there before another could be. */
+static struct ptx_jit *take_spare(void)
+{
+	struct ptx_jit *taken;
+
+	pthread_mutex_lock(&spare_lock);
+	while (spare_begun)
+		pthread_cond_wait(&spare_made, &spare_lock);
+	taken = spare;
+	spare = NULL;
+	pthread_mutex_unlock(&spare_lock);
+	return taken;
 }
 
 void ptx_jit_destroy(struct ptx_jit *jit)
@@ -155,7 +202,7 @@ bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, co
 
 	pthread_mutex_lock(&module->link);
 	if (!module->jit)
-		module->jit = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL);
+		module->jit = take_spare();
 	if (!module->jit)
 		module->jit = create_jit(error);
 	pthread_mutex_unlock(&module->link);
