@@ -67,8 +67,9 @@ struct ptx_kernel_info {
 void ptx_start(void);
 
 /*
- * Parses a whole PTX module. `text` need not be NUL-terminated and is not kept. Bodies of functions are checked for
- * syntax only; unsupported instructions are found by ptx_kernel_prepare().
+ * Parses a whole PTX module. `text` need not be NUL-terminated and is copied. Bodies of functions are checked for
+ * syntax only, and that only if the cache does not say that this text was good; unsupported instructions are found by
+ * ptx_kernel_prepare().
  */
 enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error);
 /*

@@ -62,30 +62,30 @@ static void replace_in_call(struct ptx_call *call)
 		targets->list[n] = meant(targets->list[n]);
 }
 
+void ptx_alias_body(const struct ptx_function *fn)
+{
+	for (uint32_t k = 0; k < fn->instr_count; k++) {
+		for (unsigned n = 0; n < fn->instrs[k].count; n++)
+			replace_in_operand(&fn->instrs[k].ops[n]);
+		if (fn->instrs[k].call)
+			replace_in_call(fn->instrs[k].call);
+	}
+}
+
 enum ptx_status ptx_module_aliases(struct ptx_module *m, struct ptx_error *error)
 {
-	bool any = false;
-
 	for (uint32_t f = 0; f < m->function_count; f++) {
-		any |= m->functions[f]->alias != NULL;
+		m->aliased |= m->functions[f]->alias != NULL;
 		if (m->functions[f]->alias && m->functions[f]->function->defined) {
 			ptx_error_set(error, m->functions[f]->function->line, "`%s` is defined and an alias",
 				      m->functions[f]->name);
 			return PTX_INVALID;
 		}
 	}
-	for (uint32_t v = 0; any && v < m->variable_count; v++)
+	for (uint32_t v = 0; m->aliased && v < m->variable_count; v++)
 		for (struct ptx_reloc *r = m->relocs[v]; r; r = r->next)
 			r->symbol = meant(r->symbol);
-	for (uint32_t f = 0; any && f < m->function_count; f++) {
-		const struct ptx_function *fn = m->functions[f]->function;
-
-		for (uint32_t k = 0; k < fn->instr_count; k++) {
-			for (unsigned n = 0; n < fn->instrs[k].count; n++)
-				replace_in_operand(&fn->instrs[k].ops[n]);
-			if (fn->instrs[k].call)
-				replace_in_call(fn->instrs[k].call);
-		}
-	}
+	for (uint32_t f = 0; m->aliased && f < m->function_count; f++)
+		ptx_alias_body(m->functions[f]->function);
 	return PTX_OK;
 }

@@ -165,18 +165,18 @@ static enum ptx_status find_recursive(struct ptx_module *m)
 	return ok ? PTX_OK : PTX_NO_MEMORY;
 }
 
-enum ptx_status ptx_module_calls(struct ptx_module *m, const struct ptx_text *texts, size_t count)
+enum ptx_status ptx_module_calls(struct ptx_module *m)
 {
-	uint32_t hash = 2166136261u;
+	uint32_t hash;
 
 	if (m->function_count >= MAX_FUNCTIONS)
 		return PTX_NOT_SUPPORTED;
-	for (size_t n = 0; n < count; n++)
-		for (size_t i = 0; i < texts[n].length; i++)
-			hash = (hash ^ (unsigned char)texts[n].text[i]) * 16777619u;
+	memcpy(&hash, m->text.bytes, sizeof(hash));
 	m->function_base = FUNCTION_MARK | (uint64_t)hash << 24;
-	find_taken(m);
 	for (uint32_t f = 0; f < m->function_count; f++)
 		m->uses_heap |= is_heap(m->functions[f]);
+	if (m->facts)
+		return PTX_OK;
+	find_taken(m);
 	return find_recursive(m);
 }

@@ -15,7 +15,7 @@ struct ptx_plan {
 	unsigned lanes;
 };
 
-enum ptx_status ptx_plan_create(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
+enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
 				struct ptx_error *error);
 void ptx_plan_destroy(struct ptx_plan *plan);
 

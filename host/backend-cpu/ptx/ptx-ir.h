@@ -2,7 +2,7 @@
 /*
  * The compiler's own form of a PTX module. Everything hangs off an arena and dies with the module; nothing here is
  * changed once ptx_module_create() has returned, except the addresses that ptx_module_place() sets and what the
- * module's locks protect.
+ * module's locks protect. A function's body is read when a kernel that may run it is first compiled.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_IR_H
 #define VCUDA_BACKEND_CPU_PTX_IR_H
@@ -191,12 +191,22 @@ struct ptx_register {
 	uint8_t type;
 };
 
+/* Where a function's body stands, and how much is declared before it. */
+struct ptx_extent {
+	uint64_t at, bytes; /* from { to } */
+	uint32_t text, line, lines;
+	uint32_t visible; /* of the text's symbols */
+};
+
 struct ptx_function {
 	const char *name;
 	struct ptx_module *module;
 	bool entry, defined, noreturn;
 	bool recursive; /* may be called again before it has returned */
 	unsigned line;
+	uint32_t number; /* of its body, in order of the texts */
+	struct ptx_extent body;
+	bool read; /* from here on all is known but the parameters; under the module's lock `reading` */
 	struct ptx_symbol **params, **rets;
 	uint32_t param_count, ret_count;
 	uint64_t param_bytes;
@@ -240,6 +250,7 @@ struct ptx_shared_place {
 struct ptx_kernel {
 	struct ptx_kernel_info info;
 	struct ptx_function *function;
+	bool read;                       /* all bodies that it may run, and the next two; under the lock `reading` */
 	struct ptx_shared_place *shared; /* the variables that it has */
 	uint32_t shared_count;
 	struct ptx_binary *binaries;
@@ -261,8 +272,15 @@ struct ptx_module {
 	uint32_t kernel_count, kernel_room;
 	bool dynamic_shared;
 	struct ptx_key text;       /* SHA-256 of the text, for compiled code that is kept */
+	struct ptx_function **bodies; /* all that have one, in order of the texts */
+	uint32_t body_count, body_room;
+	struct ptx_facts *facts;   /* what was found when all bodies were read; NULL: they are read with the module */
+	struct ptx_source *source; /* what they are read from; goes with the facts */
+	bool indivisible;          /* what stands in bodies matters outside of them: they are all read at once */
+	bool aliased;              /* functions have other names */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */
 	pthread_mutex_t lock, link; /* lock: of the kernels' binaries */
+	pthread_mutex_t reading;    /* of bodies, on demand; the arena is used under it only */
 	pthread_cond_t changed;     /* a binary's state has */
 	unsigned refs;              /* the owner's, and one for each compilation in the background; atomic */
 	bool gone;                  /* the owner's is no more; atomic */
@@ -318,13 +336,15 @@ void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, .
 /* ---- ptx-alias.c ---- */
 /* Puts functions in the place of their aliases. To be called once, when all is parsed. */
 enum ptx_status ptx_module_aliases(struct ptx_module *module, struct ptx_error *error);
+/* The same in a body that is read later. */
+void ptx_alias_body(const struct ptx_function *function);
 
 /* ---- ptx-calls.c ---- */
 /*
- * Finds out which functions' addresses are used and which functions may call themselves. To be called once, when all
- * is parsed.
+ * Finds out which functions' addresses are used and which functions may call themselves, unless the module has facts
+ * that say so. To be called once, when all is parsed.
  */
-enum ptx_status ptx_module_calls(struct ptx_module *module, const struct ptx_text *texts, size_t count);
+enum ptx_status ptx_module_calls(struct ptx_module *module);
 /* What a kernel sees as a function's address: a number that is nobody's memory. */
 uint64_t ptx_function_address(const struct ptx_module *module, const struct ptx_symbol *symbol);
 /* May this call go to that function? */
@@ -333,6 +353,7 @@ bool ptx_call_may_reach(const struct ptx_call *call, const struct ptx_symbol *sy
 unsigned ptx_external_find(const struct ptx_call *call);
 bool ptx_same_signature(const struct ptx_function *a, const struct ptx_function *b);
 
+/* With facts, bodies are passed over. */
 enum ptx_status ptx_parse(struct ptx_module *module, const struct ptx_text *texts, size_t count,
 			  struct ptx_error *error);
 

@@ -117,14 +117,33 @@ void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *k
 	sha256_digest(&sha, sizeof(key->bytes), key->bytes);
 }
 
-bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key)
+void ptx_key_start(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_compiler);
+}
+
+bool ptx_key_facts(const struct ptx_key *text, struct ptx_key *key)
+{
+	struct sha256_ctx sha;
+
+	ptx_key_start();
+	sha256_init(&sha);
+	sha256_update(&sha, sizeof(compiler.bytes), compiler.bytes);
+	add_text(&sha, "facts");
+	sha256_update(&sha, sizeof(*text), text->bytes);
+	sha256_digest(&sha, sizeof(key->bytes), key->bytes);
+	return compiler_known;
+}
+
+bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key)
+{
 	uint32_t numbers[] = {KEY_FORMAT, binary->blockdim[0], binary->blockdim[1], binary->blockdim[2],
 			      version.masked, version.quick};
 	struct sha256_ctx sha;
 
-	pthread_once(&once, find_compiler);
+	ptx_key_start();
 	sha256_init(&sha);
 	sha256_update(&sha, sizeof(compiler.bytes), compiler.bytes);
 	sha256_update(&sha, sizeof(numbers), (const uint8_t *)numbers);

@@ -1,63 +1,137 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernel.h promises about modules and variables. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptx-facts.h"
+#include "ptx-probe.h"
 #include "ptx-shared.h"
+#include "ptx-source.h"
 #include "ptx-version.h"
 
-/* What a device of 65536 registers gives each of 1024 threads. */
-#define MOST_REGISTERS 64
+/* Bytes of what was read that are worth giving back to the system. */
+#define LARGE (8u << 20)
 
-static void describe_kernels(struct ptx_module *m)
+static struct ptx_module *create(const struct ptx_text *texts, size_t count, const struct ptx_key *text)
 {
-	for (uint32_t k = 0; k < m->kernel_count; k++) {
-		struct ptx_function *fn = m->kernels[k].function;
+	struct ptx_module *m = calloc(1, sizeof(*m));
 
-		m->kernels[k].info.local_bytes = fn->local_bytes;
-		/* at most as many as let the largest block start: no launch fails for want of registers here */
-		m->kernels[k].info.registers = fn->reg_count < MOST_REGISTERS ? fn->reg_count + 1 : MOST_REGISTERS;
-		m->kernels[k].info.uses_dynamic_shared = fn->dynamic_shared || m->dynamic_shared;
-		m->kernels[k].info.uses_heap = m->uses_heap;
-		m->kernels[k].info.ptx_version = m->version;
-		m->kernels[k].info.target_sm = m->target;
+	if (!m)
+		return NULL;
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_mutex_init(&m->link, NULL);
+	pthread_mutex_init(&m->reading, NULL);
+	pthread_cond_init(&m->changed, NULL);
+	m->refs = 1;
+	m->text = *text;
+	m->arena.limit = 64u << 20;
+	for (size_t n = 0; n < count; n++)
+		m->arena.limit += 64 * (uint64_t)texts[n].length;
+	return m;
+}
+
+/* Parses and puts in order, all of it or, with facts, the heads. */
+static enum ptx_status build(struct ptx_module *m, const struct ptx_text *texts, size_t count, struct ptx_error *error)
+{
+	enum ptx_status status = ptx_parse(m, texts, count, error);
+
+	if (status == PTX_OK)
+		status = ptx_module_aliases(m, error);
+	if (status == PTX_OK)
+		status = ptx_module_calls(m);
+	if (status != PTX_OK)
+		return status;
+	m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));
+	return m->addresses ? PTX_OK : PTX_NO_MEMORY;
+}
+
+/* A module all of whose bodies are read, and what is found out by that. */
+static enum ptx_status whole(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
+			     struct ptx_module **module, struct ptx_facts **facts, struct ptx_error *error)
+{
+	struct ptx_module *m = create(texts, count, text);
+	enum ptx_status status = m ? build(m, texts, count, error) : PTX_NO_MEMORY;
+
+	ptx_statistics_count(&ptx_statistics.whole);
+	for (uint32_t k = 0; status == PTX_OK && k < m->kernel_count; k++) {
+		uint64_t bytes;
+
+		status = ptx_shared_place(m, &m->kernels[k], &bytes, error);
+		m->kernels[k].info.static_shared = bytes;
 	}
+	*facts = status == PTX_OK ? ptx_facts_make(m) : NULL;
+	if (!*facts) {
+		ptx_module_destroy(m);
+		return status == PTX_OK ? PTX_NO_MEMORY : status;
+	}
+	ptx_facts_apply(*facts, m);
+	*module = m;
+	return PTX_OK;
+}
+
+/* A module whose bodies are read when they are needed; takes the facts over. NULL: they are not of this text; no memory. */
+static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
+				     struct ptx_facts *facts)
+{
+	struct ptx_module *m = create(texts, count, text);
+	struct ptx_error ignored = {0};
+
+	if (!m) {
+		free(facts);
+		return NULL;
+	}
+	m->facts = facts;
+	m->source = ptx_source_create(texts, count);
+	if (m->source && build(m, texts, count, &ignored) == PTX_OK && ptx_facts_apply(facts, m))
+		return m;
+	ptx_module_destroy(m);
+	return NULL;
+}
+
+/* Reads all of it. What was read of bodies is let go of again, if it can be: few of them may ever be needed. */
+static enum ptx_status from_text(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
+				 struct ptx_module **module, struct ptx_error *error)
+{
+	struct ptx_facts *facts;
+	enum ptx_status status = whole(texts, count, text, module, &facts, error);
+	bool large;
+
+	if (status != PTX_OK)
+		return status;
+	if ((*module)->indivisible) {
+		free(facts);
+		return PTX_OK;
+	}
+	/* first, so that both are never there at once */
+	large = (*module)->arena.used > LARGE;
+	ptx_module_destroy(*module);
+	if (large)
+		malloc_trim(0);
+	*module = from_facts(texts, count, text, facts);
+	if (*module) {
+		ptx_facts_store((*module)->facts, text);
+		return PTX_OK;
+	}
+	status = whole(texts, count, text, module, &facts, error);
+	if (status == PTX_OK)
+		free(facts);
+	return status;
 }
 
 enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, struct ptx_module **module,
 				struct ptx_error *error)
 {
-	struct ptx_module *m = calloc(1, sizeof(*m));
-	enum ptx_status status;
+	struct ptx_facts *facts;
+	struct ptx_key text;
 
 	memset(error, 0, sizeof(*error));
 	*module = NULL;
-	if (!m)
-		return PTX_NO_MEMORY;
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_mutex_init(&m->link, NULL);
-	pthread_cond_init(&m->changed, NULL);
-	m->refs = 1;
-	m->arena.limit = 64u << 20;
-	for (size_t n = 0; n < count; n++)
-		m->arena.limit += 64 * (uint64_t)texts[n].length;
-	status = ptx_parse(m, texts, count, error);
-	if (status == PTX_OK)
-		status = ptx_module_aliases(m, error);
-	if (status == PTX_OK)
-		status = ptx_module_calls(m, texts, count);
-	if (status == PTX_OK) {
-		m->addresses = ptx_alloc(&m->arena, (m->variable_count + 1u) * sizeof(*m->addresses));
-		status = m->addresses && ptx_shared_place(m) ? PTX_OK : PTX_NO_MEMORY;
-	}
-	if (status != PTX_OK) {
-		ptx_module_destroy(m);
-		return status;
-	}
-	describe_kernels(m);
-	ptx_key_texts(texts, count, &m->text);
-	*module = m;
-	return PTX_OK;
+	ptx_key_texts(texts, count, &text);
+	facts = ptx_facts_load(&text);
+	if (facts)
+		*module = from_facts(texts, count, &text, facts);
+	return *module ? PTX_OK : from_text(texts, count, &text, module, error);
 }
 
 enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error)
@@ -76,7 +150,10 @@ static void destroy(struct ptx_module *m)
 		}
 	ptx_jit_destroy(m->jit);
 	ptx_arena_free(&m->arena);
+	ptx_source_destroy(m->source);
+	free(m->facts);
 	pthread_cond_destroy(&m->changed);
+	pthread_mutex_destroy(&m->reading);
 	pthread_mutex_destroy(&m->link);
 	pthread_mutex_destroy(&m->lock);
 	free(m);

@@ -449,7 +449,9 @@ bool ptx_parse_body(struct ptx_parser *p)
 		if (ptx_parse_accept(p, '{')) {
 			if (!ptx_parse_open_scope(p) || (p->depth == 1 && !ptx_parse_open_function(p)))
 				return false;
-		} else if (ptx_parse_accept(p, '}')) {
+		} else if (p->token.kind == '}') {
+			p->closing = p->token;
+			ptx_parse_next(p);
 			if (!ptx_parse_leave_scope(p))
 				return false;
 		} else if (!p->token.kind) {

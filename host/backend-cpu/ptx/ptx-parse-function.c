@@ -2,6 +2,7 @@
 /* Functions' heads: name, parameters, tuning directives. */
 #include <string.h>
 
+#include "ptx-facts.h"
 #include "ptx-parse.h"
 
 /* The name of a .reg parameter stands for a register in the body: the parameter itself gets one that no text has. */
@@ -133,11 +134,11 @@ static struct ptx_kernel *find_kernel(struct ptx_module *m, const char *name)
 	return NULL;
 }
 
-/* In place of a weak one, if there is one. */
-static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn)
+/* In place of a weak one, if there is one: `again`. */
+static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn, bool again)
 {
 	struct ptx_module *m = p->module;
-	struct ptx_kernel *k = find_kernel(m, fn->name);
+	struct ptx_kernel *k = again ? find_kernel(m, fn->name) : NULL;
 	struct ptx_param *params = ptx_alloc(&m->arena, (fn->param_count + 1) * sizeof(*params));
 
 	if (!k)
@@ -196,17 +197,74 @@ bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label)
 /* Parameters are known in the body, too, and not after it. */
 static bool reopen_params(struct ptx_parser *p, struct ptx_function *fn)
 {
-	for (uint32_t i = 0; i < fn->ret_count + fn->param_count; i++) {
-		struct ptx_symbol *s = i < fn->ret_count ? fn->rets[i] : fn->params[i - fn->ret_count], **slot;
-
-		slot = ptx_grow(&p->module->arena, (void **)&p->scope, &p->scope_count, &p->scope_room, sizeof(*slot));
-		if (!slot)
-			return ptx_parse_no_memory(p);
-		*slot = s;
-		s->next = p->symbols.buckets[s->hash % PTX_BUCKETS];
-		p->symbols.buckets[s->hash % PTX_BUCKETS] = s;
-	}
+	for (uint32_t i = 0; i < fn->ret_count + fn->param_count; i++)
+		if (!ptx_parse_reopen(p, i < fn->ret_count ? fn->rets[i] : fn->params[i - fn->ret_count]))
+			return false;
 	return true;
+}
+
+bool ptx_parse_function_body(struct ptx_parser *p, struct ptx_function *fn)
+{
+	uint32_t mark = p->scope_count;
+
+	p->function = fn;
+	if (!reopen_params(p, fn) || !ptx_parse_body(p))
+		return false;
+	ptx_parse_close_scope(p, mark);
+	fn->read = true;
+	return true;
+}
+
+/* What is known to be right. That is checked again when it is read. */
+static bool pass_over(struct ptx_parser *p, struct ptx_function *fn)
+{
+	const char *start = p->start + fn->body.at;
+
+	if (!ptx_facts_extent(p->module->facts, fn->number, (uint64_t)(p->lexer.end - start), &fn->body) ||
+	    start[fn->body.bytes - 1] != '}')
+		return ptx_parse_fail(p, PTX_INVALID, "what is known of `%s` does not fit it", fn->name);
+	p->lexer.at = start + fn->body.bytes;
+	p->lexer.line = fn->body.line + fn->body.lines;
+	ptx_parse_next(p);
+	return p->status == PTX_OK;
+}
+
+static bool parse_or_pass_over(struct ptx_parser *p, struct ptx_function *fn)
+{
+	struct ptx_module *m = p->module;
+	struct ptx_function **slot =
+		ptx_grow(&m->arena, (void **)&m->bodies, &m->body_count, &m->body_room, sizeof(*slot));
+
+	if (!slot)
+		return ptx_parse_no_memory(p);
+	*slot = fn;
+	fn->number = m->body_count - 1;
+	fn->body = (struct ptx_extent){.at = (uint64_t)(p->token.text - p->start),
+				       .text = p->text,
+				       .line = p->token.line,
+				       .visible = p->scope_count};
+	if (m->facts)
+		return pass_over(p, fn);
+	if (!ptx_parse_function_body(p, fn))
+		return false;
+	fn->body.bytes = (uint64_t)(p->closing.text + 1 - p->start) - fn->body.at;
+	fn->body.lines = p->closing.line - fn->body.line;
+	return true;
+}
+
+static bool same_types(struct ptx_symbol *const *a, struct ptx_symbol *const *b, uint32_t count)
+{
+	for (uint32_t n = 0; n < count; n++)
+		if (a[n]->type != b[n]->type)
+			return false;
+	return true;
+}
+
+/* Whether calls are read the same by either declaration. */
+static bool same_calls(const struct ptx_function *a, const struct ptx_function *b)
+{
+	return ptx_same_signature(a, b) && same_types(a->params, b->params, a->param_count) &&
+	       same_types(a->rets, b->rets, a->ret_count);
 }
 
 /* [(returns)] name [(parameters)] and what follows up to the body. */
@@ -258,7 +316,6 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 	symbol->kind = PTX_SYM_FUNCTION;
 	if (!old && !add_function(p, symbol))
 		return false;
-	mark = p->scope_count;
 	if (p->token.kind == '{') {
 		/* of several weak definitions the first counts, before others the strong one */
 		bool again = old && old->function->defined, extra = again && (linkage & PTX_LINK_WEAK);
@@ -268,13 +325,13 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 		fn->defined = true;
 		/* calls that were parsed before hold the symbol, so a definition replaces its declaration there */
 		if (!extra) {
+			m->indivisible |= old && !same_calls(old->function, fn);
 			symbol->function = fn;
 			ptx_parse_mark_linked(p, symbol, linkage);
 		}
 		symbol->text = p->text;
-		if (!reopen_params(p, fn) || !ptx_parse_body(p) || (entry && !extra && !add_kernel(p, fn)))
+		if (!parse_or_pass_over(p, fn) || (entry && !extra && !add_kernel(p, fn, again)))
 			return false;
-		ptx_parse_close_scope(p, mark);
 		ptx_parse_accept(p, ';');
 	} else {
 		if (!old)

@@ -265,6 +265,7 @@ static bool define_global(struct ptx_parser *p, struct ptx_declaration *d, struc
 				   .visible = visible};
 	*s = symbol;
 	*r = NULL;
+	m->indivisible |= p->function != NULL;
 	symbol->index = m->variable_count++;
 	if (ptx_parse_accept(p, '='))
 		parse_initialiser(p, d, v, r);
@@ -297,6 +298,8 @@ static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, stru
 	else if (d->space == PTX_LOCAL || d->space == PTX_PARAM)
 		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: this state space is not supported at module scope",
 				      symbol->name);
+	else if (!symbol->is_extern && p->function && p->module->facts)
+		return ptx_parse_fail(p, PTX_INVALID, "what was known of `%s` does not fit it", p->function->name);
 	else if (!symbol->is_extern)
 		return define_global(p, d, symbol, visible);
 	return true;

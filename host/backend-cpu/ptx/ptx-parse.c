@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ptx-parse.h"
+#include "ptx-source.h"
 
 const struct ptx_type_info ptx_types[PTX_TYPE_COUNT] = {[PTX_NONE] = {"", 0, ' '},
 #define X(id, text, bits, cls) [PTX_##id] = {text, bits, cls},
@@ -101,25 +102,32 @@ struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, siz
 
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length)
 {
-	struct ptx_symbol *symbol = ptx_alloc(&p->module->arena, sizeof(*symbol)), **slot;
+	struct ptx_symbol *symbol = ptx_alloc(&p->module->arena, sizeof(*symbol));
 
 	if (!symbol || !(symbol->name = ptx_strndup(&p->module->arena, name, length))) {
 		ptx_parse_no_memory(p);
 		return NULL;
 	}
-	if (table == &p->symbols) {
-		slot = ptx_grow(&p->module->arena, (void **)&p->scope, &p->scope_count, &p->scope_room, sizeof(*slot));
-		if (!slot) {
-			ptx_parse_no_memory(p);
-			return NULL;
-		}
-		*slot = symbol;
-	}
 	symbol->line = p->token.line;
 	symbol->hash = ptx_parse_hash(name, length);
+	if (table == &p->symbols)
+		return ptx_parse_reopen(p, symbol) ? symbol : NULL;
 	symbol->next = table->buckets[symbol->hash % PTX_BUCKETS];
 	table->buckets[symbol->hash % PTX_BUCKETS] = symbol;
 	return symbol;
+}
+
+bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol)
+{
+	struct ptx_symbol **slot =
+		ptx_grow(&p->module->arena, (void **)&p->scope, &p->scope_count, &p->scope_room, sizeof(*slot));
+
+	if (!slot)
+		return ptx_parse_no_memory(p);
+	*slot = symbol;
+	symbol->next = p->symbols.buckets[symbol->hash % PTX_BUCKETS];
+	p->symbols.buckets[symbol->hash % PTX_BUCKETS] = symbol;
+	return true;
 }
 
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark)
@@ -275,12 +283,15 @@ static void parse_text(struct ptx_parser *p, const struct ptx_text *text)
 	while (length && !text->text[length - 1])
 		length--;
 	p->lexer = (struct ptx_lexer){text->text, text->text + length, 1};
+	p->start = text->text;
 	p->text++;
 	ptx_parse_next(p);
 	if (p->status == PTX_OK && !ptx_token_is(&p->token, ".version"))
 		ptx_parse_fail(p, PTX_INVALID, "a PTX module must start with .version");
 	while (p->token.kind && p->status == PTX_OK)
 		parse_directive(p);
+	if (p->status == PTX_OK && p->module->source && !ptx_source_note(p->module->source, p))
+		ptx_parse_no_memory(p);
 	if (p->status == PTX_OK)
 		forget_locals(p);
 }

@@ -36,6 +36,8 @@ struct ptx_parser {
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t text; /* at hand, from 1 */
+	const char *start;        /* of it */
+	struct ptx_token closing; /* the } of the last body */
 	uint32_t depth, marks[PTX_MAX_SCOPES]; /* of blocks in braces */
 	struct ptx_symbol **label_scope, *outer_labels;
 	uint32_t label_scope_count, label_scope_room;
@@ -66,6 +68,8 @@ uint32_t ptx_parse_hash(const char *name, size_t length);
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark);
+/* Makes a symbol known until its scope is closed. */
+bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol);
 /* How a declaration at module scope is marked. */
 enum {
 	PTX_LINK_EXTERN = 1 << 0,
@@ -132,6 +136,8 @@ bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol);
 bool ptx_parse_alias(struct ptx_parser *p); /* ptx-alias.c */
 bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
+/* A body, whose { is the token at hand. What is visible in it, but for the parameters, is in scope. */
+bool ptx_parse_function_body(struct ptx_parser *p, struct ptx_function *fn);
 /* From .callprototype on. */
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);
 

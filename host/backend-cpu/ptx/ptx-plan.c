@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ptx-compile.h"
+#include "ptx-source.h"
 
 /* What a GPU has. */
 #define MAX_LOCAL (512u << 10)
@@ -44,7 +45,7 @@ static enum ptx_status make(struct ptx_plan *plan, const struct ptx_kernel *kern
 	return prepare_lowering(body, &plan->low, plan->lanes) ? PTX_OK : body->status;
 }
 
-enum ptx_status ptx_plan_create(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
+enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
 				struct ptx_error *error)
 {
 	struct ptx_plan *p = calloc(1, sizeof(*p));
@@ -53,6 +54,11 @@ enum ptx_status ptx_plan_create(const struct ptx_kernel *kernel, const uint32_t 
 	*plan = NULL;
 	if (!p)
 		return PTX_NO_MEMORY;
+	status = ptx_source_read(kernel, error);
+	if (status != PTX_OK) {
+		free(p);
+		return status;
+	}
 	p->body.arena.limit = 1ull << 30;
 	p->body.kernel = kernel;
 	p->body.function = kernel->function;

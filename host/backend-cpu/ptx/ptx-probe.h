@@ -8,7 +8,12 @@
 /* Since the process began. */
 struct ptx_statistics {
 	uint64_t compiled, quick, loaded; /* versions: compiled in all, quick ones among them, from the cache */
+	uint64_t whole, bodies;           /* modules all of whose bodies were read to begin with; bodies read later */
 };
+
+/* Adds one to one of them. */
+void ptx_statistics_count(uint64_t *number);
+extern struct ptx_statistics ptx_statistics;
 
 void ptx_statistics_get(struct ptx_statistics *statistics);
 /* Returns once nothing waits for better code or is compiled in the background. */

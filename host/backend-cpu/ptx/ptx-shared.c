@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "ptx-shared.h"
+#include "ptx-source.h"
 
 struct walk {
 	struct ptx_module *module;
@@ -15,7 +16,8 @@ struct walk {
 	struct ptx_function **left;  /* functions that are still to be looked at */
 	uint32_t left_count;
 	uint64_t end;
-	bool failed;
+	enum ptx_status status;
+	struct ptx_error *error;
 };
 
 static const struct ptx_shared_place *find(const struct ptx_kernel *kernel, const struct ptx_symbol *symbol)
@@ -52,7 +54,7 @@ static void add_symbol(struct walk *w, const struct ptx_symbol *symbol)
 	place = ptx_grow(&w->module->arena, (void **)&w->kernel->shared, &w->kernel->shared_count, &w->room,
 			 sizeof(*place));
 	if (!place) {
-		w->failed = true;
+		w->status = PTX_NO_MEMORY;
 		return;
 	}
 	place->symbol = symbol;
@@ -81,8 +83,11 @@ static void add_call(struct walk *w, const struct ptx_call *call)
 			add_function(w, w->module->functions[n]);
 }
 
-static void look_at(struct walk *w, const struct ptx_function *function)
+static void look_at(struct walk *w, struct ptx_function *function)
 {
+	w->status = ptx_source_read_body(function, w->error);
+	if (w->status != PTX_OK)
+		return;
 	for (uint32_t i = 0; i < function->instr_count; i++) {
 		const struct ptx_instr *in = &function->instrs[i];
 
@@ -93,32 +98,22 @@ static void look_at(struct walk *w, const struct ptx_function *function)
 	}
 }
 
-static bool place(struct walk *w, struct ptx_kernel *kernel)
+enum ptx_status ptx_shared_place(struct ptx_module *module, struct ptx_kernel *kernel, uint64_t *bytes,
+				 struct ptx_error *error)
 {
-	w->kernel = kernel;
-	w->room = 0;
-	w->end = 0;
-	for (uint32_t n = 0; n < w->module->function_count; n++)
-		w->seen[n] = false;
-	w->left[0] = kernel->function;
-	w->left_count = 1;
-	while (w->left_count)
-		look_at(w, w->left[--w->left_count]);
-	kernel->info.static_shared = w->end;
-	return !w->failed;
-}
+	struct walk w = {.module = module, .kernel = kernel, .error = error, .status = PTX_NO_MEMORY};
 
-bool ptx_shared_place(struct ptx_module *module)
-{
-	struct walk w = {.module = module};
-	bool ok;
-
+	kernel->shared_count = 0;
 	w.seen = calloc(module->function_count + 1u, sizeof(*w.seen));
 	w.left = calloc(module->function_count + 1u, sizeof(*w.left));
-	ok = w.seen && w.left;
-	for (uint32_t k = 0; k < module->kernel_count && ok; k++)
-		ok = place(&w, &module->kernels[k]);
+	if (w.seen && w.left) {
+		w.status = PTX_OK;
+		w.left[w.left_count++] = kernel->function;
+	}
+	while (w.left_count && w.status == PTX_OK)
+		look_at(&w, w.left[--w.left_count]);
 	free(w.seen);
 	free(w.left);
-	return ok;
+	*bytes = w.end;
+	return w.status;
 }

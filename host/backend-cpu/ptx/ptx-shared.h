@@ -4,8 +4,12 @@
 
 #include "ptx-ir.h"
 
-/* Gives each kernel of a parsed module its shared variables, and info.static_shared their sum. False: no memory. */
-bool ptx_shared_place(struct ptx_module *module);
+/*
+ * Gives a kernel its shared variables, and says how many bytes they take together. Reads the bodies of what the kernel may
+ * call, if need be.
+ */
+enum ptx_status ptx_shared_place(struct ptx_module *module, struct ptx_kernel *kernel, uint64_t *bytes,
+				 struct ptx_error *error);
 
 /* Where a variable lies in the shared memory of this kernel's blocks. */
 uint64_t ptx_shared_offset(const struct ptx_kernel *kernel, const struct ptx_symbol *symbol);

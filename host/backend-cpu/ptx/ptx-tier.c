@@ -38,6 +38,8 @@ static void improve(struct ptx_binary *b, bool masked)
 	struct ptx_machine_code *code;
 	struct ptx_error error = {0};
 
+	/* Linux has this per thread; kernels that run come first */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
 	/* the quick version compiled, so only memory or an optimiser's limit can be in the way: it stays */
 	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED) &&
 	    ptx_version_make(b, &version, false, false, &code, &error) == PTX_OK) {
@@ -48,13 +50,18 @@ static void improve(struct ptx_binary *b, bool masked)
 	ptx_module_put(module);
 }
 
+/* What a kernel that is launched soon waits for. */
+static void prepare(void)
+{
+	ptx_key_start();
+	ptx_jit_make_spare();
+}
+
 static void *work(void *unused)
 {
 	struct job *job;
 
 	(void)unused;
-	/* Linux has this per thread; kernels that run come first */
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
 	pthread_mutex_lock(&lock);
 	while ((job = first) && !ending) {
 		first = job->next;
@@ -64,7 +71,7 @@ static void *work(void *unused)
 		if (job->binary)
 			improve(job->binary, job->masked);
 		else
-			ptx_jit_make_spare();
+			prepare();
 		free(job);
 		pthread_mutex_lock(&lock);
 	}

@@ -29,16 +29,18 @@ struct piece {
 /* What has more than this stays quick: nobody should hold the background thread for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
 
-static struct ptx_statistics statistics;
+struct ptx_statistics ptx_statistics;
 
 void ptx_statistics_get(struct ptx_statistics *to)
 {
-	to->compiled = __atomic_load_n(&statistics.compiled, __ATOMIC_RELAXED);
-	to->quick = __atomic_load_n(&statistics.quick, __ATOMIC_RELAXED);
-	to->loaded = __atomic_load_n(&statistics.loaded, __ATOMIC_RELAXED);
+	to->compiled = __atomic_load_n(&ptx_statistics.compiled, __ATOMIC_RELAXED);
+	to->quick = __atomic_load_n(&ptx_statistics.quick, __ATOMIC_RELAXED);
+	to->loaded = __atomic_load_n(&ptx_statistics.loaded, __ATOMIC_RELAXED);
+	to->whole = __atomic_load_n(&ptx_statistics.whole, __ATOMIC_RELAXED);
+	to->bodies = __atomic_load_n(&ptx_statistics.bodies, __ATOMIC_RELAXED);
 }
 
-static void count(uint64_t *number)
+void ptx_statistics_count(uint64_t *number)
 {
 	__atomic_add_fetch(number, 1, __ATOMIC_RELAXED);
 }
@@ -236,7 +238,7 @@ static bool load(struct ptx_binary *b, struct ptx_version v, bool describe, stru
 		ok = take(b, v, p, &key, describe, code, &error) == PTX_OK;
 	times.link = now_ms() - start;
 	if (ok) {
-		count(&statistics.loaded);
+		ptx_statistics_count(&ptx_statistics.loaded);
 		report(b, v, p, &times, true);
 	} else {
 		ptx_cache_forget(cache, &key);
@@ -268,9 +270,9 @@ static enum ptx_status compile(struct ptx_binary *b, struct ptx_plan *plan, stru
 		return PTX_NO_MEMORY;
 	status = take(b, v, p, &key, describe, code, error);
 	times->link = now_ms() - start;
-	count(&statistics.compiled);
+	ptx_statistics_count(&ptx_statistics.compiled);
 	if (v.quick)
-		count(&statistics.quick);
+		ptx_statistics_count(&ptx_statistics.quick);
 	report(b, v, p, times, false);
 	if (status == PTX_OK && keep && ptx_cache_default())
 		ptx_cache_store(ptx_cache_default(), &key, p, piece_size(p));
