@@ -56,15 +56,15 @@ static void check(bool good, unsigned line)
 #define CHECK(condition) check(condition, __LINE__)
 
 #define BEGIN ".reg .pred %p<4>;\n.reg .b32 %r<16>;\n.reg .b64 %l<8>;\n"
-#define KERNEL(name, code)                                                                                              \
-	".visible .entry " name "(.param .u64 p_out, .param .u64 p_in)\n{\n" BEGIN "ld.param.u64 %l1, [p_out];\n"       \
-	"mov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n" code                                \
+#define KERNEL(name, code) \
+	".visible .entry " name "(.param .u64 p_out, .param .u64 p_in)\n{\n" BEGIN "ld.param.u64 %l1, [p_out];\n" \
+	"mov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n" code \
 	"st.global.u32 [%l3], %r2;\nret;\n}\n"
-#define FUNCTION(name, code)                                                                                            \
-	".func (.param .b32 r) " name "(.param .b32 a)\n{\n" BEGIN "ld.param.b32 %r1, [a];\n" code                      \
+#define FUNCTION(name, code) \
+	".func (.param .b32 r) " name "(.param .b32 a)\n{\n" BEGIN "ld.param.b32 %r1, [a];\n" code \
 	"st.param.b32 [r], %r2;\nret;\n}\n"
-#define CALL(name, to, from)                                                                                            \
-	"{\n.param .b32 q;\n.param .b32 s;\nst.param.b32 [q], " from ";\ncall (s), " name ", (q);\n"                    \
+#define CALL(name, to, from) \
+	"{\n.param .b32 q;\n.param .b32 s;\nst.param.b32 [q], " from ";\ncall (s), " name ", (q);\n" \
 	"ld.param.b32 " to ", [s];\n}\n"
 
 /* Braces in comments, strings and vectors; shared memory of one kernel only; a function that one of them needs. */

@@ -70,7 +70,7 @@ static enum ptx_status whole(const struct ptx_text *texts, size_t count, const s
 	return PTX_OK;
 }
 
-/* A module whose bodies are read when they are needed; takes the facts over. NULL: they are not of this text; no memory. */
+/* A module whose bodies are read on demand; takes the facts over. NULL: they are not of this text; no memory. */
 static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
 				     struct ptx_facts *facts)
 {

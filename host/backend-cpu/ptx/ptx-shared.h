@@ -5,8 +5,8 @@
 #include "ptx-ir.h"
 
 /*
- * Gives a kernel its shared variables, and says how many bytes they take together. Reads the bodies of what the kernel may
- * call, if need be.
+ * Gives a kernel its shared variables, and says how many bytes they take together. Reads the bodies of what the kernel
+ * may call, if need be.
  */
 enum ptx_status ptx_shared_place(struct ptx_module *module, struct ptx_kernel *kernel, uint64_t *bytes,
 				 struct ptx_error *error);
