@@ -17,6 +17,15 @@ W32(w_sar, (uint32_t)((int32_t)a >> (b > 31 ? 31 : b)))
 W32(w_divs, !b ? UINT32_MAX : b == UINT32_MAX ? -a : (uint32_t)((int32_t)a / (int32_t)b))
 W32(w_divu, !b ? UINT32_MAX : a / b)
 W32(w_rems, !b ? a : b == UINT32_MAX ? 0 : (uint32_t)((int32_t)a % (int32_t)b))
+W32(w_remu, !b ? a : a % b)
+/* the largest multiple of b up to a, and the numbers beside it */
+W32(w_multiple, a - w_remu(a, b))
+W32(w_multiple_s, a - w_rems(a, b))
+W32(w_divu_less, w_divu(w_multiple(a, b) - 1, b))
+W32(w_divu_same, w_divu(w_multiple(a, b), b))
+W32(w_remu_less, w_remu(w_multiple(a, b) - 1, b))
+W32(w_divs_less, w_divs(w_multiple_s(a, b) - 1, b))
+W32(w_rems_more, w_rems(w_multiple_s(a, b) + 1, b))
 W32(w_mins, (int32_t)a < (int32_t)b ? a : b)
 W32(w_maxu, a > b ? a : b)
 W32(w_abs, (int32_t)a < 0 ? -a : a)
@@ -89,6 +98,20 @@ static void integers(void **state)
 	check32("mad24", HEAD32("mad24.lo.s32 %x, %a, %b, 7;\n"), w_mad24);
 	check32("addc", HEAD32("add.cc.u32 %r2, %a, %b;\naddc.u32 %x, 0, 0;\n"), w_cc);
 	check32("guard", HEAD32("setp.lt.s32 %p1, %a, %b;\nmov.u32 %x, %a;\n@%p1 add.s32 %x, %x, 100;\n"), w_guard);
+}
+
+/* Lanes are divided as doubles: a rounded quotient beside a multiple of the divisor would be one off. */
+static void quotients(void **state)
+{
+	(void)state;
+#define BESIDE(sign, step, op)                                                                                         \
+	HEAD32("rem." sign "32 %r2, %a, %b;\nsub.u32 %r2, %a, %r2;\n" step op "." sign "32 %x, %r2, %b;\n")
+	check32("rem.u32", HEAD32("rem.u32 %x, %a, %b;\n"), w_remu);
+	check32("div.u32", BESIDE("u", "", "div"), w_divu_same);
+	check32("div.u32", BESIDE("u", "sub.u32 %r2, %r2, 1;\n", "div"), w_divu_less);
+	check32("rem.u32", BESIDE("u", "sub.u32 %r2, %r2, 1;\n", "rem"), w_remu_less);
+	check32("div.s32", BESIDE("s", "sub.u32 %r2, %r2, 1;\n", "div"), w_divs_less);
+	check32("rem.s32", BESIDE("s", "add.u32 %r2, %r2, 1;\n", "rem"), w_rems_more);
 }
 
 static void bits(void **state)
@@ -507,6 +530,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shifts_back),
 		cmocka_unit_test(integers),
+		cmocka_unit_test(quotients),
 		cmocka_unit_test(bits),
 		cmocka_unit_test(wide_integers),
 		cmocka_unit_test(floats),

@@ -248,6 +248,45 @@ bool emit_mul24(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/* LLVM has better ways than to divide where it knows the divisor. */
+static bool is_known(const struct lower *l, const struct ptx_operand *o)
+{
+	return o->kind == PTX_OP_INT || (o->kind == PTX_OP_REG && l->body->shapes[o->reg].known);
+}
+
+/*
+ * Processors do not divide vectors of integers, but of doubles. These hold all integers of 32 bits, and a quotient that
+ * is less than an integer is so by more than one part in 2^32, which rounding does not make up for: truncated, it is
+ * exact.
+ */
+static LLVMValueRef vector_quotient(struct lower *l, LLVMValueRef a, LLVMValueRef b, bool sign)
+{
+	LLVMTypeRef number = float_type(l, PTX_F64), type = LLVMTypeOf(a);
+	LLVMValueRef q;
+
+	if (sign) {
+		q = LLVMBuildFDiv(l->b, LLVMBuildSIToFP(l->b, a, number, ""), LLVMBuildSIToFP(l->b, b, number, ""), "");
+		return LLVMBuildFPToSI(l->b, q, type, "");
+	}
+	q = LLVMBuildFDiv(l->b, LLVMBuildUIToFP(l->b, a, number, ""), LLVMBuildUIToFP(l->b, b, number, ""), "");
+	return LLVMBuildFPToUI(l->b, q, type, "");
+}
+
+/* No divisor is 0 or, with a sign, -1. */
+static LLVMValueRef divide(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef b)
+{
+	bool sign = is_signed_type(i->type), rem = i->op->arg == OP_REM;
+	LLVMValueRef q;
+
+	if (l->lanes > 1 && BITS(i) == 32 && !is_known(l, &i->ops[2])) {
+		q = vector_quotient(l, a, b, sign);
+		return rem ? LLVMBuildSub(l->b, a, LLVMBuildMul(l->b, q, b, ""), "") : q;
+	}
+	if (sign)
+		return rem ? LLVMBuildSRem(l->b, a, b, "") : LLVMBuildSDiv(l->b, a, b, "");
+	return rem ? LLVMBuildURem(l->b, a, b, "") : LLVMBuildUDiv(l->b, a, b, "");
+}
+
 /* Never traps, whatever inactive lanes hold: x / 0 is all ones, as on the GPU, and INT_MIN / -1 wraps. */
 bool emit_divrem(struct lower *l, const struct ptx_instr *i)
 {
@@ -260,11 +299,10 @@ bool emit_divrem(struct lower *l, const struct ptx_instr *i)
 	if (sign) {
 		over = compare(l, LLVMIntEQ, b, int_const(l, bits, UINT64_MAX));
 		safe = select_of(l, over, int_const(l, bits, 1), safe);
-		r = rem ? LLVMBuildSRem(l->b, a, safe, "") : LLVMBuildSDiv(l->b, a, safe, "");
-		r = select_of(l, over, rem ? int_const(l, bits, 0) : LLVMBuildNeg(l->b, a, ""), r);
-	} else {
-		r = rem ? LLVMBuildURem(l->b, a, safe, "") : LLVMBuildUDiv(l->b, a, safe, "");
 	}
+	r = divide(l, i, a, safe);
+	if (sign)
+		r = select_of(l, over, rem ? int_const(l, bits, 0) : LLVMBuildNeg(l->b, a, ""), r);
 	r = select_of(l, zero, rem ? a : int_const(l, bits, UINT64_MAX), r);
 	set(l, &i->ops[0], r, sign);
 	return true;
