@@ -182,6 +182,156 @@ static void turns(void **state)
 			assert_int_equal(far[r * STRIDE + n], n < WARPS * 32 - 5);
 }
 
+/* ---- blocks that stride side by side ---- */
+
+#define SIDE_BLOCKS 6
+#define SIDE_PACK 4
+#define SIDE_THREADS 64
+#define SIDE_ROW (SIDE_BLOCKS * SIDE_THREADS)
+
+/* A row a round, a row of what each thread finds at its end, and a flag that cancels. */
+static uint64_t side[(ROUNDS + 1) * SIDE_ROW + 1];
+
+/* As LOOP(); `hook` runs each round, %r6 is the block, %r2 the round, %p3 whether it is round 5 of block 1. */
+#define SIDE(words, step, hook)                                                                                        \
+	PTX_HEAD PARAMS ".shared .align 4 .b32 own[" words "];\n"                                                      \
+	"mov.u32 %r1, %tid.x;\nmov.u32 %r5, %nctaid.x;\nmov.u32 %r6, %ctaid.x;\nmov.u32 %r7, %ntid.x;\n"               \
+	"mad.lo.u32 %r8, %r6, %r7, %r1;\nmov.u32 %r9, own;\nshl.b32 %r10, %r1, 2;\nadd.u32 %r11, %r9, %r10;\n"         \
+	"st.shared.u32 [%r11], %r6;\nmul.wide.u32 %l5, %r8, 4;\nadd.s64 %l4, %l1, %l5;\nmul.wide.u32 %l6, %r8, 8;\n"   \
+	"add.s64 %l6, %l2, %l6;\nmul.wide.u32 %l8, %r5, " step ";\nmov.u32 %r2, 0;\nmov.u32 %r14, 1;\n$loop:\n"       \
+	"ld.global.u32 %r3, [%l4];\nadd.u32 %r3, %r3, 1;\nst.global.u32 [%l4], %r3;\nmov.u64 %l7, %clock64;\n"         \
+	"st.global.u64 [%l6], %l7;\nsetp.eq.u32 %p2, %r6, 1;\nsetp.eq.and.u32 %p3, %r2, 5, %p2;\n" hook              \
+	"add.s64 %l4, %l4, %l8;\nadd.s64 %l6, %l6, 3072;\nadd.u32 %r2, %r2, 1;\n"                                     \
+	"setp.lt.u32 %p1, %r2, 8;\n@%p1 bra $loop;\nbar.sync 0;\nxor.b32 %r10, %r10, 128;\nadd.u32 %r11, %r9, %r10;\n" \
+	"ld.shared.u32 %r12, [%r11];\nmov.u32 %r13, %smid;\nmad.lo.u32 %r12, %r13, 100, %r12;\n"                      \
+	"cvt.u64.u32 %l9, %r12;\nst.global.u64 [%l6], %l9;\nret;\n}\n"
+
+static bool run_side(const char *text, uint64_t blocks, struct ptx_fault *fault)
+{
+	const void *params[2] = {far, side};
+	struct ptx_launch l = {.grid = {SIDE_BLOCKS, 1, 1}, .block = {SIDE_THREADS, 1, 1}, .params = params,
+			       .memory = &map, .cancel = (bool *)&side[(ROUNDS + 1) * SIDE_ROW], .multiprocessors = 1};
+	struct ptx_error error;
+	struct ptx_module *m;
+	bool ok;
+
+	map.count = 0;
+	add_range(far, sizeof(far), true);
+	add_range(side, sizeof(side), true);
+	memset(far, 0, sizeof(far));
+	memset(side, 0, sizeof(side));
+	m = load(text);
+	if (ptx_kernel_prepare(ptx_module_kernel(m, 0), l.block, &l.binary, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	ok = ptx_run_blocks(&l, 0, blocks, fault);
+	ptx_module_destroy(m);
+	return ok;
+}
+
+static uint64_t first_of(unsigned block, unsigned round)
+{
+	const uint64_t *at = &side[round * SIDE_ROW + block * SIDE_THREADS];
+
+	return at[0] < at[32] ? at[0] : at[32];
+}
+
+static uint64_t last_of(unsigned block, unsigned round)
+{
+	const uint64_t *at = &side[round * SIDE_ROW + block * SIDE_THREADS];
+
+	return at[0] < at[32] ? at[32] : at[0];
+}
+
+/* Every thread has done its rounds, and found what its own block left in shared memory. */
+static void expect_side(uint64_t blocks)
+{
+	for (uint64_t n = 0; n < blocks * SIDE_THREADS; n++)
+		assert_int_equal(side[ROUNDS * SIDE_ROW + n], n / SIDE_THREADS);
+	for (uint64_t r = 0; r < ROUNDS; r++)
+		for (uint64_t n = 0; n < blocks * SIDE_THREADS; n++)
+			assert_true(side[r * SIDE_ROW + n] != 0);
+}
+
+static void expect_one_by_one(void)
+{
+	expect_side(SIDE_BLOCKS);
+	for (unsigned b = 0; b + 1 < SIDE_BLOCKS; b++)
+		assert_true(last_of(b, ROUNDS - 1) < first_of(b + 1, 0));
+}
+
+static void side_by_side(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	assert_true(run_side(SIDE("64", "21504", ""), SIDE_BLOCKS, &fault));
+	expect_side(SIDE_BLOCKS);
+	for (unsigned n = 0; n < ROUNDS * 32256; n++)
+		assert_int_equal(far[n], n % 32256 < SIDE_ROW);
+	for (unsigned r = 1; r + 1 < ROUNDS; r++)
+		for (unsigned b = 0; b < SIDE_BLOCKS; b++)
+			for (unsigned c = 0; c < SIDE_BLOCKS; c++)
+				assert_true(b / SIDE_PACK > c / SIDE_PACK || last_of(b, r) < first_of(c, r + 1));
+	assert_true(last_of(SIDE_PACK - 1, ROUNDS - 1) < first_of(SIDE_PACK, 0));
+	/* no more than are there */
+	assert_true(run_side(SIDE("64", "21504", ""), 2, &fault));
+	expect_side(2);
+	assert_true(last_of(1, 4) < first_of(0, 5));
+	assert_int_equal(first_of(2, 0), 0);
+	/* near; with much memory of their own */
+	assert_true(run_side(SIDE("64", "256", ""), SIDE_BLOCKS, &fault));
+	expect_one_by_one();
+	assert_true(run_side(SIDE("3072", "21504", ""), SIDE_BLOCKS, &fault));
+	expect_one_by_one();
+}
+
+/* Nothing of block 1 goes on, and none begins after those that were beside it. */
+static void side_ends(void **state)
+{
+	struct ptx_fault fault;
+
+	(void)state;
+	for (int cancel = 0; cancel < 2; cancel++) {
+		assert_false(run_side(cancel ? SIDE("64", "21504", "@%p3 st.global.u8 [%l2+27648], %r14;\n")
+					     : SIDE("64", "21504", "@%p3 trap;\n"),
+				      SIDE_BLOCKS, &fault));
+		assert_int_equal(fault.kind, cancel ? PTX_FAULT_CANCELLED : PTX_FAULT_TRAP);
+		assert_int_equal(fault.block[0], 1);
+		assert_true(first_of(3, 4) != 0);
+		for (unsigned b = 0; b < SIDE_BLOCKS; b++)
+			for (unsigned r = b > 3 ? 0 : 6; r <= ROUNDS; r++)
+				assert_int_equal(last_of(b, r), 0);
+		/* what was left behind does no harm */
+		assert_true(run_side(SIDE("64", "21504", ""), SIDE_BLOCKS, &fault));
+		expect_side(SIDE_BLOCKS);
+	}
+}
+
+/*
+ * Block 0 strides longer than the others, each of which then waits for the one before it, in a way that does not look
+ * like it: with plain loads, and a fence. They must not begin before it has ended.
+ */
+#define WAIT_FOR_LAST                                                                                                  \
+	PTX_HEAD PARAMS "mov.u32 %r1, %tid.x;\nmov.u32 %r5, %nctaid.x;\nmov.u32 %r6, %ctaid.x;\nmov.u32 %r7, %ntid.x;\n"   \
+	"mad.lo.u32 %r8, %r6, %r7, %r1;\nmul.wide.u32 %l5, %r8, 4;\nadd.s64 %l4, %l1, %l5;\n"                          \
+	"mul.wide.u32 %l8, %r5, 21504;\nmul.wide.u32 %l6, %r6, 4;\nadd.s64 %l6, %l2, %l6;\n"                           \
+	"setp.eq.u32 %p2, %r6, 0;\nselp.u32 %r9, 8, 3, %p2;\nmov.u32 %r2, 0;\nmov.u32 %r10, 0;\nmov.u32 %r11, 1;\n"   \
+	"$loop:\nld.global.u32 %r3, [%l4];\nadd.u32 %r3, %r3, 1;\nst.global.u32 [%l4], %r3;\nadd.s64 %l4, %l4, %l8;\n" \
+	"add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, %r9;\n@%p1 bra $loop;\n@%p2 bra $done;\n"                         \
+	"$wait:\nmembar.gl;\nld.global.u32 %r11, [%l6+-4];\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 100000;\n"   \
+	"setp.eq.and.u32 %p3, %r11, 0, %p3;\n@%p3 bra $wait;\n$done:\nmembar.gl;\nst.global.u32 [%l6], %r11;\nret;\n}\n"
+
+static void side_waits(void **state)
+{
+	const uint32_t *flags = (const uint32_t *)side;
+	struct ptx_fault fault;
+
+	(void)state;
+	assert_true(run_side(WAIT_FOR_LAST, SIDE_BLOCKS, &fault));
+	for (unsigned b = 0; b < SIDE_BLOCKS; b++)
+		assert_int_equal(flags[b], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +339,9 @@ int main(void)
 		cmocka_unit_test(ends_with_fault),
 		cmocka_unit_test(ends_when_cancelled),
 		cmocka_unit_test(turns),
+		cmocka_unit_test(side_by_side),
+		cmocka_unit_test(side_ends),
+		cmocka_unit_test(side_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ struct ptx_body {
 	uint32_t routine_count;
 	bool has_calls; /* real ones */
 	uint64_t static_shared;
-	bool irreducible, has_barrier, has_warp, has_waits, has_meets, has_strides, uses_dynamic_shared;
+	bool irreducible, has_barrier, has_warp, has_waits, has_meets, has_signals, has_strides, uses_dynamic_shared;
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still need

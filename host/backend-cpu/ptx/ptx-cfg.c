@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ptx-body.h"
+#include "ptx-opcodes.h"
 
 #define MAX_LOOP_DEPTH 100
 
@@ -24,6 +25,13 @@ static bool sees_others(const struct ptx_instr *i)
 	if (i->op->flags & PTX_F_WAIT)
 		return true;
 	return (i->op->flags & PTX_F_ATOM) && !(i->op->flags & PTX_F_STORE) && strcmp(i->op->name, "red");
+}
+
+/* Could another block that runs at the same time tell? Without any of these a program has no order to rely on. */
+static bool speaks_to_others(const struct ptx_instr *i)
+{
+	return i->op->emit == emit_fence || (i->op->flags & PTX_F_ATOM) ||
+	       (i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(RELAXED)));
 }
 
 /* Lanes name those that take part, or all do. */
@@ -75,6 +83,7 @@ static void note_features(struct ptx_body *body, const struct ptx_instr *i)
 {
 	body->has_barrier |= is_barrier(i);
 	body->has_warp |= (i->op->flags & PTX_F_WARP) || (i->mods & M(WARP));
+	body->has_signals |= speaks_to_others(i);
 	for (unsigned n = 0; n < i->count; n++)
 		note_operand(body, &i->ops[n]);
 }

@@ -228,6 +228,11 @@ void ptx_thread_resume(struct ptx_thread *t)
 	fiber_switch(&t->scheduler, t->warps[t->current].sp, t->warps[t->current].mark);
 }
 
+void ptx_thread_leave(struct ptx_thread *t)
+{
+	fiber_switch(&t->warps[t->current].sp, t->scheduler, t->mark);
+}
+
 /*
  * Straight to the next warp that can run: warps mostly yield at the same place, so that the processor predicts the
  * returns after the switch, which it cannot do if the scheduler's come in between. After the last warp of a block that
@@ -245,5 +250,5 @@ void ptx_thread_yield(struct ptx_thread *t)
 		fiber_switch(&from->sp, t->warps[t->current].sp, t->warps[t->current].mark);
 		return;
 	}
-	fiber_switch(&from->sp, t->scheduler, t->mark);
+	ptx_thread_leave(t);
 }

@@ -6,6 +6,10 @@
  * A loop may wait for what a thread of another block does. Blocks start in increasing order, so one that waits for an
  * earlier block finds it done or running; but a barrier of the grid, or a lock that another block has, may need blocks
  * to which no OS thread has come yet. So an OS thread whose blocks all wait starts another one beside them.
+ *
+ * Other blocks run one after the other, but for those that stride through memory and have no means to say anything to
+ * one another: a few of them take turns, as their warps do. Measured: a triad of 16 Mi elements takes 10% less time for
+ * that.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -75,15 +79,21 @@ void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
 		ptx_thread_yield(t);
 }
 
-/* Nothing is waited for: the order is a better one. */
-void ptx_rt_turn(struct ptx_context *ctx)
+/*
+ * Nothing is waited for: the order is a better one. After the last warp other blocks have their turn, unless the loop
+ * has gone round once only (`last`, where it was before, is 0): nobody knows yet how far it strides.
+ */
+void ptx_rt_turn(struct ptx_context *ctx, uint64_t last)
 {
 	struct ptx_thread *t = thread_of(ctx);
 
-	if (!(t->ready & (t->ready - 1)))
-		return;
 	t->moved = true;
-	ptx_thread_yield(t);
+	if (last && t->companions && !(t->ready & ~1u << t->current)) {
+		t->strides = true;
+		ptx_thread_leave(t);
+	} else if (t->ready & (t->ready - 1)) {
+		ptx_thread_yield(t);
+	}
 }
 
 uint64_t ptx_rt_nanoseconds(void)
@@ -325,7 +335,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	t->live_warps = t->warp_count;
 	t->ready = UINT32_MAX >> (32 - t->warp_count);
 	t->more = 0;
-	t->faulted = t->wants_masked = false;
+	t->faulted = t->wants_masked = t->companions = t->strides = false;
 	t->busy = true;
 	if (b->fibers)
 		ptx_barrier_reset(t);
@@ -347,13 +357,20 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 /* After so long of that, blocks beyond this thread's share may be what is waited for. */
 #define PATIENCE_NS 5000000u
 
+/* Blocks that stride through memory side by side, at most, and the shared and local memory that they may have. */
+#define PACK 4
+#define PACK_BYTES (16u << 10)
+
 /* The blocks at hand of one OS thread: those of its list that are `busy`. */
 struct residents {
 	const struct ptx_launch *launch;
 	struct ptx_fault *fault;
 	struct ptx_thread *first;
+	uint64_t begin, next, end; /* blocks of the call; from `next` on they are to be begun */
+	uint32_t companions; /* how many of them may begin beside those at hand */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;
+	bool claims;    /* blocks wait for one another: it asks for more */
 	bool exhausted; /* no block is left to claim */
 };
 
@@ -366,22 +383,38 @@ static uint64_t monotonic_ns(void)
 }
 
 /* Starts one more block. False: it faults, for want of memory. */
-static bool claim_block(struct residents *r)
+static bool begin_beside(struct residents *r, uint64_t index)
 {
 	struct ptx_thread *t = r->first;
-	uint64_t index;
 
-	if (!r->launch->claim(r->launch->owner, &index)) {
-		r->exhausted = true;
-		return true;
-	}
 	while (t && t->busy)
 		t = ptx_thread_next(t);
 	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
 	if (!t || !begin_block(t, r->launch, index, r->fault))
 		return false;
+	t->companions = !r->claims && (r->companions || r->count);
 	r->count++;
 	return true;
+}
+
+static bool claim_block(struct residents *r)
+{
+	uint64_t index;
+
+	if (r->launch->claim(r->launch->owner, &index))
+		return begin_beside(r, index);
+	r->exhausted = true;
+	return true;
+}
+
+/* The next of the call. False: a fault, or there is to be none. */
+static bool begin_next(struct residents *r)
+{
+	if (r->next > r->begin && is_cancelled(&r->first->ctx)) {
+		r->fault->kind = PTX_FAULT_CANCELLED;
+		return false;
+	}
+	return begin_beside(r, r->next++);
 }
 
 /* True now and then while all blocks have done nothing but look again for long. */
@@ -417,6 +450,18 @@ static bool want_more(struct residents *r, bool idle)
 	return stalled || r->count < r->launch->share;
 }
 
+/*
+ * Blocks that stride through memory go through it side by side, as the warps of each do. The next one begins once a
+ * second round has shown that they stride. Each has these two to itself, so that all are in the same one from then on.
+ */
+static bool begin_companion(struct residents *r, const struct ptx_thread *t)
+{
+	if (!t->strides || !r->companions)
+		return true;
+	r->companions--;
+	return begin_next(r);
+}
+
 /* A turn for each block. Returns false after a fault. */
 static bool take_turns(struct residents *r, bool *idle)
 {
@@ -432,6 +477,8 @@ static bool take_turns(struct residents *r, bool *idle)
 		if (turn == TURN_DONE) {
 			t->busy = false;
 			r->count--;
+		} else if (!begin_companion(r, t)) {
+			return false;
 		}
 		*idle &= turn == TURN_IDLE;
 	}
@@ -445,20 +492,10 @@ static bool run_residents(struct residents *r)
 	while (r->count) {
 		if (!take_turns(r, &idle))
 			return false;
-		if (r->count && want_more(r, idle) && !claim_block(r))
+		if (r->count && r->claims && want_more(r, idle) && !claim_block(r))
 			return false;
 	}
 	return true;
-}
-
-static bool run_alone(struct ptx_thread *t)
-{
-	enum turn turn;
-
-	do
-		turn = take_turn(t);
-	while (turn == TURN_MOVED || turn == TURN_IDLE);
-	return turn == TURN_DONE;
 }
 
 bool ptx_binary_waits(const struct ptx_binary *binary)
@@ -466,38 +503,48 @@ bool ptx_binary_waits(const struct ptx_binary *binary)
 	return binary->waits;
 }
 
-/* One block, and those that it claims; or, if warps never wait, `more` that follow it. */
-static bool run_block(struct ptx_thread *t, const struct ptx_launch *launch, uint64_t index, uint64_t more,
-		      struct ptx_fault *fault)
+/* How many blocks may stride side by side: what is their own is to stay in the first cache. */
+static uint32_t pack_size(const struct ptx_launch *launch)
 {
-	struct residents r = {.launch = launch, .fault = fault, .first = t, .count = 1};
+	const struct ptx_binary *b = launch->binary;
+	uint64_t own = b->static_shared + launch->dynamic_shared + b->local_stride * b->threads;
 
-	if (!begin_block(t, launch, index, fault))
+	if (!b->strides || own > PACK_BYTES)
+		return 1;
+	return own * PACK <= PACK_BYTES ? PACK : (uint32_t)(PACK_BYTES / own);
+}
+
+/* The next block, and those that begin beside it; or, if warps never wait, all blocks of the call. */
+static bool run_next(struct residents *r, uint32_t pack)
+{
+	uint64_t left = r->end - r->next - 1;
+
+	r->companions = left < pack - 1 ? (uint32_t)left : pack - 1;
+	if (!begin_next(r))
 		return false;
-	t->more = more;
-	return launch->binary->waits && launch->claim ? run_residents(&r) : run_alone(t);
+	if (!r->launch->binary->fibers) {
+		r->first->more = left;
+		r->next = r->end;
+	}
+	return run_residents(r);
 }
 
 bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault)
 {
-	const struct ptx_binary *b = launch->binary;
 	struct ptx_thread *t = ptx_thread_get();
-	uint64_t step = b->fibers ? 1 : count;
+	struct residents r = {.launch = launch, .fault = fault, .first = t, .begin = index, .next = index,
+			      .end = index + count, .claims = launch->binary->waits && launch->claim};
+	uint32_t pack = pack_size(launch);
 
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
-	if (!t || memcmp(launch->block, b->blockdim, sizeof(launch->block)))
+	if (!t || memcmp(launch->block, launch->binary->blockdim, sizeof(launch->block)))
 		return false;
 	/* what a fault left */
 	for (struct ptx_thread *other = t; other; other = other->next)
 		other->busy = false;
-	for (uint64_t n = 0; n < count; n += step) {
-		if (n && is_cancelled(&t->ctx)) {
-			fault->kind = PTX_FAULT_CANCELLED;
+	while (r.next < r.end)
+		if (!run_next(&r, pack))
 			return false;
-		}
-		if (!run_block(t, launch, index + n, step - 1, fault))
-			return false;
-	}
 	fault->kind = PTX_FAULT_NONE;
 	return true;
 }

@@ -101,6 +101,7 @@ struct ptx_binary {
 	uint64_t static_shared, local_stride;
 	bool fibers;     /* warps wait for one another: each needs a stack */
 	bool waits;      /* a loop may wait for what other threads do */
+	bool strides;    /* a loop may stride through memory, and blocks say nothing to one another */
 };
 
 /* Makes the masked version if nobody has; from any thread. */
@@ -151,7 +152,7 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 			uint32_t live, uint32_t kind, uint32_t predicates);
 void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live);
 void ptx_rt_yield(struct ptx_context *ctx, uint32_t line);
-void ptx_rt_turn(struct ptx_context *ctx);
+void ptx_rt_turn(struct ptx_context *ctx, uint64_t last);
 void ptx_rt_cancelled(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_trap(struct ptx_context *ctx, uint32_t line, uint32_t thread);
 void ptx_rt_bad_target(struct ptx_context *ctx, uint32_t line, uint32_t thread);

@@ -3,7 +3,8 @@
  * Loops that stride through memory: for (i = thread; i < n; i += threads of the grid). A warp that runs such a loop to
  * its end touches 128 bytes here and there, one after the other a megabyte apart, which no processor's prefetching
  * follows and whose lines share few places in its caches. Warps of the block that take turns, one round each, go
- * through whole pages together. Measured: a triad of 16 Mi elements takes 29 ms one way and 12 the other.
+ * through whole pages together, and so do a few blocks (ptx-run.c). Measured: a triad of 16 Mi elements takes 29 ms one
+ * way and 12 the other.
  *
  * How far an address moves from round to round is known when the code runs, so that is where it is asked.
  */
@@ -125,7 +126,7 @@ void note_stride(struct lower *l, LLVMValueRef address)
 void emit_turn(struct lower *l)
 {
 	LLVMBasicBlockRef turn, go;
-	LLVMValueRef now, last, distance;
+	LLVMValueRef now, last, before, distance;
 
 	if (!l->strides[l->block])
 		return;
@@ -133,12 +134,13 @@ void emit_turn(struct lower *l)
 	go = new_bb(l, "go");
 	last = variable(l);
 	now = LLVMBuildLoad2(l->b, l->i64, l->strides[l->block], "");
-	distance = LLVMBuildSub(l->b, now, LLVMBuildLoad2(l->b, l->i64, last, ""), "");
+	before = LLVMBuildLoad2(l->b, l->i64, last, "");
+	distance = LLVMBuildSub(l->b, now, before, "");
 	LLVMBuildStore(l->b, now, last);
 	distance = LLVMBuildAdd(l->b, distance, scalar_const(l->i64, FAR), "");
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntUGT, distance, scalar_const(l->i64, 2 * FAR), ""), turn, go);
 	LLVMPositionBuilderAtEnd(l->b, turn);
-	call_runtime(l, "ptx_rt_turn", l->void_type, &l->ctx, 1);
+	call_runtime(l, "ptx_rt_turn", l->void_type, (LLVMValueRef[]){l->ctx, before}, 2);
 	LLVMBuildBr(l->b, go);
 	LLVMPositionBuilderAtEnd(l->b, go);
 }

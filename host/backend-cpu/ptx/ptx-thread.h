@@ -55,6 +55,8 @@ struct ptx_thread {
 	void *mark;      /* ThreadSanitizer's name of its stack */
 	bool faulted, wants_masked;
 	bool busy;  /* with a block */
+	bool companions; /* other blocks stride through memory beside this one, or may yet */
+	bool strides;    /* and it does: its last warp has given them a turn */
 	bool moved; /* a warp did something else than to look again at what it waits for */
 	uint64_t more;   /* blocks to run after the one at hand, if their warps never wait */
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
@@ -77,6 +79,7 @@ void ptx_thread_enter(struct ptx_thread *t);
 struct ptx_thread *ptx_thread_running(void);
 void ptx_thread_resume(struct ptx_thread *t); /* from the scheduler to the current warp */
 void ptx_thread_yield(struct ptx_thread *t); /* from a warp to another, or back to the scheduler */
+void ptx_thread_leave(struct ptx_thread *t); /* from a warp back to the scheduler */
 
 /* Ends the block with a fault at a line of the PTX. */
 void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)

@@ -108,6 +108,7 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	b->frame_bytes = plan->low.frame_bytes + 4ull * body->block_count;
 	b->fibers = b->lanes > 1 && ptx_body_turns(body);
 	b->waits = b->lanes > 1 && body->has_waits;
+	b->strides = b->lanes > 1 && body->has_strides && !body->has_waits && !body->has_signals;
 }
 
 /* Pointers to offsets become their numbers, from 1. */
