@@ -251,23 +251,26 @@ static void widths(void **state)
 	char body[512];
 
 	(void)state;
-	snprintf(body, sizeof(body), ".reg .b16 %%h1;\nmov.u16 %%h1, 65535;\nmul.wide.s32 %%l4, %%h1, 4;\n%s", access);
-	bad(body, IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN + 4 * 65535), 0);
-	snprintf(body, sizeof(body), "mov.u64 %%l6, 0x500000000000;\nmul.wide.s32 %%l4, %%l6, 4;\n%s", access);
+	snprintf(body, sizeof(body), "mov.u64 %%l6, 0x500000000000;\ncvt.s64.s32 %%l4, %%l6;\n%s", access);
 	good(body, IN, 1064, 0);
+	snprintf(body, sizeof(body), "mov.u64 %%l6, 0x50000000ffff;\ncvt.s64.s16 %%l4, %%l6;\nmul.lo.s64 %%l4, %%l4, -4;\n%s",
+		 access);
+	good(body, IN, 1065, 0);
+	snprintf(body, sizeof(body), "mov.u32 %%r6, 65535;\ncvt.u64.u16 %%l4, %%r6;\nmul.lo.s64 %%l4, %%l4, 4;\n%s", access);
+	bad(body, IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN + 4 * 65535), 0);
 	/* not from the parameter itself, so that only the address is checked */
 	snprintf(body, sizeof(body),
-		 "xor.b64 %%l2, %%l2, 1;\nxor.b64 %%l2, %%l2, 1;\nmov.u64 %%l6, 0x500000000000;\nmul.wide.s32 %%l4, %%l6, 4;\n%s",
+		 "xor.b64 %%l2, %%l2, 1;\nxor.b64 %%l2, %%l2, 1;\nmov.u64 %%l6, 0x500000000000;\ncvt.s64.s32 %%l4, %%l6;\n%s",
 		 access);
 	good(body, IN, 1064, 0);
 	/* checked along with the first one, whose index is another by then; of both, the second is reported */
 	snprintf(body, sizeof(body),
-		 ".reg .b16 %%h1;\nmov.u16 %%h1, 65535;\nmul.wide.s32 %%l4, %%h1, 4;\n%smov.u16 %%h1, 0;\n"
+		 "mov.u32 %%r6, 65535;\nmul.wide.s32 %%l4, %%r6, 4;\n%smov.u32 %%r6, 0;\n"
 		 "ld.global.u32 %%r6, [%%l5+4];\nadd.u32 %%r5, %%r5, %%r6;\n",
 		 access);
 	bad(body, IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN + 4 * 65536), 0);
-	bad("mul.wide.u32 %l4, %r1, 4;\nadd.s64 %r6, %l2, %l4;\nld.global.u32 %r5, [%r6];\n", IN, PTX_FAULT_ILLEGAL_ADDRESS,
-	    (void *)(uintptr_t)(int64_t)(int32_t)(uintptr_t)IN, 0);
+	bad("mul.wide.u32 %l4, %r1, 4;\nadd.s64 %l5, %l2, %l4;\ncvt.u32.u64 %r6, %l5;\nld.global.u32 %r5, [%r6];\n", IN,
+	    PTX_FAULT_ILLEGAL_ADDRESS, (void *)(uintptr_t)(int64_t)(int32_t)(uintptr_t)IN, 0);
 }
 
 int main(void)

@@ -43,10 +43,10 @@ static void unsupported_is_named(void **state)
 	       7, "add.frob.s32");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nmul.sat.lo.s32 %r1, %r1, %r1;\n}\n",
 	       PTX_NOT_SUPPORTED, 7, "mul.sat.lo.s32");
-	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .pred %p<4>;\nmov.pred {%p1, %p2}, %p3;\n}\n", PTX_NOT_SUPPORTED, 7,
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .pred %p<4>;\nmov.pred {%p1, %p2}, %p3;\n}\n", PTX_INVALID, 7,
 	       "mov.pred");
-	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4>;\nmov.b32 {%r1, %r2, %r3}, %r0;\n}\n", PTX_NOT_SUPPORTED,
-	       7, "mov.b32");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4>;\nmov.b32 {%r1, %r2, %r3}, %r0;\n}\n", PTX_INVALID, 7,
+	       "mov.b32");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.shared .b64 m;\ncp.async.mbarrier.arrive.shared [m];\n}\n",
 	       PTX_NOT_SUPPORTED, 7, "cp.async.mbarrier.arrive");
 }

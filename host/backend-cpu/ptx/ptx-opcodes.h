@@ -51,11 +51,24 @@ enum {
 	PTX_F_TYPE2 = 1 << 21, /* may have a second type, which the emitter looks at */
 };
 
+/*
+ * What an operand that is a register, or a vector of them, may be:
+ * - `t` of the instruction's type, `T` of its second one (the first, if there is one only); `w` and `W` the same, or
+ *   larger; `v` of its type, or a vector that makes up one; `d` of twice its type
+ * - `h`, `u`, `l` an integer of 16, 32, 64 bits; `b` any 32 bits; `f` an f32; `p` a predicate
+ * - `a` an address, `A` one of 32 or 64 bits
+ * - `B` any 32 bits, or more; `o` a predicate or an integer of 32 bits; `s` an mbarrier's state, or its parity
+ * - `P` a policy and `K` a mask, which are there if the name says so
+ * - `r`, `c` a matrix of the first and the last type of the name, `R` one of smaller numbers
+ * - `n`, `N` the result and the source of a conversion of packed small numbers
+ * - `-` nothing that is a register, or looked at elsewhere
+ * A `?` behind a letter: the operand may be missing.
+ */
 struct ptx_opcode {
 	const char *name;
 	uint32_t types;      /* mask over enum ptx_type of the first type; bit 0: none written */
 	ptx_mods mods;       /* what may be written */
-	uint8_t least, most; /* operands */
+	const char *operands; /* a letter each, see below */
 	uint8_t shape;
 	uint32_t flags;
 	bool (*emit)(struct lower *l, const struct ptx_instr *i); /* false: this combination is not supported */

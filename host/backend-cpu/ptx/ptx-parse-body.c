@@ -115,7 +115,7 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	while (p->token.kind && p->token.kind != ';') {
 		if (i->count == 6)
 			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
-		bool label = (i->op->flags & PTX_F_BRANCH) && i->count + 1 == i->op->most, ok;
+		bool label = (i->op->flags & PTX_F_BRANCH) && ptx_parse_is_last_operand(i), ok;
 
 		if (i->op->emit == emit_mov_vector && p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%')
 			ok = ptx_parse_special_vector(p, &ops[i->count++]);
@@ -137,15 +137,13 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 		if (ops[n].negate && (ops[n].kind != PTX_OP_REG || p->function->regs[ops[n].reg].type != PTX_PRED))
 			return ptx_parse_fail(p, PTX_INVALID, "`%s`: ! before what is no predicate", i->name);
 	}
-	if (i->count < i->op->least || i->count > i->op->most)
-		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
 	i->ops = ptx_alloc(&p->module->arena, (i->count + 1u) * sizeof(ops[0]));
 	if (!i->ops)
 		return no_memory(p);
 	memcpy(i->ops, ops, i->count * sizeof(ops[0]));
 	if (i->tex)
 		ptx_parse_tex_operands(i);
-	return true;
+	return ptx_parse_check_operands(p, i);
 }
 
 struct ptx_instr *ptx_parse_append(struct ptx_parser *p)
@@ -311,17 +309,31 @@ bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned ty
 	return true;
 }
 
+/* Directives may be written without spaces: .reg.v2.f32 begins with .reg. */
+static void first_word(struct ptx_parser *p)
+{
+	const char *dot = NULL;
+
+	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.')
+		dot = memchr(p->token.text + 1, '.', p->token.length - 1);
+	if (dot) {
+		p->lexer.at = dot;
+		p->token.length = (size_t)(dot - p->token.text);
+	}
+}
+
 static bool parse_registers(struct ptx_parser *p)
 {
 	unsigned type = PTX_NONE, lanes;
 
 	ptx_parse_next(p);
+	first_word(p);
 	lanes = ptx_token_is(&p->token, ".v2") ? 2 : ptx_token_is(&p->token, ".v4") ? 4 : 0;
 	if (lanes)
 		ptx_parse_next(p);
 	if (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.')
 		type = ptx_parse_type(p->token.text + 1, p->token.length - 1);
-	if (!type || (lanes && type == PTX_PRED))
+	if (!type || (lanes && type == PTX_PRED) || !strchr("busfhHp", ptx_types[type].cls))
 		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "registers of type `%.*s` are not supported",
 				      (int)(p->token.length < 40 ? p->token.length : 40), p->token.text);
 	ptx_parse_next(p);
@@ -351,6 +363,7 @@ static bool parse_body_directive(struct ptx_parser *p)
 {
 	unsigned line = p->token.line;
 
+	first_word(p);
 	if (ptx_token_is(&p->token, ".reg"))
 		return parse_registers(p);
 	if (ptx_token_is(&p->token, ".local") || ptx_token_is(&p->token, ".shared") ||

@@ -112,6 +112,12 @@ bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o); /* no vect
 bool ptx_parse_special_vector(struct ptx_parser *p, struct ptx_operand *o);
 bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label); /* a register, a symbol, a label */
 
+/* ---- ptx-operands.c ---- */
+/* Is the operand that follows the last one that there may be? */
+bool ptx_parse_is_last_operand(const struct ptx_instr *i);
+/* Are there as many operands as the instruction's row says, and do their registers agree with its types? */
+bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i);
+
 /* ---- ptx-parse-body.c, for ptx-parse-call.c ---- */
 struct ptx_instr *ptx_parse_append(struct ptx_parser *p);             /* an empty instruction; NULL: no memory */
 bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned type, uint64_t count);
