@@ -222,12 +222,102 @@ static void larger_registers(void **state)
 	check64("cvt.u16.u32", HEAD64("cvt.u16.u32 %x, %a;\n"), w_u16);
 }
 
+/* Forms that no target of ptxas has. */
+static const char *const unknown[] = {
+	"add.cc.u16 %uh1, %uh2, %uh3;",
+	"add.cc.sat.s32 %r1, %r2, %r3;",
+	"abs.ftz.f64 %d1, %d2;",
+	"add.sat.f64 %d1, %d2, %d3;",
+	"add.rn.rz.f32 %f1, %f2, %f3;",
+	"mul.sat.bf16 %h1, %h2, %h3;",
+	"mul.s32 %r1, %r2, %r3;",
+	"fma.f32 %f1, %f2, %f3, %f4;",
+	"setp.lt.gt.s32 %p1, %r2, %r3;",
+	"mov.f16 %e1, %e2;",
+	"ld.global.f16 %e1, [%l1];",
+	"selp.f16 %e1, %e2, %e3, %p1;",
+	"atom.global.and.u32 %r1, [%l1], %r2;",
+	"atom.global.add.s64 %l1, [%l1], %l2;",
+	"redux.sync.add.b32 %r1, %r2, -1;",
+	"alloca.b64 %l1, %l2;",
+	"ex2.f32 %f1, %f2;",
+};
+
+static void forms_are_refused(void **state)
+{
+	struct ptx_module *module;
+	const struct ptx_binary *binary;
+	struct ptx_error error;
+	char text[4096];
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(unknown) / sizeof(unknown[0]); n++) {
+		snprintf(text, sizeof(text), "%s\n%s\nret;\n}\n", KERNEL, unknown[n]);
+		assert_int_equal(ptx_module_create(text, strlen(text), &module, &error), PTX_OK);
+		if (ptx_kernel_prepare(ptx_module_kernel(module, 0), (uint32_t[]){32, 1, 1}, &binary, &error) !=
+		    PTX_NOT_SUPPORTED)
+			fail_msg("`%s` was taken", unknown[n]);
+		ptx_module_destroy(module);
+	}
+}
+
+#define EIGHT(at)                                                                                                      \
+	REGISTERS ".reg .b32 %w<8>;\nadd.s64 %l5, %l2, " at ";\n"                                                     \
+		  "ld.global.v8.b32 {%w0, %w1, %w2, %w3, %w4, %w5, %w6, %w7}, [%l5];\nst.global.b32 [%l1], %w7;\nret;\n}\n"
+
+/* One access of 32 bytes, and aligned as such. */
+static void eight_words(void **state)
+{
+	static _Alignas(64) uint32_t in[32], out[4];
+	void *params[2] = {out, in};
+	struct ptx_fault fault = {0};
+	struct ptx_module *m;
+
+	(void)state;
+	map.count = 0;
+	add_range(in, sizeof(in), false);
+	add_range(out, sizeof(out), true);
+	for (unsigned n = 0; n < 32; n++)
+		in[n] = n;
+	m = load(EIGHT("32"));
+	assert_true(launch(m, 1, 1, 1, 0, params, &fault));
+	assert_int_equal(out[0], 15);
+	ptx_module_destroy(m);
+	m = load(EIGHT("16"));
+	assert_false(launch(m, 1, 1, 1, 0, params, &fault));
+	assert_int_equal(fault.kind, PTX_FAULT_MISALIGNED);
+	assert_int_equal(fault.bytes, 32);
+	assert_ptr_equal((void *)(uintptr_t)fault.address, in + 4);
+	ptx_module_destroy(m);
+}
+
+/* A copy that runs out of memory says how much it was to copy. */
+static void bulk_bytes(void **state)
+{
+	static _Alignas(64) uint32_t in[32], out[4];
+	void *params[2] = {out, in};
+	struct ptx_fault fault = {0};
+	struct ptx_module *m = load(".version 9.0\n.target sm_90a\n.address_size 64\n"
+				    ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .b64 %l<4>;\n.reg .b32 %r<2>;\n"
+				    ".shared .align 16 .b8 area[256];\nld.param.u64 %l1, [p_out];\nmov.u32 %r1, area;\n"
+				    "cp.async.bulk.global.shared::cta.bulk_group [%l1], [%r1], 208;\nret;\n}\n");
+
+	(void)state;
+	assert_false(launch(m, 1, 1, 1, 0, params, &fault));
+	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	assert_int_equal(fault.bytes, 208);
+	ptx_module_destroy(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mismatches_are_refused),
 		cmocka_unit_test(matches_are_taken),
 		cmocka_unit_test(larger_registers),
+		cmocka_unit_test(forms_are_refused),
+		cmocka_unit_test(eight_words),
+		cmocka_unit_test(bulk_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

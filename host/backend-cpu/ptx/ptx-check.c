@@ -103,7 +103,7 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t number, uint64_t addre
 	uint64_t start, end;
 
 	if (address & (align - 1))
-		ptx_fault_at(ctx, site, PTX_FAULT_MISALIGNED, address, thread);
+		ptx_fault_bytes(ctx, site, PTX_FAULT_MISALIGNED, address, bytes, thread);
 	if (site->space == PTX_SHARED) {
 		if (inside(address, bytes, 0, ctx->shared_bytes))
 			return ctx->shared + address;
@@ -113,7 +113,7 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t number, uint64_t addre
 		remember(ctx, number, start, end);
 		return (uint8_t *)(uintptr_t)address;
 	}
-	ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, thread);
+	ptx_fault_bytes(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, bytes, thread);
 }
 
 void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint32_t thread)

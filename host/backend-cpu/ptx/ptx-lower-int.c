@@ -39,7 +39,8 @@ static bool unpack(struct lower *l, const struct ptx_instr *i)
 	whole = get(l, &i->ops[1], i->type);
 	for (unsigned e = 0; e < n; e++)
 		set(l, &i->ops[0].elements[e],
-		    resize(l, LLVMBuildLShr(l->b, whole, int_const(l, bits, e * part), ""), part, false), false);
+		    resize(l, LLVMBuildLShr(l->b, whole, int_const(l, bits, e * part), ""), part, false),
+		    is_signed_type(i->type));
 	return true;
 }
 

@@ -210,7 +210,8 @@ static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsign
 
 		if (!reg)
 			continue;
-		if (letter == 'v' && ptx_types[reg].bits * o->count != ptx_types[i->type].bits)
+		if (letter == 'v' && (ptx_types[i->type].cls != 'b' ||
+				      ptx_types[reg].bits * o->count != ptx_types[i->type].bits))
 			return refuse_parts(p, i, operand, reg);
 		if (letter != 'v' && (!admits(&w, reg, true) || (bits && ptx_types[reg].bits != bits)))
 			return refuse(p, i, operand, reg, &w);

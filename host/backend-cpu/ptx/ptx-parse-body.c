@@ -187,30 +187,59 @@ static bool split_wide_access(struct ptx_parser *p, struct ptx_instr *i)
 	return true;
 }
 
-/* A load or store of eight words (the last instruction) becomes two of four. */
-static bool halve_access(struct ptx_parser *p, struct ptx_instr *i)
+static bool append_copy(struct ptx_parser *p, const struct ptx_instr *i)
 {
-	unsigned vector = i->op->flags & PTX_F_LOAD ? 0 : 1;
-	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 2 * sizeof(*ops));
-	struct ptx_instr *at, second;
+	struct ptx_instr *at = ptx_parse_append(p);
 
-	if (!ops)
+	if (!at)
+		return no_memory(p);
+	*at = *i;
+	return true;
+}
+
+/*
+ * A load or store of eight words (the last instruction) becomes one of four pairs, with moves behind or before it: it is
+ * one access, aligned as such, and its address may be one of the words.
+ */
+static bool pair_words(struct ptx_parser *p, const struct ptx_instr *i)
+{
+	bool load = i->op->flags & PTX_F_LOAD;
+	unsigned vector = load ? 0 : 1;
+	struct ptx_operand *pairs = ptx_alloc(&p->module->arena, 14 * sizeof(*pairs)), *ops = pairs + 6;
+	struct ptx_operand *elements = i->ops[vector].elements;
+	struct ptx_instr access = *i, move = *i;
+	struct ptx_symbol registers = {0};
+
+	if (!pairs)
 		return no_memory(p);
 	if (ptx_types[i->type].bits != 32 || (i->mods & (M(V2) | M(V4))) || i->count != 2 ||
 	    i->ops[vector].kind != PTX_OP_VECTOR || i->ops[vector].count != 8 || i->ops[!vector].kind != PTX_OP_MEM)
 		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the instruction `%s` is not supported", i->name);
-	i->mods = (i->mods & ~M(V8)) | M(V4);
-	memcpy(ops, i->ops, 2 * sizeof(*ops));
-	second = *i;
-	second.ops = ops;
-	i->ops[vector].count = ops[vector].count = 4;
-	ops[vector].elements += 4;
-	ops[!vector].imm += 16;
-	at = ptx_parse_append(p);
-	if (!at)
-		return no_memory(p);
-	*at = second;
-	return true;
+	if (!ptx_parse_registers(p, &registers, PTX_B64, 4))
+		return false;
+	access.ops = pairs + 4;
+	access.ops[vector] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 4, .reg = -1, .reg2 = -1, .elements = pairs};
+	access.ops[!vector] = move.ops[!vector];
+	access.type = PTX_B64;
+	access.mods = (i->mods & ~M(V8)) | M(V4);
+	/* a word may be loaded to a larger register */
+	move.type = i->type == PTX_S32 ? PTX_S64 : PTX_B64;
+	move.op = ptx_opcode_find("mov", 3, move.type, PTX_NONE, 0);
+	move.mods = 0;
+	move.space = PTX_GENERIC;
+	p->function->instr_count--;
+	if (load && !append_copy(p, &access))
+		return false;
+	for (unsigned n = 0; n < 4; n++) {
+		pairs[n] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = (int32_t)(registers.index + n), .reg2 = -1};
+		move.ops = ops + 2 * n;
+		move.ops[vector] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 2, .reg = -1, .reg2 = -1};
+		move.ops[vector].elements = elements + 2 * n;
+		move.ops[!vector] = pairs[n];
+		if (!append_copy(p, &move))
+			return false;
+	}
+	return load || append_copy(p, &access);
 }
 
 /* Finds out what a name means. It is copied once for all that follow. */
@@ -281,7 +310,7 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
 		return false;
-	if ((i->mods & M(V8)) && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !halve_access(p, i))
+	if ((i->mods & M(V8)) && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !pair_words(p, i))
 		return false;
 	if (i->type == PTX_B128 && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !split_wide_access(p, i))
 		return false;

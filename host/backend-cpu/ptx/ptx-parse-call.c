@@ -21,21 +21,30 @@ struct arguments {
 	uint32_t count, room, passed_count, passed_room;
 };
 
+/* Halves are loaded and stored as bits. */
+static unsigned plain_type(unsigned type)
+{
+	if (!strchr("hHyYUS", ptx_types[type].cls))
+		return type;
+	return ptx_types[type].bits == 16 ? PTX_B16 : PTX_B32;
+}
+
 /* A load of a parameter to a register, or a store of a value to one. */
 static bool append_move(struct ptx_parser *p, const struct ptx_symbol *param, const struct ptx_operand *value, bool load,
 			const struct ptx_instr *like)
 {
 	struct ptx_instr *i = ptx_parse_append(p);
 	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 2 * sizeof(*ops));
+	unsigned type = plain_type(param->type);
 
 	if (!i || !ops)
 		return ptx_parse_no_memory(p);
 	ops[load ? 1 : 0] = (struct ptx_operand){.kind = PTX_OP_MEM, .reg = -1, .reg2 = -1, .symbol = param};
 	ops[load ? 0 : 1] = *value;
-	*i = (struct ptx_instr){.op = ptx_opcode_find(load ? "ld" : "st", 2, param->type, PTX_NONE, M(PARAM)),
+	*i = (struct ptx_instr){.op = ptx_opcode_find(load ? "ld" : "st", 2, type, PTX_NONE, M(PARAM)),
 				.name = load ? "ld.param" : "st.param",
 				.mods = M(PARAM),
-				.type = param->type,
+				.type = (uint8_t)type,
 				.space = PTX_PARAM,
 				.count = 2,
 				.guard = like ? like->guard : -1,

@@ -23,8 +23,8 @@ static struct ptx_thread *thread_of(struct ptx_context *ctx)
 	return ctx->thread;
 }
 
-void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
-		  uint32_t thread)
+void ptx_fault_bytes(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
+		     uint64_t bytes, uint32_t thread)
 {
 	static const char *const spaces[] = {"generic", "global", "shared", "local", "const", "param", "register",
 					   "texture", "surface"};
@@ -33,7 +33,7 @@ void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx
 
 	*ctx->fault = (struct ptx_fault){.kind = kind, .address = address, .space = "generic"};
 	if (site) {
-		ctx->fault->bytes = (uint32_t)site->size * site->count;
+		ctx->fault->bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 		ctx->fault->write = site->write;
 		ctx->fault->space = spaces[site->space];
 		ctx->fault->line = site->line;
@@ -45,6 +45,12 @@ void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx
 	t->faulted = true;
 	ptx_thread_yield(t);
 	abort(); /* the scheduler never resumes a block that has faulted */
+}
+
+void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
+		  uint32_t thread)
+{
+	ptx_fault_bytes(ctx, site, kind, address, site ? (uint64_t)site->size * site->count : 0, thread);
 }
 
 void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)

@@ -115,6 +115,9 @@ void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machi
 /* Ends the block with a fault; does not return. */
 void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
 		  uint32_t thread) __attribute__((noreturn));
+/* The same, of an access that is not of the site's size. */
+void ptx_fault_bytes(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
+		     uint64_t bytes, uint32_t thread) __attribute__((noreturn));
 
 /* The host address of an access of a lane, checked; faults. */
 uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t site, uint64_t address, uint32_t thread);
