@@ -218,7 +218,8 @@ static bool pair_words(struct ptx_parser *p, const struct ptx_instr *i)
 	if (!ptx_parse_registers(p, &registers, PTX_B64, 4))
 		return false;
 	access.ops = pairs + 4;
-	access.ops[vector] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 4, .reg = -1, .reg2 = -1, .elements = pairs};
+	access.ops[vector] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 4, .reg = -1, .reg2 = -1};
+	access.ops[vector].elements = pairs;
 	access.ops[!vector] = move.ops[!vector];
 	access.type = PTX_B64;
 	access.mods = (i->mods & ~M(V8)) | M(V4);
