@@ -6,8 +6,8 @@
 #include "../ptx/harness.h"
 
 #define KERNEL                                                                                                         \
-	".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .align 16 .b8 p[64])\n{\n"            \
-	".reg .pred %p<9>; .reg .b8 %c<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .b128 %q<9>;"        \
+	".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .align 16 .b8 p[64])\n{\n"          \
+	".reg .pred %p<9>; .reg .b8 %c<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .b128 %q<9>;"       \
 	".reg .u16 %uh<9>; .reg .u32 %u<9>; .reg .s64 %sl<9>; .reg .f16 %e<9>; .reg .f16x2 %ee<9>; .reg .f32 %f<9>;"   \
 	".reg .f64 %d<9>; .reg .v2 .f32 %v<9>; .shared .align 16 .b8 area[64];\n"
 #define LINE 8
@@ -65,7 +65,8 @@ static const char *const refused[][2] = {
 	{"mbarrier.try_wait.parity.shared.b64 %p1, [%r1], %l2;", "operand 3 is a .b64"},
 	{"mbarrier.try_wait.shared.b64 %p1, [%r1], %r2;", "operand 3 is a .b32"},
 	{"cp.async.bulk.global.shared::cta.bulk_group [%l1], [%r1], %l2;", "operand 3 is a .b64"},
-	{"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%l1,%l2,%l3,%l4}, {%r1,%r2}, {%f1,%f2,%f3,%f4};",
+	{"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%l1,%l2,%l3,%l4}, {%r1,%r2}, "
+	 "{%f1,%f2,%f3,%f4};",
 	 "operand 2 is a .b64"},
 	{"vadd.s32.s32.s32 %r1, %l2, %r3;", "operand 2 is a .b64"},
 	/* smaller than what is loaded, stored or converted; larger where only those may be */
@@ -202,7 +203,8 @@ static void larger_registers(void **state)
 	check64("ld.s32", HEAD64(IN "ld.global.s32 %x, [%l5];\n"), w_s32);
 	check64("ld.f32", HEAD64(IN "ld.global.f32 %x, [%l5];\n"), w_u32);
 	check64("ld.v2.s8",
-		HEAD64(IN "ld.global.v2.s8 {%x, %l7}, [%l5];\nand.b64 %l7, %l7, 255;\nadd.u64 %x, %x, %l7;\n"), w_bytes);
+		HEAD64(IN "ld.global.v2.s8 {%x, %l7}, [%l5];\nand.b64 %l7, %l7, 255;\nadd.u64 %x, %x, %l7;\n"),
+		w_bytes);
 	check64("ld.s8 into 32 bits", HEAD64(IN "ld.global.s8 %r5, [%l5];\ncvt.u64.u32 %x, %r5;\n"), w_s8_of_word);
 	check64("st.u8", HEAD64(OUT "st.global.u64 [%l6], %b;\nst.global.u8 [%l6], %a;\nld.global.u64 %x, [%l6];\n"),
 		w_byte_kept);
@@ -262,8 +264,9 @@ static void forms_are_refused(void **state)
 }
 
 #define EIGHT(at)                                                                                                      \
-	REGISTERS ".reg .b32 %w<8>;\nadd.s64 %l5, %l2, " at ";\n"                                                     \
-		  "ld.global.v8.b32 {%w0, %w1, %w2, %w3, %w4, %w5, %w6, %w7}, [%l5];\nst.global.b32 [%l1], %w7;\nret;\n}\n"
+	REGISTERS ".reg .b32 %w<8>;\nadd.s64 %l5, %l2, " at ";\n"                                                      \
+		  "ld.global.v8.b32 {%w0, %w1, %w2, %w3, %w4, %w5, %w6, %w7}, [%l5];\nst.global.b32 [%l1], "           \
+		  "%w7;\nret;\n}\n"
 
 /* One access of 32 bytes, and aligned as such. */
 static void eight_words(void **state)
@@ -297,10 +300,11 @@ static void bulk_bytes(void **state)
 	static _Alignas(64) uint32_t in[32], out[4];
 	void *params[2] = {out, in};
 	struct ptx_fault fault = {0};
-	struct ptx_module *m = load(".version 9.0\n.target sm_90a\n.address_size 64\n"
-				    ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .b64 %l<4>;\n.reg .b32 %r<2>;\n"
-				    ".shared .align 16 .b8 area[256];\nld.param.u64 %l1, [p_out];\nmov.u32 %r1, area;\n"
-				    "cp.async.bulk.global.shared::cta.bulk_group [%l1], [%r1], 208;\nret;\n}\n");
+	struct ptx_module *m = load(
+		".version 9.0\n.target sm_90a\n.address_size 64\n"
+		".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .b64 %l<4>;\n.reg .b32 %r<2>;\n"
+		".shared .align 16 .b8 area[256];\nld.param.u64 %l1, [p_out];\nmov.u32 %r1, area;\n"
+		"cp.async.bulk.global.shared::cta.bulk_group [%l1], [%r1], 208;\nret;\n}\n");
 
 	(void)state;
 	assert_false(launch(m, 1, 1, 1, 0, params, &fault));
@@ -309,14 +313,39 @@ static void bulk_bytes(void **state)
 	ptx_module_destroy(m);
 }
 
+/* What rounds needs to say how, but for what was compiled for the first devices, which rounded in one way. */
+static void test_first_devices(void **state)
+{
+	static const char *const names[] = {"mad.f32 %f1, %f1, %f1, %f1", "div.f32 %f1, %f1, %f1", "rcp.f32 %f1, %f1",
+					    "sqrt.f32 %f1, %f1", "sin.f32 %f1, %f1"};
+	const uint32_t block[3] = {1, 1, 1};
+	const struct ptx_binary *binary;
+
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+		for (int old = 0; old < 2; old++) {
+			struct ptx_error error = {0};
+			struct ptx_module *m = NULL;
+			char text[300];
+
+			snprintf(
+				text, sizeof(text),
+				".version %s\n.target %s\n.entry k()\n{\n.reg .f32 %%f<2>;\nmov.f32 %%f1, 0f3F800000;\n"
+				"%s;\nexit;\n}\n",
+				old ? "1.4" : "7.0", old ? "sm_10" : "sm_75", names[n]);
+			assert_int_equal(ptx_module_create(text, strlen(text), &m, &error), PTX_OK);
+			assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error),
+					 old ? PTX_OK : PTX_NOT_SUPPORTED);
+			ptx_module_destroy(m);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mismatches_are_refused),
-		cmocka_unit_test(matches_are_taken),
-		cmocka_unit_test(larger_registers),
-		cmocka_unit_test(forms_are_refused),
-		cmocka_unit_test(eight_words),
+		cmocka_unit_test(test_first_devices), cmocka_unit_test(mismatches_are_refused),
+		cmocka_unit_test(matches_are_taken),  cmocka_unit_test(larger_registers),
+		cmocka_unit_test(forms_are_refused),  cmocka_unit_test(eight_words),
 		cmocka_unit_test(bulk_bytes),
 	};
 

@@ -283,11 +283,14 @@ static const struct {
 	{"tanh", ~0u, M(APPROX)},
 };
 
-static bool is_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods)
+bool ptx_opcode_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods, unsigned target)
 {
-	for (size_t n = 0; n < sizeof(needed) / sizeof(needed[0]); n++)
+	for (size_t n = 0; n < sizeof(needed) / sizeof(needed[0]); n++) {
+		if (target < 20 && (needed[n].mods & (ROUND | M(APPROX))))
+			continue;
 		if (!strcmp(needed[n].name, op->name) && (needed[n].types >> type & 1) && !(mods & needed[n].mods))
 			return false;
+	}
 	return true;
 }
 
@@ -313,7 +316,7 @@ const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsign
 	for (; low < COUNT && !compare_name(opcodes[low].name, name, length); low++)
 		if ((opcodes[low].types >> type & 1) && !(mods & ~opcodes[low].mods) && agree(mods) &&
 		    (!type2 || (opcodes[low].flags & PTX_F_TYPE2)))
-			return is_complete(&opcodes[low], type, mods) ? &opcodes[low] : NULL;
+			return &opcodes[low];
 	return NULL;
 }
 

@@ -77,6 +77,11 @@ struct ptx_opcode {
 
 /* The row that accepts this name (up to its first dot), types (type2: PTX_NONE if there is none) and modifiers, or NULL. */
 const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, unsigned type2, ptx_mods mods);
+/*
+ * Whether it has the modifiers that one of its kind must have. Texts for compute capabilities before 2.0 need not say how
+ * an instruction rounds.
+ */
+bool ptx_opcode_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods, unsigned target);
 size_t ptx_opcode_table(const struct ptx_opcode **table);
 
 /*
