@@ -16,25 +16,27 @@ CUresult cpu_cuCtxSynchronize(void)
 }
 
 /*
- * Limits that mean something here. The others belong to device-side launches and to a persisting L2, which this device
- * has not.
+ * Limits that programs may set; those of device-side launches and of the L2 are hints, and kept. This device has no
+ * persisting L2, and no depth at which launches from kernels synchronise.
  */
 static bool has_limit(CUlimit limit)
 {
-	return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+	return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE ||
+	       limit == CU_LIMIT_MALLOC_HEAP_SIZE || limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT ||
+	       limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY;
 }
 
-/* Whether the context is one for graphics, which may be asked of any: cuBLAS does. It never is. */
-static bool is_readable_limit(CUlimit limit)
+/* Whether the context is one for graphics, may be asked of any, and cuBLAS does: it never is. */
+static bool is_fixed(CUlimit limit)
 {
-	return has_limit(limit) || limit == CU_LIMIT_CIG_ENABLED;
+	return limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED;
 }
 
-static CUresult check_limit(CUlimit limit, bool (*is_there)(CUlimit limit))
+static CUresult check_limit(CUlimit limit)
 {
 	if ((int)limit < 0 || (int)limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	return is_there(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+	return has_limit(limit) || is_fixed(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
 }
 
 CUresult cpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
@@ -44,9 +46,9 @@ CUresult cpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = pvalue ? check_limit(limit, is_readable_limit) : CUDA_ERROR_INVALID_VALUE;
+	result = pvalue ? check_limit(limit) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		*pvalue = has_limit(limit) ? c->limits[limit] : 0;
+		*pvalue = c->limits[limit];
 	return cpu_leave(result);
 }
 
@@ -57,7 +59,9 @@ CUresult cpu_cuCtxSetLimit(CUlimit limit, size_t value)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = check_limit(limit, has_limit);
+	result = check_limit(limit);
+	if (result == CUDA_SUCCESS && is_fixed(limit))
+		result = CUDA_ERROR_NOT_PERMITTED;
 	if (result == CUDA_SUCCESS && value > cpu_device()->memory)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	/* the heap is there, and cannot move under what kernels keep in it */

@@ -42,6 +42,9 @@ static void start(struct CUctx_st *c, unsigned int flags)
 		[CU_LIMIT_STACK_SIZE] = 1024,
 		[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
 		[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
+		[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
+		[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
+		[CU_LIMIT_SHMEM_SIZE] = CPU_SHARED_PER_BLOCK_OPTIN,
 	};
 
 	c->id = ++last_id;

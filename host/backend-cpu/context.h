@@ -13,7 +13,7 @@
 #include "ops.h"
 #include "schedule.h"
 
-#define CPU_LIMITS 8
+#define CPU_LIMITS CU_LIMIT_MAX
 
 struct CUctx_st {
 	uint64_t id;       /* tells a context from a later one at the same address, or in the same primary context */

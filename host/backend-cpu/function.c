@@ -179,17 +179,6 @@ CUresult cpu_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	return cpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuFuncGetName(void *name, CUfunction hfunc)
-{
-	struct CUfunc_st *f;
-	CUresult result = enter_function(hfunc, &f);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*(const char **)name = f->info->name;
-	return cpu_leave(CUDA_SUCCESS);
-}
-
 CUresult cpu_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	struct CUfunc_st *f;

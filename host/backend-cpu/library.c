@@ -190,45 +190,23 @@ CUresult cpu_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char
 	return cpu_leave(find_kernel(library, name, pKernel));
 }
 
-CUresult cpu_cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
+CUresult cpu_codeNames(void *owner, uint32_t first, void *to, size_t bytes, uint32_t *count, uint32_t *total)
 {
-	struct cpu_program *program;
-	CUresult result;
+	const struct cpu_program *program = NULL;
+	struct cpu_program *of_library;
+	CUresult result = CUDA_ERROR_INVALID_HANDLE;
 
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
 	cpu_lock();
-	if (!cpu_registry_has(library, CPU_LIBRARY))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	result = parsed(library, &program);
+	if (cpu_registry_has(owner, CPU_LIBRARY)) {
+		result = parsed(owner, &of_library);
+		program = of_library;
+	} else if (cpu_registry_has(owner, CPU_MODULE)) {
+		result = CUDA_SUCCESS;
+		program = &((struct CUmod_st *)owner)->program;
+	}
 	if (result == CUDA_SUCCESS)
-		*count = cpu_program_count(program);
+		result = cpu_program_names(program, first, to, bytes, count, total);
 	return cpu_leave(result);
-}
-
-CUresult cpu_cuLibraryEnumerateKernels(void *kernels, unsigned int count, CUlibrary library)
-{
-	struct cpu_program *program;
-	CUkernel *to = kernels;
-	const char *name;
-	CUresult result;
-
-	cpu_lock();
-	if (!cpu_registry_has(library, CPU_LIBRARY))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	result = parsed(library, &program);
-	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count && (name = cpu_program_name(program, i)); i++)
-		result = find_kernel(library, name, &to[i]);
-	return cpu_leave(result);
-}
-
-CUresult cpu_cuKernelGetName(void *name, CUkernel kernel)
-{
-	cpu_lock();
-	if (!cpu_registry_has(kernel, CPU_KERNEL))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	*(const char **)name = kernel->name;
-	return cpu_leave(CUDA_SUCCESS);
 }
 
 CUresult cpu_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)

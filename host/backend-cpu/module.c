@@ -77,25 +77,32 @@ struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const c
 	return NULL;
 }
 
-unsigned int cpu_program_count(const struct cpu_program *program)
+CUresult cpu_program_names(const struct cpu_program *program, uint32_t first, char *to, size_t bytes, uint32_t *count,
+			   uint32_t *total)
 {
-	size_t count = 0;
+	bool full = !bytes;
 
-	for (unsigned int i = 0; i < program->count; i++)
-		count += ptx_module_kernels(program->part[i]);
-	return (unsigned int)count;
-}
-
-const char *cpu_program_name(const struct cpu_program *program, size_t index)
-{
+	*count = *total = 0;
 	for (unsigned int i = 0; i < program->count; i++) {
-		size_t count = ptx_module_kernels(program->part[i]);
+		size_t kernels = ptx_module_kernels(program->part[i]);
 
-		if (index < count)
-			return ptx_kernel_info(ptx_module_kernel(program->part[i], index))->name;
-		index -= count;
+		for (size_t k = first > *total ? first - *total : 0; k < kernels && !full; k++) {
+			const char *name = ptx_kernel_info(ptx_module_kernel(program->part[i], k))->name;
+			size_t length = strlen(name) + 1;
+
+			full = length > bytes;
+			if (full && !*count)
+				return CUDA_ERROR_INVALID_VALUE;
+			if (full)
+				break;
+			memcpy(to, name, length);
+			to += length;
+			bytes -= length;
+			++*count;
+		}
+		*total += (uint32_t)kernels;
 	}
-	return NULL;
+	return CUDA_SUCCESS;
 }
 
 /* Gives the variables of a part memory. What was placed before a failure is found in `addresses` by its caller. */
@@ -406,30 +413,4 @@ CUresult cpu_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmo
 	if (!name || (!dptr && !bytes))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
 	return cpu_leave(cpu_module_global(hmod, name, dptr, bytes));
-}
-
-CUresult cpu_cuModuleGetFunctionCount(unsigned int *count, CUmodule hmod)
-{
-	CUresult result = enter_module(hmod);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!count)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	*count = cpu_program_count(&hmod->program);
-	return cpu_leave(CUDA_SUCCESS);
-}
-
-CUresult cpu_cuModuleEnumerateFunctions(void *functions, unsigned int count, CUmodule hmod)
-{
-	CUresult result = enter_module(hmod);
-	CUfunction *to = functions;
-	const char *name;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count && (name = cpu_program_name(&hmod->program, i));
-	     i++)
-		result = cpu_module_function(hmod, name, &to[i]);
-	return cpu_leave(result);
 }

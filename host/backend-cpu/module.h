@@ -22,8 +22,12 @@ struct cpu_program {
 CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *program);
 void cpu_program_free(struct cpu_program *program);
 struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const char *name);
-unsigned int cpu_program_count(const struct cpu_program *program);             /* kernels */
-const char *cpu_program_name(const struct cpu_program *program, size_t index); /* NULL: there is no such kernel */
+/*
+ * Names of kernels from number `first` on, each with its NUL, as many as fit; and how many there are. With the lock held.
+ * CUDA_ERROR_INVALID_VALUE: not even the first one fits.
+ */
+CUresult cpu_program_names(const struct cpu_program *program, uint32_t first, char *to, size_t bytes, uint32_t *count,
+			   uint32_t *total);
 
 /* The driver's error for the compiler's, after a line in the log: what could not be done, and where. No lock needed. */
 CUresult cpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error);

@@ -29,8 +29,7 @@
 	X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuMemExportToShareableHandle) \
 	X(cuMemImportFromShareableHandle) \
 	X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
-	X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
-	X(cuLibraryGetKernelCount) X(cuLibraryEnumerateKernels) X(cuKernelGetName) \
+	X(codeNames) \
 	X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetModule) \
 	X(cuLibraryGetGlobal) X(cuLibraryGetManaged) X(managedCount) X(managedBytes) X(managedPlace) X(managedDrop) \
 	X(cuKernelGetFunction) X(cuKernelSetAttribute) X(cuFuncGetAttribute) X(cuFuncSetAttribute) \

@@ -3,6 +3,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "session.h"
+#include "unload.h"
 
 /* The id of a device's primary context, 0 if the guest has none. Retaining and releasing it leaves the count as it was. */
 static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
@@ -24,10 +25,13 @@ static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
 CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxRelease_v2 *a)
 {
 	uint64_t id = primary_id(s, a->dev);
-	CUresult result = s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
 	unsigned int flags;
+	CUresult result;
 	int active = 1;
 
+	vcuda_unload_begin();
+	result = s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+	vcuda_unload_end();
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(a->dev, &flags, &active);
 	if (!active)
@@ -38,8 +42,11 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, stru
 CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
 	uint64_t id = primary_id(s, a->dev);
-	CUresult result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
+	CUresult result;
 
+	vcuda_unload_begin();
+	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
+	vcuda_unload_end();
 	if (result == CUDA_SUCCESS)
 		vcuda_handle_remove_children(s->handles, id);
 	return result;
@@ -58,5 +65,10 @@ CUresult vcuda_handle_cuCtxCreate_v2(struct vcuda_session *s, struct vcuda_args_
 
 CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args_cuCtxDestroy_v2 *a)
 {
-	return s->ops->cuCtxDestroy_v2(a->ctx);
+	CUresult result;
+
+	vcuda_unload_begin();
+	result = s->ops->cuCtxDestroy_v2(a->ctx);
+	vcuda_unload_end();
+	return result;
 }

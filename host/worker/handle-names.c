@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: which functions a module has. */
+/* Handlers: which functions a module has, and what takes modules away. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,22 +8,104 @@
 #include "handlers.h"
 #include "lane.h"
 #include "session.h"
+#include "unload.h"
 
-/* A kernel stands for a function in any context: the driver takes either. */
-typedef CUresult name_of(void *name, void *function);
+/*
+ * The driver's names lie in the modules, which other threads of the guest may unload. Unloading, which may wait for
+ * kernels, goes on beside other unloading; copying names does not go on beside it.
+ */
+static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
+
+void vcuda_unload_begin(void)
+{
+	pthread_rwlock_rdlock(&unloading);
+}
+
+void vcuda_unload_end(void)
+{
+	pthread_rwlock_unlock(&unloading);
+}
+
+CUresult vcuda_handle_cuModuleUnload(struct vcuda_session *s, struct vcuda_args_cuModuleUnload *a)
+{
+	CUresult result;
+
+	if (!s->ops->cuModuleUnload)
+		return vcuda_unsupported(s, VCUDA_OP_cuModuleUnload);
+	vcuda_unload_begin();
+	result = s->ops->cuModuleUnload(a->hmod);
+	vcuda_unload_end();
+	return result;
+}
+
+CUresult vcuda_handle_cuLibraryUnload(struct vcuda_session *s, struct vcuda_args_cuLibraryUnload *a)
+{
+	CUresult result;
+
+	if (!s->ops->cuLibraryUnload)
+		return vcuda_unsupported(s, VCUDA_OP_cuLibraryUnload);
+	vcuda_unload_begin();
+	result = s->ops->cuLibraryUnload(a->library);
+	vcuda_unload_end();
+	return result;
+}
+
+/* What differs between a module's functions and a library's kernels: handles, which the driver knows apart. */
+struct kind {
+	CUresult (*count)(const struct vcuda_backend_ops *ops, unsigned int *count, void *owner);
+	CUresult (*enumerate)(const struct vcuda_backend_ops *ops, void **functions, unsigned int count, void *owner);
+	CUresult (*name)(const struct vcuda_backend_ops *ops, const char **name, void *function);
+};
+
+static CUresult count_functions(const struct vcuda_backend_ops *ops, unsigned int *count, void *owner)
+{
+	return ops->cuModuleGetFunctionCount ? ops->cuModuleGetFunctionCount(count, owner) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult enumerate_functions(const struct vcuda_backend_ops *ops, void **functions, unsigned int count,
+				    void *owner)
+{
+	return ops->cuModuleEnumerateFunctions ? ops->cuModuleEnumerateFunctions(functions, count, owner)
+					       : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult name_function(const struct vcuda_backend_ops *ops, const char **name, void *function)
+{
+	return ops->cuFuncGetName ? ops->cuFuncGetName(name, function) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult count_kernels(const struct vcuda_backend_ops *ops, unsigned int *count, void *owner)
+{
+	return ops->cuLibraryGetKernelCount ? ops->cuLibraryGetKernelCount(count, owner) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult enumerate_kernels(const struct vcuda_backend_ops *ops, void **kernels, unsigned int count, void *owner)
+{
+	return ops->cuLibraryEnumerateKernels ? ops->cuLibraryEnumerateKernels(kernels, count, owner)
+					      : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult name_kernel(const struct vcuda_backend_ops *ops, const char **name, void *kernel)
+{
+	return ops->cuKernelGetName ? ops->cuKernelGetName(name, kernel) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static const struct kind functions_of_modules = {count_functions, enumerate_functions, name_function};
+static const struct kind kernels_of_libraries = {count_kernels, enumerate_kernels, name_kernel};
 
 /* Where the names go: a staging block of the guest's, which may change under our hands. */
 struct names {
+	const struct vcuda_backend_ops *ops;
 	char *to;
 	size_t bytes;
 	uint32_t first, count, total;
 };
 
-static CUresult put_names(struct names *names, void *const *functions, name_of *get_name)
+static CUresult put_names(struct names *names, const struct kind *kind, void *const *functions)
 {
 	for (uint32_t i = names->first; i < names->total; i++) {
 		const char *name = NULL;
-		CUresult result = get_name(&name, functions[i]);
+		CUresult result = kind->name(names->ops, &name, functions[i]);
 		size_t length;
 
 		if (result != CUDA_SUCCESS)
@@ -38,63 +121,57 @@ static CUresult put_names(struct names *names, void *const *functions, name_of *
 	return CUDA_SUCCESS;
 }
 
-/* With `bytes` 0 only the number is asked for. */
-static CUresult list(struct names *names, void *owner,
-		     CUresult (*enumerate)(void *functions, unsigned int count, void *owner), name_of *get_name)
+static CUresult list(struct names *names, const struct kind *kind, void *owner)
 {
+	CUresult result = kind->count(names->ops, &names->total, owner);
 	void **functions;
-	CUresult result;
 
-	if (!names->bytes || names->first >= names->total)
-		return CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS || !names->bytes || names->first >= names->total)
+		return result;
 	functions = calloc(names->total, sizeof(*functions));
 	if (!functions)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = enumerate(functions, names->total, owner);
+	result = kind->enumerate(names->ops, functions, names->total, owner);
 	if (result == CUDA_SUCCESS)
-		result = put_names(names, functions, get_name);
+		result = put_names(names, kind, functions);
 	free(functions);
 	return result;
 }
 
-static bool start(struct vcuda_session *s, struct names *names, uint32_t first, uint32_t block, size_t bytes)
+/* With `bytes` 0 only the number is asked for. */
+static CUresult get_names(struct vcuda_session *s, struct names *names, const struct kind *kind, void *owner,
+			  uint32_t block)
 {
-	*names = (struct names){.to = bytes ? vcuda_lane_stage(s, block, bytes) : NULL, .bytes = bytes, .first = first};
-	return names->to || !bytes;
+	CUresult result;
+
+	names->ops = s->ops;
+	names->to = names->bytes ? vcuda_lane_stage(s, block, names->bytes) : NULL;
+	if (!names->to && names->bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (s->ops->codeNames)
+		return s->ops->codeNames(owner, names->first, names->to, names->bytes, &names->count, &names->total);
+	pthread_rwlock_wrlock(&unloading);
+	result = list(names, kind, owner);
+	pthread_rwlock_unlock(&unloading);
+	return result;
 }
 
 CUresult vcuda_handle_vcudaModuleNames(struct vcuda_session *s, struct vcuda_args_vcudaModuleNames *a)
 {
-	struct names names;
-	CUresult result;
+	struct names names = {.bytes = a->bytes, .first = a->first};
+	CUresult result = get_names(s, &names, &functions_of_modules, a->hmod, a->block);
 
-	if (!s->ops->cuModuleGetFunctionCount || !s->ops->cuModuleEnumerateFunctions || !s->ops->cuFuncGetName)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaModuleNames);
-	if (!start(s, &names, a->first, a->block, a->bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = s->ops->cuModuleGetFunctionCount(&names.total, a->hmod);
-	if (result == CUDA_SUCCESS)
-		result = list(&names, a->hmod, (void *)s->ops->cuModuleEnumerateFunctions,
-			      (name_of *)(void *)s->ops->cuFuncGetName);
 	a->count = names.count;
 	a->total = names.total;
-	return result;
+	return result == CUDA_ERROR_NOT_SUPPORTED ? vcuda_unsupported(s, VCUDA_OP_vcudaModuleNames) : result;
 }
 
 CUresult vcuda_handle_vcudaLibraryNames(struct vcuda_session *s, struct vcuda_args_vcudaLibraryNames *a)
 {
-	struct names names;
-	CUresult result;
+	struct names names = {.bytes = a->bytes, .first = a->first};
+	CUresult result = get_names(s, &names, &kernels_of_libraries, a->library, a->block);
 
-	if (!s->ops->cuLibraryGetKernelCount || !s->ops->cuLibraryEnumerateKernels || !s->ops->cuKernelGetName)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaLibraryNames);
-	if (!start(s, &names, a->first, a->block, a->bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = s->ops->cuLibraryGetKernelCount(&names.total, a->library);
-	if (result == CUDA_SUCCESS)
-		result = list(&names, a->library, (void *)s->ops->cuLibraryEnumerateKernels,
-			      (name_of *)(void *)s->ops->cuKernelGetName);
 	a->count = names.count;
 	a->total = names.total;
-	return result;
+	return result == CUDA_ERROR_NOT_SUPPORTED ? vcuda_unsupported(s, VCUDA_OP_vcudaLibraryNames) : result;
 }

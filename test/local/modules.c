@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules from end to end: what the compiler makes of PTX, and the driver's linker. */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "api.h"
@@ -322,10 +324,44 @@ static void lists_functions(void)
 	free(ptx);
 }
 
+static _Atomic(CUmodule) at_hand;
+static CUcontext context;
+
+static void *enumerates(void *data)
+{
+	CUfunction functions[MANY];
+
+	OK(cuCtxSetCurrent(context));
+	for (CUmodule module; (module = at_hand);)
+		cuModuleEnumerateFunctions(functions, MANY, module);
+	return data;
+}
+
+/* Names are those of the module, or there is an error: nobody reads in what another thread unloads. */
+static void unloads_beside_enumeration(void)
+{
+	char *ptx = many_kernels();
+	CUmodule module, last;
+	pthread_t thread;
+
+	OK(cuModuleLoadData(&module, ptx));
+	at_hand = module;
+	CHECK(!pthread_create(&thread, NULL, enumerates, NULL));
+	for (int round = 0; round < 30; round++) {
+		last = module;
+		OK(cuModuleLoadData(&module, ptx));
+		at_hand = module;
+		OK(cuModuleUnload(last));
+	}
+	at_hand = NULL;
+	CHECK(!pthread_join(thread, NULL));
+	OK(cuModuleUnload(module));
+	OK(cuCtxSynchronize());
+	free(ptx);
+}
+
 int main(int argc, char **argv)
 {
-	CUcontext context;
-
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
@@ -339,6 +375,7 @@ int main(int argc, char **argv)
 	says_what_is_wrong();
 	links_files();
 	lists_functions();
+	unloads_beside_enumeration();
 	OK(cuMemFree_v2(memory));
 	printf("modules: passed\n");
 	return 0;

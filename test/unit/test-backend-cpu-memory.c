@@ -171,7 +171,9 @@ static void test_limits(void **state)
 
 	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_CIG_ENABLED), CUDA_SUCCESS);
 	assert_int_equal(value, 0);
-	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1), CUDA_ERROR_NOT_PERMITTED);
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_MAX_L2_FETCH_GRANULARITY), CUDA_SUCCESS);
+	assert_int_equal(value, 64);
 	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_PERSISTING_L2_CACHE_SIZE), CUDA_ERROR_UNSUPPORTED_LIMIT);
 	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 12345), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE), CUDA_SUCCESS);
