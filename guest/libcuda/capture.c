@@ -162,8 +162,11 @@ static CUresult add_node(struct vcuda_capturing *s, CUgraphNodeParams *p)
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Where a launch says so: the structure has no member for it. */
-	if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
+	if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) {
 		n->kernel.launch.cooperative = p->reserved0[0];
+		for (int i = 0; i < 3; i++)
+			n->kernel.launch.cluster[i] = (uint8_t)(p->reserved0[1] >> 8 * i);
+	}
 	vcuda_frontier_free(&s->at);
 	if (!vcuda_frontier_add(&s->at, n))
 		return CUDA_ERROR_OUT_OF_MEMORY;

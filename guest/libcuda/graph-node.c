@@ -27,10 +27,13 @@ static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 		.shared = k->sharedMemBytes,
 		.cooperative = n->kernel.launch.cooperative,
 	};
+	const uint8_t *cluster = n->kernel.launch.cluster;
 	uint8_t *packed;
 	void **params;
-	CUresult result = vcuda_launch_pack(&l, k->kernelParams, k->extra, &packed, &params);
+	CUresult result;
 
+	memcpy(l.cluster, cluster, sizeof(l.cluster));
+	result = vcuda_launch_pack(&l, k->kernelParams, k->extra, &packed, &params);
 	if (result != CUDA_SUCCESS)
 		return result;
 	free(n->kernel.packed);
@@ -340,7 +343,7 @@ CUresult vcuda_node_copy(struct vcuda_node *n, const struct vcuda_node *from)
 	if (types[from->type].copy)
 		return types[from->type].copy(n, from);
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		n->kernel.launch.cooperative = from->kernel.launch.cooperative;
+		n->kernel.launch = from->kernel.launch;
 	vcuda_node_get(from, &p);
 	return vcuda_node_set(n, &p);
 }

@@ -299,6 +299,12 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNo
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		n->kernel.launch.cooperative = value->cooperative;
 		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		result = vcuda_require_context();
+		if (result != CUDA_SUCCESS)
+			return result;
+		return vcuda_launch_set_cluster(&n->kernel.launch, vcuda_context_current()->device, value->clusterDim.x,
+						value->clusterDim.y, value->clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: /* hints */
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
 		return CUDA_SUCCESS;
@@ -320,5 +326,10 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNo
 	memset(value, 0, sizeof(*value));
 	if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
 		value->cooperative = n->kernel.launch.cooperative;
+	if (attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+		value->clusterDim.x = n->kernel.launch.cluster[0];
+		value->clusterDim.y = n->kernel.launch.cluster[1];
+		value->clusterDim.z = n->kernel.launch.cluster[2];
+	}
 	return CUDA_SUCCESS;
 }

@@ -41,6 +41,9 @@ static CUresult check(const struct vcuda_launch *l, const struct vcuda_function_
 	    !within(l->block, dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) ||
 	    threads > (uint64_t)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
 		return CUDA_ERROR_INVALID_VALUE;
+	for (int i = 0; i < 3; i++)
+		if (l->cluster[i] && l->grid[i] % l->cluster[i])
+			return CUDA_ERROR_INVALID_VALUE;
 	if (vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) == CUDA_SUCCESS &&
 	    l->shared > (unsigned int)limit)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -90,6 +93,18 @@ static bool launches_block(void)
 	return known == 2;
 }
 
+static CUresult call(const struct vcuda_launch *l, const struct vcuda_function_entry *e, CUstream stream,
+		     const uint8_t *params)
+{
+	if (!l->cluster[0])
+		return vcuda_call_vcudaLaunchKernel(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+						    l->block[1], l->block[2], l->shared, stream, l->cooperative,
+						    e->info.param_bytes, params);
+	return vcuda_call_vcudaLaunchClusters(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+					      l->block[2], l->cluster[0], l->cluster[1], l->cluster[2], l->shared,
+					      stream, l->cooperative, e->info.param_bytes, params);
+}
+
 static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
 		       const uint8_t *params)
 {
@@ -97,9 +112,7 @@ static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry
 	CUresult result;
 
 	vcuda_thread()->call_sync = first;
-	result = vcuda_call_vcudaLaunchKernel(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-					      l->block[2], l->shared, stream, l->cooperative, e->info.param_bytes,
-					      params);
+	result = call(l, e, stream, params);
 	vcuda_thread()->call_sync = false;
 	if (first && result == CUDA_SUCCESS)
 		atomic_store(&e->launched, true);
@@ -173,7 +186,8 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **e
 
 static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
 {
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .reserved0 = {l->cooperative}};
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+			       .reserved0 = {l->cooperative, l->cluster[0] | l->cluster[1] << 8 | l->cluster[2] << 16}};
 
 	p.kernel = (CUDA_KERNEL_NODE_PARAMS){
 		.func = l->function,
@@ -267,6 +281,23 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 	return result == CUDA_SUCCESS ? launch(&l, params, NULL) : result;
 }
 
+CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y, unsigned int z)
+{
+	memset(l->cluster, 0, sizeof(l->cluster));
+	if (x <= 1 && y <= 1 && z <= 1)
+		return CUDA_SUCCESS;
+	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)) {
+		vcuda_log_once("launches with clusters of blocks are not supported by the software GPU");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (!x || !y || !z || x > 255 || y > 255 || z > 255)
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	l->cluster[0] = (uint8_t)x;
+	l->cluster[1] = (uint8_t)y;
+	l->cluster[2] = (uint8_t)z;
+	return CUDA_SUCCESS;
+}
+
 /* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
  * launch. */
 static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *a)
@@ -276,10 +307,8 @@ static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *
 		l->cooperative = a->value.cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		if (a->value.clusterDim.x <= 1 && a->value.clusterDim.y <= 1 && a->value.clusterDim.z <= 1)
-			return CUDA_SUCCESS;
-		vcuda_log_once("launches with clusters of blocks are not supported yet");
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return vcuda_launch_set_cluster(l, vcuda_context_current()->device, a->value.clusterDim.x,
+						a->value.clusterDim.y, a->value.clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -307,8 +336,10 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f
 		.shared = c->sharedMemBytes,
 		.stream = stream,
 	};
-	CUresult result = c->numAttrs && !c->attrs ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	CUresult result = vcuda_require_context();
 
+	if (result == CUDA_SUCCESS && c->numAttrs && !c->attrs)
+		result = CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
 		result = take_attribute(&l, &c->attrs[i]);
 	if (result == CUDA_SUCCESS && l.cooperative)

@@ -13,6 +13,7 @@ struct vcuda_launch {
 	unsigned int grid[3], block[3], shared;
 	CUstream stream; /* as the application named it */
 	bool cooperative;
+	uint8_t cluster[3]; /* blocks, 0: none was asked for */
 };
 
 /*
@@ -21,6 +22,12 @@ struct vcuda_launch {
  */
 CUresult vcuda_launch_pack(const struct vcuda_launch *launch, void **params, void **extra, uint8_t **packed,
 			   void ***pointers);
+
+/*
+ * Takes the dimensions of a cluster. CUDA_ERROR_NOT_SUPPORTED: of more than one block, which the device does not have.
+ */
+CUresult vcuda_launch_set_cluster(struct vcuda_launch *launch, CUdevice dev, unsigned int x, unsigned int y,
+				  unsigned int z);
 
 /* Issues it on a resolved stream. */
 CUresult vcuda_launch_issue(const struct vcuda_launch *launch, CUstream resolved, const uint8_t *packed);

@@ -3,6 +3,7 @@
 #include "call.h"
 #include "device.h"
 #include "function.h"
+#include "guest-calls.h"
 
 VCUDA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction f, int block_size,
 									   size_t shared, unsigned int flags);
@@ -62,4 +63,67 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block
 {
 	return cuOccupancyMaxPotentialBlockSizeWithFlags(min_grid, block, f, shared_of, shared, limit,
 							 CU_OCCUPANCY_DEFAULT);
+}
+
+/* ---- clusters ---- */
+
+static CUresult check_config(const void *result_place, CUfunction f, const CUlaunchConfig *c)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_function_entry *e;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_function_lookup(f, &e);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return result_place && c && (!c->numAttrs || c->attrs) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool has_clusters(void)
+{
+	return vcuda_device_attribute(vcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
+}
+
+VCUDA_EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, const CUlaunchConfig *c)
+{
+	CUresult result = check_config(clusters, f, c);
+	unsigned int x = 0, y = 0, z = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (unsigned int i = 0; i < c->numAttrs; i++) {
+		if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+			x = c->attrs[i].value.clusterDim.x;
+			y = c->attrs[i].value.clusterDim.y;
+			z = c->attrs[i].value.clusterDim.z;
+		}
+	}
+	if (has_clusters())
+		return vcuda_call_vcudaOccupancyMaxActiveClusters(clusters, f, c->gridDimX, c->gridDimY, c->gridDimZ,
+								  c->blockDimX, c->blockDimY, c->blockDimZ, x, y, z,
+								  c->sharedMemBytes);
+	if (x > 1 || y > 1 || z > 1)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* Each block is a cluster of its own. */
+	result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(clusters, f,
+								      (int)(c->blockDimX * c->blockDimY * c->blockDimZ),
+								      c->sharedMemBytes, CU_OCCUPANCY_DEFAULT);
+	if (result == CUDA_SUCCESS)
+		*clusters *= vcuda_device_attribute(vcuda_context_current()->device,
+						    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction f, const CUlaunchConfig *c)
+{
+	CUresult result = check_config(size, f, c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (has_clusters())
+		return vcuda_call_vcudaOccupancyMaxPotentialClusterSize(size, f, c->gridDimX, c->gridDimY, c->gridDimZ,
+									c->blockDimX, c->blockDimY, c->blockDimZ,
+									c->sharedMemBytes);
+	*size = 1;
+	return CUDA_SUCCESS;
 }

@@ -40,24 +40,97 @@ static CUresult launch_cooperative(struct vcuda_session *s, const struct vcuda_a
 
 	if (!s->ops->cuLaunchCooperativeKernel || !s->ops->cuFuncGetParamInfo)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	while (count < VCUDA_FUNCTION_PARAMS && s->ops->cuFuncGetParamInfo(a->f, count, &offset, &size) == CUDA_SUCCESS) {
+	while (count < VCUDA_FUNCTION_PARAMS &&
+	       s->ops->cuFuncGetParamInfo(a->f, count, &offset, &size) == CUDA_SUCCESS) {
 		if (offset > a->paramBytes || size > a->paramBytes - offset)
 			return CUDA_ERROR_INVALID_VALUE;
 		params[count++] = a->params + offset;
 	}
-	return s->ops->cuLaunchCooperativeKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY, a->blockDimZ,
-						 a->sharedMemBytes, a->hStream, params);
+	return s->ops->cuLaunchCooperativeKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX,
+						 a->blockDimY, a->blockDimZ, a->sharedMemBytes, a->hStream, params);
 }
 
 CUresult vcuda_handle_vcudaLaunchKernel(struct vcuda_session *s, struct vcuda_args_vcudaLaunchKernel *a)
 {
 	size_t bytes = a->paramBytes;
-	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
 
 	if (a->cooperative)
 		return launch_cooperative(s, a);
 	if (!s->ops->cuLaunchKernel)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchKernel);
-	return s->ops->cuLaunchKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY, a->blockDimZ,
-				      a->sharedMemBytes, a->hStream, NULL, bytes ? extra : NULL);
+	return s->ops->cuLaunchKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY,
+				      a->blockDimZ, a->sharedMemBytes, a->hStream, NULL, bytes ? extra : NULL);
+}
+
+/* ---- clusters ---- */
+
+static CUlaunchAttribute cluster_attribute(unsigned int x, unsigned int y, unsigned int z)
+{
+	CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+
+	a.value.clusterDim.x = x;
+	a.value.clusterDim.y = y;
+	a.value.clusterDim.z = z;
+	return a;
+}
+
+CUresult vcuda_handle_vcudaLaunchClusters(struct vcuda_session *s, struct vcuda_args_vcudaLaunchClusters *a)
+{
+	size_t bytes = a->paramBytes;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+	CUlaunchAttribute attributes[2] = {cluster_attribute(a->clusterDimX, a->clusterDimY, a->clusterDimZ),
+					   {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE}};
+	CUlaunchConfig config = {.gridDimX = a->gridDimX,
+				 .gridDimY = a->gridDimY,
+				 .gridDimZ = a->gridDimZ,
+				 .blockDimX = a->blockDimX,
+				 .blockDimY = a->blockDimY,
+				 .blockDimZ = a->blockDimZ,
+				 .sharedMemBytes = a->sharedMemBytes,
+				 .hStream = a->hStream,
+				 .attrs = attributes,
+				 .numAttrs = a->cooperative ? 2 : 1};
+
+	attributes[1].value.cooperative = 1;
+	if (!s->ops->cuLaunchKernelEx)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchClusters);
+	return s->ops->cuLaunchKernelEx(&config, a->f, NULL, bytes ? extra : NULL);
+}
+
+CUresult vcuda_handle_vcudaOccupancyMaxActiveClusters(struct vcuda_session *s,
+						      struct vcuda_args_vcudaOccupancyMaxActiveClusters *a)
+{
+	CUlaunchAttribute attribute = cluster_attribute(a->clusterDimX, a->clusterDimY, a->clusterDimZ);
+	const CUlaunchConfig config = {.gridDimX = a->gridDimX,
+				       .gridDimY = a->gridDimY,
+				       .gridDimZ = a->gridDimZ,
+				       .blockDimX = a->blockDimX,
+				       .blockDimY = a->blockDimY,
+				       .blockDimZ = a->blockDimZ,
+				       .sharedMemBytes = a->sharedMemBytes,
+				       .attrs = &attribute,
+				       .numAttrs = a->clusterDimX ? 1 : 0};
+
+	if (!s->ops->cuOccupancyMaxActiveClusters)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaOccupancyMaxActiveClusters);
+	return s->ops->cuOccupancyMaxActiveClusters(&a->numClusters, a->func, (void *)&config);
+}
+
+CUresult vcuda_handle_vcudaOccupancyMaxPotentialClusterSize(struct vcuda_session *s,
+							    struct vcuda_args_vcudaOccupancyMaxPotentialClusterSize *a)
+{
+	const CUlaunchConfig config = {.gridDimX = a->gridDimX,
+				       .gridDimY = a->gridDimY,
+				       .gridDimZ = a->gridDimZ,
+				       .blockDimX = a->blockDimX,
+				       .blockDimY = a->blockDimY,
+				       .blockDimZ = a->blockDimZ,
+				       .sharedMemBytes = a->sharedMemBytes};
+
+	if (!s->ops->cuOccupancyMaxPotentialClusterSize)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaOccupancyMaxPotentialClusterSize);
+	return s->ops->cuOccupancyMaxPotentialClusterSize(&a->clusterSize, a->func, (void *)&config);
 }
