@@ -6,13 +6,15 @@ usage: unsupported.py libcuda|libcudart names.txt
 
 The definitions are weak: a function that the library implements takes the place of its namesake here, so the list holds all the
 names that the library must export and says nothing about what is implemented. A refused call names itself on stderr once a process,
-unless VCUDA_LOG=0.
+with the reason that refused.txt gives, unless VCUDA_LOG=0.
 
 names.txt: one name a line, and after a space whatever else the library's own tools keep there; empty lines and lines that start
 with # are skipped.
 """
 import re
 import sys
+
+import refused
 
 # What a refused call does with its error: the runtime also remembers it for cudaGetLastError.
 FAIL = {"libcuda": None, "libcudart": "cudart_fail"}
@@ -25,21 +27,21 @@ HEAD = """\
 #include <stdlib.h>
 #include <string.h>
 
-{declare}static int refuse(const char *name, atomic_flag *said)
+{declare}static int refuse(const char *name, const char *why, atomic_flag *said)
 {{
 	const char *log = getenv("VCUDA_LOG");
 
 	if ((!log || strcmp(log, "0")) && !atomic_flag_test_and_set(said))
-		fprintf(stderr, "vcuda: %s is not supported yet\\n", name);
+		fprintf(stderr, "vcuda: %s is not supported%s\\n", name, why);
 	return {result};
 }}
 
-#define UNSUPPORTED(name) \\
+#define UNSUPPORTED(name, why) \\
 	__attribute__((weak, visibility("default"))) int name(void); \\
 	int name(void) \\
 	{{ \\
 		static atomic_flag said = ATOMIC_FLAG_INIT; \\
-		return refuse(#name, &said); \\
+		return refuse(#name, why, &said); \\
 	}}
 
 """
@@ -69,8 +71,11 @@ def main():
     declare = f"int {fail}(int error);\n\n" if fail else ""
     result = f"{fail}({NOT_SUPPORTED})" if fail else str(NOT_SUPPORTED)
     sys.stdout.write(HEAD.format(source=sys.argv[2].rsplit("/", 1)[-1], declare=declare, result=result))
+    rules = refused.read()
     for name in read_names(sys.argv[2]):
-        sys.stdout.write(f"UNSUPPORTED({name})\n")
+        rule = refused.rule_of(name, rules)
+        why = f": {rule[1]}" if rule else ""
+        sys.stdout.write(f'UNSUPPORTED({name}, "{why}")\n')
 
 
 main()

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes doc/coverage-api.md: which calls the built libraries have, and why the others are refused.
+
+usage: coverage-api.py BUILD_DIRECTORY [--check]     (--check: only whether the file is what would be written)
+
+A call that is refused is a weak symbol of the library. Each needs a reason in guest/refused.txt, and each reason a call.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "guest"))
+import refused  # noqa: E402
+
+LIBRARIES = [("libcuda.so.1", "guest/libcuda/libcuda.so.1"), ("libcudart.so.13", "guest/libcudart/libcudart.so.13")]
+
+
+def symbols(path):
+    """({implemented}, {refused}) of a library: what names.txt lists, without the forms for per-thread default streams."""
+    listed = {line.split()[0] for line in (ROOT / path).parent.joinpath("names.txt").read_text().splitlines()
+              if line.strip() and not line.startswith("#")}
+    found = {"T": set(), "W": set()}
+    for line in subprocess.run(["nm", "-D", "--defined-only", BUILD / path], check=True, capture_output=True,
+                               text=True).stdout.splitlines():
+        kind, name = line.split()[-2:]
+        name = name.split("@")[0]
+        if kind in found and name in listed:
+            for suffix in refused.PER_THREAD:
+                name = name.removesuffix(suffix)
+            found[kind].add(name)
+    return found["T"], found["W"] - found["T"]
+
+
+def by_reason(names, rules, used):
+    reasons = {}
+    for name in sorted(names):
+        rule = refused.rule_of(name, rules)
+        if not rule:
+            sys.exit(f"coverage-api.py: {name} is refused: give the reason in guest/refused.txt")
+        used.add(rule)
+        reasons.setdefault(rule[1], []).append(name)
+    return reasons
+
+
+def main():
+    rules, used = refused.read(), set()
+    wire = (BUILD / "protocol/coverage.md").read_text()
+    manual = re.search(r"^(\d+) calls; (\d+) .* guest, (\d+) .* worker", wire, re.M)
+    text = ["# Calls of CUDA's libraries", "",
+            "Written by `scripts/coverage-api.py`. A call that is refused gives `CUDA_ERROR_NOT_SUPPORTED` and says so once, with the reason.", "",
+            f"{manual[1]} calls cross to the host; {manual[2]} of them have a hand-written function in the guest, {manual[3]} a hand-written handler in the",
+            "worker, the rest is generated. What a guest answers by itself does not cross.", ""]
+    for title, path in LIBRARIES:
+        there, missing = symbols(path)
+        text += [f"## {title}", "",
+                 f"{len(there)} calls are there, {len(missing)} are refused (forms for per-thread default streams not counted).", ""]
+        for reason, names in by_reason(missing, rules, used).items():
+            text += [f"**{reason[0].upper()}{reason[1:]}** ({len(names)}): " + ", ".join(f"`{n}`" for n in names), ""]
+        text += ["There: " + ", ".join(f"`{n}`" for n in sorted(there)), ""]
+    idle = [pattern for pattern, reason in rules if (pattern, reason) not in used]
+    if idle:
+        sys.exit(f"coverage-api.py: nothing is refused under {', '.join(idle)}: take it out of guest/refused.txt")
+    text = "\n".join(text)
+    target = ROOT / "doc/coverage-api.md"
+    if "--check" not in sys.argv:
+        target.write_text(text)
+    elif not target.is_file() or target.read_text() != text:
+        sys.exit("coverage-api.py: doc/coverage-api.md is not what the libraries are: run scripts/coverage-api.py BUILD_DIRECTORY")
+
+
+BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else sys.exit(__doc__)
+main()
