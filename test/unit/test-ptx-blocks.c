@@ -2,6 +2,11 @@
 /* Blocks that run one after the other in one call, and warps that take turns. */
 #include "../ptx/harness.h"
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define PARAMS                                                                                                         \
 	".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %p<8>;\n.reg .b32 %r<32>;\n.reg .b64 "       \
 	"%l<16>;\n"                                                                                                    \
@@ -321,6 +326,17 @@ static void side_ends(void **state)
 	"$wait:\nmembar.gl;\nld.global.u32 %r11, [%l6+-4];\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 100000;\n"   \
 	"setp.eq.and.u32 %p3, %r11, 0, %p3;\n@%p3 bra $wait;\n$done:\nmembar.gl;\nst.global.u32 [%l6], %r11;\nret;\n}\n"
 
+/* As above without a fence: no program may count on it. */
+#define LOOK_AGAIN                                                                                                     \
+	PTX_HEAD PARAMS "mov.u32 %r1, %tid.x;\nmov.u32 %r5, %nctaid.x;\nmov.u32 %r6, %ctaid.x;\nmov.u32 %r7, %ntid.x;\n"   \
+	"mad.lo.u32 %r8, %r6, %r7, %r1;\nmul.wide.u32 %l5, %r8, 4;\nadd.s64 %l4, %l1, %l5;\n"                          \
+	"mul.wide.u32 %l8, %r5, 21504;\nmul.wide.u32 %l6, %r6, 4;\nadd.s64 %l6, %l2, %l6;\nmov.u32 %r2, 0;\n"          \
+	"mov.u32 %r10, 0;\nmov.u32 %r11, 1;\nsetp.eq.u32 %p2, %r6, 0;\n@%p2 bra $loop;\n"                             \
+	"$wait:\nld.global.u32 %r11, [%l6+-4];\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 100000;\n"             \
+	"setp.eq.and.u32 %p3, %r11, 0, %p3;\n@%p3 bra $wait;\n"                                                       \
+	"$loop:\nld.global.u32 %r3, [%l4];\nadd.u32 %r3, %r3, 1;\nst.global.u32 [%l4], %r3;\nadd.s64 %l4, %l4, %l8;\n" \
+	"add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, 8;\n@%p1 bra $loop;\nst.global.u32 [%l6], %r11;\nret;\n}\n"
+
 static void side_waits(void **state)
 {
 	const uint32_t *flags = (const uint32_t *)side;
@@ -330,6 +346,186 @@ static void side_waits(void **state)
 	assert_true(run_side(WAIT_FOR_LAST, SIDE_BLOCKS, &fault));
 	for (unsigned b = 0; b < SIDE_BLOCKS; b++)
 		assert_int_equal(flags[b], 1);
+	assert_true(run_side(LOOK_AGAIN, SIDE_BLOCKS, &fault));
+	for (unsigned b = 0; b < SIDE_BLOCKS; b++)
+		assert_int_equal(flags[b], 1);
+}
+
+/* What other blocks may notice keeps them in order. A loop that reads something else each round is no reason to. */
+static void side_signals(void **state)
+{
+	static const char *const texts[] = {
+		SIDE("64", "21504", "ld.global.cv.u32 %r15, [%l1];\n"),
+		SIDE("64", "21504", "st.shared.wt.u32 [%r11], %r6;\n"),
+		SIDE("64", "21504", "ld.relaxed.gpu.global.u32 %r15, [%l1];\n"),
+		SIDE("64", "21504", "cp.async.wait_all;\n"),
+		SIDE("64", "21504", "griddepcontrol.wait;\n"),
+		SIDE("64", "21504", "griddepcontrol.launch_dependents;\n"),
+		SIDE("64", "21504", "@%p3 sured.b.1d.add.u32.trap [%l1, {%r2}], %r6;\n@%p3 trap;\n"),
+	};
+	struct ptx_fault fault;
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(texts) / sizeof(*texts); n++) {
+		bool ok = run_side(texts[n], SIDE_BLOCKS, &fault);
+
+		if (strstr(texts[n], "sured")) {
+			assert_false(ok);
+			assert_int_equal(first_of(2, 0), 0);
+			continue;
+		}
+		assert_true(ok);
+		expect_one_by_one();
+	}
+	assert_true(run_side(SIDE("64", "21504",
+				  "mov.u32 %r16, 0;\nmov.b64 %l10, %l4;\n$inner:\nld.global.u32 %r15, [%l10];\n"
+				  "add.s64 %l10, %l10, 4;\nadd.u32 %r16, %r16, 1;\nsetp.lt.u32 %p4, %r16, 4;\n"
+				  "@%p4 bra $inner;\n"),
+			     SIDE_BLOCKS, &fault));
+	expect_side(SIDE_BLOCKS);
+	assert_true(last_of(1, 4) < first_of(0, 5));
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+/* ---- blocks that could stride side by side if there were memory ---- */
+
+#define BIG_BLOCKS 8
+#define BIG_ROW 32768 /* words */
+
+static uint32_t big[BIG_ROW * ROUNDS];
+
+/* Each thread counts up a word of all rows. */
+static const char big_text[] = PTX_HEAD PARAMS
+	"mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmad.lo.u32 %r4, %r2, %r3, %r1;\n"
+	"mul.wide.u32 %l3, %r4, 4;\nadd.s64 %l4, %l1, %l3;\nmov.u32 %r5, 0;\n$loop:\nld.global.u32 %r7, [%l4];\n"
+	"add.u32 %r7, %r7, 1;\nst.global.u32 [%l4], %r7;\nadd.s64 %l4, %l4, %l2;\nadd.u32 %r5, %r5, 1;\n"
+	"setp.lt.u32 %p1, %r5, 8;\n@%p1 bra $loop;\nret;\n}\n";
+
+static const void *const big_params[2] = {big, (const void *)(BIG_ROW * sizeof(*big))};
+
+static struct ptx_module *load_big(struct ptx_launch *l)
+{
+	struct ptx_module *m = load(big_text);
+	struct ptx_error error;
+
+	*l = (struct ptx_launch){
+		.grid = {BIG_BLOCKS, 1, 1}, .block = {1024, 1, 1}, .params = (const void *)big_params, .memory = &map};
+	map.count = 0;
+	add_range(big, sizeof(big), true);
+	memset(big, 0, sizeof(big));
+	if (ptx_kernel_prepare(ptx_module_kernel(m, 0), l->block, &l->binary, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	return m;
+}
+
+static unsigned count_mappings(size_t *bytes)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char line[4096];
+	unsigned n;
+
+	*bytes = 0;
+	for (n = 0; f && fgets(line, sizeof(line), f); n++)
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2)
+			*bytes += to - from;
+	fclose(f);
+	return n;
+}
+
+/* The child: with memory for one block at hand. */
+static int run_without_memory(const struct ptx_launch *l)
+{
+	struct ptx_fault fault;
+	struct rlimit limit;
+	size_t bytes;
+
+	if (!ptx_run_blocks(l, 0, 1, &fault))
+		return 1;
+	count_mappings(&bytes);
+	if (getrlimit(RLIMIT_AS, &limit))
+		return 2;
+	limit.rlim_cur = bytes + (128 << 10);
+	if (setrlimit(RLIMIT_AS, &limit))
+		return 2;
+	if (!ptx_run_blocks(l, 1, BIG_BLOCKS - 1, &fault) || fault.kind != PTX_FAULT_NONE)
+		return 3;
+	for (unsigned n = 0; n < BIG_ROW * ROUNDS; n++)
+		if (big[n] != (n % BIG_ROW < BIG_BLOCKS * 1024))
+			return 4;
+	return 0;
+}
+
+static void one_by_one_without_memory(void **state)
+{
+	struct ptx_launch l;
+	struct ptx_module *m;
+	int status;
+	pid_t child;
+
+	(void)state;
+	if (SANITIZED) /* these have no limit of address space */
+		skip();
+	m = load_big(&l);
+	child = fork();
+	if (!child)
+		_exit(run_without_memory(&l));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	ptx_module_destroy(m);
+}
+
+#define MANY 260
+
+static struct ptx_launch many;
+static pthread_barrier_t all_have_run;
+static bool ran[MANY];
+
+static void *run_one_of_many(void *mine)
+{
+	struct ptx_fault fault;
+
+	*(bool *)mine = ptx_run_blocks(&many, 0, BIG_BLOCKS, &fault);
+	pthread_barrier_wait(&all_have_run);
+	pthread_barrier_wait(&all_have_run);
+	return NULL;
+}
+
+/* As on a host with so many processors: Linux's default is 65530 mappings a process. */
+static void many_threads(void **state)
+{
+	struct ptx_module *m;
+	pthread_t threads[MANY];
+	unsigned mappings;
+	size_t bytes;
+
+	(void)state;
+	if (SANITIZED)
+		skip();
+	m = load_big(&many);
+	assert_int_equal(pthread_barrier_init(&all_have_run, NULL, MANY + 1), 0);
+	for (unsigned n = 0; n < MANY; n++)
+		assert_int_equal(pthread_create(&threads[n], NULL, run_one_of_many, &ran[n]), 0);
+	pthread_barrier_wait(&all_have_run);
+	mappings = count_mappings(&bytes);
+	pthread_barrier_wait(&all_have_run);
+	for (unsigned n = 0; n < MANY; n++) {
+		pthread_join(threads[n], NULL);
+		assert_true(ran[n]);
+	}
+	assert_in_range(mappings, 1, 50000);
+	/* what they had is given back */
+	assert_in_range(count_mappings(&bytes), 1, mappings / 4);
+	assert_true(run_side(SIDE("64", "21504", ""), 2, &(struct ptx_fault){0}));
+	assert_true(last_of(1, 4) < first_of(0, 5));
+	pthread_barrier_destroy(&all_have_run);
+	ptx_module_destroy(m);
 }
 
 int main(void)
@@ -342,6 +538,9 @@ int main(void)
 		cmocka_unit_test(side_by_side),
 		cmocka_unit_test(side_ends),
 		cmocka_unit_test(side_waits),
+		cmocka_unit_test(side_signals),
+		cmocka_unit_test(one_by_one_without_memory),
+		cmocka_unit_test(many_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

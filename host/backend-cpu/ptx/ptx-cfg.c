@@ -27,11 +27,22 @@ static bool sees_others(const struct ptx_instr *i)
 	return (i->op->flags & PTX_F_ATOM) && !(i->op->flags & PTX_F_STORE) && strcmp(i->op->name, "red");
 }
 
-/* Could another block that runs at the same time tell? Without any of these a program has no order to rely on. */
+/*
+ * Could another block that runs at the same time tell? Without any of these a program has no order to rely on. Of the
+ * names that are small grammars, all that do more than compute and exchange between lanes: copies that are done
+ * asynchronously, barriers in memory, the control of grids. Of surfaces, all accesses.
+ */
 static bool speaks_to_others(const struct ptx_instr *i)
 {
-	return i->op->emit == emit_fence || (i->op->flags & PTX_F_ATOM) ||
-	       (i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(RELAXED)));
+	uint32_t flags = i->op->flags;
+
+	if (i->op->emit == emit_fence || (flags & PTX_F_ATOM))
+		return true;
+	if ((flags & (PTX_F_WORDS | PTX_F_EFFECT | PTX_F_WARP)) == (PTX_F_WORDS | PTX_F_EFFECT))
+		return true;
+	if (flags & PTX_F_TEX)
+		return !strncmp(i->op->name, "su", 2);
+	return i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(RELAXED) | M(CV) | M(WT));
 }
 
 /* Lanes name those that take part, or all do. */

@@ -100,6 +100,8 @@ static void free_stack(struct ptx_warp *warp, size_t page)
 		return;
 	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
 	munmap((char *)((uintptr_t)warp->stack / page * page - page), warp->stack_bytes + 2 * page);
+	warp->stack = NULL;
+	warp->stack_bytes = 0;
 }
 
 /*
@@ -116,8 +118,6 @@ bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes)
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	bytes = (bytes + page - 1) / page * page;
 	free_stack(warp, page);
-	warp->stack = NULL;
-	warp->stack_bytes = 0;
 	memory = mmap(NULL, bytes + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;
@@ -150,10 +150,50 @@ bool ptx_thread_grow(void **memory, size_t *room, size_t bytes)
 	return true;
 }
 
-static void release(void *memory, size_t room)
+static void release(void **memory, size_t *room)
 {
-	if (memory)
-		munmap(memory, room);
+	if (*memory)
+		munmap(*memory, *room);
+	*memory = NULL;
+	*room = 0;
+}
+
+/*
+ * A stack and the page below it are two mappings, of which Linux lets a process have 65530. What blocks could do
+ * without takes fewer than half of them, so that on a host with hundreds of processors every OS thread can have its
+ * first block.
+ */
+#define MOST_RESERVED 12288
+
+static uint32_t reserved;
+
+bool ptx_thread_reserve(struct ptx_thread *t, uint32_t stacks)
+{
+	uint32_t more = stacks > t->reserved ? stacks - t->reserved : 0;
+
+	if (more && __atomic_add_fetch(&reserved, more, __ATOMIC_RELAXED) > MOST_RESERVED) {
+		__atomic_sub_fetch(&reserved, more, __ATOMIC_RELAXED);
+		return false;
+	}
+	t->reserved += more;
+	return true;
+}
+
+void ptx_thread_empty(struct ptx_thread *t)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (unsigned w = 0; w < PTX_MAX_WARPS; w++) {
+		drop_mark(&t->warps[w]);
+		free_stack(&t->warps[w], page);
+	}
+	release(&t->shared, &t->shared_room);
+	release(&t->local, &t->local_room);
+	release(&t->cache, &t->cache_room);
+	release(&t->frames, &t->frames_room);
+	__atomic_sub_fetch(&reserved, t->reserved, __ATOMIC_RELAXED);
+	t->reserved = 0;
+	t->serial = 0;
 }
 
 static pthread_key_t key;
@@ -161,18 +201,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void destroy(void *data)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
 	for (struct ptx_thread *t = data, *next; t; t = next) {
 		next = t->next;
-		for (unsigned w = 0; w < PTX_MAX_WARPS; w++) {
-			drop_mark(&t->warps[w]);
-			free_stack(&t->warps[w], page);
-		}
-		release(t->shared, t->shared_room);
-		release(t->local, t->local_room);
-		release(t->cache, t->cache_room);
-		release(t->frames, t->frames_room);
+		ptx_thread_empty(t);
 		free(t);
 	}
 }

@@ -342,7 +342,6 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	t->ready = UINT32_MAX >> (32 - t->warp_count);
 	t->more = 0;
 	t->faulted = t->wants_masked = t->companions = t->strides = false;
-	t->busy = true;
 	if (b->fibers)
 		ptx_barrier_reset(t);
 	if (!is_prepared(t, launch) && !prepare_memory(t, launch))
@@ -353,6 +352,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 		begin_warp(b, &t->warps[w]);
 		start_fiber(b, &t->warps[w]);
 	}
+	t->busy = true;
 	return true;
 }
 
@@ -373,6 +373,7 @@ struct residents {
 	struct ptx_fault *fault;
 	struct ptx_thread *first;
 	uint64_t begin, next, end; /* blocks of the call; from `next` on they are to be begun */
+	uint32_t pack;       /* so many of them may stride side by side */
 	uint32_t companions; /* how many of them may begin beside those at hand */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;
@@ -388,19 +389,32 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Starts one more block. False: it faults, for want of memory. */
-static bool begin_beside(struct residents *r, uint64_t index)
+/* Where one more block can run. NULL: there is no memory. */
+static struct ptx_thread *find_idle(struct residents *r)
 {
 	struct ptx_thread *t = r->first;
 
 	while (t && t->busy)
 		t = ptx_thread_next(t);
-	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
-	if (!t || !begin_block(t, r->launch, index, r->fault))
+	return t;
+}
+
+static bool begin_in(struct residents *r, struct ptx_thread *t, uint64_t index)
+{
+	if (!begin_block(t, r->launch, index, r->fault))
 		return false;
 	t->companions = !r->claims && (r->companions || r->count);
 	r->count++;
 	return true;
+}
+
+/* Starts one more block. False: it faults, for want of memory. */
+static bool begin_beside(struct residents *r, uint64_t index)
+{
+	struct ptx_thread *t = find_idle(r);
+
+	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
+	return t && begin_in(r, t, index);
 }
 
 static bool claim_block(struct residents *r)
@@ -413,14 +427,19 @@ static bool claim_block(struct residents *r)
 	return true;
 }
 
+/* Then there is to be no next block of the call. */
+static bool ends_here(struct residents *r)
+{
+	if (r->next == r->begin || !is_cancelled(&r->first->ctx))
+		return false;
+	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_CANCELLED, .space = "generic"};
+	return true;
+}
+
 /* The next of the call. False: a fault, or there is to be none. */
 static bool begin_next(struct residents *r)
 {
-	if (r->next > r->begin && is_cancelled(&r->first->ctx)) {
-		r->fault->kind = PTX_FAULT_CANCELLED;
-		return false;
-	}
-	return begin_beside(r, r->next++);
+	return !ends_here(r) && begin_beside(r, r->next++);
 }
 
 /* True now and then while all blocks have done nothing but look again for long. */
@@ -459,13 +478,28 @@ static bool want_more(struct residents *r, bool idle)
 /*
  * Blocks that stride through memory go through it side by side, as the warps of each do. The next one begins once a
  * second round has shown that they stride. Each has these two to itself, so that all are in the same one from then on.
+ * Without the memory for that they run one after the other.
  */
 static bool begin_companion(struct residents *r, const struct ptx_thread *t)
 {
+	struct ptx_thread *other;
+
 	if (!t->strides || !r->companions)
 		return true;
+	if (ends_here(r))
+		return false;
 	r->companions--;
-	return begin_next(r);
+	other = find_idle(r);
+	if (other && ptx_thread_reserve(other, t->warp_count)) {
+		if (begin_in(r, other, r->next)) {
+			r->next++;
+			return true;
+		}
+		ptx_thread_empty(other);
+	}
+	r->companions = 0;
+	r->pack = 1;
+	return true;
 }
 
 /* A turn for each block. Returns false after a fault. */
@@ -521,11 +555,11 @@ static uint32_t pack_size(const struct ptx_launch *launch)
 }
 
 /* The next block, and those that begin beside it; or, if warps never wait, all blocks of the call. */
-static bool run_next(struct residents *r, uint32_t pack)
+static bool run_next(struct residents *r)
 {
 	uint64_t left = r->end - r->next - 1;
 
-	r->companions = left < pack - 1 ? (uint32_t)left : pack - 1;
+	r->companions = left < r->pack - 1 ? (uint32_t)left : r->pack - 1;
 	if (!begin_next(r))
 		return false;
 	if (!r->launch->binary->fibers) {
@@ -539,8 +573,8 @@ bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t co
 {
 	struct ptx_thread *t = ptx_thread_get();
 	struct residents r = {.launch = launch, .fault = fault, .first = t, .begin = index, .next = index,
-			      .end = index + count, .claims = launch->binary->waits && launch->claim};
-	uint32_t pack = pack_size(launch);
+			      .end = index + count, .pack = pack_size(launch),
+			      .claims = launch->binary->waits && launch->claim};
 
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
 	if (!t || memcmp(launch->block, launch->binary->blockdim, sizeof(launch->block)))
@@ -549,7 +583,7 @@ bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t co
 	for (struct ptx_thread *other = t; other; other = other->next)
 		other->busy = false;
 	while (r.next < r.end)
-		if (!run_next(&r, pack))
+		if (!run_next(&r))
 			return false;
 	fault->kind = PTX_FAULT_NONE;
 	return true;

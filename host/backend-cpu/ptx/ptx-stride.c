@@ -78,6 +78,54 @@ static uint32_t find_access(const struct ptx_body *body, uint32_t header, uint32
 	return PTX_NO_INSTR;
 }
 
+/* ---- loops that look again ---- */
+
+/* Who waits in a loop has little to do there. */
+#define FEW 64
+
+static bool is_defined_in(const struct ptx_body *body, uint32_t header, uint32_t latch, int32_t reg)
+{
+	for (uint32_t n = header; reg >= 0 && n <= latch; n++)
+		for (uint32_t k = body->blocks[n].first; k < body->blocks[n].last; k++)
+			if (defines(body, &body->instrs[k], reg))
+				return true;
+	return false;
+}
+
+static bool is_short(const struct ptx_body *body, uint32_t header, uint32_t latch)
+{
+	uint32_t count = 0;
+
+	for (uint32_t n = header; n <= latch && count <= FEW; n++)
+		count += body->blocks[n].last - body->blocks[n].first;
+	return count <= FEW;
+}
+
+/*
+ * A loop that reads the same words each round, and writes none, may wait for an earlier block without any order of its
+ * accesses. No program may count on that, but it ends if that block has.
+ */
+static bool looks_again(const struct ptx_body *body, uint32_t header, uint32_t latch)
+{
+	bool found = false;
+
+	if (!is_short(body, header, latch))
+		return false;
+	for (uint32_t n = header; n <= latch; n++)
+		for (uint32_t k = body->blocks[n].first; k < body->blocks[n].last; k++) {
+			const struct ptx_instr *i = &body->instrs[k];
+
+			if (i->op->flags & PTX_F_STORE)
+				return false;
+			if (!(i->op->flags & PTX_F_LOAD) || (i->space != PTX_GLOBAL && i->space != PTX_GENERIC))
+				continue;
+			if (i->ops[1].kind != PTX_OP_MEM || is_defined_in(body, header, latch, i->ops[1].reg))
+				return false;
+			found = true;
+		}
+	return found;
+}
+
 void ptx_body_strides(struct ptx_body *body)
 {
 	for (uint32_t n = 0; n < body->block_count; n++)
@@ -89,6 +137,7 @@ void ptx_body_strides(struct ptx_body *body)
 		b->stride = PTX_NO_INSTR;
 		if (header > n)
 			continue;
+		body->has_signals |= looks_again(body, header, n);
 		/* inner loops end first */
 		for (uint32_t k = header; k <= n; k++)
 			if (body->blocks[k].latch == PTX_NO_BLOCK)

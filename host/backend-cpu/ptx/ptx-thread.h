@@ -62,6 +62,7 @@ struct ptx_thread {
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
 	size_t shared_room, local_room, cache_room, frames_room;
+	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
 	struct ptx_error compile_error;
 };
 
@@ -71,6 +72,10 @@ void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(void));
 /* Makes *memory at least `bytes` long, zeroed and aligned to a page; its old contents are lost if it grows. */
 bool ptx_thread_grow(void **memory, size_t *room, size_t bytes);
 bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes);
+/* Whether a block that may as well run later may have that many stacks: there are only so many in a process. */
+bool ptx_thread_reserve(struct ptx_thread *t, uint32_t stacks);
+/* Gives all its memory back, until the next block. */
+void ptx_thread_empty(struct ptx_thread *t);
 /* The calling OS thread's first, and the one after `t`, which is made if it is not there; NULL: no memory. */
 struct ptx_thread *ptx_thread_get(void);
 struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
