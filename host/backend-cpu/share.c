@@ -22,6 +22,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PATIENCE_S 5
+#define SILENCE_S 1 /* after which who has not asked may have to go sooner */
 #define CLIENTS 16
 
 static const uint8_t magic[8] = "vcuda\0\0\1";
@@ -131,7 +132,7 @@ static void serve(int client, bool busy)
 	uint8_t key[16];
 
 	be_patient(client);
-	if (!is_same_user(client) || recv(client, key, sizeof(key), 0) != sizeof(key))
+	if (recv(client, key, sizeof(key), 0) != sizeof(key))
 		return;
 	pthread_mutex_lock(&lock);
 	o = find_offer(key);
@@ -139,31 +140,6 @@ static void serve(int client, bool busy)
 	if (o && (busy || !send_answer(client, &(struct answer){o->kind, o->bytes}, o->fd)))
 		send_answer(client, &(struct answer){.kind = BUSY}, -1);
 	pthread_mutex_unlock(&lock);
-}
-
-static void open_reserve(void)
-{
-	if (reserve < 0)
-		reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-/* There are no descriptors: waits for the next who asks with the reserve's, and tells it unless there are some again. */
-static void turn_away(void)
-{
-	int client;
-
-	say_used_up();
-	if (reserve >= 0)
-		close(reserve);
-	reserve = -1;
-	client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	if (client < 0) {
-		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-		return;
-	}
-	open_reserve();
-	serve(client, reserve < 0);
-	close(client);
 }
 
 static time_t now_s(void)
@@ -187,6 +163,51 @@ static void add_client(int fd)
 	if (client_count == CLIENTS)
 		drop_client(0);
 	clients[client_count++] = (struct client){fd, now_s() + PATIENCE_S};
+}
+
+/* The next who connects. Other users are sent away at once, as if they had gone themselves. */
+static int accept_client(void)
+{
+	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (client < 0 || is_same_user(client))
+		return client;
+	close(client);
+	errno = ECONNABORTED;
+	return -1;
+}
+
+static void open_reserve(void)
+{
+	if (reserve < 0)
+		reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * There are no descriptors. Somebody who has long said nothing gives one back; else this waits for the next who asks
+ * with the reserve's, and tells it unless there are some again.
+ */
+static void turn_away(void)
+{
+	int client;
+
+	if (client_count && clients[0].until - PATIENCE_S + SILENCE_S < now_s()) {
+		drop_client(0);
+		return;
+	}
+	say_used_up();
+	if (reserve >= 0)
+		close(reserve);
+	reserve = -1;
+	client = accept_client();
+	if (client < 0) {
+		if (errno != ECONNABORTED)
+			nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+		return;
+	}
+	open_reserve();
+	serve(client, reserve < 0);
+	close(client);
 }
 
 /* Whether somebody new connects. */
@@ -215,7 +236,7 @@ static void *listen_for_others(void *unused)
 		open_reserve();
 		if (!serve_clients())
 			continue;
-		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		client = accept_client();
 		if (client >= 0) {
 			add_client(client);
 		} else if (is_used_up(errno) || errno == ENOMEM || errno == ENOBUFS) {

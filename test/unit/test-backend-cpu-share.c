@@ -3,6 +3,7 @@
 #include "backend-cpu-test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,14 @@ static void test_no_descriptors(void **state)
 	ask_peer((struct request){.what = CONNECT, .handle = mine});
 	while (first_closed(0) <= client)
 		usleep(1000);
+	/* the last one goes to who asks, not to who has been silent for long */
+	set_descriptor_limit((rlim_t)client + 1);
+	usleep(2200000);
+	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
+	ask_peer((struct request){.what = HANG_UP});
+	ask_peer((struct request){.what = CONNECT, .handle = mine});
+	while (first_closed(0) <= client)
+		usleep(1000);
 	set_descriptor_limit((rlim_t)client);
 	ask_peer((struct request){.what = HANG_UP});
 	cpu_log_keep(log, sizeof(log));
@@ -311,6 +320,41 @@ static void test_silent_peers(void **state)
 	assert_true(end.tv_sec - start.tv_sec < 5);
 	for (int n = 0; n < SILENT; n++)
 		close(silent[n]);
+	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* Whether a connection of another user's is ended at once. */
+static int connect_as_other(const struct cpu_share_handle *handle)
+{
+	struct pollfd p = {.events = POLLIN};
+
+	if (setresuid(12345, 12345, 12345))
+		return 2;
+	p.fd = connect_to(handle);
+	return poll(&p, 1, 3000) == 1 && p.revents & POLLHUP ? 0 : 1;
+}
+
+/* They have none of the places of those who may ask. */
+static void test_other_users(void **state)
+{
+	CUipcMemHandle offered;
+	struct cpu_share_handle handle;
+	CUdeviceptr p;
+	pid_t child;
+	int status;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(cuda->cuMemAlloc_v2(&p, MIB), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuIpcGetMemHandle(&offered, p), CUDA_SUCCESS);
+	memcpy(&handle, &offered, sizeof(handle));
+	child = fork();
+	if (!child)
+		_exit(connect_as_other(&handle));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(peer_takes(CPU_SHARE_MEMORY, &handle), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
@@ -444,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_no_descriptors),
 		IN_CONTEXT(test_silent_peers),
+		IN_CONTEXT(test_other_users),
 		IN_CONTEXT(test_opened_memory_counts),
 		IN_CONTEXT(test_imported_memory_counts),
 		IN_CONTEXT(test_offer_waits_for_nothing),
