@@ -151,10 +151,14 @@ void ptx_jit_make_spare(void)
 {
 	struct ptx_error ignored = {0};
 	struct ptx_jit *made;
+	bool needed;
 
 	pthread_mutex_lock(&spare_lock);
-	spare_begun = true;
+	needed = !spare && !spare_begun;
+	spare_begun |= needed;
 	pthread_mutex_unlock(&spare_lock);
+	if (!needed)
+		return;
 	made = create_jit(&ignored);
 	pthread_mutex_lock(&spare_lock);
 	spare = made;
