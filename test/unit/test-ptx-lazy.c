@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies that are read when a kernel needs them: what is known of a text, kept, damaged, and used by many threads. */
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../ptx/harness.h"
 #include "ptx-compile.h"
 #include "ptx-facts.h"
 #include "ptx-probe.h"
+#include "ptx-run.h"
+#include "ptx-source.h"
 
 static char folder[64];
 
@@ -320,16 +324,19 @@ static void tamper_all(void)
 	CHECK(survive(sample) == 0);
 }
 
-/* Facts of one text under the key of another, of which they seem to be. */
-static void swap(void)
+/*
+ * Facts of one text under the key of another, of which they seem to be. However often the kernel is asked for, it has the
+ * same error, and what was read of it takes no more memory.
+ */
+static void swap(const char *good, const char *bad)
 {
-	static const char good[] = BROKEN("mov.u32 %r2, 1;"), bad[] = BROKEN("mov.u32 %r2, q;");
 	struct ptx_key text = text_key(good), other = text_key(bad), key;
 	struct ptx_module *m = load(good);
 	uint32_t block[3] = {1, 1, 1};
 	const struct ptx_binary *binary;
 	struct ptx_error error;
 	struct ptx_facts *facts;
+	size_t used = 0;
 
 	ptx_module_destroy(m);
 	facts = ptx_facts_load(&text);
@@ -338,19 +345,39 @@ static void swap(void)
 	free(facts);
 	CHECK(ptx_module_create(bad, strlen(bad), &m, &error) == PTX_OK);
 	CHECK(ptx_kernel_prepare(ptx_module_find_kernel(m, "good"), block, &binary, &error) == PTX_OK);
-	for (unsigned n = 0; n < 2; n++) {
+	for (unsigned n = 0; n < 9; n++) {
+		/* twice for each shape, whose error is kept */
+		block[0] = n / 2 + 1;
 		CHECK(ptx_kernel_prepare(ptx_module_find_kernel(m, "bad"), block, &binary, &error) == PTX_INVALID);
 		CHECK(error.line == line_of(bad, "mov.u32 %r2, q") && strstr(error.text, "q"));
+		CHECK(!n || m->arena.used == used);
+		used = m->arena.used;
 	}
 	ptx_module_destroy(m);
 	refuse(bad, "mov.u32 %r2, q", "q");
+}
+
+/* A kernel whose own body can be read, and has variables, but not that of what it calls. */
+#define BROKEN_CALL(instruction) \
+	PTX_HEAD KERNEL("good", "mov.u32 %r2, 1;\n") FUNCTION("f", instruction "\n") \
+	KERNEL("bad", ".shared .u32 a, b;\nst.shared.u32 [a], 1;\nst.shared.u32 [b], 2;\n" CALL("f", "%r2", "%r1"))
+
+static void swap_kernels(void)
+{
+	swap(BROKEN("mov.u32 %r2, 1;"), BROKEN("mov.u32 %r2, q;"));
+}
+
+static void swap_functions(void)
+{
+	swap(BROKEN_CALL("mov.u32 %r2, 1;"), BROKEN_CALL("mov.u32 %r2, q;"));
 }
 
 static void tampered(void **state)
 {
 	(void)state;
 	in_child(tamper_all);
-	in_child(swap);
+	in_child(swap_kernels);
+	in_child(swap_functions);
 }
 
 /* ---- texts that are not read in parts, and names ---- */
@@ -432,6 +459,123 @@ static void linked(void **state)
 	ptx_module_destroy(m);
 }
 
+/* Kernels of one name: where texts have one each that is their own, or a weak one, there is one all the same. */
+static void same_name(const char *linkage1, const char *linkage2, const char *linkage3, uint32_t want)
+{
+	static const char rest[] = " .entry k(.param .u64 p_out, .param .u64 p_in)\n{\n" BEGIN
+				   "ld.param.u64 %l1, [p_out];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 4;\n"
+				   "add.s64 %l3, %l1, %l3;\nst.global.u32 [%l3], ";
+	const char *const linkages[] = {linkage1, linkage2, linkage3};
+	struct ptx_text texts[3];
+	char space[3][1024];
+	struct ptx_module *m;
+	struct ptx_fault fault;
+	struct ptx_error error;
+
+	for (unsigned n = 0; n < 3; n++) {
+		texts[n].text = space[n];
+		texts[n].length = (size_t)snprintf(space[n], sizeof(space[n]), "%s%s%s%u;\nret;\n}\n", PTX_HEAD,
+						   linkages[n], rest, n + 1);
+	}
+	if (ptx_module_link(texts, 3, &m, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	assert_non_null(m->facts);
+	assert_int_equal(ptx_module_kernels(m), 1);
+	map.count = 0;
+	add_range(out32, sizeof(out32), true);
+	if (!launch_kernel(m, "k", &fault, &error))
+		fail_msg("%s", error.text);
+	assert_int_equal(out32[5], want);
+	ptx_module_destroy(m);
+}
+
+static void same_names(void **state)
+{
+	(void)state;
+	same_name("", "", "", 3);
+	same_name("", ".weak", ".visible", 3);
+	same_name(".weak", ".visible", ".weak", 2);
+	same_name("", ".visible", "", 3);
+	same_name(".weak", ".weak", "", 3);
+}
+
+/* ---- large texts ---- */
+
+#define MANY_NAMES 20000
+#define MANY_KERNELS 300
+#define MANY_FUNCTIONS 16000
+
+static struct ptx_module *load_large(char *text, const char *end)
+{
+	struct ptx_module *m;
+	struct ptx_error error;
+
+	if (ptx_module_create(text, (size_t)(end - text), &m, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	free(text);
+	assert_non_null(m->facts);
+	return m;
+}
+
+static char *start_large(char **text, size_t size)
+{
+	*text = malloc(size);
+	assert_non_null(*text);
+	return *text + sprintf(*text, "%s", PTX_HEAD);
+}
+
+/* What is declared at a text's start costs nothing for each kernel behind it. */
+static void many_names(void **state)
+{
+	struct ptx_error error = {0};
+	struct ptx_module *m;
+	char *text, *end = start_large(&text, 32 * MANY_NAMES + 64 * MANY_KERNELS + 100);
+	size_t used;
+
+	(void)state;
+	for (unsigned n = 0; n < MANY_NAMES; n++)
+		end += sprintf(end, ".const .u32 a%u;\n", n);
+	for (unsigned n = 0; n < MANY_KERNELS; n++)
+		end += sprintf(end, ".visible .entry k%u()\n{\nret;\n}\n", n);
+	m = load_large(text, end);
+	used = m->arena.used;
+	for (unsigned n = 0; n < MANY_KERNELS; n++)
+		if (ptx_source_read(ptx_module_kernel(m, n), &error) != PTX_OK)
+			fail_msg("kernel %u: %s", n, error.text);
+	assert_true(m->arena.used - used < 4096 * MANY_KERNELS);
+	ptx_module_destroy(m);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Bodies are read in the order of calls: going to and fro in the text takes no longer than reading it in order. */
+static void any_order(void **state)
+{
+	struct ptx_error error = {0};
+	struct ptx_module *m;
+	char *text, *end = start_large(&text, 96 * MANY_FUNCTIONS + 100);
+	double start = seconds(), loaded;
+
+	(void)state;
+	for (unsigned n = 0; n < MANY_FUNCTIONS; n++)
+		end += sprintf(end, ".func f%u() {ret;}\n.const .u8 a%u;\n", n, n);
+	end += sprintf(end, ".visible .entry k()\n{\n");
+	for (unsigned n = 0; n < MANY_FUNCTIONS / 2; n++)
+		end += sprintf(end, "call f%u;\ncall f%u;\n", n, MANY_FUNCTIONS - 1 - n);
+	end += sprintf(end, "ret;\n}\n");
+	m = load_large(text, end);
+	loaded = seconds();
+	assert_int_equal(ptx_source_read(ptx_module_kernel(m, 0), &error), PTX_OK);
+	assert_true(seconds() - loaded < 3 * (loaded - start));
+	ptx_module_destroy(m);
+}
+
 /* ---- threads ---- */
 
 #define LAUNCHERS 4
@@ -483,6 +627,23 @@ static void threads(void **state)
 	}
 }
 
+/* One for the next module is enough. */
+static void make_spares(void)
+{
+	size_t before;
+
+	ptx_jit_make_spare();
+	before = mallinfo2().uordblks;
+	ptx_jit_make_spare();
+	CHECK(mallinfo2().uordblks <= before);
+}
+
+static void spare(void **state)
+{
+	(void)state;
+	in_child(make_spares);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -490,9 +651,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(broken, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(tampered, set_up, tear_down),
+		cmocka_unit_test(spare),
 		cmocka_unit_test(on_demand),
 		cmocka_unit_test(names_and_places),
 		cmocka_unit_test(linked),
+		cmocka_unit_test(same_names),
+		cmocka_unit_test(many_names),
+		cmocka_unit_test(any_order),
 		cmocka_unit_test(threads),
 	};
 

@@ -5,7 +5,7 @@
 static struct ptx_symbol *find_function(struct ptx_parser *p)
 {
 	struct ptx_symbol *s =
-		p->token.kind == PTX_TOK_NAME ? ptx_parse_find(&p->symbols, p->token.text, p->token.length) : NULL;
+		p->token.kind == PTX_TOK_NAME ? ptx_parse_symbol(p, p->token.text, p->token.length) : NULL;
 
 	if (s && s->kind == PTX_SYM_FUNCTION && !s->function->entry) {
 		ptx_parse_next(p);

@@ -57,6 +57,28 @@ void ptx_arena_free(struct ptx_arena *arena)
 	arena->used = 0;
 }
 
+struct ptx_arena_mark ptx_arena_mark(const struct ptx_arena *arena)
+{
+	return (struct ptx_arena_mark){arena->chunks, arena->chunks ? arena->chunks->used : 0, arena->used};
+}
+
+void ptx_arena_return(struct ptx_arena *arena, struct ptx_arena_mark mark)
+{
+	struct ptx_chunk *chunk;
+
+	while (arena->chunks != mark.chunk) {
+		chunk = arena->chunks;
+		arena->chunks = chunk->next;
+		free(chunk);
+	}
+	chunk = mark.chunk;
+	if (chunk) {
+		memset(chunk->bytes + mark.chunk_used, 0, chunk->used - mark.chunk_used);
+		chunk->used = mark.chunk_used;
+	}
+	arena->used = mark.used;
+}
+
 void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t *room, size_t element)
 {
 	if (*count == *room) {

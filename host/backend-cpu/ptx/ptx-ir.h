@@ -238,6 +238,14 @@ void *ptx_alloc(struct ptx_arena *arena, size_t bytes); /* zeroed; NULL when out
 char *ptx_strndup(struct ptx_arena *arena, const char *text, size_t length);
 void ptx_arena_free(struct ptx_arena *arena);
 
+/* How far an arena is used: all that was handed out since can be given back at once. */
+struct ptx_arena_mark {
+	struct ptx_chunk *chunk;
+	size_t chunk_used, used;
+};
+struct ptx_arena_mark ptx_arena_mark(const struct ptx_arena *arena);
+void ptx_arena_return(struct ptx_arena *arena, struct ptx_arena_mark mark);
+
 /* A growing array in an arena: returns the new element, zeroed. Old copies are left to the arena. */
 void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t *room, size_t element);
 
@@ -250,9 +258,10 @@ struct ptx_shared_place {
 struct ptx_kernel {
 	struct ptx_kernel_info info;
 	struct ptx_function *function;
-	bool read;                       /* all bodies that it may run, and the next two; under the lock `reading` */
+	uint32_t next; /* while the heads are read: the one before it whose name has the same hash, from 1 */
+	bool read;                       /* all bodies that it may run, and the next three; under the lock `reading` */
 	struct ptx_shared_place *shared; /* the variables that it has */
-	uint32_t shared_count;
+	uint32_t shared_count, shared_room;
 	struct ptx_binary *binaries;
 };
 

@@ -82,7 +82,7 @@ static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count,
 		return NULL;
 	}
 	m->facts = facts;
-	m->source = ptx_source_create(texts, count);
+	m->source = ptx_source_create(texts, count, m->arena.limit);
 	if (m->source && build(m, texts, count, &ignored) == PTX_OK && ptx_facts_apply(facts, m))
 		return m;
 	ptx_module_destroy(m);

@@ -444,7 +444,7 @@ static bool parse_targets(struct ptx_parser *p, struct ptx_symbol *label, bool l
 		slot = ptx_grow(&p->module->arena, (void **)&targets->list, &targets->count, &room, sizeof(*slot));
 		if (!slot)
 			return no_memory(p);
-		*slot = labels ? ptx_parse_label(p, &p->token) : ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+		*slot = labels ? ptx_parse_label(p, &p->token) : ptx_parse_symbol(p, p->token.text, p->token.length);
 		if (!*slot || (!labels && (*slot)->kind != PTX_SYM_FUNCTION))
 			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not a function that was declared before",
 					      (int)(p->token.length < 100 ? p->token.length : 100), p->token.text);

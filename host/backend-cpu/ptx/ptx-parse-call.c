@@ -80,7 +80,7 @@ static bool parse_list(struct ptx_parser *p, struct arguments *a)
 		if (!slot)
 			return ptx_parse_no_memory(p);
 		if (p->token.kind == PTX_TOK_NAME)
-			s = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+			s = ptx_parse_symbol(p, p->token.text, p->token.length);
 		if (s && s->kind == PTX_SYM_PARAM) {
 			*slot = s;
 			ptx_parse_next(p);
@@ -115,7 +115,7 @@ static bool give_types(struct ptx_parser *p, struct arguments *a, struct ptx_sym
 /* What is called: a function, or a pointer and, behind the arguments, what it may point to. */
 static bool parse_target(struct ptx_parser *p, struct ptx_call *call)
 {
-	const struct ptx_symbol *s = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+	const struct ptx_symbol *s = ptx_parse_symbol(p, p->token.text, p->token.length);
 
 	if (p->token.kind != PTX_TOK_NAME)
 		return ptx_parse_expect(p, PTX_TOK_NAME);

@@ -126,24 +126,33 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 	}
 }
 
-static struct ptx_kernel *find_kernel(struct ptx_module *m, const char *name)
+static struct ptx_kernel *find_kernel(struct ptx_parser *p, uint32_t first, const char *name)
 {
-	for (uint32_t k = 0; k < m->kernel_count; k++)
-		if (!strcmp(m->kernels[k].info.name, name))
-			return &m->kernels[k];
+	for (uint32_t k = first; k; k = p->module->kernels[k - 1].next)
+		if (!strcmp(p->module->kernels[k - 1].info.name, name))
+			return &p->module->kernels[k - 1];
 	return NULL;
 }
 
-/* In place of a weak one, if there is one: `again`. */
-static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn, bool again)
+/*
+ * In place of one of that name, if there is one: a weak one, or another text's own. Programs ask for kernels by name, so
+ * a module has one of each.
+ */
+static bool add_kernel(struct ptx_parser *p, struct ptx_function *fn, uint32_t hash)
 {
 	struct ptx_module *m = p->module;
-	struct ptx_kernel *k = again ? find_kernel(m, fn->name) : NULL;
+	uint32_t *first = &p->kernels[hash % PTX_BUCKETS];
+	struct ptx_kernel *k = find_kernel(p, *first, fn->name);
 	struct ptx_param *params = ptx_alloc(&m->arena, (fn->param_count + 1) * sizeof(*params));
 
-	if (!k)
+	if (!k) {
 		k = ptx_grow(&m->arena, (void **)&m->kernels, &m->kernel_count, &m->kernel_room, sizeof(*k));
-	if (!k || !params)
+		if (!k)
+			return ptx_parse_no_memory(p);
+		k->next = *first;
+		*first = m->kernel_count;
+	}
+	if (!params)
 		return ptx_parse_no_memory(p);
 	for (uint32_t i = 0; i < fn->param_count; i++) {
 		params[i].offset = fn->params[i]->offset;
@@ -330,7 +339,7 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 			ptx_parse_mark_linked(p, symbol, linkage);
 		}
 		symbol->text = p->text;
-		if (!parse_or_pass_over(p, fn) || (entry && !extra && !add_kernel(p, fn, again)))
+		if (!parse_or_pass_over(p, fn) || (entry && !extra && !add_kernel(p, fn, symbol->hash)))
 			return false;
 		ptx_parse_accept(p, ';');
 	} else {

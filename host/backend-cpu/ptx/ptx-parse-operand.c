@@ -8,7 +8,7 @@
 static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct ptx_token *name, int32_t *reg)
 {
 	size_t digits = name->length;
-	const struct ptx_symbol *s = ptx_parse_find(&p->symbols, name->text, name->length);
+	const struct ptx_symbol *s = ptx_parse_symbol(p, name->text, name->length);
 	uint64_t number = 0;
 
 	if (s && s->kind == PTX_SYM_REGISTER)
@@ -21,7 +21,7 @@ static const struct ptx_symbol *find_register(struct ptx_parser *p, const struct
 		return NULL;
 	for (size_t i = digits; i < name->length; i++)
 		number = number * 10 + (uint64_t)(name->text[i] - '0');
-	s = ptx_parse_find(&p->symbols, name->text, digits);
+	s = ptx_parse_symbol(p, name->text, digits);
 	if (!s || s->kind != PTX_SYM_FAMILY || number >= s->count)
 		return NULL;
 	*reg = (int32_t)(s->index + number * (s->lanes ? s->lanes : 1));

@@ -133,7 +133,7 @@ static bool init_address(struct ptx_parser *p, struct init *init, unsigned bytes
 		ptx_parse_next(p);
 		ptx_parse_expect(p, '(');
 	}
-	reloc->symbol = ptx_parse_find(&p->symbols, p->token.text, p->token.length);
+	reloc->symbol = ptx_parse_symbol(p, p->token.text, p->token.length);
 	if (!reloc->symbol || bytes != 8 ||
 	    (reloc->symbol->kind != PTX_SYM_VARIABLE && reloc->symbol->kind != PTX_SYM_FUNCTION))
 		return ptx_parse_fail(p, reloc->symbol ? PTX_NOT_SUPPORTED : PTX_INVALID,

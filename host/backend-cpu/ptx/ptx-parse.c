@@ -100,6 +100,13 @@ struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, siz
 	return NULL;
 }
 
+struct ptx_symbol *ptx_parse_symbol(struct ptx_parser *p, const char *name, size_t length)
+{
+	struct ptx_symbol *symbol = ptx_parse_find(&p->symbols, name, length);
+
+	return symbol || !p->around ? symbol : ptx_names_find(p->around, p->visible, name, length);
+}
+
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length)
 {
 	struct ptx_symbol *symbol = ptx_alloc(&p->module->arena, sizeof(*symbol));
@@ -119,12 +126,17 @@ struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *tab
 
 bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol)
 {
-	struct ptx_symbol **slot =
-		ptx_grow(&p->module->arena, (void **)&p->scope, &p->scope_count, &p->scope_room, sizeof(*slot));
+	if (p->scope_count == p->scope_room) {
+		uint32_t room = p->scope_room ? 2 * p->scope_room : 64;
+		struct ptx_symbol **bigger =
+			room > p->scope_room ? realloc(p->scope, room * sizeof(struct ptx_symbol *)) : NULL;
 
-	if (!slot)
-		return ptx_parse_no_memory(p);
-	*slot = symbol;
+		if (!bigger)
+			return ptx_parse_no_memory(p);
+		p->scope = bigger;
+		p->scope_room = room;
+	}
+	p->scope[p->scope_count++] = symbol;
 	symbol->next = p->symbols.buckets[symbol->hash % PTX_BUCKETS];
 	p->symbols.buckets[symbol->hash % PTX_BUCKETS] = symbol;
 	return true;
@@ -296,6 +308,13 @@ static void parse_text(struct ptx_parser *p, const struct ptx_text *text)
 		forget_locals(p);
 }
 
+void ptx_parse_end(struct ptx_parser *p)
+{
+	if (p)
+		free(p->scope);
+	free(p);
+}
+
 enum ptx_status ptx_parse(struct ptx_module *module, const struct ptx_text *texts, size_t count,
 			  struct ptx_error *error)
 {
@@ -308,6 +327,6 @@ enum ptx_status ptx_parse(struct ptx_module *module, const struct ptx_text *text
 	for (size_t n = 0; n < count && p->status == PTX_OK; n++)
 		parse_text(p, &texts[n]);
 	status = p->status;
-	free(p);
+	ptx_parse_end(p);
 	return status;
 }

@@ -5,6 +5,7 @@
 
 #include "ptx-ir.h"
 #include "ptx-lex.h"
+#include "ptx-names.h"
 
 #define PTX_BUCKETS 1024
 #define PTX_MAX_SCOPES 64
@@ -31,8 +32,12 @@ struct ptx_parser {
 	enum ptx_status status; /* sticky: once it is not PTX_OK every token is PTX_TOK_END */
 	struct ptx_table symbols, labels;
 	struct ptx_mnemonic mnemonics[PTX_MNEMONICS]; /* by the name's hash, the last one */
-	struct ptx_symbol **scope; /* all symbols in order of declaration, so that a scope can be undone */
+	/* all symbols in order of declaration, so that a scope can be undone; not in the arena, for it goes with the parser */
+	struct ptx_symbol **scope;
 	uint32_t scope_count, scope_room;
+	const struct ptx_names *around; /* of a body that is read later: what its text declares; the first `visible` of it */
+	uint32_t visible;
+	uint32_t kernels[PTX_BUCKETS]; /* the number of the last kernel whose name has that hash, from 1 */
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t text; /* at hand, from 1 */
@@ -43,6 +48,7 @@ struct ptx_parser {
 	uint32_t label_scope_count, label_scope_room;
 };
 
+void ptx_parse_end(struct ptx_parser *p); /* frees it */
 void ptx_parse_next(struct ptx_parser *p);
 bool ptx_parse_fail(struct ptx_parser *p, enum ptx_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -66,6 +72,8 @@ bool ptx_parse_product(struct ptx_parser *p, uint64_t *value);             /* an
 unsigned ptx_parse_type(const char *text, size_t length);
 uint32_t ptx_parse_hash(const char *name, size_t length);
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
+/* What a name means here: of the scope or around it. */
+struct ptx_symbol *ptx_parse_symbol(struct ptx_parser *p, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark);
 /* Makes a symbol known until its scope is closed. */

@@ -11,7 +11,6 @@
 struct walk {
 	struct ptx_module *module;
 	struct ptx_kernel *kernel;
-	uint32_t room;
 	bool *seen;                  /* by function number */
 	struct ptx_function **left;  /* functions that are still to be looked at */
 	uint32_t left_count;
@@ -51,8 +50,8 @@ static void add_symbol(struct walk *w, const struct ptx_symbol *symbol)
 	if (!symbol || symbol->kind != PTX_SYM_VARIABLE || symbol->space != PTX_SHARED || symbol->dynamic ||
 	    find(w->kernel, symbol))
 		return;
-	place = ptx_grow(&w->module->arena, (void **)&w->kernel->shared, &w->kernel->shared_count, &w->room,
-			 sizeof(*place));
+	place = ptx_grow(&w->module->arena, (void **)&w->kernel->shared, &w->kernel->shared_count,
+			 &w->kernel->shared_room, sizeof(*place));
 	if (!place) {
 		w->status = PTX_NO_MEMORY;
 		return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading on demand. A body is read by a parser whose scope holds what it held when the body was passed over: the
- * symbols that its text had by then.
+ * Reading on demand. A body is read by a parser that finds, around it, what the text declared before it. Whatever is
+ * made but for the body itself goes with the parser or is given back, so that no order of reading and no number of
+ * attempts need more memory than reading all of the text at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +16,22 @@
 struct kept_text {
 	char *text;
 	size_t length;
-	struct ptx_symbol **symbols; /* in order of declaration */
-	uint32_t symbol_count;
+	struct ptx_names names;
 };
 
 struct ptx_source {
 	struct ptx_parser *parser; /* while a kernel is read */
+	struct ptx_arena arena;    /* of the names; as large as the module's own may be */
 	size_t count;
 	struct kept_text texts[];
 };
 
-struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count)
+struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count, size_t limit)
 {
 	struct ptx_source *source = calloc(1, sizeof(*source) + count * sizeof(source->texts[0]));
 
+	if (source)
+		source->arena.limit = limit;
 	for (size_t n = 0; source && n < count; n++) {
 		source->texts[n].text = malloc(texts[n].length + 1);
 		if (!source->texts[n].text) {
@@ -49,35 +52,22 @@ void ptx_source_destroy(struct ptx_source *source)
 		return;
 	for (size_t n = 0; n < source->count; n++)
 		free(source->texts[n].text);
+	ptx_arena_free(&source->arena);
 	free(source);
 }
 
 bool ptx_source_note(struct ptx_source *source, struct ptx_parser *p)
 {
-	struct kept_text *text = &source->texts[p->text - 1];
-
-	text->symbols = ptx_alloc(&p->module->arena, (p->scope_count + 1u) * sizeof(*text->symbols));
-	if (!text->symbols)
-		return false;
-	if (p->scope_count)
-		memcpy(text->symbols, p->scope, p->scope_count * sizeof(*text->symbols));
-	text->symbol_count = p->scope_count;
-	return true;
+	return ptx_names_make(&source->arena, &source->texts[p->text - 1].names, p->scope, p->scope_count);
 }
 
-/* Makes the scope what it was before a body. Symbols of several texts hang in the lists of the last. */
-static bool enter(struct ptx_parser *p, const struct kept_text *text, const struct ptx_extent *body)
+static void enter(struct ptx_parser *p, const struct kept_text *text, const struct ptx_extent *body)
 {
-	if (p->text != body->text) {
-		memset(&p->symbols, 0, sizeof(p->symbols));
-		p->scope_count = 0;
-		p->text = body->text;
-	}
-	ptx_parse_close_scope(p, body->visible);
-	while (p->scope_count < body->visible)
-		if (!ptx_parse_reopen(p, text->symbols[p->scope_count]))
-			return false;
-	return true;
+	p->text = body->text;
+	p->start = text->text;
+	p->lexer = (struct ptx_lexer){text->text + body->at, text->text + body->at + body->bytes, body->line};
+	p->around = &text->names;
+	p->visible = body->visible;
 }
 
 /* What a reading that failed has left, so that the next one begins anew. */
@@ -96,7 +86,7 @@ enum ptx_status ptx_source_read_body(struct ptx_function *fn, struct ptx_error *
 {
 	struct ptx_source *source = fn->module->source;
 	const struct ptx_extent *body = &fn->body;
-	const struct kept_text *text;
+	struct ptx_arena_mark mark;
 	struct ptx_parser *p;
 
 	if (fn->read)
@@ -106,18 +96,16 @@ enum ptx_status ptx_source_read_body(struct ptx_function *fn, struct ptx_error *
 	p = source->parser;
 	if (!p)
 		return PTX_NO_MEMORY;
-	text = &source->texts[body->text - 1];
 	p->module = fn->module;
 	p->error = error;
-	p->start = text->text;
-	p->lexer = (struct ptx_lexer){text->text + body->at, text->text + body->at + body->bytes, body->line};
-	if (enter(p, text, body)) {
-		ptx_parse_next(p);
-		if (ptx_parse_function_body(p, fn) && p->token.kind)
-			ptx_parse_fail(p, PTX_INVALID, "what was known of `%s` does not fit it", fn->name);
-	}
+	mark = ptx_arena_mark(&fn->module->arena);
+	enter(p, &source->texts[body->text - 1], body);
+	ptx_parse_next(p);
+	if (ptx_parse_function_body(p, fn) && p->token.kind)
+		ptx_parse_fail(p, PTX_INVALID, "what was known of `%s` does not fit it", fn->name);
 	if (p->status != PTX_OK) {
 		clear(fn);
+		ptx_arena_return(&fn->module->arena, mark);
 		return p->status;
 	}
 	ptx_statistics_count(&ptx_statistics.bodies);
@@ -155,7 +143,7 @@ enum ptx_status ptx_source_read(struct ptx_kernel *kernel, struct ptx_error *err
 	pthread_mutex_lock(&m->reading);
 	if (!kernel->read)
 		status = read_kernel(kernel, error);
-	free(m->source->parser);
+	ptx_parse_end(m->source->parser);
 	m->source->parser = NULL;
 	pthread_mutex_unlock(&m->reading);
 	return status;

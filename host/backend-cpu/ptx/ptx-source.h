@@ -8,8 +8,8 @@
 struct ptx_parser;
 struct ptx_source;
 
-/* Copies the texts. NULL: no memory. */
-struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count);
+/* Copies the texts. At most `limit` bytes for their names. NULL: no memory. */
+struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count, size_t limit);
 void ptx_source_destroy(struct ptx_source *source);
 
 /* A text's heads were read: what is in scope now is what its bodies see. False: no memory. */
