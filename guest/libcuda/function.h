@@ -10,8 +10,9 @@
 /* A function in one context. */
 struct vcuda_function_entry {
 	struct vcuda_context *context;
-	uint64_t life;         /* of the context */
-	_Atomic bool launched; /* once: it is compiled, later launches need not wait */
+	uint64_t life;            /* of the context */
+	_Atomic bool launched;    /* once: it is compiled, later launches need not wait */
+	_Atomic uint32_t cluster; /* the last one that it was launched with: 8 bits a dimension */
 	vcuda_function_info info;
 	struct vcuda_function_entry *next;
 };

@@ -6,6 +6,7 @@
 #include "graph-exec.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "call.h"
 #include "capture.h"
@@ -283,6 +284,10 @@ static CUgraphExecUpdateResult update_node(struct vcuda_node *n, const struct vc
 	if (n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		return n->alloc.memory == from->alloc.memory ? CU_GRAPH_EXEC_UPDATE_SUCCESS
 							     : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+	if (n->type == CU_GRAPH_NODE_TYPE_KERNEL &&
+	    (n->kernel.launch.cooperative != from->kernel.launch.cooperative ||
+	     memcmp(n->kernel.launch.cluster, from->kernel.launch.cluster, sizeof(n->kernel.launch.cluster))))
+		return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 	vcuda_node_get(from, &p);
 	result = vcuda_node_set(n, &p);
 	return result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;

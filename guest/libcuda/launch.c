@@ -93,6 +93,11 @@ static bool launches_block(void)
 	return known == 2;
 }
 
+static uint32_t cluster_of(const struct vcuda_launch *l)
+{
+	return l->cluster[0] | (uint32_t)l->cluster[1] << 8 | (uint32_t)l->cluster[2] << 16;
+}
+
 static CUresult call(const struct vcuda_launch *l, const struct vcuda_function_entry *e, CUstream stream,
 		     const uint8_t *params)
 {
@@ -105,17 +110,30 @@ static CUresult call(const struct vcuda_launch *l, const struct vcuda_function_e
 					      stream, l->cooperative, e->info.param_bytes, params);
 }
 
+/* Whether the device takes such a cluster is known after the first launch with it. */
+static bool is_new_cluster(const struct vcuda_launch *l, const struct vcuda_function_entry *e)
+{
+	return l->cluster[0] && atomic_load_explicit(&e->cluster, memory_order_relaxed) != cluster_of(l);
+}
+
+static void note_launched(const struct vcuda_launch *l, struct vcuda_function_entry *e)
+{
+	atomic_store(&e->launched, true);
+	if (l->cluster[0])
+		atomic_store(&e->cluster, cluster_of(l));
+}
+
 static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
 		       const uint8_t *params)
 {
-	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed);
+	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed) || is_new_cluster(l, e);
 	CUresult result;
 
 	vcuda_thread()->call_sync = first;
 	result = call(l, e, stream, params);
 	vcuda_thread()->call_sync = false;
 	if (first && result == CUDA_SUCCESS)
-		atomic_store(&e->launched, true);
+		note_launched(l, e);
 	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(stream) : result;
 }
 
@@ -186,8 +204,7 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **e
 
 static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
 {
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-			       .reserved0 = {l->cooperative, l->cluster[0] | l->cluster[1] << 8 | l->cluster[2] << 16}};
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .reserved0 = {l->cooperative, (int)cluster_of(l)}};
 
 	p.kernel = (CUDA_KERNEL_NODE_PARAMS){
 		.func = l->function,
@@ -283,15 +300,14 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 
 CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y, unsigned int z)
 {
-	memset(l->cluster, 0, sizeof(l->cluster));
-	if (x <= 1 && y <= 1 && z <= 1)
-		return CUDA_SUCCESS;
+	if (!x || !y || !z || x > 255 || y > 255 || z > 255)
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)) {
+		if (x == 1 && y == 1 && z == 1)
+			return CUDA_SUCCESS;
 		vcuda_log_once("launches with clusters of blocks are not supported by the software GPU");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	if (!x || !y || !z || x > 255 || y > 255 || z > 255)
-		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	l->cluster[0] = (uint8_t)x;
 	l->cluster[1] = (uint8_t)y;
 	l->cluster[2] = (uint8_t)z;

@@ -98,6 +98,8 @@ VCUDA_EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, 
 			z = c->attrs[i].value.clusterDim.z;
 		}
 	}
+	if ((x || y || z) && (!x || !y || !z))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	if (has_clusters())
 		return vcuda_call_vcudaOccupancyMaxActiveClusters(clusters, f, c->gridDimX, c->gridDimY, c->gridDimZ,
 								  c->blockDimX, c->blockDimY, c->blockDimZ, x, y, z,

@@ -24,31 +24,33 @@ static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
 
 CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxRelease_v2 *a)
 {
-	uint64_t id = primary_id(s, a->dev);
 	unsigned int flags;
 	CUresult result;
 	int active = 1;
+	uint64_t id;
 
 	vcuda_unload_begin();
+	id = primary_id(s, a->dev);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
-	vcuda_unload_end();
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(a->dev, &flags, &active);
 	if (!active)
 		vcuda_handle_remove_children(s->handles, id);
+	vcuda_unload_end();
 	return result;
 }
 
 CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
-	uint64_t id = primary_id(s, a->dev);
 	CUresult result;
+	uint64_t id;
 
 	vcuda_unload_begin();
+	id = primary_id(s, a->dev);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
-	vcuda_unload_end();
 	if (result == CUDA_SUCCESS)
 		vcuda_handle_remove_children(s->handles, id);
+	vcuda_unload_end();
 	return result;
 }
 

@@ -52,6 +52,7 @@ CUresult vcuda_handle_cuLibraryUnload(struct vcuda_session *s, struct vcuda_args
 
 /* What differs between a module's functions and a library's kernels: handles, which the driver knows apart. */
 struct kind {
+	unsigned int handle;
 	CUresult (*count)(const struct vcuda_backend_ops *ops, unsigned int *count, void *owner);
 	CUresult (*enumerate)(const struct vcuda_backend_ops *ops, void **functions, unsigned int count, void *owner);
 	CUresult (*name)(const struct vcuda_backend_ops *ops, const char **name, void *function);
@@ -90,8 +91,9 @@ static CUresult name_kernel(const struct vcuda_backend_ops *ops, const char **na
 	return ops->cuKernelGetName ? ops->cuKernelGetName(name, kernel) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static const struct kind functions_of_modules = {count_functions, enumerate_functions, name_function};
-static const struct kind kernels_of_libraries = {count_kernels, enumerate_kernels, name_kernel};
+static const struct kind functions_of_modules = {VCUDA_KIND_MODULE, count_functions, enumerate_functions,
+						 name_function};
+static const struct kind kernels_of_libraries = {VCUDA_KIND_LIBRARY, count_kernels, enumerate_kernels, name_kernel};
 
 /* Where the names go: a staging block of the guest's, which may change under our hands. */
 struct names {
@@ -151,7 +153,9 @@ static CUresult get_names(struct vcuda_session *s, struct names *names, const st
 	if (s->ops->codeNames)
 		return s->ops->codeNames(owner, names->first, names->to, names->bytes, &names->count, &names->total);
 	pthread_rwlock_wrlock(&unloading);
-	result = list(names, kind, owner);
+	/* It may have gone between the look-up of its id and here. */
+	result = vcuda_handle_names(s->handles, kind->handle, owner) ? list(names, kind, owner)
+								     : CUDA_ERROR_INVALID_HANDLE;
 	pthread_rwlock_unlock(&unloading);
 	return result;
 }

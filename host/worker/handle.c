@@ -136,6 +136,17 @@ void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
 	return object;
 }
 
+bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *object)
+{
+	bool found = false;
+
+	pthread_rwlock_rdlock(&h->lock);
+	for (uint32_t i = 0; i < h->used && !found; i++)
+		found = h->entries[i].object == object && h->entries[i].kind == kind && !h->entries[i].dying;
+	pthread_rwlock_unlock(&h->lock);
+	return found;
+}
+
 /* Marks, or unmarks, `id` and all that dies with it. */
 static void mark(struct vcuda_handles *h, uint64_t id, bool dying)
 {

@@ -23,6 +23,9 @@ uint64_t vcuda_handle_add(struct vcuda_handles *h, unsigned int kind, bool share
 /* The object behind `id` if it lives and its kind's bit is in `kinds`, else NULL. */
 void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds);
 
+/* Whether some id of that kind still names the object. */
+bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *object);
+
 /*
  * Before an object is destroyed: as vcuda_handle_get(), and from then on `id` and all that dies with it resolve no more, so that no two
  * threads destroy it and an object that the back end makes at the freed address gets an id of its own. Ends with vcuda_handle_remove(),

@@ -340,12 +340,34 @@ static void test_first_devices(void **state)
 	}
 }
 
+/* A body is read as its own text says, also when it is read after a text for a later device. */
+static void test_mixed_devices(void **state)
+{
+	static const char old[] =
+		".version 1.4\n.target sm_10\n.entry a()\n{\n.reg .f32 %f<2>;\nmov.f32 %f1, 0f3F800000;\n"
+		"mad.f32 %f1, %f1, %f1, %f1;\nexit;\n}\n";
+	static const char later[] = ".version 7.0\n.target sm_75\n.address_size 64\n.entry b()\n{\nexit;\n}\n";
+	const struct ptx_text texts[] = {{old, sizeof(old) - 1}, {later, sizeof(later) - 1}};
+	const uint32_t block[3] = {1, 1, 1};
+	const struct ptx_binary *binary;
+	struct ptx_error error = {0};
+	struct ptx_module *m = NULL;
+
+	assert_int_equal(ptx_module_link(texts, 2, &m, &error), PTX_OK);
+	assert_int_equal(ptx_kernel_prepare(ptx_module_find_kernel(m, "a"), block, &binary, &error), PTX_OK);
+	ptx_module_destroy(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first_devices), cmocka_unit_test(mismatches_are_refused),
-		cmocka_unit_test(matches_are_taken),  cmocka_unit_test(larger_registers),
-		cmocka_unit_test(forms_are_refused),  cmocka_unit_test(eight_words),
+		cmocka_unit_test(test_first_devices),
+		cmocka_unit_test(test_mixed_devices),
+		cmocka_unit_test(mismatches_are_refused),
+		cmocka_unit_test(matches_are_taken),
+		cmocka_unit_test(larger_registers),
+		cmocka_unit_test(forms_are_refused),
+		cmocka_unit_test(eight_words),
 		cmocka_unit_test(bulk_bytes),
 	};
 

@@ -222,6 +222,9 @@ static void parse_target(struct ptx_parser *p)
 	do {
 		if (p->token.length > 3 && p->token.length < 12 && !memcmp(p->token.text, "sm_", 3))
 			target = (unsigned)strtoul(p->token.text + 3, NULL, 10);
+		/* what an instruction needs differs between these: then bodies are read in the order of the text */
+		if (p->module->target && (p->module->target < 20) != (target < 20))
+			p->module->indivisible = true;
 		if (target > p->module->target)
 			p->module->target = target;
 		ptx_parse_expect(p, PTX_TOK_NAME);
