@@ -27,12 +27,11 @@ static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 		.shared = k->sharedMemBytes,
 		.cooperative = n->kernel.launch.cooperative,
 	};
-	const uint8_t *cluster = n->kernel.launch.cluster;
 	uint8_t *packed;
 	void **params;
 	CUresult result;
 
-	memcpy(l.cluster, cluster, sizeof(l.cluster));
+	memcpy(l.cluster, n->kernel.launch.cluster, sizeof(l.cluster));
 	result = vcuda_launch_pack(&l, k->kernelParams, k->extra, &packed, &params);
 	if (result != CUDA_SUCCESS)
 		return result;

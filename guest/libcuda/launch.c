@@ -305,7 +305,7 @@ CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned
 	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)) {
 		if (x == 1 && y == 1 && z == 1)
 			return CUDA_SUCCESS;
-		vcuda_log_once("launches with clusters of blocks are not supported by the software GPU");
+		vcuda_log_once("a launch with clusters of blocks is refused: the device has none");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	l->cluster[0] = (uint8_t)x;

@@ -66,6 +66,11 @@ CUresult vcuda_handle_vcudaLaunchKernel(struct vcuda_session *s, struct vcuda_ar
 
 /* ---- clusters ---- */
 
+/* What a launch and the questions about one begin a CUlaunchConfig with. */
+#define SHAPE_OF(a)                                                                                                    \
+	.gridDimX = (a)->gridDimX, .gridDimY = (a)->gridDimY, .gridDimZ = (a)->gridDimZ, .blockDimX = (a)->blockDimX,  \
+	.blockDimY = (a)->blockDimY, .blockDimZ = (a)->blockDimZ, .sharedMemBytes = (a)->sharedMemBytes
+
 static CUlaunchAttribute cluster_attribute(unsigned int x, unsigned int y, unsigned int z)
 {
 	CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
@@ -83,13 +88,7 @@ CUresult vcuda_handle_vcudaLaunchClusters(struct vcuda_session *s, struct vcuda_
 			 CU_LAUNCH_PARAM_END};
 	CUlaunchAttribute attributes[2] = {cluster_attribute(a->clusterDimX, a->clusterDimY, a->clusterDimZ),
 					   {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE}};
-	CUlaunchConfig config = {.gridDimX = a->gridDimX,
-				 .gridDimY = a->gridDimY,
-				 .gridDimZ = a->gridDimZ,
-				 .blockDimX = a->blockDimX,
-				 .blockDimY = a->blockDimY,
-				 .blockDimZ = a->blockDimZ,
-				 .sharedMemBytes = a->sharedMemBytes,
+	CUlaunchConfig config = {SHAPE_OF(a),
 				 .hStream = a->hStream,
 				 .attrs = attributes,
 				 .numAttrs = a->cooperative ? 2 : 1};
@@ -104,13 +103,7 @@ CUresult vcuda_handle_vcudaOccupancyMaxActiveClusters(struct vcuda_session *s,
 						      struct vcuda_args_vcudaOccupancyMaxActiveClusters *a)
 {
 	CUlaunchAttribute attribute = cluster_attribute(a->clusterDimX, a->clusterDimY, a->clusterDimZ);
-	const CUlaunchConfig config = {.gridDimX = a->gridDimX,
-				       .gridDimY = a->gridDimY,
-				       .gridDimZ = a->gridDimZ,
-				       .blockDimX = a->blockDimX,
-				       .blockDimY = a->blockDimY,
-				       .blockDimZ = a->blockDimZ,
-				       .sharedMemBytes = a->sharedMemBytes,
+	const CUlaunchConfig config = {SHAPE_OF(a),
 				       .attrs = &attribute,
 				       .numAttrs = a->clusterDimX ? 1 : 0};
 
@@ -122,13 +115,7 @@ CUresult vcuda_handle_vcudaOccupancyMaxActiveClusters(struct vcuda_session *s,
 CUresult vcuda_handle_vcudaOccupancyMaxPotentialClusterSize(struct vcuda_session *s,
 							    struct vcuda_args_vcudaOccupancyMaxPotentialClusterSize *a)
 {
-	const CUlaunchConfig config = {.gridDimX = a->gridDimX,
-				       .gridDimY = a->gridDimY,
-				       .gridDimZ = a->gridDimZ,
-				       .blockDimX = a->blockDimX,
-				       .blockDimY = a->blockDimY,
-				       .blockDimZ = a->blockDimZ,
-				       .sharedMemBytes = a->sharedMemBytes};
+	const CUlaunchConfig config = {SHAPE_OF(a)};
 
 	if (!s->ops->cuOccupancyMaxPotentialClusterSize)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaOccupancyMaxPotentialClusterSize);
