@@ -12,6 +12,7 @@
 #include "capture.h"
 #include "copy.h"
 #include "guest-calls.h"
+#include "peer.h"
 #include "ring.h"
 #include "stage.h"
 #include "stream.h"
@@ -335,11 +336,15 @@ _Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D), "a peer copy
 static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool async)
 {
 	CUDA_MEMCPY3D c;
+	CUresult result;
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_peer_begin(p->dstContext, p->srcContext, async);
 	memcpy(&c, p, sizeof(c));
-	return copy_3d(&c, stream, async);
+	if (result == CUDA_SUCCESS)
+		result = copy_3d(&c, stream, async);
+	return async ? result : vcuda_peer_end(p->dstContext, p->srcContext, stream, result);
 }
 
 #define SYNC_COPY(name, type, copy)                                                                                    \

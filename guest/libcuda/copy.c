@@ -11,6 +11,7 @@
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
+#include "peer.h"
 #include "ring.h"
 #include "stage.h"
 #include "stream.h"
@@ -187,13 +188,14 @@ ASYNC_COPY(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, HOST, DEVICE)
 ASYNC_COPY(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
 /* clang-format on */
 
-/* Addresses are unique over all devices: a peer copy is a copy. */
 static CUresult copy_peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream,
 			  bool async)
 {
-	if (!vcuda_context_find(to) || !vcuda_context_find(from))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return vcuda_copy(ANY(dst), ANY(src), bytes, stream, async);
+	CUresult result = vcuda_peer_begin(to, from, async);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_copy(ANY(dst), ANY(src), bytes, stream, async);
+	return async ? result : vcuda_peer_end(to, from, stream, result);
 }
 
 VCUDA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)

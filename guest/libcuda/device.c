@@ -369,29 +369,3 @@ VCUDA_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffin
 	*supported = 0;
 	return CUDA_SUCCESS;
 }
-
-/* ---- two devices ---- */
-
-VCUDA_EXPORT CUresult cuDeviceCanAccessPeer(int *yes, CUdevice dev, CUdevice peer)
-{
-	CUresult result = vcuda_require_device(dev);
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_require_device(peer);
-	return result != CUDA_SUCCESS
-		       ? result
-		       : vcuda_call_cuDeviceCanAccessPeer(yes, vcuda_device_host(dev), vcuda_device_host(peer));
-}
-
-VCUDA_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice src, CUdevice dst)
-{
-	CUresult result = vcuda_require_device(src);
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_require_device(dst);
-	if (result == CUDA_SUCCESS && src == dst)
-		result = CUDA_ERROR_INVALID_DEVICE;
-	return result != CUDA_SUCCESS ? result
-				      : vcuda_call_cuDeviceGetP2PAttribute(value, (int)attrib, vcuda_device_host(src),
-									   vcuda_device_host(dst));
-}

@@ -74,11 +74,11 @@ VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {dptr}};
 	struct vcuda_range r;
 
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || !dptr)
 		return result;
 	if (vcuda_capture_takes(stream, &p, &result) || vcuda_graph_memory_free(dptr, &result))
 		return result;
-	if (!dptr || !vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
+	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
 		return CUDA_ERROR_INVALID_VALUE;
 	return vcuda_call_cuMemFreeAsync(dptr, stream);
 }
@@ -188,31 +188,39 @@ VCUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDes
 		return result;
 	if (!access && count)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 			return CUDA_ERROR_INVALID_VALUE;
+		result = vcuda_require_device(access[i].location.id);
+		if (result != CUDA_SUCCESS)
+			return result;
 		/* Its own device always has access, and nobody can take it away. */
 		if (access[i].location.id == o->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			return CUDA_ERROR_INVALID_VALUE;
-		if (access[i].location.id != o->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
-			vcuda_log_once("access of one device to another's pools is not supported yet");
-			return CUDA_ERROR_NOT_SUPPORTED;
-		}
+		if (access[i].location.id != o->device)
+			result = vcuda_call_vcudaMemPoolSetAccess(pool, vcuda_device_host(access[i].location.id),
+								  (int)access[i].flags);
 	}
-	return CUDA_SUCCESS;
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
 	struct vcuda_object *o;
 	CUresult result = find(pool, &o);
+	int held;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = location->id == o->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	return CUDA_SUCCESS;
+	result = vcuda_require_device(location->id);
+	held = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	if (result == CUDA_SUCCESS && location->id != o->device)
+		result = vcuda_call_vcudaMemPoolGetAccess(pool, vcuda_device_host(location->id), &held);
+	if (result == CUDA_SUCCESS)
+		*flags = (CUmemAccess_flags)held;
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)

@@ -371,3 +371,16 @@ CUresult cpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice pe
 	*canAccessPeer = 0;
 	return CUDA_SUCCESS;
 }
+
+/* All contexts are one device's; a GPU refuses those as well. */
+CUresult cpu_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
+{
+	(void)peerContext;
+	return Flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
+CUresult cpu_cuCtxDisablePeerAccess(CUcontext peerContext)
+{
+	(void)peerContext;
+	return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}

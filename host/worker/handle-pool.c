@@ -30,3 +30,21 @@ CUresult vcuda_handle_vcudaMemPoolSetAttribute(struct vcuda_session *s, struct v
 		return vcuda_unsupported(s, VCUDA_OP_vcudaMemPoolSetAttribute);
 	return s->ops->cuMemPoolSetAttribute(a->pool, a->attr, &a->value);
 }
+
+CUresult vcuda_handle_vcudaMemPoolSetAccess(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolSetAccess *a)
+{
+	CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, a->dev}, (CUmemAccess_flags)a->flags};
+
+	if (!s->ops->cuMemPoolSetAccess)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaMemPoolSetAccess);
+	return s->ops->cuMemPoolSetAccess(a->pool, &desc, 1);
+}
+
+CUresult vcuda_handle_vcudaMemPoolGetAccess(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolGetAccess *a)
+{
+	CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, a->dev};
+
+	if (!s->ops->cuMemPoolGetAccess)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaMemPoolGetAccess);
+	return s->ops->cuMemPoolGetAccess(&a->flags, a->pool, &location);
+}

@@ -112,6 +112,7 @@ void api_pools(void)
 	OK(cuMemcpyDtoHAsync_v2(back, p, 16, s));
 	OK(cuMemFreeAsync(p, s));
 	GIVES(cuMemFreeAsync(p, s), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemFreeAsync(0, s));
 	OK(cuStreamSynchronize(s));
 	CHECK(back[3] == 1 && used(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
 	CHECK(used(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) >= bytes);

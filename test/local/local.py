@@ -270,6 +270,12 @@ def arrays():
     check(r.returncode == 0 and r.stdout == "arrays: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def peers():
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/peers"))
+    check(r.returncode == 0 and r.stdout.startswith("peers: passed"), f"{r.returncode}\n{r.stdout}{r.stderr}")
+    print(r.stdout, end="")
+
+
 def clusters():
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/clusters"))
     check(r.returncode == 0 and r.stdout == "clusters: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
@@ -305,7 +311,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, managed, ipc, ipc_killed)}
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed)}
 
 
 def main():

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between contexts. Addresses are unique over all devices, so that such a copy is a copy like others, but for its order. */
+#ifndef VCUDA_PEER_H
+#define VCUDA_PEER_H
+
+#include <stdbool.h>
+
+#include "cuda-abi.h"
+
+/*
+ * Before a copy between two contexts; NULL: the current one. Only a stream orders an `async` copy; another one comes
+ * after all that either context has been given so far, and before what is given from then on, for which
+ * vcuda_peer_end() is called afterwards with the copy's result and stream.
+ */
+CUresult vcuda_peer_begin(CUcontext to, CUcontext from, bool async);
+CUresult vcuda_peer_end(CUcontext to, CUcontext from, CUstream stream, CUresult result);
+
+#endif
