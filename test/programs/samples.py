@@ -21,15 +21,15 @@ import subprocess
 import sys
 import time
 
-CATEGORIES = ["0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features", "5_Domain_Specific",
-              "6_Performance"]
+CATEGORIES = ["0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features", "4_CUDA_Libraries",
+              "5_Domain_Specific", "6_Performance"]
 
 # What a sample needs besides cudart, a GPU and a terminal. Found in its CMakeLists.txt.
 NEEDS = [
     (r"NvSci|nvsci|EGL|Vulkan|d3d|D3D", "graphics or platform interoperability"),
     (r"\bMPI", "MPI"),
-    (r"CUDA::(cublas|curand|cufft|cusolver|cusparse|npp\w*|nvjpeg|nvjitlink|nvvm)", r"NVIDIA's \1"),
-    (r"nvrtc", "NVIDIA's nvrtc"),
+    (r"CUDA::((?:cublas|curand|cufft|cusolver|cusparse|npp|nvjpeg|nvJitLink|nvjitlink|nvvm)\w*)", r"NVIDIA's \1"),
+    (r"CUDA::nvrtc", "NVIDIA's nvrtc"),
     (r"OpenGL|GLUT|GLEW", "OpenGL"),
 ]
 
@@ -63,9 +63,7 @@ class Sample:
         self.cmake = (folder / "CMakeLists.txt").read_text()
         self.needs = []
         for pattern, text in NEEDS:
-            found = re.search(pattern, self.cmake)
-            if found:
-                self.needs.append(found.expand(text))
+            self.needs += sorted({found.expand(text) for found in re.finditer(pattern, self.cmake)})
 
 
 def find_samples(checkout):
@@ -172,13 +170,20 @@ def run_sample(sample, tree, options, arguments):
     return {"result": result, "reason": reason.strip()[:160], "seconds": round(time.monotonic() - start, 1)}
 
 
-def excluded(sample, arguments):
+def is_installed(need):
+    """Whether it is a library that the toolkit has."""
+    nvcc = shutil.which("nvcc")
+    name = need.removeprefix("NVIDIA's ")
+    return nvcc is not None and (pathlib.Path(nvcc).resolve().parents[1] / f"lib64/lib{name}.so").is_file()
+
+
+def excluded(sample, arguments, options):
     entry = arguments.get(sample.name, {})
-    if entry.get("min_gpus", 1) > 1:
+    if entry.get("min_gpus", 1) > options.gpus:
         return "more than one GPU"
     if entry.get("skip") or sample.name in INTERACTIVE:
         return ", ".join(sample.needs) or "skipped by the samples' own test_args.json"
-    missing = [need for need in sample.needs if need != "OpenGL"]
+    missing = [need for need in sample.needs if need != "OpenGL" and not (options.libraries and is_installed(need))]
     return ", ".join(missing) if missing else None
 
 
@@ -233,6 +238,8 @@ def main():
     parser.add_argument("--runtime", choices=["shared", "static", "both"], default="both")
     parser.add_argument("--timeout", type=int, default=300, help="seconds a run")
     parser.add_argument("--jobs", type=int, default=1, help="samples at a time")
+    parser.add_argument("--libraries", action="store_true", help="also samples of NVIDIA's libraries, which are installed")
+    parser.add_argument("--gpus", type=int, default=1, help="how many the machine has")
     parser.add_argument("--build-only", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
@@ -241,7 +248,7 @@ def main():
     options.build = options.build.resolve()
     arguments = json.loads((options.checkout / "test_args.json").read_text())
     samples = find_samples(options.checkout.resolve())
-    skipped = {s.name: excluded(s, arguments) for s in samples if excluded(s, arguments)}
+    skipped = {s.name: excluded(s, arguments, options) for s in samples if excluded(s, arguments, options)}
     samples = [s for s in samples if s.name not in skipped]
     runtimes = ["shared", "static"] if options.runtime == "both" else [options.runtime]
     trees = {runtime: configure(samples, options.build, runtime) for runtime in runtimes}
