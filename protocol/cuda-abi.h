@@ -490,6 +490,11 @@ typedef enum CUstreamBatchMemOpType {
 	CU_STREAM_MEM_OP_BARRIER = 6,
 } CUstreamBatchMemOpType;
 
+typedef enum CUstreamMemoryBarrier_flags {
+	CU_STREAM_MEMORY_BARRIER_TYPE_SYS = 0,
+	CU_STREAM_MEMORY_BARRIER_TYPE_GPU = 1,
+} CUstreamMemoryBarrier_flags;
+
 typedef union CUstreamBatchMemOpParams {
 	CUstreamBatchMemOpType operation;
 	struct {

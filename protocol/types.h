@@ -43,6 +43,10 @@ typedef struct vcuda_host_info {
 	 1ull << CU_JIT_CACHE_MODE | 1ull << CU_JIT_POSITION_INDEPENDENT_CODE | 1ull << CU_JIT_MIN_CTA_PER_SM |        \
 	 1ull << CU_JIT_MAX_THREADS_PER_BLOCK | 1ull << CU_JIT_OVERRIDE_DIRECTIVE_VALUES)
 
+/* Operations of cuStreamBatchMemOp() in one call, and the words of each in vcudaStreamMemOps. */
+#define VCUDA_MEMORY_OPS_MAX 255
+#define VCUDA_MEMORY_OP_WORDS 3
+
 #define VCUDA_DEVICE_ATTRIBUTES 160
 
 typedef struct vcuda_device_info {

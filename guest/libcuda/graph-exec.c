@@ -212,7 +212,9 @@ CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodePar
 	struct vcuda_node *copy;
 	CUresult result = find_copy(exec, node, &copy);
 
-	return result == CUDA_SUCCESS ? vcuda_node_set(copy, params) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_node_may_become(copy, params) ? vcuda_node_set(copy, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool may_be_disabled(const struct vcuda_node *n)
@@ -289,6 +291,8 @@ static CUgraphExecUpdateResult update_node(struct vcuda_node *n, const struct vc
 	     memcmp(n->kernel.launch.cluster, from->kernel.launch.cluster, sizeof(n->kernel.launch.cluster))))
 		return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 	vcuda_node_get(from, &p);
+	if (!vcuda_node_may_become(n, &p))
+		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 	result = vcuda_node_set(n, &p);
 	return result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;
 }

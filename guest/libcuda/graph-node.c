@@ -11,6 +11,7 @@
 #include "guest-calls.h"
 #include "log.h"
 #include "memory.h"
+#include "stream-memory.h"
 #include "stream.h"
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
@@ -268,6 +269,45 @@ static CUresult free_run(const struct vcuda_node *n, const struct vcuda_graph_ru
 	return vcuda_graph_memory_free(n->free, &result) ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* ---- memory operations of streams ---- */
+
+static CUresult mem_ops_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS *m = &p->memOp;
+	const struct vcuda_context *c = m->ctx ? vcuda_context_find(m->ctx) : vcuda_context_current();
+	CUstreamBatchMemOpParams *ops;
+	CUresult result;
+
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = vcuda_memory_ops_check(m->paramArray, m->count, m->flags, c->device, false);
+	if (result != CUDA_SUCCESS)
+		return result;
+	ops = malloc(m->count * sizeof(*ops));
+	if (!ops)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(ops, m->paramArray, m->count * sizeof(*ops));
+	free(n->mem_ops.paramArray);
+	n->mem_ops = *m;
+	n->mem_ops.paramArray = ops;
+	return CUDA_SUCCESS;
+}
+
+static void mem_ops_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	p->memOp = n->mem_ops;
+}
+
+static void mem_ops_drop(struct vcuda_node *n)
+{
+	free(n->mem_ops.paramArray);
+}
+
+static CUresult mem_ops_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return vcuda_memory_ops_issue(n->mem_ops.paramArray, n->mem_ops.count, run->resolved);
+}
+
 /* ---- all ---- */
 
 static CUresult empty_set(struct vcuda_node *n, const CUgraphNodeParams *p)
@@ -310,7 +350,7 @@ static const struct {
 	[CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT] = {"external semaphore", NULL, NULL, NULL, NULL, NULL},
 	[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = {"mem alloc", alloc_set, alloc_get, alloc_run, alloc_drop, alloc_copy},
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = {"mem free", free_set, free_get, free_run, NULL, NULL},
-	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = {"batch mem op", NULL, NULL, NULL, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = {"batch mem op", mem_ops_set, mem_ops_get, mem_ops_run, mem_ops_drop, NULL},
 	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = {"conditional", NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -333,6 +373,12 @@ void vcuda_node_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 	memset(p, 0, sizeof(*p));
 	p->type = n->type;
 	types[n->type].get(n, p);
+}
+
+bool vcuda_node_may_become(const struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	return n->type != CU_GRAPH_NODE_TYPE_BATCH_MEM_OP || p->type != n->type ||
+	       vcuda_memory_ops_alike(&n->mem_ops, &p->memOp);
 }
 
 CUresult vcuda_node_copy(struct vcuda_node *n, const struct vcuda_node *from)

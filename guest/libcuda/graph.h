@@ -39,6 +39,7 @@ struct vcuda_node {
 			CUDA_MEM_ALLOC_NODE_PARAMS params;
 		} alloc;
 		CUdeviceptr free;
+		CUDA_BATCH_MEM_OP_NODE_PARAMS mem_ops;
 	};
 	unsigned int mark; /* for walks */
 	struct vcuda_node *next;
@@ -87,6 +88,8 @@ bool vcuda_graph_all_before(struct vcuda_graph *graph, struct vcuda_node *const 
 /* Makes the node do what `params` says, of which everything is copied. The old contents are dropped if it succeeds. */
 CUresult vcuda_node_set(struct vcuda_node *node, const CUgraphNodeParams *params);
 void vcuda_node_get(const struct vcuda_node *node, CUgraphNodeParams *params);
+/* False: what a node of an executable graph is told to do differs too much from what it does. */
+bool vcuda_node_may_become(const struct vcuda_node *node, const CUgraphNodeParams *params);
 /* An empty node becomes a copy of another. */
 CUresult vcuda_node_copy(struct vcuda_node *node, const struct vcuda_node *from);
 void vcuda_node_drop(struct vcuda_node *node);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
- * cost nothing here. What this back end does not do is 0: clusters,
- * stream memory operations, shareable handles.
+ * cost nothing here. What this back end does not do is 0: clusters, shareable handles.
  */
 #include "attributes.h"
 
@@ -42,6 +41,9 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)] = 2,
 	[A(COMPUTE_PREEMPTION_SUPPORTED)] = 1,
 	[A(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)] = 1,
+	[A(CAN_USE_STREAM_MEM_OPS_V1)] = 1,
+	[A(CAN_USE_64_BIT_STREAM_MEM_OPS_V1)] = 1,
+	[A(CAN_USE_STREAM_WAIT_VALUE_NOR_V1)] = 1,
 	[A(COOPERATIVE_LAUNCH)] = 1,
 	[A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)] = CPU_SHARED_PER_BLOCK_OPTIN,
 	[A(HOST_REGISTER_SUPPORTED)] = 1,
@@ -93,6 +95,8 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH)] = CPU_MAX_LAYERED,
 	[A(MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT)] = CPU_MAX_LAYERED,
 	[A(MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH)] = CPU_MAX_LAYERED,
+	[A(CAN_USE_64_BIT_STREAM_MEM_OPS)] = 1,
+	[A(CAN_USE_STREAM_WAIT_VALUE_NOR)] = 1,
 	[A(MEM_SYNC_DOMAIN_COUNT)] = 1,
 	[A(NUMA_ID)] = -1,
 	[A(HOST_NUMA_ID)] = -1,

@@ -50,6 +50,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	c->id = ++last_id;
 	c->refs++;
 	c->alive = true;
+	c->abandoned = false;
 	__atomic_store_n(&c->cancel, false, __ATOMIC_RELAXED);
 	c->error = CUDA_SUCCESS;
 	c->flags = flags;
@@ -67,12 +68,16 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	ptx_start();
 }
 
-/* Ends a context's life: waits for its work, then frees all that belongs to it. */
+/*
+ * Ends a context's life: waits for its work, then frees all that belongs to it. If a stream waits for a value in memory
+ * that is not there, what has not started is dropped: who would write it may be the thread that waits here.
+ */
 static void end(struct CUctx_st *c)
 {
 	struct cpu_scope scope = {.context = c, .last = cpu_submitted()};
 
 	c->alive = false;
+	cpu_look_again();
 	cpu_wait(&scope);
 	cpu_streams_destroy(c);
 	cpu_events_destroy(c);

@@ -20,6 +20,7 @@ struct CUctx_st {
 	unsigned int refs; /* its life, and each thread that waits in one of its calls */
 	bool alive;
 	bool primary;
+	bool abandoned; /* ends, and what has not started is dropped */
 	bool cancel;    /* running kernels are to stop; atomic */
 	CUresult error; /* sticky */
 	unsigned int flags;

@@ -38,7 +38,7 @@
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) X(cuOccupancyAvailableDynamicSMemPerBlock) \
 	X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
 	X(cuStreamCreateWithPriority) X(cuStreamDestroy_v2) X(cuStreamQuery) X(cuStreamSynchronize) \
-	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) \
+	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) X(cuStreamBatchMemOp_v2) \
 	X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize) \
 	X(cuEventElapsedTime_v2) \
 	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \

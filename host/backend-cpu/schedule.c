@@ -91,12 +91,16 @@ static bool older(const struct CUstream_st *stream, uint64_t seq)
 	return stream->head && stream->head->seq < seq;
 }
 
-static bool may_start(const struct cpu_op *op)
+static bool is_dropped(const struct cpu_op *op)
+{
+	return op->stream->context->error || op->stream->context->abandoned;
+}
+
+/* Whether it comes after all that it must come after. */
+static bool is_its_turn(const struct cpu_op *op)
 {
 	const struct CUstream_st *stream = op->stream;
 
-	if (stream->context->error)
-		return true; /* to be dropped */
 	if (op->after && !cpu_record_done(op->after))
 		return false;
 	if (!stream->legacy)
@@ -108,6 +112,21 @@ static bool may_start(const struct cpu_op *op)
 			return false;
 	}
 	return true;
+}
+
+static bool may_start(const struct cpu_op *op)
+{
+	struct CUctx_st *context = op->stream->context;
+
+	if (is_dropped(op))
+		return true;
+	if (!is_its_turn(op))
+		return false;
+	if (!op->due || op->due(op))
+		return true;
+	/* Nobody can be counted on any more to write what it waits for. */
+	context->abandoned = !context->alive;
+	return context->abandoned;
 }
 
 /* Takes the first operation, which has ended, off its stream. The stream may be gone afterwards. */
@@ -136,7 +155,7 @@ static bool advance(struct CUstream_st *stream, const struct cpu_op *caller_runs
 	if (op->started || !may_start(op))
 		return false;
 	op->started = true;
-	if (stream->context->error || (op->start && !op->start(op)) || (op->units == 0 && !op->external)) {
+	if (is_dropped(op) || (op->start && !op->start(op)) || (op->units == 0 && !op->external)) {
 		pop(stream);
 		return true;
 	}
@@ -167,6 +186,11 @@ static void complete(struct cpu_op *op)
 	pop(op->stream);
 	dispatch(NULL);
 	cpu_wake_waiters();
+}
+
+void cpu_look_again(void)
+{
+	dispatch(NULL);
 }
 
 void cpu_op_done(struct cpu_op *op)

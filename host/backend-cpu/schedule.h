@@ -8,7 +8,8 @@
  * comparison:
  *   - only the first operation of a stream may start;
  *   - one of a blocking stream waits until its context's NULL stream holds nothing older, and the other way round;
- *   - one that waits for an event record waits until that record is done.
+ *   - one that waits for an event record waits until that record is done;
+ *   - one that waits for a value in memory waits until it is there.
  * Threads that wait for work run it too: a small copy or kernel that is waited for at once never changes threads.
  */
 #ifndef VCUDA_CPU_SCHEDULE_H
@@ -35,13 +36,19 @@ struct cpu_op {
 	bool external; /* run by somebody else once start() was called, who calls cpu_op_done(); `units` is 0 */
 	struct cpu_record *after; /* may not start before this is done; NULL: none */
 	/*
+	 * Whether it may start as far as memory is concerned, NULL: always. Asked with the lock held and the operation first
+	 * in its stream, whenever anything is submitted or ends and in cpu_look_again(). In a context that ends it is not
+	 * waited for: all that has not started then is dropped.
+	 */
+	bool (*due)(const struct cpu_op *op);
+	/*
 	 * Called once with the lock held, before the first unit; false: the operation has failed and set its context's
 	 * error.
 	 */
 	bool (*start)(struct cpu_op *op);
 	/* Runs units from `unit` on, more than one only if they are claimed so; without the lock. */
 	void (*run)(struct cpu_op *op, uint64_t unit, uint64_t count);
-	/* With the lock held, when all is done or was dropped because the context failed. May free the operation. */
+	/* With the lock held, when all is done or was dropped because the context failed or ends. May free the operation. */
 	void (*finish)(struct cpu_op *op);
 };
 
@@ -69,6 +76,9 @@ void cpu_unlock(void);
  * returned: the caller must then wait for it, which runs it.
  */
 bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs);
+
+/* Starts what has become due by itself. */
+void cpu_look_again(void);
 
 /* An external operation, which was started, has ended. */
 void cpu_op_done(struct cpu_op *op);

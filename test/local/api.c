@@ -16,6 +16,7 @@ static const struct {
 	{"callbacks", api_callbacks}, {"output", api_output}, {"managed", api_managed},
 	{"pools", api_pools},
 	{"mapped", api_mapped},         {"graphs", api_graphs}, {"capture", api_capture},
+	{"values", api_values},         {"stuck", api_stuck},
 };
 
 static const char ptx[] =

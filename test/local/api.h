@@ -56,5 +56,7 @@ void api_pools(void);
 void api_mapped(void);
 void api_graphs(void);
 void api_capture(void);
+void api_values(void);
+void api_stuck(void);
 
 #endif

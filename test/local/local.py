@@ -257,11 +257,38 @@ def run_api(case):
 
 def api():
     """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
-    for case in ("callbacks", "managed", "pools", "mapped", "graphs", "capture"):
+    for case in ("callbacks", "managed", "pools", "mapped", "graphs", "capture", "values"):
         run_api(case)
     lines = run_api("output").splitlines()
     check(lines[:7] == ["before", "value 1!", "value 2!", "between", "value 3!", "after", "value 4!"], f"order: {lines[:7]}")
     check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")
+
+
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stuck():
+    """A process ends, or is killed, while a stream waits for a value for ever: it costs nothing, and its worker goes."""
+    with daemon() as (d, env):
+        for kill in (False, True):
+            p = subprocess.Popen([build("test/local/api"), "stuck"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            line = p.stdout.readline()
+            check(line == "stuck\n", f"said {line!r}")
+            workers = children(d.pid)
+            check(len(workers) == 1, f"{len(workers)} workers for one process")
+            before = processor_seconds(workers[0])
+            time.sleep(2)
+            used = processor_seconds(workers[0]) - before
+            check(BACKEND != "cpu" or used < 0.2, f"waiting took {used} s of 2 s")
+            if kill:
+                p.kill()
+            p.stdin.close()
+            check(p.wait(20) == (-signal.SIGKILL if kill else 0), f"ended with {p.returncode}")
+            wait_until(lambda: not children(d.pid), 3.0 if BACKEND == "cpu" else 20.0, "the worker outlived its process")
+        check(start_steady(env, 0).wait(30) == 0, "the next program does not work")
 
 
 def arrays():
@@ -311,7 +338,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed)}
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed, stuck)}
 
 
 def main():

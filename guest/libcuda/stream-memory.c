@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every function is a batch, which is one command. */
+#include "stream-memory.h"
+
+#include "call.h"
+#include "capture.h"
+#include "device.h"
+#include "guest-calls.h"
+#include "operand.h"
+#include "range.h"
+#include "stream.h"
+#include "thread.h"
+
+static bool is_wide(CUstreamBatchMemOpType type)
+{
+	return type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+static bool has_address(CUstreamBatchMemOpType type)
+{
+	return type != CU_STREAM_MEM_OP_BARRIER && type != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES;
+}
+
+static unsigned int flags_of(const CUstreamBatchMemOpParams *p)
+{
+	/* Waits and writes have one layout, the others one of their own. */
+	return has_address(p->operation) ? p->waitValue.flags : p->memoryBarrier.flags;
+}
+
+/* ---- what a device can do ---- */
+
+static CUresult require(CUdevice device, CUdevice_attribute attribute)
+{
+	return vcuda_device_attribute(device, attribute) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult check_wait(unsigned int flags, CUdevice device, bool old)
+{
+	unsigned int kind = flags & ~(unsigned int)CU_STREAM_WAIT_VALUE_FLUSH;
+	CUresult result = CUDA_SUCCESS;
+
+	if (kind > CU_STREAM_WAIT_VALUE_NOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags != kind)
+		result = require(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
+	if (result == CUDA_SUCCESS && kind == CU_STREAM_WAIT_VALUE_NOR)
+		result = require(device, old ? CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1
+					     : CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR);
+	return result;
+}
+
+static CUresult check_op(const CUstreamBatchMemOpParams *p, CUdevice device, bool old)
+{
+	unsigned int flags = flags_of(p);
+	CUresult result = CUDA_SUCCESS;
+
+	switch (p->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		result = check_wait(flags, device, old);
+		break;
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		if (flags & ~(unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+			return CUDA_ERROR_INVALID_VALUE;
+		break;
+	case CU_STREAM_MEM_OP_BARRIER:
+		return old || flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		return flags ? CUDA_ERROR_INVALID_VALUE
+			     : require(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (result == CUDA_SUCCESS && is_wide(p->operation))
+		result = require(device, old ? CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1
+					     : CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+	return result;
+}
+
+CUresult vcuda_memory_ops_check(const CUstreamBatchMemOpParams *ops, unsigned int count, unsigned int flags,
+				CUdevice device, bool old)
+{
+	CUresult result = old ? require(device, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1) : CUDA_SUCCESS;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ops || !count || count > VCUDA_MEMORY_OPS_MAX || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = check_op(&ops[i], device, old);
+	return result;
+}
+
+bool vcuda_memory_ops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a, const CUDA_BATCH_MEM_OP_NODE_PARAMS *b)
+{
+	const unsigned int may_change = CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_AND;
+
+	if (a->count != b->count || a->ctx != b->ctx || !a->paramArray || !b->paramArray)
+		return false;
+	for (unsigned int i = 0; i < a->count; i++) {
+		const CUstreamBatchMemOpParams *p = &a->paramArray[i], *q = &b->paramArray[i];
+		bool is_wait = p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+			       p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+
+		if (p->operation != q->operation ||
+		    (flags_of(p) ^ flags_of(q)) & ~(is_wait ? may_change : 0u))
+			return false;
+	}
+	return true;
+}
+
+/* ---- addresses ---- */
+
+/* Managed memory moves between host and device, elsewhere: it is refused as the driver does. */
+static CUresult check_address(const CUstreamBatchMemOpParams *p, bool *unsure)
+{
+	unsigned int bytes = is_wide(p->operation) ? 8 : 4;
+	struct vcuda_operand at;
+	struct vcuda_range r;
+	CUresult result;
+
+	if (!has_address(p->operation))
+		return CUDA_SUCCESS;
+	if (p->waitValue.address % bytes ||
+	    (vcuda_range_find(p->waitValue.address, &r) && r.kind & VCUDA_RANGE_ANY_MANAGED))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_operand_find(p->waitValue.address, bytes, VCUDA_SIDE_DEVICE, &at);
+	*unsure |= at.unsure;
+	return result;
+}
+
+static CUresult check_addresses(const CUstreamBatchMemOpParams *ops, unsigned int count, bool *unsure)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	*unsure = false;
+	for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = check_address(&ops[i], unsure);
+	return result;
+}
+
+CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved)
+{
+	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS], *w = words;
+	bool unsure;
+	CUresult result = check_addresses(ops, count, &unsure);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (unsigned int i = 0; i < count; i++) {
+		const CUstreamBatchMemOpParams *p = &ops[i];
+
+		*w++ = (uint32_t)p->operation | (uint64_t)flags_of(p) << 32;
+		*w++ = has_address(p->operation) ? p->waitValue.address : 0;
+		*w++ = !has_address(p->operation) ? 0
+		       : is_wide(p->operation)	  ? p->waitValue.value64
+						  : p->waitValue.value;
+	}
+	vcuda_thread()->call_sync = unsure;
+	result = vcuda_call_vcudaStreamMemOps(resolved, (uint32_t)(w - words), words);
+	vcuda_thread()->call_sync = false;
+	return result;
+}
+
+/* ---- the API ---- */
+
+static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+	struct vcuda_context *c = vcuda_context_current();
+	bool unsure;
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_memory_ops_check(ops, count, flags, c->device, old);
+	if (result == CUDA_SUCCESS)
+		result = check_addresses(ops, count, &unsure);
+	if (result != CUDA_SUCCESS)
+		return result;
+	p.memOp = (CUDA_BATCH_MEM_OP_NODE_PARAMS){vcuda_context_handle(c), count, ops, 0};
+	if (vcuda_capture_takes(stream, &p, &result))
+		return result;
+	return vcuda_memory_ops_issue(ops, count, stream);
+}
+
+static CUresult one(CUstreamBatchMemOpType type, CUstream stream, CUdeviceptr address, cuuint64_t value,
+		    unsigned int flags, bool old)
+{
+	CUstreamBatchMemOpParams op = {.pad = {0}};
+
+	op.waitValue.operation = type;
+	op.waitValue.address = address;
+	op.waitValue.value64 = value;
+	op.waitValue.flags = flags;
+	return batch(stream, 1, &op, 0, old);
+}
+
+#define VALUE(name, type, value_type)                                                                                  \
+	VCUDA_EXPORT CUresult name(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)         \
+	{                                                                                                              \
+		return one(type, stream, address, value, flags, true);                                                 \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_ptsz(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)  \
+	{                                                                                                              \
+		return one(type, VCUDA_PER_THREAD(stream), address, value, flags, true);                               \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_v2(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)    \
+	{                                                                                                              \
+		return one(type, stream, address, value, flags, false);                                                \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult name##_v2_ptsz(CUstream stream, CUdeviceptr address, value_type value,                   \
+					     unsigned int flags)                                                       \
+	{                                                                                                              \
+		return one(type, VCUDA_PER_THREAD(stream), address, value, flags, false);                              \
+	}
+
+/* clang-format off */
+VALUE(cuStreamWaitValue32, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)
+VALUE(cuStreamWaitValue64, CU_STREAM_MEM_OP_WAIT_VALUE_64, cuuint64_t)
+VALUE(cuStreamWriteValue32, CU_STREAM_MEM_OP_WRITE_VALUE_32, cuuint32_t)
+VALUE(cuStreamWriteValue64, CU_STREAM_MEM_OP_WRITE_VALUE_64, cuuint64_t)
+/* clang-format on */
+
+VCUDA_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+					 unsigned int flags)
+{
+	return batch(stream, count, ops, flags, true);
+}
+
+VCUDA_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+					      unsigned int flags)
+{
+	return batch(VCUDA_PER_THREAD(stream), count, ops, flags, true);
+}
+
+VCUDA_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+					    unsigned int flags)
+{
+	return batch(stream, count, ops, flags, false);
+}
+
+VCUDA_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+						 unsigned int flags)
+{
+	return batch(VCUDA_PER_THREAD(stream), count, ops, flags, false);
+}
