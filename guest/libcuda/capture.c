@@ -213,6 +213,25 @@ CUresult vcuda_capture_refuses(CUstream resolved)
 	return result;
 }
 
+CUresult vcuda_capture_context_refuses(const struct vcuda_context *context)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!vcuda_capture_any())
+		return CUDA_SUCCESS;
+	vcuda_capture_lock();
+	for (struct vcuda_capturing *s = streams; s; s = s->next) {
+		const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, s->stream);
+
+		if (!o || o->context != context)
+			continue;
+		s->capture->invalid = true;
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	vcuda_capture_unlock();
+	return result;
+}
+
 /* ---- events ---- */
 
 CUresult vcuda_capture_event_refuses(CUevent event)
@@ -225,6 +244,20 @@ CUresult vcuda_capture_event_refuses(CUevent event)
 	captured = find_event(event);
 	vcuda_capture_unlock();
 	return captured ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
+
+CUresult vcuda_capture_event_unsupported(CUevent event)
+{
+	struct captured_event *e;
+
+	if (!vcuda_capture_any())
+		return CUDA_SUCCESS;
+	vcuda_capture_lock();
+	e = find_event(event);
+	if (e)
+		e->capture->invalid = true;
+	vcuda_capture_unlock();
+	return e ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 static CUresult record(struct vcuda_capturing *s, CUevent event)

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "context.h"
 #include "cuda-abi.h"
 
 /* Captures that were begun and not ended. */
@@ -32,9 +33,15 @@ CUresult vcuda_capture_unsafe(void);
 /* The same for a call that waits for a stream or asks for its state. */
 CUresult vcuda_capture_refuses(CUstream resolved);
 
+/* The same for a call that concerns a context as a whole. */
+CUresult vcuda_capture_context_refuses(const struct vcuda_context *context);
+
 /* Events: as takes(). An event that was recorded in a capture stands for nodes and for no work. */
 bool vcuda_capture_record(CUevent event, CUstream resolved, unsigned int flags, CUresult *result);
 bool vcuda_capture_wait(CUevent event, CUstream resolved, unsigned int flags, CUresult *result);
 CUresult vcuda_capture_event_refuses(CUevent event);
+
+/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if the event was recorded in a capture, which is invalid then. */
+CUresult vcuda_capture_event_unsupported(CUevent event);
 
 #endif

@@ -343,6 +343,45 @@ VCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 	return vcuda_call_cuCtxDestroy_v2(id);
 }
 
+/* ---- usage counts of before CUDA 4 ---- */
+
+VCUDA_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_context *c = vcuda_context_current();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (c->primary)
+		return cuDevicePrimaryCtxRetain(pctx, c->device);
+	pthread_mutex_lock(&lock);
+	c->refs++;
+	pthread_mutex_unlock(&lock);
+	*pctx = vcuda_context_handle(c);
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuCtxDetach(CUcontext ctx)
+{
+	CUresult result = vcuda_require_init();
+	struct vcuda_context *c = vcuda_context_find(ctx);
+	bool last;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c || c != vcuda_context_current())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (c->primary)
+		return cuDevicePrimaryCtxRelease_v2(c->device);
+	pthread_mutex_lock(&lock);
+	last = !c->refs;
+	c->refs -= !last;
+	pthread_mutex_unlock(&lock);
+	return last ? cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
+}
+
 /* ---- questions ---- */
 
 /* NULL: the current one. */

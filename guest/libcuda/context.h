@@ -19,7 +19,7 @@ struct vcuda_context {
 	_Atomic uint64_t life; /* moves when what it held is gone (reset, destroyed) */
 	CUdevice device;
 	bool primary;
-	unsigned int refs; /* of a primary context, under the contexts' lock */
+	unsigned int refs; /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
 	uint64_t number; /* for cuCtxGetId */
 	struct vcuda_context *next;

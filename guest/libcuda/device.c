@@ -367,3 +367,52 @@ VCUDA_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffin
 	*supported = 0;
 	return CUDA_SUCCESS;
 }
+
+/* ---- asked of the host each time ---- */
+
+VCUDA_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned int channels,
+							 CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+
+	return result != CUDA_SUCCESS ? result
+				      : vcuda_call_cuDeviceGetTexture1DLinearMaxWidth(width, format, channels,
+										      vcuda_device_host(dev));
+}
+
+/* All of them, by number. A driver of before CUDA 13 cannot be asked, but its device may be known to have none. */
+static CUresult host_atomics(unsigned int all[CU_ATOMIC_OPERATION_MAX], CUdevice dev)
+{
+	CUatomicOperation names[CU_ATOMIC_OPERATION_MAX];
+	CUresult result;
+
+	for (unsigned int i = 0; i < CU_ATOMIC_OPERATION_MAX; i++) {
+		names[i] = (CUatomicOperation)i;
+		all[i] = 0;
+	}
+	result = vcuda_call_cuDeviceGetHostAtomicCapabilities(all, names, CU_ATOMIC_OPERATION_MAX,
+							      vcuda_device_host(dev));
+	if (result == CUDA_ERROR_NOT_SUPPORTED &&
+	    !vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED))
+		result = CUDA_SUCCESS;
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations,
+							unsigned int n, CUdevice dev)
+{
+	CUresult result = vcuda_require_device(dev);
+	unsigned int all[CU_ATOMIC_OPERATION_MAX];
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!capabilities || !operations || !n)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < n; i++)
+		if ((unsigned int)operations[i] >= CU_ATOMIC_OPERATION_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+	result = host_atomics(all, dev);
+	for (unsigned int i = 0; i < n && result == CUDA_SUCCESS; i++)
+		capabilities[i] = all[operations[i]];
+	return result;
+}

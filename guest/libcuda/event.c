@@ -153,6 +153,60 @@ VCUDA_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 	return cuEventElapsedTime_v2(ms, start, end);
 }
 
+/* ---- events of a context as a whole ---- */
+
+/* Finds what is named, and calls in the context from here on; the caller leaves it. */
+static CUresult enter_with_event(CUcontext ctx, CUevent event, struct vcuda_context **c, struct vcuda_object **o)
+{
+	CUresult result = vcuda_require_init();
+
+	*c = ctx ? vcuda_context_find(ctx) : vcuda_context_current();
+	if (result == CUDA_SUCCESS)
+		result = vcuda_context_usable(*c);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
+	if (!*o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_capture_context_refuses(*c);
+	if (result == CUDA_SUCCESS)
+		vcuda_context_enter(*c);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
+{
+	struct vcuda_context *c;
+	struct vcuda_object *o;
+	CUresult result = enter_with_event(ctx, event, &c, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = CUDA_ERROR_INVALID_HANDLE;
+	if (o->context == c) {
+		/* One that was recorded in a capture is an ordinary event again. */
+		vcuda_capture_record(event, NULL, CU_EVENT_RECORD_DEFAULT, &result);
+		result = settle(o, vcuda_call_cuCtxRecordEvent(atomic_load(&c->id), event));
+	}
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
+{
+	struct vcuda_context *c;
+	struct vcuda_object *o;
+	CUresult result = vcuda_capture_event_unsupported(event);
+
+	if (result == CUDA_SUCCESS)
+		result = enter_with_event(ctx, event, &c, &o);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = settle(o, vcuda_call_cuCtxWaitEvent(atomic_load(&c->id), event));
+	vcuda_context_leave();
+	return result;
+}
+
 VCUDA_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
 	return cuEventRecord(event, VCUDA_PER_THREAD(stream));

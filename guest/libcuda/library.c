@@ -155,6 +155,16 @@ VCUDA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlib
 	return CUDA_SUCCESS;
 }
 
+/* No device here shares functions with the host (CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS). */
+VCUDA_EXPORT CUresult cuLibraryGetUnifiedFunction(void **function, CUlibrary library, const char *name)
+{
+	CUresult result = require_library(library);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return function && name ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* The same in every context, so that none needs to be current. */
 VCUDA_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in two steps: addresses that are reserved, allocations that are mapped there. No context has to do with it. */
+#include "allocation.h"
 #include "call.h"
 #include "device.h"
 #include "guest-calls.h"
 #include "log.h"
-#include "object.h"
 #include "range.h"
 
 static CUresult check_properties(const CUmemAllocationProp *p)
@@ -76,7 +76,6 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 {
 	CUresult result = check_properties(prop);
 	vcuda_allocation allocation;
-	struct vcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -86,55 +85,43 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 					   prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
 	if (result != CUDA_SUCCESS)
 		return result;
-	o = vcuda_object_add(VCUDA_OBJECT_ALLOCATION, allocation, NULL, NULL);
-	if (!o) {
-		vcuda_call_vcudaMemRelease(allocation);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	o->device = prop->location.id;
-	o->flags = (unsigned int)prop->requestedHandleTypes;
-	*handle = (uintptr_t)allocation;
-	return CUDA_SUCCESS;
-}
-
-static CUresult find(CUmemGenericAllocationHandle handle, vcuda_allocation *allocation)
-{
-	CUresult result = vcuda_require_init();
-
-	*allocation = (vcuda_allocation)(uintptr_t)handle;
-	if (result != CUDA_SUCCESS)
-		return result;
-	return vcuda_object_find(VCUDA_OBJECT_ALLOCATION, *allocation) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return vcuda_allocation_add(allocation, prop->location.id, (unsigned int)prop->requestedHandleTypes, handle);
 }
 
 /* What is mapped of it stays. */
 VCUDA_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	vcuda_allocation allocation;
-	CUresult result = find(handle, &allocation);
+	CUresult result = vcuda_require_init();
+
+	return result == CUDA_SUCCESS ? vcuda_allocation_release(handle) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+	CUresult result = vcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_object_drop(allocation);
-	return vcuda_call_vcudaMemRelease(allocation);
+	return handle ? vcuda_allocation_retain((uintptr_t)address, handle) : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 							     CUmemGenericAllocationHandle handle)
 {
-	vcuda_allocation allocation;
-	CUresult result = find(handle, &allocation);
-	const struct vcuda_object *o;
+	CUresult result = vcuda_require_init();
+	unsigned int handle_types;
+	CUdevice device;
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_allocation_find(handle, &device, &handle_types);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!prop)
 		return CUDA_ERROR_INVALID_VALUE;
-	o = vcuda_object_find(VCUDA_OBJECT_ALLOCATION, allocation);
 	*prop = (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = (CUmemAllocationHandleType)o->flags,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, o->device},
+		.requestedHandleTypes = (CUmemAllocationHandleType)handle_types,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
 	};
 	return CUDA_SUCCESS;
 }
@@ -142,19 +129,54 @@ VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 			       unsigned long long flags)
 {
-	vcuda_allocation allocation;
-	CUresult result = find(handle, &allocation);
+	CUresult result = vcuda_require_init();
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_allocation_find(handle, NULL, NULL);
+	if (result == CUDA_SUCCESS && flags)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_vcudaMemMap(ptr, size, offset, (vcuda_allocation)(uintptr_t)handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return flags ? CUDA_ERROR_INVALID_VALUE : vcuda_call_vcudaMemMap(ptr, size, offset, allocation);
+	result = vcuda_allocation_map(handle, ptr, size);
+	if (result != CUDA_SUCCESS)
+		vcuda_call_cuMemUnmap(ptr, size);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	CUresult result = vcuda_require_init();
 
-	return result == CUDA_SUCCESS ? vcuda_call_cuMemUnmap(ptr, size) : result;
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_cuMemUnmap(ptr, size);
+	if (result == CUDA_SUCCESS)
+		vcuda_allocation_unmap(ptr, size);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	CUresult result = vcuda_require_init();
+	CUmemLocation host;
+	uint64_t given;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !location || !ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	host = *location;
+	if (host.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+		result = vcuda_require_device(location->id);
+		if (result != CUDA_SUCCESS)
+			return result;
+		host.id = vcuda_device_host(location->id);
+	}
+	result = vcuda_call_vcudaMemGetAccess(&given, (int)host.type, host.id, ptr);
+	if (result == CUDA_SUCCESS)
+		*flags = given;
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)

@@ -24,7 +24,6 @@ enum vcuda_object_kind {
 	VCUDA_OBJECT_NODE = 256,
 	VCUDA_OBJECT_EXEC = 512,
 	VCUDA_OBJECT_USER = 1024,
-	VCUDA_OBJECT_ALLOCATION = 2048,
 	VCUDA_OBJECT_ARRAY = 1 << 12,
 	VCUDA_OBJECT_MIPMAPPED = 1 << 13,
 };
@@ -39,7 +38,7 @@ struct vcuda_object {
 	uint64_t number;               /* unique in this process, for cuStreamGetId */
 	unsigned int flags;            /* as it was made with */
 	int priority;
-	CUdevice device; /* of a pool or an allocation */
+	CUdevice device; /* of a pool */
 	void *data;      /* of graphs, their nodes and user objects: the object itself */
 	struct vcuda_function *function; /* function.h */
 	CUDA_ARRAY3D_DESCRIPTOR array;   /* of an array or mipmapped array */

@@ -251,6 +251,53 @@ VCUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	return result == CUDA_SUCCESS ? vcuda_call_cuDeviceSetMemPool(vcuda_device_host(dev), pool) : result;
 }
 
+/* ---- pools by place and type of memory ---- */
+
+/* CUDA_SUCCESS: those of a device, which the functions above are about. */
+static CUresult check_place(const CUmemLocation *where, CUmemAllocationType type)
+{
+	bool managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!where || (type != CU_MEM_ALLOCATION_TYPE_PINNED && !managed))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE && !managed)
+		return vcuda_require_device(where->id);
+	if (where->type != CU_MEM_LOCATION_TYPE_DEVICE && where->type != CU_MEM_LOCATION_TYPE_HOST &&
+	    where->type != CU_MEM_LOCATION_TYPE_HOST_NUMA && !(where->type == CU_MEM_LOCATION_TYPE_NONE && managed))
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_log_once("pools of host memory and of managed memory are not supported yet");
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+VCUDA_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *where, CUmemAllocationType type)
+{
+	CUresult result = check_place(where, type);
+
+	return result == CUDA_SUCCESS ? cuDeviceGetDefaultMemPool(pool, where->id) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *where, CUmemAllocationType type)
+{
+	CUresult result = check_place(where, type);
+
+	return result == CUDA_SUCCESS ? cuDeviceGetMemPool(pool, where->id) : result;
+}
+
+VCUDA_EXPORT CUresult cuMemSetMemPool(CUmemLocation *where, CUmemAllocationType type, CUmemoryPool pool)
+{
+	CUresult result = check_place(where, type);
+	struct vcuda_object *o;
+
+	if (result == CUDA_SUCCESS)
+		result = find(pool, &o);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return o->device == where->id ? cuDeviceSetMemPool(where->id, pool) : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* ---- the same with per-thread default streams ---- */
 
 VCUDA_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)

@@ -7,10 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "allocation.h"
 #include "call.h"
+#include "context.h"
 #include "guest-calls.h"
 #include "log.h"
-#include "object.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -40,17 +41,16 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 	vcuda_allocation allocation = (vcuda_allocation)(uintptr_t)handle;
 	CUresult result = vcuda_require_init();
 	CUipcMemHandle shared;
-	struct vcuda_object *o;
+	unsigned int types;
 	int fd;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	o = vcuda_object_find(VCUDA_OBJECT_ALLOCATION, allocation);
-	if (!to || !o || flags)
+	if (!to || flags || vcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_descriptor(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!(o->flags & type))
+	if (!(types & type))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemExport(&shared, allocation);
 	if (result != CUDA_SUCCESS)
@@ -68,7 +68,6 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 	CUresult result = vcuda_require_init();
 	vcuda_allocation allocation;
 	CUipcMemHandle shared;
-	struct vcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -81,13 +80,6 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 	result = vcuda_call_vcudaMemImport(&allocation, shared);
 	if (result != CUDA_SUCCESS)
 		return result;
-	o = vcuda_object_add(VCUDA_OBJECT_ALLOCATION, allocation, NULL, NULL);
-	if (!o) {
-		vcuda_call_vcudaMemRelease(allocation);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	o->device = vcuda_context_current() ? vcuda_context_current()->device : 0;
-	o->flags = (unsigned int)type;
-	*handle = (uintptr_t)allocation;
-	return CUDA_SUCCESS;
+	return vcuda_allocation_add(allocation, vcuda_context_current() ? vcuda_context_current()->device : 0,
+				    (unsigned int)type, handle);
 }

@@ -185,3 +185,49 @@ CUDART_API cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t *level, cudaMipmap
 		return cudart_record(cudaErrorInvalidValue);
 	CUDART_CALL(cuMipmappedArrayGetLevel((CUarray *)level, cudart_mipmapped(array), number));
 }
+
+/* ---- of arrays whose memory is mapped by the program: there are none here, and the driver says so ---- */
+
+struct cudaArrayMemoryRequirements;
+struct cudaArraySparseProperties;
+
+CUDART_API cudaError_t cudaArrayGetMemoryRequirements(struct cudaArrayMemoryRequirements *requirements,
+						      cudaArray_t array, int device)
+{
+	CUDART_CALL(cuArrayGetMemoryRequirements((CUDA_ARRAY_MEMORY_REQUIREMENTS *)requirements, cudart_array(array),
+						 device));
+}
+
+CUDART_API cudaError_t cudaMipmappedArrayGetMemoryRequirements(struct cudaArrayMemoryRequirements *requirements,
+							       cudaMipmappedArray_t array, int device)
+{
+	CUDART_CALL(cuMipmappedArrayGetMemoryRequirements((CUDA_ARRAY_MEMORY_REQUIREMENTS *)requirements,
+							  cudart_mipmapped(array), device));
+}
+
+CUDART_API cudaError_t cudaArrayGetSparseProperties(struct cudaArraySparseProperties *properties, cudaArray_t array)
+{
+	CUDART_CALL(cuArrayGetSparseProperties((CUDA_ARRAY_SPARSE_PROPERTIES *)properties, cudart_array(array)));
+}
+
+CUDART_API cudaError_t cudaMipmappedArrayGetSparseProperties(struct cudaArraySparseProperties *properties,
+							     cudaMipmappedArray_t array)
+{
+	CUDART_CALL(cuMipmappedArrayGetSparseProperties((CUDA_ARRAY_SPARSE_PROPERTIES *)properties,
+							cudart_mipmapped(array)));
+}
+
+/* ---- textures of linear memory ---- */
+
+CUDART_API cudaError_t cudaDeviceGetTexture1DLinearMaxWidth(size_t *width, const struct cudaChannelFormatDesc *desc,
+							    int device)
+{
+	CUarray_format format;
+	unsigned int channels;
+
+	if (!width || !desc)
+		return cudart_record(cudaErrorInvalidValue);
+	CUDART_TRY(cudart_check_device(device));
+	CUDART_TRY(cudart_format(desc, &format, &channels));
+	return cudart_result(cuDeviceGetTexture1DLinearMaxWidth(width, format, channels, device));
+}

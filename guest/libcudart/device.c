@@ -178,3 +178,12 @@ CUDART_API cudaError_t cudaDeviceDisablePeerAccess(int peer)
 	CUDART_TRY(cudart_primary(peer, &context));
 	return cudart_result(cuCtxDisablePeerAccess(context));
 }
+
+CUDART_API cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
+							   const CUatomicOperation *operations,
+							   unsigned int count, int device)
+{
+	CUDART_TRY(cudart_init());
+	CUDART_TRY(cudart_check_device(device));
+	return cudart_result(cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, device));
+}

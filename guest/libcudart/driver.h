@@ -18,6 +18,10 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id);
 CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device);
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations,
+					   unsigned int count, CUdevice device);
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned int channels,
+					    CUdevice device);
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice destination);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
@@ -90,6 +94,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location);
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags,
 			       CUstream stream);
+CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes, size_t count,
+				 CUdeviceptr address, size_t bytes);
 CUresult cuMemRangeGetAttribute(void *data, size_t bytes, CUmem_range_attribute attribute, CUdeviceptr address,
 				size_t count);
 CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream);
@@ -100,6 +106,9 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool);
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep);
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *where, CUmemAllocationType type);
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *where, CUmemAllocationType type);
+CUresult cuMemSetMemPool(CUmemLocation *where, CUmemAllocationType type, CUmemoryPool pool);
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count);
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
@@ -132,6 +141,11 @@ CUresult cuMemsetD2D8Async(CUdeviceptr address, size_t pitch, unsigned char valu
 CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor);
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray array);
 CUresult cuArrayDestroy(CUarray array);
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUarray array, CUdevice device);
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *properties, CUarray array);
+CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUmipmappedArray array,
+					       CUdevice device);
+CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *properties, CUmipmappedArray array);
 CUresult cuArrayGetPlane(CUarray *plane, CUarray array, unsigned int index);
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
 				unsigned int levels);

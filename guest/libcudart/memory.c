@@ -171,6 +171,13 @@ CUDART_API cudaError_t cudaMemRangeGetAttribute(void *data, size_t bytes, enum c
 		cuMemRangeGetAttribute(data, bytes, (CUmem_range_attribute)attribute, cudart_address(address), count));
 }
 
+CUDART_API cudaError_t cudaMemRangeGetAttributes(void **data, size_t *sizes, enum cudaMemRangeAttribute *attributes,
+						 size_t attribute_count, const void *address, size_t count)
+{
+	CUDART_CALL(cuMemRangeGetAttributes(data, sizes, (CUmem_range_attribute *)attributes, attribute_count,
+					    cudart_address(address), count));
+}
+
 CUDART_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
 	CUmemorytype type = 0;

@@ -107,3 +107,21 @@ CUDART_API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 	CUDART_TRY(cudart_check_device(device));
 	return cudart_result(cuDeviceSetMemPool(device, pool));
 }
+
+CUDART_API cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, struct cudaMemLocation *where,
+						enum cudaMemAllocationType type)
+{
+	CUDART_CALL(cuMemGetDefaultMemPool(pool, (CUmemLocation *)where, (CUmemAllocationType)type));
+}
+
+CUDART_API cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *where,
+					 enum cudaMemAllocationType type)
+{
+	CUDART_CALL(cuMemGetMemPool(pool, (CUmemLocation *)where, (CUmemAllocationType)type));
+}
+
+CUDART_API cudaError_t cudaMemSetMemPool(struct cudaMemLocation *where, enum cudaMemAllocationType type,
+					 cudaMemPool_t pool)
+{
+	CUDART_CALL(cuMemSetMemPool((CUmemLocation *)where, (CUmemAllocationType)type, pool));
+}

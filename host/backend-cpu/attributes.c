@@ -102,6 +102,44 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(HOST_NUMA_ID)] = -1,
 };
 
+/* What kernels' atomic operations do to the host's memory: there is no link, and all of them are the host's own. */
+#define SIZES (CU_ATOMIC_CAPABILITY_SCALAR_32 | CU_ATOMIC_CAPABILITY_SCALAR_64)
+#define SIGNS (CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED)
+#define REDUCES CU_ATOMIC_CAPABILITY_REDUCTION
+
+static const unsigned int atomics[CU_ATOMIC_OPERATION_MAX] = {
+	[CU_ATOMIC_OPERATION_INTEGER_ADD] = SIGNS | REDUCES | SIZES,
+	[CU_ATOMIC_OPERATION_INTEGER_MIN] = SIGNS | REDUCES | SIZES,
+	[CU_ATOMIC_OPERATION_INTEGER_MAX] = SIGNS | REDUCES | SIZES,
+	[CU_ATOMIC_OPERATION_INTEGER_INCREMENT] =
+		CU_ATOMIC_CAPABILITY_UNSIGNED | REDUCES | CU_ATOMIC_CAPABILITY_SCALAR_32,
+	[CU_ATOMIC_OPERATION_INTEGER_DECREMENT] =
+		CU_ATOMIC_CAPABILITY_UNSIGNED | REDUCES | CU_ATOMIC_CAPABILITY_SCALAR_32,
+	[CU_ATOMIC_OPERATION_AND] = SIGNS | REDUCES | SIZES,
+	[CU_ATOMIC_OPERATION_OR] = SIGNS | REDUCES | SIZES,
+	[CU_ATOMIC_OPERATION_XOR] = SIGNS | REDUCES | SIZES,
+	[CU_ATOMIC_OPERATION_EXCHANGE] = SIGNS | SIZES,
+	[CU_ATOMIC_OPERATION_CAS] = SIGNS | SIZES,
+	[CU_ATOMIC_OPERATION_FLOAT_ADD] = CU_ATOMIC_CAPABILITY_SIGNED | REDUCES | SIZES,
+};
+
+CUresult cpu_cuDeviceGetHostAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
+					       unsigned count, CUdevice dev)
+{
+	CUresult result = cpu_device_check(dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!capabilities || !operations || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count; i++) {
+		if ((unsigned int)operations[i] >= CU_ATOMIC_OPERATION_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+		capabilities[i] = atomics[operations[i]];
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult cpu_attribute(CUdevice_attribute attribute, int *value)
 {
 	if ((int)attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)

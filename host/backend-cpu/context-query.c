@@ -112,6 +112,19 @@ CUresult cpu_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriori
 	return cpu_leave(CUDA_SUCCESS);
 }
 
+CUresult cpu_cuCtxSetFlags(unsigned flags)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	c->flags = flags;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
 CUresult cpu_cuCtxGetFlags(unsigned *flags)
 {
 	struct CUctx_st *c;

@@ -26,6 +26,7 @@ struct CUctx_st {
 	unsigned int flags;
 	CUfunc_cache cache;
 	size_t limits[CPU_LIMITS]; /* by CUlimit */
+	unsigned int holds; /* streams that hold */
 	struct CUstream_st null_stream;
 	struct cpu_list streams; /* all others */
 	struct cpu_list events;

@@ -133,10 +133,33 @@ CUresult cpu_cuEventDestroy_v2(CUevent hEvent)
 	return cpu_leave(CUDA_SUCCESS);
 }
 
+static CUresult record_in(struct CUstream_st *stream, CUevent hEvent)
+{
+	struct cpu_record *record = calloc(1, sizeof(*record));
+
+	if (!record)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	record->refs = 2;
+	record->op.finish = record_finish;
+	if (hEvent->shared) {
+		cpu_shared_event_get(hEvent->shared);
+		record->shared = hEvent->shared;
+		record->number = cpu_shared_event_begin(hEvent->shared);
+		if (!record->number) {
+			record->refs = 1;
+			record_put(record);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+	}
+	record_put(hEvent->record);
+	hEvent->record = record;
+	cpu_submit(stream, &record->op, false);
+	return CUDA_SUCCESS;
+}
+
 CUresult cpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags)
 {
 	struct CUstream_st *stream;
-	struct cpu_record *record;
 	struct CUctx_st *c;
 	CUresult result = cpu_enter(&c);
 
@@ -148,25 +171,27 @@ CUresult cpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned f
 	/* CU_EVENT_RECORD_EXTERNAL belongs to stream capture, which is not here. */
 	if (flags != CU_EVENT_RECORD_DEFAULT)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	record = calloc(1, sizeof(*record));
-	if (!record)
+	return cpu_leave(record_in(stream, hEvent));
+}
+
+CUresult cpu_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct CUstream_st *stream;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (hCtx != c)
+		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (!cpu_registry_has(hEvent, CPU_EVENT) || hEvent->context != c)
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	stream = cpu_stream_of_context(c, false);
+	if (!stream)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	record->refs = 2;
-	record->op.finish = record_finish;
-	if (hEvent->shared) {
-		cpu_shared_event_get(hEvent->shared);
-		record->shared = hEvent->shared;
-		record->number = cpu_shared_event_begin(hEvent->shared);
-		if (!record->number) {
-			record->refs = 1;
-			record_put(record);
-			return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-		}
-	}
-	record_put(hEvent->record);
-	hEvent->record = record;
-	cpu_submit(stream, &record->op, false);
-	return cpu_leave(CUDA_SUCCESS);
+	result = record_in(stream, hEvent);
+	cpu_stream_put(stream);
+	return cpu_leave(result);
 }
 
 static bool is_done(const struct CUevent_st *e)
@@ -183,11 +208,26 @@ static CUresult await(struct CUstream_st *stream, struct cpu_shared_event *share
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult wait_in(struct CUstream_st *stream, CUevent hEvent)
+{
+	struct wait *wait;
+
+	if (hEvent->shared)
+		return await(stream, hEvent->shared);
+	wait = calloc(1, sizeof(*wait));
+	if (!wait)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	wait->op.after = hEvent->record;
+	wait->op.after->refs++;
+	wait->op.finish = wait_finish;
+	cpu_submit(stream, &wait->op, false);
+	return CUDA_SUCCESS;
+}
+
 CUresult cpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	struct wait *wait;
 	CUresult result = cpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
@@ -198,18 +238,29 @@ CUresult cpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (Flags != CU_EVENT_WAIT_DEFAULT)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(is_done(hEvent) ? CUDA_SUCCESS : wait_in(stream, hEvent));
+}
+
+CUresult cpu_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct CUstream_st *stream;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (hCtx != c)
+		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (!cpu_registry_has(hEvent, CPU_EVENT))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (is_done(hEvent))
 		return cpu_leave(CUDA_SUCCESS);
-	if (hEvent->shared)
-		return cpu_leave(await(stream, hEvent->shared));
-	wait = calloc(1, sizeof(*wait));
-	if (!wait)
+	stream = cpu_stream_of_context(c, true);
+	if (!stream)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	wait->op.after = hEvent->record;
-	wait->op.after->refs++;
-	wait->op.finish = wait_finish;
-	cpu_submit(stream, &wait->op, false);
-	return cpu_leave(CUDA_SUCCESS);
+	result = wait_in(stream, hEvent);
+	cpu_stream_put(stream);
+	return cpu_leave(result);
 }
 
 static CUresult enter_event(CUevent handle)

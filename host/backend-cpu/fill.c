@@ -70,13 +70,12 @@ static size_t extent(size_t pitch, size_t width, size_t rows)
 }
 
 static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int element, size_t width, size_t rows,
-		     CUstream handle)
+		     CUstream handle, bool sync)
 {
 	const struct cpu_range *range;
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
 	struct fill *f;
-	bool host;
 	CUresult result = cpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
@@ -92,7 +91,7 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	range = cpu_range_find(to, extent(pitch, width, rows));
 	if (!range || !range->copy_writes)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	host = range->kind == CPU_HOST;
+	sync = sync && range->kind == CPU_HOST;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -102,58 +101,58 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	f->rows_each = width < PIECE ? PIECE / width : 1;
 	f->op.units = rows == 1 ? (width + PIECE - 1) / PIECE : (rows + f->rows_each - 1) / f->rows_each;
 	/*
-	 * As with the driver, a memset of device memory is asynchronous to the host; a small one is done here all the
-	 * same.
+	 * As with the driver, a memset is asynchronous to the host but for a synchronous one of the host's memory; a small
+	 * one is done here all the same.
 	 */
-	if (cpu_submit(stream, &f->op, true) || host)
+	if (cpu_submit(stream, &f->op, true) || sync)
 		result = cpu_stream_wait(stream);
 	return cpu_leave(result);
 }
 
 CUresult cpu_cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N)
 {
-	return fill(dstDevice, 0, uc, 1, N, 1, NULL);
+	return fill(dstDevice, 0, uc, 1, N, 1, NULL, true);
 }
 
 CUresult cpu_cuMemsetD16_v2(CUdeviceptr dstDevice, ushort16 us, size_t N)
 {
-	return fill(dstDevice, 0, us, 2, N, 1, NULL);
+	return fill(dstDevice, 0, us, 2, N, 1, NULL, true);
 }
 
 CUresult cpu_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned ui, size_t N)
 {
-	return fill(dstDevice, 0, ui, 4, N, 1, NULL);
+	return fill(dstDevice, 0, ui, 4, N, 1, NULL, true);
 }
 
 CUresult cpu_cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
 {
-	return fill(dstDevice, 0, uc, 1, N, 1, hStream);
+	return fill(dstDevice, 0, uc, 1, N, 1, hStream, false);
 }
 
 CUresult cpu_cuMemsetD16Async(CUdeviceptr dstDevice, ushort16 us, size_t N, CUstream hStream)
 {
-	return fill(dstDevice, 0, us, 2, N, 1, hStream);
+	return fill(dstDevice, 0, us, 2, N, 1, hStream, false);
 }
 
 CUresult cpu_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream)
 {
-	return fill(dstDevice, 0, ui, 4, N, 1, hStream);
+	return fill(dstDevice, 0, ui, 4, N, 1, hStream, false);
 }
 
 CUresult cpu_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height,
 			       CUstream hStream)
 {
-	return fill(dstDevice, dstPitch, uc, 1, Width, Height, hStream);
+	return fill(dstDevice, dstPitch, uc, 1, Width, Height, hStream, false);
 }
 
 CUresult cpu_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, ushort16 us, size_t Width, size_t Height,
 				CUstream hStream)
 {
-	return fill(dstDevice, dstPitch, us, 2, Width, Height, hStream);
+	return fill(dstDevice, dstPitch, us, 2, Width, Height, hStream, false);
 }
 
 CUresult cpu_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height,
 				CUstream hStream)
 {
-	return fill(dstDevice, dstPitch, ui, 4, Width, Height, hStream);
+	return fill(dstDevice, dstPitch, ui, 4, Width, Height, hStream, false);
 }

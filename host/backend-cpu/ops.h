@@ -12,11 +12,11 @@
 	X(cuDeviceGetUuid_v2) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) \
 	X(cuDeviceGetP2PAttribute) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
 	X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset_v2) X(cuDevicePrimaryCtxGetState) \
-	X(cuDevicePrimaryCtxSetFlags_v2) \
+	X(cuDevicePrimaryCtxSetFlags_v2) X(cuDeviceGetHostAtomicCapabilities) X(cuDeviceGetTexture1DLinearMaxWidth) \
 	X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxPopCurrent_v2) \
 	X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuCtxGetCacheConfig) X(cuCtxSetCacheConfig) \
-	X(cuCtxGetStreamPriorityRange) X(cuCtxGetFlags) X(cuCtxEnablePeerAccess) X(cuCtxDisablePeerAccess) \
-	X(cuProfilerStart) X(cuProfilerStop) \
+	X(cuCtxGetStreamPriorityRange) X(cuCtxGetFlags) X(cuCtxSetFlags) X(cuCtxEnablePeerAccess) \
+	X(cuCtxDisablePeerAccess) X(cuProfilerStart) X(cuProfilerStop) \
 	X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemFree_v2) X(cuMemHostRegister_v2) \
 	X(cuMemHostUnregister) X(cuMemHostGetDevicePointer_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) \
 	X(cuMemcpyDtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) \
@@ -25,7 +25,8 @@
 	X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemAllocFromPoolAsync) X(cuMemPoolCreate) X(cuMemPoolDestroy) \
 	X(cuMemPoolTrimTo) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute) X(cuDeviceGetDefaultMemPool) \
 	X(cuDeviceGetMemPool) X(cuDeviceSetMemPool) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) \
-	X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAllocationGranularity) \
+	X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAccess) \
+	X(cuMemGetAllocationGranularity) \
 	X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) X(cuIpcCloseMemHandle) X(cuMemGetAddressRange_v2) \
 	X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuMemExportToShareableHandle) \
 	X(cuMemImportFromShareableHandle) \
@@ -38,7 +39,8 @@
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) X(cuOccupancyAvailableDynamicSMemPerBlock) \
 	X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
 	X(cuStreamCreateWithPriority) X(cuStreamDestroy_v2) X(cuStreamQuery) X(cuStreamSynchronize) \
-	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) X(cuStreamBatchMemOp_v2) \
+	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) \
+	X(cuStreamBatchMemOp_v2) X(cuCtxRecordEvent) X(cuCtxWaitEvent) \
 	X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize) \
 	X(cuEventElapsedTime_v2) \
 	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \

@@ -91,6 +91,18 @@ static bool older(const struct CUstream_st *stream, uint64_t seq)
 	return stream->head && stream->head->seq < seq;
 }
 
+/* Whether the context of an operation holds anything older: in streams that hold, or in all. */
+static bool older_in_context(const struct cpu_op *op, bool that_hold)
+{
+	cpu_list_for_each (node, &busy) {
+		const struct CUstream_st *other = cpu_list_entry(node, struct CUstream_st, busy);
+
+		if (other->context == op->stream->context && (other->holds || !that_hold) && older(other, op->seq))
+			return true;
+	}
+	return false;
+}
+
 static bool is_dropped(const struct cpu_op *op)
 {
 	return op->stream->context->error || op->stream->context->abandoned;
@@ -102,6 +114,10 @@ static bool is_its_turn(const struct cpu_op *op)
 	const struct CUstream_st *stream = op->stream;
 
 	if (op->after && !cpu_record_done(op->after))
+		return false;
+	if (stream->gathers && older_in_context(op, false))
+		return false;
+	if (stream->context->holds && older_in_context(op, true))
 		return false;
 	if (!stream->legacy)
 		return !stream->blocking || !older(&stream->context->null_stream, op->seq);

@@ -9,6 +9,8 @@
  *   - only the first operation of a stream may start;
  *   - one of a blocking stream waits until its context's NULL stream holds nothing older, and the other way round;
  *   - one that waits for an event record waits until that record is done;
+ *   - one in a stream that gathers waits until its context holds nothing older, and all wait for what is older in a
+ *     stream that holds;
  *   - one that waits for a value in memory waits until it is there.
  * Threads that wait for work run it too: a small copy or kernel that is waited for at once never changes threads.
  */
@@ -64,6 +66,8 @@ struct CUstream_st {
 	int priority;
 	bool legacy;   /* a context's NULL stream; part of the context */
 	bool blocking; /* ordered against the NULL stream */
+	/* Made for one operation of the context as a whole: it comes after all that is older, or all that is newer after it. */
+	bool gathers, holds;
 };
 
 void cpu_lock(void);

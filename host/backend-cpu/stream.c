@@ -15,7 +15,7 @@ void cpu_stream_init(struct CUstream_st *s, struct CUctx_st *context, unsigned i
 	s->head = NULL;
 	s->tail = &s->head;
 	s->last = 0;
-	s->legacy = false;
+	s->legacy = s->gathers = s->holds = false;
 	s->blocking = !(flags & CU_STREAM_NON_BLOCKING);
 	cpu_list_init(&s->node);
 	cpu_list_init(&s->busy);
@@ -32,8 +32,24 @@ struct CUstream_st *cpu_stream_find(struct CUctx_st *context, CUstream handle)
 
 void cpu_stream_put(struct CUstream_st *stream)
 {
-	if (--stream->refs == 0 && !stream->legacy)
-		free(stream);
+	if (--stream->refs || stream->legacy)
+		return;
+	if (stream->holds)
+		stream->context->holds--;
+	free(stream);
+}
+
+struct CUstream_st *cpu_stream_of_context(struct CUctx_st *context, bool holds)
+{
+	struct CUstream_st *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	cpu_stream_init(s, context, CU_STREAM_NON_BLOCKING, CPU_PRIORITY_LEAST);
+	s->gathers = !holds;
+	s->holds = holds;
+	context->holds += holds;
+	return s;
 }
 
 static void destroy(struct CUstream_st *s)

@@ -13,6 +13,12 @@ void cpu_stream_init(struct CUstream_st *stream, struct CUctx_st *context, unsig
  */
 struct CUstream_st *cpu_stream_find(struct CUctx_st *context, CUstream handle);
 
+/*
+ * A stream that gathers, or one that holds: for one operation, without a handle. The caller puts it once that is
+ * submitted. NULL: no memory.
+ */
+struct CUstream_st *cpu_stream_of_context(struct CUctx_st *context, bool holds);
+
 void cpu_stream_put(struct CUstream_st *stream);
 
 /* Destroys all streams of a context; their work is done. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "device.h"
 #include "memory.h"
 #include "log.h"
 
@@ -421,4 +422,18 @@ CUresult cpu_cuSurfObjectCreate(CUsurfObject *pSurfObject, void *pResDesc)
 CUresult cpu_cuSurfObjectDestroy(CUsurfObject surfObject)
 {
 	return destroy(surfObject, true);
+}
+
+/* As many whatever their size. */
+CUresult cpu_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned numChannels,
+						CUdevice dev)
+{
+	CUresult result = cpu_device_check(dev);
+	struct ptx_texture texture;
+
+	if (result == CUDA_SUCCESS)
+		result = maxWidthInElements ? set_format(&texture, format, numChannels) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		*maxWidthInElements = CPU_MAX_LINEAR;
+	return result;
 }

@@ -338,6 +338,15 @@ CUresult cpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t hand
 	return cpu_leave(map(r, ptr, a->file));
 }
 
+static const struct mapping *find_mapping(const struct reservation *r, uint64_t address)
+{
+	const struct mapping *m;
+
+	for (m = r->mappings; m && address - m->start >= m->size; m = m->next)
+		continue;
+	return m;
+}
+
 /* Whether the mappings cover [start, start + size) without gaps, none of them in part. */
 static bool covered(const struct reservation *r, uint64_t start, uint64_t size)
 {
@@ -387,6 +396,30 @@ CUresult cpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t cou
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return cpu_leave(result);
+}
+
+/* Memory of pools has it too; other memory is not asked about. The host reaches none of it. */
+CUresult cpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr)
+{
+	const CUmemLocation *l = location;
+	const struct cpu_range *range;
+	const struct reservation *r;
+	bool writes;
+
+	if (!flags || !l || (l->type != CU_MEM_LOCATION_TYPE_DEVICE && l->type != CU_MEM_LOCATION_TYPE_HOST))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (l->type == CU_MEM_LOCATION_TYPE_DEVICE && cpu_device_check(l->id) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_DEVICE;
+	cpu_lock();
+	r = find_reservation(ptr, 1);
+	range = cpu_range_find(ptr, 1);
+	if (!(r && find_mapping(r, ptr)) && !(range && range->pool))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	writes = range && range->copy_writes;
+	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if (range && l->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		*flags = writes ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+	return cpu_leave(CUDA_SUCCESS);
 }
 
 /* Takes one mapping in there out; NULL: there is none left. */

@@ -55,6 +55,15 @@ CUresult vcuda_handle_vcudaMemMap(struct vcuda_session *s, struct vcuda_args_vcu
 	return s->ops->cuMemMap(a->ptr, a->size, a->offset, (uint64_t)(uintptr_t)a->handle, 0);
 }
 
+CUresult vcuda_handle_vcudaMemGetAccess(struct vcuda_session *s, struct vcuda_args_vcudaMemGetAccess *a)
+{
+	CUmemLocation location = {(CUmemLocationType)a->type, a->id};
+
+	if (!s->ops->cuMemGetAccess)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaMemGetAccess);
+	return s->ops->cuMemGetAccess(&a->flags, &location, a->ptr);
+}
+
 CUresult vcuda_handle_vcudaMemSetAccess(struct vcuda_session *s, struct vcuda_args_vcudaMemSetAccess *a)
 {
 	CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, a->dev}, (CUmemAccess_flags)a->flags};

@@ -17,6 +17,7 @@ static const struct {
 	{"pools", api_pools},
 	{"mapped", api_mapped},         {"graphs", api_graphs}, {"capture", api_capture},
 	{"values", api_values},         {"stuck", api_stuck},
+	{"contexts", api_contexts},    {"questions", api_questions},
 };
 
 static const char ptx[] =

@@ -58,5 +58,7 @@ void api_graphs(void);
 void api_capture(void);
 void api_values(void);
 void api_stuck(void);
+void api_contexts(void);
+void api_questions(void);
 
 #endif
