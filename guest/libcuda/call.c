@@ -131,6 +131,7 @@ static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
 		call->command = vcuda_producer_reserve(&producer, bytes);
 		if (call->command)
 			return CUDA_SUCCESS;
+		vcuda_thread()->stalls++;
 		error = wait_while(ring_is_full, &head, ROOM_WAIT_US);
 		if (error)
 			return error;
@@ -159,6 +160,8 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
 	if (call->sync)
 		call->slot = take_slot();
+	else
+		thread->queued++;
 	pthread_mutex_lock(&ring_lock);
 	error = reserve(call, (uint32_t)size);
 	if (error) {
@@ -194,9 +197,11 @@ static CUresult wait_reply(struct vcuda_call *call)
 {
 	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
 	struct vcuda_context *context = vcuda_context_calling();
-	CUresult result = wait_while(reply_is_missing, call, 0);
+	CUresult result;
 	uint32_t bytes;
 
+	vcuda_thread()->waits++;
+	result = wait_while(reply_is_missing, call, 0);
 	if (result)
 		return result;
 	result = (CUresult)slot->result;

@@ -14,6 +14,10 @@
 
 #define VCUDA_EXPORT __attribute__((visibility("default")))
 
+/* Exports `name`, which is the function `as`, of the same file. */
+#define VCUDA_SAME(name, as) extern __typeof__(as) name __attribute__((alias(VCUDA_SYMBOL(as)), visibility("default")))
+#define VCUDA_SYMBOL(function) #function
+
 struct vcuda_call {
 	struct vcuda_writer writer;
 	struct vcuda_reader reader;

@@ -486,7 +486,7 @@ VCUDA_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 
 /* ---- names of older versions with the same signature ---- */
 
-#define SAME(name, as) extern __typeof__(as) name __attribute__((alias(#as), visibility("default")))
+#define SAME(name, as) VCUDA_SAME(name, as)
 SAME(cuCtxCreate, cuCtxCreate_v2);
 SAME(cuCtxDestroy, cuCtxDestroy_v2);
 SAME(cuCtxPushCurrent, cuCtxPushCurrent_v2);

@@ -217,4 +217,4 @@ VCUDA_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream
 	return cuEventRecordWithFlags(event, VCUDA_PER_THREAD(stream), flags);
 }
 
-extern __typeof__(cuEventDestroy_v2) cuEventDestroy __attribute__((alias("cuEventDestroy_v2"), visibility("default")));
+VCUDA_SAME(cuEventDestroy, cuEventDestroy_v2);

@@ -190,8 +190,7 @@ VCUDA_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CU
 	return cuGraphInstantiateWithFlags(exec, graph, 0);
 }
 
-extern __typeof__(cuGraphInstantiate_v2) cuGraphInstantiate
-	__attribute__((alias("cuGraphInstantiate_v2"), visibility("default")));
+VCUDA_SAME(cuGraphInstantiate, cuGraphInstantiate_v2);
 
 /* ---- changes ---- */
 

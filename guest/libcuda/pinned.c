@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "range.h"
 #include "session.h"
+#include "thread.h"
 
 #define PAGE 4096ull
 
@@ -63,6 +64,13 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 	}
 }
 
+/* What the transport does with windows, another process or the kernel answers. */
+static struct vcuda_transport *waited_for(void)
+{
+	vcuda_thread()->waits++;
+	return vcuda_session.transport;
+}
+
 static bool created(const struct vcuda_range *r)
 {
 	return r->kind & (VCUDA_RANGE_PINNED | VCUDA_RANGE_ANY_MANAGED);
@@ -70,7 +78,7 @@ static bool created(const struct vcuda_range *r)
 
 static int window_release(const struct vcuda_range *r)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_transport *t = waited_for();
 	int err = t->ops->window_release(t, (void *)r->window, r->window_bytes, created(r));
 
 	/* A range that could not be released is not used again. */
@@ -116,7 +124,7 @@ static CUresult finish(struct vcuda_range *r, unsigned int how)
 /* New memory of r->bytes for a range whose place is to be found. */
 static CUresult create(struct vcuda_range *r, unsigned int how)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_transport *t = waited_for();
 	void *address;
 	int err;
 
@@ -201,8 +209,8 @@ VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
 	CUresult result = vcuda_require_context();
-	struct vcuda_transport *t = vcuda_session.transport;
 	struct vcuda_range r = {.start = (uintptr_t)p, .bytes = bytes, .kind = VCUDA_RANGE_REGISTERED, .flags = flags};
+	struct vcuda_transport *t;
 	struct vcuda_range there;
 	int err;
 
@@ -223,6 +231,7 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vcuda_range_window_overlaps(r.window, r.window_bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	t = waited_for();
 	err = t->ops->window_register(t, (void *)r.window, r.window_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY));
 	if (err)
 		return vcuda_pinned_error(err, r.window, r.window_bytes);
@@ -266,5 +275,4 @@ VCUDA_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 	return CUDA_SUCCESS;
 }
 
-extern __typeof__(cuMemHostRegister_v2) cuMemHostRegister
-	__attribute__((alias("cuMemHostRegister_v2"), visibility("default")));
+VCUDA_SAME(cuMemHostRegister, cuMemHostRegister_v2);

@@ -281,8 +281,7 @@ VCUDA_EXPORT CUresult cuStreamGetDevice(CUstream stream, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-extern __typeof__(cuStreamDestroy_v2) cuStreamDestroy
-	__attribute__((alias("cuStreamDestroy_v2"), visibility("default")));
+VCUDA_SAME(cuStreamDestroy, cuStreamDestroy_v2);
 
 /* ---- the same with per-thread default streams ---- */
 

@@ -28,6 +28,8 @@ struct vcuda_thread {
 	bool call_sync;                     /* an async call made meanwhile waits for its result */
 	bool in_callback;                   /* runs a host function: those make no CUDA calls */
 	bool reads_output;                  /* output.c is at work */
+	uint32_t waits, queued, stalls;     /* so far: answers waited for, commands that nobody waited for, times that
+					       the ring was full */
 	CUstreamCaptureMode capture_mode;
 	struct vcuda_thread_stream *streams;
 };

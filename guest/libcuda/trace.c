@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "thread.h"
+
+static struct vcuda_trace_file lines, summary;
+static bool prints_lines, prints_summary;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void vcuda_trace_enter(struct vcuda_trace *t)
+{
+	const struct vcuda_thread *thread = vcuda_thread();
+
+	*t = (struct vcuda_trace){.waits = thread->waits, .queued = thread->queued, .stalls = thread->stalls};
+	t->start = now_ns();
+}
+
+/* "local", "queued", "waited 2 times, queued 1": what the call was to the worker. */
+static void describe(char *text, size_t size, const struct vcuda_trace *t)
+{
+	char queued[32] = "", waited[32] = "";
+
+	if (t->queued > 1)
+		snprintf(queued, sizeof(queued), "queued %u", t->queued);
+	else if (t->queued)
+		strcpy(queued, "queued");
+	if (t->waits > 1)
+		snprintf(waited, sizeof(waited), "waited %u times", t->waits);
+	else if (t->waits)
+		strcpy(waited, "waited");
+	snprintf(text, size, "%s%s%s%s", waited, *waited && *queued ? ", " : "", *waited || *queued ? queued : "local",
+		 t->stalls ? ", ring was full" : "");
+}
+
+static void print_line(const struct vcuda_trace *t, unsigned int call, CUresult result, uint64_t ns,
+		       const uint64_t *values)
+{
+	char line[VCUDA_TRACE_LINE + 160], how[96];
+	int n = snprintf(line, sizeof(line), "[%d] ", (int)gettid());
+	size_t length = (size_t)n;
+
+	length += vcuda_trace_line(line + length, &vcuda_trace_calls[call], result, values);
+	describe(how, sizeof(how), t);
+	n = snprintf(line + length, sizeof(line) - length, " (%s, %.1f us)\n", how, (double)ns / 1000);
+	vcuda_trace_file_write(&lines, line, length + (size_t)n);
+}
+
+void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values)
+{
+	uint64_t ns = now_ns() - t->start;
+	const struct vcuda_thread *thread = vcuda_thread();
+	const struct vcuda_trace during = {
+		.waits = thread->waits - t->waits,
+		.queued = thread->queued - t->queued,
+		.stalls = thread->stalls - t->stalls,
+	};
+	int saved = errno, cancel_state;
+
+	if (prints_summary)
+		vcuda_trace_summary_add(call, result, ns, during.waits, during.queued);
+	if (prints_lines) {
+		/* The call is no place to be cancelled at, so writing about it is none. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+		print_line(&during, call, result, ns, values);
+		pthread_setcancelstate(cancel_state, NULL);
+	}
+	errno = saved;
+}
+
+/* When the library is loaded: nobody has called a function of it yet. */
+__attribute__((constructor)) static void start(void)
+{
+	prints_lines = vcuda_trace_file_open(&lines, "VCUDA_TRACE");
+	prints_summary = vcuda_trace_file_open(&summary, "VCUDA_STATS") && vcuda_trace_summary_start();
+	if (!prints_lines && !prints_summary)
+		return;
+	memcpy(vcuda_trace_jump, vcuda_trace_traced, vcuda_trace_call_count * sizeof(vcuda_trace_jump[0]));
+	if (prints_summary)
+		pthread_atfork(NULL, NULL, vcuda_trace_summary_forget);
+}
+
+/* After the destructors of what uses the library. */
+__attribute__((destructor)) static void stop(void)
+{
+	if (prints_summary)
+		vcuda_trace_summary_print(&summary);
+}
