@@ -23,9 +23,10 @@ static int help(void)
 {
 	puts("usage: vcuda COMMAND ...\n"
 	     "\n"
-	     "  run [--backend auto|cuda|cpu] [--] PROGRAM [ARGUMENT...]\n"
+	     "  run [--backend auto|cuda|cpu] [--trace] [--stats] [--] PROGRAM [ARGUMENT...]\n"
 	     "        runs a CUDA program of this machine on virtio-cuda, without a VM\n"
-	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--] PROGRAM [ARGUMENT...]\n"
+	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--trace] [--stats] [--] PROGRAM "
+	     "[ARGUMENT...]\n"
 	     "        boots a VM that sees this machine's files and runs the program in it\n"
 	     "  doctor\n"
 	     "        says what these need, what is missing, and how to mend it\n"

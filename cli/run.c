@@ -16,6 +16,8 @@ struct run {
 	const struct cli_paths *paths;
 	const char *backend; /* NULL: not asked for */
 	char **program;      /* ends with NULL */
+	char trace[PATH_MAX]; /* what VCUDA_TRACE is to be: a file, or "1" for standard error; empty: not asked for */
+	char stats[PATH_MAX]; /* the same, for VCUDA_STATS */
 	char file[PATH_MAX]; /* what program[0] is */
 	char socket[300];
 	sigset_t signals; /* that we wait for; blocked */
@@ -24,7 +26,8 @@ struct run {
 
 static int usage(FILE *out)
 {
-	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--] PROGRAM [ARGUMENT...]\n"
+	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--trace[=FILE]] [--stats[=FILE]] [--] PROGRAM "
+	      "[ARGUMENT...]\n"
 	      "\n"
 	      "Runs a CUDA program on virtio-cuda, without a VM, and returns its exit status.\n"
 	      "\n"
@@ -33,16 +36,42 @@ static int usage(FILE *out)
 	      "                           (auto: a real one if there is one). Without it, the daemon at "
 	      "$VCUDA_SOCKET,\n"
 	      "                           $XDG_RUNTIME_DIR/vcuda/socket or /run/vcuda/socket is used where one "
-	      "listens.\n",
+	      "listens.\n"
+	      "  --trace[=FILE]           a line for each call of the CUDA driver: arguments, result, whether it waited "
+	      "for\n"
+	      "                           the worker, time; on standard error, or to the file. VCUDA_TRACE=FILE (1: "
+	      "standard\n"
+	      "                           error) does the same without `vcuda run`.\n"
+	      "  --stats[=FILE]           a table of the calls when the program exits: how often, errors, time, round "
+	      "trips.\n"
+	      "                           Also VCUDA_STATS. A process that a signal ends, or _exit(), prints none.\n",
 	      out);
 	return out == stdout ? 0 : CLI_FAILED;
+}
+
+/* The value for the library: an absolute path, since the program may change its directory. */
+static bool output_file(char value[PATH_MAX], const char *name, const char *option)
+{
+	int fd;
+
+	strcpy(value, "1");
+	if (!name)
+		return true;
+	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 && realpath(name, value))
+		return true;
+	cli_message("--%s: cannot write to '%s': %s", option, name, strerror(errno));
+	return false;
 }
 
 /* Returns -1 to go on, or the exit status. */
 static int parse(struct run *r, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"backend", required_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'}, {0}};
+		{"backend", required_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'},
+		{"trace", optional_argument, NULL, 't'},   {"stats", optional_argument, NULL, 's'}, {0}};
 	int option;
 
 	opterr = 0;
@@ -50,11 +79,16 @@ static int parse(struct run *r, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		if (option == 'h')
 			return usage(stdout);
-		if (option != 'b') {
+		if (option == '?') {
 			cli_message("'%s' is no option of `vcuda run`, or lacks its value", argv[optind - 1]);
 			return usage(stderr);
 		}
-		r->backend = optarg;
+		if (option == 'b')
+			r->backend = optarg;
+		else if (option == 't' && !output_file(r->trace, optarg, "trace"))
+			return CLI_FAILED;
+		else if (option == 's' && !output_file(r->stats, optarg, "stats"))
+			return CLI_FAILED;
 	}
 	if (r->backend && strcmp(r->backend, "auto") && strcmp(r->backend, "cuda") && strcmp(r->backend, "cpu")) {
 		cli_message("--backend is auto, cuda or cpu, not '%s'", r->backend);
@@ -95,6 +129,10 @@ static void set_environment(const struct run *r)
 
 	setenv("VCUDA_SOCKET", r->socket, 1);
 	setenv("VCUDA_TRANSPORT", "local", 1);
+	if (*r->trace)
+		setenv("VCUDA_TRACE", r->trace, 1);
+	if (*r->stats)
+		setenv("VCUDA_STATS", r->stats, 1);
 	prepend("LD_LIBRARY_PATH", r->paths->guest_lib);
 	/*
 	 * DT_RPATH comes before LD_LIBRARY_PATH. What is loaded already under the same name comes before both, so a
@@ -120,8 +158,12 @@ static int wait_program(const struct run *r, pid_t child, const struct cli_daemo
 		siginfo_t info;
 		int status;
 
-		if (waitpid(child, &status, WNOHANG) == child)
+		if (waitpid(child, &status, WNOHANG) == child) {
+			if (WIFSIGNALED(status) && *r->stats)
+				cli_message("--stats: signal %d ended the program before it could print its table",
+					    WTERMSIG(status));
 			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		}
 		if (daemon_lives && waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
 			cli_message("the daemon ended before the program; CUDA calls will fail from now on");
 			daemon_lives = false;

@@ -26,10 +26,16 @@ static const char *const dropped[] = {
 	"PWD",           "OLDPWD",
 };
 
+/* What the guest's libraries are to print is the same there as here. */
+static const char *const kept[] = {"VCUDA_TRACE", "VCUDA_STATS"};
+
 static bool is_dropped(const char *entry)
 {
 	size_t length = strcspn(entry, "="), i;
 
+	for (i = 0; i < sizeof(kept) / sizeof(*kept); i++)
+		if (length == strlen(kept[i]) && !strncmp(entry, kept[i], length))
+			return false;
 	for (i = 0; i < sizeof(dropped) / sizeof(*dropped); i++) {
 		size_t part = strcspn(dropped[i], "*");
 

@@ -46,6 +46,9 @@ static int usage(FILE *out)
 	      "  --cpus N                 processors of the VM (default: this machine's, at most 4)\n"
 	      "  --memory SIZE            memory of the VM, such as 4G (default 2G)\n"
 	      "  --kernel 6.1|6.12        which of Debian's kernels (default 6.1)\n"
+	      "  --trace                  a line for each call of the CUDA driver, on standard error (see `vcuda run "
+	      "--help`)\n"
+	      "  --stats                  a table of these calls when the program exits\n"
 	      "  --verbose                show what the daemon and QEMU say\n",
 	      out);
 	return out == stdout ? 0 : VM_FAILED;
@@ -104,6 +107,10 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 	case 'k':
 		options->kernel = value;
 		return one_of(value, kernels);
+	case 't':
+		return !setenv("VCUDA_TRACE", "1", 1);
+	case 's':
+		return !setenv("VCUDA_STATS", "1", 1);
 	case 'v':
 		options->verbose = true;
 		return true;
@@ -120,6 +127,8 @@ static int parse(int argc, char **argv, struct vm_options *options)
 		{"cpus", required_argument, NULL, 'c'},
 		{"memory", required_argument, NULL, 'm'},
 		{"kernel", required_argument, NULL, 'k'},
+		{"trace", no_argument, NULL, 't'},
+		{"stats", no_argument, NULL, 's'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},

@@ -52,13 +52,14 @@ def vm_run(kernel):
     parts(kernel)
     paths = built(*(f"examples/{n}" for n in EXAMPLES + STATIC))
     script = 'for p; do echo "== $p"; "$p" || exit 1; done; exit 7'
-    r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--",
+    r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--stats", "--",
                         "sh", "-c", script, "sh", *paths], capture_output=True, text=True, timeout=280, check=False)
     check(r.returncode == 7, f"vcuda vm run ended with {r.returncode}:\n{r.stdout}{r.stderr}")
     outputs = r.stdout.split("== ")[1:]
     check(len(outputs) == len(paths), r.stdout)
     for out in outputs:
         check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
+    check(r.stderr.count("CUDA calls of process") == len(paths), f"--stats does not reach every program:\n{r.stderr}")
 
 
 def examples(vm):

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda-abi.h"
+#include "driver.h"
+
+#define LAUNCHES 7
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image);
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
+
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+			  ".visible .entry busy(.param .u64 p)\n{\n\tret;\n}\n";
+
+static void expect(CUresult got, CUresult wanted, const char *what)
+{
+	if (got == wanted)
+		return;
+	fprintf(stderr, "traced: %s gave %d\n", what, (int)got);
+	_exit(1);
+}
+
+#define OK(call) expect(call, CUDA_SUCCESS, #call)
+
+static void calls(void)
+{
+	CUresult (*query)(CUstream);
+	CUdeviceptr p = 0, unused = 0;
+	CUfunction f;
+	CUcontext c;
+	CUmodule m;
+	char name[64];
+	void *params[] = {&unused}, *found;
+
+	OK(cuInit(0));
+	OK(cuDeviceGetName(name, sizeof(name), 0));
+	OK(cuDevicePrimaryCtxRetain(&c, 0));
+	OK(cuCtxSetCurrent(c));
+	OK(cuModuleLoadData(&m, ptx));
+	expect(cuModuleGetFunction(&f, m, "no\"such\n"), CUDA_ERROR_NOT_FOUND, "cuModuleGetFunction");
+	/* A string that is not there does not end the program, since the call does not read it either. */
+	expect(cuModuleGetFunction(&f, NULL, (const char *)16), CUDA_ERROR_INVALID_HANDLE, "cuModuleGetFunction");
+	OK(cuModuleGetFunction(&f, m, "busy"));
+	for (int i = 0; i < LAUNCHES; i++)
+		OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuMemAlloc_v2(&p, 4096));
+	expect(cuMemFree_v2(p + 1), CUDA_ERROR_INVALID_VALUE, "cuMemFree");
+	OK(cuMemFree_v2(p));
+	/* As NVIDIA's runtime finds its functions. */
+	OK(cuGetProcAddress_v2("cuStreamQuery", &found, 12000, 0, NULL));
+	memcpy(&query, &found, sizeof(query));
+	OK(query(NULL));
+	expect(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED, "cuGraphicsUnregisterResource");
+}
+
+static void *leave(void *unused)
+{
+	int count;
+
+	OK(cuDeviceGetCount(&count));
+	exit(0);
+}
+
+static void in_child(void)
+{
+	int count;
+	pid_t child = fork();
+
+	if (!child) {
+		expect(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED, "cuDeviceGetCount");
+		exit(0);
+	}
+	printf("%d\n", (int)child);
+	waitpid(child, NULL, 0);
+}
+
+/* As programs do that close what they did not open: the descriptor of `path` becomes standard output. */
+static void take_descriptor(const char *path)
+{
+	char link[32], to[4096];
+	int taken = 0;
+
+	for (int fd = 3; fd < 64; fd++) {
+		ssize_t n;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, to, sizeof(to) - 1);
+		if (n < 0)
+			continue;
+		to[n] = 0;
+		if (!strcmp(to, path) && dup2(STDOUT_FILENO, fd) == fd)
+			taken++;
+	}
+	if (taken != 1)
+		_exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	const char *end = argc > 1 ? argv[1] : "exit";
+	pthread_t thread;
+
+	calls();
+	if (!strcmp(end, "thread") && !pthread_create(&thread, NULL, leave, NULL))
+		pthread_join(thread, NULL);
+	if (!strcmp(end, "killed"))
+		raise(SIGKILL);
+	if (!strcmp(end, "fork"))
+		in_child();
+	if (!strcmp(end, "taken")) {
+		take_descriptor(getenv("VCUDA_TRACE"));
+		calls();
+	}
+	return 0;
+}
