@@ -32,6 +32,15 @@ typedef struct vcuda_host_info {
 	uint32_t reserved;
 } vcuda_host_info;
 
+/* What vcudaImageLink finds in an image, one after the other, each at a multiple of VCUDA_LINK_ALIGN: this, and the bytes. */
+typedef struct vcuda_link_part {
+	uint32_t type; /* CUjitInputType */
+	char name[60]; /* for messages */
+	uint64_t bytes;
+} vcuda_link_part;
+
+#define VCUDA_LINK_ALIGN 16
+
 /*
  * The compiler's options whose values are numbers, by CUjit_option: they go to the worker. The others are buffers of the
  * guest, tables of its addresses, or options of a compiler that takes another language than PTX.

@@ -221,6 +221,24 @@ static CUresult ship(vcuda_image image, const char *data, size_t bytes)
 	return result;
 }
 
+CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+	void *memory;
+	uint32_t block = vcuda_stage_take(&memory);
+
+	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
+		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
+
+		result = vcuda_call_vcudaImageRead(image, done, block, part);
+		if (result == CUDA_SUCCESS)
+			memcpy(data + done, memory, part);
+		done += part;
+	}
+	vcuda_stage_give(block);
+	return result;
+}
+
 static double now_ms(void)
 {
 	struct timespec t;

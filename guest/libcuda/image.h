@@ -25,4 +25,7 @@ CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, s
 CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
 			  CUresult (*load)(void *object, vcuda_image image), void *object);
 
+/* Reads what the worker made of one. */
+CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes);
+
 #endif

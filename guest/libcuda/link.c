@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's linker. What is added becomes a list of fatbin containers behind an empty one, which is how code arrives
- * that no device linker has seen: the host links it when it is loaded. Completing loads it once, so that errors show
- * where a program looks for them. The result is a container of its own that only this library reads.
+ * The driver's linker. A host with NVIDIA's driver links all parts at once with that one's. For the software GPU, what is
+ * added becomes a list of fatbin containers behind an empty one, which is how code arrives that no device linker has
+ * seen: the host links it when it is loaded. Completing loads it once, so that errors show where a program looks for
+ * them. The result is a container of its own that only this library reads.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include "guest-calls.h"
 #include "image.h"
 #include "log.h"
+#include "session.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u
 #define ENTRY_PTX (1u | 0x101u << 16)
@@ -43,8 +45,11 @@ struct ptx_container {
 
 struct CUlinkState_st {
 	struct CUlinkState_st *next;
-	char *data; /* the result's header, the empty container, and what was added */
+	bool by_host; /* the parts are for the host's linker */
+	char *data;   /* those, or the result's header, the empty container, and what was added */
 	size_t bytes;
+	char *linked; /* what the host made of the parts */
+	size_t linked_bytes;
 	bool complete;
 	struct vcuda_jit jit; /* copies */
 	void **answers;       /* the program's values: what it asks to be told goes there */
@@ -84,6 +89,20 @@ static CUresult append(struct CUlinkState_st *s, const void *data, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
+static CUresult append_part(struct CUlinkState_st *s, CUjitInputType type, const void *data, size_t bytes, const char *name)
+{
+	static const char zeroes[VCUDA_LINK_ALIGN];
+	struct vcuda_link_part part = {.type = type, .bytes = bytes};
+	CUresult result;
+
+	snprintf(part.name, sizeof(part.name), "%s", name ? name : "");
+	result = append(s, &part, sizeof(part));
+	if (result == CUDA_SUCCESS)
+		result = append(s, data, bytes);
+	/* one zero at least: text ends with it */
+	return result == CUDA_SUCCESS ? append(s, zeroes, VCUDA_LINK_ALIGN - s->bytes % VCUDA_LINK_ALIGN) : result;
+}
+
 /* The number behind a directive; 0: it is not there. */
 static unsigned int directive(const char *text, const char *name)
 {
@@ -116,7 +135,7 @@ static CUresult append_ptx(struct CUlinkState_st *s, const char *data, size_t by
 	return result;
 }
 
-static CUresult append_fatbin(struct CUlinkState_st *s, const void *image)
+static CUresult append_fatbin(struct CUlinkState_st *s, const void *image, const char *name)
 {
 	const void *data;
 	uint32_t magic;
@@ -126,10 +145,12 @@ static CUresult append_fatbin(struct CUlinkState_st *s, const void *image)
 	if (result != CUDA_SUCCESS)
 		return result;
 	memcpy(&magic, data, bytes < sizeof(magic) ? bytes : sizeof(magic));
-	return magic == CONTAINER_MAGIC ? append(s, data, bytes) : CUDA_ERROR_INVALID_IMAGE;
+	if (magic != CONTAINER_MAGIC)
+		return CUDA_ERROR_INVALID_IMAGE;
+	return s->by_host ? append_part(s, CU_JIT_INPUT_FATBINARY, data, bytes, name) : append(s, data, bytes);
 }
 
-static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes)
+static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name)
 {
 	static const char *const names[] = {"a cubin", "PTX", "a fatbin", "an object file", "a library", "NVVM"};
 	char line[96];
@@ -138,10 +159,12 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!data || !bytes || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || state->complete)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (type == CU_JIT_INPUT_FATBINARY)
+		return append_fatbin(state, data, name);
+	if (state->by_host)
+		return append_part(state, type, data, bytes, name);
 	if (type == CU_JIT_INPUT_PTX)
 		return append_ptx(state, data, bytes);
-	if (type == CU_JIT_INPUT_FATBINARY)
-		return append_fatbin(state, data);
 	snprintf(line, sizeof(line), "linking %s is not supported, only PTX and fatbins are", names[type]);
 	vcuda_log("%s", line);
 	vcuda_jit_error(&state->jit, line);
@@ -180,6 +203,7 @@ static void free_state(struct CUlinkState_st *s)
 	free((void *)s->jit.options);
 	free(s->jit.values);
 	free(s->data);
+	free(s->linked);
 	free(s);
 }
 
@@ -204,7 +228,9 @@ VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options,
 	if (result != CUDA_SUCCESS)
 		return result;
 	s = calloc(1, sizeof(*s));
-	if (!s || !keep_options(s, &jit) || append(s, heads, sizeof(heads)) != CUDA_SUCCESS) {
+	if (s)
+		s->by_host = strcmp(vcuda_session.host.backend, "cpu") != 0;
+	if (!s || !keep_options(s, &jit) || (!s->by_host && append(s, heads, sizeof(heads)) != CUDA_SUCCESS)) {
 		free_state(s);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -223,7 +249,7 @@ VCUDA_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, v
 
 	if (result == CUDA_SUCCESS)
 		result = check_options(count, options, values);
-	return result == CUDA_SUCCESS ? add(state, type, data, size) : result;
+	return result == CUDA_SUCCESS ? add(state, type, data, size, name) : result;
 }
 
 VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
@@ -244,7 +270,7 @@ VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, c
 	if (type == CU_JIT_INPUT_FATBINARY)
 		result = vcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
-		result = add(state, type, file, room);
+		result = add(state, type, file, room, path);
 	free(file);
 	return result;
 }
@@ -257,41 +283,72 @@ static CUresult load(void *library, vcuda_image image)
 	return vcuda_call_cuLibraryLoadData(library, image, &managed);
 }
 
-/* Lets the host link, which is the only one to know whether it can. */
-static CUresult try_load(struct CUlinkState_st *s)
+struct product {
+	vcuda_image image;
+	size_t bytes;
+};
+
+static CUresult link_parts(void *product, vcuda_image image)
 {
-	size_t head = sizeof(struct container);
+	struct product *p = product;
+
+	return vcuda_call_vcudaImageLink(image, &p->image, &p->bytes);
+}
+
+static CUresult link_by_host(struct CUlinkState_st *s)
+{
+	struct product product;
+	CUresult result = vcuda_image_load(s->data, s->bytes, &s->jit, link_parts, &product);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	s->linked = malloc(product.bytes);
+	s->linked_bytes = product.bytes;
+	result = s->linked ? vcuda_image_read(product.image, s->linked, product.bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+	vcuda_call_vcudaImageDestroy(product.image);
+	return result;
+}
+
+static CUresult link_by_loading(struct CUlinkState_st *s)
+{
+	struct container *head = (struct container *)(void *)s->data;
 	CUlibrary library;
-	CUresult result = vcuda_image_load(s->data + head, s->bytes - head, &s->jit, load, &library);
+	CUresult result = vcuda_image_load(s->data + sizeof(*head), s->bytes - sizeof(*head), &s->jit, load, &library);
+
+	head->size = s->bytes - sizeof(*head);
+	return result == CUDA_SUCCESS ? vcuda_call_cuLibraryUnload(library) : result;
+}
+
+/* Lets the host link, which is the only one to know whether it can. */
+static CUresult complete(struct CUlinkState_st *s)
+{
+	CUresult result = s->by_host ? link_by_host(s) : link_by_loading(s);
 
 	for (unsigned int i = 0; i < s->jit.count; i++) {
 		if (is_answer(s->jit.options[i]))
 			s->answers[i] = s->jit.values[i];
 	}
-	return result == CUDA_SUCCESS ? vcuda_call_cuLibraryUnload(library) : result;
+	s->complete = result == CUDA_SUCCESS;
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *bytes)
 {
 	CUresult result = vcuda_require_context();
-	struct container *head;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!is_live(state))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (state->bytes == 2 * sizeof(*head))
+	if (state->bytes == (state->by_host ? 0 : 2 * sizeof(struct container)))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = state->complete ? CUDA_SUCCESS : try_load(state);
+	result = state->complete ? CUDA_SUCCESS : complete(state);
 	if (result != CUDA_SUCCESS)
 		return result;
-	head = (struct container *)(void *)state->data;
-	head->size = state->bytes - sizeof(*head);
-	state->complete = true;
 	if (cubin)
-		*cubin = state->data;
+		*cubin = state->by_host ? state->linked : state->data;
 	if (bytes)
-		*bytes = state->bytes;
+		*bytes = state->by_host ? state->linked_bytes : state->bytes;
 	return CUDA_SUCCESS;
 }
 

@@ -83,7 +83,8 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 					   .device_count = 1,
 					   .range_count = 1,
 					   .arena_start = FAKE_ARENA_START,
-					   .arena_length = 1ull << 30};
+					   .arena_length = 1ull << 30,
+					   .backend = "cpu"};
 		a.info.ranges[0] = (struct vcuda_address_range){FAKE_DEVICE_START, 1ull << 32};
 		REPLY(vcudaHello)
 		CASE(vcudaDeviceInfo)
@@ -131,7 +132,11 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		a.length = a.option == CU_JIT_INFO_LOG_BUFFER && a.bytes > 4096 ? 4096 : a.bytes + (a.option == CU_JIT_ERROR_LOG_BUFFER);
 		memset(vcuda_shm_stage(transport.shm, a.block), 'l', a.bytes);
 		REPLY(vcudaImageLog)
-		CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
+		CASE(vcudaImageLink) a.linked = (vcuda_image)ids++; /* the parts as they are */
+		a.bytes = fake.image_bytes;
+		REPLY(vcudaImageLink)
+		CASE(vcudaImageRead) memcpy(vcuda_shm_stage(transport.shm, a.block), image + a.offset, a.bytes);
+		END CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
 		REPLY(cuModuleLoadData)
 		CASE(cuLibraryLoadData) a.library = (CUlibrary)ids++;
 		REPLY(cuLibraryLoadData)

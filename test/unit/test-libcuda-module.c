@@ -12,8 +12,11 @@
 #include <stdlib.h>
 
 #include "image.h"
+#include "session.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
+#include "transport.h"
+#include "wire.h"
 
 static const char ptx[] = "\n.version 8.0\n.target sm_75\n";
 
@@ -160,6 +163,32 @@ static void links(void **state)
 	assert_int_equal(cuLinkDestroy(other), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* A host with the driver's own linker gets the parts as they are, and what it makes comes back. */
+static void links_by_host(void **state)
+{
+	struct vcuda_link_part part;
+	CUlinkState link;
+	size_t bytes;
+	char *out;
+
+	strcpy(vcuda_session.host.backend, "cuda");
+	vcuda_session.transport->host_minor = VCUDA_PROTOCOL_MINOR;
+	assert_int_equal(cuLinkCreate_v2(0, NULL, NULL, &link), CUDA_SUCCESS);
+	assert_int_equal(cuLinkComplete(link, (void **)&out, &bytes), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"0123456789abcdef", 16, "a", 0, NULL, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), NULL, 0, NULL, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuLinkComplete(link, (void **)&out, &bytes), CUDA_SUCCESS);
+	memcpy(&part, out, sizeof(part));
+	assert_true(part.type == CU_JIT_INPUT_CUBIN && part.bytes == 16 && !strcmp(part.name, "a"));
+	assert_memory_equal(out + sizeof(part), "0123456789abcdef", 17); /* and a zero */
+	out += (sizeof(part) + 16 + VCUDA_LINK_ALIGN) / VCUDA_LINK_ALIGN * VCUDA_LINK_ALIGN;
+	memcpy(&part, out, sizeof(part));
+	assert_true(part.type == CU_JIT_INPUT_PTX && part.bytes == sizeof(ptx) && !part.name[0]);
+	assert_string_equal(out + sizeof(part), ptx);
+	assert_int_equal(cuLinkDestroy(link), CUDA_SUCCESS);
+	strcpy(vcuda_session.host.backend, "cpu");
+}
+
 /* What the compiler is told, and what it says. */
 static void compiler_options(void **state)
 {
@@ -276,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths), cmocka_unit_test(lengths_in_files),
 		cmocka_unit_test(links),
+		cmocka_unit_test(links_by_host),
 		cmocka_unit_test(compiler_options),
 		cmocka_unit_test(upload),
 		cmocka_unit_test(launches),

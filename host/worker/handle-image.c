@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: images. */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "handlers.h"
+#include "image.h"
+#include "lane.h"
+
+/* What one guest process may ship and not yet have loaded. */
+#define MAX_IMAGE_BYTES (1ull << 30)
+
+/* Zeroes behind an image, so that PTX text ends. */
+#define IMAGE_PADDING 64
+
+static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t images_bytes;
+static struct vcuda_worker_image *images;
+
+static bool account(uint64_t bytes)
+{
+	bool fits;
+
+	pthread_mutex_lock(&images_lock);
+	fits = bytes <= MAX_IMAGE_BYTES && images_bytes <= MAX_IMAGE_BYTES - bytes;
+	if (fits)
+		images_bytes += bytes;
+	pthread_mutex_unlock(&images_lock);
+	return fits;
+}
+
+static void unaccount(uint64_t bytes)
+{
+	pthread_mutex_lock(&images_lock);
+	images_bytes -= bytes;
+	pthread_mutex_unlock(&images_lock);
+}
+
+/* NULL: destroyed; another thread of the guest may have done that while this call was on its way. */
+static struct vcuda_worker_image *take(vcuda_image handle)
+{
+	struct vcuda_worker_image *image;
+
+	pthread_mutex_lock(&images_lock);
+	for (image = images; image && (vcuda_image)image != handle; image = image->next)
+		continue;
+	if (image)
+		image->users++;
+	pthread_mutex_unlock(&images_lock);
+	return image;
+}
+
+static void put(struct vcuda_worker_image *image)
+{
+	bool last;
+
+	pthread_mutex_lock(&images_lock);
+	last = !--image->users;
+	if (last)
+		images_bytes -= image->bytes;
+	pthread_mutex_unlock(&images_lock);
+	if (last)
+		munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
+}
+
+CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
+			   CUresult (*part)(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments), void *arguments)
+{
+	struct vcuda_worker_image *image = take(handle);
+	CUresult result;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = part(s, image, arguments);
+	put(image);
+	return result;
+}
+
+CUresult vcuda_image_new(size_t bytes, struct vcuda_worker_image **made)
+{
+	struct vcuda_worker_image *image;
+
+	if (!bytes || !account(bytes))
+		return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	/* mmap, not calloc: large, and its pages cost nothing before they are written */
+	image = mmap(NULL, sizeof(*image) + bytes + IMAGE_PADDING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (image == MAP_FAILED) {
+		unaccount(bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	image->bytes = bytes;
+	image->users = 1;
+	pthread_mutex_lock(&images_lock);
+	image->next = images;
+	images = image;
+	pthread_mutex_unlock(&images_lock);
+	*made = image;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
+{
+	return vcuda_image_new(a->total, (struct vcuda_worker_image **)&a->image);
+}
+
+static CUresult write_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+{
+	struct vcuda_args_vcudaImageWrite *a = arguments;
+	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
+
+	if (!from || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(image->data + a->offset, from, a->bytes);
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args_vcudaImageWrite *a)
+{
+	return vcuda_image_with(s, a->image, write_image, a);
+}
+
+static CUresult read_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+{
+	struct vcuda_args_vcudaImageRead *a = arguments;
+	void *to = vcuda_lane_stage(s, a->block, a->bytes);
+
+	if (!to || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(to, image->data + a->offset, a->bytes);
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageRead(struct vcuda_session *s, struct vcuda_args_vcudaImageRead *a)
+{
+	return vcuda_image_with(s, a->image, read_image, a);
+}
+
+CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_args_vcudaImageDestroy *a)
+{
+	struct vcuda_worker_image **at, *image;
+
+	pthread_mutex_lock(&images_lock);
+	for (at = &images; *at && (vcuda_image)*at != a->image; at = &(*at)->next)
+		continue;
+	image = *at;
+	if (image)
+		*at = image->next;
+	pthread_mutex_unlock(&images_lock);
+	if (!image)
+		return CUDA_ERROR_INVALID_HANDLE;
+	put(image);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_option(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+{
+	struct vcuda_args_vcudaImageOption *a = arguments;
+	bool log = a->option == CU_JIT_INFO_LOG_BUFFER || a->option == CU_JIT_ERROR_LOG_BUFFER, fits;
+
+	if (!log && (a->option >= CU_JIT_NUM_OPTIONS || !(VCUDA_JIT_NUMBERS >> a->option & 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&images_lock);
+	image->wants_log |= log;
+	fits = log || image->jit.count < VCUDA_IMAGE_OPTIONS;
+	if (!log && fits) {
+		image->jit.options[image->jit.count] = (CUjit_option)a->option;
+		image->jit.values[image->jit.count++] = (void *)(uintptr_t)a->value;
+	}
+	pthread_mutex_unlock(&images_lock);
+	return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
+{
+	return vcuda_image_with(s, a->image, add_option, a);
+}
+
+static CUresult read_log(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+{
+	struct vcuda_args_vcudaImageLog *a = arguments;
+	const char *log = a->option == CU_JIT_INFO_LOG_BUFFER ? image->info : image->errors;
+	void *to = vcuda_lane_stage(s, a->block, a->bytes);
+
+	if (!to)
+		return CUDA_ERROR_INVALID_VALUE;
+	a->length = strnlen(log, a->bytes < VCUDA_IMAGE_LOG_BYTES ? a->bytes : VCUDA_IMAGE_LOG_BYTES);
+	memcpy(to, log, a->length);
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
+{
+	return vcuda_image_with(s, a->image, read_log, a);
+}
+
+struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image)
+{
+	const struct {
+		CUjit_option option;
+		void *value;
+	} logs[VCUDA_IMAGE_LOG_OPTIONS] = {{CU_JIT_INFO_LOG_BUFFER, image->info},
+			       {CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, (void *)(uintptr_t)VCUDA_IMAGE_LOG_BYTES},
+			       {CU_JIT_ERROR_LOG_BUFFER, image->errors},
+			       {CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, (void *)(uintptr_t)VCUDA_IMAGE_LOG_BYTES}};
+	struct vcuda_jit_options jit;
+
+	pthread_mutex_lock(&images_lock);
+	jit = image->jit;
+	pthread_mutex_unlock(&images_lock);
+	for (unsigned int i = 0; image->wants_log && i < VCUDA_IMAGE_LOG_OPTIONS; i++) {
+		jit.options[jit.count] = logs[i].option;
+		jit.values[jit.count++] = logs[i].value;
+	}
+	return jit;
+}

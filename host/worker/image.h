@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images that a guest process ships: code to load, or parts to link, with the options of the compiler and its two logs. */
+#ifndef VCUDA_WORKER_IMAGE_H
+#define VCUDA_WORKER_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "session.h"
+#include "types.h"
+
+/* Of each of the compiler's two logs. */
+#define VCUDA_IMAGE_LOG_BYTES 16384
+
+#define VCUDA_IMAGE_OPTIONS 16
+#define VCUDA_IMAGE_LOG_OPTIONS 4
+
+struct vcuda_jit_options {
+	unsigned int count;
+	CUjit_option options[VCUDA_IMAGE_OPTIONS + VCUDA_IMAGE_LOG_OPTIONS];
+	void *values[VCUDA_IMAGE_OPTIONS + VCUDA_IMAGE_LOG_OPTIONS];
+};
+
+/* Another thread of the guest may write to it at any time. Zeroes follow, so that PTX text ends. */
+struct vcuda_worker_image {
+	struct vcuda_worker_image *next; /* with the number of users, under the images' lock */
+	unsigned int users;		 /* the handle, and each call that is at it */
+	size_t bytes;
+	bool wants_log;
+	struct vcuda_jit_options jit; /* under the lock: a guest's threads may use one image at once */
+	char info[VCUDA_IMAGE_LOG_BYTES], errors[VCUDA_IMAGE_LOG_BYTES];
+	_Alignas(64) uint8_t data[];
+};
+
+/* A new one, which the guest's handle names; CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have. */
+CUresult vcuda_image_new(size_t bytes, struct vcuda_worker_image **image);
+
+/* Runs a call's own part with its image, which stays until that is done. CUDA_ERROR_INVALID_HANDLE: there is none. */
+CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
+			  CUresult (*part)(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments),
+			  void *arguments);
+
+/* The options for the back end: what the guest said, and the logs. */
+struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image);
+
+#endif
