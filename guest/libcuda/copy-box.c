@@ -306,7 +306,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 	return result != CUDA_SUCCESS ? result : vcuda_copy_box(&b, stream, async);
 }
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
+CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
 	struct vcuda_copy_box b;
 	CUresult result = vcuda_require_context();
@@ -343,7 +343,7 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 	result = vcuda_peer_begin(p->dstContext, p->srcContext, async);
 	memcpy(&c, p, sizeof(c));
 	if (result == CUDA_SUCCESS)
-		result = copy_3d(&c, stream, async);
+		result = vcuda_copy_3d(&c, stream, async);
 	return async ? result : vcuda_peer_end(p->dstContext, p->srcContext, stream, result);
 }
 
@@ -370,9 +370,9 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 /* clang-format off */
 SYNC_COPY(cuMemcpy2D_v2, CUDA_MEMCPY2D, copy_2d)
 SYNC_COPY(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D, copy_2d)
-SYNC_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D, copy_3d)
+SYNC_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D, vcuda_copy_3d)
 SYNC_COPY(cuMemcpy3DPeer, CUDA_MEMCPY3D_PEER, copy_3d_peer)
 ASYNC_COPY(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, copy_2d)
-ASYNC_COPY(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, copy_3d)
+ASYNC_COPY(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, vcuda_copy_3d)
 ASYNC_COPY(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, copy_3d_peer)
 /* clang-format on */

@@ -26,4 +26,7 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 /* The same for a box. */
 CUresult vcuda_copy_box(const struct vcuda_copy_box *box, CUstream stream, bool async);
 
+/* A copy as the application describes it; `stream` as it names it. */
+CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
+
 #endif

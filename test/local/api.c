@@ -18,6 +18,7 @@ static const struct {
 	{"mapped", api_mapped},         {"graphs", api_graphs}, {"capture", api_capture},
 	{"values", api_values},         {"stuck", api_stuck},
 	{"contexts", api_contexts},    {"questions", api_questions},
+	{"batches", api_batches},
 };
 
 static const char ptx[] =

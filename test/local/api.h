@@ -60,5 +60,6 @@ void api_values(void);
 void api_stuck(void);
 void api_contexts(void);
 void api_questions(void);
+void api_batches(void);
 
 #endif
