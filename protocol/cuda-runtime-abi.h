@@ -1104,4 +1104,45 @@ struct cudaMemcpyNodeParams {
 	struct cudaMemcpy3DParms copyParams;
 };
 
+enum cudaGraphChildGraphNodeOwnership {
+	cudaGraphChildGraphOwnershipClone = 0,
+	cudaGraphChildGraphOwnershipMove = 1,
+};
+
+struct cudaChildGraphNodeParams {
+	cudaGraph_t graph;
+	enum cudaGraphChildGraphNodeOwnership ownership;
+};
+
+struct cudaEventRecordNodeParams {
+	cudaEvent_t event;
+};
+
+struct cudaEventWaitNodeParams {
+	cudaEvent_t event;
+};
+
+struct cudaMemFreeNodeParams {
+	void *dptr;
+};
+
+/* The members of nodes that are not there are left out. */
+struct cudaGraphNodeParams {
+	enum cudaGraphNodeType type;
+	int reserved0[3];
+	union {
+		long long reserved1[29];
+		struct cudaKernelNodeParams kernel;
+		struct cudaMemcpyNodeParams memcpy;
+		struct cudaMemsetParams memset;
+		struct cudaHostNodeParams host;
+		struct cudaChildGraphNodeParams graph;
+		struct cudaEventWaitNodeParams eventWait;
+		struct cudaEventRecordNodeParams eventRecord;
+		struct cudaMemAllocNodeParams alloc;
+		struct cudaMemFreeNodeParams free;
+	};
+	long long reserved2;
+};
+
 #endif

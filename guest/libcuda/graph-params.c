@@ -319,6 +319,20 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNo
 	}
 }
 
+VCUDA_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	struct vcuda_node *to, *from;
+	CUresult result = find(dst, CU_GRAPH_NODE_TYPE_KERNEL, &to);
+
+	if (result == CUDA_SUCCESS)
+		result = find(src, CU_GRAPH_NODE_TYPE_KERNEL, &from);
+	if (result != CUDA_SUCCESS)
+		return result;
+	to->kernel.launch.cooperative = from->kernel.launch.cooperative;
+	memcpy(to->kernel.launch.cluster, from->kernel.launch.cluster, sizeof(to->kernel.launch.cluster));
+	return CUDA_SUCCESS;
+}
+
 VCUDA_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute,
 						    CUkernelNodeAttrValue *value)
 {

@@ -303,6 +303,12 @@ def peers():
     print(r.stdout, end="")
 
 
+def runtime_graphs():
+    """Nodes of graphs through the runtime."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/runtime-graphs"))
+    check(r.returncode == 0 and r.stdout == "runtime-graphs: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def clusters():
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/clusters"))
     check(r.returncode == 0 and r.stdout == "clusters: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
@@ -338,7 +344,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed, stuck)}
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed, stuck, runtime_graphs)}
 
 
 def main():
