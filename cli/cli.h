@@ -38,6 +38,12 @@ int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
 /* The file that execvp(name) would run; false with errno set. */
 bool cli_find_program(const char *name, char *path, size_t size);
 
+/*
+ * Calls with the path of each library of the guest that programs name, libcuda.so.1 last, until one call returns false.
+ * Returns what the last one did.
+ */
+bool cli_each_library(const struct cli_paths *paths, bool (*call)(const char *path));
+
 /* True if the program has a DT_RPATH, which the loader obeys before LD_LIBRARY_PATH. */
 bool cli_has_rpath(const char *path);
 

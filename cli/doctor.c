@@ -88,20 +88,19 @@ static bool check_file(const char *subject, const char *path, int mode, const ch
 	return doctor_say(MISSING, subject, mend, "%s: %s", path, strerror(errno));
 }
 
+static bool is_readable(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
 static bool check_guest_libraries(const struct cli_paths *paths)
 {
-	char path[PATH_MAX + 32];
-	bool good = true;
-
-	for (const char *const *name = (const char *const[]){"libcuda.so.1", "libcudart.so.13", NULL}; *name; name++) {
-		snprintf(path, sizeof(path), "%s/%s", paths->guest_lib, *name);
-		good &= access(path, R_OK) == 0;
-	}
-	if (good)
-		return doctor_say(FOUND, "guest libraries", NULL, "%s", paths->guest_lib);
+	if (cli_each_library(paths, is_readable))
+		return doctor_say(FOUND, "guest libraries", NULL, "%s: libcuda.so.1, and libcudart.so of %s",
+				  paths->guest_lib, VCUDA_CUDARTS);
 	return doctor_say(MISSING, "guest libraries",
 			  "Build them with `make`, or name their directory with VCUDA_GUEST_LIB.",
-			  "libcuda.so.1 and libcudart.so.13 are not in %s", paths->guest_lib);
+			  "%s lacks some of libcuda.so.1, and libcudart.so of %s", paths->guest_lib, VCUDA_CUDARTS);
 }
 
 static int load_backend_cpu(void *argument)

@@ -61,3 +61,16 @@ void cli_find_paths(struct cli_paths *paths)
 		set(paths->scripts, "VCUDA_SCRIPTS", self, VCUDA_FROM_BIN "/" VCUDA_DATADIR "/virtio-cuda/scripts");
 	}
 }
+
+bool cli_each_library(const struct cli_paths *paths, bool (*call)(const char *path))
+{
+	char versions[] = VCUDA_CUDARTS, path[PATH_MAX + 64], *rest = NULL;
+
+	for (char *version = strtok_r(versions, " ", &rest); version; version = strtok_r(NULL, " ", &rest)) {
+		snprintf(path, sizeof(path), "%s/libcudart.so.%s", paths->guest_lib, version);
+		if (!call(path))
+			return false;
+	}
+	snprintf(path, sizeof(path), "%s/libcuda.so.1", paths->guest_lib);
+	return call(path);
+}

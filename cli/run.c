@@ -123,10 +123,14 @@ static void prepend(const char *name, const char *first)
 		setenv(name, value, 1);
 }
 
+static bool preload(const char *path)
+{
+	prepend("LD_PRELOAD", path);
+	return true;
+}
+
 static void set_environment(const struct run *r)
 {
-	char *libraries;
-
 	setenv("VCUDA_SOCKET", r->socket, 1);
 	setenv("VCUDA_TRANSPORT", "local", 1);
 	if (*r->trace)
@@ -138,9 +142,8 @@ static void set_environment(const struct run *r)
 	 * DT_RPATH comes before LD_LIBRARY_PATH. What is loaded already under the same name comes before both, so a
 	 * program that has one gets our libraries loaded first; others are spared it, as their children are.
 	 */
-	if (cli_has_rpath(r->file) &&
-	    asprintf(&libraries, "%1$s/libcuda.so.1:%1$s/libcudart.so.13", r->paths->guest_lib) > 0)
-		prepend("LD_PRELOAD", libraries);
+	if (cli_has_rpath(r->file))
+		cli_each_library(r->paths, preload);
 }
 
 /* Passes on what was sent to us alone: what the terminal sends, the program gets by itself. */

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "guest"))
 import refused  # noqa: E402
 
 LIBRARIES = [("libcuda.so.1", "guest/libcuda/libcuda.so.1"), ("libcudart.so.13", "guest/libcudart/libcudart.so.13")]
+OLDER = ["12", "11.0", "10.2", "10.1", "10.0", "9.1"]  # of libcudart.so: what each has beyond those above it
 
 
 def symbols(path):
@@ -60,6 +61,17 @@ def main():
         for reason, names in by_reason(missing, rules, used).items():
             text += [f"**{reason[0].upper()}{reason[1:]}** ({len(names)}): " + ", ".join(f"`{n}`" for n in names), ""]
         text += ["There: " + ", ".join(f"`{n}`" for n in sorted(there)), ""]
+    known = set().union(*symbols(LIBRARIES[1][1]))
+    for version in OLDER:
+        there, missing = symbols(f"guest/libcudart/libcudart.so.{version}")
+        text += [f"## libcudart.so.{version}", "", f"{len(there)} calls are there, {len(missing)} are refused. Beyond the libraries above:", ""]
+        for reason, names in by_reason(missing - known, rules, used).items():
+            text += [f"**{reason[0].upper()}{reason[1:]}** ({len(names)}): " + ", ".join(f"`{n}`" for n in names), ""]
+        if there - known:
+            text += ["There: " + ", ".join(f"`{n}`" for n in sorted(there - known)), ""]
+        elif not missing - known:
+            text[-2] = text[-2].replace(" Beyond the libraries above:", "")
+        known |= there | missing
     idle = [pattern for pattern, reason in rules if (pattern, reason) not in used]
     if idle:
         sys.exit(f"coverage-api.py: nothing is refused under {', '.join(idle)}: take it out of guest/refused.txt")

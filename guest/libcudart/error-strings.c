@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and one-line explanations of the runtime's errors. */
-#include "runtime.h"
+#include "old.h"
 
 struct explanation {
 	cudaError_t error;
@@ -169,14 +169,14 @@ static const struct explanation *explain(cudaError_t error)
 
 CUDART_API const char *cudaGetErrorName(cudaError_t error)
 {
-	const struct explanation *found = explain(error);
+	const struct explanation *found = explain(cudart_error_of(error));
 
 	return found ? found->name : "unrecognized error code";
 }
 
 CUDART_API const char *cudaGetErrorString(cudaError_t error)
 {
-	const struct explanation *found = explain(error);
+	const struct explanation *found = explain(cudart_error_of(error));
 
 	return found ? found->text : "unrecognized error code";
 }

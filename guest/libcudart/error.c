@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread's last error. */
-#include "runtime.h"
+#include "old.h"
 
+/* As the program gets it. */
 static _Thread_local cudaError_t last_error;
 
 cudaError_t cudart_record(cudaError_t error)
 {
+	cudaError_t number = cudart_number(error);
+
 	if (error != cudaSuccess && error != cudaErrorNotReady)
-		last_error = error;
-	return error;
+		last_error = number;
+	return number;
 }
 
 int cudart_fail(int error)

@@ -22,17 +22,17 @@ static cudaError_t get(int *value, CUfunction_attribute attribute, CUkernel kern
 	return (cudaError_t)cuKernelGetAttribute(value, attribute, kernel, device);
 }
 
-CUDART_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *host)
+cudaError_t cudart_function_attributes(struct cudaFuncAttributes *attributes, const void *host)
 {
 	int values[CU_FUNC_ATTRIBUTE_MAX] = {0};
 	CUkernel kernel;
 	CUdevice device;
+	cudaError_t error = find(host, &kernel, &device);
 
-	if (!attributes)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(find(host, &kernel, &device));
-	for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; i++)
-		CUDART_TRY(get(&values[i], (CUfunction_attribute)i, kernel, device));
+	for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX && !error; i++)
+		error = get(&values[i], (CUfunction_attribute)i, kernel, device);
+	if (error)
+		return error;
 	memset(attributes, 0, sizeof(*attributes));
 	attributes->maxThreadsPerBlock = values[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
 	attributes->sharedSizeBytes = (size_t)values[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES];
@@ -51,6 +51,11 @@ CUDART_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attribut
 	attributes->nonPortableClusterSizeAllowed = values[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
 	attributes->clusterSchedulingPolicyPreference = values[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE];
 	return cudaSuccess;
+}
+
+CUDART_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *host)
+{
+	return cudart_record(attributes ? cudart_function_attributes(attributes, host) : cudaErrorInvalidValue);
 }
 
 CUDART_API cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute attribute, int value)
@@ -79,22 +84,27 @@ CUDART_API cudaError_t cudaFuncSetCacheConfig(const void *host, enum cudaFuncCac
 	return cudart_result(cuKernelSetCacheConfig(kernel, (CUfunc_cache)config, device));
 }
 
-CUDART_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *host)
+static cudaError_t function_of(CUfunction *function, const void *host)
 {
 	CUkernel kernel;
 	CUdevice device;
+	cudaError_t error = find(host, &kernel, &device);
 
+	return error ? error : (cudaError_t)cuKernelGetFunction(function, kernel);
+}
+
+CUDART_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *host)
+{
 	if (!function)
 		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(find(host, &kernel, &device));
-	return cudart_result(cuKernelGetFunction(function, kernel));
+	return cudart_record(function_of(function, host));
 }
 
 CUDART_API cudaError_t cudaFuncSetSharedMemConfig(const void *host, enum cudaSharedMemConfig config)
 {
 	CUfunction function;
 
-	CUDART_TRY(cudaGetFuncBySymbol(&function, host));
+	CUDART_TRY(function_of(&function, host));
 	return cudart_result(cuFuncSetSharedMemConfig(function, (CUsharedconfig)config));
 }
 

@@ -65,33 +65,34 @@ CUDART_API cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t 
 	CUDART_CALL(cuGraphGetRootNodes(graph, nodes, count));
 }
 
-CUDART_API cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
-					 cudaGraphEdgeData *data, size_t *count)
+CUDART_API cudaError_t cudaGraphGetEdges_v2(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
+					    cudaGraphEdgeData *data, size_t *count)
 {
 	CUDART_CALL(cuGraphGetEdges_v2(graph, from, to, (CUgraphEdgeData *)data, count));
 }
 
-CUDART_API cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes,
-						    cudaGraphEdgeData *data, size_t *count)
+CUDART_API cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+						       cudaGraphEdgeData *data, size_t *count)
 {
 	CUDART_CALL(cuGraphNodeGetDependencies_v2(node, nodes, (CUgraphEdgeData *)data, count));
 }
 
-CUDART_API cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *nodes,
-						      cudaGraphEdgeData *data, size_t *count)
+CUDART_API cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+							 cudaGraphEdgeData *data, size_t *count)
 {
 	CUDART_CALL(cuGraphNodeGetDependentNodes_v2(node, nodes, (CUgraphEdgeData *)data, count));
 }
 
-CUDART_API cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
-						const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t count)
+CUDART_API cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t *from,
+						   const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
+						   size_t count)
 {
 	CUDART_CALL(cuGraphAddDependencies_v2(graph, from, to, EDGES(data), count));
 }
 
-CUDART_API cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
-						   const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
-						   size_t count)
+CUDART_API cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t *from,
+						      const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
+						      size_t count)
 {
 	CUDART_CALL(cuGraphRemoveDependencies_v2(graph, from, to, EDGES(data), count));
 }
@@ -476,9 +477,9 @@ CUDART_API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGr
 	CUDART_CALL(cuStreamBeginCaptureToGraph(stream, graph, deps, EDGES(data), count, (CUstreamCaptureMode)mode));
 }
 
-CUDART_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *nodes,
-							   const cudaGraphEdgeData *data, size_t count,
-							   unsigned int flags)
+CUDART_API cudaError_t cudaStreamUpdateCaptureDependencies_v2(cudaStream_t stream, cudaGraphNode_t *nodes,
+							      const cudaGraphEdgeData *data, size_t count,
+							      unsigned int flags)
 {
 	CUDART_CALL(cuStreamUpdateCaptureDependencies_v2(stream, nodes, EDGES(data), count, flags));
 }
@@ -490,9 +491,9 @@ CUDART_API cudaError_t cudaStreamBeginCaptureToGraph_ptsz(cudaStream_t stream, c
 	return cudaStreamBeginCaptureToGraph(cudart_per_thread(stream), graph, deps, data, count, mode);
 }
 
-CUDART_API cudaError_t cudaStreamUpdateCaptureDependencies_ptsz(cudaStream_t stream, cudaGraphNode_t *nodes,
-								const cudaGraphEdgeData *data, size_t count,
-								unsigned int flags)
+CUDART_API cudaError_t cudaStreamUpdateCaptureDependencies_v2_ptsz(cudaStream_t stream, cudaGraphNode_t *nodes,
+								   const cudaGraphEdgeData *data, size_t count,
+								   unsigned int flags)
 {
-	return cudaStreamUpdateCaptureDependencies(cudart_per_thread(stream), nodes, data, count, flags);
+	return cudaStreamUpdateCaptureDependencies_v2(cudart_per_thread(stream), nodes, data, count, flags);
 }

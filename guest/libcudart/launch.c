@@ -59,12 +59,12 @@ CUDART_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)
 
 	if (!kernel)
 		return cudart_record(cudaErrorInvalidValue);
-	error = cudart_record(cudart_kernel(host, kernel));
+	error = cudart_kernel(host, kernel);
 	if (error) {
 		*kernel = NULL;
 		atomic_store(&lookup_error, error);
 	}
-	return error;
+	return cudart_record(error);
 }
 
 CUDART_API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launch of CUDA before 9.2 (configure, set up each argument, launch) and the calls on "threads" that became calls
- * on devices. CUDA 13 has dropped them; C programs and old binaries still use them.
+ * The launch of CUDA before 9.2 (configure, set up each argument, launch), which CUDA 10.1 dropped, and the calls on
+ * "threads" that became calls on devices, which CUDA 13 dropped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +64,13 @@ CUDART_API cudaError_t cudaLaunch(const void *host)
 	}
 	free(call);
 	return error;
+}
+
+CUDART_API cudaError_t cudaLaunch_ptsz(const void *host)
+{
+	if (innermost)
+		innermost->launch.stream = cudart_per_thread(innermost->launch.stream);
+	return cudaLaunch(host);
 }
 
 cudaError_t cudaDeviceSynchronize(void);

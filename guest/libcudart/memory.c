@@ -142,26 +142,26 @@ CUDART_API cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned 
 	return cudaSuccess;
 }
 
-CUDART_API cudaError_t cudaMemAdvise(const void *address, size_t bytes, enum cudaMemoryAdvise advice,
-				     struct cudaMemLocation location)
+CUDART_API cudaError_t cudaMemAdvise_v2(const void *address, size_t bytes, enum cudaMemoryAdvise advice,
+					struct cudaMemLocation location)
 {
 	CUmemLocation where = {(CUmemLocationType)location.type, location.id};
 
 	CUDART_CALL(cuMemAdvise_v2(cudart_address(address), bytes, (CUmem_advise)advice, where));
 }
 
-CUDART_API cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaMemLocation location,
-					    unsigned int flags, cudaStream_t stream)
+CUDART_API cudaError_t cudaMemPrefetchAsync_v2(const void *address, size_t bytes, struct cudaMemLocation location,
+					       unsigned int flags, cudaStream_t stream)
 {
 	CUmemLocation where = {(CUmemLocationType)location.type, location.id};
 
 	CUDART_CALL(cuMemPrefetchAsync_v2(cudart_address(address), bytes, where, flags, stream));
 }
 
-CUDART_API cudaError_t cudaMemPrefetchAsync_ptsz(const void *address, size_t bytes, struct cudaMemLocation location,
-						 unsigned int flags, cudaStream_t stream)
+CUDART_API cudaError_t cudaMemPrefetchAsync_v2_ptsz(const void *address, size_t bytes, struct cudaMemLocation location,
+						    unsigned int flags, cudaStream_t stream)
 {
-	return cudaMemPrefetchAsync(address, bytes, location, flags, cudart_per_thread(stream));
+	return cudaMemPrefetchAsync_v2(address, bytes, location, flags, cudart_per_thread(stream));
 }
 
 CUDART_API cudaError_t cudaMemRangeGetAttribute(void *data, size_t bytes, enum cudaMemRangeAttribute attribute,
@@ -178,7 +178,7 @@ CUDART_API cudaError_t cudaMemRangeGetAttributes(void **data, size_t *sizes, enu
 					    cudart_address(address), count));
 }
 
-CUDART_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
+cudaError_t cudart_pointer_attributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
 	CUmemorytype type = 0;
 	CUdeviceptr device = 0;
@@ -189,11 +189,12 @@ CUDART_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *at
 				       CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_IS_MANAGED,
 				       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
 	void *values[] = {&type, &device, &host, &managed, &ordinal};
+	cudaError_t error = cudart_enter();
 
-	if (!attributes)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY((cudaError_t)cuPointerGetAttributes(5, names, values, cudart_address(pointer)));
+	if (!error)
+		error = (cudaError_t)cuPointerGetAttributes(5, names, values, cudart_address(pointer));
+	if (error)
+		return error;
 	memset(attributes, 0, sizeof(*attributes));
 	attributes->device = ordinal;
 	attributes->devicePointer = (void *)(uintptr_t)device;
@@ -205,13 +206,18 @@ CUDART_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *at
 	} else if (type == CU_MEMORYTYPE_HOST) {
 		attributes->type = cudaMemoryTypeHost;
 	} else {
-		/* Ordinary memory: the driver knows nothing about it, the host may use it. */
+		/* Ordinary memory: nothing is known about it. NVIDIA's library names no host pointer either. */
 		attributes->type = cudaMemoryTypeUnregistered;
 		attributes->device = cudaInvalidDeviceId;
 		attributes->devicePointer = NULL;
-		attributes->hostPointer = (void *)(uintptr_t)pointer;
+		attributes->hostPointer = NULL;
 	}
 	return cudaSuccess;
+}
+
+CUDART_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
+{
+	return cudart_record(attributes ? cudart_pointer_attributes(attributes, pointer) : cudaErrorInvalidValue);
 }
 
 CUDART_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *address)

@@ -2,158 +2,64 @@
 /* What devices can do: attributes, the CUDA 13 property structure, and choosing a device by it. */
 #include <string.h>
 
-#include "runtime.h"
-
-/* Where an attribute goes: the size of the member tells how it is stored. */
-struct source {
-	uint16_t offset, size;
-	uint16_t attribute;
-};
+#include "properties.h"
 
 #define MEMBER(member, attribute)                                                                                      \
-	{                                                                                                              \
-		offsetof(struct cudaDeviceProp, member), sizeof(((struct cudaDeviceProp *)0)->member),                 \
-			CU_DEVICE_ATTRIBUTE_##attribute                                                                \
-	}
+	{offsetof(struct cudaDeviceProp, member), sizeof(((struct cudaDeviceProp *)0)->member),                        \
+	 CU_DEVICE_ATTRIBUTE_##attribute},
 
-static const struct source sources[] = {
-	MEMBER(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK),
-	MEMBER(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
-	MEMBER(warpSize, WARP_SIZE),
-	MEMBER(memPitch, MAX_PITCH),
-	MEMBER(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
-	MEMBER(maxThreadsDim[0], MAX_BLOCK_DIM_X),
-	MEMBER(maxThreadsDim[1], MAX_BLOCK_DIM_Y),
-	MEMBER(maxThreadsDim[2], MAX_BLOCK_DIM_Z),
-	MEMBER(maxGridSize[0], MAX_GRID_DIM_X),
-	MEMBER(maxGridSize[1], MAX_GRID_DIM_Y),
-	MEMBER(maxGridSize[2], MAX_GRID_DIM_Z),
-	MEMBER(totalConstMem, TOTAL_CONSTANT_MEMORY),
-	MEMBER(major, COMPUTE_CAPABILITY_MAJOR),
-	MEMBER(minor, COMPUTE_CAPABILITY_MINOR),
-	MEMBER(textureAlignment, TEXTURE_ALIGNMENT),
-	MEMBER(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT),
-	MEMBER(multiProcessorCount, MULTIPROCESSOR_COUNT),
-	MEMBER(integrated, INTEGRATED),
-	MEMBER(canMapHostMemory, CAN_MAP_HOST_MEMORY),
-	MEMBER(maxTexture1D, MAXIMUM_TEXTURE1D_WIDTH),
-	MEMBER(maxTexture1DMipmap, MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH),
-	MEMBER(maxTexture2D[0], MAXIMUM_TEXTURE2D_WIDTH),
-	MEMBER(maxTexture2D[1], MAXIMUM_TEXTURE2D_HEIGHT),
-	MEMBER(maxTexture2DMipmap[0], MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH),
-	MEMBER(maxTexture2DMipmap[1], MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT),
-	MEMBER(maxTexture2DLinear[0], MAXIMUM_TEXTURE2D_LINEAR_WIDTH),
-	MEMBER(maxTexture2DLinear[1], MAXIMUM_TEXTURE2D_LINEAR_HEIGHT),
-	MEMBER(maxTexture2DLinear[2], MAXIMUM_TEXTURE2D_LINEAR_PITCH),
-	MEMBER(maxTexture2DGather[0], MAXIMUM_TEXTURE2D_GATHER_WIDTH),
-	MEMBER(maxTexture2DGather[1], MAXIMUM_TEXTURE2D_GATHER_HEIGHT),
-	MEMBER(maxTexture3D[0], MAXIMUM_TEXTURE3D_WIDTH),
-	MEMBER(maxTexture3D[1], MAXIMUM_TEXTURE3D_HEIGHT),
-	MEMBER(maxTexture3D[2], MAXIMUM_TEXTURE3D_DEPTH),
-	MEMBER(maxTexture3DAlt[0], MAXIMUM_TEXTURE3D_WIDTH_ALTERNATE),
-	MEMBER(maxTexture3DAlt[1], MAXIMUM_TEXTURE3D_HEIGHT_ALTERNATE),
-	MEMBER(maxTexture3DAlt[2], MAXIMUM_TEXTURE3D_DEPTH_ALTERNATE),
-	MEMBER(maxTextureCubemap, MAXIMUM_TEXTURECUBEMAP_WIDTH),
-	MEMBER(maxTexture1DLayered[0], MAXIMUM_TEXTURE1D_LAYERED_WIDTH),
-	MEMBER(maxTexture1DLayered[1], MAXIMUM_TEXTURE1D_LAYERED_LAYERS),
-	MEMBER(maxTexture2DLayered[0], MAXIMUM_TEXTURE2D_LAYERED_WIDTH),
-	MEMBER(maxTexture2DLayered[1], MAXIMUM_TEXTURE2D_LAYERED_HEIGHT),
-	MEMBER(maxTexture2DLayered[2], MAXIMUM_TEXTURE2D_LAYERED_LAYERS),
-	MEMBER(maxTextureCubemapLayered[0], MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH),
-	MEMBER(maxTextureCubemapLayered[1], MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS),
-	MEMBER(maxSurface1D, MAXIMUM_SURFACE1D_WIDTH),
-	MEMBER(maxSurface2D[0], MAXIMUM_SURFACE2D_WIDTH),
-	MEMBER(maxSurface2D[1], MAXIMUM_SURFACE2D_HEIGHT),
-	MEMBER(maxSurface3D[0], MAXIMUM_SURFACE3D_WIDTH),
-	MEMBER(maxSurface3D[1], MAXIMUM_SURFACE3D_HEIGHT),
-	MEMBER(maxSurface3D[2], MAXIMUM_SURFACE3D_DEPTH),
-	MEMBER(maxSurface1DLayered[0], MAXIMUM_SURFACE1D_LAYERED_WIDTH),
-	MEMBER(maxSurface1DLayered[1], MAXIMUM_SURFACE1D_LAYERED_LAYERS),
-	MEMBER(maxSurface2DLayered[0], MAXIMUM_SURFACE2D_LAYERED_WIDTH),
-	MEMBER(maxSurface2DLayered[1], MAXIMUM_SURFACE2D_LAYERED_HEIGHT),
-	MEMBER(maxSurface2DLayered[2], MAXIMUM_SURFACE2D_LAYERED_LAYERS),
-	MEMBER(maxSurfaceCubemap, MAXIMUM_SURFACECUBEMAP_WIDTH),
-	MEMBER(maxSurfaceCubemapLayered[0], MAXIMUM_SURFACECUBEMAP_LAYERED_WIDTH),
-	MEMBER(maxSurfaceCubemapLayered[1], MAXIMUM_SURFACECUBEMAP_LAYERED_LAYERS),
-	MEMBER(surfaceAlignment, SURFACE_ALIGNMENT),
-	MEMBER(concurrentKernels, CONCURRENT_KERNELS),
-	MEMBER(ECCEnabled, ECC_ENABLED),
-	MEMBER(pciBusID, PCI_BUS_ID),
-	MEMBER(pciDeviceID, PCI_DEVICE_ID),
-	MEMBER(pciDomainID, PCI_DOMAIN_ID),
-	MEMBER(tccDriver, TCC_DRIVER),
-	MEMBER(asyncEngineCount, ASYNC_ENGINE_COUNT),
-	MEMBER(unifiedAddressing, UNIFIED_ADDRESSING),
-	MEMBER(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH),
-	MEMBER(l2CacheSize, L2_CACHE_SIZE),
-	MEMBER(persistingL2CacheMaxSize, MAX_PERSISTING_L2_CACHE_SIZE),
-	MEMBER(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR),
-	MEMBER(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED),
-	MEMBER(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED),
-	MEMBER(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED),
-	MEMBER(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-	MEMBER(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR),
-	MEMBER(managedMemory, MANAGED_MEMORY),
-	MEMBER(isMultiGpuBoard, MULTI_GPU_BOARD),
-	MEMBER(multiGpuBoardGroupID, MULTI_GPU_BOARD_GROUP_ID),
-	MEMBER(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED),
-	MEMBER(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS),
-	MEMBER(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS),
-	MEMBER(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED),
-	MEMBER(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
-	MEMBER(cooperativeLaunch, COOPERATIVE_LAUNCH),
-	MEMBER(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-	MEMBER(pageableMemoryAccessUsesHostPageTables, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
-	MEMBER(directManagedMemAccessFromHost, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
-	MEMBER(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR),
-	MEMBER(accessPolicyMaxWindowSize, MAX_ACCESS_POLICY_WINDOW_SIZE),
-	MEMBER(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK),
-	MEMBER(hostRegisterSupported, HOST_REGISTER_SUPPORTED),
-	MEMBER(sparseCudaArraySupported, SPARSE_CUDA_ARRAY_SUPPORTED),
-	MEMBER(hostRegisterReadOnlySupported, READ_ONLY_HOST_REGISTER_SUPPORTED),
-	MEMBER(timelineSemaphoreInteropSupported, TIMELINE_SEMAPHORE_INTEROP_SUPPORTED),
-	MEMBER(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED),
-	MEMBER(gpuDirectRDMASupported, GPU_DIRECT_RDMA_SUPPORTED),
-	MEMBER(gpuDirectRDMAFlushWritesOptions, GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS),
-	MEMBER(gpuDirectRDMAWritesOrdering, GPU_DIRECT_RDMA_WRITES_ORDERING),
-	MEMBER(memoryPoolSupportedHandleTypes, MEMPOOL_SUPPORTED_HANDLE_TYPES),
-	MEMBER(deferredMappingCudaArraySupported, DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED),
-	MEMBER(ipcEventSupported, IPC_EVENT_SUPPORTED),
-	MEMBER(clusterLaunch, CLUSTER_LAUNCH),
-	MEMBER(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS),
-	MEMBER(deviceNumaConfig, NUMA_CONFIG),
-	MEMBER(deviceNumaId, NUMA_ID),
-	MEMBER(mpsEnabled, MPS_ENABLED),
-	MEMBER(hostNumaId, HOST_NUMA_ID),
-	MEMBER(gpuPciDeviceID, GPU_PCI_DEVICE_ID),
-	MEMBER(gpuPciSubsystemID, GPU_PCI_SUBSYSTEM_ID),
-	MEMBER(hostNumaMultinodeIpcSupported, HOST_NUMA_MULTINODE_IPC_SUPPORTED),
+/* clang-format off */
+static const struct property_source sources[] = {
+	SHARED_MEMBERS(MEMBER)
+	MEMBER(deviceNumaConfig, NUMA_CONFIG)
+	MEMBER(deviceNumaId, NUMA_ID)
+	MEMBER(mpsEnabled, MPS_ENABLED)
+	MEMBER(hostNumaId, HOST_NUMA_ID)
+	MEMBER(gpuPciDeviceID, GPU_PCI_DEVICE_ID)
+	MEMBER(gpuPciSubsystemID, GPU_PCI_SUBSYSTEM_ID)
+	MEMBER(hostNumaMultinodeIpcSupported, HOST_NUMA_MULTINODE_IPC_SUPPORTED)
+};
+/* clang-format on */
+
+const struct property_layout cudart_properties_13 = {
+	offsetof(struct cudaDeviceProp, name),
+	offsetof(struct cudaDeviceProp, uuid),
+	offsetof(struct cudaDeviceProp, totalGlobalMem),
+	sizeof(sources) / sizeof(*sources),
+	sources,
 };
 
-static cudaError_t read_properties(struct cudaDeviceProp *prop, CUdevice device)
+cudaError_t cudart_read_properties(const struct property_layout *layout, void *prop, CUdevice device)
 {
+	char *base = prop;
 	CUresult result;
 
-	memset(prop, 0, sizeof(*prop));
-	result = cuDeviceGetName(prop->name, sizeof(prop->name), device);
+	result = cuDeviceGetName(base + layout->name, sizeof(((struct cudaDeviceProp *)0)->name), device);
 	if (!result)
-		result = cuDeviceGetUuid_v2(&prop->uuid, device);
+		result = cuDeviceGetUuid_v2((CUuuid *)(void *)(base + layout->uuid), device);
 	if (!result)
-		result = cuDeviceTotalMem_v2(&prop->totalGlobalMem, device);
-	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources) && !result; i++) {
-		char *member = (char *)prop + sources[i].offset;
+		result = cuDeviceTotalMem_v2((size_t *)(void *)(base + layout->memory), device);
+	for (size_t i = 0; i < layout->count && !result; i++) {
+		const struct property_source *source = &layout->sources[i];
+		char *member = base + source->offset;
 		int value = 0;
 
-		result = cuDeviceGetAttribute(&value, (CUdevice_attribute)sources[i].attribute, device);
+		result = cuDeviceGetAttribute(&value, (CUdevice_attribute)source->attribute, device);
 		/* A driver older than the structure does not know its last members. */
 		if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED)
 			result = CUDA_SUCCESS;
-		if (sources[i].size == sizeof(size_t))
+		if (source->size == sizeof(size_t))
 			*(size_t *)(void *)member = (size_t)value;
 		else
 			*(int *)(void *)member = value;
 	}
 	return (cudaError_t)result;
+}
+
+static cudaError_t read_properties(struct cudaDeviceProp *prop, CUdevice device)
+{
+	memset(prop, 0, sizeof(*prop));
+	return cudart_read_properties(&cudart_properties_13, prop, device);
 }
 
 CUDART_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
@@ -186,19 +92,22 @@ static int score(const struct cudaDeviceProp *want, const struct cudaDeviceProp 
 	       (want->cooperativeLaunch <= have->cooperativeLaunch);
 }
 
-CUDART_API cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp *want)
+cudaError_t cudart_choose_device(int *device, const struct cudaDeviceProp *want)
 {
 	int count, best = -1;
+	cudaError_t error = cudart_init();
 
-	if (!device || !want)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_init());
-	CUDART_TRY((cudaError_t)cuDeviceGetCount(&count));
+	if (!error)
+		error = (cudaError_t)cuDeviceGetCount(&count);
+	if (error)
+		return error;
 	for (int i = 0; i < count; i++) {
 		struct cudaDeviceProp have;
 		int points;
 
-		CUDART_TRY(read_properties(&have, i));
+		error = read_properties(&have, i);
+		if (error)
+			return error;
 		points = score(want, &have);
 		if (points > best) {
 			best = points;
@@ -206,4 +115,11 @@ CUDART_API cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp
 		}
 	}
 	return cudaSuccess;
+}
+
+CUDART_API cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp *want)
+{
+	if (!device || !want)
+		return cudart_record(cudaErrorInvalidValue);
+	return cudart_record(cudart_choose_device(device, want));
 }

@@ -23,7 +23,7 @@
 
 /*
  * Remembers `error` as the thread's last error, unless it is success or cudaErrorNotReady, which is an answer and not
- * an error. Returns it.
+ * an error. Returns it as a program of this library knows it (old.h): for the program, not for further decisions.
  */
 cudaError_t cudart_record(cudaError_t error);
 
@@ -64,6 +64,13 @@ cudaError_t cudart_reset(CUdevice device);
 
 /* cudaErrorInvalidDevice unless 0 <= device < count. */
 cudaError_t cudart_check_device(int device);
+
+/* ---- what the forms of calls for older toolkits share with today's (old.h) ---- */
+
+cudaError_t cudart_pointer_attributes(struct cudaPointerAttributes *attributes, const void *pointer); /* memory.c */
+cudaError_t cudart_function_attributes(struct cudaFuncAttributes *attributes, const void *host);      /* function.c */
+cudaError_t cudart_driver_function(const char *symbol, void **function, unsigned int version, unsigned long long flags,
+				   enum cudaDriverEntryPointQueryResult *status); /* version.c */
 
 /* ---- calls ---- */
 

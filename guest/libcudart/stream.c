@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, host functions in them, and their capture. */
-#include "runtime.h"
+#include <stdlib.h>
+
+#include "old.h"
 
 CUDART_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
 {
@@ -137,11 +139,42 @@ CUDART_API cudaError_t cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void *
 	return cudaStreamAttachMemAsync(cudart_per_thread(stream), address, bytes, flags);
 }
 
+/* A callback of a program that knows other numbers for errors. */
+struct old_callback {
+	cudaStreamCallback_t callback;
+	void *user;
+};
+
+static void translate_callback(CUstream stream, CUresult status, void *user)
+{
+	struct old_callback old = *(struct old_callback *)user;
+
+	free(user);
+	old.callback(stream, cudart_number((cudaError_t)status), old.user);
+}
+
+static cudaError_t add_old_callback(cudaStream_t stream, cudaStreamCallback_t callback, void *user, unsigned int flags)
+{
+	struct old_callback *old = malloc(sizeof(*old));
+	CUresult result;
+
+	if (!old)
+		return cudaErrorMemoryAllocation;
+	*old = (struct old_callback){callback, user};
+	result = cuStreamAddCallback(stream, translate_callback, old, flags);
+	if (result)
+		free(old);
+	return (cudaError_t)result;
+}
+
 /* The two callback types differ in the name of the status only: it is an int with the same numbers in both. */
 CUDART_API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *user,
 					     unsigned int flags)
 {
-	CUDART_CALL(cuStreamAddCallback(stream, (CUstreamCallback)(void *)callback, user, flags));
+	CUDART_TRY(cudart_enter());
+	if (cudart_version < VERSION_ERRORS && callback)
+		return cudart_record(add_old_callback(stream, callback, user, flags));
+	return cudart_result(cuStreamAddCallback(stream, (CUstreamCallback)(void *)callback, user, flags));
 }
 
 CUDART_API cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback, void *user,
@@ -190,21 +223,21 @@ CUDART_API cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_
 	return cudaStreamEndCapture(cudart_per_thread(stream), graph);
 }
 
-CUDART_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-						unsigned long long *id, cudaGraph_t *graph,
-						const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges,
-						size_t *count)
+CUDART_API cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+						   unsigned long long *id, cudaGraph_t *graph,
+						   const cudaGraphNode_t **dependencies,
+						   const cudaGraphEdgeData **edges, size_t *count)
 {
 	CUDART_CALL(cuStreamGetCaptureInfo_v3(stream, (CUstreamCaptureStatus *)status, (cuuint64_t *)id, graph,
 					      dependencies, (const CUgraphEdgeData **)edges, count));
 }
 
-CUDART_API cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-						     unsigned long long *id, cudaGraph_t *graph,
-						     const cudaGraphNode_t **dependencies,
-						     const cudaGraphEdgeData **edges, size_t *count)
+CUDART_API cudaError_t cudaStreamGetCaptureInfo_v3_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+							unsigned long long *id, cudaGraph_t *graph,
+							const cudaGraphNode_t **dependencies,
+							const cudaGraphEdgeData **edges, size_t *count)
 {
-	return cudaStreamGetCaptureInfo(cudart_per_thread(stream), status, id, graph, dependencies, edges, count);
+	return cudaStreamGetCaptureInfo_v3(cudart_per_thread(stream), status, id, graph, dependencies, edges, count);
 }
 
 CUDART_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "texture.h"
 
 _Static_assert(sizeof(struct cudaResourceViewDesc) == sizeof(CUDA_RESOURCE_VIEW_DESC), "the two APIs share views");
 
@@ -132,23 +133,33 @@ static cudaError_t check_modes(const CUDA_RESOURCE_DESC *r, const struct cudaTex
 	return cudaSuccess;
 }
 
-CUDART_API cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const struct cudaResourceDesc *resource,
-					       const struct cudaTextureDesc *texture,
-					       const struct cudaResourceViewDesc *view)
+cudaError_t cudart_create_texture(cudaTextureObject_t *object, const struct cudaResourceDesc *resource,
+				  const struct cudaTextureDesc *texture, const struct cudaResourceViewDesc *view)
 {
 	CUDA_RESOURCE_VIEW_DESC driver_view;
 	CUDA_RESOURCE_DESC r;
 	CUDA_TEXTURE_DESC t;
+	cudaError_t error = cudart_enter();
 
-	if (!object || !resource || !texture)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY(to_driver(resource, &r));
-	CUDART_TRY(check_modes(&r, texture));
+	if (!error)
+		error = to_driver(resource, &r);
+	if (!error)
+		error = check_modes(&r, texture);
+	if (error)
+		return error;
 	t = sampling_to_driver(texture);
 	if (view)
 		memcpy(&driver_view, view, sizeof(driver_view));
-	return cudart_result(cuTexObjectCreate(object, &r, &t, view ? &driver_view : NULL));
+	return (cudaError_t)cuTexObjectCreate(object, &r, &t, view ? &driver_view : NULL);
+}
+
+CUDART_API cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const struct cudaResourceDesc *resource,
+					       const struct cudaTextureDesc *texture,
+					       const struct cudaResourceViewDesc *view)
+{
+	if (!object || !resource || !texture)
+		return cudart_record(cudaErrorInvalidValue);
+	return cudart_record(cudart_create_texture(object, resource, texture, view));
 }
 
 CUDART_API cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object)
@@ -156,51 +167,71 @@ CUDART_API cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object)
 	CUDART_CALL(cuTexObjectDestroy(object));
 }
 
-CUDART_API cudaError_t cudaGetTextureObjectResourceDesc(struct cudaResourceDesc *resource, cudaTextureObject_t object)
+cudaError_t cudart_texture_resource(struct cudaResourceDesc *resource, cudaTextureObject_t object)
 {
 	CUDA_RESOURCE_DESC r;
+	cudaError_t error = cudart_enter();
 
-	if (!resource)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY((cudaError_t)cuTexObjectGetResourceDesc(&r, object));
-	return cudart_record(from_driver(&r, resource));
+	if (!error)
+		error = (cudaError_t)cuTexObjectGetResourceDesc(&r, object);
+	return error ? error : from_driver(&r, resource);
 }
 
-CUDART_API cudaError_t cudaGetTextureObjectTextureDesc(struct cudaTextureDesc *texture, cudaTextureObject_t object)
+CUDART_API cudaError_t cudaGetTextureObjectResourceDesc(struct cudaResourceDesc *resource, cudaTextureObject_t object)
+{
+	return cudart_record(resource ? cudart_texture_resource(resource, object) : cudaErrorInvalidValue);
+}
+
+cudaError_t cudart_texture_sampling(struct cudaTextureDesc *texture, cudaTextureObject_t object)
 {
 	CUDA_TEXTURE_DESC t;
+	cudaError_t error = cudart_enter();
 
-	if (!texture)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY((cudaError_t)cuTexObjectGetTextureDesc(&t, object));
-	sampling_from_driver(&t, texture);
-	return cudaSuccess;
+	if (!error)
+		error = (cudaError_t)cuTexObjectGetTextureDesc(&t, object);
+	if (!error)
+		sampling_from_driver(&t, texture);
+	return error;
+}
+
+CUDART_API cudaError_t cudaGetTextureObjectTextureDesc_v2(struct cudaTextureDesc *texture, cudaTextureObject_t object)
+{
+	return cudart_record(texture ? cudart_texture_sampling(texture, object) : cudaErrorInvalidValue);
+}
+
+cudaError_t cudart_texture_view(struct cudaResourceViewDesc *view, cudaTextureObject_t object)
+{
+	CUDA_RESOURCE_VIEW_DESC v;
+	cudaError_t error = cudart_enter();
+
+	if (!error)
+		error = (cudaError_t)cuTexObjectGetResourceViewDesc(&v, object);
+	if (!error)
+		memcpy(view, &v, sizeof(*view));
+	return error;
 }
 
 CUDART_API cudaError_t cudaGetTextureObjectResourceViewDesc(struct cudaResourceViewDesc *view,
 							    cudaTextureObject_t object)
 {
-	CUDA_RESOURCE_VIEW_DESC v;
+	return cudart_record(view ? cudart_texture_view(view, object) : cudaErrorInvalidValue);
+}
 
-	if (!view)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY((cudaError_t)cuTexObjectGetResourceViewDesc(&v, object));
-	memcpy(view, &v, sizeof(*view));
-	return cudaSuccess;
+cudaError_t cudart_create_surface(cudaSurfaceObject_t *object, const struct cudaResourceDesc *resource)
+{
+	CUDA_RESOURCE_DESC r;
+	cudaError_t error = cudart_enter();
+
+	if (!error)
+		error = to_driver(resource, &r);
+	return error ? error : (cudaError_t)cuSurfObjectCreate(object, &r);
 }
 
 CUDART_API cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *object, const struct cudaResourceDesc *resource)
 {
-	CUDA_RESOURCE_DESC r;
-
 	if (!object || !resource)
 		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY(to_driver(resource, &r));
-	return cudart_result(cuSurfObjectCreate(object, &r));
+	return cudart_record(cudart_create_surface(object, resource));
 }
 
 CUDART_API cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object)
@@ -208,13 +239,17 @@ CUDART_API cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object)
 	CUDART_CALL(cuSurfObjectDestroy(object));
 }
 
-CUDART_API cudaError_t cudaGetSurfaceObjectResourceDesc(struct cudaResourceDesc *resource, cudaSurfaceObject_t object)
+cudaError_t cudart_surface_resource(struct cudaResourceDesc *resource, cudaSurfaceObject_t object)
 {
 	CUDA_RESOURCE_DESC r;
+	cudaError_t error = cudart_enter();
 
-	if (!resource)
-		return cudart_record(cudaErrorInvalidValue);
-	CUDART_TRY(cudart_enter());
-	CUDART_TRY((cudaError_t)cuSurfObjectGetResourceDesc(&r, object));
-	return cudart_record(from_driver(&r, resource));
+	if (!error)
+		error = (cudaError_t)cuSurfObjectGetResourceDesc(&r, object);
+	return error ? error : from_driver(&r, resource);
+}
+
+CUDART_API cudaError_t cudaGetSurfaceObjectResourceDesc(struct cudaResourceDesc *resource, cudaSurfaceObject_t object)
+{
+	return cudart_record(resource ? cudart_surface_resource(resource, object) : cudaErrorInvalidValue);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions, the driver's entry points by name, and the profiler's switch. */
-#include "runtime.h"
+#include "old.h"
 
 CUDART_API cudaError_t cudaRuntimeGetVersion(int *version)
 {
 	if (!version)
 		return cudart_record(cudaErrorInvalidValue);
-	*version = CUDART_VERSION;
+	*version = cudart_version;
 	return cudaSuccess;
 }
 
@@ -17,8 +17,8 @@ CUDART_API cudaError_t cudaDriverGetVersion(int *version)
 	return cudart_result(cuDriverGetVersion(version));
 }
 
-static cudaError_t entry_point(const char *symbol, void **function, unsigned int version, unsigned long long flags,
-			       enum cudaDriverEntryPointQueryResult *status, cuuint64_t default_flags)
+cudaError_t cudart_driver_function(const char *symbol, void **function, unsigned int version, unsigned long long flags,
+				   enum cudaDriverEntryPointQueryResult *status)
 {
 	CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	CUresult result;
@@ -26,8 +26,7 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned int
 	if (!symbol || !function)
 		return cudart_record(cudaErrorInvalidValue);
 	CUDART_TRY(cudart_init());
-	result = cuGetProcAddress_v2(symbol, function, (int)version, flags == cudaEnableDefault ? default_flags : flags,
-				     &found);
+	result = cuGetProcAddress_v2(symbol, function, (int)version, flags, &found);
 	if (status)
 		*status = (enum cudaDriverEntryPointQueryResult)found;
 	/* With a status the caller learns there that a name is missing; the call itself has succeeded. */
@@ -36,6 +35,13 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned int
 		return cudaSuccess;
 	}
 	return cudart_result(result);
+}
+
+static cudaError_t entry_point(const char *symbol, void **function, unsigned int version, unsigned long long flags,
+			       enum cudaDriverEntryPointQueryResult *status, cuuint64_t default_flags)
+{
+	return cudart_driver_function(symbol, function, version, flags == cudaEnableDefault ? default_flags : flags,
+				      status);
 }
 
 CUDART_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
@@ -55,13 +61,14 @@ CUDART_API cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol,
 CUDART_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
 					       enum cudaDriverEntryPointQueryResult *status)
 {
-	return entry_point(symbol, function, CUDART_VERSION, flags, status, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
+	return entry_point(symbol, function, (unsigned int)cudart_version, flags, status,
+			   CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 }
 
 CUDART_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **function, unsigned long long flags,
 						    enum cudaDriverEntryPointQueryResult *status)
 {
-	return entry_point(symbol, function, CUDART_VERSION, flags, status,
+	return entry_point(symbol, function, (unsigned int)cudart_version, flags, status,
 			   CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
 

@@ -72,7 +72,7 @@ def signals():
 
 def loader():
     """Our runtime library is the one that is loaded, whatever the program's rpath says."""
-    for kind in ("rpath", "runpath"):
+    for kind in ("11.0-rpath", "11.0-runpath", "13-rpath", "13-runpath"):
         program = FOLDER / f"which-cudart-{kind}"
         native = subprocess.run([program], timeout=20, check=False)
         check(native.returncode == 1, f"{kind}: natively the program gets {native.returncode}")

@@ -7,6 +7,7 @@ usage: local.py BUILD_DIRECTORY SCENARIO        (--list prints the scenarios)
 
 import array
 import contextlib
+import glob
 import mmap
 import os
 import re
@@ -309,6 +310,15 @@ def runtime_graphs():
     check(r.returncode == 0 and r.stdout == "runtime-graphs: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def runtimes():
+    """A program of every toolkit from 9.1 on, with the runtime library of that toolkit."""
+    programs = sorted(glob.glob(build("test/local/runtime-*[0-9]")))
+    check(len(programs) == 7, f"programs: {programs}")
+    for program in programs:
+        r = vcuda("run", "--backend", BACKEND, "--", program)
+        check(r.returncode == 0 and r.stdout == "runtime: passed\n", f"{program}: {r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def clusters():
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/clusters"))
     check(r.returncode == 0 and r.stdout == "clusters: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
@@ -344,7 +354,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed, stuck, runtime_graphs)}
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, peers, managed, ipc, ipc_killed, stuck, runtime_graphs, runtimes)}
 
 
 def main():

@@ -2,14 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names and versions that our runtime libraries export, and that programs find all they need in them.
 
-usage: test-cudart-symbols.py LIBDIR names.txt [PROGRAM...]      PROGRAMs are linked with the shared runtime
+usage: test-cudart-symbols.py LIBDIR names.txt VERSIONS [PROGRAM...]     VERSIONS: "12 13", of libcudart.so.*;
+                                                                         PROGRAMs are linked with the shared runtime of 13
+
+NVIDIA's own libraries, where there are any, must have the names that names.txt gives to their version: those of the installed toolkit, and
+those whose directories stand in VCUDA_NVIDIA_CUDART, with colons between them.
 """
+import glob
 import os
 import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../guest/libcudart"))
+import exports  # noqa: E402
+
 VERSION = "libcudart.so.13"
+# What ours of 13 has beyond NVIDIA's: the calls that older ones had.
+EXTRA = {"cudaConfigureCall", "cudaLaunch", "cudaSetupArgument", "cudaThreadExit", "cudaThreadGetCacheConfig", "cudaThreadGetLimit",
+         "cudaThreadSetCacheConfig", "cudaThreadSetLimit", "cudaThreadSynchronize"}
 failures = 0
 
 
@@ -25,21 +36,42 @@ def run(command, **environment):
     return result.stdout
 
 
-def check_exports(path, names):
-    exported = {}
+def exported(path):
+    """{name: version} of a library's functions."""
+    found = {}
     for line in run(["nm", "-D", "--defined-only", path]).splitlines():
         name, _, version = line.split()[2].partition("@@")
-        exported[name] = version
+        found[name] = version
+    return {name: version for name, version in found.items() if not name.startswith("libcudart.so.")}
+
+
+def check_exports(path, soname, version, names):
+    found = exported(path)
     for name in names:
-        if exported.get(name) != VERSION:
-            fail(f"{path}: {name} has the version {exported.get(name)!r}, not {VERSION}")
-    for name in sorted(set(exported) - names - {VERSION}):
-        fail(f"{path}: {name} is exported and not in names.txt")
+        if found.get(name) != version:
+            fail(f"{path}: {name} has the version {found.get(name)!r}, not {version}")
+    for name in sorted(set(found) - set(names)):
+        fail(f"{path}: {name} is exported, and names.txt does not say so")
     dynamic = run(["readelf", "-d", path])
     if "[libcuda.so.1]" not in dynamic:
         fail(f"{path}: does not ask for libcuda.so.1")
-    if os.path.basename(path) not in re.findall(r"soname: \[(.*)\]", dynamic):
-        fail(f"{path}: its soname differs from its name")
+    if soname not in re.findall(r"soname: \[(.*)\]", dynamic):
+        fail(f"{path}: its soname is not {soname}")
+
+
+def check_nvidia(version, names):
+    """True if NVIDIA's library of that version was found and compared."""
+    directories = os.environ.get("VCUDA_NVIDIA_CUDART", "").split(":") + ["/usr/local/cuda/lib64"]
+    # Wheels put a number into the name: libcudart-80664282.so.10.2
+    paths = [p for d in directories if d for p in glob.glob(os.path.join(d, f"libcudart*.so.{version}"))]
+    for path in paths[:1]:
+        theirs = exported(path)
+        ours = set(names) - (EXTRA if version == "13" else set())
+        for name in sorted(ours ^ set(theirs)):
+            fail(f"{name} is {'not ' if name in ours else ''}in {path}")
+        if set(theirs.values()) != {f"libcudart.so.{version}"}:
+            fail(f"{path} has the versions {set(theirs.values())}")
+    return bool(paths)
 
 
 def check_program(program, libdir):
@@ -60,16 +92,20 @@ def check_program(program, libdir):
 
 
 def main():
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         sys.exit(__doc__.strip())
-    libdir = os.path.abspath(sys.argv[1])
-    with open(sys.argv[2], encoding="ascii") as lines:
-        names = {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
-    for library in (VERSION, "libvcuda.so"):
-        check_exports(os.path.join(libdir, library), names)
-    for program in sys.argv[3:]:
+    libdir, table, versions = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3].split()
+    compared = []
+    for version in versions:
+        names = exports.read(table, version)
+        check_exports(os.path.join(libdir, f"libcudart.so.{version}"), f"libcudart.so.{version}", f"libcudart.so.{version}", names)
+        if check_nvidia(version, names):
+            compared.append(version)
+    check_exports(os.path.join(libdir, "libvcuda.so"), "libvcuda.so", VERSION, exports.read(table, "13"))
+    for program in sys.argv[4:]:
         check_program(program, libdir)
-    print(f"{len(names)} names, {len(sys.argv) - 3} programs, {failures} failures")
+    print(f"{len(versions)} libraries, {len(compared)} compared with NVIDIA's ({' '.join(compared)}), {len(sys.argv) - 4} programs, "
+          f"{failures} failures")
     sys.exit(1 if failures else 0)
 
 
