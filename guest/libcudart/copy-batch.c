@@ -39,6 +39,38 @@ CUDART_API cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t count, struct cudaMemc
 	return cudaMemcpy3DBatchAsync(count, ops, flags, cudart_per_thread(stream));
 }
 
+/* ---- as CUDA 12 had them: they tell which copy was wrong ---- */
+
+CUDART_API cudaError_t cudaMemcpyBatchAsync_12(void **to, void **from, size_t *sizes, size_t count,
+					       struct cudaMemcpyAttributes *attributes, size_t *first,
+					       size_t attribute_count, size_t *failed, cudaStream_t stream)
+{
+	CUDART_CALL(cuMemcpyBatchAsync(ADDRESSES(to), ADDRESSES(from), sizes, count, (CUmemcpyAttributes *)attributes,
+				       first, attribute_count, failed, stream));
+}
+
+CUDART_API cudaError_t cudaMemcpyBatchAsync_12_ptsz(void **to, void **from, size_t *sizes, size_t count,
+						    struct cudaMemcpyAttributes *attributes, size_t *first,
+						    size_t attribute_count, size_t *failed, cudaStream_t stream)
+{
+	return cudaMemcpyBatchAsync_12(to, from, sizes, count, attributes, first, attribute_count, failed,
+				       cudart_per_thread(stream));
+}
+
+CUDART_API cudaError_t cudaMemcpy3DBatchAsync_12(size_t count, struct cudaMemcpy3DBatchOp *ops, size_t *failed,
+						 unsigned long long flags, cudaStream_t stream)
+{
+	CUDART_CALL(cuMemcpy3DBatchAsync(count, (CUDA_MEMCPY3D_BATCH_OP *)ops, failed, flags, stream));
+}
+
+CUDART_API cudaError_t cudaMemcpy3DBatchAsync_12_ptsz(size_t count, struct cudaMemcpy3DBatchOp *ops, size_t *failed,
+						      unsigned long long flags, cudaStream_t stream)
+{
+	return cudaMemcpy3DBatchAsync_12(count, ops, failed, flags, cudart_per_thread(stream));
+}
+
+/* ---- ranges ---- */
+
 CUDART_API cudaError_t cudaMemPrefetchBatchAsync(void **addresses, size_t *sizes, size_t count,
 						 struct cudaMemLocation *places, size_t *first, size_t place_count,
 						 unsigned long long flags, cudaStream_t stream)

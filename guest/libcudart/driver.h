@@ -294,6 +294,10 @@ CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flag
 
 /* Many copies or ranges in one call. */
 
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
+			    size_t *first, size_t attribute_count, size_t *failed, CUstream stream);
+CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed, unsigned long long flags,
+			      CUstream stream);
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,
 			       CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count, CUstream stream);
 CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream);

@@ -55,8 +55,9 @@ static cudaError_t node_params(const struct cudaGraphNodeParams *p, CUgraphNodeP
 	}
 }
 
-CUDART_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
-					const cudaGraphEdgeData *data, size_t count, struct cudaGraphNodeParams *params)
+CUDART_API cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
+					   const cudaGraphEdgeData *data, size_t count,
+					   struct cudaGraphNodeParams *params)
 {
 	CUgraphNodeParams p;
 
@@ -66,6 +67,13 @@ CUDART_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph
 	if (params->type == cudaGraphNodeTypeMemAlloc)
 		params->alloc.dptr = (void *)(uintptr_t)p.alloc.dptr;
 	return cudaSuccess;
+}
+
+/* As CUDA 12 had it: edges without data. */
+CUDART_API cudaError_t cudaGraphAddNode_12(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
+					   size_t count, struct cudaGraphNodeParams *params)
+{
+	return cudaGraphAddNode_v2(node, graph, deps, NULL, count, params);
 }
 
 CUDART_API cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
