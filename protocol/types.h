@@ -32,7 +32,10 @@ typedef struct vcuda_host_info {
 	uint32_t reserved;
 } vcuda_host_info;
 
-/* What vcudaImageLink finds in an image, one after the other, each at a multiple of VCUDA_LINK_ALIGN: this, and the bytes. */
+/*
+ * What vcudaImageLink finds in an image, one after the other: this, the bytes, and 1 to VCUDA_LINK_ALIGN zeroes up to a
+ * multiple of VCUDA_LINK_ALIGN, so that text ends.
+ */
 typedef struct vcuda_link_part {
 	uint32_t type; /* CUjitInputType */
 	char name[60]; /* for messages */

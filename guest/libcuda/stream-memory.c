@@ -61,7 +61,8 @@ static CUresult check_op(const CUstreamBatchMemOpParams *p, CUdevice device, boo
 		break;
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		if (flags & ~(unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+		/* the second generation has no such writes; measured on an H200 */
+		if (flags & ~(old ? (unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER : 0u))
 			return CUDA_ERROR_INVALID_VALUE;
 		break;
 	case CU_STREAM_MEM_OP_BARRIER:
@@ -140,6 +141,15 @@ static CUresult check_addresses(const CUstreamBatchMemOpParams *ops, unsigned in
 	return result;
 }
 
+/* The host has the second generation only: a write that needs no barrier gets one. */
+static unsigned int host_flags(const CUstreamBatchMemOpParams *p)
+{
+	bool is_write = p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+			p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+
+	return is_write ? 0 : flags_of(p);
+}
+
 CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved)
 {
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS], *w = words;
@@ -151,7 +161,7 @@ CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned in
 	for (unsigned int i = 0; i < count; i++) {
 		const CUstreamBatchMemOpParams *p = &ops[i];
 
-		*w++ = (uint32_t)p->operation | (uint64_t)flags_of(p) << 32;
+		*w++ = (uint32_t)p->operation | (uint64_t)host_flags(p) << 32;
 		*w++ = has_address(p->operation) ? p->waitValue.address : 0;
 		*w++ = !has_address(p->operation) ? 0
 		       : is_wide(p->operation)	  ? p->waitValue.value64

@@ -191,8 +191,6 @@ static CUresult make(const CUstreamBatchMemOpParams *p, struct value_op **made)
 
 static CUresult check(const CUstreamBatchMemOpParams *p)
 {
-	const unsigned int no_barrier = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
-
 	switch (p->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
@@ -201,7 +199,7 @@ static CUresult check(const CUstreamBatchMemOpParams *p)
 		return p->waitValue.flags <= CU_STREAM_WAIT_VALUE_NOR ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		return p->writeValue.flags & ~no_barrier ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+		return p->writeValue.flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_BARRIER: /* all that is before it in the stream has ended, for everybody to see */
 		return p->memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:

@@ -17,8 +17,7 @@ static bool next_part(const struct vcuda_worker_image *image, size_t *at, struct
 	if (part->bytes > room - sizeof(*part))
 		return false;
 	*data = image->data + *at + sizeof(*part);
-	*at += sizeof(*part) + part->bytes;
-	*at = *at < image->bytes ? (*at + VCUDA_LINK_ALIGN - 1) / VCUDA_LINK_ALIGN * VCUDA_LINK_ALIGN : *at;
+	*at = ((*at + sizeof(*part) + part->bytes) / VCUDA_LINK_ALIGN + 1) * VCUDA_LINK_ALIGN;
 	return true;
 }
 

@@ -111,7 +111,7 @@ static void mapped_handles(void)
 	const size_t size = 2 << 20;
 	CUmemGenericAllocationHandle handle, again;
 	unsigned long long flags;
-	CUdeviceptr p, plain;
+	CUdeviceptr p;
 
 	OK(cuMemAddressReserve(&p, 2 * size, 0, 0, 0));
 	OK(cuMemCreate(&handle, size, &prop, 0));
@@ -135,10 +135,6 @@ static void mapped_handles(void)
 	OK(cuMemUnmap(p, size));
 	GIVES(cuMemMap(p, size, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemAddressFree(p, 2 * size));
-	OK(cuMemAllocAsync(&plain, 4096, NULL));
-	OK(cuMemGetAccess(&flags, &here, plain));
-	CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-	OK(cuMemFreeAsync(plain, NULL));
 }
 
 static void pools(void)

@@ -98,7 +98,8 @@ static void conditions(void)
 	}
 	waits_until_64(1, 0x100000000, 0x100000000, CU_STREAM_WAIT_VALUE_GEQ);
 	waits_until_64(0xffffffff, 0xffffffff00000000, 0x8000000000000000, CU_STREAM_WAIT_VALUE_AND);
-	OK(cuStreamWriteValue64_v2(a, at + 8, 0x123456789abcdef0, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+	GIVES(cuStreamWriteValue64_v2(a, at + 8, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER), CUDA_ERROR_INVALID_VALUE);
+	OK(cuStreamWriteValue64_v2(a, at + 8, 0x123456789abcdef0, CU_STREAM_WRITE_VALUE_DEFAULT));
 	OK(cuStreamWaitValue64_v2(a, at + 8, 0x123456789abcdef0, CU_STREAM_WAIT_VALUE_EQ));
 	OK(cuStreamSynchronize(a));
 	CHECK(*(uint64_t *)(host + 2) == 0x123456789abcdef0);
@@ -268,6 +269,10 @@ static void set_up(void)
 	OK(cuMemHostAlloc((void **)&host, 64, 0));
 	OK(cuMemHostGetDevicePointer_v2(&at, host, 0));
 	OK(cuMemAlloc_v2(&device, 256));
+	/* the first launch of a kernel may wait for all streams */
+	api_step(device, 3, 8, a);
+	api_step(device, 3, 8, b);
+	OK(cuCtxSynchronize());
 }
 
 void api_values(void)

