@@ -70,6 +70,12 @@ typedef struct vcuda_device_info {
 	int32_t attribute_results[VCUDA_DEVICE_ATTRIBUTES]; /* CUresult of each query */
 } vcuda_device_info;
 
+#define VCUDA_PROCESSES 256 /* that fit one reply */
+
+typedef struct vcuda_system_info {
+	char driver_version[80]; /* of the host's GPU driver; empty: there is none, or it is not known */
+} vcuda_system_info;
+
 #define VCUDA_FUNCTION_ATTRIBUTES 16
 #define VCUDA_FUNCTION_PARAMS 512
 

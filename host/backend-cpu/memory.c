@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,26 @@
 static struct cpu_range *table;
 static size_t count, capacity;
 static uint64_t used;           /* of the device's memory, bytes */
+static _Atomic uint64_t *told;  /* NULL, or where others read that number */
 static struct cpu_map *current; /* the table for kernels; NULL: changed since it was made */
+
+static void account(uint64_t change)
+{
+	used += change;
+	if (told)
+		atomic_store_explicit(told, used, memory_order_relaxed);
+}
+
+__attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to);
+
+/* For the worker: `to` holds from now on what cuMemGetInfo calls used. */
+__attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to)
+{
+	cpu_lock();
+	told = to;
+	account(0);
+	cpu_unlock();
+}
 
 /* The index of the first range that ends behind `address`. */
 static size_t first_behind(uint64_t address)
@@ -109,7 +129,7 @@ CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_ran
 		cpu_arena_free(range.start, bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	used += slot;
+	account(slot);
 	*address = range.start;
 	return CUDA_SUCCESS;
 }
@@ -130,7 +150,7 @@ static void give_back(const struct cpu_range *range)
 		cpu_arena_discard(range->start, range->size);
 	}
 	cpu_arena_free(range->start, range->size);
-	used -= cpu_arena_slot(range->size);
+	account(-cpu_arena_slot(range->size));
 	if (range->pool)
 		cpu_pool_freed(range->pool, range->size);
 }
@@ -319,13 +339,13 @@ bool cpu_memory_count(uint64_t bytes)
 {
 	if (bytes > cpu_device()->memory - used)
 		return false;
-	used += bytes;
+	account(bytes);
 	return true;
 }
 
 void cpu_memory_uncount(uint64_t bytes)
 {
-	used -= bytes;
+	account(-bytes);
 }
 
 void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)

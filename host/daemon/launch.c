@@ -12,6 +12,8 @@
 
 #include "channel.h"
 #include "launch.h"
+#include "roster.h"
+#include "../worker/roster.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
 static const char *const passed_on[] = {
@@ -49,8 +51,11 @@ static int set_actions(posix_spawn_file_actions_t *actions, int channel)
 	/* Equal numbers are fine: the close-on-exec flag is then cleared. */
 	if (!error)
 		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
+	if (!error && vcuda_roster_fd() >= 0)
+		error = posix_spawn_file_actions_adddup2(actions, vcuda_roster_fd(), VCUDA_ROSTER_FD);
 	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_CHANNEL_FD + 1);
+		error = posix_spawn_file_actions_addclosefrom_np(
+			actions, vcuda_roster_fd() < 0 ? VCUDA_CHANNEL_FD + 1 : VCUDA_ROSTER_FD + 1);
 	return error;
 }
 

@@ -7,7 +7,7 @@
 #include "options.h"
 
 /*
- * Runs the worker program with `channel` as its descriptor VCUDA_CHANNEL_FD and none of our others, default signals and
+ * Runs the worker program with `channel` as its descriptor VCUDA_CHANNEL_FD, the roster as VCUDA_ROSTER_FD and none of our others, default signals and
  * only the environment that concerns it. 0 or -errno; *pidfd is the caller's to close.
  */
 int vcuda_launch(const struct vcuda_options *options, const char *transport, int channel, pid_t *pid, int *pidfd);

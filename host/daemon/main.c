@@ -15,6 +15,7 @@
 #include "local.h"
 #include "log.h"
 #include "options.h"
+#include "roster.h"
 #include "vhost.h"
 
 static struct vcuda_daemon {
@@ -160,6 +161,7 @@ int main(int argc, char **argv)
 	}
 	d->loop.owner = d;
 	d->loop.idle = turn;
+	vcuda_roster_fd();
 	if (open_sockets(d))
 		return 1;
 	say_ready(&d->options);

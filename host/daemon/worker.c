@@ -13,6 +13,7 @@
 
 #include "log.h"
 #include "launch.h"
+#include "roster.h"
 #include "worker.h"
 
 #define VCUDA_WORKER_REPLY_MS 30000
@@ -115,6 +116,7 @@ static void exit_ready(struct vcuda_source *source, uint32_t events)
 	vcuda_source_remove(w->loop, &w->exit_source);
 	vcuda_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
+	vcuda_roster_strike(w->pid);
 	w->ops->reaped(w);
 	list_for_each_entry_safe(sent, after, &w->sent, struct sent, entry)
 		free(sent);

@@ -44,6 +44,7 @@ static bool load_cpu(struct vcuda_backend *backend, void **handle, char *why, si
 		return false;
 	}
 	backend->ops = get();
+	backend->count_memory = (void (*)(_Atomic uint64_t *))dlsym(library, "vcuda_cpu_count_memory");
 	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
 	return true;
 }

@@ -12,6 +12,7 @@
 struct vcuda_backend {
 	const struct vcuda_backend_ops *ops;
 	/* Software GPU only, else NULL: how many bytes the next image has. */
+	void (*count_memory)(_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
 	void (*set_image_bound)(size_t bytes);
 	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own memory. */
 	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];

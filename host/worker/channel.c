@@ -13,6 +13,7 @@
 #include "channel-serve.h"
 #include "control.h"
 #include "log.h"
+#include "roster-slot.h"
 #include "session.h"
 #include "wire.h"
 
@@ -215,6 +216,8 @@ int vcuda_channel_attach(struct vcuda_session *s, bool local)
 			  VCUDA_PROTOCOL_MAJOR, VCUDA_PROTOCOL_MINOR);
 	if (err)
 		reply(&q, err, NULL, 0);
+	else
+		vcuda_roster_join(local, s->guest_pid);
 	close_fds(&q);
 	return err;
 }

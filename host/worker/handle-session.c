@@ -7,6 +7,7 @@
 #include "backend-load.h"
 #include "handlers.h"
 #include "log.h"
+#include "roster-slot.h"
 #include "session.h"
 #include "worker.h"
 
@@ -47,6 +48,8 @@ CUresult vcuda_handle_vcudaHello(struct vcuda_session *s, struct vcuda_args_vcud
 		if (!vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_backend))
 			return CUDA_ERROR_NO_DEVICE;
 		s->ops = vcuda_worker_loaded.ops;
+		if (vcuda_worker_loaded.count_memory)
+			vcuda_worker_loaded.count_memory(vcuda_roster_bytes());
 	}
 	info->minor = VCUDA_PROTOCOL_MINOR;
 	info->pid = (uint32_t)getpid();

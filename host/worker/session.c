@@ -5,6 +5,7 @@
 #include "dispatch.h"
 #include "lane.h"
 #include "log.h"
+#include "roster-slot.h"
 
 CUresult vcuda_malformed(struct vcuda_session *s)
 {
@@ -71,6 +72,8 @@ CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool share
 	uint64_t context = dies_with_context(kind) ? vcuda_lane_context() : 0;
 	uint64_t id = vcuda_handle_add(s->handles, kind, shared, *handle, parent, context);
 
+	if (kind == VCUDA_KIND_CONTEXT)
+		vcuda_roster_computes();
 	*handle = (void *)(uintptr_t)id;
 	return id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: what libnvidia-ml asks. Nothing of it needs a context. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "handlers.h"
+#include "host-nvml.h"
+#include "roster-slot.h"
+#include "session.h"
+
+/* Of the host's, all guests together. */
+#define HOST_PROCESSES 4096
+
+static bool is_cuda(const struct vcuda_session *s)
+{
+	return !strcmp(s->ops->name, "cuda");
+}
+
+CUresult vcuda_handle_vcudaSystemInfo(struct vcuda_session *s, struct vcuda_args_vcudaSystemInfo *a)
+{
+	if (is_cuda(s))
+		vcuda_host_driver_version(a->info.driver_version, sizeof(a->info.driver_version));
+	return CUDA_SUCCESS;
+}
+
+/* With a GPU the host's library knows how much memory each worker has, and on which device. */
+static uint64_t find(const struct vcuda_host_process *all, int count, const struct vcuda_roster_slot *slot)
+{
+	for (int i = 0; i < count; i++)
+		if (all[i].pid == (uint32_t)atomic_load(&slot->worker))
+			return all[i].bytes;
+	return 0;
+}
+
+static void list(struct vcuda_args_vcudaProcesses *a, const struct vcuda_host_process *host, int host_count,
+		 bool counted)
+{
+	const struct vcuda_roster_slot *slot;
+	unsigned int at = 0;
+
+	for (a->count = 0; a->count < a->room && (slot = vcuda_roster_next(&at));) {
+		uint64_t bytes = counted          ? atomic_load(&slot->bytes)
+				 : host_count < 0 ? UINT64_MAX
+						  : find(host, host_count, slot);
+
+		/* 0 with a GPU: its memory is on another one. */
+		if (!counted && !bytes)
+			continue;
+		a->pids[a->count] = slot->pid;
+		a->bytes[a->count++] = bytes;
+	}
+}
+
+CUresult vcuda_handle_vcudaProcesses(struct vcuda_session *s, struct vcuda_args_vcudaProcesses *a)
+{
+	struct vcuda_host_process *host = NULL;
+	char id[16] = "";
+	int count = -1;
+
+	if (!a->room || a->room > VCUDA_PROCESSES)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_cuda(s)) {
+		host = calloc(HOST_PROCESSES, sizeof(*host));
+		if (host && s->ops->cuDeviceGetPCIBusId &&
+		    s->ops->cuDeviceGetPCIBusId(id, sizeof(id), a->dev) == CUDA_SUCCESS)
+			count = vcuda_host_processes(id, host, HOST_PROCESSES);
+	}
+	list(a, host, count, !is_cuda(s));
+	free(host);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This worker's place in the roster. */
+#ifndef VCUDA_ROSTER_SLOT_H
+#define VCUDA_ROSTER_SLOT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "roster.h"
+
+/* Maps the roster and takes a slot for guest process `pid`. Without a roster the worker goes on without. */
+void vcuda_roster_join(bool local, pid_t pid);
+
+/* Where this worker's device memory is counted; a place of no consequence where it has no slot. */
+_Atomic uint64_t *vcuda_roster_bytes(void);
+
+/* From its first context on the process is listed. */
+void vcuda_roster_computes(void);
+
+/* The slot at or behind *at that its guest may see, NULL at the end; *at is then behind it. */
+const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at);
+
+#endif

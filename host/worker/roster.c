@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "log.h"
+#include "roster-slot.h"
+
+static struct vcuda_roster *roster;
+static struct vcuda_roster_slot *own;
+static uint64_t group;
+static _Atomic uint64_t nowhere;
+
+/* Over the local socket the guest is the user at the other end: others of the same daemon may be in other containers.
+ */
+static uint64_t group_of_peer(bool local)
+{
+	struct ucred who;
+	socklen_t length = sizeof(who);
+
+	if (!local)
+		return VCUDA_ROSTER_VM;
+	return getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_PEERCRED, &who, &length) ? UINT32_MAX : who.uid;
+}
+
+void vcuda_roster_join(bool local, pid_t pid)
+{
+	struct stat s;
+
+	if (fstat(VCUDA_ROSTER_FD, &s) || !S_ISREG(s.st_mode) || s.st_size != sizeof(*roster))
+		return;
+	roster = mmap(NULL, sizeof(*roster), PROT_READ | PROT_WRITE, MAP_SHARED, VCUDA_ROSTER_FD, 0);
+	close(VCUDA_ROSTER_FD);
+	if (roster == MAP_FAILED)
+		roster = NULL;
+	group = group_of_peer(local);
+	for (unsigned int i = 0; roster && i < VCUDA_ROSTER_SLOTS; i++) {
+		int32_t none = 0;
+
+		if (!atomic_compare_exchange_strong(&roster->slots[i].worker, &none, getpid()))
+			continue;
+		own = &roster->slots[i];
+		own->pid = (uint32_t)pid;
+		own->group = group;
+		return;
+	}
+}
+
+_Atomic uint64_t *vcuda_roster_bytes(void)
+{
+	return own ? &own->bytes : &nowhere;
+}
+
+void vcuda_roster_computes(void)
+{
+	if (own)
+		atomic_store(&own->computes, 1);
+}
+
+const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at)
+{
+	while (roster && *at < VCUDA_ROSTER_SLOTS) {
+		const struct vcuda_roster_slot *slot = &roster->slots[(*at)++];
+
+		if (atomic_load(&slot->worker) && atomic_load(&slot->computes) && slot->group == group)
+			return slot;
+	}
+	return NULL;
+}

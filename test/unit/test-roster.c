@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker takes of the roster, and whom it shows: its own guest's processes only. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "channel.h"
+#include "roster-slot.h"
+
+static struct vcuda_roster *page;
+
+static void set(unsigned int i, int worker, uint64_t group, unsigned int computes)
+{
+	page->slots[i].worker = worker;
+	page->slots[i].group = group;
+	page->slots[i].computes = computes;
+	page->slots[i].pid = 1000 + i;
+}
+
+static void hand_over(size_t bytes)
+{
+	int fd = memfd_create("roster", 0);
+
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_int_equal(dup2(fd, VCUDA_ROSTER_FD), VCUDA_ROSTER_FD);
+	if (fd != VCUDA_ROSTER_FD)
+		close(fd);
+}
+
+/* One join a process: first what is no roster. */
+static void test_roster(void **state)
+{
+	const struct vcuda_roster_slot *slot;
+	unsigned int at = 0;
+	int pair[2];
+
+	hand_over(4096);
+	vcuda_roster_join(true, 1);
+	assert_null(vcuda_roster_next(&at));
+	vcuda_roster_computes();
+	*vcuda_roster_bytes() = 5;
+
+	hand_over(sizeof(*page));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_int_equal(dup2(pair[0], VCUDA_CHANNEL_FD), VCUDA_CHANNEL_FD);
+	set(0, 11, getuid() + 1, 1);    /* another user's */
+	set(1, 12, VCUDA_ROSTER_VM, 1); /* a VM's of the same daemon */
+	set(2, 13, getuid(), 0);        /* has no context yet */
+	set(3, 14, getuid(), 1);
+	vcuda_roster_join(true, 77);
+	assert_int_equal(page->slots[4].worker, getpid());
+	assert_int_equal(page->slots[4].pid, 77);
+	assert_int_equal(fcntl(VCUDA_ROSTER_FD, F_GETFD), -1);
+
+	at = 0;
+	slot = vcuda_roster_next(&at);
+	assert_non_null(slot);
+	assert_int_equal(slot->pid, 1003);
+	assert_null(vcuda_roster_next(&at));
+	vcuda_roster_computes();
+	*vcuda_roster_bytes() = 4096;
+	at = 4;
+	slot = vcuda_roster_next(&at);
+	assert_non_null(slot);
+	assert_int_equal(slot->bytes, 4096);
+	/* The last slot is looked at, and nothing behind it. */
+	set(VCUDA_ROSTER_SLOTS - 1, 15, getuid(), 1);
+	assert_int_equal(vcuda_roster_next(&at)->pid, 1000 + VCUDA_ROSTER_SLOTS - 1);
+	assert_null(vcuda_roster_next(&at));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_roster)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
