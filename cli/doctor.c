@@ -95,12 +95,15 @@ static bool is_readable(const char *path)
 
 static bool check_guest_libraries(const struct cli_paths *paths)
 {
-	if (cli_each_library(paths, is_readable))
-		return doctor_say(FOUND, "guest libraries", NULL, "%s: libcuda.so.1, and libcudart.so of %s",
+	char management[PATH_MAX + 32];
+
+	snprintf(management, sizeof(management), "%s/libnvidia-ml.so.1", paths->guest_lib);
+	if (cli_each_library(paths, is_readable) && is_readable(management))
+		return doctor_say(FOUND, "guest libraries", NULL, "%s: libcuda.so.1, libnvidia-ml.so.1, libcudart.so of %s",
 				  paths->guest_lib, VCUDA_CUDARTS);
 	return doctor_say(MISSING, "guest libraries",
 			  "Build them with `make`, or name their directory with VCUDA_GUEST_LIB.",
-			  "%s lacks some of libcuda.so.1, and libcudart.so of %s", paths->guest_lib, VCUDA_CUDARTS);
+			  "%s lacks some of libcuda.so.1, libnvidia-ml.so.1, libcudart.so of %s", paths->guest_lib, VCUDA_CUDARTS);
 }
 
 static int load_backend_cpu(void *argument)

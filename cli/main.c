@@ -28,6 +28,8 @@ static int help(void)
 	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--trace] [--stats] [--] PROGRAM "
 	     "[ARGUMENT...]\n"
 	     "        boots a VM that sees this machine's files and runs the program in it\n"
+	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
+	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
 	     "  doctor\n"
 	     "        says what these need, what is missing, and how to mend it\n"
 	     "  help, --version");
@@ -42,6 +44,8 @@ int main(int argc, char **argv)
 	cli_find_paths(&paths);
 	if (!strcmp(command, "run"))
 		return cli_run(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "smi"))
+		return cli_smi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {

@@ -31,7 +31,7 @@ def built(*names):
 def programs():
     """What goes into the guest."""
     return built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/pin-kill", "test/vm/hostile-pins",
-                 "guest/lib/libcuda.so.1", "guest/lib/libcudart.so.13")
+                 "guest/lib/libcuda.so.1", "guest/lib/libcudart.so.13", "guest/lib/libnvidia-ml.so.1")
 
 
 def next_works(vm):
@@ -51,10 +51,11 @@ def vm_run(kernel):
     """`vcuda vm run`: every example passes and names its device; the program's exit status is passed through."""
     parts(kernel)
     paths = built(*(f"examples/{n}" for n in EXAMPLES + STATIC))
-    script = 'for p; do echo "== $p"; "$p" || exit 1; done; exit 7'
-    r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--stats", "--",
-                        "sh", "-c", script, "sh", *paths], capture_output=True, text=True, timeout=280, check=False)
+    vcuda = os.path.join(BUILD, "cli/vcuda")
+    script = '"$0" smi -L || exit 1; for p; do echo "== $p"; "$p" || exit 1; done; exit 7'
+    r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--stats", "--", "sh", "-c", script, vcuda, *paths], capture_output=True, text=True, timeout=280, check=False)
     check(r.returncode == 7, f"vcuda vm run ended with {r.returncode}:\n{r.stdout}{r.stderr}")
+    check(r.stdout.startswith("GPU 0: vCUDA Software GPU"), f"vcuda smi in the VM:\n{r.stdout}")
     outputs = r.stdout.split("== ")[1:]
     check(len(outputs) == len(paths), r.stdout)
     for out in outputs:

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `vcuda smi`: the devices of this guest and who uses them, for people and for scripts written for nvidia-smi. */
+#include <dlfcn.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "smi.h"
+
+#define MAX_FIELDS 64
+
+struct smi nvml;
+
+struct request {
+	const char *backend; /* of a daemon of our own; NULL: not asked for */
+	const char *fields;  /* of --query-gpu; NULL: none */
+	const char *apps;    /* of --query-compute-apps; NULL: none */
+	bool list, no_header, no_units;
+	int only; /* a device; -1: all */
+};
+
+static int usage(FILE *out)
+{
+	fputs("usage: vcuda smi [--backend auto|cuda|cpu] [-i N] [-L | --query-gpu=FIELD,... | "
+	      "--query-compute-apps=FIELD,...]\n"
+	      "                 [--format=csv[,noheader][,nounits]]\n"
+	      "\n"
+	      "Shows the devices that CUDA programs of this VM (or, without one, of this user) have, their memory, and "
+	      "the\n"
+	      "processes that compute. Asks the daemon that listens, or starts one for the time.\n"
+	      "\n"
+	      "  -i N                     only device N (also --id=N)\n"
+	      "  -L                       a line for each device: name and UUID\n"
+	      "  --query-gpu=FIELD,...    these figures of each device, as comma-separated values:",
+	      out);
+	smi_print_fields(out);
+	fputs("\n"
+	      "  --query-compute-apps=FIELD,...  of each process: pid, process_name, used_memory, gpu_uuid\n"
+	      "  --format=csv[,noheader][,nounits]\n",
+	      out);
+	return out == stdout ? 0 : CLI_FAILED;
+}
+
+static bool parse_format(struct request *r, const char *text)
+{
+	char copy[64], *rest = copy, *word;
+	bool csv = false;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	while ((word = strsep(&rest, ","))) {
+		word += strspn(word, " ");
+		if (!strcmp(word, "csv"))
+			csv = true;
+		else if (!strcmp(word, "noheader"))
+			r->no_header = true;
+		else if (!strcmp(word, "nounits"))
+			r->no_units = true;
+		else
+			return false;
+	}
+	return csv;
+}
+
+static bool parse_device(struct request *r, const char *text)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	r->only = (int)number;
+	return *text && !*end && number >= 0 && number < 64;
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(struct request *r, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"backend", required_argument, NULL, 'b'}, {"id", required_argument, NULL, 'i'},
+		{"list-gpus", no_argument, NULL, 'L'},     {"query-gpu", required_argument, NULL, 'q'},
+		{"format", required_argument, NULL, 'f'},  {"query-compute-apps", required_argument, NULL, 'a'},
+		{"help", no_argument, NULL, 'h'},          {0}};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "i:Lh", options, NULL)) != -1) {
+		bool fine = option != '?';
+
+		if (option == 'h')
+			return usage(stdout);
+		if (option == 'b')
+			fine = !strcmp(optarg, "auto") || !strcmp(optarg, "cuda") || !strcmp(optarg, "cpu");
+		else if (option == 'i')
+			fine = parse_device(r, optarg);
+		else if (option == 'f')
+			fine = parse_format(r, optarg);
+		if (!fine)
+			return usage(stderr);
+		if (option == 'b')
+			r->backend = optarg;
+		r->list |= option == 'L';
+		if (option == 'q')
+			r->fields = optarg;
+		if (option == 'a')
+			r->apps = optarg;
+	}
+	return optind == argc ? -1 : usage(stderr);
+}
+
+/* ---- the library ---- */
+
+static bool load(const struct cli_paths *paths)
+{
+	char path[PATH_MAX + 32];
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/libnvidia-ml.so.1", paths->guest_lib);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		cli_message("cannot load the guest's library: %s", dlerror());
+		return false;
+	}
+#define LOOK_UP(name)                                                                                                  \
+	*(void **)&nvml.name = dlsym(library, "nvml" #name);                                                           \
+	if (!nvml.name) {                                                                                              \
+		cli_message("%s lacks nvml" #name, path);                                                              \
+		return false;                                                                                          \
+	}
+	SMI_FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+	return true;
+}
+
+static bool needs_daemon(const struct request *r)
+{
+	const char *given = getenv("VCUDA_SOCKET");
+	char path[300];
+
+	if (r->backend)
+		return true;
+	return access("/dev/vcuda", F_OK) && !(given && *given) && !cli_find_socket(path, sizeof(path));
+}
+
+/* ---- what is printed ---- */
+
+static void print_list(const struct request *r, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		char name[256] = "?", uuid[96] = "?";
+		nvmlDevice_t device;
+
+		if ((r->only >= 0 && (unsigned int)r->only != i) || nvml.DeviceGetHandleByIndex_v2(i, &device))
+			continue;
+		nvml.DeviceGetName(device, name, sizeof(name));
+		nvml.DeviceGetUUID(device, uuid, sizeof(uuid));
+		printf("GPU %u: %s (UUID: %s)\n", i, name, uuid);
+	}
+}
+
+/* Splits "a,b, c"; false with a message where a field is not one. */
+static bool find_fields(char *text, const struct smi_field *(*find)(const char *), const struct smi_field **fields,
+			unsigned int *count)
+{
+	char *word;
+
+	for (*count = 0; (word = strsep(&text, ","));) {
+		word += strspn(word, " ");
+		word[strcspn(word, " ")] = 0;
+		if (*count == MAX_FIELDS || !(fields[*count] = find(word))) {
+			cli_message("\"%s\" is no field that can be asked for; `vcuda smi --help` lists them", word);
+			return false;
+		}
+		(*count)++;
+	}
+	return true;
+}
+
+static void print_row(const struct request *r, const struct smi_field *const *fields, unsigned int count,
+		      const struct smi_subject *subject)
+{
+	for (unsigned int k = 0; k < count; k++) {
+		char text[256];
+		bool known = fields[k]->get(subject, text, sizeof(text));
+
+		printf("%s%s%s%s", k ? ", " : "", known ? text : "[N/A]",
+		       known && !r->no_units && *fields[k]->unit ? " " : "",
+		       known && !r->no_units ? fields[k]->unit : "");
+	}
+	putchar('\n');
+}
+
+static void print_header(const struct request *r, const struct smi_field *const *fields, unsigned int count)
+{
+	if (r->no_header)
+		return;
+	for (unsigned int k = 0; k < count; k++)
+		printf(*fields[k]->unit ? "%s%s [%s]" : "%s%s", k ? ", " : "", fields[k]->name, fields[k]->unit);
+	putchar('\n');
+}
+
+static void print_apps(const struct request *r, const struct smi_field *const *fields, unsigned int count,
+		       struct smi_subject *s)
+{
+	struct smi_process *processes;
+	unsigned int n = smi_processes(s->device, &processes);
+
+	for (unsigned int i = 0; i < n; i++) {
+		s->process = &processes[i];
+		print_row(r, fields, count, s);
+	}
+	free(processes);
+}
+
+static int print_query(const struct request *r, unsigned int devices, const char *wanted, bool apps)
+{
+	const struct smi_field *fields[MAX_FIELDS];
+	char *copy = strdup(wanted);
+	unsigned int count = 0;
+	bool fine = copy && find_fields(copy, apps ? smi_find_app_field : smi_find_field, fields, &count);
+
+	free(copy);
+	if (!fine)
+		return CLI_FAILED;
+	print_header(r, fields, count);
+	for (unsigned int i = 0; i < devices; i++) {
+		struct smi_subject s = {.index = i};
+
+		if ((r->only >= 0 && (unsigned int)r->only != i) || nvml.DeviceGetHandleByIndex_v2(i, &s.device))
+			continue;
+		if (apps)
+			print_apps(r, fields, count, &s);
+		else
+			print_row(r, fields, count, &s);
+	}
+	return 0;
+}
+
+static int show(const struct request *r)
+{
+	unsigned int count = 0;
+	nvmlReturn_t result = nvml.Init_v2();
+	int status = 0;
+
+	if (result == NVML_SUCCESS)
+		result = nvml.DeviceGetCount_v2(&count);
+	if (result != NVML_SUCCESS) {
+		cli_message("no device can be asked: %s. `vcuda doctor` says what is missing",
+			    nvml.ErrorString(result));
+		return CLI_FAILED;
+	}
+	if (r->only >= 0 && (unsigned int)r->only >= count) {
+		cli_message("there is no device %d: there are %u", r->only, count);
+		status = CLI_FAILED;
+	} else if (r->fields || r->apps) {
+		status = print_query(r, count, r->fields ? r->fields : r->apps, !r->fields);
+	} else if (r->list) {
+		print_list(r, count);
+	} else {
+		smi_print_table(count, r->only);
+	}
+	nvml.Shutdown();
+	return status;
+}
+
+int cli_smi(const struct cli_paths *paths, int argc, char **argv)
+{
+	struct request r = {.only = -1};
+	struct cli_daemon daemon = {0};
+	int status = parse(&r, argc, argv);
+
+	if (status >= 0)
+		return status;
+	if (!load(paths))
+		return CLI_FAILED;
+	if (needs_daemon(&r)) {
+		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto"))
+			return CLI_FAILED;
+		setenv("VCUDA_SOCKET", daemon.socket, 1);
+		setenv("VCUDA_TRANSPORT", "local", 1);
+	}
+	status = show(&r);
+	if (*daemon.directory)
+		cli_daemon_stop(&daemon);
+	return status;
+}

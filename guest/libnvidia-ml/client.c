@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "log.h"
+#include "ring.h"
+#include "transport.h"
+
+/* A worker that takes longer has been lost in some way that the transport does not tell. */
+#define PATIENCE_US 50000
+#define TRIES 600
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vcuda_transport *transport; /* NULL: not connected */
+static struct vcuda_producer producer;
+static struct nvml_host host;
+
+/* ---- one command and its reply; the caller holds the lock ---- */
+
+struct command {
+	struct vcuda_command *command;
+	struct vcuda_writer writer;
+	struct vcuda_reader reader;
+};
+
+static int begin(struct command *c, unsigned int op, size_t bytes)
+{
+	if (vcuda_call_table[op].since_minor > transport->host_minor)
+		return -ENOSYS;
+	/* Nothing else is in the ring, so there is room. */
+	c->command = vcuda_producer_reserve(&producer, (uint32_t)(sizeof(*c->command) + bytes));
+	if (!c->command)
+		return -EPIPE;
+	c->command->op = (uint16_t)op;
+	c->command->flags = VCUDA_COMMAND_SYNC;
+	c->command->context = 0;
+	c->command->slot = 0;
+	c->command->thread = 0;
+	c->writer = vcuda_writer_init(c->command + 1, bytes);
+	return 0;
+}
+
+static int wait_reply(struct vcuda_slot *slot, uint64_t seq)
+{
+	struct vcuda_shm *shm = transport->shm;
+
+	for (int i = 0; i < TRIES; i++) {
+		uint32_t seen;
+		int err = 0;
+
+		/* As libcuda's call.c does: seq_cst, then look again. */
+		atomic_fetch_add(&shm->waiters, 1);
+		seen = atomic_load(&shm->wake);
+		if (atomic_load(&slot->done) != seq && !atomic_load(&shm->lost))
+			err = transport->ops->wait(transport, seen, PATIENCE_US);
+		atomic_fetch_sub(&shm->waiters, 1);
+		if (atomic_load(&slot->done) == seq)
+			return 0;
+		if (err == -EPIPE || err == -ENODEV || atomic_load(&shm->lost))
+			return -EPIPE;
+	}
+	return -ETIMEDOUT;
+}
+
+static int submit(struct command *c)
+{
+	struct vcuda_slot *slot = vcuda_shm_slot(transport->shm, 0);
+	uint64_t seq = producer.seq + 1;
+	uint32_t bytes;
+	int err;
+
+	if (vcuda_producer_publish(&producer, c->command, (uint32_t)(c->writer.at - (uint8_t *)c->command)))
+		transport->ops->doorbell(transport);
+	err = wait_reply(slot, seq);
+	if (err)
+		return err;
+	bytes = slot->bytes;
+	c->reader = vcuda_reader_init(slot->data, bytes > VCUDA_REPLY_MAX ? 0 : bytes);
+	return slot->result == CUDA_SUCCESS ? 0 : -EIO;
+}
+
+/* Sends `a` and reads the reply into it. */
+#define CALL(name, a)                                                                                                  \
+	({                                                                                                             \
+		struct command c_;                                                                                     \
+		int err_ = begin(&c_, VCUDA_OP_##name, vcuda_size_##name(a));                                          \
+                                                                                                                       \
+		if (!err_) {                                                                                           \
+			vcuda_encode_##name(&c_.writer, a);                                                            \
+			err_ = submit(&c_);                                                                            \
+		}                                                                                                      \
+		if (!err_) {                                                                                           \
+			vcuda_decode_reply_##name(&c_.reader, a);                                                      \
+			err_ = vcuda_reader_finished(&c_.reader) ? 0 : -EPROTO;                                        \
+		}                                                                                                      \
+		err_;                                                                                                  \
+	})
+
+/* ---- connecting ---- */
+
+static void disconnect(void)
+{
+	if (!transport)
+		return;
+	transport->ops->forked(transport);
+	munmap(transport->shm, VCUDA_SHM_BYTES);
+	free(transport);
+	transport = NULL;
+}
+
+static int open_transport(void)
+{
+	static const struct vcuda_transport_ops *const all[] = {&vcuda_transport_virtio, &vcuda_transport_local};
+	const char *only = getenv("VCUDA_TRANSPORT");
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && err == -ENOENT; i++) {
+		if (only && *only && strcmp(only, all[i]->name))
+			continue;
+		err = all[i]->open(&transport, NULL);
+		if (err)
+			transport = NULL;
+	}
+	return err;
+}
+
+static int ask_devices(void)
+{
+	for (int i = 0; i < host.count; i++) {
+		struct vcuda_args_vcudaDeviceInfo a = {.dev = i};
+		int err = CALL(vcudaDeviceInfo, &a);
+
+		if (err)
+			return err;
+		host.devices[i] = a.info;
+		host.devices[i].name[sizeof(a.info.name) - 1] = 0;
+		host.devices[i].pci_bus_id[sizeof(a.info.pci_bus_id) - 1] = 0;
+	}
+	return 0;
+}
+
+static int ask(void)
+{
+	struct vcuda_args_vcudaHello hello = {.environment = ""};
+	struct vcuda_args_vcudaSystemInfo system = {0};
+	int err = CALL(vcudaHello, &hello);
+
+	if (err)
+		return err;
+	host.info = hello.info;
+	host.info.backend[sizeof(host.info.backend) - 1] = 0;
+	host.count = hello.info.device_count < 0              ? 0
+		     : hello.info.device_count > NVML_DEVICES ? NVML_DEVICES
+							      : hello.info.device_count;
+	err = CALL(vcudaSystemInfo, &system);
+	if (err && err != -ENOSYS)
+		return err;
+	host.system = system.info;
+	host.system.driver_version[sizeof(host.system.driver_version) - 1] = 0;
+	return ask_devices();
+}
+
+static int connect_locked(void)
+{
+	int err;
+
+	if (transport && !atomic_load(&((struct vcuda_shm *)transport->shm)->lost))
+		return 0;
+	disconnect();
+	err = open_transport();
+	if (err)
+		return err;
+	vcuda_producer_init(&producer, transport->shm);
+	err = ask();
+	if (err)
+		disconnect();
+	return err;
+}
+
+int nvml_client_open(void)
+{
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = connect_locked();
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void nvml_client_close(void)
+{
+	pthread_mutex_lock(&lock);
+	disconnect();
+	pthread_mutex_unlock(&lock);
+}
+
+const struct nvml_host *nvml_client_host(void)
+{
+	return &host;
+}
+
+static int processes_locked(int device, struct nvml_processes *to)
+{
+	struct vcuda_args_vcudaProcesses a = {
+		.dev = device, .room = VCUDA_PROCESSES, .pids = to->pids, .bytes = to->bytes};
+	int err = connect_locked();
+
+	to->count = 0;
+	if (!err)
+		err = CALL(vcudaProcesses, &a);
+	if (!err)
+		to->count = a.count < VCUDA_PROCESSES ? a.count : VCUDA_PROCESSES;
+	/* The next call starts anew. */
+	if (err == -EPIPE || err == -ETIMEDOUT || err == -EPROTO)
+		disconnect();
+	return err;
+}
+
+int nvml_client_processes(int device, struct nvml_processes *to)
+{
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = processes_locked(device, to);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The session is the parent's; the child has no copy of the shared memory, and connects anew when it asks. */
+static void after_fork_in_child(void)
+{
+	if (transport)
+		transport->ops->forked(transport);
+	transport = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session of this library's own, beside that of CUDA in the same process: asking must neither initialise CUDA there,
+ * nor be lost with it, and a forked child may ask again. Its worker makes no context.
+ *
+ * Thread-safe; one call at a time. All return 0 or -errno: -ENOENT: no transport; -EPIPE: the worker is gone.
+ */
+#ifndef NVML_CLIENT_H
+#define NVML_CLIENT_H
+
+#include "types.h"
+
+#define NVML_DEVICES 64
+
+struct nvml_host {
+	vcuda_host_info info;
+	vcuda_system_info system;
+	int count;
+	vcuda_device_info devices[NVML_DEVICES]; /* constant once connected */
+};
+
+/* Connects, or comes back to what is connected. */
+int nvml_client_open(void);
+void nvml_client_close(void);
+
+/* What was asked when it connected; it stays where it is. */
+const struct nvml_host *nvml_client_host(void);
+
+struct nvml_processes {
+	uint32_t count, pids[VCUDA_PROCESSES];
+	uint64_t bytes[VCUDA_PROCESSES]; /* UINT64_MAX: not known */
+};
+
+int nvml_client_processes(int device, struct nvml_processes *to);
+
+#endif

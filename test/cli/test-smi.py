@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`vcuda smi` and libnvidia-ml.so.1: test-smi.py VCUDA BUILD_ROOT SCENARIO"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+VCUDA = sys.argv[1]
+BUILD = pathlib.Path(sys.argv[2])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+NAME = r"vCUDA Software GPU \(\d+ cores\)"
+UUID = r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"FAILED: {text}")
+
+
+def smi(*args, status=0, **env):
+    r = subprocess.run([VCUDA, "smi", *args], capture_output=True, text=True, timeout=60, env=dict(os.environ, **env), check=False)
+    check(r.returncode == status, f"smi {args}: status {r.returncode}: {r.stdout}{r.stderr}")
+    return r
+
+
+def output(pattern, *args, **env):
+    out = smi(*args, **env).stdout
+    check(re.fullmatch(pattern, out), f"smi {args} printed {out!r}, not {pattern!r}")
+    return out
+
+
+def formats():
+    own = ["--backend", "cpu"]
+    output(rf"GPU 0: {NAME} \(UUID: {UUID}\)\n", *own, "-L")
+    fields = "name,memory.total,memory.used,utilization.gpu,driver_version,uuid"
+    values = rf"{NAME}, (\d+)%s, 0%s, \[N/A\], [\d.]+, {UUID}\n"
+    header = r"name, memory.total \[MiB\], memory.used \[MiB\], utilization.gpu \[%\], driver_version, uuid" + "\n"
+    output(header + values % (" MiB", " MiB"), *own, "--query-gpu=" + fields, "--format=csv")
+    output(values % (" MiB", " MiB"), *own, "--query-gpu=" + fields, "--format=csv,noheader")
+    output(values % ("", ""), *own, "--query-gpu", fields, "--format=csv,noheader,nounits")
+    output("0, 1\n", *own, "--query-gpu=index, count", "--format=csv, noheader", "-i", "0")
+    output("pid, used_memory \\[MiB\\]\n", *own, "--query-compute-apps=pid,used_memory", "--format=csv")
+    check("no process computes" in smi(*own).stdout, "the table")
+    check('"nonsense" is no field' in smi(*own, "--query-gpu=name,nonsense", "--format=csv", status=125).stderr, "an unknown field")
+    check("no device 3" in smi(*own, "-i", "3", status=125).stderr, "an unknown device")
+    check("usage:" in smi("--format=xml", status=125).stderr, "an unknown format")
+    check("usage:" in smi("--help").stdout, "--help")
+    check("Driver Not Loaded" in smi("-L", status=125, VCUDA_SOCKET="/nonexistent").stderr, "nobody listens")
+
+
+class Daemon:
+    """One guest: its vcudad and what runs on it."""
+
+    def __init__(self, folder, name):
+        self.socket = f"{folder}/{name}"
+        self.env = {"VCUDA_SOCKET": self.socket, "VCUDA_TRANSPORT": "local"}
+        self.process = subprocess.Popen([BUILD / "host/daemon/vcudad", "--socket", self.socket, "--backend", "cpu"], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while not os.path.exists(self.socket):
+            check(time.monotonic() < end, "vcudad does not listen")
+            time.sleep(0.02)
+
+    def start(self):
+        p = subprocess.Popen([BUILD / "test/local/steady", "30"], stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "guest/lib"), **self.env))
+        check(p.stdout.readline().strip() == "ready", "the program does not start")
+        return p
+
+    def processes(self):
+        rows = smi("--query-compute-apps=pid,used_memory,process_name", "--format=csv,noheader,nounits", **self.env).stdout
+        return {int(row.split(", ")[0]): row.split(", ")[1:] for row in rows.splitlines()}
+
+
+def processes():
+    """Each guest sees its own processes and no others; who is gone is off the list."""
+    with tempfile.TemporaryDirectory(prefix="v") as folder:
+        first, second = Daemon(folder, "1"), Daemon(folder, "2")
+        programs = []
+        try:
+            programs = [first.start(), first.start(), second.start()]
+            seen = first.processes()
+            check(set(seen) == {p.pid for p in programs[:2]}, f"the first guest sees {seen}")
+            check(all(row[0].isdigit() and row[1].endswith("steady") for row in seen.values()), seen)
+            check(set(second.processes()) == {programs[2].pid}, f"the second guest sees {second.processes()}")
+            table = smi(**first.env).stdout
+            check(re.search(rf"^ +0 +{programs[0].pid} +\d+  \S*steady$", table, re.M), table)
+            programs[0].kill()
+            end = time.monotonic() + 10
+            while set(first.processes()) != {programs[1].pid}:
+                check(time.monotonic() < end, f"a killed program is still listed: {first.processes()}")
+                time.sleep(0.05)
+        finally:
+            for p in programs + [first.process, second.process]:
+                p.kill()
+                p.wait()
+
+
+def library():
+    """What a program sees; CUDA_VISIBLE_DEVICES hides nothing."""
+    for arguments, env in (([], {}), (["hidden"], {"CUDA_VISIBLE_DEVICES": "-1"})):
+        r = subprocess.run([VCUDA, "run", "--backend", "cpu", "--", BUILD / "test/local/nvml", *arguments], capture_output=True, text=True,
+                           timeout=60, env=dict(os.environ, **env), check=False)
+        check(r.returncode == 0, f"{env}: {r.returncode}: {r.stdout}{r.stderr}")
+
+
+def names():
+    """Every name is there, and what is not implemented says so, whatever it is given."""
+    exported = subprocess.run(["nm", "-D", "--defined-only", BUILD / "guest/libnvidia-ml/libnvidia-ml.so.1"], check=True, capture_output=True,
+                              text=True).stdout.split("\n")
+    kinds = {line.split()[2]: line.split()[1] for line in exported if line}
+    wanted = [line.strip() for line in (SOURCE / "guest/libnvidia-ml/names.txt").read_text().splitlines() if line and line[0] != "#"]
+    check(set(wanted) == set(kinds) - {"nvmlVcudaGuestLibrary"}, f"not as in names.txt: {set(wanted) ^ set(kinds)}")
+    refused = [name for name, kind in kinds.items() if kind == "W"]
+    check(len(refused) > 300 and "nvmlDeviceGetFanSpeed" in refused and "nvmlInit_v2" not in refused, refused)
+
+
+globals()[sys.argv[3]]()

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libnvidia-ml.so.1 beside CUDA in one process, with CUDA_VISIBLE_DEVICES as the caller likes: nvml [hidden] */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../guest/libnvidia-ml/nvml-abi.h"
+#include "cuda-abi.h"
+#include "driver.h"
+
+#define MIB (1ull << 20)
+
+nvmlReturn_t nvmlInit_v2(void);
+nvmlReturn_t nvmlShutdown(void);
+const char *nvmlErrorString(nvmlReturn_t result);
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length);
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
+nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length);
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count);
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length);
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length);
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, void *pci);
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, void *infos);
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos);
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos);
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, void *rates);
+nvmlReturn_t nvmlEventSetCreate(void *set);
+
+#define GIVES(call, expected)                                                                                          \
+	do {                                                                                                           \
+		int got_ = (int)(call);                                                                                \
+		if (got_ != (int)(expected)) {                                                                         \
+			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+#define OK(call) GIVES(call, 0)
+#define CHECK(condition) GIVES(!!(condition), 1)
+
+static nvmlDevice_t device;
+
+static void life(void)
+{
+	unsigned int count;
+
+	GIVES(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+	GIVES(nvmlShutdown(), NVML_ERROR_UNINITIALIZED);
+	CHECK(!strcmp(nvmlErrorString(NVML_ERROR_NOT_SUPPORTED), "Not Supported"));
+	CHECK(!strcmp(nvmlErrorString((nvmlReturn_t)12345), "Unknown Error"));
+	OK(nvmlInit_v2());
+	OK(nvmlInit_v2());
+	OK(nvmlShutdown());
+	OK(nvmlDeviceGetCount_v2(&count));
+	CHECK(count >= 1);
+}
+
+static void identity(void)
+{
+	char name[96], uuid[96], tiny[4] = "abc", version[80];
+	nvmlPciInfo_t pci;
+	nvmlDevice_t same;
+	int major, minor, cuda;
+
+	OK(nvmlDeviceGetHandleByIndex_v2(0, &device));
+	GIVES(nvmlDeviceGetHandleByIndex_v2(64, &same), NVML_ERROR_INVALID_ARGUMENT);
+	OK(nvmlDeviceGetName(device, name, sizeof(name)));
+	GIVES(nvmlDeviceGetName(device, tiny, sizeof(tiny)), NVML_ERROR_INSUFFICIENT_SIZE);
+	CHECK(!strcmp(tiny, "abc"));
+	GIVES(nvmlDeviceGetName(NULL, name, sizeof(name)), NVML_ERROR_INVALID_ARGUMENT);
+	GIVES(nvmlDeviceGetName((nvmlDevice_t)((char *)device + 64), name, sizeof(name)), NVML_ERROR_INVALID_ARGUMENT);
+	OK(nvmlDeviceGetUUID(device, uuid, sizeof(uuid)));
+	OK(nvmlDeviceGetHandleByUUID(uuid, &same));
+	CHECK(same == device && !strncmp(uuid, "GPU-", 4) && strlen(uuid) == 40);
+	GIVES(nvmlDeviceGetHandleByUUID("GPU-00000000", &same), NVML_ERROR_NOT_FOUND);
+	OK(nvmlDeviceGetPciInfo_v3(device, &pci));
+	OK(nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &same));
+	CHECK(same == device);
+	OK(nvmlDeviceGetHandleByPciBusId_v2(pci.busIdLegacy, &same));
+	CHECK(same == device);
+	GIVES(nvmlDeviceGetHandleByPciBusId_v2("0000:7F:1F.0", &same), NVML_ERROR_NOT_FOUND);
+	GIVES(nvmlDeviceGetHandleByPciBusId_v2("nonsense", &same), NVML_ERROR_INVALID_ARGUMENT);
+	memset(pci.busId, 'x', sizeof(pci.busId));
+	OK(nvmlDeviceGetPciInfo_v2(device, &pci));
+	CHECK(pci.busId[0] == 'x'); /* not part of that version's structure */
+	OK(nvmlDeviceGetCudaComputeCapability(device, &major, &minor));
+	CHECK(major >= 5);
+	OK(nvmlSystemGetDriverVersion(version, sizeof(version)));
+	OK(nvmlSystemGetCudaDriverVersion_v2(&cuda));
+	CHECK(*version && cuda >= 12000);
+	GIVES(nvmlDeviceGetUtilizationRates(device, NULL), NVML_ERROR_NOT_SUPPORTED);
+	GIVES(nvmlEventSetCreate(NULL), NVML_ERROR_NOT_SUPPORTED);
+}
+
+/* This process's memory as its list has it; -1: it is not there. */
+static long long own_memory(void)
+{
+	nvmlProcessInfo_t infos[256];
+	unsigned int count = 256;
+
+	OK(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos));
+	for (unsigned int i = 0; i < count; i++)
+		if (infos[i].pid == (unsigned int)getpid())
+			return (long long)infos[i].usedGpuMemory;
+	return -1;
+}
+
+static unsigned long long used(void)
+{
+	nvmlMemory_v2_t second = {.version = NVML_VERSION(nvmlMemory_v2_t, 2u)};
+	nvmlMemory_t first;
+
+	OK(nvmlDeviceGetMemoryInfo(device, &first));
+	OK(nvmlDeviceGetMemoryInfo_v2(device, &second));
+	CHECK(first.total == first.used + first.free && second.total == first.total && second.used == first.used);
+	second.version = 1;
+	GIVES(nvmlDeviceGetMemoryInfo_v2(device, &second), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	return first.used;
+}
+
+static void memory(void)
+{
+	nvmlProcessInfo_v1_t old[2] = {{0}, {.pid = 77, .usedGpuMemory = 88}};
+	unsigned int count = 0;
+	CUdeviceptr p;
+	CUcontext c;
+	char name[64];
+
+	/* Asking makes no context. */
+	CHECK(own_memory() == -1 && used() == 0);
+	OK(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL));
+	OK(cuInit(0));
+	CHECK(own_memory() == -1);
+	OK(cuDevicePrimaryCtxRetain(&c, 0));
+	OK(cuCtxSetCurrent(c));
+	CHECK(own_memory() >= 0);
+	OK(cuMemAlloc_v2(&p, 64 * MIB));
+	CHECK(own_memory() >= (long long)(64 * MIB) && used() == (unsigned long long)own_memory());
+	count = 0;
+	GIVES(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL), NVML_ERROR_INSUFFICIENT_SIZE);
+	CHECK(count == 1);
+	OK(nvmlDeviceGetComputeRunningProcesses(device, &count, old));
+	CHECK(old[0].pid == (unsigned int)getpid() && old[0].usedGpuMemory >= 64 * MIB && old[1].pid == 77);
+	OK(nvmlDeviceGetGraphicsRunningProcesses_v3(device, &count, NULL));
+	CHECK(count == 0);
+	OK(cuMemFree_v2(p));
+	CHECK(own_memory() >= 0 && own_memory() < (long long)MIB);
+	OK(nvmlSystemGetProcessName((unsigned int)getpid(), name, sizeof(name)));
+	CHECK(strlen(name) > 0);
+}
+
+/* A child asks by itself; and where only NVML was used, it can use CUDA. */
+static void child(bool with_cuda)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		alarm(20);
+		used();
+		if (with_cuda)
+			OK(cuInit(0));
+		OK(nvmlShutdown());
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	used();
+}
+
+int main(int argc, char **argv)
+{
+	life();
+	identity();
+	if (argc > 1)
+		return 0;
+	child(true);
+	memory();
+	child(false);
+	OK(nvmlShutdown());
+	GIVES(nvmlDeviceGetMemoryInfo(device, &(nvmlMemory_t){0}), NVML_ERROR_UNINITIALIZED);
+	puts("nvml: all as expected");
+	return 0;
+}
