@@ -123,7 +123,7 @@ static cudaError_t variable_address(struct symbol *symbol, CUdeviceptr *address,
 
 	if (error)
 		return error;
-	if (symbol->kind == SYMBOL_VARIABLE)
+	if (symbol->kind == SYMBOL_VARIABLE || symbol->kind == SYMBOL_REFERENCE)
 		result = cuLibraryGetGlobal(address, bytes, library, symbol->name);
 	else
 		result = cuLibraryGetManaged(address, bytes, library, symbol->name);
@@ -134,9 +134,16 @@ cudaError_t cudart_symbol_address(const void *host, CUdeviceptr *address, size_t
 {
 	struct symbol *symbol = symbol_find(host);
 
-	if (!symbol || symbol->kind == SYMBOL_KERNEL)
+	if (!symbol || symbol->kind == SYMBOL_KERNEL || symbol->kind == SYMBOL_REFERENCE)
 		return cudaErrorInvalidSymbol;
 	return variable_address(symbol, address, bytes);
+}
+
+cudaError_t cudart_reference_address(struct symbol *symbol, CUdeviceptr *address)
+{
+	size_t bytes;
+
+	return variable_address(symbol, address, &bytes);
 }
 
 CUDART_API cudaError_t cudaGetSymbolAddress(void **address, const void *symbol)
@@ -185,7 +192,7 @@ CUDART_API void __cudaRegisterFatBinaryEnd(void **handle)
 {
 }
 
-static void add_symbol(void **handle, const void *host, const char *name, enum symbol_kind kind)
+struct symbol *cudart_add_symbol(void **handle, const void *host, const char *name, enum symbol_kind kind)
 {
 	struct fatbin *fatbin = (struct fatbin *)(void *)handle;
 	struct symbol *symbol = calloc(1, sizeof(*symbol));
@@ -202,25 +209,26 @@ static void add_symbol(void **handle, const void *host, const char *name, enum s
 	pthread_mutex_unlock(&fatbin->lock);
 	if (!symbol->name || !symbol_insert(symbol))
 		no_memory();
+	return symbol;
 }
 
 CUDART_API void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
 				       int thread_limit, void *thread, void *block, dim3 *block_size, dim3 *grid_size,
 				       int *warp_size)
 {
-	add_symbol(handle, host, name, SYMBOL_KERNEL);
+	cudart_add_symbol(handle, host, name, SYMBOL_KERNEL);
 }
 
 CUDART_API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
 				  int constant, int global)
 {
-	add_symbol(handle, host, name, SYMBOL_VARIABLE);
+	cudart_add_symbol(handle, host, name, SYMBOL_VARIABLE);
 }
 
 CUDART_API void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
 					 size_t size, int constant, int global)
 {
-	add_symbol(handle, host, name, SYMBOL_MANAGED);
+	cudart_add_symbol(handle, host, name, SYMBOL_MANAGED);
 }
 
 /*
@@ -247,7 +255,7 @@ CUDART_API char __cudaInitModule(void **handle)
 		}
 		*(void **)(uintptr_t)symbol->host = (void *)(uintptr_t)address;
 		if (!symbol_find((void *)(uintptr_t)address))
-			add_symbol(handle, (void *)(uintptr_t)address, symbol->name, SYMBOL_MANAGED_MEMORY);
+			cudart_add_symbol(handle, (void *)(uintptr_t)address, symbol->name, SYMBOL_MANAGED_MEMORY);
 	}
 	return !error;
 }
@@ -266,6 +274,7 @@ CUDART_API void __cudaUnregisterFatBinary(void **handle)
 		next = symbol->of_fatbin;
 		symbol_remove(symbol);
 		free(symbol->name);
+		free(symbol->reference);
 		free(symbol);
 	}
 	if (fatbin->library)

@@ -7,7 +7,7 @@
 #ifndef CUDART_REGISTER_H
 #define CUDART_REGISTER_H
 
-#include "runtime.h"
+#include "symbol-table.h"
 
 /*
  * The kernel that the program knows by a host address: cudaErrorInvalidDeviceFunction if nothing is registered there or
@@ -29,5 +29,13 @@ const char *cudart_kernel_name(const void *host);
 
 /* A device variable: cudaErrorInvalidSymbol if nothing is registered there. Needs a current context. */
 cudaError_t cudart_symbol_address(const void *host, CUdeviceptr *address, size_t *bytes);
+
+/* ---- for what else start-up code registers ---- */
+
+/* Ends the process where there is no memory: the program could not be told. */
+struct symbol *cudart_add_symbol(void **handle, const void *host, const char *name, enum symbol_kind kind);
+
+/* Where the device code finds the object that a reference is bound to: cudaErrorInvalidSymbol if it has no such place. */
+cudaError_t cudart_reference_address(struct symbol *symbol, CUdeviceptr *address);
 
 #endif

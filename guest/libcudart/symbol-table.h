@@ -8,12 +8,14 @@
 #include "runtime.h"
 
 struct fatbin;
+struct reference;
 
 enum symbol_kind {
 	SYMBOL_KERNEL,
 	SYMBOL_VARIABLE,
 	SYMBOL_MANAGED,        /* the host address is that of the pointer through which the host reaches the variable */
 	SYMBOL_MANAGED_MEMORY, /* the same variable by its own address */
+	SYMBOL_REFERENCE,      /* to a texture or surface */
 };
 
 struct symbol {
@@ -21,9 +23,10 @@ struct symbol {
 	char *name; /* in the device code */
 	enum symbol_kind kind;
 	struct fatbin *fatbin;
-	_Atomic(CUkernel) kernel; /* kernels: once loaded */
-	struct symbol *next;      /* in the table */
-	struct symbol *of_fatbin; /* the fatbin's next one */
+	_Atomic(CUkernel) kernel;    /* kernels: once loaded */
+	struct reference *reference; /* references: what they are bound to; old-reference.c */
+	struct symbol *next;         /* in the table */
+	struct symbol *of_fatbin;    /* the fatbin's next one */
 };
 
 /* NULL if there is none. Symbols live until their fatbin is unregistered, when no thread may use them any more. */

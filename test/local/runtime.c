@@ -275,7 +275,7 @@ struct image {
 		uint32_t architecture, name, name_bytes;
 		uint64_t flags, zero, raw_bytes;
 	} entry;
-	char ptx[1024];
+	char ptx[2048];
 };
 
 _Static_assert(sizeof(((struct image *)0)->entry) == ENTRY_BYTES, "as nvcc has it");
@@ -289,6 +289,16 @@ static struct image image = {
 	       "  ld.param.u64 %a, [to]; ld.param.u32 %v, [what]; ld.param.f64 %d, [more];\n"
 	       "  cvt.rzi.u32.f64 %w, %d; add.u32 %v, %v, %w;\n"
 	       "  cvta.to.global.u64 %a, %a; atom.global.add.u32 %w, [%a], %v;\n"
+	       "  ret;\n}\n"
+	       ".global .texref picture;\n.global .surfref board;\n"
+	       ".visible .entry fetch(.param .u64 to, .param .u32 at) {\n"
+	       "  .reg .u64 %a; .reg .u32 %v<4>, %x, %y;\n"
+	       "  ld.param.u64 %a, [to]; ld.param.u32 %x, [at]; cvta.to.global.u64 %a, %a;\n"
+	       "  tex.1d.v4.u32.s32 {%v0, %v1, %v2, %v3}, [picture, {%x}];\n"
+	       "  shl.b32 %x, %x, 2; mov.u32 %y, 0;\n"
+	       "  suld.b.2d.b32.trap {%y}, [board, {%x, %y}];\n"
+	       "  add.u32 %v0, %v0, %y; st.global.u32 [%a], %v0;\n"
+	       "  mov.u32 %y, 0; add.u32 %v0, %v0, 1; sust.b.2d.b32.trap [board, {%x, %y}], {%v0};\n"
 	       "  ret;\n}\n",
 };
 
@@ -327,6 +337,92 @@ static void launch(void *to, unsigned int what, double more, handle stream)
 #endif
 }
 
+#if SINCE(12000)
+static void register_references(void **fatbin)
+{
+}
+
+static void test_references(void)
+{
+}
+#else
+struct texture {
+	int normalized, filter, address[3];
+	int channels[5];
+	int rest[21];
+};
+
+void __cudaRegisterTexture(void **fatbin, const void *host, const void **device, const char *name, int dim, int norm,
+			   int ext);
+void __cudaRegisterSurface(void **fatbin, const void *host, const void **device, const char *name, int dim, int ext);
+int cudaBindTexture(size_t *offset, const void *texture, const void *address, const void *channels, size_t bytes);
+int cudaUnbindTexture(const void *texture);
+int cudaGetTextureAlignmentOffset(size_t *offset, const void *texture);
+int cudaGetTextureReference(const void **texture, const void *symbol);
+int cudaBindSurfaceToArray(const void *surface, handle array, const void *channels);
+int cudaMallocArray(handle *array, const void *channels, size_t width, size_t height, unsigned int flags);
+int cudaMemcpyToArray(handle array, size_t x, size_t y, const void *from, size_t bytes, int kind);
+
+static struct texture picture = {.address = {1, 1, 1}, .channels = {32, 0, 0, 0, 1}};
+static struct texture unknown;
+static char fetch;
+static int board[5];
+
+static void register_references(void **fatbin)
+{
+	__cudaRegisterFunction(fatbin, &fetch, "fetch", "fetch", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterTexture(fatbin, &picture, (void *)"picture", "::picture", 1, 0, 0);
+	__cudaRegisterSurface(fatbin, board, (void *)"board", "::board", 2, 0);
+}
+
+static unsigned int fetched(void *to, unsigned int at)
+{
+	void *args[] = {&to, &at};
+
+	DO(cudaLaunchKernel(&fetch, (struct size3){1, 1, 1}, (struct size3){1, 1, 1}, args, 0, NULL));
+	return read_back(to);
+}
+
+/* A texture of memory that does not begin where textures do, and a surface. */
+static void test_references(void)
+{
+	static const unsigned int line[4] = {10, 20, 30, 40};
+	unsigned int numbers[300];
+	const void *found = NULL;
+	char *memory;
+	handle array;
+	size_t offset = 0, kept = 0;
+	void *to;
+	int error;
+
+	for (unsigned int i = 0; i < 300; i++)
+		numbers[i] = 1000 * i;
+	DO(cudaMalloc((void **)&memory, sizeof(numbers)));
+	DO(cudaMalloc(&to, 4));
+	DO(cudaMemcpy(memory, numbers, sizeof(numbers), 1));
+	DO(cudaMallocArray(&array, picture.channels, 4, 1, 2));
+	DO(cudaMemcpyToArray(array, 0, 0, line, sizeof(line), 1));
+	DO(cudaBindSurfaceToArray(board, array, picture.channels));
+	DO(cudaBindTexture(NULL, &picture, memory, picture.channels, (size_t)0xffffffff));
+	check(fetched(to, 1) == 1020, "texture and surface", read_back(to));
+	check(fetched(to, 1) == 1000 + 1021, "surface written", read_back(to));
+	DO(cudaBindTexture(&offset, &picture, memory + 8, picture.channels, 64));
+	DO(cudaGetTextureAlignmentOffset(&kept, &picture));
+	check(offset == 8 && kept == 8, "offset", (long long)offset);
+	check(fetched(to, 3) == 3040, "texture of aligned memory", read_back(to));
+	error = cudaBindTexture(NULL, &picture, memory + 8, picture.channels, 64);
+	check(error == INVALID_VALUE, "offset that is not taken", error);
+	DO(cudaGetTextureReference(&found, &picture));
+	check(found == &picture, "reference", 0);
+	error = cudaBindTexture(NULL, &unknown, memory, picture.channels, 64);
+	check(error == 18, "texture that is none", error);
+	DO(cudaUnbindTexture(&picture));
+	error = cudaGetTextureAlignmentOffset(&kept, &picture);
+	check(error == 19, "offset of an unbound texture", error);
+	cudaGetLastError();
+}
+#endif
+
 static void test_launches(void)
 {
 	void **fatbin = __cudaRegisterFatBinary(&wrapper);
@@ -336,6 +432,7 @@ static void test_launches(void)
 	int error;
 
 	__cudaRegisterFunction(fatbin, &add, "add", "add", -1, NULL, NULL, NULL, NULL, NULL);
+	register_references(fatbin);
 #if SINCE(10010)
 	__cudaRegisterFatBinaryEnd(fatbin);
 #endif
@@ -493,6 +590,7 @@ int main(void)
 	test_pointers();
 	test_textures();
 	test_launches();
+	test_references();
 	test_streams();
 #if SINCE(10000)
 	test_capture();

@@ -593,6 +593,35 @@ static void refused(void **state)
 	}
 }
 
+/* An instruction that names a reference takes the handle that the variable of that name holds. */
+static void references(void **state)
+{
+	static const char *const bodies[] = {
+		KERNEL("st.global.u64 [ref], %t;\ntex.2d.v4.f32.f32 " TO ", [ref, {%f1, %f2}];\n"),
+		KERNEL("st.global.u64 [ref], %t;\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 tex.2d.v4.f32.f32 " TO ", [ref, {%f1, %f2}];\n"),
+	};
+	struct ptx_module *m;
+	struct ptx_error error;
+
+	(void)state;
+	for (size_t n = 0; n < 2; n++) {
+		char *text;
+
+		assert_true(asprintf(&text, "%s.global .texref ref;\n%s", PTX_HEAD, bodies[n] + strlen(PTX_HEAD)) > 0);
+		make(4, 4, 1);
+		for (unsigned lane = 0; lane < LANES; lane++)
+			put(lane, (float)(lane % 4), (float)(lane / 4 % 4), 0, 0);
+		run(text);
+		for (unsigned lane = 0; lane < LANES; lane++)
+			want(lane, n && lane >= 2 ? 0 : (float)(lane % 16));
+		free(text);
+	}
+	assert_int_equal(ptx_module_create(PTX_HEAD ".shared .texref ref;\n", strlen(PTX_HEAD ".shared .texref ref;\n"), &m,
+					   &error),
+			 PTX_NOT_SUPPORTED);
+	assert_non_null(strstr(error.text, ".texref"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -605,7 +634,7 @@ int main(void)
 		cmocka_unit_test(levels),          cmocka_unit_test(gathers),
 		cmocka_unit_test(queries),         cmocka_unit_test(surfaces),
 		cmocka_unit_test(formatted_and_reduced), cmocka_unit_test(hostile),
-		cmocka_unit_test(refused),
+		cmocka_unit_test(refused), cmocka_unit_test(references),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,7 @@ struct ptx_symbol {
 	uint32_t hash;
 	uint8_t kind, space, type;
 	bool is_extern, dynamic; /* dynamic: .extern .shared without a size */
+	bool reference;          /* a variable with the handle of a texture or surface object */
 	bool taken;              /* a function whose address the module uses */
 	bool global, weak, common; /* other texts of the module may mean it; how it is defined */
 	uint32_t text;           /* the last one that declared it */

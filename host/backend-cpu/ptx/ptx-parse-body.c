@@ -243,6 +243,45 @@ static bool pair_words(struct ptx_parser *p, const struct ptx_instr *i)
 	return load || append_copy(p, &access);
 }
 
+/*
+ * An instruction (the last one) that names a texture or surface reference: a load of the handle, then the instruction
+ * with the register that has it.
+ */
+static bool load_reference(struct ptx_parser *p, struct ptx_instr *i, struct ptx_operand *handle)
+{
+	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 2 * sizeof(*ops));
+	struct ptx_symbol registers = {0};
+	struct ptx_instr use, *at;
+
+	if (!ops)
+		return no_memory(p);
+	if (!ptx_parse_registers(p, &registers, PTX_B64, 1))
+		return false;
+	ops[0] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = (int32_t)registers.index, .reg2 = -1};
+	ops[1] = *handle;
+	ops[1].kind = PTX_OP_MEM;
+	*handle = ops[0];
+	use = *i;
+	i->op = ptx_opcode_find("ld", 2, PTX_B64, PTX_NONE, M(GLOBAL));
+	i->mods = M(GLOBAL);
+	i->space = PTX_GLOBAL;
+	i->type = PTX_B64;
+	i->type2 = PTX_NONE;
+	i->tex = NULL;
+	i->ops = ops;
+	i->count = 2;
+	at = ptx_parse_append(p);
+	if (!at)
+		return no_memory(p);
+	*at = use;
+	return true;
+}
+
+static bool is_reference(const struct ptx_operand *o)
+{
+	return o->kind == PTX_OP_SYMBOL && o->symbol->reference;
+}
+
 /* Finds out what a name means. It is copied once for all that follow. */
 static bool read_name(struct ptx_parser *p, struct ptx_instr *i, const struct ptx_token *name)
 {
@@ -313,6 +352,13 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
 		return false;
+	if (i->tex && i->count) {
+		unsigned handle = i->op->flags & PTX_F_NO_DST ? 0 : 1;
+
+		if (handle < i->count && is_reference(&i->ops[handle]) && !load_reference(p, i, &i->ops[handle]))
+			return false;
+		return ptx_parse_expect(p, ';');
+	}
 	if ((i->mods & M(V8)) && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !pair_words(p, i))
 		return false;
 	if (i->type == PTX_B128 && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !split_wide_access(p, i))

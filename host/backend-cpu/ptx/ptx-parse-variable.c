@@ -53,6 +53,18 @@ static void parse_dimensions(struct ptx_parser *p, struct ptx_declaration *d)
 	}
 }
 
+/*
+ * A reference to a texture or surface is a variable with the handle of the object that it is bound to: the runtime
+ * library writes it. Only names at module scope are bound.
+ */
+static bool is_reference(const struct ptx_token *token, struct ptx_declaration *d)
+{
+	if (d->space != PTX_GLOBAL || (!ptx_token_is(token, ".texref") && !ptx_token_is(token, ".surfref")))
+		return false;
+	d->reference = true;
+	return true;
+}
+
 /* [.align N] [.ptr [space] [.align N]] [.vN] .type name [dims]; a parameter without a name is not PTX. */
 bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d)
 {
@@ -65,6 +77,8 @@ bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d)
 
 		if (type)
 			d->type = type;
+		else if (is_reference(&p->token, d))
+			d->type = PTX_B64;
 		else if (ptx_token_is(&p->token, ".v2") || ptx_token_is(&p->token, ".v4"))
 			d->lanes = (unsigned)(p->token.text[2] - '0');
 		else if (!align && !attribute && !ptx_token_is(&p->token, ".ptr") && !ptx_parse_space(&p->token))
@@ -392,6 +406,7 @@ bool ptx_parse_variable(struct ptx_parser *p, unsigned linkage)
 		symbol->kind = PTX_SYM_VARIABLE;
 		symbol->space = (uint8_t)d.space;
 		symbol->type = (uint8_t)d.type;
+		symbol->reference = d.reference;
 		symbol->size = d.size;
 		symbol->align = d.align;
 		symbol->is_extern = is_extern;

@@ -98,6 +98,7 @@ bool ptx_parse_body(struct ptx_parser *p);
 struct ptx_declaration {
 	unsigned space, type, lanes;
 	uint64_t align, size;
+	bool reference; /* .texref or .surfref */
 	bool managed, open_array; /* name[]: the size follows from the initialiser, or the memory is dynamic */
 	const char *name;
 	size_t name_length;
