@@ -37,10 +37,26 @@ static CUresult primary_handle(CUcontext *context, CUdevice dev)
 	return *context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin);
+
+/* Runtimes before CUDA 12 load what programs register as modules, by the wrapper of the fat binary; the rest was always
+ * 0. */
+static CUresult load_registered(CUmodule *module, const void *wrapper, void *unknown1, void *unknown2, size_t unknown3)
+{
+	return cuModuleLoadFatBinary(module, wrapper);
+}
+
+/* What they call with the wrapper when the program unregisters it: they have unloaded the module by then. */
+static CUresult forget_registered(const void *wrapper)
+{
+	return CUDA_SUCCESS;
+}
+
 static const slot cudart_interface[13] = {
-	SIZE(cudart_interface), FUNCTION(refuse), FUNCTION(primary_handle), FUNCTION(refuse), FUNCTION(refuse),
-	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(refuse),         FUNCTION(refuse), FUNCTION(refuse),
-	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(refuse),
+	SIZE(cudart_interface), FUNCTION(refuse), FUNCTION(primary_handle),  FUNCTION(refuse),
+	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(load_registered), FUNCTION(forget_registered),
+	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(refuse),          FUNCTION(refuse),
+	FUNCTION(refuse),
 };
 
 static CUresult current(CUcontext *context)

@@ -3,6 +3,7 @@
  * A program of an older toolkit, with declarations of its own: built once for each runtime library and linked with it.
  * RELEASE is the toolkit's number in the manner of CUDART_VERSION. Prints "runtime: passed", else what differs.
  */
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -464,6 +465,30 @@ static void test_launches(void)
 	cudaGetLastError();
 }
 
+/* How NVIDIA's own runtimes before CUDA 12, which static programs hold, have the driver load what is registered. */
+static void test_private_load(void)
+{
+	static const unsigned char uuid[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+					       0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+	int (*get_table)(const void *table, const void *id) = dlsym(RTLD_DEFAULT, "cuGetExportTable");
+	int (*get_function)(handle * function, handle module, const char *name) =
+		dlsym(RTLD_DEFAULT, "cuModuleGetFunction");
+	int (*unload)(handle module) = dlsym(RTLD_DEFAULT, "cuModuleUnload");
+	int (*load)(handle * module, const void *wrapper, void *, void *, size_t);
+	int (*forget)(const void *wrapper);
+	handle module = NULL, function = NULL;
+	void *const *table = NULL;
+
+	DO(get_table(&table, uuid));
+	memcpy(&load, &table[6], sizeof(load));
+	memcpy(&forget, &table[7], sizeof(forget));
+	DO(load(&module, &wrapper, NULL, NULL, 0));
+	DO(get_function(&function, module, "add"));
+	check(function != NULL, "function of a registered module", 0);
+	DO(unload(module));
+	DO(forget(&wrapper));
+}
+
 /* ---- streams ---- */
 
 static void called(handle stream, int status, void *user)
@@ -591,6 +616,7 @@ int main(void)
 	test_textures();
 	test_launches();
 	test_references();
+	test_private_load();
 	test_streams();
 #if SINCE(10000)
 	test_capture();
