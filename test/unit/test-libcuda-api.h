@@ -56,6 +56,6 @@ CUresult cuEventRecord(CUevent, CUstream);
 CUresult cuEventQuery(CUevent);
 CUresult cuGetErrorName(CUresult, const char **);
 CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-CUresult cuGraphDebugDotPrint(CUgraph, const char *, unsigned int);
+CUresult cuGraphConditionalHandleCreate(void *, CUgraph, CUcontext, unsigned int, unsigned int);
 
 #endif
