@@ -14,6 +14,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module,
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module);
 CUresult cuFuncGetName(const char **name, CUfunction function);
+CUresult cuDeviceGetName(char *name, int length, CUdevice device);
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
 			   unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count);
 CUresult cuLibraryUnload(CUlibrary library);
@@ -135,6 +136,14 @@ static void add(CUlinkState link, const char *ptx)
 	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, strlen(ptx) + 1, "part", 0, NULL, NULL));
 }
 
+static bool is_software(void)
+{
+	char name[64];
+
+	OK(cuDeviceGetName(name, sizeof(name), 0));
+	return strstr(name, "Software") != NULL;
+}
+
 static void links(void)
 {
 	CUlinkState link;
@@ -164,7 +173,8 @@ static void links(void)
 	CHECK(result_of(module, "calls", 1) == 7503);
 	OK(cuModuleUnload(module));
 	/* alone, weak is good enough; a GPU's driver refuses a module with a function that is nowhere, used or not */
-	if (cuModuleLoadData(&module, caller) != CUDA_ERROR_INVALID_PTX) {
+	if (is_software()) {
+		OK(cuModuleLoadData(&module, caller));
 		CHECK(result_of(module, "chooses", 4) == 1004);
 		OK(cuModuleUnload(module));
 	}
@@ -186,11 +196,14 @@ static void says_what_is_wrong(void)
 	CHECK((uintptr_t)told.values[ERRORS_SIZE] == strlen(told.errors) && !told.info[0]);
 	ask(&told);
 	told.values[ERRORS_SIZE] = (void *)10;
-	GIVES(cuLibraryLoadData(&library, bad, told.options, told.values, OPTIONS, NULL, NULL, 0),
-	      CUDA_ERROR_INVALID_PTX);
-	CHECK(strlen(told.errors) == 9 && (uintptr_t)told.values[ERRORS_SIZE] == 9);
+	/* a GPU's driver compiles a library when it is used */
+	if (is_software()) {
+		GIVES(cuLibraryLoadData(&library, bad, told.options, told.values, OPTIONS, NULL, NULL, 0),
+		      CUDA_ERROR_INVALID_PTX);
+		CHECK(strlen(told.errors) == 9 && (uintptr_t)told.values[ERRORS_SIZE] == 9);
+	}
 	ask(&told);
-	OK(cuModuleLoadDataEx(&module, caller, OPTIONS, told.options, told.values));
+	OK(cuModuleLoadDataEx(&module, callee, OPTIONS, told.options, told.values));
 	CHECK(!told.errors[0] && !told.values[ERRORS_SIZE]);
 	OK(cuModuleUnload(module));
 	told.options[REGISTERS] = CU_JIT_NUM_OPTIONS;
@@ -202,6 +215,8 @@ static void says_what_is_wrong(void)
 	CHECK(cuLinkComplete(link, &image, &bytes) == CUDA_ERROR_INVALID_PTX);
 	CHECK(strstr(told.errors, "nowhere"));
 	OK(cuLinkDestroy(link));
+	if (!is_software())
+		return;
 	ask(&told);
 	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
 	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL),
