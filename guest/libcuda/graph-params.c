@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute-value.h"
 #include "call.h"
 #include "graph.h"
 #include "graph-exec.h"
@@ -343,7 +344,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNo
 		return result;
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(value, 0, sizeof(*value));
+	vcuda_attribute_clear(value, attribute);
 	if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
 		value->cooperative = n->kernel.launch.cooperative;
 	if (attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of streams. Those that are known are hints, which cost nothing to take and nothing to ignore. */
-#include <string.h>
-
+#include "attribute-value.h"
 #include "call.h"
 #include "object.h"
 #include "stream.h"
@@ -41,7 +40,7 @@ VCUDA_EXPORT CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attri
 		return result;
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(value, 0, sizeof(*value));
+	vcuda_attribute_clear(value, attribute);
 	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY && o)
 		value->priority = o->priority;
 	return CUDA_SUCCESS;

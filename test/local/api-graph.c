@@ -2,6 +2,8 @@
 /* Graphs, made by hand and captured. */
 #include "api.h"
 
+CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value);
+
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
 			   size_t count, CUgraphNodeParams *params);
 CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
@@ -55,6 +57,26 @@ static CUDA_MEMCPY3D copy_out(void *to, CUdeviceptr from, size_t bytes)
 }
 
 /* memset -> step -> (copy out, host), with the nodes added in another order than they run in. */
+/* A program of CUDA 11.0 has 32 bytes for an attribute's value. */
+static void old_attributes(CUstream s, CUgraphNode kernel)
+{
+	static const CUlaunchAttributeID of_streams[] = {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+							 CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY,
+							 CU_LAUNCH_ATTRIBUTE_PRIORITY};
+	static const CUlaunchAttributeID of_kernels[] = {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+							 CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_PRIORITY};
+	CUlaunchAttributeValue value;
+
+	for (int i = 0; i < 3; i++) {
+		memset(&value, 0x5a, sizeof(value));
+		OK(cuStreamGetAttribute(s, of_streams[i], &value));
+		CHECK(!value.priority && value.pad[32] == 0x5a && value.pad[63] == 0x5a);
+		memset(&value, 0x5a, sizeof(value));
+		OK(cuGraphKernelNodeGetAttribute(kernel, of_kernels[i], &value));
+		CHECK(!value.priority && value.pad[32] == 0x5a && value.pad[63] == 0x5a);
+	}
+}
+
 void api_graphs(void)
 {
 	unsigned int k = 2, one = 1;
@@ -95,6 +117,7 @@ void api_graphs(void)
 	CHECK(n == 4);
 	OK(cuGraphNodeGetType(at_host, &type));
 	CHECK(type == CU_GRAPH_NODE_TYPE_HOST);
+	old_attributes(s, at_kernel);
 	OK(cuUserObjectCreate(&user, &one, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
 	OK(cuGraphRetainUserObject(graph, user, 1, CU_GRAPH_USER_OBJECT_MOVE));
 	k = 0; /* was copied */
