@@ -77,7 +77,7 @@ CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 	return result;
 }
 
-CUresult vcuda_image_new(size_t bytes, struct vcuda_worker_image **made)
+CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *made)
 {
 	struct vcuda_worker_image *image;
 
@@ -91,17 +91,20 @@ CUresult vcuda_image_new(size_t bytes, struct vcuda_worker_image **made)
 	}
 	image->bytes = bytes;
 	image->users = 1;
+	/* Before anybody finds it: a guest that guesses its handle may destroy it from then on. */
+	if (data)
+		memcpy(image->data, data, bytes);
 	pthread_mutex_lock(&images_lock);
 	image->next = images;
 	images = image;
 	pthread_mutex_unlock(&images_lock);
-	*made = image;
+	*made = (vcuda_image)image;
 	return CUDA_SUCCESS;
 }
 
 CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
 {
-	return vcuda_image_new(a->total, (struct vcuda_worker_image **)&a->image);
+	return vcuda_image_new(a->total, NULL, &a->image);
 }
 
 static CUresult write_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)

@@ -42,7 +42,6 @@ static CUresult link_image(struct vcuda_session *s, struct vcuda_worker_image *i
 {
 	struct vcuda_jit_options jit = vcuda_image_options(image);
 	struct vcuda_args_vcudaImageLink *a = arguments;
-	struct vcuda_worker_image *linked;
 	void *state, *cubin;
 	CUresult result;
 
@@ -55,11 +54,7 @@ static CUresult link_image(struct vcuda_session *s, struct vcuda_worker_image *i
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuLinkComplete(state, &cubin, &a->bytes);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_image_new(a->bytes, &linked);
-	if (result == CUDA_SUCCESS) {
-		memcpy(linked->data, cubin, a->bytes);
-		a->linked = (vcuda_image)linked;
-	}
+		result = vcuda_image_new(a->bytes, cubin, &a->linked);
 	s->ops->cuLinkDestroy(state);
 	return result;
 }

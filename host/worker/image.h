@@ -32,8 +32,11 @@ struct vcuda_worker_image {
 	_Alignas(64) uint8_t data[];
 };
 
-/* A new one, which the guest's handle names; CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have. */
-CUresult vcuda_image_new(size_t bytes, struct vcuda_worker_image **image);
+/*
+ * A new one with a copy of `data`, NULL: of zeroes, which the guest's handle names, and which the guest may destroy at
+ * once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have.
+ */
+CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *image);
 
 /* Runs a call's own part with its image, which stays until that is done. CUDA_ERROR_INVALID_HANDLE: there is none. */
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dispatch.h"
@@ -61,8 +62,11 @@ static CUresult load(CUmodule *module, const void *image, unsigned int count, CU
 /* A linker whose product is "TYPE:NAME=TEXT;" for each part. */
 static struct {
 	char product[256];
+	size_t bytes; /* of a long product, all zeroes; 0: the one above */
 	int live;
 } linker;
+
+static void *zeroes;
 
 static CUresult link_create(unsigned int count, void *options, void *values, void *state)
 {
@@ -83,8 +87,8 @@ static CUresult link_add(void *state, int type, void *data, size_t size, void *n
 
 static CUresult link_complete(void *state, void *cubin, void *size)
 {
-	*(void **)cubin = linker.product;
-	*(size_t *)size = strlen(linker.product);
+	*(void **)cubin = linker.bytes ? zeroes : linker.product;
+	*(size_t *)size = linker.bytes ? linker.bytes : strlen(linker.product);
 	return linker.product[0] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -227,12 +231,52 @@ static void test_links(void **state)
 	assert_int_equal(link_stage(end + 8), CUDA_ERROR_INVALID_VALUE);
 }
 
+#define LONG_PRODUCT (64u << 20)
+
+static _Atomic bool stop;
+
+static void *destroy_guessed(void *image)
+{
+	while (!stop)
+		destroy((vcuda_image)image);
+	return NULL;
+}
+
+/* What is linked may be destroyed by who guesses its handle before the call that links returns it. */
+static void test_destroyed_while_linked(void **state)
+{
+	struct vcuda_args_vcudaImageLink a = {0};
+	pthread_t thread;
+
+	zeroes = calloc(1, LONG_PRODUCT);
+	assert_non_null(zeroes);
+	linker.bytes = LONG_PRODUCT;
+	assert_int_equal(create(4096, &a.image), CUDA_SUCCESS);
+	memset(stage, 0, sizeof(stage));
+	put_part(0, CU_JIT_INPUT_PTX, "one", "", 4096 - sizeof(struct vcuda_link_part));
+	assert_int_equal(write_to(a.image, 0, 4096), CUDA_SUCCESS);
+	assert_int_equal(vcuda_handle_vcudaImageLink(&session, &a), CUDA_SUCCESS);
+	assert_int_equal(destroy(a.linked), CUDA_SUCCESS);
+	/* the next one lies where this one was */
+	assert_int_equal(pthread_create(&thread, NULL, destroy_guessed, (void *)a.linked), 0);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(vcuda_handle_vcudaImageLink(&session, &a), CUDA_SUCCESS);
+		destroy(a.linked);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	linker.bytes = 0;
+	free(zeroes);
+	assert_int_equal(destroy(a.image), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_destroyed_while_loading),
 		cmocka_unit_test(test_no_image),
 		cmocka_unit_test(test_links),
+		cmocka_unit_test(test_destroyed_while_linked),
 	};
 
 	sem_init(&loading, 0, 0);
