@@ -126,6 +126,13 @@ CUresult cpu_enter(struct CUctx_st **context)
 {
 	CUresult result = cpu_enter_failed(context);
 
+	/* A stream may wait for ever, and what is queued behind it takes memory. */
+	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && cpu_is_full()) {
+		cpu_wait_any();
+		result = current(context);
+		if (result != CUDA_SUCCESS)
+			return cpu_leave(result);
+	}
 	if (result == CUDA_SUCCESS && (*context)->error != CUDA_SUCCESS)
 		result = cpu_leave((*context)->error);
 	return result;

@@ -38,7 +38,7 @@ struct CUctx_st {
 
 /*
  * Takes the lock and gives the calling thread's current context. Fails, without the lock, if there is none, it is gone
- * or it has failed: the caller returns what this returns.
+ * or it has failed: the caller returns what this returns. Waits while more is queued than should be.
  */
 CUresult cpu_enter(struct CUctx_st **context);
 

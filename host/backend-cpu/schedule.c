@@ -18,6 +18,9 @@
 #define MOST_EXTRA 126 /* a GPU runs 128 kernels at once */
 #define EXTRA_REST_NS 200000000
 
+/* Beyond so many operations whoever wants to submit more has to wait. A GPU's streams hold about a thousand. */
+#define MOST_PENDING (1u << 18)
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something became ready */
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER; /* waiting threads: something ended */
@@ -25,6 +28,7 @@ static unsigned int idle;                              /* workers that sleep */
 static unsigned int extra;                             /* workers beyond the device's number */
 static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
 static uint64_t submitted;
+static uint64_t pending; /* of those, which have not ended */
 static struct cpu_list busy = CPU_LIST_INIT(busy);   /* streams with work */
 static struct cpu_list ready = CPU_LIST_INIT(ready); /* operations with unclaimed units, by priority */
 
@@ -41,6 +45,11 @@ void cpu_unlock(void)
 uint64_t cpu_submitted(void)
 {
 	return submitted;
+}
+
+bool cpu_is_full(void)
+{
+	return pending >= MOST_PENDING;
 }
 
 void cpu_wait_any(void)
@@ -151,6 +160,7 @@ static void pop(struct CUstream_st *stream)
 	struct cpu_op *op = stream->head;
 
 	stream->head = op->next;
+	pending--;
 	if (!stream->head) {
 		stream->tail = &stream->head;
 		cpu_list_remove(&stream->busy);
@@ -220,6 +230,7 @@ bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 	cpu_list_init(&op->ready);
 	op->stream = stream;
 	op->seq = ++submitted;
+	pending++;
 	op->claimed = 0;
 	op->active = 0;
 	op->started = false;

@@ -96,6 +96,9 @@ void cpu_op_abandon(struct cpu_op *op);
 /* The number of the newest operation of all. */
 uint64_t cpu_submitted(void);
 
+/* Whether so much is submitted and has not ended that nothing more should be: each operation takes memory. */
+bool cpu_is_full(void);
+
 /* What to wait for: all that matches and has a number <= last. The caller holds references to what it names. */
 struct cpu_scope {
 	struct CUctx_st *context;   /* NULL: all contexts */

@@ -2,6 +2,7 @@
 /* Streams of the software GPU that wait for values in memory. */
 #include "backend-cpu-test.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -100,6 +101,74 @@ static void test_many_waits(void **state)
 	munmap(word, 4096);
 }
 
+/* ---- more than can be queued ---- */
+
+static uint32_t batches; /* that were taken */
+
+static void *submit_much(void *stream_and_context)
+{
+	void **given = stream_and_context;
+	const uint32_t *word = given[2];
+	CUstreamBatchMemOpParams ops[255];
+	CUresult result = cuda->cuCtxSetCurrent(given[1]);
+
+	memset(ops, 0, sizeof(ops));
+	for (size_t i = 0; i < 255; i++) {
+		ops[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+		ops[i].writeValue.address = (uint64_t)(uintptr_t)&word[1];
+	}
+	for (int i = 0; i < 3000 && result == CUDA_SUCCESS; i++) {
+		result = cuda->cuStreamBatchMemOp_v2(given[0], 255, ops, 0);
+		__atomic_add_fetch(&batches, 1, __ATOMIC_RELAXED);
+	}
+	return (void *)(uintptr_t)result;
+}
+
+static uint32_t batches_now(void)
+{
+	return __atomic_load_n(&batches, __ATOMIC_RELAXED);
+}
+
+/* What is queued behind a wait is bounded: who submits more goes on when there is room, or the context ends. */
+static void test_full(void **state)
+{
+	for (int ends = 0; ends < 2; ends++) {
+		uint32_t *word, before;
+		pthread_t thread;
+		CUcontext first, c;
+		void *given[3], *result;
+
+		assert_int_equal(cuda->cuCtxCreate_v2(&first, 0, 0), CUDA_SUCCESS);
+		word = shared_word();
+		assert_int_equal(cuda->cuCtxCreate_v2(&c, 0, 0), CUDA_SUCCESS);
+		given[0] = stream(CU_STREAM_NON_BLOCKING);
+		given[1] = c;
+		given[2] = word;
+		__atomic_store_n(&batches, 0, __ATOMIC_RELAXED);
+		assert_int_equal(wait_for(given[0], word, 1), CUDA_SUCCESS);
+		assert_int_equal(pthread_create(&thread, NULL, submit_much, given), 0);
+		do {
+			before = batches_now();
+			usleep(200000);
+		} while (before != batches_now() || !before);
+		assert_in_range(before, 1000, 1100); /* of 255: a little more than 2^18 */
+		if (!ends)
+			open_gate(word);
+		else
+			assert_int_equal(cuda->cuCtxDestroy_v2(c), CUDA_SUCCESS);
+		pthread_join(thread, &result);
+		assert_int_equal((uintptr_t)result, ends ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS);
+		assert_true(ends || batches_now() == 3000);
+		if (!ends) {
+			assert_int_equal(cuda->cuCtxDestroy_v2(c), CUDA_SUCCESS);
+		}
+		assert_int_equal(cuda->cuCtxSetCurrent(first), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuMemHostUnregister(word), CUDA_SUCCESS);
+		munmap(word, 4096);
+		assert_int_equal(cuda->cuCtxDestroy_v2(first), CUDA_SUCCESS);
+	}
+}
+
 /* A context ends although a stream of it waits for ever; what stands behind the wait is not done. */
 static void test_end(void **state)
 {
@@ -183,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_conditions), IN_CONTEXT(test_many_waits),  cmocka_unit_test(test_end),
+		cmocka_unit_test(test_full),
 		IN_CONTEXT(test_refusals),   IN_CONTEXT(test_memory_goes),
 	};
 
