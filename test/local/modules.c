@@ -391,7 +391,8 @@ int main(int argc, char **argv)
 	says_what_is_wrong();
 	links_files();
 	lists_functions();
-	unloads_beside_enumeration();
+	if (is_software()) /* a GPU's driver is not made for that: the program's worker ends */
+		unloads_beside_enumeration();
 	OK(cuMemFree_v2(memory));
 	printf("modules: passed\n");
 	return 0;
