@@ -210,6 +210,14 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int f
 
 /* ---- the calling thread's stack ---- */
 
+/* A context that may become current: a primary one also before it is active. */
+static struct vcuda_context *find_living(CUcontext handle)
+{
+	struct vcuda_context *c = vcuda_context_find(handle);
+
+	return c && (c->primary || atomic_load(&c->id)) ? c : NULL;
+}
+
 static CUresult push(struct vcuda_context *c)
 {
 	struct vcuda_thread *t = vcuda_thread();
@@ -223,7 +231,7 @@ static CUresult push(struct vcuda_context *c)
 VCUDA_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	CUresult result = vcuda_require_init();
-	struct vcuda_context *c = vcuda_context_find(ctx);
+	struct vcuda_context *c = find_living(ctx);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -254,8 +262,8 @@ VCUDA_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (ctx) {
-		c = vcuda_context_find(ctx);
-		if (!c || (!c->primary && !atomic_load(&c->id)))
+		c = find_living(ctx);
+		if (!c)
 			return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	if (t->depth)
@@ -392,7 +400,10 @@ static CUresult named_context(CUcontext ctx, struct vcuda_context **c)
 	if (result != CUDA_SUCCESS)
 		return result;
 	*c = ctx ? vcuda_context_find(ctx) : vcuda_context_current();
-	return *c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	if (!*c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	/* A primary context that is not active has all these things too. */
+	return (*c)->primary || atomic_load(&(*c)->id) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 VCUDA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
