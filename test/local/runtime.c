@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image.h"
 #include "property-offsets.h"
 
 struct size3 {
@@ -258,56 +259,23 @@ static void test_textures(void)
 
 /* ---- launches ---- */
 
-#define ENTRY_BYTES 64
-
-/* A fat binary of one PTX, as it is in a program. */
-struct image {
-	struct {
-		uint32_t magic;
-		uint16_t version, header_bytes;
-		uint64_t bytes;
-	} header;
-	struct {
-		uint16_t kind, one;
-		uint32_t header_bytes;
-		uint64_t bytes;
-		uint32_t compressed, options;
-		uint16_t minor, major;
-		uint32_t architecture, name, name_bytes;
-		uint64_t flags, zero, raw_bytes;
-	} entry;
-	char ptx[2048];
-};
-
-_Static_assert(sizeof(((struct image *)0)->entry) == ENTRY_BYTES, "as nvcc has it");
-
-static struct image image = {
-	.header = {0xba55ed50, 1, 16, sizeof(image.entry) + sizeof(image.ptx)},
-	.entry = {1, 0x101, ENTRY_BYTES, sizeof(image.ptx), 0, 0, 0, 6, 30, 0, 0, 0x11, 0, 0},
-	.ptx = ".version 6.0\n.target sm_30\n.address_size 64\n"
-	       ".visible .entry add(.param .u64 to, .param .u32 what, .param .f64 more) {\n"
-	       "  .reg .u64 %a; .reg .u32 %v, %w; .reg .f64 %d;\n"
-	       "  ld.param.u64 %a, [to]; ld.param.u32 %v, [what]; ld.param.f64 %d, [more];\n"
-	       "  cvt.rzi.u32.f64 %w, %d; add.u32 %v, %v, %w;\n"
-	       "  cvta.to.global.u64 %a, %a; atom.global.add.u32 %w, [%a], %v;\n"
-	       "  ret;\n}\n"
-	       ".global .texref picture;\n.global .surfref board;\n"
-	       ".visible .entry fetch(.param .u64 to, .param .u32 at) {\n"
-	       "  .reg .u64 %a; .reg .u32 %v<4>, %x, %y;\n"
-	       "  ld.param.u64 %a, [to]; ld.param.u32 %x, [at]; cvta.to.global.u64 %a, %a;\n"
-	       "  tex.1d.v4.u32.s32 {%v0, %v1, %v2, %v3}, [picture, {%x}];\n"
-	       "  shl.b32 %x, %x, 2; mov.u32 %y, 0;\n"
-	       "  suld.b.2d.b32.trap {%y}, [board, {%x, %y}];\n"
-	       "  add.u32 %v0, %v0, %y; st.global.u32 [%a], %v0;\n"
-	       "  mov.u32 %y, 0; add.u32 %v0, %v0, 1; sust.b.2d.b32.trap [board, {%x, %y}], {%v0};\n"
-	       "  ret;\n}\n",
-};
-
-static struct {
-	uint32_t magic, version;
-	const void *data;
-	void *unused;
-} wrapper = {0x466243b1, 1, &image, NULL};
+IMAGE(image, ".version 6.0\n.target sm_30\n.address_size 64\n"
+	     ".visible .entry add(.param .u64 to, .param .u32 what, .param .f64 more) {\n"
+	     "  .reg .u64 %a; .reg .u32 %v, %w; .reg .f64 %d;\n"
+	     "  ld.param.u64 %a, [to]; ld.param.u32 %v, [what]; ld.param.f64 %d, [more];\n"
+	     "  cvt.rzi.u32.f64 %w, %d; add.u32 %v, %v, %w;\n"
+	     "  cvta.to.global.u64 %a, %a; atom.global.add.u32 %w, [%a], %v;\n"
+	     "  ret;\n}\n"
+	     ".global .texref picture;\n.global .surfref board;\n"
+	     ".visible .entry fetch(.param .u64 to, .param .u32 at) {\n"
+	     "  .reg .u64 %a; .reg .u32 %v<4>, %x, %y;\n"
+	     "  ld.param.u64 %a, [to]; ld.param.u32 %x, [at]; cvta.to.global.u64 %a, %a;\n"
+	     "  tex.1d.v4.u32.s32 {%v0, %v1, %v2, %v3}, [picture, {%x}];\n"
+	     "  shl.b32 %x, %x, 2; mov.u32 %y, 0;\n"
+	     "  suld.b.2d.b32.trap {%y}, [board, {%x, %y}];\n"
+	     "  add.u32 %v0, %v0, %y; st.global.u32 [%a], %v0;\n"
+	     "  mov.u32 %y, 0; add.u32 %v0, %v0, 1; sust.b.2d.b32.trap [board, {%x, %y}], {%v0};\n"
+	     "  ret;\n}\n");
 
 static char add, missing;
 
@@ -426,7 +394,7 @@ static void test_references(void)
 
 static void test_launches(void)
 {
-	void **fatbin = __cudaRegisterFatBinary(&wrapper);
+	void **fatbin = __cudaRegisterFatBinary(&image_wrapper);
 	unsigned char attributes[512];
 	void *to;
 	unsigned int zero = 0;
@@ -482,11 +450,11 @@ static void test_private_load(void)
 	DO(get_table(&table, uuid));
 	memcpy(&load, &table[6], sizeof(load));
 	memcpy(&forget, &table[7], sizeof(forget));
-	DO(load(&module, &wrapper, NULL, NULL, 0));
+	DO(load(&module, &image_wrapper, NULL, NULL, 0));
 	DO(get_function(&function, module, "add"));
 	check(function != NULL, "function of a registered module", 0);
 	DO(unload(module));
-	DO(forget(&wrapper));
+	DO(forget(&image_wrapper));
 }
 
 /* ---- streams ---- */
