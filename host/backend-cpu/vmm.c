@@ -87,10 +87,9 @@ CUresult cpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment
 	(void)addr; /* a wish */
 	if (!ptr || !in_granules(size) || flags || (alignment & (alignment - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Large memory lies on granules. */
 	if (alignment < GRANULARITY)
 		alignment = GRANULARITY;
-	if (__builtin_add_overflow(size, alignment - GRANULARITY, &block_size) || block_size > UINT64_MAX / 2)
+	if (__builtin_add_overflow(size, alignment, &block_size) || block_size > UINT64_MAX / 2)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = calloc(1, sizeof(*r));
 	if (!r)
