@@ -174,8 +174,16 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 static void answer(struct vcuda_session *s, const struct runner *r, CUresult result, uint32_t bytes)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+	struct vcuda_slot *slot = vcuda_shm_slot(s->shm, c->slot);
 
-	memcpy(vcuda_shm_slot(s->shm, c->slot)->data, r->reply, bytes);
+#ifdef __SANITIZE_THREAD__
+	/*
+	 * The last answer in this slot may be another thread's. The guest took it before it used the slot again, but of
+	 * that the thread sanitizer sees nothing, as it happened in another process.
+	 */
+	atomic_load(&slot->done);
+#endif
+	memcpy(slot->data, r->reply, bytes);
 	if (vcuda_complete_slot(s->shm, c->slot, c->seq, (int32_t)result, bytes))
 		wake_guest(s);
 }

@@ -28,11 +28,15 @@ const char *vcuda_worker_backend = "auto";
 
 /*
  * Guest memory is mapped here at the guest's own addresses. Guests live high (mmap grows down from the stack); with the old layout and no
- * randomisation our own libraries lie far below, where no guest is.
+ * randomisation our own libraries lie far below, where no guest is. The thread sanitizer has its shadow there.
  */
 static void choose_address_layout(char **argv)
 {
+#ifdef __SANITIZE_THREAD__
+	const unsigned long wanted = ADDR_NO_RANDOMIZE;
+#else
 	const unsigned long wanted = ADDR_COMPAT_LAYOUT | ADDR_NO_RANDOMIZE;
+#endif
 	int now = personality(0xffffffff);
 
 	if (now < 0 || ((unsigned long)now & wanted) == wanted)

@@ -10,16 +10,24 @@
 /*
  * Where memory of guest processes lies: low for non-PIE programs' heaps, 0x54-0x57 for PIE programs and their heaps, below 0x7fff for
  * mmap()ed memory and stacks, below 0x1555 (a sixth of it) for mmap()ed memory where stacks have no limit, and our own arena. The worker
- * itself runs elsewhere (main.c: personality and link address).
+ * itself runs elsewhere (main.c: personality and link address). With the thread sanitizer all programs are in the same few places, of
+ * which the worker keeps those between 0x7e80 and 0x7e90 for itself, and what it has by now.
  */
 static const struct {
 	uint64_t start, end;
 } guest_ranges[] = {
+#ifdef __SANITIZE_THREAD__
+	{0x000000400000, 0x000080000000},
+	{VCUDA_ARENA_START, VCUDA_ARENA_START + VCUDA_ARENA_LENGTH},
+	{0x554000000000, 0x568000000000},
+	{0x7e9000000000, 0x7fffff000000},
+#else
 	{0x000000400000, 0x000080000000},
 	{0x140000000000, 0x155555556000},
 	{VCUDA_ARENA_START, VCUDA_ARENA_START + VCUDA_ARENA_LENGTH},
 	{0x540000000000, 0x580000000000},
 	{0x7e0000000000, 0x7fffff000000},
+#endif
 };
 
 #define MAX_RESERVED 64

@@ -20,9 +20,17 @@ struct vcuda_window_extent {
 	uint64_t offset, length;/* page aligned */
 };
 
-/* Where new memory that both sides share is placed; the guest reserves the same range. */
+/*
+ * Where new memory that both sides share is placed; the guest reserves the same range. The thread sanitizer leaves only
+ * low places free.
+ */
+#ifdef __SANITIZE_THREAD__
+#define VCUDA_ARENA_START 0x002000000000ull
+#define VCUDA_ARENA_LENGTH 0x001000000000ull
+#else
 #define VCUDA_ARENA_START 0x200000000000ull
 #define VCUDA_ARENA_LENGTH 0x020000000000ull /* 2 TiB of address space */
+#endif
 
 /* Reserves the address ranges; called once, before any other library is loaded. */
 struct vcuda_windows *vcuda_windows_create(void);
