@@ -85,7 +85,7 @@ static void forks_before(void)
 static void forks_after(void)
 {
 	CUstream s = awkward_stream(CU_STREAM_DEFAULT);
-	volatile uint32_t *words = awkward_pinned(4096);
+	_Atomic uint32_t *words = awkward_pinned(4096);
 	pid_t child;
 
 	/* While a kernel runs, whose result only the parent has. */

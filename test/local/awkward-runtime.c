@@ -128,7 +128,7 @@ static void *pinned(size_t bytes)
 static void *set_later(void *go)
 {
 	usleep(50000);
-	*(volatile uint32_t *)go = 1;
+	*(_Atomic uint32_t *)go = 1;
 	return NULL;
 }
 
@@ -188,7 +188,7 @@ static void polled(void)
 /* The stream of a thread, that of all threads, and a small copy in each. */
 static void defaults(void)
 {
-	volatile uint32_t *go = pinned(64);
+	_Atomic uint32_t *go = pinned(64);
 	uint32_t *p = zeroed(8), *q = zeroed(4), seven = 7, value = 0;
 	void *args[] = {&go, &p, &seven};
 	cudaStream_t other;

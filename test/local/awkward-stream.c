@@ -78,7 +78,7 @@ void awkward_wild_stream(void)
 void awkward_copies(void)
 {
 	CUstream blocking = awkward_stream(CU_STREAM_DEFAULT), other = awkward_stream(CU_STREAM_NON_BLOCKING);
-	volatile uint32_t *go = awkward_pinned(64);
+	_Atomic uint32_t *go = awkward_pinned(64);
 	CUdeviceptr p = awkward_zeroed(8), q = awkward_zeroed(8);
 	uint32_t value = 1000;
 	pthread_t thread;
@@ -116,7 +116,7 @@ void awkward_copies(void)
 /* ---- default streams of threads ---- */
 
 struct thread_stream {
-	volatile uint32_t *go;
+	_Atomic uint32_t *go;
 	CUdeviceptr mine, held;
 	CUfunction step, answer;
 	pthread_barrier_t barrier;

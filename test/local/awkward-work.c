@@ -21,7 +21,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);
 #define FREE 6000 /* more than the ring holds */
 
 struct context_thread {
-	volatile uint32_t *mine, *others; /* what holds this context, and what the next one */
+	_Atomic uint32_t *mine, *others; /* what holds this context, and what the next one */
 	uint32_t expected;
 	pthread_barrier_t *barrier;
 };
@@ -87,7 +87,7 @@ static void *with_context(void *argument)
 
 void awkward_contexts(void)
 {
-	volatile uint32_t *go = awkward_pinned(CONTEXTS * 64);
+	_Atomic uint32_t *go = awkward_pinned(CONTEXTS * 64);
 	struct context_thread all[CONTEXTS];
 	pthread_t threads[CONTEXTS];
 	pthread_barrier_t barrier;
@@ -134,7 +134,7 @@ static void *full_queue(void *argument)
  */
 void awkward_queues(void)
 {
-	volatile uint32_t *go = awkward_pinned(64);
+	_Atomic uint32_t *go = awkward_pinned(64);
 	struct context_thread all[CONTEXTS];
 	pthread_t threads[CONTEXTS];
 	pthread_barrier_t barrier;
@@ -363,7 +363,7 @@ void awkward_threads(void)
 void awkward_blocking(void)
 {
 	CUstream s = awkward_stream(CU_STREAM_NON_BLOCKING);
-	volatile uint32_t *words = awkward_pinned(64);
+	_Atomic uint32_t *words = awkward_pinned(64);
 	pthread_t thread;
 
 	for (unsigned int i = 0; i < 3; i++) {

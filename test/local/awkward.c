@@ -102,7 +102,8 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 /* Runs each kernel once that others run beside a held one: a driver may wait for all that runs to load a kernel. */
 CUmodule awkward_load(void)
 {
-	uint32_t *words = awkward_pinned(64), k = 0, n = 0;
+	_Atomic uint32_t *words = awkward_pinned(64);
+	uint32_t k = 0, n = 0;
 	void *params[] = {&words, &k, &n};
 	CUmodule module;
 	CUfunction step;
@@ -113,7 +114,7 @@ CUmodule awkward_load(void)
 	words[0] = 1;
 	awkward_launch_answer(module, words, (CUdeviceptr)(uintptr_t)(words + 1), 1, NULL);
 	OK(cuCtxSynchronize());
-	OK(cuMemFreeHost(words));
+	OK(cuMemFreeHost((void *)words));
 	return module;
 }
 
@@ -125,7 +126,7 @@ CUfunction awkward_function(const char *name)
 	return f;
 }
 
-void awkward_launch_answer(CUmodule module, volatile uint32_t *go, CUdeviceptr to, uint32_t value, CUstream stream)
+void awkward_launch_answer(CUmodule module, _Atomic uint32_t *go, CUdeviceptr to, uint32_t value, CUstream stream)
 {
 	CUfunction f;
 	void *params[] = {&go, &to, &value};
@@ -204,11 +205,11 @@ void awkward_join(pthread_t thread)
 static void *set_later(void *go)
 {
 	usleep(50000);
-	__atomic_store_n((uint32_t *)go, 1, __ATOMIC_RELEASE);
+	*(_Atomic uint32_t *)go = 1;
 	return NULL;
 }
 
-void awkward_later(pthread_t *thread, volatile uint32_t *go)
+void awkward_later(pthread_t *thread, _Atomic uint32_t *go)
 {
 	awkward_start(thread, set_later, (void *)(uintptr_t)go);
 }

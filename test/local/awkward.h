@@ -25,7 +25,7 @@ CUfunction awkward_function(const char *name);
 
 /* Also for contexts that are not the first one. */
 CUmodule awkward_load(void);
-void awkward_launch_answer(CUmodule module, volatile uint32_t *go, CUdeviceptr to, uint32_t value, CUstream stream);
+void awkward_launch_answer(CUmodule module, _Atomic uint32_t *go, CUdeviceptr to, uint32_t value, CUstream stream);
 
 /* Pinned memory, zeroed. */
 void *awkward_pinned(size_t bytes);
@@ -45,7 +45,7 @@ void awkward_start(pthread_t *thread, void *(*run)(void *), void *argument);
 void awkward_join(pthread_t thread);
 
 /* Sets *go to 1 a little later, from a thread of its own. */
-void awkward_later(pthread_t *thread, volatile uint32_t *go);
+void awkward_later(pthread_t *thread, _Atomic uint32_t *go);
 
 void awkward_wild_event(void);
 void awkward_wild_stream(void);
