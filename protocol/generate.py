@@ -265,6 +265,9 @@ def emit_dispatch_c(desc):
                 bounds = p.bounds.replace("a->", "a.")
                 out.append(f"\tresult = vcuda_check_window(s, a.{p.name}, {bounds}, {'true' if p.is_out else 'false'});")
                 out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+        for p in c.outs:
+            if p.kind == "handle":
+                out.append(f"\tif (!vcuda_room(s, VCUDA_KIND_{desc.handles[p.ctype].kind.upper()}))\n\t\treturn CUDA_ERROR_OUT_OF_MEMORY;")
         if c.host == "manual":
             out.append(f"\tresult = vcuda_handle_{c.name}(s, &a);")
         else:

@@ -26,6 +26,9 @@ CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op);
  */
 CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle);
 
+/* Before an object is made: whether the guest may have one more. Each of the worker's threads may make one of the last. */
+bool vcuda_room(struct vcuda_session *s, enum vcuda_kind kind);
+
 /*
  * Replaces a back-end object in *handle by a new id, or by its present id where the kind is `shared` and it has one. The id dies with
  * `parent` (an id, 0: none: what it was looked up in) and with the context that is current.

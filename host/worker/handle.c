@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 #define INDEX_BITS 24
-#define MAX_HANDLES (1u << 20)
+#define MAX_HANDLES (1u << 21)
+#define KINDS 32 /* as many as there are bits for what a call accepts */
 
 struct entry {
 	void *object;		/* NULL: free */
@@ -23,6 +24,7 @@ struct vcuda_handles {
 	struct entry *entries;
 	uint32_t used, size;
 	uint32_t first_free;	/* index + 1 */
+	uint32_t live[KINDS];	/* by kind */
 };
 
 struct vcuda_handles *vcuda_handles_create(void)
@@ -104,6 +106,7 @@ static uint64_t add_locked(struct vcuda_handles *h, unsigned int kind, void *obj
 	e->object = object;
 	e->parent = parent;
 	e->context = context;
+	h->live[kind % KINDS]++;
 	set_parent(h, parent);
 	set_parent(h, context);
 	return entry_id(h, index);
@@ -134,6 +137,16 @@ void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
 		object = e->object;
 	pthread_rwlock_unlock(&h->lock);
 	return object;
+}
+
+uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind)
+{
+	uint32_t live;
+
+	pthread_rwlock_rdlock(&h->lock);
+	live = h->live[kind % KINDS];
+	pthread_rwlock_unlock(&h->lock);
+	return live;
 }
 
 bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *object)
@@ -189,6 +202,7 @@ void vcuda_handle_unclaim(struct vcuda_handles *h, uint64_t id)
 static void remove_entry(struct vcuda_handles *h, struct entry *e)
 {
 	e->object = NULL;
+	h->live[e->kind % KINDS]--;
 	e->next_free = h->first_free;
 	h->first_free = (uint32_t)(e - h->entries) + 1;
 }

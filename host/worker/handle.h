@@ -15,13 +15,16 @@ struct vcuda_handles *vcuda_handles_create(void);
 void vcuda_handles_destroy(struct vcuda_handles *h);
 
 /*
- * A new id for `object`; 0 if memory or the limit of live handles (2^20) ran out. shared: its present id if it has one.
+ * A new id for `object`; 0 if memory or the limit of live handles (2^21) ran out. shared: its present id if it has one.
  * The id dies with `parent` and with `context` (ids, 0: none).
  */
 uint64_t vcuda_handle_add(struct vcuda_handles *h, unsigned int kind, bool shared, void *object, uint64_t parent, uint64_t context);
 
 /* The object behind `id` if it lives and its kind's bit is in `kinds`, else NULL. */
 void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds);
+
+/* How many ids of that kind there are. */
+uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind);
 
 /* Whether some id of that kind still names the object. */
 bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *object);

@@ -60,6 +60,29 @@ CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle)
 	return kinds & VCUDA_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/*
+ * What one guest process may have of each kind, far above what programs use: objects are memory of the host. Together less than the table
+ * of handles has room for.
+ */
+static const uint32_t most[] = {
+	[VCUDA_KIND_CONTEXT] = 256,	  [VCUDA_KIND_MODULE] = 1 << 16,     [VCUDA_KIND_LIBRARY] = 1 << 16,
+	[VCUDA_KIND_FUNCTION] = 1 << 18,  [VCUDA_KIND_KERNEL] = 1 << 18,     [VCUDA_KIND_STREAM] = 1 << 16,
+	[VCUDA_KIND_EVENT] = 1 << 18,	  [VCUDA_KIND_IMAGE] = 1 << 10,	     [VCUDA_KIND_POOL] = 1 << 10,
+	[VCUDA_KIND_ARRAY] = 1 << 16,	  [VCUDA_KIND_MIPMAPPED] = 1 << 16,  [VCUDA_KIND_TEXTURE] = 1 << 18,
+	[VCUDA_KIND_SURFACE] = 1 << 18,	  [VCUDA_KIND_ALLOCATION] = 1 << 18,
+};
+
+bool vcuda_room(struct vcuda_session *s, enum vcuda_kind kind)
+{
+	static _Atomic bool logged;
+	uint32_t limit = (size_t)kind < sizeof(most) / sizeof(most[0]) ? most[kind] : 0;
+	bool room = vcuda_handle_live(s->handles, kind) < limit;
+
+	if (!room && !atomic_exchange(&logged, true))
+		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid, limit);
+	return room;
+}
+
 /* Libraries, their kernels, images, pools and allocations outlive contexts. */
 static bool dies_with_context(enum vcuda_kind kind)
 {

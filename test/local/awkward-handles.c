@@ -5,6 +5,7 @@
  */
 #include "awkward.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 CUresult cuCtxDestroy_v2(CUcontext context);
@@ -436,4 +437,25 @@ void awkward_handles(void)
 	CHECK(awkward_read(p) == 1);
 	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
 		CHECK(!memory[i]);
+}
+
+/* More objects than any program has: the worker's memory is not without end. What is let go can be had again. */
+void awkward_objects(void)
+{
+	enum { MOST = 1 << 20 };
+	CUstream *streams = calloc(MOST, sizeof(*streams));
+	CUresult result = CUDA_SUCCESS;
+	size_t count = 0;
+
+	CHECK(streams);
+	while (count < MOST && (result = cuStreamCreate(&streams[count], CU_STREAM_NON_BLOCKING)) == CUDA_SUCCESS)
+		count++;
+	CHECK(result == CUDA_ERROR_OUT_OF_MEMORY);
+	printf("%zu streams\n", count);
+	OK(cuEventCreate(&event, 0));
+	OK(cuStreamDestroy_v2(streams[0]));
+	OK(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
+	for (size_t i = 0; i < count; i++)
+		OK(cuStreamDestroy_v2(streams[i]));
+	free(streams);
 }

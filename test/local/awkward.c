@@ -32,6 +32,7 @@ static const struct {
 	{"compile", awkward_compile, 0},
 	{"list", awkward_list, 0},
 	{"handles", awkward_handles, 0},
+	{"objects", awkward_objects, 0},
 	{"fork", awkward_fork, UNPREPARED},
 	{"threads", awkward_threads, 0},
 	{"blocking", awkward_blocking, BROKEN},

@@ -59,6 +59,7 @@ void awkward_queues(void);
 void awkward_compile(void);
 void awkward_list(void);
 void awkward_handles(void);
+void awkward_objects(void);
 void awkward_fork(void);
 void awkward_threads(void);
 void awkward_blocking(void);

@@ -380,8 +380,10 @@ def awkward_compile():
 
 
 def awkward_queues():
-    """Full queues of some contexts leave others alone."""
+    """Full queues of some contexts leave others alone, and so does who makes objects without end."""
     run_awkward("awkward", "queues")
+    if BACKEND == "cpu":  # a GPU's driver has a limit of its own, lower or higher
+        check(run_awkward("awkward", "objects").startswith("65536 streams\n"), "streams")
 
 
 def awkward_runtime():

@@ -128,6 +128,26 @@ static void many_ids_stay_distinct(void **state)
 	vcuda_handles_destroy(h);
 }
 
+/* By which the worker sees that somebody has enough: whatever way they went, those that are gone do not count. */
+static void live_ids_are_counted_by_kind(void **state)
+{
+	struct vcuda_handles *h = vcuda_handles_create();
+	uint64_t context = vcuda_handle_add(h, KIND_A, false, &objects[0], 0, 0), event;
+
+	for (int i = 0; i < 5; i++)
+		vcuda_handle_add(h, KIND_B, true, &objects[i % 3], 0, context);
+	event = vcuda_handle_add(h, KIND_B, false, &objects[0], 0, 0);
+	assert_int_equal(vcuda_handle_live(h, KIND_A), 1);
+	assert_int_equal(vcuda_handle_live(h, KIND_B), 4);
+	vcuda_handle_remove(h, event);
+	vcuda_handle_remove(h, event);
+	assert_int_equal(vcuda_handle_live(h, KIND_B), 3);
+	vcuda_handle_remove(h, context);
+	assert_int_equal(vcuda_handle_live(h, KIND_A), 0);
+	assert_int_equal(vcuda_handle_live(h, KIND_B), 0);
+	vcuda_handles_destroy(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +158,7 @@ int main(void)
 		cmocka_unit_test(what_is_being_destroyed_is_named_no_more),
 		cmocka_unit_test(what_was_not_destroyed_lives_on),
 		cmocka_unit_test(many_ids_stay_distinct),
+		cmocka_unit_test(live_ids_are_counted_by_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
