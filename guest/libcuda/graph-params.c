@@ -334,6 +334,23 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNo
 	return CUDA_SUCCESS;
 }
 
+/* Those that a kernel's launch can have. Of the ones that cannot be set, or are hints, every node has the value to begin with. */
+static bool is_kernel_attribute(CUkernelNodeAttrID attribute)
+{
+	switch (attribute) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
 VCUDA_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute,
 						    CUkernelNodeAttrValue *value)
 {
@@ -342,7 +359,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNo
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!value)
+	if (!value || !is_kernel_attribute(attribute))
 		return CUDA_ERROR_INVALID_VALUE;
 	vcuda_attribute_clear(value, attribute);
 	if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)

@@ -45,6 +45,8 @@ struct ptx_container {
 
 struct CUlinkState_st {
 	struct CUlinkState_st *next;
+	unsigned int users;   /* calls, and the list; with the list's lock */
+	pthread_mutex_t busy; /* held while the rest is looked at or changed */
 	bool by_host; /* the parts are for the host's linker */
 	char *data;   /* those, or the result's header, the empty container, and what was added */
 	size_t bytes;
@@ -67,14 +69,48 @@ static struct CUlinkState_st **find(CUlinkState state)
 	return at;
 }
 
-static bool is_live(CUlinkState state)
+static void free_state(struct CUlinkState_st *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_destroy(&s->busy);
+	free((void *)s->jit.options);
+	free(s->jit.values);
+	free(s->data);
+	free(s->linked);
+	free(s);
+}
+
+/* For one call, which no other on the same state runs beside. False: there is no such state (any more). */
+static bool take(CUlinkState state)
 {
 	bool live;
 
 	pthread_mutex_lock(&lock);
 	live = *find(state) != NULL;
+	if (live)
+		state->users++;
 	pthread_mutex_unlock(&lock);
+	if (live)
+		pthread_mutex_lock(&state->busy);
 	return live;
+}
+
+static void drop(CUlinkState state)
+{
+	bool last;
+
+	pthread_mutex_lock(&lock);
+	last = !--state->users;
+	pthread_mutex_unlock(&lock);
+	if (last)
+		free_state(state);
+}
+
+static void put(CUlinkState state)
+{
+	pthread_mutex_unlock(&state->busy);
+	drop(state);
 }
 
 static CUresult append(struct CUlinkState_st *s, const void *data, size_t bytes)
@@ -150,13 +186,11 @@ static CUresult append_fatbin(struct CUlinkState_st *s, const void *image, const
 	return s->by_host ? append_part(s, CU_JIT_INPUT_FATBINARY, data, bytes, name) : append(s, data, bytes);
 }
 
-static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name)
+static CUresult add_part(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name)
 {
 	static const char *const names[] = {"a cubin", "PTX", "a fatbin", "an object file", "a library", "NVVM"};
 	char line[96];
 
-	if (!is_live(state))
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!data || !bytes || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || state->complete)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (type == CU_JIT_INPUT_FATBINARY)
@@ -169,6 +203,17 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
 	vcuda_log("%s", line);
 	vcuda_jit_error(&state->jit, line);
 	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name)
+{
+	CUresult result;
+
+	if (!take(state))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = add_part(state, type, data, bytes, name);
+	put(state);
+	return result;
 }
 
 /* Whether the program reads this option's value when the work is done. */
@@ -196,17 +241,6 @@ static bool keep_options(struct CUlinkState_st *s, const struct vcuda_jit *jit)
 	return true;
 }
 
-static void free_state(struct CUlinkState_st *s)
-{
-	if (!s)
-		return;
-	free((void *)s->jit.options);
-	free(s->jit.values);
-	free(s->data);
-	free(s->linked);
-	free(s);
-}
-
 /* Options of one input: the compiler has those of the link. */
 static CUresult check_options(unsigned int count, const CUjit_option *options, void **values)
 {
@@ -228,8 +262,11 @@ VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options,
 	if (result != CUDA_SUCCESS)
 		return result;
 	s = calloc(1, sizeof(*s));
-	if (s)
+	if (s) {
+		pthread_mutex_init(&s->busy, NULL);
+		s->users = 1;
 		s->by_host = strcmp(vcuda_session.host.backend, "cpu") != 0;
+	}
 	if (!s || !keep_options(s, &jit) || (!s->by_host && append(s, heads, sizeof(heads)) != CUDA_SUCCESS)) {
 		free_state(s);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -306,6 +343,10 @@ static CUresult link_by_host(struct CUlinkState_st *s)
 	s->linked_bytes = product.bytes;
 	result = s->linked ? vcuda_image_read(product.image, s->linked, product.bytes) : CUDA_ERROR_OUT_OF_MEMORY;
 	vcuda_call_vcudaImageDestroy(product.image);
+	if (result != CUDA_SUCCESS) {
+		free(s->linked);
+		s->linked = NULL;
+	}
 	return result;
 }
 
@@ -332,24 +373,34 @@ static CUresult complete(struct CUlinkState_st *s)
 	return result;
 }
 
+static CUresult result_of(struct CUlinkState_st *s, void **cubin, size_t *bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (s->bytes == (s->by_host ? 0 : 2 * sizeof(struct container)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!s->complete)
+		result = complete(s);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (cubin)
+		*cubin = s->by_host ? s->linked : s->data;
+	if (bytes)
+		*bytes = s->by_host ? s->linked_bytes : s->bytes;
+	return CUDA_SUCCESS;
+}
+
 VCUDA_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *bytes)
 {
 	CUresult result = vcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!is_live(state))
+	if (!take(state))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (state->bytes == (state->by_host ? 0 : 2 * sizeof(struct container)))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = state->complete ? CUDA_SUCCESS : complete(state);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (cubin)
-		*cubin = state->by_host ? state->linked : state->data;
-	if (bytes)
-		*bytes = state->by_host ? state->linked_bytes : state->bytes;
-	return CUDA_SUCCESS;
+	result = result_of(state, cubin, bytes);
+	put(state);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuLinkDestroy(CUlinkState state)
@@ -365,6 +416,6 @@ VCUDA_EXPORT CUresult cuLinkDestroy(CUlinkState state)
 	pthread_mutex_unlock(&lock);
 	if (!state)
 		return CUDA_ERROR_INVALID_HANDLE;
-	free_state(state);
+	drop(state);
 	return CUDA_SUCCESS;
 }

@@ -75,6 +75,9 @@ static void old_attributes(CUstream s, CUgraphNode kernel)
 		OK(cuGraphKernelNodeGetAttribute(kernel, of_kernels[i], &value));
 		CHECK(!value.priority && value.pad[32] == 0x5a && value.pad[63] == 0x5a);
 	}
+	CHECK(cuGraphKernelNodeGetAttribute(kernel, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value) ==
+	      CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuGraphKernelNodeGetAttribute(kernel, (CUlaunchAttributeID)77, &value) == CUDA_ERROR_INVALID_VALUE);
 }
 
 void api_graphs(void)
