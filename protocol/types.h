@@ -109,6 +109,25 @@ typedef struct vcuda_resource {
 	uint64_t address, bytes, width, height, pitch;
 } vcuda_resource;
 
+/* The arguments of cuTensorMapEncode*(); numbers of enumerations are the driver's business. */
+enum vcuda_tensor_kind { VCUDA_TENSOR_TILED, VCUDA_TENSOR_IM2COL, VCUDA_TENSOR_IM2COL_WIDE };
+
+#define VCUDA_TENSOR_RANK 5
+
+typedef struct vcuda_tensor {
+	uint64_t address;
+	uint64_t dim[VCUDA_TENSOR_RANK], strides[VCUDA_TENSOR_RANK]; /* one stride less than dimensions */
+	uint32_t kind; /* enum vcuda_tensor_kind */
+	int32_t type;
+	uint32_t rank;
+	uint32_t box[VCUDA_TENSOR_RANK]; /* tiled */
+	uint32_t steps[VCUDA_TENSOR_RANK];
+	int32_t lower[VCUDA_TENSOR_RANK], upper[VCUDA_TENSOR_RANK]; /* im2col: two less than dimensions; wide: one */
+	uint32_t channels, pixels;
+	int32_t interleave, mode, swizzle, promotion, fill;
+	uint32_t reserved;
+} vcuda_tensor;
+
 /* Ids of the objects; kernels are given their values. */
 typedef struct vcuda_texture_st *vcuda_texture;
 typedef struct vcuda_surface_st *vcuda_surface;

@@ -56,7 +56,8 @@ def memory_freed():
         print(f"{before} MiB before, {during} with the process, {used_mib()} after kill -9")
 
 
-SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile)}
+SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile,
+                                    local.tensors)}
 
 
 def main():

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handlers: what a GPU's memory accelerator is told of tensors. Only numbers go in and only a kernel uses what comes out,
+ * with the rights that it has anyway.
+ */
+#include "dispatch.h"
+#include "handlers.h"
+#include "session.h"
+
+static CUresult encode(const struct vcuda_backend_ops *ops, vcuda_tensor *t, CUtensorMap *map)
+{
+	void *address = (void *)(uintptr_t)t->address;
+
+	switch (t->kind) {
+	case VCUDA_TENSOR_TILED:
+		if (!ops->cuTensorMapEncodeTiled)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return ops->cuTensorMapEncodeTiled(map, t->type, t->rank, address, t->dim, t->strides, t->box, t->steps,
+						   t->interleave, t->swizzle, t->promotion, t->fill);
+	case VCUDA_TENSOR_IM2COL:
+		if (!ops->cuTensorMapEncodeIm2col)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return ops->cuTensorMapEncodeIm2col(map, t->type, t->rank, address, t->dim, t->strides, t->lower, t->upper,
+						    t->channels, t->pixels, t->steps, t->interleave, t->swizzle,
+						    t->promotion, t->fill);
+	case VCUDA_TENSOR_IM2COL_WIDE:
+		if (!ops->cuTensorMapEncodeIm2colWide)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return ops->cuTensorMapEncodeIm2colWide(map, t->type, t->rank, address, t->dim, t->strides, t->lower[0],
+							t->upper[0], t->channels, t->pixels, t->steps, t->interleave,
+							t->mode, t->swizzle, t->promotion, t->fill);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult vcuda_handle_vcudaTensorEncode(struct vcuda_session *s, struct vcuda_args_vcudaTensorEncode *a)
+{
+	if (!s->ops->cuTensorMapEncodeTiled)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
+	if (!a->tensor.rank || a->tensor.rank > VCUDA_TENSOR_RANK)
+		return CUDA_ERROR_INVALID_VALUE;
+	return encode(s->ops, &a->tensor, &a->map);
+}
+
+CUresult vcuda_handle_vcudaTensorReplaceAddress(struct vcuda_session *s, struct vcuda_args_vcudaTensorReplaceAddress *a)
+{
+	if (!s->ops->cuTensorMapReplaceAddress)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaTensorReplaceAddress);
+	a->map = a->before;
+	return s->ops->cuTensorMapReplaceAddress(&a->map, (void *)(uintptr_t)a->address);
+}
