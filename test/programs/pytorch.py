@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stock PyTorch: what it computes, and how long its training step takes.
 
-usage: pytorch.py                                     natively
-       vcuda run --backend cuda -- pytorch.py         through virtio-cuda
+usage: pytorch.py [--steps N] [PART...]                            natively
+       vcuda run --backend cuda -- pytorch.py [--steps N] [PART...]  through virtio-cuda
 
-Prints the same lines both times, but for durations: compare them. Ends with status 1 if a part fails.
+Prints the same lines both times, but for durations: compare them. Ends with status 1 if a part fails. What a step of the
+training waits for is the difference between `vcuda run --stats` of two numbers of steps, over theirs.
 """
 
+import argparse
 import sys
 import time
 
@@ -90,13 +92,13 @@ class Transformer(nn.Module):
         return self.out(y)
 
 
-def training():
+def training(steps):
     torch.manual_seed(1)
     net = Transformer().cuda()
     optimiser = torch.optim.AdamW(net.parameters(), 3e-4)
     data = torch.randint(0, 1000, (64, 129)).pin_memory()
     losses, start = [], 0
-    for step in range(50):
+    for step in range(steps):
         if step == 10:
             torch.cuda.synchronize()
             start = time.monotonic()
@@ -107,7 +109,7 @@ def training():
         optimiser.step()
         losses.append(loss.detach())
     torch.cuda.synchronize()
-    print(f"  a step: {(time.monotonic() - start) / 40 * 1000:.2f} ms")
+    print(f"  a step: {(time.monotonic() - start) / (steps - 10) * 1000:.2f} ms")
     return "losses " + " ".join(f"{x.item():.6f}" for x in losses[::7])
 
 
@@ -144,11 +146,16 @@ def launches():
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=50, help="of the training, more than 10")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="only these")
+    options = parser.parse_args()
     torch.manual_seed(0)
     print("PyTorch", torch.__version__, "for CUDA", torch.version.cuda)
     part("device", lambda: torch.cuda.get_device_name(0))
     for compute in (matmul, bfloat16, convolution, autograd, libraries, training, graph, loader, launches):
-        part(compute.__name__, compute)
+        if not options.parts or compute.__name__ in options.parts:
+            part(compute.__name__, (lambda: training(options.steps)) if compute is training else compute)
     return 1 if FAILED else 0
 
 
