@@ -70,12 +70,17 @@ static void arrive(struct ptx_barrier *b, uint32_t lanes, uint32_t count, uint32
 	b->count += (uint32_t)__builtin_popcount(predicates & lanes);
 }
 
-static void wait(struct ptx_thread *t, struct ptx_warp *warp, uint32_t line)
+static struct ptx_next next_of(struct ptx_thread *t, struct ptx_warp *warp, uint32_t line)
 {
 	t->ready &= ~(1u << t->current);
 	warp->line = line;
 	t->moved = true;
-	ptx_thread_yield(t);
+	return ptx_thread_next_warp(t);
+}
+
+static void wait(struct ptx_thread *t, struct ptx_warp *warp, uint32_t line)
+{
+	ptx_thread_switch(t, next_of(t, warp, line));
 }
 
 /* The lanes that go on, in the upper half; what a reduction gives them, in the lower. */
@@ -119,15 +124,19 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 }
 
 /* The same for bar.sync without a count, which needs no reduction. */
-uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live)
+struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live,
+			      uint64_t *value)
 {
+	static const struct ptx_next none;
 	struct ptx_thread *t = ctx->thread;
 	struct ptx_warp *warp = &t->warps[t->current];
 	struct ptx_barrier *b;
 
 	if (lanes != live || id >= PTX_BARRIERS - 1 || __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) ||
-	    (t->parted && (warp->parked[id] | warp->released[id])))
-		return ptx_rt_barrier(ctx, line, id, 0, lanes, live, 0, 0);
+	    (t->parted && (warp->parked[id] | warp->released[id]))) {
+		*value = ptx_rt_barrier(ctx, line, id, 0, lanes, live, 0, 0);
+		return none;
+	}
 	b = &t->barriers[id];
 	if (!b->arrived)
 		b->all = true;
@@ -136,14 +145,13 @@ uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32
 	b->kind = b->expected = 0;
 	if (b->full_warps >= t->live_warps) {
 		release(t, id);
-		return (uint64_t)lanes << 32;
+		return none;
 	}
 	t->arrived |= 1u << id;
 	warp->live = live;
 	warp->full &= ~(1u << id);
 	t->together[id] |= 1u << t->current;
-	wait(t, warp, line);
-	return (uint64_t)lanes << 32;
+	return next_of(t, warp, line);
 }
 
 /* All live lanes of the warp are parked, at more than one instruction: sleeps until some are released. */

@@ -22,19 +22,44 @@
 #error "the switch between warps is written for x86-64 only"
 #endif
 
-__asm__(".text\n"
-	".globl ptx_fiber_switch\n"
-	".hidden ptx_fiber_switch\n"
-	".type ptx_fiber_switch, @function\n"
-	"ptx_fiber_switch:\n"
-	"	pushq %rbp\n"
-	"	pushq %rbx\n"
-	"	pushq %r12\n"
-	"	pushq %r13\n"
-	"	pushq %r14\n"
+/*
+ * What is saved on a stack that another one is run in place of, from below: a value, which is in %rax when it runs again,
+ * the six registers that a function preserves, and where it goes on. The stack pointer of one that has not begun is odd;
+ * there are the argument of the function that it begins with, and its address.
+ *
+ * A processor predicts returns by the calls that it has seen, and the warps of a block mostly wait at the same place. So
+ * compiled code is one call away from the switch, and a warp that ends leaves without one: each return goes where the
+ * call of the warp that waited before has come from.
+ */
+#define SAVE                                                                                                           \
+	"	pushq %rbp\n"                                                                                          \
+	"	pushq %rbx\n"                                                                                          \
+	"	pushq %r12\n"                                                                                          \
+	"	pushq %r13\n"                                                                                          \
+	"	pushq %r14\n"                                                                                          \
 	"	pushq %r15\n"
+
+#define BEGIN(name)                                                                                                    \
+	"	.globl " name "\n"                                                                                     \
+	"	.hidden " name "\n"                                                                                    \
+	"	.type " name ", @function\n"                                                                           \
+	"	.p2align 4\n" name ":\n"
+
+#define END(name) "	.size " name ", . - " name "\n"
+
+/* clang-format off */
+__asm__("	.text\n"
+	BEGIN("ptx_fiber_switch") /* from, to */
+	SAVE
+	"	pushq $0\n"
 	"	movq %rsp, (%rdi)\n"
-	"	movq %rsi, %rsp\n"
+	"	movq %rsi, %rax\n"
+	END("ptx_fiber_switch")
+	BEGIN("ptx_fiber_go") /* %rax: to */
+	"	testb $1, %al\n"
+	"	jnz 1f\n"
+	"	movq %rax, %rsp\n"
+	"	popq %rax\n"
 	"	popq %r15\n"
 	"	popq %r14\n"
 	"	popq %r13\n"
@@ -42,9 +67,41 @@ __asm__(".text\n"
 	"	popq %rbx\n"
 	"	popq %rbp\n"
 	"	ret\n"
-	".size ptx_fiber_switch, . - ptx_fiber_switch\n");
+	"1:	leaq -1(%rax), %rsp\n"
+	"	popq %rdi\n"
+	"	popq %rax\n"
+	"	jmp *%rax\n"
+	END("ptx_fiber_go"));
 
-/* Stores the callee-saved state at *from, and goes on at `to`. */
+#ifndef __SANITIZE_THREAD__
+/* A function of the runtime that asks `next` which warp is to run now; with the value on the stack, which is its last argument. */
+#define ASKS(name, next, value)                                                                                        \
+	BEGIN(name)                                                                                                    \
+	SAVE                                                                                                           \
+	value                                                                                                          \
+	"	movq %rsp, %r9\n"                                                                                      \
+	"	call " next "\n"                                                                                       \
+	"	testq %rax, %rax\n"                                                                                    \
+	"	jz 1f\n"                                                                                               \
+	"	movq %rsp, (%rdx)\n"                                                                                   \
+	"	jmp ptx_fiber_go\n"                                                                                    \
+	"1:	popq %rax\n"                                                                                           \
+	"	addq $48, %rsp\n"                                                                                      \
+	"	ret\n"                                                                                                 \
+	END(name)
+
+__asm__("	.text\n"
+	/* all lanes, the fourth argument, go on: the upper half */
+	ASKS("ptx_rt_sync", "ptx_sync_next",
+	"	movl %ecx, %eax\n"
+	"	shlq $32, %rax\n"
+	"	pushq %rax\n")
+	ASKS("ptx_rt_turn", "ptx_turn_next",
+	"	pushq $0\n"));
+#endif
+/* clang-format on */
+
+/* Saves the state at *from, and goes on at `to`. */
 void ptx_fiber_switch(void **from, void *to);
 
 /*
@@ -73,7 +130,7 @@ static void drop_mark(struct ptx_warp *warp)
 	warp->mark = NULL;
 }
 
-void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(void))
+void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t), struct ptx_thread *t)
 {
 	uint64_t *top = (uint64_t *)((char *)warp->stack + warp->stack_bytes);
 
@@ -83,12 +140,11 @@ void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(void))
 #ifdef __SANITIZE_THREAD__
 	warp->mark = __tsan_create_fiber(0);
 #endif
-	/* as if `entry` had been called: a return address that nobody uses, then the six saved registers */
+	/* as if `entry` had been called: a return address that nobody uses */
 	*--top = 0;
 	*--top = (uint64_t)(uintptr_t)entry;
-	for (int n = 0; n < 6; n++)
-		*--top = 0;
-	warp->sp = top;
+	*--top = (uint64_t)(uintptr_t)t;
+	warp->sp = (char *)top + 1;
 }
 
 #define STAGGER 320 /* bytes, a multiple of a cache line */
@@ -239,18 +295,6 @@ struct ptx_thread *ptx_thread_next(struct ptx_thread *t)
 	return t->next;
 }
 
-static __thread struct ptx_thread *running;
-
-void ptx_thread_enter(struct ptx_thread *t)
-{
-	running = t;
-}
-
-struct ptx_thread *ptx_thread_running(void)
-{
-	return running;
-}
-
 void ptx_thread_resume(struct ptx_thread *t)
 {
 #ifdef __SANITIZE_THREAD__
@@ -259,27 +303,55 @@ void ptx_thread_resume(struct ptx_thread *t)
 	fiber_switch(&t->scheduler, t->warps[t->current].sp, t->warps[t->current].mark);
 }
 
-void ptx_thread_leave(struct ptx_thread *t)
-{
-	fiber_switch(&t->warps[t->current].sp, t->scheduler, t->mark);
-}
-
 /*
- * Straight to the next warp that can run: warps mostly yield at the same place, so that the processor predicts the
- * returns after the switch, which it cannot do if the scheduler's come in between. After the last warp of a block that
+ * Straight to the next warp that can run: the scheduler's calls would come between. After the last warp of a block that
  * polls, other blocks get their turn.
  */
-void ptx_thread_yield(struct ptx_thread *t)
+struct ptx_next ptx_thread_next_warp(struct ptx_thread *t)
 {
 	struct ptx_warp *from = &t->warps[t->current];
 	uint32_t next = t->ready & ~1u << t->current;
 
 	if (!next && !t->ctx.binary->waits)
 		next = t->ready & ~(1u << t->current);
-	if (next && !t->faulted && !t->wants_masked) {
-		t->current = (uint32_t)__builtin_ctz(next);
-		fiber_switch(&from->sp, t->warps[t->current].sp, t->warps[t->current].mark);
-		return;
-	}
-	ptx_thread_leave(t);
+	if (!next || t->faulted || t->wants_masked)
+		return (struct ptx_next){t->scheduler, &from->sp};
+	t->current = (uint32_t)__builtin_ctz(next);
+	return (struct ptx_next){t->warps[t->current].sp, &from->sp};
 }
+
+void ptx_thread_switch(struct ptx_thread *t, struct ptx_next next)
+{
+	fiber_switch(next.from, next.to, next.to == t->scheduler ? t->mark : t->warps[t->current].mark);
+}
+
+void ptx_thread_yield(struct ptx_thread *t)
+{
+	ptx_thread_switch(t, ptx_thread_next_warp(t));
+}
+
+#ifdef __SANITIZE_THREAD__
+void ptx_thread_mark(struct ptx_thread *t, struct ptx_next next)
+{
+	__tsan_switch_to_fiber(next.to == t->scheduler ? t->mark : t->warps[t->current].mark, 0);
+}
+
+/* A function that it looks at cannot end on another stack than it began on, so here they are functions like others. */
+uint64_t ptx_rt_sync(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live)
+{
+	uint64_t value = (uint64_t)lanes << 32;
+	struct ptx_next next = ptx_sync_next(ctx, line, id, lanes, live, &value);
+
+	if (next.to)
+		ptx_thread_switch(ctx->thread, next);
+	return value;
+}
+
+void ptx_rt_turn(struct ptx_context *ctx, uint64_t last)
+{
+	struct ptx_next next = ptx_turn_next(ctx, last);
+
+	if (next.to)
+		ptx_thread_switch(ctx->thread, next);
+}
+#endif

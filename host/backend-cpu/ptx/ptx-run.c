@@ -89,17 +89,16 @@ void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
  * Nothing is waited for: the order is a better one. After the last warp other blocks have their turn, unless the loop
  * has gone round once only (`last`, where it was before, is 0): nobody knows yet how far it strides.
  */
-void ptx_rt_turn(struct ptx_context *ctx, uint64_t last)
+struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last)
 {
 	struct ptx_thread *t = thread_of(ctx);
 
 	t->moved = true;
 	if (last && t->companions && !(t->ready & ~1u << t->current)) {
 		t->strides = true;
-		ptx_thread_leave(t);
-	} else if (t->ready & (t->ready - 1)) {
-		ptx_thread_yield(t);
+		return (struct ptx_next){t->scheduler, &t->warps[t->current].sp};
 	}
+	return t->ready & (t->ready - 1) ? ptx_thread_next_warp(t) : (struct ptx_next){NULL, NULL};
 }
 
 uint64_t ptx_rt_nanoseconds(void)
@@ -172,13 +171,11 @@ static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 	}
 }
 
-static void one_warp(void)
+static void one_warp(struct ptx_thread *t)
 {
-	struct ptx_thread *t = ptx_thread_running();
-
 	run_warp(t, &t->warps[t->current]);
 	ptx_barrier_warp_done(t);
-	ptx_thread_yield(t);
+	ptx_thread_exit(t);
 }
 
 static bool is_cancelled(const struct ptx_context *ctx)
@@ -196,9 +193,8 @@ static void next_block(struct ptx_context *ctx)
  * Warps that never wait for one another, one after the other, and blocks of them: beginning each from the scheduler
  * costs as much as a small one takes.
  */
-static void all_warps(void)
+static void all_warps(struct ptx_thread *t)
 {
-	struct ptx_thread *t = ptx_thread_running();
 	const struct ptx_binary *binary = t->ctx.binary;
 	struct ptx_warp *w = &t->warps[0];
 
@@ -219,9 +215,9 @@ static void all_warps(void)
 	ptx_thread_yield(t);
 }
 
-static void start_fiber(const struct ptx_binary *binary, struct ptx_warp *w)
+static void start_fiber(struct ptx_thread *t, struct ptx_warp *w)
 {
-	ptx_fiber_start(w, binary->fibers ? one_warp : all_warps);
+	ptx_fiber_start(w, t->ctx.binary->fibers ? one_warp : all_warps, t);
 }
 
 static bool provide_masked(struct ptx_thread *t)
@@ -232,7 +228,7 @@ static bool provide_masked(struct ptx_thread *t)
 	t->wants_masked = false;
 	if (ptx_binary_complete(binary, &t->compile_error) == PTX_OK &&
 	    ptx_thread_stack(w, __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE)->stack)) {
-		start_fiber(binary, w);
+		start_fiber(t, w);
 		return true;
 	}
 	/* the full version was compiled from the same instructions: only memory can be missing */
@@ -249,7 +245,6 @@ static enum turn take_turn(struct ptx_thread *t)
 	bool ran = false;
 
 	t->moved = false;
-	ptx_thread_enter(t);
 	for (uint32_t w = 0; w < t->warp_count; w++) {
 		if (!(t->ready >> w & 1))
 			continue;
@@ -350,7 +345,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	for (uint32_t w = 0; w < t->warp_count; w++) {
 		t->warps[w].number = w;
 		begin_warp(b, &t->warps[w]);
-		start_fiber(b, &t->warps[w]);
+		start_fiber(t, &t->warps[w]);
 	}
 	t->busy = true;
 	return true;

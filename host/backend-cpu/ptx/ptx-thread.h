@@ -66,8 +66,8 @@ struct ptx_thread {
 	struct ptx_error compile_error;
 };
 
-/* The warp begins with a call of `entry`, which must not return. */
-void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(void));
+/* The warp begins with entry(t), which must not return. */
+void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t), struct ptx_thread *t);
 
 /* Makes *memory at least `bytes` long, zeroed and aligned to a page; its old contents are lost if it grows. */
 bool ptx_thread_grow(void **memory, size_t *room, size_t bytes);
@@ -79,12 +79,40 @@ void ptx_thread_empty(struct ptx_thread *t);
 /* The calling OS thread's first, and the one after `t`, which is made if it is not there; NULL: no memory. */
 struct ptx_thread *ptx_thread_get(void);
 struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
-/* Whose warps run now. */
-void ptx_thread_enter(struct ptx_thread *t);
-struct ptx_thread *ptx_thread_running(void);
 void ptx_thread_resume(struct ptx_thread *t); /* from the scheduler to the current warp */
 void ptx_thread_yield(struct ptx_thread *t); /* from a warp to another, or back to the scheduler */
-void ptx_thread_leave(struct ptx_thread *t); /* from a warp back to the scheduler */
+
+/* What runs now in place of the current warp, and where that one's stack pointer is saved. to NULL: it goes on itself. */
+struct ptx_next {
+	void *to, **from;
+};
+
+/* Chooses the warp, or the scheduler, and makes it the current one. */
+struct ptx_next ptx_thread_next_warp(struct ptx_thread *t);
+void ptx_thread_switch(struct ptx_thread *t, struct ptx_next next);
+void ptx_thread_mark(struct ptx_thread *t, struct ptx_next next); /* for ThreadSanitizer only */
+
+/* The same at the end of a warp: no call, for the sake of the returns that follow (ptx-fiber.c). */
+#ifdef __SANITIZE_THREAD__
+__attribute__((no_sanitize("thread")))
+#else
+__attribute__((always_inline))
+#endif
+static inline void ptx_thread_exit(struct ptx_thread *t)
+{
+	struct ptx_next next = ptx_thread_next_warp(t);
+
+#ifdef __SANITIZE_THREAD__
+	ptx_thread_mark(t, next);
+#endif
+	__asm__ volatile("jmp ptx_fiber_go" : : "a"(next.to));
+	__builtin_unreachable();
+}
+
+/* What ptx_rt_sync() and ptx_rt_turn() do before they switch. *value: what the former gives, at first all lanes. */
+struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live,
+			      uint64_t *value);
+struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last);
 
 /* Ends the block with a fault at a line of the PTX. */
 void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)
