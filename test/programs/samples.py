@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds NVIDIA's cuda-samples from a checkout and runs them under vcuda: which of them verify their own results?
 
-    samples.py --checkout DIR --build DIR [--vcuda PATH] [--backend cpu] [--runtime shared|static|both] [NAME...]
+    samples.py --checkout DIR --build DIR [--vcuda PATH] [--backend cpu] [--runtime shared|static|both] [--vm] [NAME...]
 
 The checkout is only read, and nothing is fetched. Each sample is built by its own CMakeLists.txt with the arguments
 that its own test_args.json names, and passes if every such run exits with 0 and reports no failure. Code is compiled
 for the lowest architecture that the sample names, as PTX and machine code, since nine of them take nine times as long.
 Samples that need what is not there are listed with the reason. The result is a Markdown table (--table FILE) and JSON
 (--json FILE, which a later run for other names is merged into).
+
+With --vm they run in a VM (`vcuda vm run`), and without names those that VM lists. The JSON then has a column for each
+runtime and back end. --built runs what an earlier run has built, on a machine that has no compiler.
 """
 import argparse
 import concurrent.futures
@@ -20,6 +23,8 @@ import shutil
 import subprocess
 import sys
 import time
+
+import guest
 
 CATEGORIES = ["0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features", "4_CUDA_Libraries",
               "5_Domain_Specific", "6_Performance"]
@@ -35,6 +40,15 @@ NEEDS = [
 
 # Sources that have no run of their own, or one that ends only when a user closes its window.
 INTERACTIVE = {"fluidsGL", "simpleCUDA2GL", "postProcessGL"}
+
+# For a VM without KVM: short ones, for each part of the API.
+VM = ["asyncAPI", "clock", "cudaGraphsPerfScaling", "cudaOpenMP", "deviceQuery", "deviceQueryDrv", "graphMemoryNodes", "inlinePTX",
+      "matrixMul", "matrixMulDrv", "matrixMulDynlinkJIT", "memMapIPCDrv", "newdelete", "p2pBandwidthLatencyTest", "ptxjit",
+      "simpleAssert", "simpleAtomicIntrinsics", "simpleCallback", "simpleCooperativeGroups", "simpleCubemapTexture",
+      "simpleCudaGraphs", "simpleDrvRuntime", "simpleHyperQ", "simpleIPC", "simpleLayeredTexture", "simpleMultiCopy",
+      "simpleOccupancy", "simplePrintf", "simpleStreams", "simpleSurfaceWrite", "simpleTemplates", "simpleTexture",
+      "simpleTextureDrv", "simpleVoteIntrinsics", "simpleZeroCopy", "streamOrderedAllocation", "systemWideAtomics", "template",
+      "threadMigration", "topologyQuery", "vectorAdd", "vectorAddDrv", "vectorAddMMAP"]
 
 FAILURE = re.compile(r"\bFAIL(ED|URE)?\b|Test failed|test FAILED|error code|CUDA error|is not supported", re.I)
 # Counts of no failures, and what the samples of assert() and of expected failures print.
@@ -100,8 +114,10 @@ def configure(samples, build, runtime):
     return tree
 
 
-def build_sample(sample, tree, jobs):
+def build_sample(sample, tree, jobs, built=False):
     """None, or why it could not be built."""
+    if built:
+        return None if (tree / sample.name / sample.name).is_file() else "--built, and it is not there"
     targets = [sample.name]
     targets += re.findall(r"add_custom_target\((\w+)", sample.cmake)
     done = subprocess.run(["make", "-s", f"-j{jobs}", "-C", tree / sample.name], capture_output=True, text=True)
@@ -135,14 +151,17 @@ def last_line(output):
     return lines[-1] if lines else "no output"
 
 
+def link_data(sample, folder):
+    """Data files are looked for in the folder that the program is started in."""
+    if (sample.folder / "data").is_dir() and not (folder / "data").exists():
+        (folder / "data").symlink_to(sample.folder / "data")
+
+
 def run_sample(sample, tree, options, arguments):
     folder = tree / sample.name
     start = time.monotonic()
     result, reason, log = "pass", "", ""
-    # data files are looked for in the folder that the program is started in
-    for data in ("data",):
-        if (sample.folder / data).is_dir() and not (folder / data).exists():
-            (folder / data).symlink_to(sample.folder / data)
+    link_data(sample, folder)
     for extra in runs_of(sample, arguments):
         command = ([*options.prefix.split()] if options.prefix is not None
                    else [options.vcuda, "run", "--backend", options.backend, "--"])
@@ -191,14 +210,43 @@ def one(sample, trees, options, arguments):
     """The result for each runtime."""
     results = {}
     for runtime, tree in trees.items():
-        why = build_sample(sample, tree, 1)
+        why = build_sample(sample, tree, 1, options.built)
         if why:
             results[runtime] = {"result": "not built", "reason": why, "seconds": 0}
         else:
             results[runtime] = run_sample(sample, tree, options, arguments)
-        result = results[runtime]
-        print(f"{sample.name:34} {runtime:7} {result['result']:9} {result['seconds']:6.1f} s  {result['reason']}", flush=True)
+        report(sample, runtime, results[runtime])
     return sample.name, {"needs": sample.needs, **results}
+
+
+def report(sample, column, result):
+    print(f"{sample.name:34} {column:7} {result['result']:9} {result['seconds']:6.1f} s  {result['reason']}", flush=True)
+
+
+def in_vm(samples, trees, options, arguments):
+    """Yields a sample's name and its result, as one() has them, when all of its runs in a VM are over."""
+    for runtime, tree in trees.items():
+        column, jobs, result = f"{runtime}-{options.backend}", [], {}
+        for sample in samples:
+            folder = tree / sample.name
+            why = build_sample(sample, tree, options.jobs, options.built)
+            result[sample.name] = {"result": "not built" if why else "pass", "reason": why or "", "seconds": 0}
+            link_data(sample, folder)
+            jobs += [] if why else [guest.Job(sample, folder, [f"./{sample.name}", *extra]) for extra in runs_of(sample, arguments)]
+        last = {job.sample.name: job for job in jobs}
+        for job in guest.run_all(options.vcuda, options.backend, options.memory, jobs, options.timeout):
+            entry = result[job.sample.name]
+            with open(job.folder / "log-vm.txt", "a" if entry["seconds"] else "w") as log:
+                log.write(f"$ {' '.join(job.command)}\n{job.output}\n")
+            entry["seconds"] = round(entry["seconds"] + job.seconds, 1)
+            if entry["result"] == "pass":
+                late = ("fail", f"not done after {options.timeout} s")
+                entry["result"], why = late if job.code is None else verdict(job.code, job.output)
+                entry["reason"] = why.strip()[:160]
+            if job is last[job.sample.name]:
+                report(job.sample, column, entry)
+                yield job.sample.name, {"needs": job.sample.needs, column: entry}
+        yield from ((s.name, {"needs": s.needs, column: result[s.name]}) for s in samples if s.name not in last)
 
 
 def table(results, skipped):
@@ -209,23 +257,23 @@ def table(results, skipped):
         text = {"pass": "pass", "waived": "waived", "fail": "**fail**", "not built": "not built"}[entry["result"]]
         return f"{text}, {entry['seconds']:.1f} s" if entry["result"] in ("pass", "fail") else text
 
-    lines = ["| sample | shared cudart | static cudart | remark |", "|---|---|---|---|"]
-    count = {"shared": 0, "static": 0}
+    columns = sorted({key for entry in results.values() for key in entry if key != "needs"}, key=lambda key: (key.partition("-")[2], key))
+    titles = {key: " cudart, ".join(key.split("-")) if "-" in key else f"{key} cudart" for key in columns}
+    lines = [f"| sample | {' | '.join(titles.values())} | remark |", "|---" * (len(columns) + 2) + "|"]
     for name in sorted(results, key=str.lower):
         entry = results[name]
         remarks = ["needs OpenGL to be built; run without a window"] if "OpenGL" in entry.get("needs", []) else []
-        remarks += sorted({entry[r]["reason"] for r in count if entry.get(r) and entry[r]["reason"]})
-        for runtime in count:
-            count[runtime] += entry.get(runtime, {}).get("result") == "pass"
+        remarks += sorted({entry[key]["reason"] for key in columns if entry.get(key) and entry[key]["reason"]})
         remark = "; ".join(remarks).replace("|", "\\|")
-        lines.append(f"| {name} | {cell(entry.get('shared'))} | {cell(entry.get('static'))} | {remark} |")
+        lines.append(f"| {name} | {' | '.join(cell(entry.get(key)) for key in columns)} | {remark} |")
+    count = {key: sum(entry.get(key, {}).get("result") == "pass" for entry in results.values()) for key in columns}
     reasons = {}
     for name, reason in skipped.items():
         reasons.setdefault(reason, []).append(name)
-    head = f"{len(results)} samples tried: {count['shared']} pass with the shared runtime, {count['static']} with the static one.\n\n"
+    head = f"{len(results)} samples tried; passed: {', '.join(f'{count[key]} ({titles[key]})' for key in columns)}.\n\n"
     tail = "\n\nNot tried, by what they need:\n\n" + "\n".join(
         f"* {reason}: {', '.join(sorted(names, key=str.lower))}" for reason, names in sorted(reasons.items()))
-    return head + "\n".join(lines) + tail + "\n"
+    return head + "\n".join(lines) + (tail if skipped else "") + "\n"
 
 
 def main():
@@ -235,12 +283,15 @@ def main():
     parser.add_argument("--vcuda", default=str(pathlib.Path(__file__).resolve().parents[2] / "build/cli/vcuda"))
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--prefix", help="instead of vcuda run: a command, or nothing for a native run")
+    parser.add_argument("--vm", action="store_true", help="in a VM")
+    parser.add_argument("--memory", default="4G", help="the VM's")
     parser.add_argument("--runtime", choices=["shared", "static", "both"], default="both")
     parser.add_argument("--timeout", type=int, default=300, help="seconds a run")
     parser.add_argument("--jobs", type=int, default=1, help="samples at a time")
     parser.add_argument("--libraries", action="store_true", help="also samples of NVIDIA's libraries, which are installed")
     parser.add_argument("--gpus", type=int, default=1, help="how many the machine has")
     parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--built", action="store_true", help="run what --build holds, and build nothing")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("names", nargs="*", help="only these samples")
@@ -251,9 +302,9 @@ def main():
     skipped = {s.name: excluded(s, arguments, options) for s in samples if excluded(s, arguments, options)}
     samples = [s for s in samples if s.name not in skipped]
     runtimes = ["shared", "static"] if options.runtime == "both" else [options.runtime]
-    trees = {runtime: configure(samples, options.build, runtime) for runtime in runtimes}
-    if options.names:
-        samples = [s for s in samples if s.name in options.names]
+    trees = {r: options.build / r if options.built else configure(samples, options.build, r) for r in runtimes}
+    names = options.names or (VM if options.vm else [])
+    samples = [s for s in samples if not names or s.name in names]
     if options.build_only:
         for sample in samples:
             for runtime, tree in trees.items():
@@ -263,13 +314,16 @@ def main():
     if options.json and options.json.is_file():
         results = json.loads(options.json.read_text())
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for name, result in pool.map(lambda s: one(s, trees, options, arguments), samples):
+        runs = (in_vm(samples, trees, options, arguments) if options.vm
+                else pool.map(lambda s: one(s, trees, options, arguments), samples))
+        for name, result in runs:
             results[name] = {**results.get(name, {}), **result}
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1) + "\n")
     if options.table:
-        options.table.write_text(table(results, skipped))
-    return 0 if all(e.get(r, {}).get("result") == "pass" for e in results.values() for r in runtimes) else 1
+        options.table.write_text(table(results, {} if options.vm else skipped))
+    columns = [f"{r}-{options.backend}" if options.vm else r for r in runtimes]
+    return 0 if all(e.get(c, {}).get("result") == "pass" for e in results.values() for c in columns) else 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ usage: vm.py BUILD_DIRECTORY KERNEL SCENARIO...      (--list prints the scenario
 Several scenarios share one VM, one after another, and after each nothing may be left behind. 77: no QEMU or kernel to be had here.
 """
 
+import glob
 import os
 import signal
 import subprocess
@@ -28,10 +29,18 @@ def built(*names):
     return [p for p in (os.path.join(BUILD, n) for n in names) if os.path.exists(p)]
 
 
+def of_toolkits():
+    """A program of each toolkit from 9.1 on, linked with that toolkit's runtime library."""
+    found = sorted(glob.glob(os.path.join(BUILD, "test/local/runtime-*[0-9]")))
+    check(len(found) == 7, f"programs of toolkits: {found}")
+    return found
+
+
 def programs():
     """What goes into the guest."""
-    return built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/pin-kill", "test/vm/hostile-pins",
-                 "guest/lib/libcuda.so.1", "guest/lib/libcudart.so.13", "guest/lib/libnvidia-ml.so.1")
+    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/pin-kill", "test/vm/hostile-pins",
+                   "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
+            *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
 
 
 def next_works(vm):
@@ -52,21 +61,33 @@ def vm_run(kernel):
     parts(kernel)
     paths = built(*(f"examples/{n}" for n in EXAMPLES + STATIC))
     vcuda = os.path.join(BUILD, "cli/vcuda")
-    script = '"$0" smi -L || exit 1; for p; do echo "== $p"; "$p" || exit 1; done; exit 7'
-    r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--stats", "--", "sh", "-c", script, vcuda, *paths], capture_output=True, text=True, timeout=280, check=False)
+    oldest = of_toolkits()[-1]
+    check(oldest.endswith("-9.1"), oldest)
+    script = '"$0" smi -L || exit 1; "$1" || exit 1; shift; for p; do echo "== $p"; "$p" || exit 1; done; exit 7'
+    r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--stats", "--", "sh", "-c", script, vcuda, oldest, *paths],
+                       capture_output=True, text=True, timeout=280, check=False)
     check(r.returncode == 7, f"vcuda vm run ended with {r.returncode}:\n{r.stdout}{r.stderr}")
     check(r.stdout.startswith("GPU 0: vCUDA Software GPU"), f"vcuda smi in the VM:\n{r.stdout}")
-    outputs = r.stdout.split("== ")[1:]
-    check(len(outputs) == len(paths), r.stdout)
+    said, *outputs = r.stdout.split("== ")
+    check(said.endswith("\nruntime: passed\n") and len(outputs) == len(paths), r.stdout)
     for out in outputs:
         check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
-    check(r.stderr.count("CUDA calls of process") == len(paths), f"--stats does not reach every program:\n{r.stderr}")
+    check(r.stderr.count("CUDA calls of process") == 1 + len(paths), f"--stats does not reach every program:\n{r.stderr}")
 
 
 def examples(vm):
     for path in built(*(f"examples/{n}" for n in EXAMPLES + STATIC)):
         out = vm.run(os.path.basename(path))
         check("Test PASSED" in out and "vCUDA Software GPU" in out, out)
+
+
+def runtimes(vm):
+    """Programs of older toolkits find their own runtime library, and it works."""
+    for path in of_toolkits():
+        name = os.path.basename(path)
+        linked = vm.run(f"LD_TRACE_LOADED_OBJECTS=1 {name}")
+        check(f"/t/libcudart.so.{name.partition('-')[2]} " in linked, f"{name} is linked with\n{linked}")
+        check(vm.run(name) == "runtime: passed", name)
 
 
 def isolation(vm):
@@ -152,7 +173,7 @@ def pause(vm):
     lost(vm, process, "the VM was stopped")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, isolation, worker_killed, memory, pins, pin_kill, reload, reboot, pause)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, memory, pins, pin_kill, reload, reboot, pause)}
 
 
 def nothing_left(vm):
