@@ -27,14 +27,14 @@ printf '\\n%s end %d %d %d\\n' {mark} {number} $status $(((end - begin) / 100000
 class Job:
     def __init__(self, sample, folder, command):
         self.sample, self.folder, self.command = sample, folder, command
-        self.code, self.output, self.seconds = None, "", 0.0
+        self.code, self.output, self.host, self.seconds = None, "", "", 0.0
 
 
 def parse(text, mark, jobs):
     """Takes what the VM printed so far; returns how many jobs have begun and how many are done."""
     began = done = 0
     output = []
-    for line in text.splitlines():
+    for line in text[:text.rfind("\n") + 1].splitlines():
         words = line.split()
         if words[:2] == [mark, "start"]:
             began, output = int(words[2]) + 1, []
@@ -47,41 +47,50 @@ def parse(text, mark, jobs):
     return began, done
 
 
+def end(vm):
+    """Why the VM is gone."""
+    why = "the VM hangs" if vm.poll() is None else f"the VM ended with status {vm.returncode}"
+    vm.terminate()
+    try:
+        vm.wait(20)
+    except subprocess.TimeoutExpired:
+        vm.kill()
+        vm.wait()
+    return why
+
+
 def one_boot(start, jobs, timeout):
-    """Runs as many as one VM gets through: how many jobs are over, at least one, since that at which a VM breaks is not run again."""
+    """Yields as many as one VM gets through, each when it is over; at least one, since that at which a VM breaks is not run again."""
     mark = secrets.token_hex(8)
     script = "".join(STEP.format(folder=shlex.quote(str(job.folder)), mark=mark, number=i, timeout=timeout, command=shlex.join(job.command))
                      for i, job in enumerate(jobs))
+    done = said = 0
+    deadline = time.monotonic() + BOOT_SECONDS + timeout
     with tempfile.TemporaryDirectory() as directory:
-        log = pathlib.Path(directory) / "log"
-        with open(log, "w", encoding="utf-8") as output:
-            vm = subprocess.Popen([*start, "/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        seen, deadline = 0, time.monotonic() + BOOT_SECONDS + timeout
-        while vm.poll() is None and time.monotonic() < deadline:
+        out, err = pathlib.Path(directory) / "out", pathlib.Path(directory) / "err"
+        with open(out, "w", encoding="utf-8") as output, open(err, "w", encoding="utf-8") as errors:
+            vm = subprocess.Popen([*start, "/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        ended = False
+        while not ended and time.monotonic() < deadline:
             time.sleep(0.2)
-            _, done = parse(log.read_text(errors="replace"), mark, jobs)
-            if done > seen:
-                seen, deadline = done, time.monotonic() + timeout + 60
-        lost = f"the VM ended with status {vm.returncode}" if vm.poll() is not None else "the VM hangs"
-        vm.terminate()
-        try:
-            vm.wait(20)
-        except subprocess.TimeoutExpired:
-            vm.kill()
-            vm.wait()
-        text = log.read_text(errors="replace")
-        began, done = parse(text, mark, jobs)
-    if done == len(jobs):
-        return done
-    job = jobs[done]
-    job.code, job.output = 1, text[-4000:] + f"\n{lost} {'in it' if began > done else 'before it'}"
-    return done + 1
+            ended = vm.poll() is not None
+            before, (began, done) = done, parse(out.read_text(errors="replace"), mark, jobs)
+            host = err.read_text(errors="replace")
+            if done > before:
+                # Workers complain on the host. `vcuda run` would have shown it beside the program's output.
+                jobs[done - 1].host, said = host[said:], len(host)
+                deadline = time.monotonic() + timeout + 60
+                yield from jobs[before:done]
+        why = end(vm)
+    if done < len(jobs):
+        jobs[done].code, jobs[done].output = 1, host[said:] + f"\n{why} {'in it' if began > done else 'before it'}"
+        yield jobs[done]
 
 
 def run_all(vcuda, backend, memory, jobs, timeout):
-    """Yields each job when it is over: its exit status (None: not done in time), output and seconds are in it then."""
-    start = [os.path.abspath(vcuda), "vm", "run", "--backend", backend, "--memory", memory, "--"]
+    """Yields each job when it is over: its exit status (None: not done in time), output, what the host's side said, and seconds."""
+    start = [os.path.abspath(vcuda), "vm", "run", "--backend", backend, "--memory", memory, "--verbose", "--"]
     while jobs:
-        over = one_boot(start, jobs, timeout)
-        yield from jobs[:over]
-        jobs = jobs[over:]
+        for job in one_boot(start, jobs, timeout):
+            yield job
+            jobs = jobs[1:]

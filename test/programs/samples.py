@@ -237,11 +237,11 @@ def in_vm(samples, trees, options, arguments):
         for job in guest.run_all(options.vcuda, options.backend, options.memory, jobs, options.timeout):
             entry = result[job.sample.name]
             with open(job.folder / "log-vm.txt", "a" if entry["seconds"] else "w") as log:
-                log.write(f"$ {' '.join(job.command)}\n{job.output}\n")
+                log.write(f"$ {' '.join(job.command)}\n{job.output}\n{job.host}\n")
             entry["seconds"] = round(entry["seconds"] + job.seconds, 1)
             if entry["result"] == "pass":
                 late = ("fail", f"not done after {options.timeout} s")
-                entry["result"], why = late if job.code is None else verdict(job.code, job.output)
+                entry["result"], why = late if job.code is None else verdict(job.code, job.host + job.output)
                 entry["reason"] = why.strip()[:160]
             if job is last[job.sample.name]:
                 report(job.sample, column, entry)
