@@ -47,7 +47,6 @@ static const struct {
 	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 0},
 	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 0},
-	{CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0},
 	{CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
@@ -193,6 +192,8 @@ static CUresult attribute_of(CUdevice dev, CUdevice_attribute attribute, int *va
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)
 		if (derived[i].attribute == attribute)
 			*value = info->attributes[derived[i].from];
+	if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
+		*value &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	return (CUresult)info->attribute_results[attribute];
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream-ordered allocation and its pools. Pools are used by their own device only, and by this process only. */
+/* Stream-ordered allocation and its pools. Pools of several processes: pool-shared.c. */
 #include <string.h>
 
 #include "call.h"
@@ -10,6 +10,7 @@
 #include "log.h"
 #include "memory.h"
 #include "object.h"
+#include "pool.h"
 #include "stream.h"
 
 static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)
@@ -85,7 +86,7 @@ VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 
 /* ---- pools ---- */
 
-static CUresult add(CUmemoryPool pool, CUdevice dev)
+CUresult vcuda_pool_add(CUmemoryPool pool, CUdevice dev)
 {
 	struct vcuda_object *o = vcuda_object_add(VCUDA_OBJECT_POOL, pool, NULL, NULL);
 
@@ -93,6 +94,19 @@ static CUresult add(CUmemoryPool pool, CUdevice dev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	o->device = dev;
 	return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemoryPool *pool, const CUmemPoolProps *props)
+{
+	CUdevice dev = vcuda_device_host(props->location.id);
+
+	if (props->handleTypes == CU_MEM_HANDLE_TYPE_NONE)
+		return vcuda_call_vcudaMemPoolCreate(pool, dev, props->maxSize);
+	if (props->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+	    vcuda_device_attribute(props->location.id, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES))
+		return vcuda_call_vcudaMemPoolCreateShared(pool, dev, props->maxSize);
+	vcuda_log_once("pools for several processes are there with the cuda back end only, by file descriptor");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 VCUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
@@ -103,14 +117,14 @@ VCUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *
 		return result;
 	if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-		vcuda_log_once("pools of host memory and pools for several processes are not supported yet");
+	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+		vcuda_log_once("pools of host memory are not supported yet");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	result = vcuda_require_device(props->location.id);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_vcudaMemPoolCreate(pool, vcuda_device_host(props->location.id), props->maxSize);
-	return result == CUDA_SUCCESS ? add(*pool, props->location.id) : result;
+		result = create(pool, props);
+	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, props->location.id) : result;
 }
 
 static CUresult find(CUmemoryPool pool, struct vcuda_object **o)
@@ -229,7 +243,7 @@ VCUDA_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev
 
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuDeviceGetDefaultMemPool(pool, vcuda_device_host(dev));
-	return result == CUDA_SUCCESS ? add(*pool, dev) : result;
+	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, dev) : result;
 }
 
 VCUDA_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
@@ -238,7 +252,7 @@ VCUDA_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuDeviceGetMemPool(pool, vcuda_device_host(dev));
-	return result == CUDA_SUCCESS ? add(*pool, dev) : result;
+	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, dev) : result;
 }
 
 VCUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)

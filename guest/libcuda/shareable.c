@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Mapped memory of several processes. What the application sends to another as a file descriptor is a small sealed file
- * that holds the workers' handle: host memory has no descriptors in a guest.
- */
+/* Mapped memory of several processes. */
+#include "shareable.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +14,7 @@
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static bool is_descriptor(CUmemAllocationHandleType type)
+bool vcuda_shareable_type(CUmemAllocationHandleType type)
 {
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return true;
@@ -23,7 +22,7 @@ static bool is_descriptor(CUmemAllocationHandleType type)
 	return false;
 }
 
-static int make_file(const CUipcMemHandle *handle)
+int vcuda_shareable_file(const CUipcMemHandle *handle)
 {
 	int fd = memfd_create("vcuda-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -33,6 +32,11 @@ static int make_file(const CUipcMemHandle *handle)
 		return fd;
 	close(fd);
 	return -1;
+}
+
+bool vcuda_shareable_read(int fd, CUipcMemHandle *handle)
+{
+	return pread(fd, handle, sizeof(*handle), 0) == sizeof(*handle);
 }
 
 VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle handle,
@@ -48,14 +52,14 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 		return result;
 	if (!to || flags || vcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_descriptor(type))
+	if (!vcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!(types & type))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemExport(&shared, allocation);
 	if (result != CUDA_SUCCESS)
 		return result;
-	fd = make_file(&shared);
+	fd = vcuda_shareable_file(&shared);
 	if (fd < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*(int *)to = fd;
@@ -73,9 +77,9 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 		return result;
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_descriptor(type))
+	if (!vcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (pread((int)(intptr_t)from, &shared, sizeof(shared), 0) != sizeof(shared))
+	if (!vcuda_shareable_read((int)(intptr_t)from, &shared))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemImport(&allocation, shared);
 	if (result != CUDA_SUCCESS)

@@ -125,3 +125,34 @@ CUDART_API cudaError_t cudaMemSetMemPool(struct cudaMemLocation *where, enum cud
 {
 	CUDART_CALL(cuMemSetMemPool((CUmemLocation *)where, (CUmemAllocationType)type, pool));
 }
+
+/* ---- of several processes ---- */
+
+CUDART_API cudaError_t cudaMemPoolExportToShareableHandle(void *handle, cudaMemPool_t pool,
+							  enum cudaMemAllocationHandleType type, unsigned int flags)
+{
+	CUDART_CALL(cuMemPoolExportToShareableHandle(handle, pool, (CUmemAllocationHandleType)type, flags));
+}
+
+CUDART_API cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *pool, void *handle,
+							    enum cudaMemAllocationHandleType type, unsigned int flags)
+{
+	CUDART_CALL(cuMemPoolImportFromShareableHandle(pool, handle, (CUmemAllocationHandleType)type, flags));
+}
+
+CUDART_API cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *data, void *address)
+{
+	CUDART_CALL(cuMemPoolExportPointer((CUmemPoolPtrExportData *)data, (uintptr_t)address));
+}
+
+CUDART_API cudaError_t cudaMemPoolImportPointer(void **address, cudaMemPool_t pool, struct cudaMemPoolPtrExportData *data)
+{
+	CUdeviceptr device;
+
+	if (!address)
+		return cudart_record(cudaErrorInvalidValue);
+	CUDART_TRY(cudart_enter());
+	CUDART_TRY((cudaError_t)cuMemPoolImportPointer(&device, pool, (CUmemPoolPtrExportData *)data));
+	*address = (void *)(uintptr_t)device;
+	return cudaSuccess;
+}

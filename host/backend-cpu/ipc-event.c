@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct numbers) == PAGE, "a page that is mapped as a whole
 struct cpu_shared_event {
 	unsigned int refs; /* the event, each record and each wait */
 	bool offered;
-	struct cpu_share_handle handle; /* if we offer it */
+	struct vcuda_share_handle handle; /* if we offer it */
 	struct numbers *numbers;
 	/*
 	 * A record that is under way locks the byte of the file that has its place's number. The system takes the lock
@@ -83,7 +83,7 @@ free_event:
 
 struct cpu_shared_event *cpu_shared_event_create(void)
 {
-	int fd = cpu_share_file(PAGE);
+	int fd = vcuda_share_file(PAGE);
 	struct cpu_shared_event *e = fd < 0 ? NULL : map(fd);
 
 	if (!e) {
@@ -91,7 +91,7 @@ struct cpu_shared_event *cpu_shared_event_create(void)
 			close(fd);
 		return NULL;
 	}
-	e->offered = cpu_share_offer(CPU_SHARE_EVENT, PAGE, fd, &e->handle);
+	e->offered = vcuda_share_offer(VCUDA_SHARE_EVENT, PAGE, fd, &e->handle);
 	if (e->offered)
 		return e;
 	cpu_shared_event_put(e);
@@ -108,7 +108,7 @@ void cpu_shared_event_put(struct cpu_shared_event *e)
 	if (!e || --e->refs)
 		return;
 	if (e->offered)
-		cpu_share_withdraw(&e->handle);
+		vcuda_share_withdraw(&e->handle);
 	munmap(e->numbers, PAGE);
 	close(e->fd);
 	free(e);
@@ -322,7 +322,7 @@ CUresult cpu_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
 	struct cpu_shared_event *shared;
-	struct cpu_share_handle h;
+	struct vcuda_share_handle h;
 	struct CUctx_st *c;
 	uint64_t bytes;
 	CUresult result;
@@ -331,9 +331,9 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	if (!phEvent)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, &handle, sizeof(h));
-	if (cpu_share_is_own(&h))
+	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = cpu_share_take(&h, CPU_SHARE_EVENT, &bytes, &fd);
+	result = vcuda_share_take(&h, VCUDA_SHARE_EVENT, &bytes, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
 	shared = bytes == PAGE ? map(fd) : NULL;

@@ -21,25 +21,33 @@
 #define PAGE 4096u
 #define LEAST (16 * PAGE) /* from here on memory has whole pages: arena.c */
 
-_Static_assert(sizeof(struct cpu_share_handle) == sizeof(CUipcMemHandle), "CUDA says how large handles are");
+_Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUipcMemHandle), "CUDA says how large handles are");
 
 struct export {
 	uint64_t address, bytes;
 	bool offered;
-	struct cpu_share_handle handle;
+	struct vcuda_share_handle handle;
 	struct export *next;
 };
 
 struct import {
 	uint64_t address, bytes;
 	struct CUctx_st *context;
-	struct cpu_share_handle handle;
+	struct vcuda_share_handle handle;
 	unsigned int refs; /* times that it was opened */
 	struct import *next;
 };
 
 static struct export *exports;
 static struct import *imports;
+
+__attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker));
+
+/* For the worker: only what the function says yes to is given memory and events, or asked for them. */
+__attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker))
+{
+	vcuda_share_scope(same_guest);
+}
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -74,7 +82,7 @@ static struct export *find_export(uint64_t address)
 static CUresult offer(uint64_t address, uint64_t bytes)
 {
 	struct export *e = calloc(1, sizeof(*e));
-	int fd = e ? cpu_share_file(whole_pages(bytes)) : -1;
+	int fd = e ? vcuda_share_file(whole_pages(bytes)) : -1;
 
 	if (fd < 0) {
 		free(e);
@@ -89,7 +97,7 @@ static CUresult offer(uint64_t address, uint64_t bytes)
 	e->next = exports;
 	exports = e;
 	/* else it lies in a file that nobody else has: no harm */
-	e->offered = cpu_share_offer(CPU_SHARE_MEMORY, bytes, fd, &e->handle);
+	e->offered = vcuda_share_offer(VCUDA_SHARE_MEMORY, bytes, fd, &e->handle);
 	return CUDA_SUCCESS;
 }
 
@@ -99,7 +107,7 @@ void cpu_ipc_freed(uint64_t address)
 		if (e->address == address) {
 			*at = e->next;
 			if (e->offered)
-				cpu_share_withdraw(&e->handle);
+				vcuda_share_withdraw(&e->handle);
 			if (!map_own(e->address, e->bytes))
 				cpu_log("freed memory stays shared with the processes that opened it");
 			free(e);
@@ -144,7 +152,7 @@ CUresult cpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 /* ---- opened ---- */
 
 /* It counts once, in however many contexts. */
-static bool is_opened(const struct cpu_share_handle *handle)
+static bool is_opened(const struct vcuda_share_handle *handle)
 {
 	const struct import *i;
 
@@ -153,7 +161,7 @@ static bool is_opened(const struct cpu_share_handle *handle)
 	return i;
 }
 
-static CUresult open_file(struct CUctx_st *c, const struct cpu_share_handle *handle, uint64_t bytes, int fd,
+static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle, uint64_t bytes, int fd,
 			  CUdeviceptr *address)
 {
 	struct import *i;
@@ -198,7 +206,7 @@ uncount:
 
 CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
 {
-	struct cpu_share_handle h;
+	struct vcuda_share_handle h;
 	struct CUctx_st *c;
 	uint64_t bytes;
 	CUresult result;
@@ -207,9 +215,9 @@ CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, &handle, sizeof(h));
-	if (cpu_share_is_own(&h))
+	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = cpu_share_take(&h, CPU_SHARE_MEMORY, &bytes, &fd);
+	result = vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &bytes, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cpu_enter(&c);

@@ -26,7 +26,7 @@ struct file {
 	int fd;
 	bool offered; /* by this process */
 	bool named;   /* processes know it by `name` */
-	struct cpu_share_handle name;
+	struct vcuda_share_handle name;
 	struct cpu_list node;
 };
 
@@ -133,7 +133,7 @@ static void put(struct file *f)
 		return;
 	cpu_memory_uncount(f->size);
 	if (f->offered)
-		cpu_share_withdraw(&f->name);
+		vcuda_share_withdraw(&f->name);
 	cpu_list_remove(&f->node);
 	close(f->fd);
 	free(f);
@@ -153,7 +153,7 @@ static struct file *make_file(int fd, uint64_t size)
 	return f;
 }
 
-static struct file *find_file(const struct cpu_share_handle *name)
+static struct file *find_file(const struct vcuda_share_handle *name)
 {
 	cpu_list_for_each (node, &files) {
 		struct file *f = cpu_list_entry(node, struct file, node);
@@ -198,7 +198,7 @@ CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t fla
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	fd = cpu_share_file(size);
+	fd = vcuda_share_file(size);
 	if (fd < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cpu_lock();
@@ -227,13 +227,13 @@ CUresult cpu_cuMemRelease(uint64_t handle)
 
 /* ---- of several processes: the handles of 64 bytes are called fabric handles ---- */
 
-_Static_assert(sizeof(struct cpu_share_handle) == sizeof(CUmemFabricHandle), "CUDA says how large handles are");
+_Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUmemFabricHandle), "CUDA says how large handles are");
 
 static bool offer(struct file *f)
 {
 	int fd = dup(f->fd);
 
-	f->offered = fd >= 0 && cpu_share_offer(CPU_SHARE_ALLOCATION, f->size, fd, &f->name);
+	f->offered = fd >= 0 && vcuda_share_offer(VCUDA_SHARE_ALLOCATION, f->size, fd, &f->name);
 	f->named |= f->offered;
 	return f->offered;
 }
@@ -255,7 +255,7 @@ CUresult cpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle
 }
 
 /* The memory that is known by that name; takes the descriptor over. NULL: there is not so much memory left. */
-static struct file *import(const struct cpu_share_handle *name, int fd, uint64_t size)
+static struct file *import(const struct vcuda_share_handle *name, int fd, uint64_t size)
 {
 	struct file *f = find_file(name);
 
@@ -274,7 +274,7 @@ static struct file *import(const struct cpu_share_handle *name, int fd, uint64_t
 
 CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, int shHandleType)
 {
-	struct cpu_share_handle shared;
+	struct vcuda_share_handle shared;
 	struct allocation *a;
 	struct file *f;
 	uint64_t size;
@@ -284,7 +284,7 @@ CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, in
 	if (!handle || !osHandle || shHandleType != CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&shared, osHandle, sizeof(shared));
-	result = cpu_share_take(&shared, CPU_SHARE_ALLOCATION, &size, &fd);
+	result = vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &size, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!in_granules(size)) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend-load.h"
+#include "ipc.h"
 
 #define DRIVER_LIBRARY "libcuda.so.1"
 
@@ -43,13 +44,7 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 #define LOOK_UP(function) ops.function = (__typeof__(ops.function))look_up(library, #function);
 	VCUDA_BACKEND_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
-	/* The driver's handles name a process and its memory: a guest could make up those of another VM. */
-	ops.cuIpcGetMemHandle = NULL;
-	ops.cuIpcOpenMemHandle_v2 = NULL;
-	ops.cuIpcGetEventHandle = NULL;
-	ops.cuIpcOpenEventHandle = NULL;
-	ops.cuMemExportToShareableHandle = NULL;
-	ops.cuMemImportFromShareableHandle = NULL;
+	vcuda_cuda_share(&ops);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
 		return NULL;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "share.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
@@ -46,6 +47,7 @@ static bool load_cpu(struct vcuda_backend *backend, void **handle, char *why, si
 	backend->ops = get();
 	backend->count_memory = (void (*)(_Atomic uint64_t *))dlsym(library, "vcuda_cpu_count_memory");
 	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
+	backend->share_scope = (void (*)(bool (*)(pid_t)))dlsym(library, "vcuda_cpu_share_scope");
 	return true;
 }
 
@@ -92,6 +94,7 @@ bool vcuda_backend_load(struct vcuda_backend *backend, const char *which)
 		backend->ops = vcuda_backend_cuda(cuda_why, sizeof(cuda_why));
 		if (backend->ops && init(backend, cuda_why, sizeof(cuda_why))) {
 			cuda_ranges(backend);
+			backend->share_scope = vcuda_share_scope;
 			return true;
 		}
 		backend->ops = NULL;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "backend.h"
 
@@ -14,6 +15,8 @@ struct vcuda_backend {
 	/* Software GPU only, else NULL: how many bytes the next image has. */
 	void (*count_memory)(_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
 	void (*set_image_bound)(size_t bytes);
+	/* Both: which workers may be given memory, and be asked for it (host/share/share.h). */
+	void (*share_scope)(bool (*same_guest)(pid_t worker));
 	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own memory. */
 	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];
 	unsigned int range_count;

@@ -20,6 +20,6 @@ CUresult vcuda_handle_vcudaIpcOpenMemory(struct vcuda_session *s, struct vcuda_a
 		s->ops->cuIpcCloseMemHandle(a->dptr);
 		return result;
 	}
-	a->bytes = bytes;
+	a->bytes = base + bytes - a->dptr;
 	return CUDA_SUCCESS;
 }

@@ -50,6 +50,8 @@ CUresult vcuda_handle_vcudaHello(struct vcuda_session *s, struct vcuda_args_vcud
 		s->ops = vcuda_worker_loaded.ops;
 		if (vcuda_worker_loaded.count_memory)
 			vcuda_worker_loaded.count_memory(vcuda_roster_bytes());
+		if (vcuda_worker_loaded.share_scope && vcuda_roster_is_vm())
+			vcuda_worker_loaded.share_scope(vcuda_roster_same_guest);
 	}
 	info->minor = VCUDA_PROTOCOL_MINOR;
 	info->pid = (uint32_t)getpid();

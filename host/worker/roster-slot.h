@@ -20,4 +20,8 @@ void vcuda_roster_computes(void);
 /* The slot at or behind *at that its guest may see, NULL at the end; *at is then behind it. */
 const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at);
 
+/* Whether this worker's guest is a VM, and whether a process of the host is a worker of the same guest and vcudad. */
+bool vcuda_roster_is_vm(void);
+bool vcuda_roster_same_guest(pid_t worker);
+
 #endif

@@ -69,3 +69,16 @@ const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at)
 	}
 	return NULL;
 }
+
+bool vcuda_roster_is_vm(void)
+{
+	return group == VCUDA_ROSTER_VM;
+}
+
+bool vcuda_roster_same_guest(pid_t worker)
+{
+	for (unsigned int i = 0; roster && i < VCUDA_ROSTER_SLOTS; i++)
+		if (atomic_load(&roster->slots[i].worker) == worker)
+			return roster->slots[i].group == group;
+	return false;
+}

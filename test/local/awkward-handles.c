@@ -28,7 +28,6 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p);
 CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, int type,
 				      unsigned long long flags);
-CUresult cuMemPoolExportPointer(void *out, CUdeviceptr p);
 CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t at, size_t bytes);
 CUresult cuMemsetD32_v2(CUdeviceptr p, unsigned int value, size_t count);
 CUresult cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t bytes);
@@ -239,7 +238,7 @@ static void use_address(void *h)
 	REFUSED(cuIpcCloseMemHandle(p));
 	REFUSED(cuMemAddressFree(p, 2 << 20));
 	REFUSED(cuMemUnmap(p, 2 << 20));
-	REFUSED(cuMemPoolExportPointer(out, p));
+	REFUSED(cuMemPoolExportPointer((CUmemPoolPtrExportData *)out, p));
 }
 
 /* ---- handles that were good ---- */

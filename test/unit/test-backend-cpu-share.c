@@ -24,21 +24,21 @@
 
 struct request {
 	enum { OFFER, WITHDRAW, TAKE, CONNECT, HANG_UP } what;
-	enum cpu_share_kind kind;
+	enum vcuda_share_kind kind;
 	uint64_t bytes;
-	struct cpu_share_handle handle;
+	struct vcuda_share_handle handle;
 };
 
 struct reply {
 	CUresult result;
-	struct cpu_share_handle handle;
+	struct vcuda_share_handle handle;
 };
 
 static int to_peer;
 static pid_t peer_pid;
 
 /* A connection to whoever offers that, on which nothing is said. */
-static int connect_to(const struct cpu_share_handle *handle)
+static int connect_to(const struct vcuda_share_handle *handle)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int s = socket(AF_UNIX, SOCK_SEQPACKET, 0), n = 1 + sprintf(a.sun_path + 1, "vcuda-share-");
@@ -58,17 +58,17 @@ static void serve(const struct request *q, struct reply *r)
 
 	*r = (struct reply){CUDA_SUCCESS, q->handle};
 	if (q->what == OFFER) {
-		fd = cpu_share_file(q->bytes);
-		if (fd < 0 || !cpu_share_offer(q->kind, q->bytes, fd, &r->handle))
+		fd = vcuda_share_file(q->bytes);
+		if (fd < 0 || !vcuda_share_offer(q->kind, q->bytes, fd, &r->handle))
 			r->result = CUDA_ERROR_UNKNOWN;
 	} else if (q->what == WITHDRAW) {
-		cpu_share_withdraw(&q->handle);
+		vcuda_share_withdraw(&q->handle);
 	} else if (q->what == CONNECT) {
 		connection = connect_to(&q->handle);
 	} else if (q->what == HANG_UP) {
 		close(connection);
 	} else {
-		r->result = cpu_share_take(&q->handle, q->kind, &bytes, &fd);
+		r->result = vcuda_share_take(&q->handle, q->kind, &bytes, &fd);
 		if (r->result == CUDA_SUCCESS)
 			close(fd);
 	}
@@ -106,7 +106,7 @@ static struct reply ask_peer(struct request q)
 	return r;
 }
 
-static struct cpu_share_handle offer(enum cpu_share_kind kind, uint64_t bytes)
+static struct vcuda_share_handle offer(enum vcuda_share_kind kind, uint64_t bytes)
 {
 	struct reply r = ask_peer((struct request){.what = OFFER, .kind = kind, .bytes = bytes});
 
@@ -114,7 +114,7 @@ static struct cpu_share_handle offer(enum cpu_share_kind kind, uint64_t bytes)
 	return r.handle;
 }
 
-static CUresult peer_takes(enum cpu_share_kind kind, const struct cpu_share_handle *handle)
+static CUresult peer_takes(enum vcuda_share_kind kind, const struct vcuda_share_handle *handle)
 {
 	return ask_peer((struct request){.what = TAKE, .kind = kind, .handle = *handle}).result;
 }
@@ -129,7 +129,7 @@ static uint64_t free_mib(void)
 	return bytes / MIB;
 }
 
-static CUresult open_memory(const struct cpu_share_handle *offered, CUdeviceptr *p)
+static CUresult open_memory(const struct vcuda_share_handle *offered, CUdeviceptr *p)
 {
 	CUipcMemHandle handle;
 
@@ -140,7 +140,7 @@ static CUresult open_memory(const struct cpu_share_handle *offered, CUdeviceptr 
 /* What another process made counts here as well, once however often it is opened, until the last is closed. */
 static void test_opened_memory_counts(void **state)
 {
-	struct cpu_share_handle first = offer(CPU_SHARE_MEMORY, 40 * MIB), second = offer(CPU_SHARE_MEMORY, 40 * MIB);
+	struct vcuda_share_handle first = offer(VCUDA_SHARE_MEMORY, 40 * MIB), second = offer(VCUDA_SHARE_MEMORY, 40 * MIB);
 	uint64_t before = free_mib();
 	CUdeviceptr p, again, other, own;
 	CUcontext context;
@@ -170,7 +170,7 @@ static void test_opened_memory_counts(void **state)
 	ask_peer((struct request){.what = WITHDRAW, .handle = second});
 }
 
-static CUresult import(struct cpu_share_handle *offered, uint64_t *handle)
+static CUresult import(struct vcuda_share_handle *offered, uint64_t *handle)
 {
 	return cuda->cuMemImportFromShareableHandle(handle, offered, CU_MEM_HANDLE_TYPE_FABRIC);
 }
@@ -178,8 +178,8 @@ static CUresult import(struct cpu_share_handle *offered, uint64_t *handle)
 /* As above for the memory of cuMemCreate(); this process's own may come back as well. */
 static void test_imported_memory_counts(void **state)
 {
-	struct cpu_share_handle first = offer(CPU_SHARE_ALLOCATION, 40 * MIB),
-				second = offer(CPU_SHARE_ALLOCATION, 40 * MIB), mine;
+	struct vcuda_share_handle first = offer(VCUDA_SHARE_ALLOCATION, 40 * MIB),
+				second = offer(VCUDA_SHARE_ALLOCATION, 40 * MIB), mine;
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
 				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -252,7 +252,7 @@ static void test_no_descriptors(void **state)
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
 				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-	struct cpu_share_handle mine, theirs = offer(CPU_SHARE_ALLOCATION, 2 * MIB), unknown;
+	struct vcuda_share_handle mine, theirs = offer(VCUDA_SHARE_ALLOCATION, 2 * MIB), unknown;
 	uint64_t before = free_mib(), handle, other;
 	struct rlimit was;
 	char log[300];
@@ -264,7 +264,7 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(cuda->cuMemExportToShareableHandle(&mine, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0), CUDA_SUCCESS);
 	unknown = mine;
 	unknown.key[3] ^= 1;
-	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
+	assert_int_equal(peer_takes(VCUDA_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
 	/* below that: its memory, the offered file, the listener, the reserve */
 	ask_peer((struct request){.what = CONNECT, .handle = mine});
 	while (first_closed(0) <= client)
@@ -272,7 +272,7 @@ static void test_no_descriptors(void **state)
 	/* the last one goes to who asks, not to who has been silent for long */
 	set_descriptor_limit((rlim_t)client + 1);
 	usleep(2200000);
-	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
+	assert_int_equal(peer_takes(VCUDA_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
 	ask_peer((struct request){.what = HANG_UP});
 	ask_peer((struct request){.what = CONNECT, .handle = mine});
 	while (first_closed(0) <= client)
@@ -285,11 +285,11 @@ static void test_no_descriptors(void **state)
 	assert_non_null(strstr(log, "ulimit"));
 	assert_int_equal(import(&theirs, &other), CUDA_ERROR_OUT_OF_MEMORY);
 	for (int n = 0; n < 3; n++)
-		assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_ERROR_OUT_OF_MEMORY);
+		assert_int_equal(peer_takes(VCUDA_SHARE_ALLOCATION, &mine), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
-	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
-	assert_int_equal(peer_takes(CPU_SHARE_ALLOCATION, &unknown), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(peer_takes(CPU_SHARE_MEMORY, &mine), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(peer_takes(VCUDA_SHARE_ALLOCATION, &mine), CUDA_SUCCESS);
+	assert_int_equal(peer_takes(VCUDA_SHARE_ALLOCATION, &unknown), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(peer_takes(VCUDA_SHARE_MEMORY, &mine), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(import(&theirs, &other), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemRelease(other), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemRelease(handle), CUDA_SUCCESS);
@@ -303,7 +303,7 @@ static void test_silent_peers(void **state)
 	enum { SILENT = 40 }; /* more than may wait at a time */
 	struct timespec start, end;
 	CUipcMemHandle offered;
-	struct cpu_share_handle handle;
+	struct vcuda_share_handle handle;
 	CUdeviceptr p;
 	int silent[SILENT];
 
@@ -313,7 +313,7 @@ static void test_silent_peers(void **state)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	for (int n = 0; n < SILENT; n++) {
 		silent[n] = connect_to(&handle);
-		assert_int_equal(peer_takes(CPU_SHARE_MEMORY, &handle), CUDA_SUCCESS);
+		assert_int_equal(peer_takes(VCUDA_SHARE_MEMORY, &handle), CUDA_SUCCESS);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	/* One that had to wait for a silent one would wait for 5 s. */
@@ -324,7 +324,7 @@ static void test_silent_peers(void **state)
 }
 
 /* Whether a connection of another user's is ended at once. */
-static int connect_as_other(const struct cpu_share_handle *handle)
+static int connect_as_other(const struct vcuda_share_handle *handle)
 {
 	struct pollfd p = {.events = POLLIN};
 
@@ -338,7 +338,7 @@ static int connect_as_other(const struct cpu_share_handle *handle)
 static void test_other_users(void **state)
 {
 	CUipcMemHandle offered;
-	struct cpu_share_handle handle;
+	struct vcuda_share_handle handle;
 	CUdeviceptr p;
 	pid_t child;
 	int status;
@@ -354,7 +354,7 @@ static void test_other_users(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_int_equal(peer_takes(CPU_SHARE_MEMORY, &handle), CUDA_SUCCESS);
+	assert_int_equal(peer_takes(VCUDA_SHARE_MEMORY, &handle), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
 }
 

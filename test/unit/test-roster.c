@@ -47,6 +47,7 @@ static void test_roster(void **state)
 	assert_null(vcuda_roster_next(&at));
 	vcuda_roster_computes();
 	*vcuda_roster_bytes() = 5;
+	assert_false(vcuda_roster_same_guest(getpid()));
 
 	hand_over(sizeof(*page));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
@@ -59,6 +60,9 @@ static void test_roster(void **state)
 	assert_int_equal(page->slots[4].worker, getpid());
 	assert_int_equal(page->slots[4].pid, 77);
 	assert_int_equal(fcntl(VCUDA_ROSTER_FD, F_GETFD), -1);
+	assert_false(vcuda_roster_is_vm());
+	assert_true(vcuda_roster_same_guest(getpid()) && vcuda_roster_same_guest(13));
+	assert_false(vcuda_roster_same_guest(11) || vcuda_roster_same_guest(12) || vcuda_roster_same_guest(99));
 
 	at = 0;
 	slot = vcuda_roster_next(&at);

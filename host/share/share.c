@@ -17,8 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
 #include "start-thread.h"
+
+void VCUDA_SHARE_LOG(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PATIENCE_S 5
@@ -27,23 +28,26 @@
 
 static const uint8_t magic[8] = "vcuda\0\0\1";
 
+/* What is sent with the file; of kind BUSY it comes without one. Who asks for what is not there gets no answer. */
+struct answer {
+	uint64_t kind, bytes; /* of a file of ours */
+	uint64_t has_fd;
+	uint8_t note[VCUDA_SHARE_NOTE_BYTES];
+};
+#define BUSY 0
+
 struct offer {
 	uint8_t key[16];
-	uint64_t kind, bytes;
+	struct answer answer;
 	int fd;
 	struct offer *next;
 };
-
-/* What is sent with the file; of kind BUSY it comes without one. Who asks for what is not there gets no answer. */
-struct answer {
-	uint64_t kind, bytes;
-};
-#define BUSY 0
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct offer *offers;
 static uint8_t our_name[16];
 static int listener = -1;
+static bool (*scope)(pid_t worker);
 
 /* Who connected and has not asked yet, the first that came in front. The listener's thread's. */
 static struct client {
@@ -66,12 +70,20 @@ static socklen_t address_of(const uint8_t *name, struct sockaddr_un *a)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
 }
 
-static bool is_same_user(int fd)
+void vcuda_share_scope(bool (*same_guest)(pid_t worker))
+{
+	scope = same_guest;
+}
+
+/* At either end: neither is anything given to others, nor taken from them. */
+static bool is_friend(int fd)
 {
 	struct ucred who;
 	socklen_t length = sizeof(who);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.uid == geteuid();
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || who.uid != geteuid())
+		return false;
+	return !scope || scope(who.pid);
 }
 
 static void be_patient(int fd)
@@ -90,18 +102,18 @@ static bool is_used_up(int error)
 /* Each file that is mapped or offered needs one. */
 static void say_used_up(void)
 {
-	cpu_log("no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
+	VCUDA_SHARE_LOG("no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
 		"open files (ulimit -Hn, LimitNOFILE=)");
 }
 
 /* False: not sent. */
-static bool send_answer(int to, struct answer *answer, int fd)
+static bool send_answer(int to, const struct answer *answer, int fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
-	struct iovec iov = {answer, sizeof(*answer)};
+	struct iovec iov = {(void *)(uintptr_t)answer, sizeof(*answer)};
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c = &control.align;
 
@@ -137,7 +149,7 @@ static void serve(int client, bool busy)
 	pthread_mutex_lock(&lock);
 	o = find_offer(key);
 	/* The socket has room for one message; there may be too many files on their way, though. */
-	if (o && (busy || !send_answer(client, &(struct answer){o->kind, o->bytes}, o->fd)))
+	if (o && (busy || !send_answer(client, &o->answer, o->fd)))
 		send_answer(client, &(struct answer){.kind = BUSY}, -1);
 	pthread_mutex_unlock(&lock);
 }
@@ -170,7 +182,7 @@ static int accept_client(void)
 {
 	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
-	if (client < 0 || is_same_user(client))
+	if (client < 0 || is_friend(client))
 		return client;
 	close(client);
 	errno = ECONNABORTED;
@@ -242,7 +254,7 @@ static void *listen_for_others(void *unused)
 		} else if (is_used_up(errno) || errno == ENOMEM || errno == ENOBUFS) {
 			turn_away();
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			cpu_log("nothing more is shared with other processes: %s", strerror(errno));
+			VCUDA_SHARE_LOG("nothing more is shared with other processes: %s", strerror(errno));
 			return unused;
 		}
 	}
@@ -269,7 +281,7 @@ static bool open_locked(void)
 	return false;
 }
 
-int cpu_share_file(uint64_t bytes)
+int vcuda_share_file(uint64_t bytes)
 {
 	int fd = memfd_create("vcuda-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -284,7 +296,7 @@ int cpu_share_file(uint64_t bytes)
 	return -1;
 }
 
-bool cpu_share_offer(enum cpu_share_kind kind, uint64_t bytes, int fd, struct cpu_share_handle *handle)
+static bool offer(const struct answer *answer, int fd, struct vcuda_share_handle *handle)
 {
 	struct offer *o = calloc(1, sizeof(*o));
 	bool ok;
@@ -292,32 +304,47 @@ bool cpu_share_offer(enum cpu_share_kind kind, uint64_t bytes, int fd, struct cp
 	pthread_mutex_lock(&lock);
 	ok = o && open_locked() && getrandom(o->key, sizeof(o->key), 0) == sizeof(o->key);
 	if (ok) {
-		o->kind = kind;
-		o->bytes = bytes;
+		o->answer = *answer;
 		o->fd = fd;
 		o->next = offers;
 		offers = o;
-		*handle = (struct cpu_share_handle){.zero = {0}};
+		*handle = (struct vcuda_share_handle){.zero = {0}};
 		memcpy(handle->magic, magic, sizeof(magic));
 		memcpy(handle->server, our_name, sizeof(our_name));
 		memcpy(handle->key, o->key, sizeof(o->key));
 	}
 	pthread_mutex_unlock(&lock);
 	if (!ok) {
-		cpu_log("cannot offer memory to other processes: %s", strerror(errno));
+		VCUDA_SHARE_LOG("cannot offer memory to other processes: %s", strerror(errno));
 		free(o);
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 	}
 	return ok;
 }
 
-void cpu_share_withdraw(const struct cpu_share_handle *handle)
+bool vcuda_share_offer(enum vcuda_share_kind kind, uint64_t bytes, int fd, struct vcuda_share_handle *handle)
+{
+	return offer(&(struct answer){.kind = kind, .bytes = bytes, .has_fd = true}, fd, handle);
+}
+
+bool vcuda_share_offer_note(enum vcuda_share_kind kind, const void *note, int fd, struct vcuda_share_handle *handle)
+{
+	struct answer answer = {.kind = kind, .has_fd = fd >= 0};
+
+	if (note)
+		memcpy(answer.note, note, sizeof(answer.note));
+	return offer(&answer, fd, handle);
+}
+
+void vcuda_share_withdraw(const struct vcuda_share_handle *handle)
 {
 	pthread_mutex_lock(&lock);
 	for (struct offer **at = &offers, *o; (o = *at); at = &o->next)
 		if (!memcmp(o->key, handle->key, sizeof(o->key))) {
 			*at = o->next;
-			close(o->fd);
+			if (o->fd >= 0)
+				close(o->fd);
 			free(o);
 			break;
 		}
@@ -344,7 +371,7 @@ static int take_fd(struct msghdr *h)
 }
 
 /* What another worker has under that key. */
-static CUresult ask(const struct cpu_share_handle *handle, struct answer *answer, int *fd)
+static CUresult ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -363,7 +390,7 @@ static CUresult ask(const struct cpu_share_handle *handle, struct answer *answer
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	be_patient(s);
-	answered = connect(s, (struct sockaddr *)&a, length) == 0 && is_same_user(s) &&
+	answered = connect(s, (struct sockaddr *)&a, length) == 0 && is_friend(s) &&
 		   send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key) &&
 		   recvmsg(s, &h, MSG_CMSG_CLOEXEC) == sizeof(*answer);
 	if (answered)
@@ -371,10 +398,10 @@ static CUresult ask(const struct cpu_share_handle *handle, struct answer *answer
 	close(s);
 	if (!answered)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (*fd >= 0)
+	if (*fd >= 0 || (answer->kind != BUSY && !answer->has_fd))
 		return CUDA_SUCCESS;
 	/* either worker has no descriptor left */
-	cpu_log("memory or an event of another process cannot be had: %s",
+	VCUDA_SHARE_LOG("memory or an event of another process cannot be had: %s",
 		h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)" :
 					   "that process has no file descriptor left (ulimit -Hn)");
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -388,13 +415,16 @@ static CUresult look_up(const uint8_t *key, struct answer *answer, int *fd)
 	pthread_mutex_lock(&lock);
 	o = find_offer(key);
 	if (o) {
-		*answer = (struct answer){o->kind, o->bytes};
-		*fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+		*answer = o->answer;
+		*fd = o->fd < 0 ? -1 : fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
 	}
 	pthread_mutex_unlock(&lock);
-	if (o && *fd < 0)
-		say_used_up();
-	return !o ? CUDA_ERROR_INVALID_VALUE : *fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	if (!o)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (*fd >= 0 || !answer->has_fd)
+		return CUDA_SUCCESS;
+	say_used_up();
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Of a file that can shrink, an access behind its end would end this process. */
@@ -407,7 +437,7 @@ static bool is_safe(int fd, uint64_t bytes)
 	       (uint64_t)st.st_size >= bytes;
 }
 
-bool cpu_share_is_own(const struct cpu_share_handle *handle)
+bool vcuda_share_is_own(const struct vcuda_share_handle *handle)
 {
 	bool own;
 
@@ -417,21 +447,44 @@ bool cpu_share_is_own(const struct cpu_share_handle *handle)
 	return own;
 }
 
-CUresult cpu_share_take(const struct cpu_share_handle *handle, enum cpu_share_kind kind, uint64_t *bytes, int *fd)
+static CUresult take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct answer *answer, int *fd)
 {
-	struct answer answer = {0};
 	CUresult result;
 
 	if (memcmp(handle->magic, magic, sizeof(magic)))
 		return CUDA_ERROR_INVALID_VALUE;
+	*answer = (struct answer){0};
 	*fd = -1;
-	result = cpu_share_is_own(handle) ? look_up(handle->key, &answer, fd) : ask(handle, &answer, fd);
+	result = vcuda_share_is_own(handle) ? look_up(handle->key, answer, fd) : ask(handle, answer, fd);
+	if (result != CUDA_SUCCESS || answer->kind == kind)
+		return result;
+	if (*fd >= 0)
+		close(*fd);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, uint64_t *bytes, int *fd)
+{
+	struct answer answer;
+	CUresult result = take(handle, kind, &answer, fd);
+
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (answer.kind != kind || !answer.bytes || !is_safe(*fd, answer.bytes)) {
-		close(*fd);
+	if (*fd < 0 || !answer.bytes || !is_safe(*fd, answer.bytes)) {
+		if (*fd >= 0)
+			close(*fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*bytes = answer.bytes;
 	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note, int *fd)
+{
+	struct answer answer;
+	CUresult result = take(handle, kind, &answer, fd);
+
+	if (result == CUDA_SUCCESS)
+		memcpy(note, answer.note, sizeof(answer.note));
+	return result;
 }

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools of several processes, with back ends that have them (a GPU's driver). */
+#include <string.h>
+
+#include "call.h"
+#include "context.h"
+#include "guest-calls.h"
+#include "object.h"
+#include "pool.h"
+#include "range.h"
+#include "shareable.h"
+
+_Static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(CUipcMemHandle), "one size");
+
+static CUresult check(CUmemoryPool pool, const void *place)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return place && vcuda_object_find(VCUDA_OBJECT_POOL, pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool pool, CUmemAllocationHandleType type,
+						       unsigned long long flags)
+{
+	CUresult result = check(pool, to);
+	CUipcMemHandle shared;
+	int fd;
+
+	if (result == CUDA_SUCCESS && flags)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS && !vcuda_shareable_type(type))
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_vcudaMemPoolExport(&shared, pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	fd = vcuda_shareable_file(&shared);
+	if (fd < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*(int *)to = fd;
+	return CUDA_SUCCESS;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *from, CUmemAllocationHandleType type,
+							 unsigned long long flags)
+{
+	CUresult result = vcuda_require_init();
+	CUipcMemHandle shared;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pool || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!vcuda_shareable_type(type))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!vcuda_shareable_read((int)(intptr_t)from, &shared))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_vcudaMemPoolImport(pool, shared);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return vcuda_pool_add(*pool, vcuda_context_current() ? vcuda_context_current()->device : 0);
+}
+
+VCUDA_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr dptr)
+{
+	CUresult result = vcuda_require_context();
+	CUipcMemHandle shared;
+	struct vcuda_range r;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!data || !vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_call_vcudaMemPoolExportPointer(&shared, dptr);
+	if (result == CUDA_SUCCESS)
+		memcpy(data, &shared, sizeof(shared));
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+	CUresult result = check(pool, data);
+	CUipcMemHandle shared;
+	CUdeviceptr start;
+	size_t bytes;
+
+	if (result == CUDA_SUCCESS)
+		result = dptr ? vcuda_require_context() : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	memcpy(&shared, data, sizeof(shared));
+	result = vcuda_call_vcudaMemPoolImportPointer(&start, &bytes, pool, shared);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!vcuda_range_add(&(struct vcuda_range){
+		    .start = start, .bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = vcuda_context_current()})) {
+		vcuda_call_cuMemFree_v2(start);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*dptr = start;
+	return CUDA_SUCCESS;
+}

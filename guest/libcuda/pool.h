@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_POOL_H
+#define VCUDA_POOL_H
+
+#include "cuda-abi.h"
+
+/* The application has this pool now, of that device. */
+CUresult vcuda_pool_add(CUmemoryPool pool, CUdevice dev);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipc.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "share.h"
+
+#define DESCRIPTOR CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+_Static_assert(sizeof(CUipcMemHandle) == sizeof(struct vcuda_share_handle) &&
+		       sizeof(CUipcMemHandle) == VCUDA_SHARE_NOTE_BYTES,
+	       "CUDA says how large handles are");
+_Static_assert(sizeof(CUipcEventHandle) == VCUDA_SHARE_NOTE_BYTES, "CUDA says how large handles are");
+_Static_assert(sizeof(CUmemPoolPtrExportData) == VCUDA_SHARE_NOTE_BYTES, "CUDA says how large they are");
+
+/* What others were offered. It is known by the driver's name for it: an address, or a handle. */
+struct export {
+	enum vcuda_share_kind kind;
+	uint64_t object;
+	uint8_t note[VCUDA_SHARE_NOTE_BYTES]; /* the driver's */
+	struct vcuda_share_handle handle;
+	unsigned int refs; /* the driver gives one object several times, to be released as often */
+	struct export *next;
+};
+
+static struct vcuda_backend_ops driver;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct export *_Atomic exports;
+
+/* With the lock held; NULL at the end of the list. */
+static struct export *find(enum vcuda_share_kind kind, uint64_t object)
+{
+	struct export *e;
+
+	for (e = exports; e && (e->kind != kind || e->object != object); e = e->next)
+		continue;
+	return e;
+}
+
+static void withdraw_locked(struct export *e)
+{
+	struct export *before = exports;
+
+	if (--e->refs)
+		return;
+	while (before != e && before->next != e)
+		before = before->next;
+	if (before == e)
+		exports = e->next;
+	else
+		before->next = e->next;
+	vcuda_share_withdraw(&e->handle);
+	free(e);
+}
+
+/* Before the object ends: its name may be another's as soon as it has. */
+static void withdraw(enum vcuda_share_kind kind, uint64_t object)
+{
+	struct export *e;
+
+	if (!exports)
+		return;
+	pthread_mutex_lock(&lock);
+	e = find(kind, object);
+	if (e)
+		withdraw_locked(e);
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult offer_locked(enum vcuda_share_kind kind, uint64_t object, const void *note, int fd, void *handle)
+{
+	struct export *e = find(kind, object);
+
+	/* An object that ended unseen, with its context, left its name behind. */
+	if (e && note && memcmp(e->note, note, sizeof(e->note))) {
+		e->refs = 1;
+		withdraw_locked(e);
+		e = NULL;
+	}
+	if (e) {
+		memcpy(handle, &e->handle, sizeof(e->handle));
+		if (fd >= 0)
+			close(fd);
+		return CUDA_SUCCESS;
+	}
+	e = calloc(1, sizeof(*e));
+	if (!e || !vcuda_share_offer_note(kind, note, fd, &e->handle)) {
+		if (!e && fd >= 0)
+			close(fd);
+		free(e);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	e->kind = kind;
+	e->object = object;
+	if (note)
+		memcpy(e->note, note, sizeof(e->note));
+	e->refs = 1;
+	e->next = exports;
+	exports = e;
+	memcpy(handle, &e->handle, sizeof(e->handle));
+	return CUDA_SUCCESS;
+}
+
+/* The guest's handle for an object, the same one as long as it is offered. Takes the descriptor over. */
+static CUresult offer(enum vcuda_share_kind kind, uint64_t object, const void *note, int fd, void *handle)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = offer_locked(kind, object, note, fd, handle);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* What the guest's handle stands for: a note, or a descriptor. */
+static CUresult take(const void *handle, enum vcuda_share_kind kind, void *note, int *fd)
+{
+	struct vcuda_share_handle h;
+	uint8_t unused[VCUDA_SHARE_NOTE_BYTES];
+	int none = -1;
+	CUresult result;
+
+	memcpy(&h, handle, sizeof(h));
+	result = vcuda_share_take_note(&h, kind, note ? note : unused, fd ? fd : &none);
+	if (none >= 0)
+		close(none);
+	return result == CUDA_SUCCESS && fd && *fd < 0 ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+static bool is_own(const void *handle)
+{
+	struct vcuda_share_handle h;
+
+	memcpy(&h, handle, sizeof(h));
+	return vcuda_share_is_own(&h);
+}
+
+/* ---- memory of cuMemAlloc ---- */
+
+/* The driver's handles are of whole allocations. */
+static CUresult get_memory(CUipcMemHandle *handle, CUdeviceptr address)
+{
+	CUdeviceptr base;
+	CUipcMemHandle note;
+	size_t bytes;
+	CUresult result = driver.cuMemGetAddressRange_v2(&base, &bytes, address);
+
+	if (result == CUDA_SUCCESS)
+		result = driver.cuIpcGetMemHandle(&note, base);
+	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_MEMORY, base, &note, -1, handle) : result;
+}
+
+static CUresult open_memory(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)
+{
+	CUipcMemHandle note;
+	CUresult result;
+
+	if (is_own(&handle))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = take(&handle, VCUDA_SHARE_DRIVER_MEMORY, &note, NULL);
+	return result == CUDA_SUCCESS ? driver.cuIpcOpenMemHandle_v2(address, note, flags) : result;
+}
+
+static CUresult free_memory(CUdeviceptr address)
+{
+	withdraw(VCUDA_SHARE_DRIVER_MEMORY, address);
+	withdraw(VCUDA_SHARE_DRIVER_POINTER, address);
+	return driver.cuMemFree_v2(address);
+}
+
+/* ---- events ---- */
+
+static CUresult get_event(CUipcEventHandle *handle, CUevent event)
+{
+	CUipcEventHandle note;
+	CUresult result = driver.cuIpcGetEventHandle(&note, event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return offer(VCUDA_SHARE_DRIVER_EVENT, (uintptr_t)event, &note, -1, handle);
+}
+
+static CUresult open_event(CUevent *event, CUipcEventHandle handle)
+{
+	CUipcEventHandle note;
+	CUresult result;
+
+	if (is_own(&handle))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = take(&handle, VCUDA_SHARE_DRIVER_EVENT, &note, NULL);
+	return result == CUDA_SUCCESS ? driver.cuIpcOpenEventHandle(event, note) : result;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+	withdraw(VCUDA_SHARE_DRIVER_EVENT, (uintptr_t)event);
+	return driver.cuEventDestroy_v2(event);
+}
+
+/* ---- memory of cuMemCreate: what the worker calls fabric handles are the guest's, the driver's are descriptors ---- */
+
+static CUresult create_allocation(uint64_t *handle, size_t size, void *prop, uint64_t flags)
+{
+	CUmemAllocationProp p = *(CUmemAllocationProp *)prop;
+
+	if (p.requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
+		p.requestedHandleTypes = DESCRIPTOR;
+	return driver.cuMemCreate(handle, size, &p, flags);
+}
+
+static CUresult export_allocation(void *shared, uint64_t handle, int type, uint64_t flags)
+{
+	int fd = -1;
+	CUresult result = driver.cuMemExportToShareableHandle(&fd, handle, DESCRIPTOR, flags);
+
+	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_ALLOCATION, handle, NULL, fd, shared) : result;
+}
+
+static CUresult import_allocation(uint64_t *handle, void *shared, int type)
+{
+	struct export *e;
+	int fd = -1;
+	CUresult result = take(shared, VCUDA_SHARE_DRIVER_ALLOCATION, NULL, &fd);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuMemImportFromShareableHandle(handle, (void *)(intptr_t)fd, DESCRIPTOR);
+	close(fd);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	e = find(VCUDA_SHARE_DRIVER_ALLOCATION, *handle);
+	if (e)
+		e->refs++;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+static CUresult release_allocation(uint64_t handle)
+{
+	withdraw(VCUDA_SHARE_DRIVER_ALLOCATION, handle);
+	return driver.cuMemRelease(handle);
+}
+
+/* ---- pools ---- */
+
+static CUresult export_pool(void *shared, CUmemoryPool pool, int type, uint64_t flags)
+{
+	int fd = -1;
+	CUresult result = driver.cuMemPoolExportToShareableHandle(&fd, pool, DESCRIPTOR, flags);
+
+	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_POOL, (uintptr_t)pool, NULL, fd, shared) : result;
+}
+
+static CUresult import_pool(CUmemoryPool *pool, void *shared, int type, uint64_t flags)
+{
+	int fd = -1;
+	CUresult result = take(shared, VCUDA_SHARE_DRIVER_POOL, NULL, &fd);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuMemPoolImportFromShareableHandle(pool, (void *)(intptr_t)fd, DESCRIPTOR, flags);
+	close(fd);
+	return result;
+}
+
+static CUresult destroy_pool(CUmemoryPool pool)
+{
+	withdraw(VCUDA_SHARE_DRIVER_POOL, (uintptr_t)pool);
+	return driver.cuMemPoolDestroy(pool);
+}
+
+static CUresult export_pointer(void *shared, CUdeviceptr address)
+{
+	CUmemPoolPtrExportData note;
+	CUresult result = driver.cuMemPoolExportPointer(&note, address);
+
+	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_POINTER, address, &note, -1, shared) : result;
+}
+
+static CUresult import_pointer(CUdeviceptr *address, CUmemoryPool pool, void *shared)
+{
+	CUmemPoolPtrExportData note;
+	CUresult result = take(shared, VCUDA_SHARE_DRIVER_POINTER, &note, NULL);
+
+	return result == CUDA_SUCCESS ? driver.cuMemPoolImportPointer(address, pool, &note) : result;
+}
+
+static CUresult free_in_order(CUdeviceptr address, CUstream stream)
+{
+	withdraw(VCUDA_SHARE_DRIVER_POINTER, address);
+	return driver.cuMemFreeAsync(address, stream);
+}
+
+void vcuda_cuda_share(struct vcuda_backend_ops *ops)
+{
+	driver = *ops;
+#define BETWEEN(name, function) ops->name = driver.name ? function : NULL
+	BETWEEN(cuIpcGetMemHandle, get_memory);
+	BETWEEN(cuIpcOpenMemHandle_v2, open_memory);
+	BETWEEN(cuMemFree_v2, free_memory);
+	BETWEEN(cuIpcGetEventHandle, get_event);
+	BETWEEN(cuIpcOpenEventHandle, open_event);
+	BETWEEN(cuEventDestroy_v2, destroy_event);
+	BETWEEN(cuMemCreate, create_allocation);
+	BETWEEN(cuMemExportToShareableHandle, export_allocation);
+	BETWEEN(cuMemImportFromShareableHandle, import_allocation);
+	BETWEEN(cuMemRelease, release_allocation);
+	BETWEEN(cuMemPoolExportToShareableHandle, export_pool);
+	BETWEEN(cuMemPoolImportFromShareableHandle, import_pool);
+	BETWEEN(cuMemPoolDestroy, destroy_pool);
+	BETWEEN(cuMemPoolExportPointer, export_pointer);
+	BETWEEN(cuMemPoolImportPointer, import_pointer);
+	BETWEEN(cuMemFreeAsync, free_in_order);
+#undef BETWEEN
+	if (!driver.cuMemGetAddressRange_v2)
+		ops->cuIpcGetMemHandle = NULL;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workers of one host give to one another: files in memory, and notes of 64 bytes that a driver made, with or
+ * without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of the
+ * socket where the offering worker hands things out, and a key. Who does not know the key gets nothing: knowing a handle
+ * is the permission, as with CUDA's own. Compiled into each back end, which says where messages go (VCUDA_SHARE_LOG).
+ */
+#ifndef VCUDA_VCUDA_SHARE_H
+#define VCUDA_VCUDA_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cuda-abi.h"
+
+enum vcuda_share_kind {
+	/* of the software GPU */
+	VCUDA_SHARE_MEMORY = 1,
+	VCUDA_SHARE_EVENT,
+	VCUDA_SHARE_ALLOCATION,
+	/* of a GPU's driver: notes, and descriptors */
+	VCUDA_SHARE_DRIVER_MEMORY,
+	VCUDA_SHARE_DRIVER_EVENT,
+	VCUDA_SHARE_DRIVER_POINTER,
+	VCUDA_SHARE_DRIVER_ALLOCATION,
+	VCUDA_SHARE_DRIVER_POOL,
+};
+
+#define VCUDA_SHARE_NOTE_BYTES 64
+
+struct vcuda_share_handle {
+	uint8_t magic[8];
+	uint8_t server[16], key[16];
+	uint8_t zero[24];
+};
+
+/*
+ * From now on only what the function says yes to, by process id, is spoken to. Before, and without it, every process of
+ * this user. Called once, before anything else.
+ */
+void vcuda_share_scope(bool (*same_guest)(pid_t worker));
+
+/* A new file of zeroes that can never shrink under those who map it; -1: none. */
+int vcuda_share_file(uint64_t bytes);
+
+/* Offers `bytes` of a file until vcuda_share_withdraw(); the descriptor is taken over. False: not possible. */
+bool vcuda_share_offer(enum vcuda_share_kind kind, uint64_t bytes, int fd, struct vcuda_share_handle *handle);
+
+/* The same for a note, or, where there is none, for a descriptor that is no file of ours; -1: none. */
+bool vcuda_share_offer_note(enum vcuda_share_kind kind, const void *note, int fd, struct vcuda_share_handle *handle);
+void vcuda_share_withdraw(const struct vcuda_share_handle *handle);
+
+/* Whether this worker offers it, or once did. */
+bool vcuda_share_is_own(const struct vcuda_share_handle *handle);
+
+/*
+ * What a worker offers under a handle, which anybody may have made up. Not with the lock held: it may wait for another.
+ */
+CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, uint64_t *bytes, int *fd);
+
+/* For notes and such descriptors: 64 bytes go to `note`, the descriptor to *fd (-1: it has none). */
+CUresult vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note, int *fd);
+
+#endif
