@@ -20,6 +20,7 @@ struct extent {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct extent *free_extents;
 static struct vcuda_address_range devices[8];
+static bool kept[VCUDA_ADDRESS_RANGES]; /* reserved here */
 static uint32_t device_count;
 
 static bool reserve(uint64_t start, uint64_t length)
@@ -50,7 +51,8 @@ void vcuda_arena_reserve(const vcuda_host_info *host)
 	for (uint32_t i = 0; i < host->range_count; i++) {
 		const struct vcuda_address_range *r = &host->ranges[i];
 
-		if (!reserve(r->start, r->length))
+		kept[device_count] = reserve(r->start, r->length);
+		if (!kept[device_count])
 			vcuda_log("address range 0x%llx-0x%llx, where device memory lies, is not free in this process",
 				  (unsigned long long)r->start, (unsigned long long)(r->start + r->length));
 		devices[device_count++] = *r;
@@ -69,6 +71,14 @@ bool vcuda_arena_is_device(uint64_t address)
 {
 	for (uint32_t i = 0; i < device_count; i++)
 		if (address - devices[i].start < devices[i].length)
+			return true;
+	return false;
+}
+
+bool vcuda_arena_keeps(uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < device_count; i++)
+		if (kept[i] && start >= devices[i].start && start < end && end - devices[i].start <= devices[i].length)
 			return true;
 	return false;
 }

@@ -23,4 +23,7 @@ void vcuda_arena_give(void *address, size_t bytes);
 /* True if the address can be a device's. */
 bool vcuda_arena_is_device(uint64_t address);
 
+/* True if [start, end) is such address space and reserved: nothing of the program's lies there. */
+bool vcuda_arena_keeps(uint64_t start, uint64_t end);
+
 #endif

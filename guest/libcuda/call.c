@@ -17,6 +17,7 @@
 #include "log.h"
 #include "output.h"
 #include "session.h"
+#include "shadow.h"
 #include "thread.h"
 
 /* How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. */
@@ -155,7 +156,9 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 		return CUDA_ERROR_INVALID_VALUE;
 	if (info->since_minor > vcuda_session.transport->host_minor)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync};
+	if (vcuda_shadow_any)
+		vcuda_shadow_before(op);
+	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync, .op = op, .result = CUDA_ERROR_UNKNOWN};
 	/* A thread that is cancelled in here would keep the ring lock or a slot for ever. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
 	if (call->sync)
@@ -204,7 +207,7 @@ static CUresult wait_reply(struct vcuda_call *call)
 	result = wait_while(reply_is_missing, call, 0);
 	if (result)
 		return result;
-	result = (CUresult)slot->result;
+	result = call->result = (CUresult)slot->result;
 	bytes = slot->bytes;
 	if (bytes > VCUDA_REPLY_MAX)
 		bytes = 0;
@@ -249,6 +252,8 @@ void vcuda_call_end(struct vcuda_call *call)
 		/* What the worker printed before it answered comes before what the application prints next. */
 		if (atomic_load_explicit(&producer.shm->output, memory_order_relaxed))
 			vcuda_output_forward(producer.shm);
+		if (vcuda_shadow_any)
+			vcuda_shadow_after(call->op, call->result);
 	}
 	pthread_setcancelstate(call->cancel_state, NULL);
 }

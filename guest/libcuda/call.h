@@ -26,6 +26,8 @@ struct vcuda_call {
 	uint32_t slot;
 	int cancel_state; /* the thread's, outside of the call */
 	bool sync;
+	unsigned int op;
+	CUresult result; /* the worker's, of one that was waited for */
 };
 
 /*

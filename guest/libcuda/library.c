@@ -9,6 +9,7 @@
 #include "image.h"
 #include "memory.h"
 #include "object.h"
+#include "shadow.h"
 
 struct loaded {
 	CUlibrary library;
@@ -145,9 +146,10 @@ VCUDA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlib
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuLibraryGetGlobal(&address, &size, library, name);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_memory_add_global(address, size, library, vcuda_context_current());
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_memory_add_global(address, size, library, vcuda_context_current());
 	if (dptr)
 		*dptr = address;
 	if (bytes)
@@ -177,6 +179,8 @@ VCUDA_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUli
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuLibraryGetManaged(&address, &size, library, name);
+	if (result == CUDA_SUCCESS && vcuda_shadow_possible())
+		result = vcuda_shadow_add(address, size, library, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (dptr)

@@ -6,26 +6,35 @@
 #include "capture.h"
 #include "graph.h"
 #include "guest-calls.h"
+#include "object.h"
 #include "range.h"
+#include "shadow.h"
 
 void vcuda_memory_drop_context(struct vcuda_context *context)
 {
 	struct vcuda_range r;
 
 	vcuda_context_enter(context);
-	while (vcuda_range_remove_next(context, 0, &r))
+	while (vcuda_range_remove_next(context, 0, &r)) {
 		if (r.kind & VCUDA_RANGE_ON_HOST)
 			vcuda_pinned_release(&r);
+		else if (r.kind == VCUDA_RANGE_SHADOW)
+			vcuda_shadow_drop(r.start);
+	}
 	vcuda_context_leave();
 }
 
-void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context)
+CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context)
 {
 	struct vcuda_range there;
+	int placed = 0;
 
+	if (vcuda_shadow_possible() && vcuda_call_vcudaManagedIsPlaced(address, &placed) == CUDA_SUCCESS && placed)
+		return vcuda_shadow_add(address, bytes, owner,
+					vcuda_object_find(VCUDA_OBJECT_LIBRARY, owner) ? NULL : context);
 	/* A managed variable has its place from the start. */
 	if (vcuda_range_find(address, &there) && there.kind == VCUDA_RANGE_VARIABLE)
-		return;
+		return CUDA_SUCCESS;
 	/* Where memory runs out the variable is only unknown to pointer queries: copies ask the worker. */
 	vcuda_range_add(&(struct vcuda_range){
 		.start = address,
@@ -34,15 +43,19 @@ void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner
 		.owner = (uintptr_t)owner,
 		.context = context,
 	});
+	return CUDA_SUCCESS;
 }
 
 void vcuda_memory_drop_owner(const void *owner)
 {
 	struct vcuda_range r;
 
-	while (vcuda_range_remove_next(NULL, (uintptr_t)owner, &r))
+	while (vcuda_range_remove_next(NULL, (uintptr_t)owner, &r)) {
 		if (r.kind == VCUDA_RANGE_VARIABLE)
 			vcuda_pinned_release(&r);
+		else if (r.kind == VCUDA_RANGE_SHADOW)
+			vcuda_shadow_drop(r.start);
+	}
 }
 
 static CUresult record(CUdeviceptr address, size_t bytes)

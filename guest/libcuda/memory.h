@@ -11,7 +11,7 @@
 void vcuda_memory_drop_context(struct vcuda_context *context);
 
 /* A variable of a module or library that was handed out; forgotten with its owner. */
-void vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
+CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
 void vcuda_memory_drop_owner(const void *owner);
 
 /*

@@ -128,9 +128,10 @@ VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUm
 	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = vcuda_call_cuModuleGetGlobal_v2(&address, &size, module, name);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_memory_add_global(address, size, module, vcuda_context_current());
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_memory_add_global(address, size, module, vcuda_context_current());
 	if (dptr)
 		*dptr = address;
 	if (bytes)

@@ -20,7 +20,10 @@ CUresult vcuda_operand_find(uint64_t address, size_t bytes, enum vcuda_side side
 		return CUDA_SUCCESS;
 	}
 	inside = bytes <= r.bytes - (address - r.start);
-	if (r.kind & VCUDA_RANGE_ON_DEVICE) {
+	/* The program's own copy, which is made equal before and after. */
+	if (r.kind == VCUDA_RANGE_SHADOW && side == VCUDA_SIDE_HOST)
+		return CUDA_SUCCESS;
+	if (r.kind & (VCUDA_RANGE_ON_DEVICE | VCUDA_RANGE_SHADOW)) {
 		operand->place = VCUDA_PLACE_DEVICE;
 		operand->unsure = r.kind == VCUDA_RANGE_RESERVED;
 		return inside && side != VCUDA_SIDE_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -37,9 +37,14 @@ static size_t size_of(CUpointer_attribute attribute)
 	}
 }
 
+static bool is_on_host(const struct vcuda_range *r)
+{
+	return r->kind & (VCUDA_RANGE_ON_HOST | VCUDA_RANGE_SHADOW);
+}
+
 static uint64_t value_of(const struct vcuda_range *r, CUpointer_attribute attribute, uint64_t address)
 {
-	bool host = r->kind & VCUDA_RANGE_ON_HOST;
+	bool host = is_on_host(r);
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -83,7 +88,7 @@ static uint64_t unknown(CUpointer_attribute attribute)
 /* A host pointer is a question that only host memory has an answer to. */
 static bool has_answer(const struct vcuda_range *r, CUpointer_attribute attribute)
 {
-	return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || r->kind & VCUDA_RANGE_ON_HOST;
+	return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || is_on_host(r);
 }
 
 VCUDA_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)

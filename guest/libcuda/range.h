@@ -21,12 +21,13 @@ enum vcuda_range_kind {
 	VCUDA_RANGE_RESERVED = 32,  /* cuMemAddressReserve: only the worker knows what is mapped there */
 	VCUDA_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle; the flags count how often */
 	VCUDA_RANGE_VARIABLE = 128, /* a __managed__ variable: managed memory that belongs to a module or library */
+	VCUDA_RANGE_SHADOW = 256,   /* such a one that the driver has placed (shadow.h): to commands it is on the device */
 };
 
-#define VCUDA_RANGE_ANY_MANAGED (VCUDA_RANGE_MANAGED | VCUDA_RANGE_VARIABLE)
+#define VCUDA_RANGE_ANY_MANAGED (VCUDA_RANGE_MANAGED | VCUDA_RANGE_VARIABLE | VCUDA_RANGE_SHADOW)
 
 #define VCUDA_RANGE_ON_DEVICE (VCUDA_RANGE_DEVICE | VCUDA_RANGE_GLOBAL | VCUDA_RANGE_RESERVED | VCUDA_RANGE_IMPORTED)
-#define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED | VCUDA_RANGE_ANY_MANAGED)
+#define VCUDA_RANGE_ON_HOST (VCUDA_RANGE_PINNED | VCUDA_RANGE_REGISTERED | VCUDA_RANGE_MANAGED | VCUDA_RANGE_VARIABLE)
 
 /* What was advised about managed memory: of the whole range, whatever part it was said of last. */
 struct vcuda_advice {
