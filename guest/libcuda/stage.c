@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stage.h"
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
@@ -21,9 +22,13 @@ void vcuda_stage_attach(void *shm)
 uint32_t vcuda_stage_take(void **memory)
 {
 	uint32_t used = atomic_load(&used_blocks);
+	int cancel_state;
 
+	/* CUDA's calls are no places to be cancelled at. The thread sanitizer loses sight of locks in a thread that is. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	while (sem_wait(&free_blocks) < 0)
 		continue;
+	pthread_setcancelstate(cancel_state, NULL);
 	for (;;) {
 		uint32_t block = (uint32_t)__builtin_ctz(~used);
 
