@@ -34,6 +34,6 @@ install: build
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan
+	rm -rf $(BUILD) build-asan build-tsan
 
 .PHONY: all setup configure build demo check install clean

@@ -2,23 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # check.sh: builds and runs every test, in ./build, and those that need no VM once more under the address and undefined-behaviour
-# sanitizers, in ./build-asan. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
+# sanitizers, in ./build-asan. Many threads at once run under the thread sanitizer, in ./build-tsan, where no more is
+# built than that needs. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
 #
-# BUILD=DIR, BUILD_ASAN=DIR: other build directories. CHECK_SUITES="unit local": only these suites.
+# BUILD=DIR, BUILD_ASAN=DIR, BUILD_TSAN=DIR: other build directories. CHECK_SUITES="unit local": only these suites.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
 BUILD=${BUILD:-build}
 BUILD_ASAN=${BUILD_ASAN:-build-asan}
+BUILD_TSAN=${BUILD_TSAN:-build-tsan}
 SANITIZED="unit protocol fuzz vhost local"
 broken=0
 
-# build DIR OPTION...
+# build DIR TARGET OPTION...
 build() {
-	local dir=$1
-	shift
+	local dir=$1 target=$2
+	shift 2
 	[ -f "$dir/build.ninja" ] || meson setup "$dir" "$@" || return 1
-	ninja -C "$dir"
+	ninja -C "$dir" "$target"
 }
 
 # The suites of $2... that CHECK_SUITES lets through, as options.
@@ -42,16 +44,22 @@ run() {
 	[ -f "$dir/meson-logs/testlog.json" ] || broken=$((broken + 1))
 }
 
-if build "$BUILD"; then
+if build "$BUILD" all; then
 	run "$BUILD" unit ring protocol fuzz vhost local libraries vm gpu ptx
 else
 	broken=$((broken + 1))
 fi
-if build "$BUILD_ASAN" -Db_sanitize=address,undefined; then
+if build "$BUILD_ASAN" all -Db_sanitize=address,undefined; then
 	# shellcheck disable=SC2086
 	run "$BUILD_ASAN" $SANITIZED
 else
 	broken=$((broken + 1))
 fi
+if build "$BUILD_TSAN" threads -Db_sanitize=thread -Doptimization=1; then
+	run "$BUILD_TSAN" threads
+else
+	broken=$((broken + 1))
+fi
 
-python3 scripts/count-tests.py "$broken" "$BUILD/meson-logs/testlog.json" "$BUILD_ASAN/meson-logs/testlog.json"
+python3 scripts/count-tests.py "$broken" "$BUILD/meson-logs/testlog.json" "$BUILD_ASAN/meson-logs/testlog.json" \
+	"$BUILD_TSAN/meson-logs/testlog.json"
