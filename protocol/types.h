@@ -114,6 +114,11 @@ enum vcuda_tensor_kind { VCUDA_TENSOR_TILED, VCUDA_TENSOR_IM2COL, VCUDA_TENSOR_I
 
 #define VCUDA_TENSOR_RANK 5
 
+/* CUtensorMap, which is to be aligned where the driver writes it. */
+typedef struct vcuda_tensor_map {
+	uint64_t opaque[16];
+} vcuda_tensor_map;
+
 typedef struct vcuda_tensor {
 	uint64_t address;
 	uint64_t dim[VCUDA_TENSOR_RANK], strides[VCUDA_TENSOR_RANK]; /* one stride less than dimensions */

@@ -13,6 +13,8 @@
 
 #define MAP_ALIGNMENT 64
 
+_Static_assert(sizeof(vcuda_tensor_map) == sizeof(CUtensorMap), "CUDA says how large they are");
+
 static CUresult check(const CUtensorMap *map)
 {
 	CUresult result = vcuda_require_init();
@@ -44,7 +46,7 @@ static bool describe(vcuda_tensor *t, const void *address, const cuuint64_t *dim
 
 static CUresult encode(CUtensorMap *map, const vcuda_tensor *t)
 {
-	CUtensorMap made;
+	vcuda_tensor_map made;
 	CUresult result = vcuda_call_vcudaTensorEncode(*t, &made);
 
 	if (result == CUDA_SUCCESS)
@@ -128,7 +130,7 @@ VCUDA_EXPORT CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, int type, cu
 VCUDA_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
 	CUresult result = check(map);
-	CUtensorMap made, before;
+	vcuda_tensor_map made, before;
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -11,6 +11,7 @@
 #include "call.h"
 #include "guest-calls.h"
 #include "object.h"
+#include "texture.h"
 
 #define BUCKETS 256
 
@@ -96,7 +97,7 @@ static bool take(unsigned long long object, bool surface, struct texture *to)
 	return t;
 }
 
-static CUresult describe(const CUDA_RESOURCE_DESC *d, vcuda_resource *r)
+CUresult vcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r)
 {
 	*r = (vcuda_resource){.type = d->resType, .flags = d->flags};
 	if (d->flags)
@@ -143,7 +144,7 @@ VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE
 		return result;
 	if (!object || !resource || !descriptor)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = describe(resource, &r);
+	result = vcuda_texture_resource(resource, &r);
 	if (result != CUDA_SUCCESS)
 		return result;
 	t = calloc(1, sizeof(*t));
@@ -227,7 +228,7 @@ VCUDA_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOUR
 		return result;
 	if (!object || !resource || resource->resType != CU_RESOURCE_TYPE_ARRAY)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = describe(resource, &r);
+	result = vcuda_texture_resource(resource, &r);
 	if (result != CUDA_SUCCESS)
 		return result;
 	t = calloc(1, sizeof(*t));

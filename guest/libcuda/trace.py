@@ -117,8 +117,8 @@ def describe(types, parameter):
     constant = re.match(r"const\b", kind)
     if stars == 0:
         how = types.of_value(base, name)
-        if how == "FLOAT":
-            sys.exit(f"trace.py: {parameter}: a number that is not whole is shown only where a function returns it")
+        if base == "double":
+            sys.exit(f"trace.py: {parameter}: such a number is shown only where a function returns it")
         return name, how, None, types.enum_of(base)
     if base == "char" and stars == 1:
         return name, "STRING" if constant else "TEXT", None, None
@@ -147,8 +147,15 @@ def write_entries(names, known):
     print(");\n")
 
 
+def value(name, how, target):
+    """An argument as 64 bits."""
+    if how == "STRUCT":
+        return f"(uintptr_t)&{name}"
+    return f"(union {{float number; uint32_t bits;}}){{{name}}}.bits" if how == "FLOAT" and not target else f"(uint64_t){name}"
+
+
 def write_wrapper(name, params, described):
-    values = [f"(uintptr_t)&{d[0]}" if d[1] == "STRUCT" else f"(uint64_t){d[0]}" for d in described]
+    values = [value(*d[:3]) for d in described]
     arguments = ", ".join(d[0] for d in described)
     print(f"static CUresult traced_{name}({', '.join(params) or 'void'})\n{{")
     print(f"\tstruct vcuda_trace t;\n\tCUresult result;\n\n\tvcuda_trace_enter(&t);\n\tresult = {name}({arguments});")

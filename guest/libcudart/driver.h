@@ -158,6 +158,22 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESC
 				unsigned int levels);
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array);
 CUresult cuMipmappedArrayGetLevel(CUarray *level, CUmipmappedArray array, unsigned int number);
+CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library);
+CUresult cuModuleGetTexRef(CUtexref *ref, CUmodule module, const char *name);
+CUresult cuModuleGetSurfRef(CUsurfref *ref, CUmodule module, const char *name);
+CUresult cuTexRefSetArray(CUtexref ref, CUarray array, unsigned int flags);
+CUresult cuTexRefSetMipmappedArray(CUtexref ref, CUmipmappedArray array, unsigned int flags);
+CUresult cuTexRefSetAddress_v2(size_t *offset, CUtexref ref, CUdeviceptr address, size_t bytes);
+CUresult cuTexRefSetAddress2D_v3(CUtexref ref, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr address, size_t pitch);
+CUresult cuTexRefSetFormat(CUtexref ref, CUarray_format format, int channels);
+CUresult cuTexRefSetAddressMode(CUtexref ref, int dim, CUaddress_mode mode);
+CUresult cuTexRefSetFilterMode(CUtexref ref, CUfilter_mode mode);
+CUresult cuTexRefSetMipmapFilterMode(CUtexref ref, CUfilter_mode mode);
+CUresult cuTexRefSetMipmapLevelBias(CUtexref ref, float bias);
+CUresult cuTexRefSetMipmapLevelClamp(CUtexref ref, float least, float most);
+CUresult cuTexRefSetMaxAnisotropy(CUtexref ref, unsigned int most);
+CUresult cuTexRefSetFlags(CUtexref ref, unsigned int flags);
+CUresult cuSurfRefSetArray(CUsurfref ref, CUarray array, unsigned int flags);
 CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
 			   const CUDA_TEXTURE_DESC *descriptor, const CUDA_RESOURCE_VIEW_DESC *view);
 CUresult cuTexObjectDestroy(CUtexObject object);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture and surface references, which CUDA 12 dropped: variables of the program that kernels name and the host binds
- * memory to. Binding makes an object of today's kind. On the software GPU a reference is a variable of the device code
- * that holds the object's handle (ptx-parse-body.c), so that the driver needs to know nothing else; a real GPU has no
- * such variable, and there binding is refused.
+ * memory to. The driver's do the work. An object of today's kind is made and dropped at once, for its checks and its
+ * description in the driver's terms.
  */
-#include <pthread.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "array.h"
@@ -33,12 +31,10 @@ _Static_assert(sizeof(struct texture_reference) == 124, "as in NVIDIA's headers"
 
 struct reference {
 	bool surface;
-	bool normalized_float;     /* how integers are read, which is in the type of the variable */
-	unsigned long long object; /* 0: not bound */
+	bool normalized_float; /* how integers are read, which is in the type of the variable */
+	_Atomic bool bound;
 	size_t offset;
 };
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void add_reference(void **handle, const void *host, const char *name, bool surface, bool normalized_float)
 {
@@ -72,45 +68,79 @@ static struct symbol *find(const void *host, bool surface)
 	return symbol->reference->surface == surface ? symbol : NULL;
 }
 
-static cudaError_t destroy(const struct reference *reference, unsigned long long object)
-{
-	if (!object)
-		return cudaSuccess;
-	return (cudaError_t)(reference->surface ? cuSurfObjectDestroy(object) : cuTexObjectDestroy(object));
-}
+/* ---- textures ---- */
 
-/*
- * Binds to an object, or to none, and ends the one before. Launches take what is bound when they are made; here kernels
- * look when they run, so those that were launched are waited for.
- */
-static cudaError_t rebind(struct symbol *symbol, unsigned long long object, size_t offset)
+static cudaError_t find_texture(struct symbol *symbol, CUtexref *ref)
 {
-	struct reference *reference = symbol->reference;
-	unsigned long long before;
-	CUdeviceptr address;
-	cudaError_t error = cudart_reference_address(symbol, &address);
+	CUmodule module;
+	cudaError_t error = cudart_reference_module(symbol, &module);
+	CUresult result;
 
-	if (error == cudaErrorInvalidSymbol) {
-		fprintf(stderr, "vcuda: %s cannot be bound: a real GPU takes texture and surface objects only\n",
-			symbol->name);
-		error = cudaErrorNotSupported;
-	}
-	if (!error)
-		error = (cudaError_t)cuCtxSynchronize();
 	if (error)
 		return error;
-	pthread_mutex_lock(&lock);
-	before = reference->object;
-	error = (cudaError_t)cuMemcpyHtoD_v2(address, &object, sizeof(object));
-	if (!error) {
-		reference->object = object;
-		reference->offset = offset;
-	}
-	pthread_mutex_unlock(&lock);
-	return error ? error : destroy(reference, before);
+	result = cuModuleGetTexRef(ref, module, symbol->name);
+	return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidTexture : (cudaError_t)result;
 }
 
-/* ---- textures ---- */
+static CUresult set_sampling(CUtexref ref, const CUDA_TEXTURE_DESC *t)
+{
+	CUresult result = cuTexRefSetFlags(ref, t->flags);
+
+	for (int n = 0; n < 3 && !result; n++)
+		result = cuTexRefSetAddressMode(ref, n, t->addressMode[n]);
+	if (!result)
+		result = cuTexRefSetFilterMode(ref, t->filterMode);
+	if (!result)
+		result = cuTexRefSetMaxAnisotropy(ref, t->maxAnisotropy);
+	if (!result)
+		result = cuTexRefSetMipmapFilterMode(ref, t->mipmapFilterMode);
+	if (!result)
+		result = cuTexRefSetMipmapLevelBias(ref, t->mipmapLevelBias);
+	return result ? result : cuTexRefSetMipmapLevelClamp(ref, t->minMipmapLevelClamp, t->maxMipmapLevelClamp);
+}
+
+static CUresult set_resource(CUtexref ref, const CUDA_RESOURCE_DESC *r)
+{
+	CUDA_ARRAY_DESCRIPTOR flat;
+	CUresult result;
+
+	switch (r->resType) {
+	case CU_RESOURCE_TYPE_ARRAY:
+		return cuTexRefSetArray(ref, r->res.array.hArray, CU_TRSA_OVERRIDE_FORMAT);
+	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+		return cuTexRefSetMipmappedArray(ref, r->res.mipmap.hMipmappedArray, CU_TRSA_OVERRIDE_FORMAT);
+	case CU_RESOURCE_TYPE_LINEAR:
+		result = cuTexRefSetFormat(ref, r->res.linear.format, (int)r->res.linear.numChannels);
+		if (result)
+			return result;
+		return cuTexRefSetAddress_v2(NULL, ref, r->res.linear.devPtr, r->res.linear.sizeInBytes);
+	default:
+		flat = (CUDA_ARRAY_DESCRIPTOR){r->res.pitch2D.width, r->res.pitch2D.height, r->res.pitch2D.format,
+					       r->res.pitch2D.numChannels};
+		return cuTexRefSetAddress2D_v3(ref, &flat, r->res.pitch2D.devPtr, r->res.pitch2D.pitchInBytes);
+	}
+}
+
+/* As the object is. Unbound first: nothing in between is to be bound. */
+static cudaError_t bind_as(struct symbol *symbol, cudaTextureObject_t object)
+{
+	CUDA_RESOURCE_DESC resource;
+	CUDA_TEXTURE_DESC texture;
+	CUtexref ref;
+	cudaError_t error = find_texture(symbol, &ref);
+	CUresult result;
+
+	if (error)
+		return error;
+	result = cuTexObjectGetResourceDesc(&resource, object);
+	if (!result)
+		result = cuTexObjectGetTextureDesc(&texture, object);
+	if (!result)
+		result = cuTexRefSetAddress_v2(NULL, ref, 0, 0);
+	if (!result)
+		result = set_sampling(ref, &texture);
+	return (cudaError_t)(result ? result : set_resource(ref, &resource));
+}
 
 static cudaError_t bind_texture(const struct texture_reference *host, const struct cudaResourceDesc *resource,
 				size_t offset)
@@ -137,10 +167,13 @@ static cudaError_t bind_texture(const struct texture_reference *host, const stru
 	error = cudart_create_texture(&object, resource, &texture, NULL);
 	if (error)
 		return error;
-	error = rebind(symbol, object, offset);
+	error = bind_as(symbol, object);
+	cuTexObjectDestroy(object);
 	if (error)
-		cuTexObjectDestroy(object);
-	return error;
+		return error;
+	symbol->reference->offset = offset;
+	symbol->reference->bound = true;
+	return cudaSuccess;
 }
 
 /* Textures begin at aligned addresses: what lies before `address` the program is told, or it is an error. */
@@ -234,13 +267,17 @@ CUDART_API cudaError_t cudaBindTextureToMipmappedArray(const struct texture_refe
 CUDART_API cudaError_t cudaUnbindTexture(const struct texture_reference *texture)
 {
 	struct symbol *symbol = find(texture, false);
+	CUtexref ref;
 
 	if (!symbol)
 		return cudart_record(cudaErrorInvalidTexture);
-	if (!symbol->reference->object)
+	if (!symbol->reference->bound)
 		return cudaSuccess;
 	CUDART_TRY(cudart_enter());
-	return cudart_record(rebind(symbol, 0, 0));
+	CUDART_TRY(find_texture(symbol, &ref));
+	CUDART_TRY((cudaError_t)cuTexRefSetAddress_v2(NULL, ref, 0, 0));
+	symbol->reference->bound = false;
+	return cudaSuccess;
 }
 
 CUDART_API cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const struct texture_reference *texture)
@@ -251,7 +288,7 @@ CUDART_API cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const struc
 		return cudart_record(cudaErrorInvalidValue);
 	if (!symbol)
 		return cudart_record(cudaErrorInvalidTexture);
-	if (!symbol->reference->object)
+	if (!symbol->reference->bound)
 		return cudart_record(cudaErrorInvalidTextureBinding);
 	*offset = symbol->reference->offset;
 	return cudaSuccess;
@@ -275,16 +312,24 @@ CUDART_API cudaError_t cudaBindSurfaceToArray(const void *surface, cudaArray_con
 	struct cudaResourceDesc resource = {.resType = cudaResourceTypeArray, .res.array.array = (cudaArray_t)array};
 	struct symbol *symbol = find(surface, true);
 	cudaSurfaceObject_t object;
+	CUDA_RESOURCE_DESC checked;
 	cudaError_t error;
+	CUmodule module;
+	CUsurfref ref;
 
 	if (!array || !desc)
 		return cudart_record(cudaErrorInvalidValue);
 	if (!symbol)
 		return cudart_record(cudaErrorInvalidSurface);
 	CUDART_TRY(cudart_create_surface(&object, &resource));
-	error = rebind(symbol, object, 0);
-	if (error)
-		cuSurfObjectDestroy(object);
+	error = (cudaError_t)cuSurfObjectGetResourceDesc(&checked, object);
+	cuSurfObjectDestroy(object);
+	if (!error)
+		error = cudart_reference_module(symbol, &module);
+	if (!error)
+		error = (cudaError_t)cuModuleGetSurfRef(&ref, module, symbol->name);
+	if (!error)
+		error = (cudaError_t)cuSurfRefSetArray(ref, checked.res.array.hArray, 0);
 	return cudart_record(error);
 }
 

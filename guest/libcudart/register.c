@@ -123,7 +123,7 @@ static cudaError_t variable_address(struct symbol *symbol, CUdeviceptr *address,
 
 	if (error)
 		return error;
-	if (symbol->kind == SYMBOL_VARIABLE || symbol->kind == SYMBOL_REFERENCE)
+	if (symbol->kind == SYMBOL_VARIABLE)
 		result = cuLibraryGetGlobal(address, bytes, library, symbol->name);
 	else
 		result = cuLibraryGetManaged(address, bytes, library, symbol->name);
@@ -139,11 +139,12 @@ cudaError_t cudart_symbol_address(const void *host, CUdeviceptr *address, size_t
 	return variable_address(symbol, address, bytes);
 }
 
-cudaError_t cudart_reference_address(struct symbol *symbol, CUdeviceptr *address)
+cudaError_t cudart_reference_module(struct symbol *symbol, CUmodule *module)
 {
-	size_t bytes;
+	CUlibrary library;
+	cudaError_t error = load(symbol->fatbin, &library);
 
-	return variable_address(symbol, address, &bytes);
+	return error ? error : (cudaError_t)cuLibraryGetModule(module, library);
 }
 
 CUDART_API cudaError_t cudaGetSymbolAddress(void **address, const void *symbol)

@@ -35,7 +35,7 @@ cudaError_t cudart_symbol_address(const void *host, CUdeviceptr *address, size_t
 /* Ends the process where there is no memory: the program could not be told. */
 struct symbol *cudart_add_symbol(void **handle, const void *host, const char *name, enum symbol_kind kind);
 
-/* Where the device code finds the object that a reference is bound to: cudaErrorInvalidSymbol if it has no such place. */
-cudaError_t cudart_reference_address(struct symbol *symbol, CUdeviceptr *address);
+/* In the current context, the module that the reference is a variable of. */
+cudaError_t cudart_reference_module(struct symbol *symbol, CUmodule *module);
 
 #endif

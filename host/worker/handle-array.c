@@ -8,6 +8,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "lane.h"
+#include "resource.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaArrayCreate(struct vcuda_session *s, struct vcuda_args_vcudaArrayCreate *a)
@@ -155,8 +156,7 @@ static unsigned long long as_object(const void *handle)
 	return (unsigned long long)(uintptr_t)handle - 1;
 }
 
-/* The array of a resource by its id; plain memory is named as it is. */
-static CUresult resolve(struct vcuda_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d)
+CUresult vcuda_resource_resolve(struct vcuda_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d)
 {
 	void *handle = (void *)(uintptr_t)r->array;
 	CUresult result;
@@ -197,7 +197,7 @@ CUresult vcuda_handle_vcudaTextureCreate(struct vcuda_session *s, struct vcuda_a
 
 	if (!s->ops->cuTexObjectCreate)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaTextureCreate);
-	result = resolve(s, &a->resource, &resource);
+	result = vcuda_resource_resolve(s, &a->resource, &resource);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuTexObjectCreate(&a->object, &resource, &a->descriptor, a->hasView ? &a->view : NULL);
 	a->texture = as_handle(a->object);
@@ -218,7 +218,7 @@ CUresult vcuda_handle_vcudaSurfaceCreate(struct vcuda_session *s, struct vcuda_a
 
 	if (!s->ops->cuSurfObjectCreate)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaSurfaceCreate);
-	result = resolve(s, &a->resource, &resource);
+	result = vcuda_resource_resolve(s, &a->resource, &resource);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuSurfObjectCreate(&a->object, &resource);
 	a->surface = as_handle(a->object);

@@ -3,6 +3,8 @@
  * Handlers: what a GPU's memory accelerator is told of tensors. Only numbers go in and only a kernel uses what comes out,
  * with the rights that it has anyway.
  */
+#include <string.h>
+
 #include "dispatch.h"
 #include "handlers.h"
 #include "session.h"
@@ -36,17 +38,29 @@ static CUresult encode(const struct vcuda_backend_ops *ops, vcuda_tensor *t, CUt
 
 CUresult vcuda_handle_vcudaTensorEncode(struct vcuda_session *s, struct vcuda_args_vcudaTensorEncode *a)
 {
+	CUtensorMap map;
+	CUresult result;
+
 	if (!s->ops->cuTensorMapEncodeTiled)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 	if (!a->tensor.rank || a->tensor.rank > VCUDA_TENSOR_RANK)
 		return CUDA_ERROR_INVALID_VALUE;
-	return encode(s->ops, &a->tensor, &a->map);
+	result = encode(s->ops, &a->tensor, &map);
+	if (result == CUDA_SUCCESS)
+		memcpy(&a->map, &map, sizeof(map));
+	return result;
 }
 
 CUresult vcuda_handle_vcudaTensorReplaceAddress(struct vcuda_session *s, struct vcuda_args_vcudaTensorReplaceAddress *a)
 {
+	CUtensorMap map;
+	CUresult result;
+
 	if (!s->ops->cuTensorMapReplaceAddress)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaTensorReplaceAddress);
-	a->map = a->before;
-	return s->ops->cuTensorMapReplaceAddress(&a->map, (void *)(uintptr_t)a->address);
+	memcpy(&map, &a->before, sizeof(map));
+	result = s->ops->cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)a->address);
+	if (result == CUDA_SUCCESS)
+		memcpy(&a->map, &map, sizeof(map));
+	return result;
 }

@@ -57,7 +57,8 @@ def memory_freed():
 
 
 SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile,
-                                    local.tensors, local.ipc, local.managed)}
+                                    local.tensors, local.ipc, local.managed, local.references,
+                                    local.runtimes)}
 
 
 def main():

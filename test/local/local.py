@@ -359,6 +359,12 @@ def tensors():
     check(r.returncode == 0 and r.stdout == "tensors: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def references():
+    """Texture and surface references."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/references"))
+    check(r.returncode == 0 and r.stdout == "references: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def modules():
     """What the compiler makes of PTX, and the driver's linker."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"))
@@ -460,7 +466,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, peers, managed, ipc, ipc_killed, stuck, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

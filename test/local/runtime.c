@@ -572,14 +572,6 @@ static void test_entry_point(void)
 }
 #endif
 
-static int is_software(void)
-{
-	char prop[2048]; /* begins with the name */
-
-	succeeds(cudaGetDeviceProperties(prop, 0), "cudaGetDeviceProperties");
-	return strstr(prop, "Software") != NULL;
-}
-
 int main(void)
 {
 	int version = 0;
@@ -591,8 +583,7 @@ int main(void)
 	test_pointers();
 	test_textures();
 	test_launches();
-	if (is_software()) /* with a GPU they are refused by name */
-		test_references();
+	test_references();
 	test_private_load();
 	test_streams();
 #if SINCE(10000)

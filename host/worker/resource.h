@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_RESOURCE_H
+#define VCUDA_RESOURCE_H
+
+#include "calls.h"
+
+struct vcuda_session;
+
+/* The array of a resource by its id; plain memory is named as it is. */
+CUresult vcuda_resource_resolve(struct vcuda_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d);
+
+#endif
