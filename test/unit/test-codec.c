@@ -146,6 +146,16 @@ static void check_no_room(struct round *r)
 	}
 }
 
+/* Zeroed; a tensor's description in it needs 128 bytes of alignment. */
+static void *make_args(const struct codec_case *c)
+{
+	size_t bytes = (c->args_size + 127) & ~(size_t)127;
+	void *args = aligned_alloc(128, bytes);
+
+	assert_non_null(args);
+	return memset(args, 0, bytes);
+}
+
 static void test_call(void **state)
 {
 	const struct codec_case *c = *state;
@@ -156,8 +166,8 @@ static void test_call(void **state)
 	r->c = c;
 	/* The worker and the guest zero the struct before they fill it; the padding of structs inside is then equal
 	 * too. */
-	r->sent = calloc(1, c->args_size);
-	r->got = calloc(1, c->args_size);
+	r->sent = make_args(c);
+	r->got = make_args(c);
 	r->sent_memory = malloc(ARENA_BYTES);
 	r->got_memory = malloc(ARENA_BYTES);
 	assert_true(r->sent && r->got && r->sent_memory && r->got_memory);
