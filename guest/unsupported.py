@@ -27,11 +27,18 @@ HEAD = """\
 #include <stdlib.h>
 #include <string.h>
 
-{declare}static int refuse(const char *name, const char *why, atomic_flag *said)
+{declare}/* libcuda's, which keeps what it says for programs that ask; the runtime goes without. */
+__attribute__((weak)) void vcuda_log(const char *format, ...);
+
+static int refuse(const char *name, const char *why, atomic_flag *said)
 {{
 	const char *log = getenv("VCUDA_LOG");
 
-	if ((!log || strcmp(log, "0")) && !atomic_flag_test_and_set(said))
+	if (atomic_flag_test_and_set(said))
+		return {result};
+	if (vcuda_log)
+		vcuda_log("%s is not supported%s", name, why);
+	else if (!log || strcmp(log, "0"))
 		fprintf(stderr, "vcuda: %s is not supported%s\\n", name, why);
 	return {result};
 }}

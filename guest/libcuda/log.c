@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "logs.h"
+
 void vcuda_log(const char *format, ...)
 {
 	const char *wanted = getenv("VCUDA_LOG");
@@ -17,13 +19,16 @@ void vcuda_log(const char *format, ...)
 	va_list arguments;
 	int n;
 
-	if (wanted && !strcmp(wanted, "0"))
-		return;
 	va_start(arguments, format);
 	n = vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);
 	va_end(arguments);
 	if (n > 0)
 		length = strlen(line);
+	if (vcuda_logs_keep)
+		vcuda_logs_keep(line + strlen("vcuda: "), length - strlen("vcuda: "));
+	errno = saved;
+	if (wanted && !strcmp(wanted, "0"))
+		return;
 	line[length++] = '\n';
 	/* One write a line, past stdio: the application may be in the middle of its own output. */
 	if (write(STDERR_FILENO, line, length) < 0)

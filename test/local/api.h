@@ -57,6 +57,7 @@ void api_mapped(void);
 void api_graphs(void);
 void api_capture(void);
 void api_values(void);
+void api_logs(void);
 void api_stuck(void);
 void api_contexts(void);
 void api_questions(void);

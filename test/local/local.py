@@ -288,7 +288,7 @@ def run_api(case):
 
 def api():
     """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
-    for case in ("callbacks", "managed", "pools", "mapped", "graphs", "capture", "values", "contexts", "questions", "batches"):
+    for case in ("callbacks", "managed", "pools", "mapped", "graphs", "capture", "values", "logs", "contexts", "questions", "batches"):
         run_api(case)
     lines = run_api("output").splitlines()
     check(lines[:7] == ["before", "value 1!", "value 2!", "between", "value 3!", "after", "value 4!"], f"order: {lines[:7]}")
