@@ -55,6 +55,7 @@ static struct vcuda_context *add_context(CUdevice device, bool primary)
 	c->device = device;
 	c->primary = primary;
 	c->api_version = API_VERSION;
+	atomic_store(&c->flags, -1);
 	c->number = atomic_fetch_add(&numbers, 1) + 1;
 	c->next = atomic_load(&contexts);
 	atomic_store(&contexts, c);
@@ -133,6 +134,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	/* The worker's own count is 1 while ours is not 0. */
 	if (c && c->refs == 0) {
 		result = vcuda_call_cuDevicePrimaryCtxRetain(&id, vcuda_device_host(dev));
+		atomic_store(&c->flags, -1);
 		if (result == CUDA_SUCCESS)
 			atomic_store(&c->id, id);
 	}
@@ -192,20 +194,64 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return result;
 }
 
+/* PyTorch asks this a thousand times in a step of a training. What an active one's flags are, only this process changes. */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	CUresult result = vcuda_require_device(dev);
+	struct vcuda_context *c;
+	int is_active = 1;
+	int64_t known;
 
-	return result != CUDA_SUCCESS ? result
-				      : vcuda_call_cuDevicePrimaryCtxGetState(vcuda_device_host(dev), flags, active);
+	if (result != CUDA_SUCCESS)
+		return result;
+	c = vcuda_context_primary(dev);
+	known = c && atomic_load(&c->id) ? atomic_load(&c->flags) : -1;
+	if (known < 0) {
+		unsigned int its_flags;
+
+		pthread_mutex_lock(&lock);
+		result = vcuda_call_cuDevicePrimaryCtxGetState(vcuda_device_host(dev), &its_flags, &is_active);
+		if (c && result == CUDA_SUCCESS && is_active)
+			atomic_store(&c->flags, its_flags);
+		pthread_mutex_unlock(&lock);
+		if (result != CUDA_SUCCESS)
+			return result;
+		known = its_flags;
+	}
+	if (flags)
+		*flags = (unsigned int)known;
+	if (active)
+		*active = is_active;
+	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
 	CUresult result = vcuda_require_device(dev);
+	struct vcuda_context *c;
 
-	return result != CUDA_SUCCESS ? result
-				      : vcuda_call_cuDevicePrimaryCtxSetFlags_v2(vcuda_device_host(dev), flags);
+	if (result != CUDA_SUCCESS)
+		return result;
+	c = vcuda_context_primary(dev);
+	pthread_mutex_lock(&lock);
+	result = vcuda_call_cuDevicePrimaryCtxSetFlags_v2(vcuda_device_host(dev), flags);
+	if (c)
+		atomic_store(&c->flags, -1);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	result = vcuda_call_cuCtxSetFlags(flags);
+	atomic_store(&vcuda_context_current()->flags, -1);
+	pthread_mutex_unlock(&lock);
+	return result;
 }
 
 /* ---- the calling thread's stack ---- */

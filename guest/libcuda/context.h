@@ -19,6 +19,7 @@ struct vcuda_context {
 	_Atomic uint64_t life; /* moves when what it held is gone (reset, destroyed) */
 	CUdevice device;
 	bool primary;
+	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
 	unsigned int refs; /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
 	uint64_t number; /* for cuCtxGetId */

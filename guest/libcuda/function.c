@@ -10,6 +10,12 @@
 #include "guest-calls.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* adding entries */
+static _Atomic uint64_t changes;
+
+uint64_t vcuda_function_changes(void)
+{
+	return atomic_load(&changes);
+}
 
 struct vcuda_function *vcuda_function_new(const char *name)
 {
@@ -179,8 +185,11 @@ static CUresult refresh(CUfunction handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = vcuda_call_vcudaFunctionInfo(handle, info);
 	/* Parameters do not change, and a launch in another thread may be reading them. */
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		if (memcmp(e->info.attributes, info->attributes, sizeof(info->attributes)))
+			atomic_fetch_add(&changes, 1);
 		memcpy(e->info.attributes, info->attributes, sizeof(info->attributes));
+	}
 	free(info);
 	return result;
 }
@@ -223,7 +232,19 @@ VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache confi
 	result = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel)
 			 ? vcuda_call_cuFuncSetCacheConfig((CUfunction)kernel, config)
 			 : CUDA_ERROR_INVALID_HANDLE;
+	atomic_fetch_add(&changes, 1);
 	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
+{
+	CUresult result = vcuda_require_context();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_call_cuFuncSetCacheConfig(handle, config);
+	atomic_fetch_add(&changes, 1);
 	return result;
 }
 

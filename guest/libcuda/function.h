@@ -7,12 +7,25 @@
 #include "object.h"
 #include "types.h"
 
+#define VCUDA_OCCUPANCY_ANSWERS 8
+
+/* What the worker said of a function's occupancy, while no function's attributes changed. */
+struct vcuda_occupancy {
+	uint64_t changes; /* vcuda_function_changes() + 1 then; 0: nothing is here */
+	size_t shared;
+	unsigned int flags;
+	int block_size, blocks;
+};
+
 /* A function in one context. */
 struct vcuda_function_entry {
 	struct vcuda_context *context;
 	uint64_t life;            /* of the context */
 	_Atomic bool launched;    /* once: it is compiled, later launches need not wait */
 	_Atomic uint32_t cluster; /* the last one that it was launched with: 8 bits a dimension */
+	_Atomic(CUfunction) function; /* of a kernel: what cuKernelGetFunction() gives */
+	struct vcuda_occupancy occupancy[VCUDA_OCCUPANCY_ANSWERS]; /* under a lock of occupancy.c */
+	unsigned int oldest;
 	vcuda_function_info info;
 	struct vcuda_function_entry *next;
 };
@@ -35,6 +48,9 @@ CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, str
 /* What is known of a function or kernel in the calling thread's current context. CUDA_ERROR_INVALID_HANDLE: there is no
  * such. */
 CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry);
+
+/* How often attributes of functions have changed. A kernel's are its function's too, so one count does for all. */
+uint64_t vcuda_function_changes(void);
 
 /* An attribute as the worker gave it. */
 CUresult vcuda_function_attribute(const struct vcuda_function_entry *entry, CUfunction_attribute attribute, int *value);

@@ -209,6 +209,7 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 {
 	CUresult result = vcuda_require_context();
 	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel);
+	struct vcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -216,9 +217,17 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_call_cuKernelGetFunction(function, kernel);
+	result = vcuda_function_lookup((CUfunction)kernel, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(),
-				  (void *)(uintptr_t)o->parent, o->function->name);
+	*function = atomic_load(&e->function);
+	if (*function)
+		return CUDA_SUCCESS;
+	result = vcuda_call_cuKernelGetFunction(function, kernel);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(),
+					    (void *)(uintptr_t)o->parent, o->function->name);
+	if (result == CUDA_SUCCESS)
+		atomic_store(&e->function, *function);
+	return result;
 }

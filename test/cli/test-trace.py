@@ -10,6 +10,7 @@ import tempfile
 
 VCUDA, TRACED, GUEST_LIB = sys.argv[1:4]
 LAUNCHES = 7
+ASKED = 40  # traced.c's
 LINE = re.compile(r"\[(\d+)\] (cu\w+)\((.*)\) = (\w+) \((local|queued(?: \d+)?|waited(?: \d+ times)?(?:, queued(?: \d+)?)?), ([\d.]+) us\)")
 ROW = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +(\d+) +(\d+) +(\d+) +(\d+)  (\w+)")
 
@@ -103,6 +104,14 @@ def table():
     times = [float(m[1]) for m in re.finditer(r"^ *[\d.]+ +([\d.]+) .*  cu\w+$", text, re.M)]
     check(times == sorted(times, reverse=True), text)
     check("[" not in text, "--stats prints lines")
+
+
+def asked():
+    """Questions whose answers only the process itself changes are asked once, and again after a change; of a new handle also what it is."""
+    rows = next(iter(tables_of(traced(["--stats"], "asked").stderr).values()))
+    for name, calls, waits in (("cuDevicePrimaryCtxGetState", 2 * ASKED + 1, 3), ("cuKernelGetFunction", ASKED + 1, 2),
+                               ("cuOccupancyMaxActiveBlocksPerMultiprocessor", ASKED + 3, 5)):
+        check(rows[name][0] == calls and rows[name][2] == waits, (name, rows[name]))
 
 
 def ends():

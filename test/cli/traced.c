@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken. */
+/* Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken, asked. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,9 +12,19 @@
 #include "driver.h"
 
 #define LAUNCHES 7
+#define ASKED 40
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values, unsigned int jit_count,
+			   CUlibraryOption *options, void **values, unsigned int count);
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel);
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -60,6 +70,41 @@ static void calls(void)
 	memcpy(&query, &found, sizeof(query));
 	OK(query(NULL));
 	expect(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED, "cuGraphicsUnregisterResource");
+}
+
+/* What libraries ask again and again, and what changes the answers. */
+static void ask(void)
+{
+	static const unsigned int modes[] = {CU_CTX_SCHED_SPIN, CU_CTX_SCHED_YIELD};
+	CUfunction f, same;
+	unsigned int flags;
+	CUlibrary library;
+	CUkernel kernel;
+	int active, n, blocks;
+
+	OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	OK(cuLibraryGetKernel(&kernel, library, "busy"));
+	OK(cuKernelGetFunction(&f, kernel));
+	OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, 64, 40000));
+	for (int i = 0; i < ASKED; i++) {
+		if (i % (ASKED / 2) == 0)
+			OK(cuDevicePrimaryCtxSetFlags_v2(0, modes[i / (ASKED / 2)]));
+		OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+		expect((CUresult)(flags & CU_CTX_SCHED_MASK), (CUresult)modes[i / (ASKED / 2)], "flags");
+		expect((CUresult)active, (CUresult)1, "active");
+		OK(cuDevicePrimaryCtxGetState(0, NULL, NULL));
+		OK(cuKernelGetFunction(&same, kernel));
+		expect((CUresult)(same == f), (CUresult)1, "the function");
+		OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 64, 40000));
+		expect((CUresult)n, (CUresult)blocks, "occupancy");
+		OK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536, kernel, 0));
+	}
+	OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 64, 65536));
+	OK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 32768, kernel, 0));
+	OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 64, 65536));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+	expect((CUresult)active, (CUresult)0, "active");
 }
 
 static void *leave(void *unused)
@@ -114,6 +159,8 @@ int main(int argc, char **argv)
 		pthread_join(thread, NULL);
 	if (!strcmp(end, "killed"))
 		raise(SIGKILL);
+	if (!strcmp(end, "asked"))
+		ask();
 	if (!strcmp(end, "fork"))
 		in_child();
 	if (!strcmp(end, "taken")) {
