@@ -128,6 +128,13 @@ bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int
 	return wake_needed(shm);
 }
 
+bool vcuda_callback_due(struct vcuda_shm *shm, uint64_t n, uint64_t id, int32_t status)
+{
+	shm->callbacks[n % VCUDA_CALLBACKS] = (struct vcuda_callback){.id = id, .status = status};
+	atomic_store(&shm->callbacks_due, n);
+	return wake_needed(shm);
+}
+
 bool vcuda_complete_lost(struct vcuda_shm *shm, int32_t result)
 {
 	atomic_store(&shm->lost, result);

@@ -35,6 +35,15 @@
 #define VCUDA_STAGE_OFFSET (VCUDA_SLOT_OFFSET + VCUDA_SLOTS * VCUDA_SLOT_BYTES)
 #define VCUDA_SHM_BYTES (VCUDA_STAGE_OFFSET + VCUDA_STAGE_BLOCKS * VCUDA_STAGE_BLOCK_BYTES)
 
+#define VCUDA_CALLBACKS 64
+
+/* A host function that is due: the guest's name of it, and the state of its context (a CUresult). */
+struct vcuda_callback {
+	uint64_t id;
+	int32_t status;
+	uint32_t zero;
+};
+
 /* The control page. Indices count bytes and never wrap; position in the ring = index % VCUDA_RING_BYTES. */
 struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t tail;	/* producers: published up to here */
@@ -45,7 +54,13 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t completed;	/* seq of the last command the lane has finished, in order */
 	_Alignas(VCUDA_CACHELINE) _Atomic int32_t lost;		/* worker: this session ended, a CUresult to report; 0 while it lives */
 	_Atomic uint32_t output;				/* worker: not 0 while there is text of kernels to be read */
+	/* Host functions: how many have been due, and how many of these have returned; in the same order. */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_due;
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;
+	struct vcuda_callback callbacks[VCUDA_CALLBACKS];	/* the nth, from 1 on, at n % VCUDA_CALLBACKS */
 };
+
+_Static_assert(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET, "the control page is one page");
 
 #define VCUDA_WAKE_OFFSET offsetof(struct vcuda_shm, wake)
 
@@ -128,6 +143,9 @@ void vcuda_consumer_awake(struct vcuda_consumer *c);
  */
 bool vcuda_complete(struct vcuda_shm *shm, uint64_t seq);
 bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes);
+
+/* The nth host function is due; one whose place is free, since n - VCUDA_CALLBACKS of them have returned. One thread at a time. */
+bool vcuda_callback_due(struct vcuda_shm *shm, uint64_t n, uint64_t id, int32_t status);
 
 /* Tells the guest that the session is over; `result` is a CUresult other than 0. */
 bool vcuda_complete_lost(struct vcuda_shm *shm, int32_t result);

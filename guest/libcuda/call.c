@@ -117,6 +117,16 @@ static CUresult wait_while(bool (*blocked)(void *), void *argument, uint32_t tim
 	return CUDA_SUCCESS;
 }
 
+CUresult vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument)
+{
+	return wait_while(blocked, argument, 0);
+}
+
+struct vcuda_shm *vcuda_call_shm(void)
+{
+	return producer.shm;
+}
+
 static bool ring_is_full(void *head)
 {
 	return atomic_load_explicit(&producer.shm->head, memory_order_acquire) == *(uint64_t *)head;

@@ -49,6 +49,15 @@ void vcuda_call_end(struct vcuda_call *call);
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);
 
+/* The shared area of the session that calls are made in. */
+struct vcuda_shm *vcuda_call_shm(void);
+
+/*
+ * Waits until blocked(argument), which looks at the shared area, is false: on this processor for a while, then asleep.
+ * Returns the session's error if it ends before.
+ */
+CUresult vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument);
+
 /* CUDA_SUCCESS, or why no call may be made: CUDA_ERROR_NOT_INITIALIZED (cuInit first; also in a forked child),
  * DEINITIALIZED. */
 CUresult vcuda_require_init(void);

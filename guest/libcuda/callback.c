@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions. The worker is told an id for each; one thread of this process asks it which is due, runs it, and says
- * so: then the stream goes on. While none is outstanding the thread sleeps here, so that it is not woken by every
- * command that the worker finishes.
+ * Host functions. The worker is told an id for each, and says in the control page which is due; one thread of this
+ * process runs it, and says so there: then the stream goes on. While none is outstanding the thread sleeps here, so that
+ * it is not woken by every command that the worker finishes.
  */
 #include "callback.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
+#include "transport.h"
+#include "session.h"
+#include "shadow.h"
 #include "start-thread.h"
 #include "stream.h"
 #include "thread.h"
@@ -48,16 +52,12 @@ static struct callback *take(uint64_t id)
 	return c;
 }
 
-static bool outstanding(bool wait)
+static void wait_for_any(void)
 {
-	bool some;
-
 	pthread_mutex_lock(&lock);
-	while (wait && !first)
+	while (!first)
 		pthread_cond_wait(&added, &lock);
-	some = first;
 	pthread_mutex_unlock(&lock);
-	return some;
 }
 
 static void run(struct callback *c, CUresult status)
@@ -71,23 +71,32 @@ static void run(struct callback *c, CUresult status)
 	free(c);
 }
 
+static bool none_due(void *done)
+{
+	return atomic_load(&vcuda_call_shm()->callbacks_due) == *(uint64_t *)done;
+}
+
 /* Lives as long as the session. */
 static void *serve(void *unused)
 {
-	uint64_t done = 0, id;
-	int status;
+	struct vcuda_shm *shm = vcuda_call_shm();
+	uint64_t done = 0;
 
 	for (;;) {
-		/* What is done is reported at once, also where nothing more is to be waited for. */
-		bool wait = outstanding(!done);
+		struct vcuda_callback due;
 		struct callback *c;
 
-		if (vcuda_call_vcudaCallbackNext(done, wait, &id, &status) != CUDA_SUCCESS)
+		wait_for_any();
+		if (vcuda_call_wait_while(none_due, &done) != CUDA_SUCCESS)
 			return unused;
-		c = id ? take(id) : NULL;
+		due = shm->callbacks[++done % VCUDA_CALLBACKS];
+		if (vcuda_shadow_any) /* as after any wait for the stream */
+			vcuda_shadow_after(VCUDA_OP_cuStreamSynchronize, CUDA_SUCCESS);
+		c = take(due.id);
 		if (c)
-			run(c, (CUresult)status);
-		done = id;
+			run(c, (CUresult)due.status);
+		atomic_store(&shm->callbacks_done, done);
+		vcuda_session.transport->ops->doorbell(vcuda_session.transport);
 	}
 }
 

@@ -233,8 +233,7 @@ static void each(CUresult (*one)(struct shadow *s))
 static bool is_wait(unsigned int op)
 {
 	return op == VCUDA_OP_cuStreamSynchronize || op == VCUDA_OP_cuEventSynchronize ||
-	       op == VCUDA_OP_cuCtxSynchronize || op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery ||
-	       op == VCUDA_OP_vcudaCallbackNext;
+	       op == VCUDA_OP_cuCtxSynchronize || op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery;
 }
 
 static bool has_turn(unsigned int op)

@@ -1,42 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions of the guest process. The back end calls callback_run() in stream order; that hands the function's id
- * to a thread of the guest, which waits in vcudaCallbackNext, and returns, so that the stream goes on, once the guest
- * says that the function has returned.
+ * Host functions of the guest process. The back end calls callback_run() in stream order; that tells the guest through
+ * the control page which function is due, and returns, so that the stream goes on, once the guest says there that it has
+ * returned. None of it goes through the ring: a driver whose queue is full waits for the stream in the command that is at
+ * its head, and one that frees memory keeps other threads from its contexts meanwhile.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "callback.h"
 #include "dispatch.h"
 #include "handlers.h"
+#include "lane.h"
 #include "session.h"
 
+/* The guest rings when a function has returned. All threads that would hear it may be in calls, so that we look as well. */
+#define LOOK_NS 1000000
+
 struct callback {
+	struct vcuda_session *session;
 	uint64_t id;
-	CUresult status;
-	bool done;
-	struct callback *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t is_due = PTHREAD_COND_INITIALIZER, is_done = PTHREAD_COND_INITIALIZER;
-static struct callback *due, **due_tail = &due; /* in the order in which they became due */
-static struct callback *running;		/* the guest has them */
+static pthread_cond_t rung = PTHREAD_COND_INITIALIZER;
+static uint64_t due; /* how many there have been */
+static _Atomic unsigned int waiting;
+
+/* The guest may write what it likes: it is its own function that is not waited for. */
+static uint64_t returned(struct vcuda_session *s)
+{
+	struct vcuda_shm *shm = s->shm;
+	uint64_t done = atomic_load(&shm->callbacks_done);
+
+	return done < due ? done : due;
+}
+
+/* The caller holds the lock. */
+static void wait_until_returned(struct vcuda_session *s, uint64_t count)
+{
+	struct timespec until;
+
+	waiting++;
+	while (returned(s) < count) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += LOOK_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&rung, &lock, &until);
+	}
+	waiting--;
+}
+
+void vcuda_callback_rung(void)
+{
+	if (!atomic_load(&waiting))
+		return;
+	pthread_mutex_lock(&lock);
+	pthread_cond_broadcast(&rung);
+	pthread_mutex_unlock(&lock);
+}
 
 /* A CUstreamCallback. On a thread of the back end's. */
 static void callback_run(CUstream stream, CUresult status, void *user)
 {
 	struct callback *c = user;
+	struct vcuda_session *s = c->session;
+	uint64_t n;
 
 	(void)stream;
 	pthread_mutex_lock(&lock);
-	c->status = status;
-	c->next = NULL;
-	*due_tail = c;
-	due_tail = &c->next;
-	pthread_cond_signal(&is_due);
-	while (!c->done)
-		pthread_cond_wait(&is_done, &lock);
+	/* while this one waits for its place others may take it */
+	while (due - returned(s) >= VCUDA_CALLBACKS)
+		wait_until_returned(s, due - VCUDA_CALLBACKS + 1);
+	n = ++due;
+	if (vcuda_callback_due(s->shm, n, c->id, (int32_t)status))
+		vcuda_lane_wake_guest(s);
+	wait_until_returned(s, n);
 	pthread_mutex_unlock(&lock);
 	free(c);
 }
@@ -48,51 +90,12 @@ CUresult vcuda_handle_vcudaLaunchCallback(struct vcuda_session *s, struct vcuda_
 
 	if (!s->ops->cuStreamAddCallback)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchCallback);
-	c = calloc(1, sizeof(*c));
+	c = malloc(sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	c->id = a->id;
+	*c = (struct callback){s, a->id};
 	result = s->ops->cuStreamAddCallback(a->hStream, (void *)callback_run, c, 0);
 	if (result != CUDA_SUCCESS)
 		free(c);
 	return result;
-}
-
-/* The caller holds the lock. An id that the guest does not have is ignored. */
-static void end_running(uint64_t id)
-{
-	for (struct callback **at = &running; *at; at = &(*at)->next) {
-		struct callback *c = *at;
-
-		if (c->id != id)
-			continue;
-		*at = c->next;
-		c->done = true;
-		pthread_cond_broadcast(&is_done);
-		return;
-	}
-}
-
-CUresult vcuda_handle_vcudaCallbackNext(struct vcuda_session *s, struct vcuda_args_vcudaCallbackNext *a)
-{
-	struct callback *c;
-
-	(void)s;
-	pthread_mutex_lock(&lock);
-	if (a->done)
-		end_running(a->done);
-	while (a->wait && !due)
-		pthread_cond_wait(&is_due, &lock);
-	c = a->wait ? due : NULL;
-	if (c) {
-		due = c->next;
-		if (!due)
-			due_tail = &due;
-		a->id = c->id;
-		a->status = (int)c->status;
-		c->next = running;
-		running = c;
-	}
-	pthread_mutex_unlock(&lock);
-	return CUDA_SUCCESS;
 }

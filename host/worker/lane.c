@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "callback.h"
 #include "dispatch.h"
 #include "log.h"
 #include "output.h"
@@ -65,7 +66,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void wake_guest(struct vcuda_session *s)
+void vcuda_lane_wake_guest(struct vcuda_session *s)
 {
 	struct vcuda_shm *shm = s->shm;
 
@@ -123,7 +124,7 @@ static CUresult run_command(struct vcuda_session *s, struct runner *r, const str
 static _Noreturn void end_session(struct vcuda_session *s)
 {
 	if (vcuda_complete_lost(s->shm, CUDA_ERROR_LAUNCH_FAILED))
-		wake_guest(s);
+		vcuda_lane_wake_guest(s);
 	_exit(1);
 }
 
@@ -141,7 +142,7 @@ static void run_async(struct vcuda_session *s, struct runner *r)
 	if (s->broken)
 		end_session(s);
 	if (vcuda_complete(s->shm, c->seq))
-		wake_guest(s);
+		vcuda_lane_wake_guest(s);
 }
 
 /* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
@@ -185,7 +186,7 @@ static void answer(struct vcuda_session *s, const struct runner *r, CUresult res
 #endif
 	memcpy(slot->data, r->reply, bytes);
 	if (vcuda_complete_slot(s->shm, c->slot, c->seq, (int32_t)result, bytes))
-		wake_guest(s);
+		vcuda_lane_wake_guest(s);
 }
 
 static bool own(void)
@@ -303,6 +304,7 @@ static void *follower(void *unused)
 
 		if (n < 0 && errno != EINTR)
 			break;
+		vcuda_callback_rung();
 		if (n < 0 || !own())
 			continue;
 		atomic_fetch_sub(&lane.idle, 1);

@@ -19,6 +19,9 @@ struct vcuda_session;
  */
 void vcuda_lane_serve(struct vcuda_session *s);
 
+/* After a function of ring.h said that guest threads sleep. Any thread. */
+void vcuda_lane_wake_guest(struct vcuda_session *s);
+
 /* The id of the context that the command which this thread runs was issued in, 0: none. */
 uint64_t vcuda_lane_context(void);
 

@@ -442,3 +442,31 @@ void awkward_stalled(void)
 	CHECK(helped && written && !strcmp(written, "a text"));
 	free(written);
 }
+
+/* ---- more behind a host function than any queue holds ---- */
+
+#define BACKLOG 270000 /* a GPU's driver holds about a thousand, the software GPU 262144 */
+
+static void take_time(void *calls)
+{
+	usleep(700000);
+	++*(int *)calls;
+}
+
+/* What is queued waits in the end for room, and the stream for the function: it must return all the same. */
+void awkward_backlog(void)
+{
+	CUstream s = awkward_stream(CU_STREAM_NON_BLOCKING), t = awkward_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr p = awkward_zeroed(4);
+	int calls = 0;
+
+	OK(cuLaunchHostFunc(s, take_time, &calls));
+	OK(cuLaunchHostFunc(s, take_time, &calls));
+	for (unsigned int i = 1; i <= BACKLOG; i++)
+		OK(cuMemsetD32Async(p, i, 1, s));
+	OK(cuLaunchHostFunc(t, take_time, &calls));
+	OK(cuStreamSynchronize(s));
+	CHECK(awkward_read(p) == BACKLOG);
+	OK(cuStreamSynchronize(t));
+	CHECK(calls == 3);
+}

@@ -27,6 +27,7 @@ static const struct {
 	{"capture", awkward_capture, 0},
 	{"graph", awkward_graph, 0},
 	{"stalled", awkward_stalled, 0},
+	{"backlog", awkward_backlog, 0},
 	{"contexts", awkward_contexts, 0},
 	{"queues", awkward_queues, 0},
 	{"compile", awkward_compile, 0},

@@ -54,6 +54,7 @@ void awkward_per_thread(void);
 void awkward_capture(void);
 void awkward_graph(void);
 void awkward_stalled(void);
+void awkward_backlog(void);
 void awkward_contexts(void);
 void awkward_queues(void);
 void awkward_compile(void);

@@ -395,7 +395,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-AWKWARD = ["wild-event", "wild-stream", "copies", "per-thread", "capture", "graph", "stalled", "contexts", "list", "handles", "fork", "threads"]
+AWKWARD = ["wild-event", "wild-stream", "copies", "per-thread", "capture", "graph", "stalled", "backlog", "contexts", "list", "handles", "fork", "threads"]
 AWKWARD_RUNTIME = ["printed", "polled", "defaults", "plugins", "handles"]
 
 
