@@ -52,36 +52,90 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 	return offset <= INT64_MAX && pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-static bool dynamic_has_rpath(int fd, const Elf64_Phdr *segment)
+/* What the loader is told of a program. */
+struct dynamic {
+	bool rpath, runpath;
+	uint64_t names, runpath_at; /* the names' address, and where among them DT_RUNPATH's is */
+};
+
+static void read_dynamic(int fd, const Elf64_Phdr *segment, struct dynamic *d)
 {
-	bool rpath = false;
 	Elf64_Dyn entry;
 
 	for (uint64_t at = 0; at + sizeof(entry) <= segment->p_filesz; at += sizeof(entry)) {
 		if (!read_at(fd, &entry, sizeof(entry), segment->p_offset + at) || entry.d_tag == DT_NULL)
 			break;
+		d->rpath |= entry.d_tag == DT_RPATH;
+		d->runpath |= entry.d_tag == DT_RUNPATH;
 		if (entry.d_tag == DT_RUNPATH)
-			return false; /* with one, the loader ignores DT_RPATH */
-		rpath |= entry.d_tag == DT_RPATH;
+			d->runpath_at = entry.d_un.d_val;
+		if (entry.d_tag == DT_STRTAB)
+			d->names = entry.d_un.d_ptr;
 	}
-	return rpath;
+}
+
+static bool read_segment(int fd, const Elf64_Ehdr *elf, unsigned int i, Elf64_Phdr *segment)
+{
+	return read_at(fd, segment, sizeof(*segment), elf->e_phoff + i * sizeof(*segment));
+}
+
+/* Gives the dynamic segment, all 0 where there is none, and DT_RUNPATH's string, which is empty where there is none. */
+static struct dynamic examine(const char *path, char *runpath, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct dynamic d = {0};
+	Elf64_Ehdr elf;
+	Elf64_Phdr s;
+
+	memset(runpath, 0, size);
+	if (fd < 0)
+		return d;
+	if (read_at(fd, &elf, sizeof(elf), 0) && !memcmp(elf.e_ident, ELFMAG, SELFMAG) &&
+	    elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_phentsize == sizeof(s)) {
+		for (unsigned int i = 0; i < elf.e_phnum; i++)
+			if (read_segment(fd, &elf, i, &s) && s.p_type == PT_DYNAMIC)
+				read_dynamic(fd, &s, &d);
+		for (unsigned int i = 0; i < elf.e_phnum && d.runpath; i++)
+			if (read_segment(fd, &elf, i, &s) && s.p_type == PT_LOAD && d.names - s.p_vaddr < s.p_filesz &&
+			    pread(fd, runpath, size - 1, (off_t)(s.p_offset + d.names - s.p_vaddr + d.runpath_at)) < 0)
+				*runpath = 0;
+	}
+	close(fd);
+	return d;
 }
 
 bool cli_has_rpath(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool rpath = false;
-	Elf64_Ehdr elf;
-	Elf64_Phdr segment;
+	char runpath[1];
+	struct dynamic d = examine(path, runpath, sizeof(runpath));
 
-	if (fd < 0)
-		return false;
-	if (read_at(fd, &elf, sizeof(elf), 0) && !memcmp(elf.e_ident, ELFMAG, SELFMAG) &&
-	    elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_phentsize == sizeof(segment))
-		for (unsigned int i = 0; i < elf.e_phnum; i++)
-			if (read_at(fd, &segment, sizeof(segment), elf.e_phoff + i * sizeof(segment)) &&
-			    segment.p_type == PT_DYNAMIC)
-				rpath = dynamic_has_rpath(fd, &segment);
-	close(fd);
-	return rpath;
+	return d.rpath && !d.runpath; /* with DT_RUNPATH, the loader ignores DT_RPATH */
+}
+
+static bool runpath_has(const char *path, const char *library)
+{
+	char runpath[2 * PATH_MAX], file[3 * PATH_MAX], *rest = NULL;
+
+	examine(path, runpath, sizeof(runpath));
+	for (char *folder = strtok_r(runpath, ":", &rest); folder; folder = strtok_r(NULL, ":", &rest)) {
+		bool origin = !strncmp(folder, "$ORIGIN", 7);
+		const char *slash = strrchr(path, '/');
+
+		snprintf(file, sizeof(file), "%.*s%s/%s", origin && slash ? (int)(slash - path) : 0, path,
+			 origin ? folder + 7 : folder, library);
+		if (access(file, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool cli_wants_math(const char *path)
+{
+	static const char *const theirs[] = {"libcublas.so.11", "libcublas.so.12", "libcublas.so.13"};
+	const char *wanted = getenv("VCUDA_MATH");
+
+	for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)
+		if (runpath_has(path, theirs[i]))
+			return false;
+	return !wanted || strcmp(wanted, "0");
 }

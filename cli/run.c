@@ -123,6 +123,14 @@ static void prepend(const char *name, const char *first)
 		setenv(name, value, 1);
 }
 
+static void append_math(const struct run *r)
+{
+	char *value;
+
+	if (cli_wants_math(r->file) && asprintf(&value, "%s:%s/math", getenv("LD_LIBRARY_PATH"), r->paths->guest_lib) > 0)
+		setenv("LD_LIBRARY_PATH", value, 1);
+}
+
 static bool preload(const char *path)
 {
 	prepend("LD_PRELOAD", path);
@@ -138,6 +146,7 @@ static void set_environment(const struct run *r)
 	if (*r->stats)
 		setenv("VCUDA_STATS", r->stats, 1);
 	prepend("LD_LIBRARY_PATH", r->paths->guest_lib);
+	append_math(r);
 	/*
 	 * DT_RPATH comes before LD_LIBRARY_PATH. What is loaded already under the same name comes before both, so a
 	 * program that has one gets our libraries loaded first; others are spared it, as their children are.

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "vm.h"
 
 extern char **environ;
@@ -57,8 +58,9 @@ static void put_quoted(FILE *out, const char *text)
 	fputc('\'', out);
 }
 
-static void put_environment(FILE *out)
+static void put_environment(FILE *out, const char *program)
 {
+	char file[PATH_MAX];
 	const char *libraries = getenv("VCUDA_GUEST_LIB"), *others = getenv("LD_LIBRARY_PATH");
 	char **entry;
 
@@ -75,6 +77,11 @@ static void put_environment(FILE *out)
 	if (libraries && others)
 		fputc(':', out);
 	put_quoted(out, others ? others : "");
+	if (!libraries || !cli_find_program(program, file, sizeof(file)) || !cli_wants_math(file))
+		return;
+	fputc(':', out);
+	put_quoted(out, libraries);
+	fputs("/math", out);
 }
 
 static char *make_script(char **program, size_t *size)
@@ -89,7 +96,7 @@ static char *make_script(char **program, size_t *size)
 	fputs("#!/bin/sh\ncd ", out);
 	put_quoted(out, directory ? directory : "/");
 	fputs(" || exit 126\nexec /usr/bin/env -i", out);
-	put_environment(out);
+	put_environment(out, *program);
 	for (; *program; program++) {
 		fputc(' ', out);
 		put_quoted(out, *program);

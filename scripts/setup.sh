@@ -7,7 +7,7 @@ set -euo pipefail
 
 # What cannot be done without: for the build, for the tests, for fetching QEMU and a kernel, for building the guest's driver.
 REQUIRED="gcc libc6-dev make meson ninja-build pkg-config python3
-	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libcmocka-dev spin procps binutils
+	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libcmocka-dev spin procps binutils
 	apt ca-certificates debian-archive-keyring xz-utils zstd"
 
 # What the examples are built with where there is no toolkit of NVIDIA's.

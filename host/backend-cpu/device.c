@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "blas-library.h"
 #include "attributes.h"
 #include "log.h"
 #include "schedule.h"
@@ -246,6 +247,7 @@ CUresult cpu_cuInit(unsigned Flags)
 
 	if (Flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	cpu_blas_prepare();
 	cpu_arena_range(&start, &length);
 	if (length == 0)
 		return CUDA_ERROR_NO_DEVICE; /* the log says why */

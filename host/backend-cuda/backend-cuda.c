@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend-load.h"
+#include "blas.h"
 #include "ipc.h"
 
 #define DRIVER_LIBRARY "libcuda.so.1"
@@ -45,6 +46,7 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 	VCUDA_BACKEND_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
 	vcuda_cuda_share(&ops);
+	vcuda_cuda_blas_init(&ops, library);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
 		return NULL;

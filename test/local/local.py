@@ -365,6 +365,22 @@ def references():
     check(r.returncode == 0 and r.stdout == "references: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def blas():
+    """cuBLAS against plain C, in each of its versions; what is wrong; that what is queued waits for nothing."""
+    for version in ("11", "12", "13"):
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas"), f"libcublas.so.{version}", "12" if version == "13" else "2")
+        check(r.returncode == 0 and r.stdout == "blas: passed\n", f"{version}: {r.returncode}\n{r.stdout}{r.stderr}")
+    # A GPU finds a stray access by the pages of its memory only.
+    for part in ("invalid", "stray", "hostile") if BACKEND == "cpu" else ("invalid",):
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)
+        check(r.returncode == 0 and r.stdout == f"{part}: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+        check(r.stderr.count("cublasSgemmBatched is not supported") == (part == "invalid"), r.stderr)
+    r = vcuda("run", "--backend", BACKEND, "--stats", "--", build("test/local/blas-errors"), "queued")
+    # A row: share, ms, us a call, calls, errors, waits, queued, name.
+    rows = {line.split()[-1]: line.split()[3:7] for line in r.stderr.splitlines() if "Blas" in line}
+    check(r.returncode == 0 and rows == {"cuVcudaBlas": ["1000", "0", "0", "1000"], "cuVcudaBlasValue": ["2", "0", "2", "0"]}, r.stderr)
+
+
 def modules():
     """What the compiler makes of PTX, and the driver's linker."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"))
@@ -466,7 +482,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handles of cuBLAS, whose whole state lies in the guest, and calls, which go to the worker as one command each: a queued
+ * one unless its result goes to the host's memory. Programs have the types of NVIDIA's headers; here a handle is a pointer
+ * and an enumeration an int.
+ */
+#ifndef CUBLAS_HANDLE_H
+#define CUBLAS_HANDLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "blas-abi.h"
+#include "driver.h"
+
+#define BLAS_API __attribute__((visibility("default")))
+
+enum blas_status {
+	BLAS_SUCCESS = 0,
+	BLAS_NOT_INITIALIZED = 1,
+	BLAS_ALLOC_FAILED = 3,
+	BLAS_INVALID_VALUE = 7,
+	BLAS_ARCH_MISMATCH = 8,
+	BLAS_MAPPING_ERROR = 11,
+	BLAS_EXECUTION_FAILED = 13,
+	BLAS_INTERNAL_ERROR = 14,
+	BLAS_NOT_SUPPORTED = 15,
+	BLAS_LICENSE_ERROR = 16,
+};
+
+enum { BLAS_POINTER_HOST, BLAS_POINTER_DEVICE };
+
+struct blas_handle {
+	CUcontext context;
+	CUstream stream;
+	int pointer_mode, atomics_mode, math_mode, sm_count;
+	void *workspace; /* the program's; the host's library has one of its own */
+	size_t workspace_bytes;
+};
+
+/* A call under way: begin, the parameters in order, end. */
+struct blas_call {
+	struct blas_handle *handle;
+	unsigned int function, count;
+	bool wide;
+	int status; /* of what was found so far */
+	void *result;
+	uint64_t words[VCUDA_BLAS_MAX_WORDS];
+};
+
+void blas_begin(struct blas_call *call, void *handle, unsigned int function, bool wide);
+void blas_word(struct blas_call *call, uint64_t word);
+void blas_scalar(struct blas_call *call, const void *scalar, unsigned int which);
+void blas_result(struct blas_call *call, void *result);
+/* Sends it. The function's status. */
+int blas_end(struct blas_call *call);
+
+/* The status that stands for an error of the driver. */
+int blas_status(CUresult result);
+
+/* What the calling thread has no context without: the handle's is made its current one. */
+int blas_enter(const struct blas_handle *handle);
+
+/* ---- logger.c ---- */
+
+/* A line that a function was called, if the program wants such. */
+void blas_log_call(const char *name, int status);
+
+/* ---- generated for each version of the library ---- */
+
+extern const int cublas_version;
+
+#endif

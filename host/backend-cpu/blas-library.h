@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenBLAS, opened when a program first makes a handle of cuBLAS. */
+#ifndef VCUDA_CPU_BLAS_LIBRARY_H
+#define VCUDA_CPU_BLAS_LIBRARY_H
+
+#include <stdint.h>
+
+#include "ops.h"
+
+/*
+ * Before the process has threads that read the environment: OpenBLAS starts no threads of its own. What is large is cut
+ * into pieces for the device's threads, so that they are not more than the operator wants.
+ */
+void cpu_blas_prepare(void);
+
+/* CUDA_SUCCESS, or CUDA_ERROR_NOT_SUPPORTED, logged once: it is not installed. Thread-safe. */
+CUresult cpu_blas_open(void);
+
+/* A function of vcuda_blas_routines; NULL if the library has none such. After a successful open; thread-safe. */
+void (*cpu_blas_function(uint32_t number))(void);
+
+#endif

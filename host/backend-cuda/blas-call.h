@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The generated calls of the host's cuBLAS. */
+#ifndef VCUDA_CUDA_BLAS_CALL_H
+#define VCUDA_CUDA_BLAS_CALL_H
+
+#include "blas-abi.h"
+
+/* `device`: scalars and the result are addresses in the words; else the result goes to `value`. Gives cuBLAS's status. */
+typedef int (*vcuda_cuda_blas_call)(void (*function)(void), void *handle, const uint64_t *w, bool device, bool wide, void *value);
+
+extern const vcuda_cuda_blas_call vcuda_cuda_blas_calls[VCUDA_BLAS_LIMIT];
+
+#endif

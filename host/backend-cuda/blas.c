@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's cuBLAS. A handle of it serves one call at a time: a call that waits for its result takes one of its own, so
+ * that it delays no other thread's work. Handles are kept for the next call in the same context.
+ */
+#include "blas.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <stdio.h>
+
+#include "blas-call.h"
+#include "log.h"
+
+/* What cuBLAS returns: its numbers. */
+enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, ARCH_MISMATCH = 8, NOT_SUPPORTED = 15 };
+
+static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
+
+/* Functions that set a handle up, all (handle, int) but the first three. */
+static struct {
+	int (*create)(void **handle);
+	int (*get_version)(void *handle, int *version);
+	int (*set_stream)(void *handle, CUstream stream);
+	int (*set_pointer_mode)(void *handle, int mode);
+	int (*set_atomics)(void *handle, int mode);
+	int (*set_math)(void *handle, int mode);
+} cublas;
+
+struct blas_handle {
+	void *handle;
+	CUcontext context;
+	uint64_t id; /* of the context: another may come to lie at its address */
+	CUstream stream;
+	uint32_t flags;
+	bool set; /* stream and flags are what the handle was told */
+	struct blas_handle *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct blas_handle *unused;
+static void *library;
+static bool tried;
+static const struct vcuda_backend_ops *driver;
+static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */
+
+static void *find(const char *name)
+{
+	void *function = dlsym(library, name);
+
+	if (!function)
+		vcuda_log("the host's cuBLAS has no %s", name);
+	return function;
+}
+
+static void load(void)
+{
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && !library; i++)
+		library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		vcuda_log("no cuBLAS for guests: the host lacks libcublas.so.13, .12 and .11 (NVIDIA's package libcublas-13-0, or "
+			  "any toolkit)");
+		return;
+	}
+	cublas.create = (int (*)(void **))find("cublasCreate_v2");
+	cublas.get_version = (int (*)(void *, int *))find("cublasGetVersion_v2");
+	cublas.set_stream = (int (*)(void *, CUstream))find("cublasSetStream_v2");
+	cublas.set_pointer_mode = (int (*)(void *, int))find("cublasSetPointerMode_v2");
+	cublas.set_atomics = (int (*)(void *, int))find("cublasSetAtomicsMode");
+	cublas.set_math = (int (*)(void *, int))find("cublasSetMathMode");
+	if (!cublas.create || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode || !cublas.set_atomics ||
+	    !cublas.set_math)
+		cublas.create = NULL;
+}
+
+static CUresult result_of(int status)
+{
+	switch (status) {
+	case SUCCESS:
+		return CUDA_SUCCESS;
+	case ALLOC_FAILED:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case INVALID_VALUE:
+		return CUDA_ERROR_INVALID_VALUE;
+	case NOT_INITIALIZED:
+	case ARCH_MISMATCH:
+	case NOT_SUPPORTED:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+}
+
+/* One of the context's that nobody uses. With the lock held. */
+static struct blas_handle *take_unused(CUcontext context, uint64_t id)
+{
+	for (struct blas_handle **at = &unused; *at; at = &(*at)->next) {
+		struct blas_handle *h = *at;
+
+		if (h->context == context && h->id == id) {
+			*at = h->next;
+			return h;
+		}
+	}
+	return NULL;
+}
+
+static CUresult make(struct blas_handle **made, CUcontext context, uint64_t id)
+{
+	struct blas_handle *h = calloc(1, sizeof(*h));
+	int status;
+
+	if (!h)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	h->context = context;
+	h->id = id;
+	status = cublas.create(&h->handle);
+	if (status == SUCCESS) {
+		*made = h;
+		return CUDA_SUCCESS;
+	}
+	vcuda_log("the host's cublasCreate() gave status %d", status);
+	free(h);
+	return result_of(status);
+}
+
+static CUresult take(struct blas_handle **h)
+{
+	unsigned long long id = 0;
+	CUcontext context;
+	CUresult result = driver->cuCtxGetCurrent(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (context_id)
+		context_id(context, &id);
+	pthread_mutex_lock(&lock);
+	if (!tried)
+		load();
+	tried = true;
+	*h = take_unused(context, id);
+	pthread_mutex_unlock(&lock);
+	if (!cublas.create)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return *h ? CUDA_SUCCESS : make(h, context, id);
+}
+
+static void put(struct blas_handle *h)
+{
+	pthread_mutex_lock(&lock);
+	h->next = unused;
+	unused = h;
+	pthread_mutex_unlock(&lock);
+}
+
+static int set_up(struct blas_handle *h, CUstream stream, uint32_t flags)
+{
+	int status = SUCCESS;
+
+	if (h->set && h->stream == stream && h->flags == flags)
+		return SUCCESS;
+	h->set = false;
+	if ((status = cublas.set_stream(h->handle, stream)) != SUCCESS ||
+	    (status = cublas.set_pointer_mode(h->handle, flags & VCUDA_BLAS_DEVICE ? 1 : 0)) != SUCCESS ||
+	    (status = cublas.set_atomics(h->handle, flags & VCUDA_BLAS_ATOMICS ? 1 : 0)) != SUCCESS ||
+	    (status = cublas.set_math(h->handle, (int)(flags >> VCUDA_BLAS_MATH_SHIFT))) != SUCCESS)
+		return status;
+	h->stream = stream;
+	h->flags = flags;
+	h->set = true;
+	return SUCCESS;
+}
+
+static CUresult open_library(struct blas_handle *h, uint64_t *value)
+{
+	int version = 0, status = cublas.get_version(h->handle, &version);
+
+	*value = (uint64_t)version;
+	return result_of(status);
+}
+
+/* The function of the guest's name, looked up once. */
+static void (*function_of(uint32_t number, bool wide))(void)
+{
+	static void *_Atomic found[VCUDA_BLAS_LIMIT][2];
+	void *function = found[number][wide];
+	char name[64];
+
+	if (!function) {
+		snprintf(name, sizeof(name), "%s%s", vcuda_blas_routines[number].name, wide ? "_64" : "");
+		function = find(name);
+		found[number][wide] = function;
+	}
+	return (void (*)(void))function;
+}
+
+static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words, void *value)
+{
+	bool wide = flags & VCUDA_BLAS_WIDE;
+	void (*function)(void) = function_of(number, wide);
+	int status;
+
+	if (!function)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	status = set_up(h, stream, flags);
+	if (status == SUCCESS)
+		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide, value);
+	return result_of(status);
+}
+
+static CUresult blas(CUstream stream, uint32_t number, uint32_t flags, void *words, void *value)
+{
+	struct blas_handle *h;
+	CUresult result = take(&h);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = number == VCUDA_BLAS_OPEN ? open_library(h, value) : call(h, stream, number, flags, words, value);
+	put(h);
+	return result;
+}
+
+void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops, void *driver_library)
+{
+	driver = ops;
+	context_id = (CUresult (*)(CUcontext, unsigned long long *))dlsym(driver_library, "cuCtxGetId");
+	ops->blas = blas;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuBLAS where something is wrong: blas-errors invalid|stray|hostile, and blas-errors queued, which makes 1000 calls between two
+ * synchronisations, for `--stats`.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1); \
+		} \
+	} while (0)
+
+enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
+
+int cublasCreate_v2(void **handle);
+int cublasDestroy_v2(void *handle);
+int cublasSetPointerMode_v2(void *handle, int mode);
+int cublasSgemmBatched(void *handle, ...);
+const char *cublasGetStatusName(int status);
+int cublasSaxpy_v2(void *h, int n, const float *alpha, const float *x, int incx, float *y, int incy);
+int cublasSdot_v2(void *h, int n, const float *x, int incx, const float *y, int incy, float *result);
+int cublasSgemv_v2(void *h, int trans, int m, int n, const float *alpha, const float *a, int lda, const float *x, int incx,
+		   const float *beta, float *y, int incy);
+int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda, const float *b,
+		   int ldb, const float *beta, float *c, int ldc);
+int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha, const float *a,
+		      int64_t lda, const float *b, int64_t ldb, const float *beta, float *c, int64_t ldc);
+int cublasCsyrk_v2(void *h, int uplo, int trans, int n, int k, const void *alpha, const void *a, int lda, const void *beta,
+		   void *c, int ldc);
+int cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy);
+int cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb);
+CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned int value, size_t count);
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
+CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count, const uint64_t *words);
+CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
+			  const uint64_t *words, uint64_t *value);
+
+#define N 64
+
+static const float one = 1, none = 0;
+
+static float *memory(size_t floats)
+{
+	CUdeviceptr p;
+
+	CHECK(!cuMemAlloc_v2(&p, floats * sizeof(float)) && !cuMemsetD32_v2(p, 0x3f800000, floats));
+	return (float *)(uintptr_t)p;
+}
+
+/* Found at the call: nothing is done and nothing is lost. */
+static void invalid(void)
+{
+	float *a = memory(N * N), result, host[N];
+	const float i_too[2] = {1, 1};
+	void *h;
+
+	CHECK(cublasSaxpy_v2(NULL, 1, &one, a, 1, a, 1) == NOT_INITIALIZED);
+	CHECK(!cublasCreate_v2(&h));
+	CHECK(cublasSgemm_v2(h, 3, 0, N, N, N, &one, a, N, a, N, &none, a, N) == INVALID_VALUE);
+	CHECK(cublasSgemm_v2(h, 0, -1, N, N, N, &one, a, N, a, N, &none, a, N) == INVALID_VALUE);
+	CHECK(cublasSgemm_v2(h, 0, 0, -1, N, N, &one, a, N, a, N, &none, a, N) == INVALID_VALUE);
+	CHECK(cublasSgemm_v2(h, 0, 0, N, N, N, &one, a, N - 1, a, N, &none, a, N) == INVALID_VALUE);
+	CHECK(cublasSgemm_v2(h, 0, 0, N, N, N, NULL, a, N, a, N, &none, a, N) == INVALID_VALUE);
+	CHECK(cublasSgemm_v2(h, 0, 0, 0, 0, 0, &one, a, 0, a, 1, &none, a, 1) == INVALID_VALUE);
+	CHECK(cublasSgemv_v2(h, 0, N, N, &one, a, N, a, 0, &none, a, 1) == INVALID_VALUE);
+	CHECK(cublasSdot_v2(h, N, a, 1, a, 1, NULL) == INVALID_VALUE);
+	CHECK(cublasCsyrk_v2(h, 0, 2, 4, 4, i_too, a, 4, i_too, a, 4) == INVALID_VALUE);
+	CHECK(cublasSetVector(N, 4, host, 0, a, 1) == INVALID_VALUE);
+	CHECK(cublasGetMatrix(4, 4, 4, a, 3, host, 4) == INVALID_VALUE);
+	CHECK(cublasSgemmBatched(h) == NOT_SUPPORTED && cublasSgemmBatched(h) == NOT_SUPPORTED);
+	CHECK(!strcmp(cublasGetStatusName(NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED"));
+	CHECK(!cublasSdot_v2(h, N, a, 1, a, 1, &result) && result == N);
+	/* Every second of the host's, in every third's place of the device's; and back as the columns of a matrix. */
+	for (int i = 0; i < N; i++)
+		host[i] = (float)i;
+	CHECK(!cublasSetVector(10, 4, host, 2, a, 3) && !cublasGetMatrix(1, 10, 4, a, 3, host + 30, 2));
+	for (int i = 0; i < 10; i++)
+		CHECK(host[30 + 2 * i] == 2 * (float)i && host[31 + 2 * i] == 31 + 2 * (float)i);
+	CHECK(!cublasDestroy_v2(h) && cublasDestroy_v2(NULL) == NOT_INITIALIZED);
+	CHECK(!cuCtxSynchronize());
+}
+
+/* In a context of its own: what it ends with. */
+static CUresult in_context(void (*part)(void *h, float *a))
+{
+	CUcontext context;
+	CUresult result;
+	void *h;
+
+	CHECK(!cuCtxCreate_v2(&context, 0, 0) && !cublasCreate_v2(&h));
+	part(h, memory(N * N));
+	result = cuCtxSynchronize();
+	cublasDestroy_v2(h);
+	cuCtxDestroy_v2(context);
+	return result;
+}
+
+static void beyond(void *h, float *a)
+{
+	cublasSgemm_v2(h, 0, 0, N, N, N, &one, a, N, a + 1, N, &none, a, N);
+}
+
+static void beside(void *h, float *a)
+{
+	cublasSaxpy_v2(h, 2, &one, a, 1, (float *)16, 1);
+}
+
+static void backwards(void *h, float *a)
+{
+	cublasSaxpy_v2(h, N * N, &one, a, 1, a, -2);
+}
+
+static void overflowing(void *h, float *a)
+{
+	cublasSgemm_v2(h, 0, 0, 46341, 46341, 46341, &one, a, 0x7fffffff, a, 0x7fffffff, &one, a, 0x7fffffff);
+}
+
+static void wide(void *h, float *a)
+{
+	int64_t huge = (int64_t)1 << 31;
+
+	cublasSgemm_v2_64(h, 0, 0, huge, huge, huge, &one, a, huge, a, huge, &one, a, huge);
+}
+
+static void misaligned(void *h, float *a)
+{
+	cublasSaxpy_v2(h, 2, &one, (float *)((char *)a + 2), 1, a, 1);
+}
+
+static void stray_scalar(void *h, float *a)
+{
+	CHECK(!cublasSetPointerMode_v2(h, 1));
+	cublasSaxpy_v2(h, 2, (float *)64, a, 1, a, 1);
+}
+
+static void stray_result(void *h, float *a)
+{
+	CHECK(!cublasSetPointerMode_v2(h, 1));
+	cublasSdot_v2(h, N, a, 1, a, 1, a + N * N);
+}
+
+/* Without alpha, what is only read is not even looked at. */
+static void unread(void *h, float *a)
+{
+	cublasSgemm_v2(h, 0, 0, N, N, N, &none, NULL, N, NULL, N, &one, a, N);
+}
+
+static void stray(void)
+{
+	CHECK(in_context(beyond) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(beside) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(backwards) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(overflowing) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(wide) == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(in_context(stray_scalar) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(stray_result) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(misaligned) == CUDA_ERROR_MISALIGNED_ADDRESS);
+	CHECK(in_context(unread) == CUDA_SUCCESS);
+}
+
+/* ---- what no library sends ---- */
+
+static uint64_t random_bits(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+static uint64_t random_word(const float *a)
+{
+	static const uint64_t odd[] = {0, 1, 2, 3, 4, 64, 4096, 0x7fffffff, 0x80000000, 1ull << 40, UINT64_MAX, 1ull << 63};
+
+	switch (random_bits() % 4) {
+	case 0:
+		return (uint64_t)(uintptr_t)a + random_bits() % 64;
+	case 1:
+		return random_bits() % 8;
+	case 2:
+		return random_bits();
+	default:
+		return odd[random_bits() % (sizeof(odd) / sizeof(odd[0]))];
+	}
+}
+
+static void nonsense(void *h, float *a)
+{
+	uint64_t words[64], value[2];
+
+	for (unsigned int function = 0; function < 500; function++) {
+		unsigned int flags = (unsigned int)random_bits() & 0xfff;
+		unsigned int count = (unsigned int)random_bits() % 20;
+
+		for (unsigned int i = 0; i < 64; i++)
+			words[i] = random_word(a);
+		if (random_bits() % 2)
+			cuVcudaBlas(NULL, function, flags, count, words);
+		else
+			cuVcudaBlasValue(NULL, function, flags, count, words, value);
+	}
+	cuVcudaBlas(NULL, UINT32_MAX, 0, 0, words);
+	cuVcudaBlas(NULL, 8, 0, 64, words);
+}
+
+static void hostile(void)
+{
+	for (int i = 0; i < 40; i++) {
+		CUresult result = in_context(nonsense);
+
+		CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ||
+		      result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_MISALIGNED_ADDRESS);
+	}
+	CHECK(in_context(unread) == CUDA_SUCCESS);
+}
+
+static void queued(void)
+{
+	float *a = memory(N * N), result;
+	void *h;
+
+	CHECK(!cublasCreate_v2(&h));
+	for (int i = 0; i < 500; i++) {
+		CHECK(!cublasSaxpy_v2(h, N, &one, a, 1, a + N, 1));
+		CHECK(!cublasSgemv_v2(h, 0, N, N, &none, a, N, a, 1, &one, a + N, 1));
+	}
+	CHECK(!cublasSdot_v2(h, 1, a + N, 1, a, 1, &result) && result == 501);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} parts[] = {{"invalid", invalid}, {"stray", stray}, {"hostile", hostile}, {"queued", queued}};
+	CUcontext context;
+
+	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (argc == 2 && !strcmp(argv[1], parts[i].name)) {
+			parts[i].run();
+			printf("%s: passed\n", argv[1]);
+			return 0;
+		}
+	}
+	return 2;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuBLAS against plain C: blas [LIBRARY [ROUNDS]]. LIBRARY: what to open (libcublas.so.13); NVIDIA's own must pass too.
+ */
+#include "blas.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+static const struct element elements[] = {
+	{'S', 4, false, false}, {'D', 8, false, true}, {'C', 8, true, false}, {'Z', 16, true, true}};
+
+struct setting now;
+void *blas_handle;
+static void *library;
+static char called[64];
+
+void blas_fail(const char *file, int line, const char *what)
+{
+	fprintf(stderr, "%s:%d: %s (%s scalars): not so: %s\n", file, line, called,
+		now.device_scalars ? "device's" : "host's", what);
+	exit(1);
+}
+
+void *blas_function(const char *name)
+{
+	char *to = called;
+	void *f;
+
+	to = stpcpy(to, "cublas");
+	for (; *name; name++) {
+		if (*name == '*')
+			*to++ = now.e->letter;
+		else if (*name == '^')
+			to = stpcpy(to, (const char *[]){"S", "D", "Sc", "Dz"}[now.e - elements]);
+		else if (*name == '.')
+			*to++ = (char)(now.e->letter + 'a' - 'A');
+		else
+			*to++ = *name;
+	}
+	strcpy(to, now.wide ? "_v2_64" : "_v2");
+	f = dlsym(library, called);
+	CHECK(f);
+	return f;
+}
+
+/* ---- numbers ---- */
+
+static uint64_t random_bits(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+int64_t random_below(int64_t n)
+{
+	return (int64_t)(random_bits() % (uint64_t)n);
+}
+
+static double unit(void)
+{
+	return (double)(random_below(1 << 12) - (1 << 11)) / (1 << 11);
+}
+
+cplx random_number(void)
+{
+	double re = unit(), im = unit();
+
+	return now.e->is_complex ? CMPLX(re, im) : re;
+}
+
+cplx random_scalar(void)
+{
+	int64_t which = random_below(4);
+
+	return which == 0 ? 0 : which == 1 ? 1 : random_number();
+}
+
+static void store(void *base, int64_t i, cplx value)
+{
+	float s[2] = {(float)creal(value), (float)cimag(value)};
+	double d[2] = {creal(value), cimag(value)};
+
+	memcpy((char *)base + i * now.e->size, now.e->is_double ? (void *)d : s, now.e->size);
+}
+
+static cplx load(const void *base, int64_t i)
+{
+	float s[2] = {0};
+	double d[2] = {0};
+
+	memcpy(now.e->is_double ? (void *)d : s, (const char *)base + i * now.e->size, now.e->size);
+	return now.e->is_double ? CMPLX(d[0], d[1]) : CMPLX(s[0], s[1]);
+}
+
+/* ---- operands ---- */
+
+struct operand operand_new(int64_t length)
+{
+	struct operand o = {.length = length};
+	CUdeviceptr address;
+
+	o.now = malloc(sizeof(cplx) * (size_t)length);
+	o.before = malloc(sizeof(cplx) * (size_t)length);
+	CHECK(o.now && o.before && !cuMemAlloc_v2(&address, (size_t)length * now.e->size));
+	o.address = address;
+	for (int64_t i = 0; i < length; i++)
+		o.now[i] = random_number();
+	operand_write(&o);
+	return o;
+}
+
+struct operand vector_new(int64_t n, int64_t increment)
+{
+	return operand_new((n > 0 ? (n - 1) * llabs(increment) + 1 : 0) + 2);
+}
+
+void operand_write(struct operand *o)
+{
+	char *bytes = malloc((size_t)o->length * now.e->size);
+
+	CHECK(bytes);
+	for (int64_t i = 0; i < o->length; i++)
+		store(bytes, i, o->now[i]);
+	CHECK(!cuMemcpyHtoD_v2(o->address, bytes, (size_t)o->length * now.e->size));
+	memcpy(o->before, o->now, sizeof(cplx) * (size_t)o->length);
+	free(bytes);
+}
+
+void operand_read(struct operand *o)
+{
+	char *bytes = malloc((size_t)o->length * now.e->size);
+
+	CHECK(bytes && !cuMemcpyDtoH_v2(bytes, o->address, (size_t)o->length * now.e->size));
+	for (int64_t i = 0; i < o->length; i++)
+		o->before[i] = load(bytes, i);
+	free(bytes);
+}
+
+static bool is_close(cplx a, cplx b, double scale)
+{
+	return cabs(a - b) <= scale * (now.e->is_double ? 1e-13 : 2e-6) + (now.e->is_double ? 1e-13 : 2e-6) * cabs(b);
+}
+
+void operand_check(struct operand *o, double scale, const char *what)
+{
+	operand_read(o);
+	for (int64_t i = 0; i < o->length; i++) {
+		if (is_close(o->before[i], o->now[i], scale))
+			continue;
+		fprintf(stderr, "element %lld of %lld: %g%+gi, not %g%+gi\n", (long long)i, (long long)o->length,
+			creal(o->before[i]), cimag(o->before[i]), creal(o->now[i]), cimag(o->now[i]));
+		blas_fail(__FILE__, __LINE__, what);
+	}
+}
+
+void operand_free(struct operand *o)
+{
+	CHECK(!cuMemFree_v2(o->address));
+	free(o->now);
+	free(o->before);
+}
+
+int64_t at(int64_t i, int64_t n, int64_t increment)
+{
+	return increment < 0 ? (i - (n - 1)) * increment : i * increment;
+}
+
+/* ---- scalars and results ---- */
+
+#define SLOTS 16
+static CUdeviceptr slots; /* in device memory, 16 bytes each; the result's is behind them */
+static uint64_t host_result[2];
+
+static const void *place(const void *value)
+{
+	static uint64_t host[SLOTS][2];
+	static unsigned int next;
+	unsigned int i = next++ % SLOTS;
+
+	memcpy(host[i], value, 16);
+	if (!now.device_scalars)
+		return host[i];
+	CHECK(!cuMemcpyHtoD_v2(slots + 16 * i, value, 16));
+	return (void *)(uintptr_t)(slots + 16 * i);
+}
+
+const void *scalar(cplx value)
+{
+	char bytes[32] = {0};
+
+	store(bytes, 0, value);
+	return place(bytes);
+}
+
+const void *real_scalar(double value)
+{
+	char bytes[16] = {0};
+	float single = (float)value;
+
+	memcpy(bytes, now.e->is_double ? (void *)&value : &single, now.e->is_double ? 8 : 4);
+	return place(bytes);
+}
+
+void *result_room(void)
+{
+	static const uint64_t ones[2] = {UINT64_MAX, UINT64_MAX};
+
+	memcpy(host_result, ones, 16);
+	CHECK(!cuMemcpyHtoD_v2(slots + 16 * SLOTS, ones, 16));
+	return now.device_scalars ? (void *)(uintptr_t)(slots + 16 * SLOTS) : host_result;
+}
+
+static void fetch_result(void)
+{
+	if (now.device_scalars)
+		CHECK(!cuMemcpyDtoH_v2(host_result, slots + 16 * SLOTS, 16));
+}
+
+cplx result_value(bool real)
+{
+	float single;
+	double value;
+
+	fetch_result();
+	if (!real)
+		return load(host_result, 0);
+	memcpy(&single, host_result, 4);
+	memcpy(&value, host_result, 8);
+	return now.e->is_double ? value : single;
+}
+
+int64_t result_index(void)
+{
+	int32_t narrow;
+
+	fetch_result();
+	memcpy(&narrow, host_result, 4);
+	return now.wide ? (int64_t)host_result[0] : narrow;
+}
+
+/* ---- all of it ---- */
+
+static void start(const char *name)
+{
+	CUcontext context;
+	CUstream stream;
+	int (*create)(void **), (*set_stream)(void *, CUstream);
+
+	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
+	library = dlopen(name, RTLD_NOW);
+	if (!library)
+		blas_fail(__FILE__, __LINE__, dlerror());
+	create = (int (*)(void **))dlsym(library, "cublasCreate_v2");
+	set_stream = (int (*)(void *, CUstream))dlsym(library, "cublasSetStream_v2");
+	CHECK(create && set_stream && !create(&blas_handle) && blas_handle);
+	CHECK(!cuStreamCreate(&stream, 0) && !set_stream(blas_handle, stream));
+	CHECK(!cuMemAlloc_v2(&slots, 16 * (SLOTS + 1)));
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 2 ? atoi(argv[2]) : 12;
+	int (*set_mode)(void *, int);
+
+	start(argc > 1 ? argv[1] : "libcublas.so.13");
+	set_mode = (int (*)(void *, int))dlsym(library, "cublasSetPointerMode_v2");
+	CHECK(set_mode);
+	for (int i = 0; i < rounds * 8; i++) {
+		/* Before CUDA 12 there are no _64. */
+		now = (struct setting){&elements[i & 3], i & 4, i & 8 && dlsym(library, "cublasSaxpy_v2_64")};
+		CHECK(!set_mode(blas_handle, now.device_scalars));
+		test_level_1();
+		test_level_2();
+		test_level_3();
+	}
+	printf("blas: passed\n");
+	return 0;
+}

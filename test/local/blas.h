@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For programs that call cuBLAS through dlopen(), whichever is found, and compare it with plain C. Whatever the type of the
+ * elements, the plain C computes in double _Complex; operands lie in device memory with numbers all around them, so that a
+ * stray store is found.
+ */
+#ifndef LOCAL_BLAS_H
+#define LOCAL_BLAS_H
+
+#include <complex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef double complex cplx;
+
+struct element {
+	char letter; /* S D C Z */
+	unsigned int size;
+	bool is_complex, is_double;
+};
+
+/* What a test runs with. */
+struct setting {
+	const struct element *e;
+	bool device_scalars;
+	bool wide; /* the functions with _64 */
+};
+
+/* A piece of device memory, and what the plain C makes of it. */
+struct operand {
+	uint64_t address;
+	int64_t length; /* elements */
+	cplx *now;	/* what it is to be */
+	cplx *before;
+};
+
+extern struct setting now;
+extern void *blas_handle;
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) \
+			blas_fail(__FILE__, __LINE__, #condition); \
+	} while (0)
+
+void blas_fail(const char *file, int line, const char *what) __attribute__((noreturn));
+
+/* The function cublas<name> of the setting: a * in the name is the type's letter, a ^ the name of one that gives a real. */
+void *blas_function(const char *name);
+
+/* The same numbers in every run. */
+int64_t random_below(int64_t n);
+cplx random_number(void);
+cplx random_scalar(void); /* 0 and 1 among them */
+
+struct operand operand_new(int64_t length);
+/* Of n elements with an increment; of a matrix. */
+struct operand vector_new(int64_t n, int64_t increment);
+/* The device's memory is what it is to be; `scale`: how large the sums are that made it. */
+void operand_check(struct operand *o, double scale, const char *what);
+/* Reads it into before[]. */
+void operand_read(struct operand *o);
+void operand_write(struct operand *o);
+void operand_free(struct operand *o);
+
+/* Where element i of a vector lies. */
+int64_t at(int64_t i, int64_t n, int64_t increment);
+
+/* A scalar as the pointer mode wants it; valid until the next 16 of them. */
+const void *scalar(cplx value);
+const void *real_scalar(double value);
+/* Room for a result, and what came there. */
+void *result_room(void);
+cplx result_value(bool real);
+int64_t result_index(void);
+
+/* ---- the tests ---- */
+
+void test_level_1(void);
+void test_level_2(void);
+void test_level_3(void);
+
+#endif
