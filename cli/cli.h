@@ -49,8 +49,8 @@ bool cli_each_library(const struct cli_paths *paths, bool (*call)(const char *pa
 bool cli_has_rpath(const char *path);
 
 /*
- * Whether the program is to find our libraries that NVIDIA has of the same names, in math/ of the guest's and after all other
- * folders. Not where its DT_RUNPATH, which the loader obeys after LD_LIBRARY_PATH, has NVIDIA's, or with VCUDA_MATH=0.
+ * Whether the program is to find our libraries that NVIDIA has of the same names, in math/ of the guest's and after all
+ * other folders. Not where its DT_RUNPATH, which comes after LD_LIBRARY_PATH, has NVIDIA's, or with VCUDA_MATH=0.
  */
 bool cli_wants_math(const char *path);
 

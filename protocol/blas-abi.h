@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BLAS on the wire, as both sides know it. The routines are described in blas.api; a call is a function's number, flags and
- * 8-byte words (blas.py). Nothing here has state.
+ * BLAS on the wire, as both sides know it. The routines are described in blas.api; a call is a function's number, flags
+ * and 8-byte words (blas.py). Nothing here has state.
  */
 #ifndef VCUDA_BLAS_ABI_H
 #define VCUDA_BLAS_ABI_H
@@ -13,8 +13,9 @@
 #include "blas-routines.h"
 
 /* Flags of a call. Above them: the math mode. */
-#define VCUDA_BLAS_DEVICE 1  /* scalars and results are addresses of device memory, read and written in the stream's order */
-#define VCUDA_BLAS_WIDE 2    /* sizes are int64_t in the function, and an index that it gives */
+#define VCUDA_BLAS_DEVICE                                                                                              \
+	1 /* scalars and results are addresses of device memory, read and written in the stream's order */
+#define VCUDA_BLAS_WIDE 2 /* sizes are int64_t in the function, and an index that it gives */
 #define VCUDA_BLAS_ATOMICS 4
 #define VCUDA_BLAS_MATH_SHIFT 8
 
@@ -61,7 +62,8 @@ bool vcuda_blas_check(const struct vcuda_blas_routine *routine, const uint64_t *
 
 /* For the generated code: operands by their shapes. */
 struct vcuda_blas_operand vcuda_blas_vector(uint64_t address, int64_t n, int64_t increment, bool written);
-struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int64_t columns, int64_t leading, bool written);
+struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int64_t columns, int64_t leading,
+					    bool written);
 struct vcuda_blas_operand vcuda_blas_packed(uint64_t address, int64_t order, bool written);
 
 #endif

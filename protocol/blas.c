@@ -36,7 +36,8 @@ struct vcuda_blas_operand vcuda_blas_vector(uint64_t address, int64_t n, int64_t
 	return (struct vcuda_blas_operand){address, n > 0 ? extent((uint64_t)n, step, 1) : 0, written};
 }
 
-struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int64_t columns, int64_t leading, bool written)
+struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int64_t columns, int64_t leading,
+					    bool written)
 {
 	bool empty = rows <= 0 || columns <= 0;
 

@@ -89,7 +89,8 @@ static int send_and_wait(struct blas_call *call)
 {
 	const struct vcuda_blas_routine *r = &vcuda_blas_routines[call->function];
 	uint64_t value[VCUDA_BLAS_VALUE_WORDS];
-	CUresult result = cuVcudaBlasValue(call->handle->stream, call->function, flags_of(call), call->count, call->words, value);
+	CUresult result =
+		cuVcudaBlasValue(call->handle->stream, call->function, flags_of(call), call->count, call->words, value);
 
 	if (result == CUDA_SUCCESS)
 		memcpy(call->result, value, call->wide && r->family->gives_index ? sizeof(int64_t) : r->result);
@@ -108,7 +109,8 @@ int blas_end(struct blas_call *call)
 	if (!status && call->result && !by_address(call))
 		status = send_and_wait(call);
 	else if (!status)
-		status = blas_status(cuVcudaBlas(call->handle->stream, call->function, flags_of(call), call->count, call->words));
+		status = blas_status(
+			cuVcudaBlas(call->handle->stream, call->function, flags_of(call), call->count, call->words));
 	blas_log_call(r->name, status);
 	return status;
 }

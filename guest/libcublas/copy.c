@@ -21,7 +21,8 @@ static void describe(CUDA_MEMCPY2D *c, const struct side *from, const struct sid
 }
 
 /* `runs` runs of `run` elements; without gaps they are one. `async`: in `stream`. */
-static int copy(int64_t run, int64_t runs, int64_t element, struct side from, struct side to, bool async, CUstream stream)
+static int copy(int64_t run, int64_t runs, int64_t element, struct side from, struct side to, bool async,
+		CUstream stream)
 {
 	CUDA_MEMCPY2D c = {0};
 
@@ -38,7 +39,9 @@ static int copy(int64_t run, int64_t runs, int64_t element, struct side from, st
 
 static int status_of(CUresult result)
 {
-	return result == CUDA_SUCCESS ? BLAS_SUCCESS : result == CUDA_ERROR_INVALID_VALUE ? BLAS_MAPPING_ERROR : blas_status(result);
+	return result == CUDA_SUCCESS               ? BLAS_SUCCESS
+	       : result == CUDA_ERROR_INVALID_VALUE ? BLAS_MAPPING_ERROR
+						    : blas_status(result);
 }
 
 static int vector(int64_t n, int64_t element, struct side from, struct side to, bool async, CUstream stream)
@@ -48,17 +51,24 @@ static int vector(int64_t n, int64_t element, struct side from, struct side to, 
 	return n ? status_of(copy(1, n, element, from, to, async, stream)) : BLAS_SUCCESS;
 }
 
-static int matrix(int64_t rows, int64_t columns, int64_t element, struct side from, struct side to, bool async, CUstream stream)
+static int matrix(int64_t rows, int64_t columns, int64_t element, struct side from, struct side to, bool async,
+		  CUstream stream)
 {
-	if (rows < 0 || columns < 0 || element < 1 || from.pitch < 1 || to.pitch < 1 || from.pitch < rows || to.pitch < rows)
+	if (rows < 0 || columns < 0 || element < 1 || from.pitch < 1 || to.pitch < 1 || from.pitch < rows ||
+	    to.pitch < rows)
 		return BLAS_INVALID_VALUE;
 	return rows && columns ? status_of(copy(rows, columns, element, from, to, async, stream)) : BLAS_SUCCESS;
 }
 
-#define SIDES(p, p_pitch, q, q_pitch, set) (struct side){p, p_pitch, !(set)}, (struct side){q, q_pitch, set}
+#define SIDES(p, p_pitch, q, q_pitch, set)                                                                             \
+	(struct side){p, p_pitch, !(set)}, (struct side)                                                               \
+	{                                                                                                              \
+		q, q_pitch, set                                                                                        \
+	}
 
 #define COPIES(Name, set, integer, tail)                                                                               \
-	BLAS_API int cublas##Name##Vector##tail(integer n, integer size, const void *x, integer incx, void *y, integer incy) \
+	BLAS_API int cublas##Name##Vector##tail(integer n, integer size, const void *x, integer incx, void *y,         \
+						integer incy)                                                          \
 	{                                                                                                              \
 		return vector(n, size, SIDES(x, incx, y, incy, set), false, NULL);                                     \
 	}                                                                                                              \

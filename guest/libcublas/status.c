@@ -5,7 +5,8 @@ static const struct {
 	const char *name, *text;
 } states[] = {
 	[BLAS_SUCCESS] = {"CUBLAS_STATUS_SUCCESS", "success"},
-	[BLAS_NOT_INITIALIZED] = {"CUBLAS_STATUS_NOT_INITIALIZED", "there is no handle, no device, or no BLAS on the host"},
+	[BLAS_NOT_INITIALIZED] = {"CUBLAS_STATUS_NOT_INITIALIZED",
+				  "there is no handle, no device, or no BLAS on the host"},
 	[BLAS_ALLOC_FAILED] = {"CUBLAS_STATUS_ALLOC_FAILED", "memory has run out"},
 	[BLAS_INVALID_VALUE] = {"CUBLAS_STATUS_INVALID_VALUE", "an argument has a value that it cannot have"},
 	[BLAS_ARCH_MISMATCH] = {"CUBLAS_STATUS_ARCH_MISMATCH", "the device cannot do this"},

@@ -30,5 +30,6 @@ VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, u
 {
 	CUresult result = enter(&stream);
 
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value) : result;
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
+				      : result;
 }

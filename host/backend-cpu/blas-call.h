@@ -7,7 +7,8 @@
 
 struct cpu_blas_call {
 	const char *symbol; /* NULL: no such function */
-	/* `words` with the scalars' values in them; sizes fit an int. `value`: VCUDA_BLAS_VALUE_WORDS that get the result. */
+	/* `words` with the scalars' values in them; sizes fit an int. `value`: VCUDA_BLAS_VALUE_WORDS that get the
+	 * result. */
 	void (*call)(void (*function)(void), const uint64_t *words, void *value);
 };
 

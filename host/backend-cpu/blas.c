@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BLAS: operations of streams, as kernels are. When one may start, the scalars that lie in device memory are read and the
- * operands are looked for in the table of memory; a stray one ends the context, as a kernel's access would. Products of
- * matrices are cut into tiles, which depend on the shape and the device's number of threads only: so do the results.
+ * BLAS: operations of streams, as kernels are. When one may start, the scalars that lie in device memory are read and
+ * the operands are looked for in the table of memory; a stray one ends the context, as a kernel's access would.
+ * Products of matrices are cut into tiles, which depend on the shape and the device's number of threads only: so do the
+ * results.
  */
 #include "blas-abi.h"
 
@@ -20,7 +21,19 @@
 #define LEAST_TILE 128
 
 /* The words of gemm, as blas.api has them. */
-enum { GEMM_TRANSA, GEMM_TRANSB, GEMM_M, GEMM_N, GEMM_K, GEMM_A = 7, GEMM_LDA, GEMM_B, GEMM_LDB, GEMM_C = 13, GEMM_LDC };
+enum {
+	GEMM_TRANSA,
+	GEMM_TRANSB,
+	GEMM_M,
+	GEMM_N,
+	GEMM_K,
+	GEMM_A = 7,
+	GEMM_LDA,
+	GEMM_B,
+	GEMM_LDB,
+	GEMM_C = 13,
+	GEMM_LDC
+};
 
 /* What cuBLAS of the same age as the driver says. */
 #define VERSION 130100
@@ -31,7 +44,7 @@ struct blas {
 	void (*function)(void);
 	uint32_t number, flags;
 	uint64_t rows, columns; /* of a tile; 0: it is not cut */
-	uint64_t *value;	/* of the caller that waits, or NULL */
+	uint64_t *value;        /* of the caller that waits, or NULL */
 	uint64_t result[VCUDA_BLAS_VALUE_WORDS];
 	uint64_t words[VCUDA_BLAS_MAX_WORDS];
 };

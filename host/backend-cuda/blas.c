@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's cuBLAS. A handle of it serves one call at a time: a call that waits for its result takes one of its own, so
- * that it delays no other thread's work. Handles are kept for the next call in the same context.
+ * The host's cuBLAS. A handle of it serves one call at a time: a call that waits for its result takes one of its own,
+ * so that it delays no other thread's work. Handles are kept for the next call in the same context.
  */
 #include "blas.h"
 
@@ -59,7 +59,8 @@ static void load(void)
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && !library; i++)
 		library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		vcuda_log("no cuBLAS for guests: the host lacks libcublas.so.13, .12 and .11 (NVIDIA's package libcublas-13-0, or "
+		vcuda_log("no cuBLAS for guests: the host lacks libcublas.so.13, .12 and .11 (NVIDIA's package "
+			  "libcublas-13-0, or "
 			  "any toolkit)");
 		return;
 	}
@@ -69,8 +70,8 @@ static void load(void)
 	cublas.set_pointer_mode = (int (*)(void *, int))find("cublasSetPointerMode_v2");
 	cublas.set_atomics = (int (*)(void *, int))find("cublasSetAtomicsMode");
 	cublas.set_math = (int (*)(void *, int))find("cublasSetMathMode");
-	if (!cublas.create || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode || !cublas.set_atomics ||
-	    !cublas.set_math)
+	if (!cublas.create || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode ||
+	    !cublas.set_atomics || !cublas.set_math)
 		cublas.create = NULL;
 }
 
@@ -197,7 +198,8 @@ static void (*function_of(uint32_t number, bool wide))(void)
 	return (void (*)(void))function;
 }
 
-static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words, void *value)
+static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
+		     void *value)
 {
 	bool wide = flags & VCUDA_BLAS_WIDE;
 	void (*function)(void) = function_of(number, wide);
@@ -207,7 +209,8 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 		return CUDA_ERROR_NOT_SUPPORTED;
 	status = set_up(h, stream, flags);
 	if (status == SUCCESS)
-		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide, value);
+		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide,
+						       value);
 	return result_of(status);
 }
 
@@ -226,6 +229,6 @@ static CUresult blas(CUstream stream, uint32_t number, uint32_t flags, void *wor
 void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops, void *driver_library)
 {
 	driver = ops;
-	context_id = (CUresult (*)(CUcontext, unsigned long long *))dlsym(driver_library, "cuCtxGetId");
+	context_id = (CUresult(*)(CUcontext, unsigned long long *))dlsym(driver_library, "cuCtxGetId");
 	ops->blas = blas;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: BLAS. What a back end gets has been checked as far as numbers can be; the operands' memory is its own matter. */
+/* Handlers: BLAS. What a back end gets has been checked as far as numbers can be; the operands' memory is its own
+ * matter. */
 #include "blas-abi.h"
 #include "dispatch.h"
 #include "handlers.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLAS where something is wrong: blas-errors invalid|stray|hostile, and blas-errors queued, which makes 1000 calls between two
- * synchronisations, for `--stats`.
+ * cuBLAS where something is wrong: blas-errors invalid|stray|hostile, and blas-errors queued, which makes 1000 calls
+ * between two synchronisations, for `--stats`.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@
 
 #include "driver.h"
 
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1); \
-		} \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
+			exit(1);                                                                                       \
+		}                                                                                                      \
 	} while (0)
 
 enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -27,20 +27,21 @@ int cublasSgemmBatched(void *handle, ...);
 const char *cublasGetStatusName(int status);
 int cublasSaxpy_v2(void *h, int n, const float *alpha, const float *x, int incx, float *y, int incy);
 int cublasSdot_v2(void *h, int n, const float *x, int incx, const float *y, int incy, float *result);
-int cublasSgemv_v2(void *h, int trans, int m, int n, const float *alpha, const float *a, int lda, const float *x, int incx,
-		   const float *beta, float *y, int incy);
-int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda, const float *b,
-		   int ldb, const float *beta, float *c, int ldc);
+int cublasSgemv_v2(void *h, int trans, int m, int n, const float *alpha, const float *a, int lda, const float *x,
+		   int incx, const float *beta, float *y, int incy);
+int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
+		   const float *b, int ldb, const float *beta, float *c, int ldc);
 int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha, const float *a,
 		      int64_t lda, const float *b, int64_t ldb, const float *beta, float *c, int64_t ldc);
-int cublasCsyrk_v2(void *h, int uplo, int trans, int n, int k, const void *alpha, const void *a, int lda, const void *beta,
-		   void *c, int ldc);
+int cublasCsyrk_v2(void *h, int uplo, int trans, int n, int k, const void *alpha, const void *a, int lda,
+		   const void *beta, void *c, int ldc);
 int cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy);
 int cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb);
 CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned int value, size_t count);
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
 CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count, const uint64_t *words);
+CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
+		     const uint64_t *words);
 CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
 			  const uint64_t *words, uint64_t *value);
 
@@ -180,7 +181,8 @@ static uint64_t random_bits(void)
 
 static uint64_t random_word(const float *a)
 {
-	static const uint64_t odd[] = {0, 1, 2, 3, 4, 64, 4096, 0x7fffffff, 0x80000000, 1ull << 40, UINT64_MAX, 1ull << 63};
+	static const uint64_t odd[] = {0,    1,          2,          3,          4,          64,
+				       4096, 0x7fffffff, 0x80000000, 1ull << 40, UINT64_MAX, 1ull << 63};
 
 	switch (random_bits() % 4) {
 	case 0:
@@ -218,8 +220,9 @@ static void hostile(void)
 	for (int i = 0; i < 40; i++) {
 		CUresult result = in_context(nonsense);
 
-		CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ||
-		      result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_MISALIGNED_ADDRESS);
+		CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE ||
+		      result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_ILLEGAL_ADDRESS ||
+		      result == CUDA_ERROR_MISALIGNED_ADDRESS);
 	}
 	CHECK(in_context(unread) == CUDA_SUCCESS);
 }

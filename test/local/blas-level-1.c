@@ -103,8 +103,9 @@ static void rotate(void)
 
 static void scale(bool real)
 {
-	int (*f)(void *, int64_t, const void *, uint64_t, int64_t) =
-		blas_function(!real ? "*scal" : now.e->is_double ? "Zdscal" : "Csscal");
+	int (*f)(void *, int64_t, const void *, uint64_t, int64_t) = blas_function(!real              ? "*scal"
+										   : now.e->is_double ? "Zdscal"
+												      : "Csscal");
 	int64_t n = random_below(300), inc = 1 + random_below(3);
 	struct operand x = vector_new(n, inc);
 	cplx alpha = real ? creal(random_scalar()) : random_scalar();
@@ -151,7 +152,8 @@ static void reduce(void)
 	CHECK(fabs(creal(result_value(true)) - sum) <= (now.e->is_double ? 1e-12 : 1e-5) * (1 + sum));
 	f = blas_function("^nrm2");
 	CHECK(!f(blas_handle, n, x.address, inc, result_room()));
-	CHECK(fabs(creal(result_value(true)) - sqrt(squares)) <= (now.e->is_double ? 1e-12 : 1e-5) * (1 + sqrt(squares)));
+	CHECK(fabs(creal(result_value(true)) - sqrt(squares)) <=
+	      (now.e->is_double ? 1e-12 : 1e-5) * (1 + sqrt(squares)));
 	f = blas_function("I.amax");
 	CHECK(!f(blas_handle, n, x.address, inc, result_room()));
 	CHECK(result_index() == extreme(&x, n, inc, true));

@@ -84,14 +84,14 @@ static void symmetric(enum storage storage)
 		    int64_t) = f;
 	int (*sbmv)(void *, int, int64_t, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t, const void *,
 		    uint64_t, int64_t) = f;
-	int (*spmv)(void *, int, int64_t, const void *, uint64_t, uint64_t, int64_t, const void *, uint64_t,
-		    int64_t) = f;
+	int (*spmv)(void *, int, int64_t, const void *, uint64_t, uint64_t, int64_t, const void *, uint64_t, int64_t) =
+		f;
 	int status;
 
 	expect_product(&a, 0, alpha, &x, beta, &y);
 	if (storage == DENSE)
-		status = symv(blas_handle, a.uplo, n, scalar(alpha), a.o.address, a.ld, x.o.address, x.inc, scalar(beta),
-			      y.o.address, y.inc);
+		status = symv(blas_handle, a.uplo, n, scalar(alpha), a.o.address, a.ld, x.o.address, x.inc,
+			      scalar(beta), y.o.address, y.inc);
 	else if (storage == BAND)
 		status = sbmv(blas_handle, a.uplo, n, k, scalar(alpha), a.o.address, a.ld, x.o.address, x.inc,
 			      scalar(beta), y.o.address, y.inc);
@@ -131,7 +131,8 @@ static void expect_update(struct matrix *a, cplx alpha, const struct line *x, co
 	for (int64_t j = 0; j < a->n; j++) {
 		for (int64_t i = 0; i < a->n; i++) {
 			int64_t index = matrix_index(a, i, j);
-			cplx xj = hermitian ? conj(L(*x, j)) : L(*x, j), yj = hermitian ? conj(L(*y, j)) : L(*y, j), sum;
+			cplx xj = hermitian ? conj(L(*x, j)) : L(*x, j), yj = hermitian ? conj(L(*y, j)) : L(*y, j),
+			     sum;
 
 			if (index < 0)
 				continue;
@@ -146,7 +147,8 @@ static void expect_update(struct matrix *a, cplx alpha, const struct line *x, co
 
 static void update(bool packed, bool two)
 {
-	static const char *const names[2][2][2] = {{{"*syr", "*syr2"}, {"*spr", "*spr2"}}, {{"*her", "*her2"}, {"*hpr", "*hpr2"}}};
+	static const char *const names[2][2][2] = {{{"*syr", "*syr2"}, {"*spr", "*spr2"}},
+						   {{"*her", "*her2"}, {"*hpr", "*hpr2"}}};
 	int64_t n = random_below(MOST);
 	struct matrix a = matrix_new(packed ? PACKED : DENSE, now.e->is_complex ? HERMITIAN : SYMMETRIC, n, n, 0, 0);
 	struct line x = line_new(n), y = line_new(n);
@@ -197,11 +199,14 @@ static void triangular(enum storage storage, bool solve)
 		L(y, i) -= L(x, i);
 	operand_write(&y.o);
 	if (storage == DENSE)
-		status = dense(blas_handle, a.uplo, op, a.unit, n, a.o.address, a.ld, solve ? y.o.address : x.o.address, x.inc);
+		status = dense(blas_handle, a.uplo, op, a.unit, n, a.o.address, a.ld, solve ? y.o.address : x.o.address,
+			       x.inc);
 	else if (storage == BAND)
-		status = band(blas_handle, a.uplo, op, a.unit, n, k, a.o.address, a.ld, solve ? y.o.address : x.o.address, x.inc);
+		status = band(blas_handle, a.uplo, op, a.unit, n, k, a.o.address, a.ld,
+			      solve ? y.o.address : x.o.address, x.inc);
 	else
-		status = packed(blas_handle, a.uplo, op, a.unit, n, a.o.address, solve ? y.o.address : x.o.address, x.inc);
+		status = packed(blas_handle, a.uplo, op, a.unit, n, a.o.address, solve ? y.o.address : x.o.address,
+				x.inc);
 	CHECK(!status);
 	for (int64_t i = 0; i < x.o.length; i++) {
 		cplx is = x.o.now[i];

@@ -76,7 +76,8 @@ static void symm(bool hermitian)
 	poison(&c, beta);
 	for (int64_t j = 0; j < n; j++)
 		for (int64_t i = 0; i < m; i++)
-			put(&c, i, j, alpha * (right ? product(&b, 0, &a, 0, n, i, j) : product(&a, 0, &b, 0, m, i, j)), beta);
+			put(&c, i, j, alpha * (right ? product(&b, 0, &a, 0, n, i, j) : product(&a, 0, &b, 0, m, i, j)),
+			    beta);
 	CHECK(!f(blas_handle, right, a.uplo, m, n, scalar(alpha), a.o.address, a.ld, b.o.address, b.ld, scalar(beta),
 		 c.o.address, c.ld));
 	end(&a, &b, &c, "symm");
@@ -96,9 +97,10 @@ static void rank_k(bool hermitian, bool two)
 	const void *alpha_at = hermitian && !two ? real_scalar(creal(alpha)) : scalar(alpha);
 	const void *beta_at = hermitian ? real_scalar(creal(beta)) : scalar(beta);
 	void *f = blas_function(names[hermitian][two]);
-	int (*one_f)(void *, int, int, int64_t, int64_t, const void *, uint64_t, int64_t, const void *, uint64_t, int64_t) = f;
-	int (*two_f)(void *, int, int, int64_t, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t, const void *,
-		     uint64_t, int64_t) = f;
+	int (*one_f)(void *, int, int, int64_t, int64_t, const void *, uint64_t, int64_t, const void *, uint64_t,
+		     int64_t) = f;
+	int (*two_f)(void *, int, int, int64_t, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t,
+		     const void *, uint64_t, int64_t) = f;
 
 	for (int64_t i = 0; i < n && hermitian; i++)
 		c.o.now[i * c.ld + i] = creal(c.o.now[i * c.ld + i]);
@@ -134,7 +136,8 @@ static void trsm(void)
 	/* B is what X becomes by the matrix; alpha X is to come out. */
 	for (int64_t j = 0; j < n; j++)
 		for (int64_t i = 0; i < m; i++)
-			b.o.now[j * b.ld + i] = right ? product(&x, 0, &a, op, n, i, j) : product(&a, op, &x, 0, m, i, j);
+			b.o.now[j * b.ld + i] =
+				right ? product(&x, 0, &a, op, n, i, j) : product(&a, op, &x, 0, m, i, j);
 	operand_write(&b.o);
 	for (int64_t j = 0; j < n; j++)
 		for (int64_t i = 0; i < m; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For programs that call cuBLAS through dlopen(), whichever is found, and compare it with plain C. Whatever the type of the
- * elements, the plain C computes in double _Complex; operands lie in device memory with numbers all around them, so that a
- * stray store is found.
+ * For programs that call cuBLAS through dlopen(), whichever is found, and compare it with plain C. Whatever the type of
+ * the elements, the plain C computes in double _Complex; operands lie in device memory with numbers all around them, so
+ * that a stray store is found.
  */
 #ifndef LOCAL_BLAS_H
 #define LOCAL_BLAS_H
@@ -31,22 +31,23 @@ struct setting {
 struct operand {
 	uint64_t address;
 	int64_t length; /* elements */
-	cplx *now;	/* what it is to be */
+	cplx *now;      /* what it is to be */
 	cplx *before;
 };
 
 extern struct setting now;
 extern void *blas_handle;
 
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-			blas_fail(__FILE__, __LINE__, #condition); \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			blas_fail(__FILE__, __LINE__, #condition);                                                     \
 	} while (0)
 
 void blas_fail(const char *file, int line, const char *what) __attribute__((noreturn));
 
-/* The function cublas<name> of the setting: a * in the name is the type's letter, a ^ the name of one that gives a real. */
+/* The function cublas<name> of the setting: a * in the name is the type's letter, a ^ the name of one that gives a
+ * real. */
 void *blas_function(const char *name);
 
 /* The same numbers in every run. */
