@@ -29,6 +29,8 @@ struct vcuda_blas_operand {
 	uint64_t address;
 	uint64_t elements; /* from there on: 0 where nothing is touched, UINT64_MAX where more than could be */
 	bool written;      /* else only read */
+	uint64_t vector;   /* the length of one, else 0 */
+	bool apart;        /* whose elements do not follow one another */
 };
 
 /* What the variants of a routine have in common. */

@@ -33,7 +33,11 @@ struct vcuda_blas_operand vcuda_blas_vector(uint64_t address, int64_t n, int64_t
 {
 	uint64_t step = (uint64_t)(increment < 0 ? -increment : increment);
 
-	return (struct vcuda_blas_operand){address, n > 0 ? extent((uint64_t)n, step, 1) : 0, written};
+	return (struct vcuda_blas_operand){.address = address,
+					   .elements = n > 0 ? extent((uint64_t)n, step, 1) : 0,
+					   .written = written,
+					   .vector = n > 0 ? (uint64_t)n : 0,
+					   .apart = increment != 1};
 }
 
 struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int64_t columns, int64_t leading,
@@ -42,7 +46,9 @@ struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int6
 	bool empty = rows <= 0 || columns <= 0;
 
 	return (struct vcuda_blas_operand){
-		address, empty ? 0 : extent((uint64_t)columns, (uint64_t)leading, (uint64_t)rows), written};
+		.address = address,
+		.elements = empty ? 0 : extent((uint64_t)columns, (uint64_t)leading, (uint64_t)rows),
+		.written = written};
 }
 
 struct vcuda_blas_operand vcuda_blas_packed(uint64_t address, int64_t order, bool written)
@@ -50,6 +56,7 @@ struct vcuda_blas_operand vcuda_blas_packed(uint64_t address, int64_t order, boo
 	uint64_t n = order > 0 ? (uint64_t)order : 0, elements;
 
 	if (__builtin_mul_overflow(n, n + 1, &elements))
-		return (struct vcuda_blas_operand){address, UINT64_MAX, written};
-	return (struct vcuda_blas_operand){address, elements / 2, written};
+		elements = UINT64_MAX;
+	return (struct vcuda_blas_operand){
+		.address = address, .elements = elements == UINT64_MAX ? elements : elements / 2, .written = written};
 }

@@ -114,6 +114,7 @@ static CUresult launch(CUstream resolved, const struct callback *what)
 {
 	struct callback *c = malloc(sizeof(*c));
 	CUresult result;
+	uint64_t id;
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -124,16 +125,16 @@ static CUresult launch(CUstream resolved, const struct callback *what)
 		free(c);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	c->id = ++ids;
+	c->id = id = ++ids;
 	*tail = c;
 	tail = &c->next;
 	pthread_mutex_unlock(&lock);
 	/* It waits for its answer: a host function that is never called would never be missed otherwise. */
 	vcuda_thread()->call_sync = true;
-	result = vcuda_call_vcudaLaunchCallback(resolved, c->id);
+	result = vcuda_call_vcudaLaunchCallback(resolved, id);
 	vcuda_thread()->call_sync = false;
 	if (result != CUDA_SUCCESS) {
-		c = take(c->id);
+		c = take(id); /* not there if it has run and the worker went before it answered */
 		free(c);
 		return result;
 	}

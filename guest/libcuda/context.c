@@ -247,8 +247,9 @@ VCUDA_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
 	result = vcuda_call_cuCtxSetFlags(flags);
+	/* with the lock, so that what was asked before is not kept after */
+	pthread_mutex_lock(&lock);
 	atomic_store(&vcuda_context_current()->flags, -1);
 	pthread_mutex_unlock(&lock);
 	return result;

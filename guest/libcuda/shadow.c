@@ -198,8 +198,10 @@ static CUresult push(struct shadow *s)
 	if (!memcmp((const void *)s->start, s->twin, s->bytes))
 		return CUDA_SUCCESS;
 	for (size_t at = 0; result == CUDA_SUCCESS && next_change(s, &at, &bytes); at += bytes) {
-		memcpy(s->twin + at, (const void *)(s->start + at), bytes);
-		result = to_device(s->start + at, s->twin + at, bytes);
+		memcpy(s->room + at, (const void *)(s->start + at), bytes);
+		result = to_device(s->start + at, s->room + at, bytes);
+		if (result == CUDA_SUCCESS)
+			memcpy(s->twin + at, s->room + at, bytes);
 	}
 	return result;
 }

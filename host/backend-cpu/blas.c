@@ -138,6 +138,11 @@ static bool start(struct cpu_op *op)
 		if ((o->written || !skips) && !check(b, o->address, o->elements, b->routine->element, o->written))
 			return false;
 	}
+	/* What was not looked at is not read either; kernels of small products would. */
+	if (skips && !strcmp(f->name, "gemm")) {
+		b->words[GEMM_K] = 0;
+		b->words[GEMM_A] = b->words[GEMM_B] = b->words[GEMM_C];
+	}
 	return f->result < 0 || !(b->flags & VCUDA_BLAS_DEVICE) ||
 	       check(b, b->words[f->result], 1, result_bytes(b), true);
 }
@@ -218,6 +223,29 @@ static bool fits(const struct vcuda_blas_family *f, const uint64_t *words)
 	return true;
 }
 
+/*
+ * OpenBLAS copies vectors whose elements lie apart to a buffer of its own, in routines of level 2, and those of rank-1
+ * updates always; nowhere does it look whether they fit, and the smallest buffer that it is built with has 32 MiB.
+ */
+#define MOST_COPIED (16u << 20)
+
+static bool copies_too_much(const struct vcuda_blas_routine *routine, const uint64_t *words)
+{
+	struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS];
+	unsigned int count = routine->family->operands(words, operands), vectors = 0;
+	bool updates = false;
+	uint64_t copied = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		vectors += operands[i].vector != 0;
+		updates |= operands[i].written && !operands[i].vector;
+	}
+	for (unsigned int i = 0; i < count && vectors < count; i++)
+		if (operands[i].apart || updates)
+			copied += operands[i].vector; /* each less than 2^31, after fits() */
+	return copied > MOST_COPIED / routine->element;
+}
+
 static struct blas *make(uint32_t number, uint32_t flags, const uint64_t *words, uint64_t *value)
 {
 	const struct vcuda_blas_routine *routine = &vcuda_blas_routines[number];
@@ -255,6 +283,11 @@ CUresult cpu_blas(CUstream handle, uint32_t number, uint32_t flags, void *words,
 	}
 	if (!fits(vcuda_blas_routines[number].family, words) || !cpu_blas_function(number))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (copies_too_much(&vcuda_blas_routines[number], words)) {
+		cpu_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
+			vcuda_blas_routines[number].name);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	result = cpu_enter(&c);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -45,11 +45,11 @@ static void wait_until_returned(struct vcuda_session *s, uint64_t count)
 
 	waiting++;
 	while (returned(s) < count) {
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += LOOK_NS;
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&rung, &lock, &until);
+		pthread_cond_clockwait(&rung, &lock, CLOCK_MONOTONIC, &until);
 	}
 	waiting--;
 }

@@ -137,12 +137,12 @@ def own_socket():
 
 
 def environment():
-    """Ours stand first on the loader's path; what was on it stays; the daemon's own path has nothing of ours."""
+    """Ours stand first on the loader's path, but for those of mathematics, last; what was on it stays; the daemon's own path has nothing of ours."""
     r = expect(0, r"\A\Z", "run", *BACKEND, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH"; echo "$VCUDA_TRANSPORT"; echo "$LD_PRELOAD"',
                LD_LIBRARY_PATH="/nonexistent/here", LD_PRELOAD=None)
     path, transport, preload = r.stdout.split("\n")[:3]
-    ours, rest = path.split(":")
-    check(os.path.exists(f"{ours}/libcuda.so.1") and rest == "/nonexistent/here", path)
+    ours, rest, math = path.split(":")
+    check(os.path.exists(f"{ours}/libcuda.so.1") and rest == "/nonexistent/here" and math == f"{ours}/math", path)
     check(transport == "local" and preload == "", r.stdout)
     # vcuda inside vcuda: the inner daemon must not take our libcuda for the driver.
     inner = f'"{VCUDA}" run --backend cpu -- true'

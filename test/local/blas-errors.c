@@ -29,6 +29,8 @@ int cublasSaxpy_v2(void *h, int n, const float *alpha, const float *x, int incx,
 int cublasSdot_v2(void *h, int n, const float *x, int incx, const float *y, int incy, float *result);
 int cublasSgemv_v2(void *h, int trans, int m, int n, const float *alpha, const float *a, int lda, const float *x,
 		   int incx, const float *beta, float *y, int incy);
+int cublasSger_v2(void *h, int m, int n, const float *alpha, const float *x, int incx, const float *y, int incy, float *a,
+		  int lda);
 int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
 		   const float *b, int ldb, const float *beta, float *c, int ldc);
 int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha, const float *a,
@@ -155,6 +157,16 @@ static void unread(void *h, float *a)
 	cublasSgemm_v2(h, 0, 0, N, N, N, &none, NULL, N, NULL, N, &one, a, N);
 }
 
+/* OpenBLAS would copy the vector to a buffer that is smaller, and not look. */
+static void long_vector(void *h, float *a)
+{
+	enum { LONG = 5 << 20 };
+	float *x = memory(2 * LONG), *matrix = memory(LONG);
+
+	(void)a;
+	cublasSger_v2(h, LONG, 1, &one, x, 2, x, 1, matrix, LONG);
+}
+
 static void stray(void)
 {
 	CHECK(in_context(beyond) == CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -162,6 +174,7 @@ static void stray(void)
 	CHECK(in_context(backwards) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(overflowing) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(wide) == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(in_context(long_vector) == CUDA_ERROR_NOT_SUPPORTED);
 	CHECK(in_context(stray_scalar) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(stray_result) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(misaligned) == CUDA_ERROR_MISALIGNED_ADDRESS);

@@ -105,7 +105,7 @@ static inline void ptx_thread_exit(struct ptx_thread *t)
 #ifdef __SANITIZE_THREAD__
 	ptx_thread_mark(t, next);
 #endif
-	__asm__ volatile("jmp ptx_fiber_go" : : "a"(next.to));
+	__asm__ volatile("jmp ptx_fiber_go" : : "a"(next.to) : "memory");
 	__builtin_unreachable();
 }
 
