@@ -26,7 +26,6 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 {
 	CUresult result = check(pool, to);
 	CUipcMemHandle shared;
-	int fd;
 
 	if (result == CUDA_SUCCESS && flags)
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -34,13 +33,7 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_vcudaMemPoolExport(&shared, pool);
-	if (result != CUDA_SUCCESS)
-		return result;
-	fd = vcuda_shareable_file(&shared);
-	if (fd < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*(int *)to = fd;
-	return CUDA_SUCCESS;
+	return result == CUDA_SUCCESS ? vcuda_shareable_give(&shared, to) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *from, CUmemAllocationHandleType type,

@@ -22,16 +22,18 @@ bool vcuda_shareable_type(CUmemAllocationHandleType type)
 	return false;
 }
 
-int vcuda_shareable_file(const CUipcMemHandle *handle)
+CUresult vcuda_shareable_give(const CUipcMemHandle *handle, void *to)
 {
 	int fd = memfd_create("vcuda-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
-		return -1;
-	if (write(fd, handle, sizeof(*handle)) == sizeof(*handle) && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-		return fd;
-	close(fd);
-	return -1;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (write(fd, handle, sizeof(*handle)) != sizeof(*handle) || fcntl(fd, F_ADD_SEALS, SEALS)) {
+		close(fd);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*(int *)to = fd;
+	return CUDA_SUCCESS;
 }
 
 bool vcuda_shareable_read(int fd, CUipcMemHandle *handle)
@@ -46,7 +48,6 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 	CUresult result = vcuda_require_init();
 	CUipcMemHandle shared;
 	unsigned int types;
-	int fd;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -57,13 +58,7 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 	if (!(types & type))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemExport(&shared, allocation);
-	if (result != CUDA_SUCCESS)
-		return result;
-	fd = vcuda_shareable_file(&shared);
-	if (fd < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*(int *)to = fd;
-	return CUDA_SUCCESS;
+	return result == CUDA_SUCCESS ? vcuda_shareable_give(&shared, to) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,

@@ -13,8 +13,10 @@
 /* Whether that is how it is to be sent. If not, says that nothing else is there. */
 bool vcuda_shareable_type(CUmemAllocationHandleType type);
 
-/* A new descriptor for a handle, -1: none; and the handle behind a descriptor, false: there is none. */
-int vcuda_shareable_file(const CUipcMemHandle *handle);
+/* Puts a new descriptor for a handle at *(int *)to: CUDA_ERROR_OUT_OF_MEMORY if none can be made. */
+CUresult vcuda_shareable_give(const CUipcMemHandle *handle, void *to);
+
+/* The handle behind a descriptor; false: there is none. */
 bool vcuda_shareable_read(int fd, CUipcMemHandle *handle);
 
 #endif
