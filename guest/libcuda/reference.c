@@ -320,8 +320,8 @@ VCUDA_EXPORT CUresult cuTexRefSetAddress2D_v2(CUtexref ref, const CUDA_ARRAY_DES
 
 /* ---- how it is read ---- */
 
-/* A setter: finds `r`, changes what the statements say, and binds again. */
-#define SETTER(name, parameters, valid, statements)                                                                    \
+/* Finds `r`, does what the statements say, and gives `gives`. */
+#define WITH_REFERENCE(name, parameters, valid, statements, gives)                                                     \
 	VCUDA_EXPORT CUresult name parameters                                                                          \
 	{                                                                                                              \
 		struct reference *r;                                                                                   \
@@ -332,8 +332,11 @@ VCUDA_EXPORT CUresult cuTexRefSetAddress2D_v2(CUtexref ref, const CUDA_ARRAY_DES
 		if (result != CUDA_SUCCESS)                                                                            \
 			return result;                                                                                 \
 		statements;                                                                                            \
-		return changed(r);                                                                                     \
+		return gives;                                                                                          \
 	}
+
+/* A setter binds again. */
+#define SETTER(name, parameters, valid, statements) WITH_REFERENCE(name, parameters, valid, statements, changed(r))
 
 SETTER(cuTexRefSetFormat, (CUtexref ref, CUarray_format format, int channels),
        channels == 1 || channels == 2 || channels == 4, (r->format = format, r->channels = (unsigned int)channels))
@@ -351,20 +354,8 @@ SETTER(cuTexRefSetFlags, (CUtexref ref, unsigned int flags), true, r->texture.fl
 
 /* ---- questions ---- */
 
-/* A getter: finds `r`, and does what the statements say where the program has room for the answer. */
-#define GETTER(name, parameters, valid, statements)                                                                    \
-	VCUDA_EXPORT CUresult name parameters                                                                          \
-	{                                                                                                              \
-		struct reference *r;                                                                                   \
-		CUresult result = find(ref, false, &r);                                                                \
-                                                                                                                       \
-		if (result == CUDA_SUCCESS && !(valid))                                                                \
-			result = CUDA_ERROR_INVALID_VALUE;                                                             \
-		if (result != CUDA_SUCCESS)                                                                            \
-			return result;                                                                                 \
-		statements;                                                                                            \
-		return CUDA_SUCCESS;                                                                                   \
-	}
+/* Where the program has room for the answer. */
+#define GETTER(name, parameters, valid, statements) WITH_REFERENCE(name, parameters, valid, statements, CUDA_SUCCESS)
 
 static bool is_bound_to(const struct reference *r, CUresourcetype type)
 {
