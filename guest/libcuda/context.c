@@ -62,20 +62,29 @@ static struct vcuda_context *add_context(CUdevice device, bool primary)
 	return c;
 }
 
-static struct vcuda_context *primary_locked(CUdevice device)
+static struct vcuda_context *find_primary(CUdevice device)
 {
 	struct vcuda_context *c;
 
 	for (c = atomic_load(&contexts); c; c = c->next)
 		if (c->primary && c->device == device)
-			return c;
-	return add_context(device, true);
+			break;
+	return c;
+}
+
+static struct vcuda_context *primary_locked(CUdevice device)
+{
+	struct vcuda_context *c = find_primary(device);
+
+	return c ? c : add_context(device, true);
 }
 
 struct vcuda_context *vcuda_context_primary(CUdevice device)
 {
-	struct vcuda_context *c;
+	struct vcuda_context *c = find_primary(device);
 
+	if (c)
+		return c;
 	pthread_mutex_lock(&lock);
 	c = primary_locked(device);
 	pthread_mutex_unlock(&lock);
