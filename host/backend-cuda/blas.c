@@ -183,9 +183,10 @@ static CUresult open_library(struct blas_handle *h, uint64_t *value)
 	return result_of(status);
 }
 
-/* The function of the guest's name, looked up once. */
+/* The function of the guest's name, looked up once, and NULL where the library has none. */
 static void (*function_of(uint32_t number, bool wide))(void)
 {
+	static char none;
 	static void *_Atomic found[VCUDA_BLAS_LIMIT][2];
 	void *function = found[number][wide];
 	char name[64];
@@ -193,9 +194,11 @@ static void (*function_of(uint32_t number, bool wide))(void)
 	if (!function) {
 		snprintf(name, sizeof(name), "%s%s", vcuda_blas_routines[number].name, wide ? "_64" : "");
 		function = find(name);
+		if (!function)
+			function = &none;
 		found[number][wide] = function;
 	}
-	return (void (*)(void))function;
+	return function == &none ? NULL : (void (*)(void))function;
 }
 
 static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
