@@ -165,10 +165,15 @@ static CUresult open_memory(CUdeviceptr *address, CUipcMemHandle handle, unsigne
 	return result == CUDA_SUCCESS ? driver.cuIpcOpenMemHandle_v2(address, note, flags) : result;
 }
 
-static CUresult free_memory(CUdeviceptr address)
+static void withdraw_memory(CUdeviceptr address)
 {
 	withdraw(VCUDA_SHARE_DRIVER_MEMORY, address);
 	withdraw(VCUDA_SHARE_DRIVER_POINTER, address);
+}
+
+static CUresult free_memory(CUdeviceptr address)
+{
+	withdraw_memory(address);
 	return driver.cuMemFree_v2(address);
 }
 
@@ -292,7 +297,7 @@ static CUresult import_pointer(CUdeviceptr *address, CUmemoryPool pool, void *sh
 
 static CUresult free_in_order(CUdeviceptr address, CUstream stream)
 {
-	withdraw(VCUDA_SHARE_DRIVER_POINTER, address);
+	withdraw_memory(address);
 	return driver.cuMemFreeAsync(address, stream);
 }
 
