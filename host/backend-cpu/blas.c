@@ -43,6 +43,7 @@ struct blas {
 	const struct vcuda_blas_routine *routine;
 	void (*function)(void);
 	uint32_t number, flags;
+	bool is_gemm;
 	uint64_t rows, columns; /* of a tile; 0: it is not cut */
 	uint64_t *value;        /* of the caller that waits, or NULL */
 	uint64_t result[VCUDA_BLAS_VALUE_WORDS];
@@ -139,7 +140,7 @@ static bool start(struct cpu_op *op)
 			return false;
 	}
 	/* What was not looked at is not read either; kernels of small products would. */
-	if (skips && !strcmp(f->name, "gemm")) {
+	if (skips && b->is_gemm) {
 		b->words[GEMM_K] = 0;
 		b->words[GEMM_A] = b->words[GEMM_B] = b->words[GEMM_C];
 	}
@@ -263,7 +264,8 @@ static struct blas *make(uint32_t number, uint32_t flags, const uint64_t *words,
 	b->flags = flags;
 	b->value = value;
 	memcpy(b->words, words, routine->family->words * sizeof(*words));
-	if (!strcmp(routine->family->name, "gemm"))
+	b->is_gemm = !strcmp(routine->family->name, "gemm");
+	if (b->is_gemm)
 		cut(b);
 	return b;
 }

@@ -23,9 +23,9 @@
 #endif
 
 /*
- * What is saved on a stack that another one is run in place of, from below: a value, which is in %rax when it runs again,
- * the six registers that a function preserves, and where it goes on. The stack pointer of one that has not begun is odd;
- * there are the argument of the function that it begins with, and its address.
+ * What is saved on a stack that another one is run in place of, from below: a value, which is in %rax when it runs
+ * again, the six registers that a function preserves, and where it goes on. The stack pointer of one that has not begun
+ * is odd; there are the argument of the function that it begins with, and its address.
  *
  * A processor predicts returns by the calls that it has seen, and the warps of a block mostly wait at the same place. So
  * compiled code is one call away from the switch, and a warp that ends leaves without one: each return goes where the
@@ -74,7 +74,10 @@ __asm__("	.text\n"
 	END("ptx_fiber_go"));
 
 #ifndef __SANITIZE_THREAD__
-/* A function of the runtime that asks `next` which warp is to run now; with the value on the stack, which is its last argument. */
+/*
+ * A function of the runtime that asks `next` which warp is to run now. The value is on the stack by then, and its
+ * address the last argument.
+ */
 #define ASKS(name, next, value)                                                                                        \
 	BEGIN(name)                                                                                                    \
 	SAVE                                                                                                           \
