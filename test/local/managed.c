@@ -27,10 +27,16 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
 	"ld.global.u32 %r3, [%l1];\nadd.u32 %r3, %r3, %r1;\nst.global.u32 [%l1], %r3;\n"                             \
 	"atom.global.add.u32 %r4, [total], %r1;\nld.global.u64 %l3, [link];\nst.u32 [%l3], %r1;\nret;\n}\n"
 
-static const char ptx[] = HEAD ".visible .global .attribute(.managed) .align 4 .u32 total = 5;\n"
-	".visible .global .attribute(.managed) .align 4 .b8 table[4096] = {1, 0, 0, 0, 2};\n"
-	".visible .global .align 4 .b8 plain[64];\n"
-	".global .attribute(.managed) .align 8 .u64 link = generic(plain)+8;\n" STEP;
+#define VARIABLES                                                                                                      \
+	HEAD ".visible .global .attribute(.managed) .align 4 .u32 total = 5;\n"                                        \
+	     ".visible .global .attribute(.managed) .align 4 .b8 table[4096] = {1, 0, 0, 0, 2};\n"                     \
+	     ".visible .global .align 4 .b8 plain[64];\n"                                                              \
+	     ".global .attribute(.managed) .align 8 .u64 link = generic"
+
+static const char ptx[] = VARIABLES "(plain)+8;\n" STEP;
+
+/* For several contexts: each has a `plain` of its own, but all have the same `link`. */
+static const char common[] = VARIABLES "(table)+4000;\n" STEP;
 
 static const char declares[] = HEAD ".extern .global .attribute(.managed) .align 4 .u32 total;\n"
 	".extern .global .attribute(.managed) .align 4 .b8 table[4096];\n"
@@ -229,7 +235,7 @@ static void of_a_library(void)
 
 	OK(cuCtxGetCurrent(&first));
 	OK(cuCtxSetCurrent(NULL));
-	OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	OK(cuLibraryLoadData(&library, common, NULL, NULL, 0, NULL, NULL, 0));
 	OK(cuLibraryGetManaged(&p, &bytes, library, "total"));
 	GIVES(cuLibraryGetManaged(&again, &bytes, library, "plain"), CUDA_ERROR_NOT_FOUND);
 	total = (uint32_t *)(uintptr_t)p;
