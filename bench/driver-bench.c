@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench.h"
 #include "cuda-abi.h"
 
 #define FUNCTIONS(X) \
@@ -40,35 +40,6 @@ FUNCTIONS(DECLARE)
 static const char kernel_ptx[] =
 	".version 6.3\n.target sm_50\n.address_size 64\n"
 	".visible .entry empty(.param .u64 p)\n{\nret;\n}\n";
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static void check(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "driver-bench: %s failed with CUDA error %d\n", what, (int)result);
-	exit(1);
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-	qsort(v, (size_t)n, sizeof(*v), compare);
-	return v[n / 2];
-}
 
 enum direction { H2D, D2H };
 
