@@ -97,7 +97,8 @@ static void describe_end(const struct vcuda_worker *w, const siginfo_t *info)
 			vcuda_log_peer("worker %d ended with status %d", w->pid, info->si_status);
 		return;
 	}
-	if (w->ending)
+	/* One that fails may be told to end before it is reaped: the failure takes its time to end. */
+	if (w->ending && info->si_status == SIGKILL)
 		return;
 	name = sigabbrev_np(info->si_status);
 	vcuda_log_peer("worker %d was killed by SIG%s (%s)", w->pid, name ? name : "?", strsignal(info->si_status));
