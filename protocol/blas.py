@@ -276,7 +276,9 @@ def cuda_call(r, integer):
 
 def emit_cuda_c(routines):
     out = [HEADER, '#include "blas-call.h"\n',
-           "static const void *scalar(const uint64_t *w, bool device)\n{\n\treturn device ? (const void *)(uintptr_t)*w : w;\n}\n"]
+           "/* A double complex is aligned to 16 bytes, and cuBLAS reads it so. */",
+           "struct aligned {\n\t_Alignas(16) uint64_t words[2];\n};\n",
+           "#define scalar(w, device) \\\n\t((device) ? (const void *)(uintptr_t)*(w) : &(const struct aligned){{(w)[0], (w)[1]}})\n"]
     for r in routines:
         uses = "" if r.by_kind("scalar", "result") else "\t(void)device;\n"
         uses += "" if r.result else "\t(void)value;\n"

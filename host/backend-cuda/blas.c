@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <stdio.h>
 
 #include "blas-call.h"
@@ -204,6 +205,7 @@ static void (*function_of(uint32_t number, bool wide))(void)
 static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
 		     void *value)
 {
+	_Alignas(16) uint64_t result[VCUDA_BLAS_VALUE_WORDS] = {0}; /* cuBLAS takes that of a double complex for granted */
 	bool wide = flags & VCUDA_BLAS_WIDE;
 	void (*function)(void) = function_of(number, wide);
 	int status;
@@ -213,7 +215,9 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 	status = set_up(h, stream, flags);
 	if (status == SUCCESS)
 		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide,
-						       value);
+						       result);
+	if (value)
+		memcpy(value, result, sizeof(result));
 	return result_of(status);
 }
 
