@@ -74,9 +74,15 @@ class Call:
         self.since = None
         self.context = True
         self.waits = False
+        self.queues = 0
         self.guest = "auto" if name.startswith("cu") else "none"
         self.host = "auto"
         self.params = []
+
+    @property
+    def stream(self):
+        """The parameter that says in which stream it is, or None."""
+        return next((p for p in self.params if p.ctype == "CUstream"), None)
 
     @property
     def ins(self):
@@ -210,6 +216,8 @@ class Description:
                 call.context = False
             elif word == "waits":
                 call.waits = True
+            elif word == "queues" and rest and rest[0].isdecimal():
+                call.queues = int(rest.pop(0))
             elif word == "guest=manual":
                 call.guest = "manual"
             elif word == "host=manual":
@@ -280,6 +288,8 @@ class Description:
         if call is None:
             return
         inputs = {p.name: p for p in call.params if p.direction == "in" and p.kind == "scalar"}
+        if call.queues and (call.sync or not call.stream):
+            raise DescriptionError(f"{call.name} queues nothing: it is sync, or has no stream", call.where)
         for p in call.params:
             if p.bounds is not None:
                 p.bounds = self.length(call, p, inputs)

@@ -155,7 +155,7 @@ def emit_guest_h(desc):
 
 
 def emit_guest_c(desc):
-    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n']
+    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n#include "pace.h"\n']
     for c in desc.calls:
         out += [f"CUresult vcuda_call_{c.name}({c.prototype()})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
         for p in c.params:
@@ -168,6 +168,8 @@ def emit_guest_c(desc):
         for p in c.params:
             if p.kind == "array" and p.is_in:
                 out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
+        if c.queues:
+            out.append(f"\tresult = vcuda_pace(a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
         out += [
             f"\tresult = vcuda_call_begin(&call, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
             "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
@@ -185,7 +187,10 @@ def emit_guest_c(desc):
                 else:
                     out.append(f"\t\t*{p.name} = a.{p.name};")
             out += ["\t}"]
-        out += ["\tvcuda_call_end(&call);\n\treturn result;\n}\n"]
+        out.append("\tvcuda_call_end(&call);")
+        if c.stream and c.stream.direction == "destroy":
+            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_pace_end({c.stream.name});")
+        out.append("\treturn result;\n}\n")
     for c in desc.calls:
         if c.guest == "auto":
             names = ", ".join(p.name for p in c.params)

@@ -23,6 +23,10 @@ struct vcuda_context {
 	unsigned int refs; /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
 	uint64_t number; /* for cuCtxGetId */
+	_Atomic unsigned int streams;  /* that had work, of that life (pace.c) */
+	_Atomic uint64_t streams_life;
+	uint32_t *words;	       /* of that life: page of words that streams write when they get there, or NULL */
+	unsigned int words_taken;
 	struct vcuda_context *next;
 };
 

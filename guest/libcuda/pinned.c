@@ -145,7 +145,7 @@ static CUresult create(struct vcuda_range *r, unsigned int how)
 
 CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags)
 {
-	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = vcuda_context_current()};
+	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = vcuda_context_calling()};
 	CUresult result = create(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 
 	if (result == CUDA_SUCCESS)

@@ -9,8 +9,10 @@
 #include "cuda-abi.h"
 
 struct vcuda_context;
+struct vcuda_pace;
 
 #define VCUDA_CONTEXT_STACK 64
+#define VCUDA_THREAD_PACES 16
 
 /* A per-thread default stream: a real blocking stream in one context. */
 struct vcuda_thread_stream {
@@ -27,11 +29,13 @@ struct vcuda_thread {
 	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
 	bool call_sync;                     /* an async call made meanwhile waits for its result */
 	bool in_callback;                   /* runs a host function: those make no CUDA calls */
+	bool marks;                         /* pace.c is at work */
 	bool reads_output;                  /* output.c is at work */
 	uint32_t waits, queued, stalls;     /* so far: answers waited for, commands that nobody waited for, times that
 					       the ring was full */
 	CUstreamCaptureMode capture_mode;
 	struct vcuda_thread_stream *streams;
+	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (pace.c) */
 };
 
 /* The calling thread's; never NULL. */

@@ -137,11 +137,44 @@ static void run_threads(void *(*f)(void *), int n)
 
 static void order(void **state)
 {
-	uint64_t before = fake.async_commands;
+	uint64_t before = fake.memsets;
 
 	run_threads(produce, PRODUCERS);
-	assert_int_equal(fake.async_commands - before, PRODUCERS * COMMANDS);
+	assert_int_equal(fake.memsets - before, PRODUCERS * COMMANDS);
 	assert_int_equal(fake.out_of_order, 0);
+}
+
+/* No queue of a GPU's, which has 1021 places for the streams that share it, is ever full: nobody waits in the driver. */
+static void paced(void **state)
+{
+	CUstream streams[41];
+
+	fake.most_behind = 0;
+	run_threads(produce, PRODUCERS);
+	assert_in_range(fake.most_behind, 600, 1000);
+	for (int i = 0; i < 41; i++)
+		assert_int_equal(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	for (int n = 0; n < 2000; n++) {
+		if (n == 1000)
+			fake.most_behind = 0;
+		for (int i = 0; i < 41; i++)
+			assert_int_equal(cuMemsetD32Async(memory, 0, 1, streams[i]), CUDA_SUCCESS);
+	}
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_in_range(fake.most_behind, 100, 1000 / 6);
+	for (int i = 0; i < 41; i++)
+		assert_int_equal(cuStreamDestroy_v2(streams[i]), CUDA_SUCCESS);
+	/* One has the place of all again, in the life of the context that follows too. */
+	for (int life = 0; life < 2; life++) {
+		fake.most_behind = 0;
+		for (int n = 0; n < 5000; n++)
+			assert_int_equal(cuMemsetD32Async(memory, 0, 1, NULL), CUDA_SUCCESS);
+		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+		assert_in_range(fake.most_behind, 600, 1000);
+		assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+		assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+		assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
+	}
 }
 
 /* More threads that wait than there are reply slots. */
@@ -215,7 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(before_init), cmocka_unit_test(init),         cmocka_unit_test(contexts),
-		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order),
+		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order), cmocka_unit_test(paced),
 		cmocka_unit_test(slots),       cmocka_unit_test(forked_child), cmocka_unit_test(unsupported),
 		cmocka_unit_test(names),       cmocka_unit_test(lost),
 	};

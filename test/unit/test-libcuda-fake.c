@@ -71,6 +71,83 @@ static uint64_t sum(const void *data, size_t bytes)
 	return CUDA_SUCCESS;                                                                                           \
 	}
 
+/*
+ * The queues of streams, which another thread works off: how much was put in, how much is through, and the marks behind
+ * which that is known.
+ */
+#define STREAMS 64
+#define MARKS 4096
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t queued[STREAMS], through[STREAMS];
+static struct {
+	unsigned int stream;
+	uint64_t queued;
+	uint32_t *word, value;
+} marks[MARKS];
+static unsigned int first_mark, last_mark;
+
+static unsigned int stream_of(CUstream stream)
+{
+	return (uintptr_t)stream % STREAMS;
+}
+
+static void queue(CUstream stream)
+{
+	unsigned int s = stream_of(stream);
+
+	pthread_mutex_lock(&queue_lock);
+	queued[s]++;
+	if (queued[s] - through[s] > fake.most_behind)
+		fake.most_behind = queued[s] - through[s];
+	pthread_mutex_unlock(&queue_lock);
+}
+
+static void write_later(CUstream stream, const uint64_t *op)
+{
+	unsigned int m;
+
+	pthread_mutex_lock(&queue_lock);
+	m = last_mark++ % MARKS;
+	marks[m].stream = stream_of(stream);
+	marks[m].queued = queued[marks[m].stream];
+	marks[m].word = (uint32_t *)(uintptr_t)op[1];
+	marks[m].value = (uint32_t)op[2];
+	pthread_mutex_unlock(&queue_lock);
+}
+
+/* Up to the next mark. Returns whether there was one. */
+static bool work_off(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&queue_lock);
+	any = first_mark != last_mark;
+	if (any) {
+		unsigned int m = first_mark++ % MARKS;
+
+		through[marks[m].stream] = marks[m].queued;
+		__atomic_store_n(marks[m].word, marks[m].value, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&queue_lock);
+	return any;
+}
+
+static void work_off_all(void)
+{
+	while (work_off())
+		continue;
+	memcpy(through, queued, sizeof(through));
+}
+
+static void *work_slowly(void *unused)
+{
+	for (;;) {
+		usleep(200);
+		work_off();
+	}
+	return unused;
+}
+
 static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	static uint8_t arena_memory[65536];
@@ -118,6 +195,11 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		END CASE(cuMemcpyDtoDAsync_v2) memmove(fake_memory(a.dstDevice), fake_memory(a.srcDevice), a.ByteCount);
 		END CASE(cuMemsetD32Async) if (a.ui <= last_value[c->thread] && a.ui != 0) fake.out_of_order++;
 		last_value[c->thread] = a.ui;
+		fake.memsets++;
+		queue(a.hStream);
+		END CASE(vcudaStreamMemOps) write_later(a.hStream, a.ops);
+		END CASE(cuStreamQuery) if (first_mark != last_mark) return CUDA_ERROR_NOT_READY;
+		END CASE(cuCtxSynchronize) work_off_all();
 		END CASE(vcudaImageCreate) fake.image_bytes = a.total;
 		a.image = (vcuda_image)ids++;
 		REPLY(vcudaImageCreate)
@@ -226,10 +308,12 @@ static int fake_open(struct vcuda_transport **t, const char *where)
 	pthread_t thread;
 
 	transport.ops = &vcuda_transport_local;
+	transport.host_minor = VCUDA_PROTOCOL_MINOR;
 	transport.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	madvise(transport.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
 	doorbell = eventfd(0, 0);
-	if (transport.shm == MAP_FAILED || doorbell < 0 || pthread_create(&thread, NULL, work, NULL))
+	if (transport.shm == MAP_FAILED || doorbell < 0 || pthread_create(&thread, NULL, work, NULL) ||
+	    pthread_create(&thread, NULL, work_slowly, NULL))
 		return -ENOMEM;
 	*t = &transport;
 	return 0;
