@@ -20,27 +20,28 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 
-/* step(u32 v): table[tid] += v, total += v, and what `link` points to becomes v */
-#define STEP                                                                                                           \
+/* step(u32 v): table[tid] += v, total += v; and what `link` points to becomes v */
+#define STEP(link)                                                                                                     \
 	".visible .entry step(.param .u32 v)\n{\n.reg .b32 %r<6>; .reg .b64 %l<4>;\nld.param.u32 %r1, [v];\n"           \
 	"mov.u32 %r2, %tid.x;\nmul.wide.u32 %l1, %r2, 4;\nmov.u64 %l2, table;\nadd.s64 %l1, %l2, %l1;\n"              \
 	"ld.global.u32 %r3, [%l1];\nadd.u32 %r3, %r3, %r1;\nst.global.u32 [%l1], %r3;\n"                             \
-	"atom.global.add.u32 %r4, [total], %r1;\nld.global.u64 %l3, [link];\nst.u32 [%l3], %r1;\nret;\n}\n"
+	"atom.global.add.u32 %r4, [total], %r1;\n" link "ret;\n}\n"
+
+#define LINK "ld.global.u64 %l3, [link];\nst.u32 [%l3], %r1;\n"
 
 #define VARIABLES                                                                                                      \
 	HEAD ".visible .global .attribute(.managed) .align 4 .u32 total = 5;\n"                                        \
 	     ".visible .global .attribute(.managed) .align 4 .b8 table[4096] = {1, 0, 0, 0, 2};\n"                     \
-	     ".visible .global .align 4 .b8 plain[64];\n"                                                              \
-	     ".global .attribute(.managed) .align 8 .u64 link = generic"
+	     ".visible .global .align 4 .b8 plain[64];\n"
 
-static const char ptx[] = VARIABLES "(plain)+8;\n" STEP;
+static const char ptx[] = VARIABLES ".global .attribute(.managed) .align 8 .u64 link = generic(plain)+8;\n" STEP(LINK);
 
-/* For several contexts: each has a `plain` of its own, but all have the same `link`. */
-static const char common[] = VARIABLES "(table)+4000;\n" STEP;
+/* For several contexts: each has a `plain` of its own, so that a managed variable cannot point to it. */
+static const char common[] = VARIABLES STEP("");
 
 static const char declares[] = HEAD ".extern .global .attribute(.managed) .align 4 .u32 total;\n"
 	".extern .global .attribute(.managed) .align 4 .b8 table[4096];\n"
-	".global .attribute(.managed) .align 8 .u64 link = generic(total);\n" STEP;
+	".global .attribute(.managed) .align 8 .u64 link = generic(total);\n" STEP(LINK);
 static const char defines[] = HEAD ".visible .global .attribute(.managed) .align 4 .u32 total = 50;\n"
 	".visible .global .attribute(.managed) .align 4 .b8 table[4096];\n";
 
