@@ -128,17 +128,47 @@ static _Noreturn void end_session(struct vcuda_session *s)
 	_exit(1);
 }
 
+/* An error is its context's: one that nobody asked for before that ended is not the next context's. */
+static uint64_t pending_error(uint64_t context, CUresult error)
+{
+	return (uint64_t)(uint32_t)(context ^ context >> 32) << 32 | (uint32_t)error;
+}
+
+static bool is_in_context(uint64_t pending, uint64_t context)
+{
+	return (uint32_t)pending && pending == pending_error(context, (CUresult)pending);
+}
+
+/* The first one stays. */
+static void keep_error(struct vcuda_session *s, const struct vcuda_command *c, CUresult error)
+{
+	_Atomic uint64_t *pending = &s->async_error[c->thread % VCUDA_THREADS];
+	uint64_t there = atomic_load(pending);
+
+	while (!is_in_context(there, c->context) &&
+	       !atomic_compare_exchange_weak(pending, &there, pending_error(c->context, error)))
+		continue;
+}
+
+static CUresult take_error(struct vcuda_session *s, const struct vcuda_command *c)
+{
+	_Atomic uint64_t *pending = &s->async_error[c->thread % VCUDA_THREADS];
+	uint64_t there = atomic_load(pending);
+
+	while (is_in_context(there, c->context))
+		if (atomic_compare_exchange_weak(pending, &there, 0))
+			return (CUresult)(uint32_t)there;
+	return CUDA_SUCCESS;
+}
+
 static void run_async(struct vcuda_session *s, struct runner *r)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
 	CUresult result = run_command(s, r, c, &w);
 
-	if (result != CUDA_SUCCESS) {
-		int32_t none = 0;
-
-		atomic_compare_exchange_strong(&s->async_error[c->thread % VCUDA_THREADS], &none, (int32_t)result);
-	}
+	if (result != CUDA_SUCCESS)
+		keep_error(s, c, result);
 	if (s->broken)
 		end_session(s);
 	if (vcuda_complete(s->shm, c->seq))
@@ -150,7 +180,6 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
-	_Atomic int32_t *pending = &s->async_error[c->thread % VCUDA_THREADS];
 	CUresult result = run_command(s, r, c, &w);
 
 	if (s->broken)
@@ -163,7 +192,7 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 	if (c->op < VCUDA_OP_LIMIT && (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context))
 		vcuda_output_check(s);
 	if (c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].waits) {
-		CUresult earlier = (CUresult)atomic_exchange(pending, 0);
+		CUresult earlier = take_error(s, c);
 
 		if (earlier != CUDA_SUCCESS)
 			result = earlier;

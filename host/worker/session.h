@@ -33,7 +33,7 @@ struct vcuda_session {
 	pid_t guest_pid;		/* as the guest says, for messages */
 	_Atomic bool stage_registered;	/* the staging blocks are pinned in the back end */
 	_Atomic bool broken;		/* malformed input: the session ends */
-	_Atomic int32_t async_error[VCUDA_THREADS]; /* first error of an async call since the thread's last sync call */
+	_Atomic uint64_t async_error[VCUDA_THREADS]; /* of an async call of each thread's that no sync call has reported yet */
 };
 
 #endif
