@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
@@ -206,6 +207,7 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 		     void *value)
 {
 	_Alignas(16) uint64_t result[VCUDA_BLAS_VALUE_WORDS] = {0}; /* cuBLAS takes that of a double complex for granted */
+	static _Atomic bool said[VCUDA_BLAS_LIMIT];
 	bool wide = flags & VCUDA_BLAS_WIDE;
 	void (*function)(void) = function_of(number, wide);
 	int status;
@@ -216,6 +218,8 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 	if (status == SUCCESS)
 		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide,
 						       result);
+	if (status != SUCCESS && !atomic_exchange(&said[number], true))
+		vcuda_log("cuBLAS: %s gave status %d", vcuda_blas_routines[number].name, status);
 	if (value)
 		memcpy(value, result, sizeof(result));
 	return result_of(status);
