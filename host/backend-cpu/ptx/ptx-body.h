@@ -35,6 +35,7 @@ struct ptx_shape {
 struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
+	uint8_t zeros;  /* so many low bits of a number, or of an address less the parameter, are known to be 0 */
 	uint32_t param; /* where it is among the parameters */
 };
 

@@ -298,7 +298,7 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	bool kept = l->width == 1 && ptx_body_in_loop(l->body, l->block);
 	int64_t low, high;
 	LLVMBasicBlockRef fine, look, other;
-	LLVMValueRef from, seen, ok, args[4];
+	LLVMValueRef from, ok, args[4];
 	struct group g = {.sites = {a->site}, .count = 1};
 	struct usual usual;
 	uint64_t span;
@@ -313,21 +313,16 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	span = (uint64_t)(high + g.high - low) + a->size * a->count;
 	fine = new_bb(l, "fine");
 	look = new_bb(l, "look");
-	seen = from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
-	ok = root_fits(l, a, &seen, low, span);
+	from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
+	ok = root_fits(l, a, low, span);
 	if (ok) {
 		other = new_bb(l, "elsewhere");
 		branch_likely(l, ok, fine, other);
 		LLVMPositionBuilderAtEnd(l->b, other);
 		usual = step_aside(l);
 		/* not from the register: keeping its value for this takes a register of the loop around */
-		if (seen != from) {
-			from = seen;
-			base = LLVMBuildSub(l->b, from, scalar_const(l->i64, (uint64_t)low), "");
-		} else {
-			base = access_index_address(l, a);
-			from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
-		}
+		base = a->indexed ? access_index_address(l, a) : access_address(l, a);
+		from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
 		kept = false;
 	}
 	branch_likely(l, span_fits(l, a, from, span, kept), fine, look);

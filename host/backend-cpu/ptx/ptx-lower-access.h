@@ -69,10 +69,9 @@ LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsign
 /* ---- ptx-root.c ---- */
 /*
  * With one lane: whether `span` bytes from `from` on, which is `low` bytes beyond the address, are aligned and in the
- * range of the parameter that it comes from. NULL: it comes from none. `*from` may become another value for the same
- * address, which is better where the check fails.
+ * range of the parameter that it comes from. NULL: it comes from none.
  */
-LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef *from, int64_t low, uint64_t span);
+LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span);
 /* Where the access is in the host's memory. With one lane, `base[index]` does not go by way of the register. */
 LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRef base);
 /* The same address without the constant, for where it is seldom needed: what it is made of is enough to keep. */

@@ -179,6 +179,8 @@ LLVMValueRef read_reg(struct lower *l, int32_t reg, unsigned lanes)
 	if (kind == PTX_VARYING)
 		type = LLVMVectorType(type, PTX_LANES);
 	value = LLVMBuildLoad2(l->b, type, l->storage[reg], "");
+	if (root_base(l, reg))
+		return LLVMBuildAdd(l->b, value, root_base(l, reg), "");
 	if (lanes == 1 || kind == PTX_VARYING)
 		return value;
 	l->lanes = lanes;
@@ -409,11 +411,15 @@ void set_reg(struct lower *l, int32_t reg, LLVMValueRef value, bool is_signed)
 		return;
 	}
 	value = splat(l, value, lanes);
+	if (root_base(l, reg))
+		value = LLVMBuildSub(l->b, value, root_base(l, reg), "");
 	if (l->at->guard >= 0) {
 		guard = read_reg(l, l->at->guard, lanes);
 		if (l->at->guard_negate)
 			guard = LLVMBuildNot(l->b, guard, "");
 		old = read_reg(l, reg, lanes);
+		if (root_base(l, reg))
+			old = LLVMBuildLoad2(l->b, l->i64, l->storage[reg], "");
 		value = LLVMBuildSelect(l->b, guard, value, old, "");
 	}
 	if (vector && ((l->masked && PTX_BIT(l->body->blend, reg)) || (l->keep && PTX_BIT(l->keep, reg))))

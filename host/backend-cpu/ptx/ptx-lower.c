@@ -35,34 +35,6 @@ void step_back(struct lower *l, const struct usual *usual)
 	l->cache = usual->cache;
 }
 
-/* On a back-edge: has the launch been cancelled; and do other threads need a turn? */
-void emit_poll(struct lower *l)
-{
-	LLVMBasicBlockRef stop = new_bb(l, "stop"), go = new_bb(l, "loop");
-	LLVMValueRef flag = LLVMBuildLoad2(l->b, l->i8, l->cancel, ""), args[3];
-	const struct ptx_block *b = &l->body->blocks[l->block];
-	struct usual usual;
-
-	LLVMSetVolatile(flag, 1);
-	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), go, stop);
-	LLVMPositionBuilderAtEnd(l->b, stop);
-	usual = step_aside(l);
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, b->last > b->first ? l->body->instrs[b->last - 1].line : 0);
-	args[2] = l->thread;
-	call_seldom(l, "ptx_rt_cancelled", args, 3);
-	step_back(l, &usual);
-	args[0] = l->ctx;
-	/*
-	 * It does not return, but were that known, LLVM would move arithmetic past this branch, away from its operands,
-	 * which then stay in registers instead of the one result.
-	 */
-	LLVMBuildBr(l->b, go);
-	LLVMPositionBuilderAtEnd(l->b, go);
-	if (b->waits)
-		call_runtime(l, "ptx_rt_yield", l->void_type, args, 2);
-}
-
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes)
 {
 	LLVMValueRef value = read_reg(l, b->condition, lanes);
@@ -95,10 +67,12 @@ void emit_instructions(struct lower *l, uint32_t from, uint32_t *next_exit, LLVM
 		if ((i->op->flags & PTX_F_CARRY_IN) && reg_shape(l, l->body->carry) == PTX_VARYING)
 			scalar = false;
 		l->lanes = scalar ? 1 : l->width;
+		l->distances = root_keeps_distance(l, i);
 		if (!i->op->emit(l, i))
 			ptx_body_fail(l->body, PTX_NOT_SUPPORTED, i->line, "the instruction `%s` is not supported",
 				      i->name);
 	}
+	l->distances = false;
 }
 
 static void load_context(struct lower *l)
@@ -144,10 +118,12 @@ static void begin_thread(struct lower *l)
 
 static void end_thread(struct lower *l)
 {
-	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b), done = new_bb(l, "done");
+	LLVMBasicBlockRef here, done = new_bb(l, "done");
 	LLVMValueRef next = LLVMBuildAdd(l->b, l->thread, scalar_const(l->i32, l->width), ""), more;
 	LLVMValueRef end = scalar_const(l->i32, l->body->threads / l->width * l->width), start = scalar_const(l->i32, 0);
 
+	emit_thread_poll(l);
+	here = LLVMGetInsertBlock(l->b);
 	more = LLVMBuildICmp(l->b, LLVMIntULT, next, end, "");
 	LLVMBuildCondBr(l->b, more, l->each_thread, done);
 	LLVMAddIncoming(l->thread, &next, &here, 1);
@@ -178,7 +154,8 @@ static bool begin_function(struct lower *l, const char *name)
 	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
 	l->asides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->asides));
 	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
-	if (!l->storage || !l->starts || !l->pending || !l->strides || !l->covered || !l->asides || !l->ranges)
+	l->bases = ptx_alloc(&body->arena, (body->function->param_bytes + 1) * sizeof(*l->bases));
+	if (!l->storage || !l->starts || !l->pending || !l->strides || !l->covered || !l->asides || !l->ranges || !l->bases)
 		return lower_no_memory(body);
 	if (!choose_resident(l))
 		return false;

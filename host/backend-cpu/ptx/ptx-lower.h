@@ -99,6 +99,9 @@ struct lower {
 	struct aside *asides;  /* of the full version, per block; see ptx-lower-aside.c */
 	const uint64_t *keep;  /* in an aside: registers that lanes which stand by still need; else NULL */
 	struct root *roots;    /* with one lane, or NULL; see ptx-root.c */
+	LLVMValueRef *bases;   /* with one lane: values of parameters by their places, or NULL */
+	bool distances;        /* at hand are distances, see root_keeps_distance() */
+	bool unwatched;        /* there are loops that do not ask whether the launch was cancelled */
 	LLVMValueRef aside_ctx, aside_thread; /* with one lane: variables, see step_aside() */
 	LLVMValueRef *ranges;  /* with one lane: per site, two variables of the range that it hit last, or NULL */
 	unsigned gathers;      /* that were compiled inline */
@@ -177,8 +180,11 @@ void emit_leave(struct lower *l, const struct ptx_exit *e);
 void try_return(struct lower *l, LLVMBasicBlockRef stay);
 void enter_masked(struct lower *l, const struct ptx_exit *e);
 
+/* ---- ptx-lower-poll.c ---- */
+void emit_poll(struct lower *l); /* on a back-edge */
+void emit_thread_poll(struct lower *l); /* between two threads that the same code runs */
+
 /* ---- ptx-lower.c, ptx-lower-masked.c ---- */
-void emit_poll(struct lower *l);
 /*
  * For code that seldom runs: with one lane, the context, the thread and the cache come from memory there, so that they
  * take no registers of the loop around it. step_back() undoes it.
@@ -208,6 +214,12 @@ struct aside {
 bool begin_asides(struct lower *l, LLVMValueRef taken);
 /* The block at hand once more, as an aside, if it is one. */
 void emit_aside(struct lower *l);
+
+/* ---- ptx-root.c ---- */
+/* What to add to the variable of a register, which holds a distance; NULL: it holds the register. */
+LLVMValueRef root_base(struct lower *l, int32_t reg);
+/* Whether the instruction makes a distance of one just as it makes an address of one. */
+bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i);
 
 /* ---- ptx-stride.c ---- */
 void note_stride(struct lower *l, LLVMValueRef address); /* of the access at hand */

@@ -4,6 +4,10 @@
  * parameter points into. Its range is looked up when a launch begins and does not change while the code runs, so that
  * all accesses of one root share it, and LLVM works out once what an index may be. Nothing depends on the guess but
  * time: what lies elsewhere is checked as if there were no root.
+ *
+ * Registers that hold such addresses are kept as distances from the parameter, and compared as such: one comparison
+ * with what the parameter's range has room for, and with alignment known beforehand nothing else. A loop that walks
+ * through several arrays with one index then counts one register up, which LLVM sees, as the distances are the same.
  */
 #include <stddef.h>
 #include <string.h>
@@ -21,7 +25,10 @@ enum {
 	ANYTHING,
 };
 
-static const struct ptx_origin number = {.kind = NUMBER}, anything = {.kind = ANYTHING};
+static const struct ptx_origin nothing = {.kind = NOTHING}, number = {.kind = NUMBER}, anything = {.kind = ANYTHING};
+
+/* More low bits than that matter to no access. */
+#define MOST_ZEROS 7
 
 static struct ptx_origin operand_origin(const struct ptx_body *body, const struct ptx_operand *o)
 {
@@ -37,7 +44,7 @@ static struct ptx_origin sum_of(struct ptx_origin a, struct ptx_origin b)
 	struct ptx_origin *root = a.kind == ROOTED ? &a : &b;
 
 	if (a.kind == NOTHING || b.kind == NOTHING)
-		return (struct ptx_origin){.kind = NOTHING};
+		return nothing;
 	if (a.kind == NUMBER && b.kind == NUMBER)
 		return number;
 	if (a.kind + b.kind != NUMBER + ROOTED)
@@ -88,6 +95,71 @@ static struct ptx_origin result_origin(const struct ptx_body *body, const struct
 	}
 }
 
+/* ---- low bits ---- */
+
+static unsigned operand_zeros(const struct ptx_body *body, const struct ptx_operand *o, unsigned kind)
+{
+	const struct ptx_origin *origin;
+
+	if (o->kind == PTX_OP_INT)
+		return o->imm ? (unsigned)__builtin_ctzll(o->imm) : 64;
+	if (o->kind != PTX_OP_REG || o->reg < 0 || o->negate || o->minus || o->select)
+		return 0;
+	origin = &body->origins[o->reg];
+	/* what nobody writes is 0; of an address only the distance is known, and only a distance follows from it */
+	if (origin->kind == NOTHING)
+		return 64;
+	return origin->kind == NUMBER || (origin->kind == ROOTED && kind == ROOTED) ? origin->zeros : 0;
+}
+
+static bool is_integer(unsigned type)
+{
+	char cls = ptx_types[type].cls;
+
+	return cls == 'u' || cls == 's' || cls == 'b';
+}
+
+/* Registers that are wider or narrower than the instruction keep their low bits. */
+static unsigned result_zeros(const struct ptx_body *body, const struct ptx_instr *i, unsigned kind)
+{
+	unsigned z[4] = {0, 0, 0, 0};
+
+	if (!is_integer(i->type) || i->mods & M(SAT) || !i->count || i->ops[0].kind != PTX_OP_REG)
+		return 0;
+	for (unsigned n = 1; n < i->count && n < 4; n++)
+		z[n] = operand_zeros(body, &i->ops[n], kind);
+	switch (i->op->shape) {
+	case PTX_SHAPE_MOV:
+		return z[1];
+	case PTX_SHAPE_CVTA:
+		return i->space == PTX_GLOBAL ? z[1] : 0;
+	case PTX_SHAPE_CVT:
+		return is_integer(i->type2) ? z[1] : 0;
+	case PTX_SHAPE_ADD:
+	case PTX_SHAPE_SUB:
+		return z[1] < z[2] ? z[1] : z[2];
+	case PTX_SHAPE_MUL:
+	case PTX_SHAPE_MUL_WIDE:
+		return z[1] + z[2];
+	case PTX_SHAPE_MAD:
+	case PTX_SHAPE_MAD_WIDE:
+		return z[1] + z[2] < z[3] ? z[1] + z[2] : z[3];
+	case PTX_SHAPE_SHL:
+		return i->ops[2].kind == PTX_OP_INT && i->ops[2].imm < 32 ? z[1] + (unsigned)i->ops[2].imm : z[1];
+	default:
+		return 0;
+	}
+}
+
+static struct ptx_origin origin_of(const struct ptx_body *body, const struct ptx_instr *i)
+{
+	struct ptx_origin origin = result_origin(body, i);
+	unsigned zeros = origin.exact ? MOST_ZEROS : result_zeros(body, i, origin.kind);
+
+	origin.zeros = (uint8_t)(zeros < MOST_ZEROS ? zeros : MOST_ZEROS);
+	return origin;
+}
+
 struct pass {
 	struct ptx_body *body;
 	struct ptx_origin origin;
@@ -99,14 +171,17 @@ static void merge(void *data, int32_t reg)
 	struct pass *p = data;
 	struct ptx_origin *old = &p->body->origins[reg], now = p->origin;
 
+	if (now.kind == ANYTHING && ptx_types[p->body->regs[reg].type].bits < 64)
+		now.kind = NUMBER;
 	if (now.kind == NOTHING || old->kind == ANYTHING)
 		return;
 	if (old->kind != NOTHING) {
 		if (now.kind != old->kind || now.param != old->param)
 			now = anything;
 		now.exact &= old->exact;
+		now.zeros = now.zeros < old->zeros ? now.zeros : old->zeros;
 	}
-	p->changed |= now.kind != old->kind || now.exact != old->exact;
+	p->changed |= now.kind != old->kind || now.exact != old->exact || now.zeros != old->zeros;
 	*old = now;
 }
 
@@ -122,11 +197,83 @@ bool ptx_body_origins(struct ptx_body *body)
 		p.changed = false;
 		for (uint32_t n = 0; n < body->block_count; n++)
 			for (uint32_t k = body->blocks[n].first; k < body->blocks[n].last; k++) {
-				p.origin = result_origin(body, &body->instrs[k]);
+				p.origin = origin_of(body, &body->instrs[k]);
 				ptx_instr_defs(body, &body->instrs[k], merge, &p);
 			}
 	} while (p.changed);
 	return true;
+}
+
+/* ---- registers that hold such addresses: as distances from the parameter, which is what is checked ---- */
+
+static bool is_distance(const struct lower *l, int32_t reg)
+{
+	const struct ptx_body *body = l->body;
+
+	/* what may be read before it is written is 0, which is at no distance that is known */
+	return l->width == 1 && reg >= 0 && body->origins[reg].kind == ROOTED &&
+	       !PTX_BIT(body->blocks[0].live_in, reg) &&
+	       body->origins[reg].param + sizeof(uint64_t) <= body->function->param_bytes;
+}
+
+/* The parameter's value. */
+static LLVMValueRef value_of(struct lower *l, uint32_t param)
+{
+	LLVMValueRef value = LLVMBuildLoad2(l->b, l->i64, field(l, l->params, param), "");
+
+	LLVMSetAlignment(value, 1);
+	never_changes(l, value);
+	return value;
+}
+
+LLVMValueRef root_base(struct lower *l, int32_t reg)
+{
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+	LLVMValueRef *base;
+
+	if (l->distances || !is_distance(l, reg))
+		return NULL;
+	base = &l->bases[l->body->origins[reg].param];
+	if (!*base) {
+		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+		*base = value_of(l, l->body->origins[reg].param);
+		LLVMPositionBuilderAtEnd(l->b, here);
+	}
+	return *base;
+}
+
+bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i)
+{
+	unsigned bits = ptx_types[i->type].bits, from = 1;
+
+	if (l->width > 1 || i->count < 2 || i->mods & (M(SAT) | M(CC)) || i->ops[0].kind != PTX_OP_REG ||
+	    !is_distance(l, i->ops[0].reg))
+		return false;
+	switch (i->op->shape) {
+	case PTX_SHAPE_MOV:
+		break;
+	case PTX_SHAPE_CVTA:
+		if (i->space != PTX_GLOBAL)
+			return false;
+		break;
+	case PTX_SHAPE_ADD:
+		from = i->ops[2].kind == PTX_OP_REG && is_distance(l, i->ops[2].reg) ? 2 : 1;
+		break;
+	case PTX_SHAPE_SUB:
+		break;
+	case PTX_SHAPE_MAD_WIDE:
+		bits *= 2;
+		from = 3;
+		break;
+	case PTX_SHAPE_MAD:
+		from = 3;
+		break;
+	default:
+		return false;
+	}
+	/* of one parameter, or they would have no common origin */
+	return bits == 64 && i->ops[from].kind == PTX_OP_REG && is_distance(l, i->ops[from].reg) &&
+	       l->body->origins[i->ops[from].reg].param == l->body->origins[i->ops[0].reg].param;
 }
 
 /* ---- checks; what follows from ranges and parameters alone is worked out in the entry block ---- */
@@ -134,8 +281,10 @@ bool ptx_body_origins(struct ptx_body *body)
 /* Accesses that are alike share what is known of them. */
 #define MOST_LIMITS 8
 
+enum { BY_INDEX, BY_DISTANCE, BY_ALIGNED };
+
 struct limit {
-	bool indexed;
+	unsigned kind;
 	uint64_t bytes, span;
 	int64_t low;
 	unsigned shift;
@@ -146,7 +295,6 @@ struct root {
 	uint32_t param;
 	bool write;
 	LLVMValueRef start, size;
-	LLVMValueRef minus_start; /* NULL: not needed yet */
 	struct limit limits[MOST_LIMITS];
 };
 
@@ -191,16 +339,6 @@ static LLVMValueRef opaque(struct lower *l, LLVMValueRef value)
 	return load;
 }
 
-/* The parameter's value; a register that holds it holds 0 on a way that does not come by where it is read. */
-static LLVMValueRef value_of(struct lower *l, uint32_t param)
-{
-	LLVMValueRef value = LLVMBuildLoad2(l->b, l->i64, field(l, l->params, param), "");
-
-	LLVMSetAlignment(value, 1);
-	never_changes(l, value);
-	return value;
-}
-
 /* How many places `1 << shift` bytes apart, from the range's start and `skip` bytes on, have room for the span. */
 static LLVMValueRef places(struct lower *l, const struct root *r, const struct limit *limit, LLVMValueRef skip)
 {
@@ -227,20 +365,40 @@ static void from_zero(struct lower *l, struct limit *limit)
 	limit->from = number64(l, 0);
 }
 
+/* Of distances from the parameter: those below `count` are good if they are aligned. Begins in the entry block. */
+static LLVMValueRef good_distances(struct lower *l, const struct root *r, const struct limit *limit)
+{
+	LLVMValueRef base = value_of(l, r->param), from = LLVMBuildSub(l->b, base, r->start, ""), room, ok, part;
+
+	room = LLVMBuildSub(l->b, r->size, number64(l, limit->span - 1), "");
+	ok = LLVMBuildICmp(l->b, LLVMIntUGE, r->size, number64(l, limit->span), "");
+	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntULT, from, room, ""), "");
+	part = LLVMBuildAnd(l->b, base, number64(l, limit->bytes - 1), "");
+	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, part, number64(l, 0), ""), "");
+	room = LLVMBuildSub(l->b, room, from, "");
+	/* in units of what is accessed, the last one that begins below counts */
+	if (limit->kind == BY_DISTANCE)
+		room = LLVMBuildLShr(l->b, LLVMBuildAdd(l->b, room, number64(l, limit->bytes - 1), ""),
+				     number64(l, limit->shift), "");
+	return LLVMBuildSelect(l->b, ok, room, number64(l, 0), "");
+}
+
 /* Begins in the entry block. */
 static void work_out(struct lower *l, const struct root *r, struct limit *limit)
 {
-	LLVMValueRef skip = number64(l, 0);
+	LLVMValueRef skip;
 
-	if (limit->indexed) {
-		limit->from = LLVMBuildAdd(l->b, value_of(l, r->param), number64(l, (uint64_t)limit->low), "");
-		limit->from = LLVMBuildSub(l->b, limit->from, r->start, "");
-		skip = LLVMBuildAnd(l->b, limit->from, number64(l, (1ull << limit->shift) - 1), "");
+	if (limit->kind != BY_INDEX) {
+		limit->count = opaque(l, good_distances(l, r, limit));
+		return;
 	}
+	limit->from = LLVMBuildAdd(l->b, value_of(l, r->param), number64(l, (uint64_t)limit->low), "");
+	limit->from = LLVMBuildSub(l->b, limit->from, r->start, "");
+	skip = LLVMBuildAnd(l->b, limit->from, number64(l, (1ull << limit->shift) - 1), "");
 	limit->count = places(l, r, limit, skip);
-	if (limit->indexed && limit->low < 0)
+	if (limit->low < 0)
 		limit->from = LLVMBuildAShr(l->b, limit->from, number64(l, limit->shift), "");
-	else if (limit->indexed)
+	else
 		from_zero(l, limit);
 	limit->count = opaque(l, limit->count);
 }
@@ -251,7 +409,7 @@ static const struct limit *find_limit(struct lower *l, struct root *r, const str
 	struct limit *k = r->limits;
 
 	for (; k < r->limits + MOST_LIMITS - 1 && k->count; k++)
-		if (k->indexed == wanted->indexed && k->bytes == wanted->bytes && k->span == wanted->span &&
+		if (k->kind == wanted->kind && k->bytes == wanted->bytes && k->span == wanted->span &&
 		    k->low == wanted->low && k->shift == wanted->shift)
 			return k;
 	*k = *wanted;
@@ -282,62 +440,48 @@ static LLVMValueRef index_fits(struct lower *l, struct root *r, const struct ind
 	return LLVMBuildAnd(l->b, same, LLVMBuildICmp(l->b, LLVMIntULT, at, limit->count, ""), "");
 }
 
-/*
- * An address's distance from the start. LLVM must not see that it is one, or it keeps both in registers and counts both
- * up around a loop, which makes one addition of one addition. `*from` becomes the address as it is seen.
- */
-static LLVMValueRef distance(struct lower *l, struct root *r, LLVMValueRef *from)
-{
-	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
-	LLVMValueRef args[2] = {*from, number64(l, 0)};
-
-	if (!r->minus_start) {
-		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
-		r->minus_start = opaque(l, LLVMBuildNeg(l->b, r->start, ""));
-		LLVMPositionBuilderAtEnd(l->b, here);
-	}
-	*from = intrinsic(l, "llvm.expect", l->i64, args, 2);
-	return LLVMBuildAdd(l->b, *from, r->minus_start, "");
-}
-
-/* Any address: its distance from the start, turned so that what is not aligned becomes too large. */
-static LLVMValueRef address_fits(struct lower *l, struct root *r, LLVMValueRef *from, const struct limit *wanted)
+/* Any distance; one that need not be aligned is turned so that it becomes too large if it is not. */
+static LLVMValueRef distance_fits(struct lower *l, struct root *r, LLVMValueRef distance, const struct limit *wanted)
 {
 	const struct limit *limit = find_limit(l, r, wanted);
-	LLVMValueRef args[3];
+	LLVMValueRef args[3] = {distance, distance, number64(l, wanted->shift)};
 
-	args[0] = args[1] = distance(l, r, from);
-	args[2] = number64(l, wanted->shift);
-	if (wanted->shift)
-		args[0] = intrinsic(l, "llvm.fshr", l->i64, args, 3);
-	return LLVMBuildICmp(l->b, LLVMIntULT, args[0], limit->count, "");
+	if (wanted->kind == BY_DISTANCE)
+		distance = intrinsic(l, "llvm.fshr", l->i64, args, 3);
+	return LLVMBuildICmp(l->b, LLVMIntULT, distance, limit->count, "");
 }
 
-LLVMValueRef root_fits(struct lower *l, const struct access *a, LLVMValueRef *from, int64_t low, uint64_t span)
+static bool is_rooted(const struct lower *l, const struct access *a)
+{
+	return a->space != PTX_SHARED && a->space != PTX_LOCAL && is_distance(l, a->o->reg);
+}
+
+LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	struct limit wanted = {.bytes = a->size * a->count, .span = span};
 	const struct ptx_origin *origin;
+	LLVMValueRef distance;
 	struct root *r;
 
-	if (l->width > 1 || a->o->reg < 0 || a->space == PTX_SHARED || a->space == PTX_LOCAL)
+	if (!is_rooted(l, a))
 		return NULL;
 	origin = &l->body->origins[a->o->reg];
-	if (origin->kind != ROOTED)
-		return NULL;
 	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
 	r = find_root(l, origin->param, a->write, a->site);
 	LLVMPositionBuilderAtEnd(l->b, here);
 	if (!r)
 		return NULL;
 	if (a->indexed && l->body->origins[a->x.base].exact && l->body->origins[a->x.base].param == r->param) {
-		wanted.indexed = true;
 		wanted.low = low;
 		wanted.shift = a->x.shift;
 		return index_fits(l, r, &a->x, &wanted);
 	}
 	wanted.shift = (unsigned)__builtin_ctzll(wanted.bytes);
-	return address_fits(l, r, from, &wanted);
+	wanted.kind = origin->zeros < wanted.shift || low & (int64_t)(wanted.bytes - 1) ? BY_DISTANCE : BY_ALIGNED;
+	distance = LLVMBuildLoad2(l->b, l->i64, l->storage[a->o->reg], "");
+	distance = LLVMBuildAdd(l->b, distance, number64(l, (uint64_t)low), "");
+	return distance_fits(l, r, distance, &wanted);
 }
 
 /* ---- addresses as processors make them: a base, an index and a scale ---- */
@@ -346,6 +490,12 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 {
 	LLVMValueRef at, pointer;
 
+	if (!a->indexed && is_rooted(l, a)) {
+		pointer = LLVMBuildIntToPtr(l->b, root_base(l, a->o->reg), l->ptr, "");
+		at = LLVMBuildLoad2(l->b, l->i64, l->storage[a->o->reg], "");
+		pointer = LLVMBuildGEP2(l->b, l->i8, pointer, &at, 1, "");
+		return field(l, pointer, (uint64_t)access_immediate(a));
+	}
 	if (!a->indexed)
 		return field(l, host_address(l, a, base), (uint64_t)access_immediate(a));
 	pointer = LLVMBuildIntToPtr(l->b, read_reg(l, a->x.base, 1), l->ptr, "");
