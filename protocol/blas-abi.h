@@ -25,47 +25,114 @@
 /* What a result in the host's memory may take. */
 #define VCUDA_BLAS_VALUE_WORDS 2
 
-struct vcuda_blas_operand {
-	uint64_t address;
-	uint64_t elements; /* from there on: 0 where nothing is touched, UINT64_MAX where more than could be */
-	bool written;      /* else only read */
-	uint64_t vector;   /* the length of one, else 0 */
-	bool apart;        /* whose elements do not follow one another */
+/* Types of elements: cudaDataType's numbers. */
+enum vcuda_blas_type {
+	VCUDA_BLAS_R_32F = 0,
+	VCUDA_BLAS_R_64F = 1,
+	VCUDA_BLAS_R_16F = 2,
+	VCUDA_BLAS_R_8I = 3,
+	VCUDA_BLAS_C_32F = 4,
+	VCUDA_BLAS_C_64F = 5,
+	VCUDA_BLAS_C_8I = 7,
+	VCUDA_BLAS_R_32I = 10,
+	VCUDA_BLAS_R_16BF = 14,
+	VCUDA_BLAS_R_64I = 24,
+	VCUDA_BLAS_NO_TYPE = 255
 };
+
+/* What a call may be, in cuBLAS's numbers. */
+enum { VCUDA_BLAS_GOOD = 0, VCUDA_BLAS_INVALID = 7, VCUDA_BLAS_NOT_SUPPORTED = 15 };
+
+enum vcuda_blas_operand_kind { VCUDA_BLAS_SCALAR, VCUDA_BLAS_MEMORY, VCUDA_BLAS_RESULT };
+
+#define VCUDA_BLAS_ALWAYS 255
+
+/*
+ * An operand. Where it is one of a batch, all but `total` is said of one of them; `elements` and `total` are UINT64_MAX
+ * where they are more than there could be.
+ */
+struct vcuda_blas_operand {
+	uint64_t address;  /* of the words of a scalar or result, of which only these matter: kind, type, word, elements
+			    */
+	uint64_t elements; /* from the lowest on that is touched: 0 where nothing is */
+	uint64_t total;    /* of all that follow one another in strides; else `elements` */
+	int64_t rows, columns; /* a vector: its length and 1 */
+	int64_t step;          /* the leading dimension, or the increment */
+	int64_t stride;        /* elements from one of the batch to the next; 0: it is the same */
+	uint8_t kind, type, word;
+	uint8_t unless; /* only read, and not where this scalar, one of the operands, is 0; or VCUDA_BLAS_ALWAYS */
+	bool written;   /* else only read */
+	bool pointers;  /* the address is that of an array of addresses, one of each of the batch */
+	bool vector, optional;
+};
+
+struct vcuda_blas_routine;
 
 /* What the variants of a routine have in common. */
 struct vcuda_blas_family {
 	const char *name;
-	bool (*check)(const uint64_t *words);
+	/* Which of the function's parameters is an invalid value, counted from 1 behind the handle; 0: none. */
+	int (*check)(const uint64_t *words);
 	/* How many; only of words that check() let pass. */
-	unsigned int (*operands)(const uint64_t *words, struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS]);
+	unsigned int (*operands)(const struct vcuda_blas_routine *routine, const uint64_t *words,
+				 struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS]);
+	/* Whether the types go together that are arguments; NULL: none is. */
+	bool (*types)(const struct vcuda_blas_operand *operands, unsigned int count, uint64_t last_word);
 	uint8_t words;
-	uint8_t sizes[12], size_count;    /* the words that are sizes, increments or leading dimensions */
-	uint8_t scalars[4], scalar_count; /* the first words of scalars */
-	int8_t result;                    /* the word of the result, -1: none */
-	uint8_t trans, no_trans;          /* that word is not this of complex matrices; 0: it may be */
-	bool gives_index;                 /* which is twice as long where VCUDA_BLAS_WIDE is set */
-	bool has_alpha;                   /* the first scalar: where it is 0, what is only read is not even that */
+	uint8_t sizes[16], size_count; /* the words that are sizes, increments, leading dimensions or strides */
+	int8_t result;                 /* the word of the result, -1: none */
+	int8_t batch;                  /* the word of the number of the batch, -1: there is one computation */
+	uint8_t trans, no_trans;       /* that word is not this of complex matrices; 0: it may be */
+	bool by_address;               /* served with VCUDA_BLAS_DEVICE only */
+	bool gives_index;              /* its result is one, which is twice as long where VCUDA_BLAS_WIDE is set */
+	/* Whose words each of the batch has, and where they are among these; NULL: these themselves. */
+	const struct vcuda_blas_family *base;
+	const uint8_t *base_words;
 };
 
 struct vcuda_blas_routine {
 	const char *name; /* NULL: no such function */
 	const struct vcuda_blas_family *family;
-	uint8_t element, result; /* bytes */
-	uint8_t scalars[4];      /* bytes */
-	bool is_double;          /* else made of floats */
-	bool is_complex;
+	uint8_t read, scalar, written; /* types of what is not told by arguments */
 };
 
 extern const struct vcuda_blas_routine vcuda_blas_routines[VCUDA_BLAS_LIMIT];
 
-/* False: an invalid value, as cuBLAS has it. */
-bool vcuda_blas_check(const struct vcuda_blas_routine *routine, const uint64_t *words);
+/* A state of the enumeration above. */
+int vcuda_blas_check(const struct vcuda_blas_routine *routine, const uint64_t *words);
 
-/* For the generated code: operands by their shapes. */
-struct vcuda_blas_operand vcuda_blas_vector(uint64_t address, int64_t n, int64_t increment, bool written);
-struct vcuda_blas_operand vcuda_blas_matrix(uint64_t address, int64_t rows, int64_t columns, int64_t leading,
-					    bool written);
-struct vcuda_blas_operand vcuda_blas_packed(uint64_t address, int64_t order, bool written);
+/* Bytes of an element; 0: no type that is known here. */
+unsigned int vcuda_blas_bytes(unsigned int type);
+bool vcuda_blas_is_complex(unsigned int type);
+/* The type of a complex one's parts, or itself. */
+uint8_t vcuda_blas_real(unsigned int type);
+/* Of scalars, by cuBLAS's type of computation and the type of the result. */
+uint8_t vcuda_blas_scale(uint64_t compute, uint64_t result);
+/* A computation's type where a program has given a type of elements, as CUDA 10 had it. */
+int vcuda_blas_compute(int type);
+
+/* ---- for the generated code ---- */
+
+enum {
+	VCUDA_BLAS_OUT = 1,
+	VCUDA_BLAS_TYPED = 2,    /* a word behind it is its type */
+	VCUDA_BLAS_POINTERS = 4, /* an array of addresses */
+	VCUDA_BLAS_STRIDED = 8,  /* a word behind it is the stride */
+	VCUDA_BLAS_EACH = 16,    /* one behind the other */
+	VCUDA_BLAS_OPTIONAL = 32 /* or NULL */
+};
+
+/* Operands by their shapes; `w`: their own words; `batch`: how many. */
+void vcuda_blas_vector(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,
+		       int64_t n);
+void vcuda_blas_matrix(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,
+		       int64_t rows, int64_t columns);
+void vcuda_blas_packed(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,
+		       int64_t order);
+void vcuda_blas_elements(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,
+			 int64_t n);
+
+bool vcuda_blas_types_gemm(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last);
+bool vcuda_blas_types_vectors(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last);
 
 #endif

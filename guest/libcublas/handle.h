@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "blas-abi.h"
+#include "blas-rotations.h"
 #include "driver.h"
 
 #define BLAS_API __attribute__((visibility("default")))
@@ -46,15 +47,25 @@ struct blas_call {
 	bool wide;
 	int status; /* of what was found so far */
 	void *result;
+	unsigned int result_type;
+	int *info;
 	uint64_t words[VCUDA_BLAS_MAX_WORDS];
 };
 
 void blas_begin(struct blas_call *call, void *handle, unsigned int function, bool wide);
 void blas_word(struct blas_call *call, uint64_t word);
-void blas_scalar(struct blas_call *call, const void *scalar, unsigned int which);
-void blas_result(struct blas_call *call, void *result);
+/* Some numbers of a type. */
+void blas_scalar(struct blas_call *call, const void *scalar, unsigned int type, unsigned int numbers);
+void blas_result(struct blas_call *call, void *result, unsigned int type);
+void blas_info(struct blas_call *call, int *info);
 /* Sends it. The function's status. */
 int blas_end(struct blas_call *call);
+
+/* Routines that need no worker where the numbers are the host's. */
+bool blas_is_local(const struct blas_handle *handle);
+int blas_local_rotg(const struct blas_handle *handle, int type, void *a, void *b, void *c, void *s);
+int blas_local_rotmg(const struct blas_handle *handle, int type, void *d1, void *d2, void *x1, const void *y1,
+		     void *param);
 
 /* The status that stands for an error of the driver. */
 int blas_status(CUresult result);

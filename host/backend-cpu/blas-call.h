@@ -1,17 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generated calls of CBLAS. */
+/* The generated calls of CBLAS, and what is computed by functions of our own. */
 #ifndef VCUDA_CPU_BLAS_CALL_H
 #define VCUDA_CPU_BLAS_CALL_H
 
 #include "blas-abi.h"
 
+/* One computation, or a part of one, all of which has been looked at. */
+struct cpu_blas_work {
+	const struct vcuda_blas_routine *routine;
+	uint64_t words[VCUDA_BLAS_MAX_WORDS]; /* with the scalars' values in them; sizes fit an int */
+	struct vcuda_blas_operand o[VCUDA_BLAS_MAX_OPERANDS];
+	uint32_t skipped;                    /* operands, a bit each, that were not looked at and are not read */
+	uint64_t *result;                    /* VCUDA_BLAS_VALUE_WORDS */
+	uint64_t row, rows, column, columns; /* the part of a product of matrices */
+};
+
+/* False: no memory. */
+typedef bool (*cpu_blas_own)(const struct cpu_blas_work *work);
+
 struct cpu_blas_call {
-	const char *symbol; /* NULL: no such function */
-	/* `words` with the scalars' values in them; sizes fit an int. `value`: VCUDA_BLAS_VALUE_WORDS that get the
-	 * result. */
+	const char *symbol; /* NULL: one of our own, or no such function */
 	void (*call)(void (*function)(void), const uint64_t *words, void *value);
+	cpu_blas_own own;
 };
 
 extern const struct cpu_blas_call cpu_blas_calls[VCUDA_BLAS_LIMIT];
+
+/* ---- blas-gemm.c ---- */
+
+bool cpu_blas_gemm(const struct cpu_blas_work *work);
+
+/* ---- blas-level-1.c ---- */
+
+bool cpu_blas_rot(const struct cpu_blas_work *work);
+bool cpu_blas_rotg(const struct cpu_blas_work *work);
+bool cpu_blas_rotmg(const struct cpu_blas_work *work);
+
+/* ---- blas-level-3.c ---- */
+
+bool cpu_blas_trmm(const struct cpu_blas_work *work);
+bool cpu_blas_syrkx(const struct cpu_blas_work *work);
+bool cpu_blas_geam(const struct cpu_blas_work *work);
+bool cpu_blas_dgmm(const struct cpu_blas_work *work);
+bool cpu_blas_tpttr(const struct cpu_blas_work *work);
+bool cpu_blas_trttp(const struct cpu_blas_work *work);
 
 #endif

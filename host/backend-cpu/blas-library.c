@@ -10,13 +10,47 @@
 
 #define LIBRARY "libopenblas.so.0"
 
+/* As CBLAS numbers options: cuBLAS's and these. */
+enum { COLUMN_MAJOR = 102, NO_TRANS = 111, UPPER = 121, LOWER = 122, NON_UNIT = 131, LEFT = 141 };
+
+/* Functions that are called by hand, of each type. */
+enum type { S, D, C, Z, TYPES };
+enum function { GEMM, TRMM, FUNCTIONS };
+
+static const char *const names[TYPES][FUNCTIONS] = {{"cblas_sgemm", "cblas_strmm"},
+						    {"cblas_dgemm", "cblas_dtrmm"},
+						    {"cblas_cgemm", "cblas_ctrmm"},
+						    {"cblas_zgemm", "cblas_ztrmm"}};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
 static void *library;
+static void (*functions[TYPES][FUNCTIONS])(void);
 
 void cpu_blas_prepare(void)
 {
 	setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+static void *load(void)
+{
+	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+	if (!opened) {
+		cpu_log("no cuBLAS for programs: %s (Debian: libopenblas0-pthread)", dlerror());
+		return NULL;
+	}
+	for (unsigned int t = 0; t < TYPES; t++) {
+		for (unsigned int f = 0; f < FUNCTIONS; f++) {
+			functions[t][f] = (void (*)(void))dlsym(opened, names[t][f]);
+			if (functions[t][f])
+				continue;
+			cpu_log("no cuBLAS for programs: " LIBRARY " has no %s", names[t][f]);
+			dlclose(opened);
+			return NULL;
+		}
+	}
+	return opened;
 }
 
 CUresult cpu_blas_open(void)
@@ -24,11 +58,8 @@ CUresult cpu_blas_open(void)
 	void *found;
 
 	pthread_mutex_lock(&lock);
-	if (!tried) {
-		library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-		if (!library)
-			cpu_log("no cuBLAS for programs: %s (Debian: libopenblas0-pthread)", dlerror());
-	}
+	if (!tried)
+		library = load();
 	tried = true;
 	found = library;
 	pthread_mutex_unlock(&lock);
@@ -45,4 +76,47 @@ void (*cpu_blas_function(uint32_t number))(void)
 		found[number] = function;
 	}
 	return (void (*)(void))function;
+}
+
+static enum type type_of(unsigned int type)
+{
+	return type == VCUDA_BLAS_R_32F ? S : type == VCUDA_BLAS_R_64F ? D : type == VCUDA_BLAS_C_32F ? C : Z;
+}
+
+void cpu_gemm(unsigned int type, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
+	      int64_t lda, const void *b, int64_t ldb, const void *beta, void *c, int64_t ldc)
+{
+	enum type t = type_of(type);
+	void (*f)(void) = functions[t][GEMM];
+
+#define GEMM_OF(scalar, x, y)                                                                                          \
+	((void (*)(int, int, int, int, int, int, scalar, const void *, int, const void *, int, scalar, void *,         \
+		   int))f)(COLUMN_MAJOR, NO_TRANS + op_a, NO_TRANS + op_b, (int)m, (int)n, (int)k, x, a, (int)lda, b,  \
+			   (int)ldb, y, c, (int)ldc)
+
+	if (t == S)
+		GEMM_OF(float, *(const float *)alpha, *(const float *)beta);
+	else if (t == D)
+		GEMM_OF(double, *(const double *)alpha, *(const double *)beta);
+	else
+		GEMM_OF(const void *, alpha, beta);
+}
+
+void cpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+	      const void *a, int64_t lda, void *b, int64_t ldb)
+{
+	enum type t = type_of(type);
+	void (*f)(void) = functions[t][TRMM];
+
+#define TRMM_OF(scalar, x)                                                                                             \
+	((void (*)(int, int, int, int, int, int, int, scalar, const void *, int, void *, int))f)(                      \
+		COLUMN_MAJOR, LEFT + side, LOWER - uplo, NO_TRANS + op, NON_UNIT + diag, (int)m, (int)n, x, a,         \
+		(int)lda, b, (int)ldb)
+
+	if (t == S)
+		TRMM_OF(float, *(const float *)alpha);
+	else if (t == D)
+		TRMM_OF(double, *(const double *)alpha);
+	else
+		TRMM_OF(const void *, alpha);
 }

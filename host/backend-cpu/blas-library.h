@@ -19,4 +19,13 @@ CUresult cpu_blas_open(void);
 /* A function of vcuda_blas_routines; NULL if the library has none such. After a successful open; thread-safe. */
 void (*cpu_blas_function(uint32_t number))(void);
 
+/*
+ * BLAS of a type, one of vcuda_blas_type's S D C Z. Options are numbered as cuBLAS has them; a scalar is of the type.
+ */
+void cpu_gemm(unsigned int type, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
+	      int64_t lda, const void *b, int64_t ldb, const void *beta, void *c, int64_t ldc);
+/* B = alpha op(A) B, or B op(A). */
+void cpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+	      const void *a, int64_t lda, void *b, int64_t ldb);
+
 #endif

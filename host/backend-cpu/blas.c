@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * BLAS: operations of streams, as kernels are. When one may start, the scalars that lie in device memory are read and
- * the operands are looked for in the table of memory; a stray one ends the context, as a kernel's access would.
- * Products of matrices are cut into tiles, which depend on the shape and the device's number of threads only: so do the
- * results.
+ * the operands are looked for in the table of memory; a stray one ends the context, as a kernel's access would. Where
+ * the operands of a batch are told by arrays of addresses, each is looked for when its turn comes.
+ * A batch's computations are units of work, and products of matrices are cut into tiles, which depend on the shape and
+ * the device's number of threads only: so do the results.
  */
 #include "blas-abi.h"
 
@@ -20,35 +21,25 @@
 /* Tiles of a product: not smaller, so that little is copied twice; and a multiple of what the processors like. */
 #define LEAST_TILE 128
 
-/* The words of gemm, as blas.api has them. */
-enum {
-	GEMM_TRANSA,
-	GEMM_TRANSB,
-	GEMM_M,
-	GEMM_N,
-	GEMM_K,
-	GEMM_A = 7,
-	GEMM_LDA,
-	GEMM_B,
-	GEMM_LDB,
-	GEMM_C = 13,
-	GEMM_LDC
-};
-
 /* What cuBLAS of the same age as the driver says. */
 #define VERSION 130100
 
 struct blas {
 	struct cpu_op op;
 	const struct vcuda_blas_routine *routine;
+	const struct vcuda_blas_family *each; /* of one of the batch */
 	void (*function)(void);
 	uint32_t number, flags;
-	bool is_gemm;
-	uint64_t rows, columns; /* of a tile; 0: it is not cut */
-	uint64_t *value;        /* of the caller that waits, or NULL */
+	unsigned int count; /* of operands */
+	uint64_t rows, columns, down,
+		tiles;   /* of a product's tile, and how many there are in a column and of one product */
+	uint64_t *value; /* of the caller that waits, or NULL */
 	uint64_t result[VCUDA_BLAS_VALUE_WORDS];
 	uint64_t words[VCUDA_BLAS_MAX_WORDS];
+	struct vcuda_blas_operand o[VCUDA_BLAS_MAX_OPERANDS];
 };
+
+/* ---- memory; with the lock held ---- */
 
 static bool fail(const struct blas *b, CUresult error, uint64_t address)
 {
@@ -89,118 +80,169 @@ static bool check(const struct blas *b, uint64_t address, uint64_t elements, uin
 	return true;
 }
 
-static size_t result_bytes(const struct blas *b)
+static size_t result_bytes(const struct blas *b, const struct vcuda_blas_operand *result)
 {
 	bool wide = b->routine->family->gives_index && b->flags & VCUDA_BLAS_WIDE;
 
-	return wide ? sizeof(int64_t) : b->routine->result;
+	return wide ? sizeof(int64_t) : vcuda_blas_bytes(result->type);
 }
 
-static bool is_zero(const uint64_t *word, unsigned int bytes, bool is_double)
+/* Reads a scalar that lies in device memory. */
+static bool fetch(struct blas *b, const struct vcuda_blas_operand *o)
+{
+	uint64_t *words = &b->words[o->word], address = words[0];
+	size_t bytes = o->elements * vcuda_blas_bytes(o->type);
+
+	if (!check(b, address, o->elements, vcuda_blas_bytes(o->type), false))
+		return false;
+	memset(words, 0, bytes > 2 * sizeof(*words) ? bytes : 2 * sizeof(*words));
+	memcpy(words, (const void *)(uintptr_t)address, bytes);
+	return true;
+}
+
+static bool is_zero(const uint64_t *word, unsigned int type)
 {
 	const float *f = (const float *)word;
 	const double *d = (const double *)word;
 
-	if (is_double)
-		return d[0] == 0 && (bytes == sizeof(double) || d[1] == 0);
-	return f[0] == 0 && (bytes == sizeof(float) || f[1] == 0);
+	switch (type) {
+	case VCUDA_BLAS_R_32F:
+		return f[0] == 0;
+	case VCUDA_BLAS_C_32F:
+		return f[0] == 0 && f[1] == 0;
+	case VCUDA_BLAS_R_64F:
+		return d[0] == 0;
+	case VCUDA_BLAS_C_64F:
+		return d[0] == 0 && d[1] == 0;
+	case VCUDA_BLAS_R_16F:
+		return !(*word & 0x7fff);
+	default:
+		return !(uint32_t)*word;
+	}
 }
 
-/* Reads what lies in device memory: the scalars. */
-static bool fetch_scalars(struct blas *b)
+/* Whether an operand is neither read nor written: the scalar that it goes with is 0. */
+static bool is_skipped(const struct blas *b, const struct vcuda_blas_operand *o)
 {
-	const struct vcuda_blas_family *f = b->routine->family;
+	return o->unless != VCUDA_BLAS_ALWAYS && is_zero(&b->words[b->o[o->unless].word], b->o[o->unless].type);
+}
 
-	for (unsigned int i = 0; i < f->scalar_count && b->flags & VCUDA_BLAS_DEVICE; i++) {
-		uint64_t *word = &b->words[f->scalars[i]], address = *word;
+static bool find_memory(const struct blas *b, const struct vcuda_blas_operand *o)
+{
+	int64_t batch = b->routine->family->batch < 0 ? 1 : (int64_t)b->words[b->routine->family->batch];
 
-		if (!check(b, address, 1, b->routine->scalars[i], false))
-			return false;
-		word[0] = word[1] = 0;
-		memcpy(word, (const void *)(uintptr_t)address, b->routine->scalars[i]);
-	}
-	return true;
+	if (is_skipped(b, o) || (o->optional && !o->address))
+		return true;
+	if (o->pointers)
+		return check(b, o->address, (uint64_t)batch, sizeof(uint64_t), false);
+	return check(b, o->address, o->total, vcuda_blas_bytes(o->type), o->written);
 }
 
 static bool start(struct cpu_op *op)
 {
 	struct blas *b = (struct blas *)op;
-	const struct vcuda_blas_family *f = b->routine->family;
-	struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS];
-	unsigned int count = f->operands(b->words, operands);
-	bool skips;
 
-	if (!fetch_scalars(b))
-		return false;
-	skips = f->has_alpha && is_zero(&b->words[f->scalars[0]], b->routine->scalars[0], b->routine->is_double);
-	for (unsigned int i = 0; i < count; i++) {
-		const struct vcuda_blas_operand *o = &operands[i];
+	for (unsigned int i = 0; i < b->count; i++)
+		if (b->o[i].kind == VCUDA_BLAS_SCALAR && b->flags & VCUDA_BLAS_DEVICE && !fetch(b, &b->o[i]))
+			return false;
+	for (unsigned int i = 0; i < b->count; i++) {
+		const struct vcuda_blas_operand *o = &b->o[i];
 
-		if ((o->written || !skips) && !check(b, o->address, o->elements, b->routine->element, o->written))
+		if (o->kind == VCUDA_BLAS_MEMORY && !find_memory(b, o))
+			return false;
+		if (o->kind == VCUDA_BLAS_RESULT && b->flags & VCUDA_BLAS_DEVICE &&
+		    !check(b, b->words[o->word], 1, result_bytes(b, o), true))
 			return false;
 	}
-	/* What was not looked at is not read either; kernels of small products would. */
-	if (skips && b->is_gemm) {
-		b->words[GEMM_K] = 0;
-		b->words[GEMM_A] = b->words[GEMM_B] = b->words[GEMM_C];
+	return true;
+}
+
+/* ---- a computation ---- */
+
+/* The words of one of the batch; the addresses among them are not. */
+static void copy_words(const struct blas *b, const uint64_t *from, uint64_t *to)
+{
+	const struct vcuda_blas_family *f = b->routine->family;
+
+	for (unsigned int i = 0; i < b->each->words; i++)
+		to[i] = from[f->base ? f->base_words[i] : i];
+}
+
+/* Where an operand of one of the batch lies. False: nowhere, and the context has ended. */
+static bool locate(const struct blas *b, const struct vcuda_blas_operand *o, uint64_t which, uint64_t *address)
+{
+	bool good;
+
+	if (!o->pointers) {
+		*address = o->address ? o->address + which * (uint64_t)o->stride * vcuda_blas_bytes(o->type) : 0;
+		return true;
 	}
-	return f->result < 0 || !(b->flags & VCUDA_BLAS_DEVICE) ||
-	       check(b, b->words[f->result], 1, result_bytes(b), true);
+	*address = 0;
+	if (is_skipped(b, o))
+		return true;
+	/* Read once: the program may change it meanwhile. */
+	*address = __atomic_load_n((const uint64_t *)(uintptr_t)o->address + which, __ATOMIC_RELAXED);
+	cpu_lock();
+	good = check(b, *address, o->elements, vcuda_blas_bytes(o->type), o->written);
+	cpu_unlock();
+	return good;
+}
+
+static bool prepare(struct blas *b, struct cpu_blas_work *w, uint64_t unit)
+{
+	uint64_t tile = unit % b->tiles;
+
+	w->routine = b->routine;
+	w->skipped = 0;
+	w->result = b->result;
+	copy_words(b, b->words, w->words);
+	b->each->operands(b->routine, w->words, w->o);
+	for (unsigned int i = 0; i < b->count; i++) {
+		if (b->o[i].kind != VCUDA_BLAS_MEMORY)
+			continue;
+		if (!locate(b, &b->o[i], unit / b->tiles, &w->o[i].address))
+			return false;
+		w->words[w->o[i].word] = w->o[i].address;
+		w->skipped |= (uint32_t)is_skipped(b, &b->o[i]) << i;
+	}
+	w->row = b->down ? tile % b->down * b->rows : 0;
+	w->column = b->down ? tile / b->down * b->columns : 0;
+	w->rows = b->rows;
+	w->columns = b->columns;
+	return true;
+}
+
+/* False: no memory. */
+static bool compute(struct blas *b, struct cpu_blas_work *w)
+{
+	const struct cpu_blas_call *call = &cpu_blas_calls[b->number];
+
+	if (call->own && !call->own(w))
+		return false;
+	if (!call->own)
+		call->call(b->function, w->words, b->result);
+	for (unsigned int i = 0; i < b->count; i++)
+		if (b->o[i].kind == VCUDA_BLAS_RESULT && b->flags & VCUDA_BLAS_DEVICE)
+			memcpy((void *)(uintptr_t)w->words[w->o[i].word], b->result, result_bytes(b, &b->o[i]));
+	return true;
 }
 
 static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct blas *b = (struct blas *)op;
-	int8_t result = b->routine->family->result;
+	struct cpu_blas_work w;
 
-	cpu_blas_calls[b->number].call(b->function, b->words, b->result);
-	if (result >= 0 && b->flags & VCUDA_BLAS_DEVICE)
-		memcpy((void *)(uintptr_t)b->words[result], b->result, result_bytes(b));
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static void run_tile(struct cpu_op *op, uint64_t unit, uint64_t count)
-{
-	struct blas *b = (struct blas *)op;
-	uint64_t words[VCUDA_BLAS_MAX_WORDS], size = b->routine->element;
-	uint64_t down = (b->words[GEMM_M] + b->rows - 1) / b->rows;
-	uint64_t row = unit % down * b->rows, column = unit / down * b->columns;
-
-	if (__atomic_load_n(&op->stream->context->cancel, __ATOMIC_RELAXED)) {
-		cpu_op_abandon(op);
-		return;
+	for (; count--; unit++) {
+		if (__atomic_load_n(&op->stream->context->cancel, __ATOMIC_RELAXED) || !prepare(b, &w, unit)) {
+			cpu_op_abandon(op);
+			return;
+		}
+		if (compute(b, &w))
+			continue;
+		cpu_lock();
+		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		cpu_unlock();
 	}
-	memcpy(words, b->words, sizeof(words));
-	words[GEMM_M] = least(b->rows, words[GEMM_M] - row);
-	words[GEMM_N] = least(b->columns, words[GEMM_N] - column);
-	words[GEMM_A] += row * size * (words[GEMM_TRANSA] ? words[GEMM_LDA] : 1);
-	words[GEMM_B] += column * size * (words[GEMM_TRANSB] ? 1 : words[GEMM_LDB]);
-	words[GEMM_C] += (column * words[GEMM_LDC] + row) * size;
-	cpu_blas_calls[b->number].call(b->function, words, NULL);
-}
-
-/* Halves the longer side until there is a tile for each thread, and a few more: they do not all end at once. */
-static void cut(struct blas *b)
-{
-	uint64_t m = b->words[GEMM_M], n = b->words[GEMM_N], rows = m, columns = n, wanted = cpu_device()->threads;
-
-	while (rows && columns && ((m + rows - 1) / rows) * ((n + columns - 1) / columns) < wanted) {
-		uint64_t *side = rows > columns ? &rows : &columns;
-
-		if (*side < 2 * LEAST_TILE)
-			break;
-		*side = (*side / 2 + 63) / 64 * 64;
-	}
-	if (rows == m && columns == n)
-		return;
-	b->rows = rows;
-	b->columns = columns;
-	b->op.units = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
-	b->op.run = run_tile;
 }
 
 static void finish(struct cpu_op *op)
@@ -212,11 +254,45 @@ static void finish(struct cpu_op *op)
 	free(b);
 }
 
-/* CBLAS counts in ints. */
-static bool fits(const struct vcuda_blas_family *f, const uint64_t *words)
+/* ---- the operation ---- */
+
+static bool is_product(const struct blas *b)
 {
-	for (unsigned int i = 0; i < f->size_count; i++) {
-		int64_t size = (int64_t)words[f->sizes[i]];
+	return cpu_blas_calls[b->number].own == cpu_blas_gemm;
+}
+
+/*
+ * Halves the longer side of a product until there is a tile for each thread, and a few more: they do not all end at
+ * once. The result of a product is its last operand.
+ */
+static void cut(struct blas *b, uint64_t batch)
+{
+	uint64_t m = (uint64_t)b->o[b->count - 1].rows, n = (uint64_t)b->o[b->count - 1].columns;
+	uint64_t wanted = cpu_device()->threads, across;
+
+	b->rows = m;
+	b->columns = n;
+	b->down = across = b->tiles = 1;
+	while (b->rows && b->columns && batch * b->tiles < wanted) {
+		uint64_t *side = b->rows > b->columns ? &b->rows : &b->columns;
+
+		if (*side < 2 * LEAST_TILE)
+			break;
+		*side = (*side / 2 + 63) / 64 * 64;
+		b->down = (m + b->rows - 1) / b->rows;
+		across = (n + b->columns - 1) / b->columns;
+		b->tiles = b->down * across;
+	}
+}
+
+/* CBLAS counts in ints. */
+static bool fits(const struct blas *b)
+{
+	uint64_t words[VCUDA_BLAS_MAX_WORDS];
+
+	copy_words(b, b->words, words);
+	for (unsigned int i = 0; i < b->each->size_count; i++) {
+		int64_t size = (int64_t)words[b->each->sizes[i]];
 
 		if (size > INT32_MAX || size < -INT32_MAX)
 			return false;
@@ -230,50 +306,91 @@ static bool fits(const struct vcuda_blas_family *f, const uint64_t *words)
  */
 #define MOST_COPIED (16u << 20)
 
-static bool copies_too_much(const struct vcuda_blas_routine *routine, const uint64_t *words)
+static bool copies_too_much(const struct blas *b)
 {
-	struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS];
-	unsigned int count = routine->family->operands(words, operands), vectors = 0;
-	bool updates = false;
+	bool updates = false, has_matrix = false;
 	uint64_t copied = 0;
 
-	for (unsigned int i = 0; i < count; i++) {
-		vectors += operands[i].vector != 0;
-		updates |= operands[i].written && !operands[i].vector;
+	for (unsigned int i = 0; i < b->count; i++) {
+		has_matrix |= b->o[i].kind == VCUDA_BLAS_MEMORY && !b->o[i].vector;
+		updates |= b->o[i].kind == VCUDA_BLAS_MEMORY && !b->o[i].vector && b->o[i].written;
 	}
-	for (unsigned int i = 0; i < count && vectors < count; i++)
-		if (operands[i].apart || updates)
-			copied += operands[i].vector; /* each less than 2^31, after fits() */
-	return copied > MOST_COPIED / routine->element;
+	for (unsigned int i = 0; i < b->count && has_matrix; i++)
+		if (b->o[i].vector && (b->o[i].step != 1 || updates))
+			copied += (uint64_t)b->o[i].rows *
+				  vcuda_blas_bytes(b->o[i].type); /* each less than 2^35, after fits() */
+	return copied > MOST_COPIED;
+}
+
+static CUresult is_possible(const struct blas *b)
+{
+	if (!fits(b) || (!b->function && !cpu_blas_calls[b->number].own))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (cpu_blas_calls[b->number].own || !copies_too_much(b))
+		return CUDA_SUCCESS;
+	cpu_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
+		b->routine->name);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Claimed several at a time where there are many. */
+static uint64_t chunk(uint64_t units)
+{
+	uint64_t each = units / (4 * (uint64_t)cpu_device()->threads);
+
+	return each < 1 ? 1 : each > 64 ? 64 : each;
 }
 
 static struct blas *make(uint32_t number, uint32_t flags, const uint64_t *words, uint64_t *value)
 {
-	const struct vcuda_blas_routine *routine = &vcuda_blas_routines[number];
+	const struct vcuda_blas_family *f = vcuda_blas_routines[number].family;
+	uint64_t batch = f->batch < 0 ? 1 : words[f->batch];
 	struct blas *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return NULL;
-	b->op.units = 1;
-	b->op.start = start;
-	b->op.run = run;
-	b->op.finish = finish;
-	b->routine = routine;
-	b->function = cpu_blas_function(number);
+	b->routine = &vcuda_blas_routines[number];
+	b->each = f->base ? f->base : f;
+	b->function = cpu_blas_calls[number].own ? NULL : cpu_blas_function(number);
 	b->number = number;
 	b->flags = flags;
 	b->value = value;
-	memcpy(b->words, words, routine->family->words * sizeof(*words));
-	b->is_gemm = !strcmp(routine->family->name, "gemm");
-	if (b->is_gemm)
-		cut(b);
+	memcpy(b->words, words, f->words * sizeof(*words));
+	b->count = f->operands(b->routine, b->words, b->o);
+	b->tiles = 1;
+	if (is_product(b))
+		cut(b, batch);
+	/* Of a batch that is large nothing is cut; else there are few tiles. */
+	b->op.units = batch * b->tiles;
+	b->op.chunk = chunk(b->op.units);
+	b->op.start = start;
+	b->op.run = run;
+	b->op.finish = finish;
 	return b;
+}
+
+static CUresult submit(CUstream handle, struct blas *b)
+{
+	struct CUstream_st *stream;
+	struct CUctx_st *c;
+	bool waits = b->value;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS) {
+		free(b);
+		return result;
+	}
+	stream = cpu_stream_find(c, handle);
+	if (!stream || !b->op.units) {
+		free(b);
+		return cpu_leave(stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+	}
+	cpu_submit(stream, &b->op, waits);
+	return cpu_leave(waits ? cpu_stream_wait(stream) : CUDA_SUCCESS);
 }
 
 CUresult cpu_blas(CUstream handle, uint32_t number, uint32_t flags, void *words, void *value)
 {
-	struct CUstream_st *stream;
-	struct CUctx_st *c;
 	struct blas *b;
 	CUresult result = cpu_blas_open();
 
@@ -283,22 +400,12 @@ CUresult cpu_blas(CUstream handle, uint32_t number, uint32_t flags, void *words,
 		*(uint64_t *)value = VERSION;
 		return CUDA_SUCCESS;
 	}
-	if (!fits(vcuda_blas_routines[number].family, words) || !cpu_blas_function(number))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (copies_too_much(&vcuda_blas_routines[number], words)) {
-		cpu_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
-			vcuda_blas_routines[number].name);
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
-	result = cpu_enter(&c);
-	if (result != CUDA_SUCCESS)
-		return result;
-	stream = cpu_stream_find(c, handle);
-	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	b = make(number, flags, words, value);
 	if (!b)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	cpu_submit(stream, &b->op, value);
-	return cpu_leave(value ? cpu_stream_wait(stream) : CUDA_SUCCESS);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = is_possible(b);
+	if (result == CUDA_SUCCESS)
+		return submit(handle, b);
+	free(b);
+	return result;
 }

@@ -6,7 +6,7 @@
 #include "handlers.h"
 #include "session.h"
 
-static bool is_sound(uint32_t function, uint32_t count, const uint64_t *words)
+static bool is_sound(uint32_t function, uint32_t flags, uint32_t count, const uint64_t *words)
 {
 	const struct vcuda_blas_routine *r;
 
@@ -15,7 +15,10 @@ static bool is_sound(uint32_t function, uint32_t count, const uint64_t *words)
 	if (function >= VCUDA_BLAS_LIMIT || !vcuda_blas_routines[function].name)
 		return false;
 	r = &vcuda_blas_routines[function];
-	return count == r->family->words && vcuda_blas_check(r, words);
+	/* What is not device memory's address must not be taken for the worker's. */
+	if (r->family->by_address && !(flags & VCUDA_BLAS_DEVICE))
+		return false;
+	return count == r->family->words && vcuda_blas_check(r, words) == VCUDA_BLAS_GOOD;
 }
 
 CUresult vcuda_handle_vcudaBlas(struct vcuda_session *s, struct vcuda_args_vcudaBlas *a)
@@ -24,10 +27,10 @@ CUresult vcuda_handle_vcudaBlas(struct vcuda_session *s, struct vcuda_args_vcuda
 
 	if (!s->ops->blas)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaBlas);
-	if (a->function == VCUDA_BLAS_OPEN || !is_sound(a->function, a->count, a->words))
+	if (a->function == VCUDA_BLAS_OPEN || !is_sound(a->function, a->flags, a->count, a->words))
 		return CUDA_ERROR_INVALID_VALUE;
 	r = &vcuda_blas_routines[a->function];
-	if (r->result && !(a->flags & VCUDA_BLAS_DEVICE))
+	if (r->family->result >= 0 && !(a->flags & VCUDA_BLAS_DEVICE))
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->ops->blas(a->stream, a->function, a->flags, (void *)(uintptr_t)a->words, NULL);
 }
@@ -36,7 +39,7 @@ CUresult vcuda_handle_vcudaBlasValue(struct vcuda_session *s, struct vcuda_args_
 {
 	if (!s->ops->blas)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaBlasValue);
-	if (a->flags & VCUDA_BLAS_DEVICE || !is_sound(a->function, a->count, a->words))
+	if (a->flags & VCUDA_BLAS_DEVICE || !is_sound(a->function, a->flags, a->count, a->words))
 		return CUDA_ERROR_INVALID_VALUE;
 	a->value[0] = a->value[1] = 0;
 	return s->ops->blas(a->stream, a->function, a->flags, (void *)(uintptr_t)a->words, a->value);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blas-abi.h"
 #include "driver.h"
 
 #define CHECK(condition)                                                                                               \
@@ -23,14 +24,14 @@ enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 int cublasCreate_v2(void **handle);
 int cublasDestroy_v2(void *handle);
 int cublasSetPointerMode_v2(void *handle, int mode);
-int cublasSgemmBatched(void *handle, ...);
+int cublasUint8gemmBias(void *handle, ...);
 const char *cublasGetStatusName(int status);
 int cublasSaxpy_v2(void *h, int n, const float *alpha, const float *x, int incx, float *y, int incy);
 int cublasSdot_v2(void *h, int n, const float *x, int incx, const float *y, int incy, float *result);
 int cublasSgemv_v2(void *h, int trans, int m, int n, const float *alpha, const float *a, int lda, const float *x,
 		   int incx, const float *beta, float *y, int incy);
-int cublasSger_v2(void *h, int m, int n, const float *alpha, const float *x, int incx, const float *y, int incy, float *a,
-		  int lda);
+int cublasSger_v2(void *h, int m, int n, const float *alpha, const float *x, int incx, const float *y, int incy,
+		  float *a, int lda);
 int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
 		   const float *b, int ldb, const float *beta, float *c, int ldc);
 int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha, const float *a,
@@ -79,7 +80,7 @@ static void invalid(void)
 	CHECK(cublasCsyrk_v2(h, 0, 2, 4, 4, i_too, a, 4, i_too, a, 4) == INVALID_VALUE);
 	CHECK(cublasSetVector(N, 4, host, 0, a, 1) == INVALID_VALUE);
 	CHECK(cublasGetMatrix(4, 4, 4, a, 3, host, 4) == INVALID_VALUE);
-	CHECK(cublasSgemmBatched(h) == NOT_SUPPORTED && cublasSgemmBatched(h) == NOT_SUPPORTED);
+	CHECK(cublasUint8gemmBias(h) == NOT_SUPPORTED && cublasUint8gemmBias(h) == NOT_SUPPORTED);
 	CHECK(!strcmp(cublasGetStatusName(NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED"));
 	CHECK(!cublasSdot_v2(h, N, a, 1, a, 1, &result) && result == N);
 	/* Every second of the host's, in every third's place of the device's; and back as the columns of a matrix. */
@@ -209,16 +210,47 @@ static uint64_t random_word(const float *a)
 	}
 }
 
+/* Words that could be meant so, but for a few. */
+static void likely_words(const struct vcuda_blas_routine *r, const float *a, uint64_t *words)
+{
+	const struct vcuda_blas_family *f = r->family;
+	struct vcuda_blas_operand o[VCUDA_BLAS_MAX_OPERANDS];
+	unsigned int operands;
+
+	for (unsigned int i = 0; i < f->words; i++)
+		words[i] = random_bits() % 2;
+	/* Sizes come first among these, and then leading dimensions. */
+	for (unsigned int i = 0; i < f->size_count; i++)
+		words[f->sizes[i]] = i <= f->size_count / 2u ? random_bits() % 6 : 5 + random_bits() % 64;
+	operands = f->operands(r, words, o);
+	for (unsigned int i = 0; i < operands; i++)
+		words[o[i].word] = (uint64_t)(uintptr_t)a + random_bits() % 64 * 16;
+	if (random_bits() % 4 == 0)
+		words[random_bits() % f->words] = random_word(a);
+	if (random_bits() % 8 == 0)
+		words[random_bits() % f->words] = 68 + random_bits() % 10;
+}
+
+/* The memory begins with addresses of itself. */
 static void nonsense(void *h, float *a)
 {
-	uint64_t words[64], value[2];
+	uint64_t words[64], value[2], addresses[128];
 
-	for (unsigned int function = 0; function < 500; function++) {
-		unsigned int flags = (unsigned int)random_bits() & 0xfff;
-		unsigned int count = (unsigned int)random_bits() % 20;
+	(void)h;
+	for (unsigned int i = 0; i < 128; i++)
+		addresses[i] = (uint64_t)(uintptr_t)a + 1024 + random_bits() % 64 * 16;
+	CHECK(!cuMemcpyHtoD_v2((CUdeviceptr)(uintptr_t)a, addresses, sizeof(addresses)));
+	for (unsigned int i = 0; i < 400; i++) {
+		unsigned int function = (unsigned int)(random_bits() % (VCUDA_BLAS_LIMIT + 8));
+		unsigned int flags = (unsigned int)random_bits() & 0xfff, count = (unsigned int)random_bits() % 30;
+		bool likely = function < VCUDA_BLAS_LIMIT && vcuda_blas_routines[function].name && random_bits() % 8;
 
-		for (unsigned int i = 0; i < 64; i++)
-			words[i] = random_word(a);
+		for (unsigned int j = 0; j < 64; j++)
+			words[j] = random_word(a);
+		if (likely) {
+			likely_words(&vcuda_blas_routines[function], a, words);
+			count = vcuda_blas_routines[function].family->words;
+		}
 		if (random_bits() % 2)
 			cuVcudaBlas(NULL, function, flags, count, words);
 		else
@@ -230,7 +262,7 @@ static void nonsense(void *h, float *a)
 
 static void hostile(void)
 {
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < 200; i++) {
 		CUresult result = in_context(nonsense);
 
 		CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE ||

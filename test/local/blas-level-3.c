@@ -42,7 +42,7 @@ static void end(struct matrix *a, struct matrix *b, struct matrix *c, const char
 	operand_free(&c->o);
 }
 
-static void gemm(int64_t most)
+static void gemm(int64_t most, const char *name)
 {
 	int64_t m = random_below(most), n = random_below(most), k = random_below(most / 4 + 1);
 	int ta = (int)random_below(3), tb = (int)random_below(3);
@@ -51,7 +51,7 @@ static void gemm(int64_t most)
 	struct matrix c = matrix_new(DENSE, GENERAL, m, n, 0, 0);
 	cplx alpha = random_scalar(), beta = random_scalar();
 	int (*f)(void *, int, int, int64_t, int64_t, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t,
-		 const void *, uint64_t, int64_t) = blas_function("*gemm");
+		 const void *, uint64_t, int64_t) = blas_function(name);
 
 	poison(&c, beta);
 	for (int64_t j = 0; j < n; j++)
@@ -148,12 +148,13 @@ static void trsm(void)
 
 void test_level_3(void)
 {
-	gemm(MOST);
-	gemm(MOST_GEMM);
+	gemm(MOST, "*gemm");
+	gemm(MOST_GEMM, "*gemm");
 	symm(false);
 	rank_k(false, false);
 	rank_k(false, true);
 	if (now.e->is_complex) {
+		gemm(MOST, "=*gemm3m");
 		symm(true);
 		rank_k(true, false);
 		rank_k(true, true);

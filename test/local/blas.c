@@ -30,10 +30,11 @@ void blas_fail(const char *file, int line, const char *what)
 void *blas_function(const char *name)
 {
 	char *to = called;
+	bool narrow = *name == '~', plain = narrow || *name == '=';
 	void *f;
 
 	to = stpcpy(to, "cublas");
-	for (; *name; name++) {
+	for (name += plain; *name; name++) {
 		if (*name == '*')
 			*to++ = now.e->letter;
 		else if (*name == '^')
@@ -43,7 +44,8 @@ void *blas_function(const char *name)
 		else
 			*to++ = *name;
 	}
-	strcpy(to, now.wide ? "_v2_64" : "_v2");
+	to = stpcpy(to, plain ? "" : "_v2");
+	strcpy(to, now.wide && !narrow ? "_64" : "");
 	f = dlsym(library, called);
 	CHECK(f);
 	return f;
@@ -210,6 +212,51 @@ const void *real_scalar(double value)
 	return place(bytes);
 }
 
+/* Room for a few numbers; the next ones take other places. */
+#define ROOMS 16
+#define ROOM 128
+static CUdeviceptr rooms;
+
+void *numbers(const cplx *values, int count, bool real)
+{
+	static _Alignas(16) char host[ROOMS][ROOM];
+	static unsigned int next;
+	char *room = host[next++ % ROOMS];
+	float single;
+
+	memset(room, 0, ROOM);
+	for (int i = 0; i < count && !real; i++)
+		store(room, i, values[i]);
+	for (int i = 0; i < count && real; i++) {
+		double value = creal(values[i]);
+
+		single = (float)value;
+		memcpy(room + i * (now.e->is_double ? 8 : 4), now.e->is_double ? (void *)&value : &single,
+		       now.e->is_double ? 8 : 4);
+	}
+	if (!now.device_scalars)
+		return room;
+	CHECK(!cuMemcpyHtoD_v2(rooms + (CUdeviceptr)(room - host[0]), room, ROOM));
+	return (void *)(uintptr_t)(rooms + (CUdeviceptr)(room - host[0]));
+}
+
+cplx number_at(const void *where, int i, bool real)
+{
+	char room[ROOM];
+	float single;
+	double value;
+
+	if (now.device_scalars)
+		CHECK(!cuMemcpyDtoH_v2(room, (CUdeviceptr)(uintptr_t)where, ROOM));
+	else
+		memcpy(room, where, ROOM);
+	if (!real)
+		return load(room, i);
+	memcpy(&single, room + i * 4, 4);
+	memcpy(&value, room + (i < ROOM / 8 ? i * 8 : 0), 8);
+	return now.e->is_double ? value : single;
+}
+
 void *result_room(void)
 {
 	static const uint64_t ones[2] = {UINT64_MAX, UINT64_MAX};
@@ -263,7 +310,7 @@ static void start(const char *name)
 	set_stream = (int (*)(void *, CUstream))dlsym(library, "cublasSetStream_v2");
 	CHECK(create && set_stream && !create(&blas_handle) && blas_handle);
 	CHECK(!cuStreamCreate(&stream, 0) && !set_stream(blas_handle, stream));
-	CHECK(!cuMemAlloc_v2(&slots, 16 * (SLOTS + 1)));
+	CHECK(!cuMemAlloc_v2(&slots, 16 * (SLOTS + 1)) && !cuMemAlloc_v2(&rooms, ROOMS * ROOM));
 }
 
 int main(int argc, char **argv)
@@ -281,6 +328,8 @@ int main(int argc, char **argv)
 		test_level_1();
 		test_level_2();
 		test_level_3();
+		test_rotations();
+		test_matrices();
 	}
 	printf("blas: passed\n");
 	return 0;

@@ -47,7 +47,7 @@ extern void *blas_handle;
 void blas_fail(const char *file, int line, const char *what) __attribute__((noreturn));
 
 /* The function cublas<name> of the setting: a * in the name is the type's letter, a ^ the name of one that gives a
- * real. */
+ * real. = in front of it: there is no _v2 behind it; ~: nor _64. */
 void *blas_function(const char *name);
 
 /* The same numbers in every run. */
@@ -71,6 +71,10 @@ int64_t at(int64_t i, int64_t n, int64_t increment);
 /* A scalar as the pointer mode wants it; valid until the next 16 of them. */
 const void *scalar(cplx value);
 const void *real_scalar(double value);
+/* Numbers of the type, or real ones, where the pointer mode wants them, which are read and written; and what is there.
+ */
+void *numbers(const cplx *values, int count, bool real);
+cplx number_at(const void *numbers, int i, bool real);
 /* Room for a result, and what came there. */
 void *result_room(void);
 cplx result_value(bool real);
@@ -81,5 +85,7 @@ int64_t result_index(void);
 void test_level_1(void);
 void test_level_2(void);
 void test_level_3(void);
+void test_rotations(void);
+void test_matrices(void);
 
 #endif

@@ -374,7 +374,7 @@ def blas():
     for part in ("invalid", "stray", "hostile") if BACKEND == "cpu" else ("invalid",):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)
         check(r.returncode == 0 and r.stdout == f"{part}: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
-        check(r.stderr.count("cublasSgemmBatched is not supported") == (part == "invalid"), r.stderr)
+        check(r.stderr.count("cublasUint8gemmBias is not supported") == (part == "invalid"), r.stderr)
     r = vcuda("run", "--backend", BACKEND, "--stats", "--", build("test/local/blas-errors"), "queued")
     # A row: share, ms, us a call, calls, errors, waits, queued, name.
     rows = {line.split()[-1]: [int(n) for n in line.split()[3:7]] for line in r.stderr.splitlines() if "Blas" in line}

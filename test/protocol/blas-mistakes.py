@@ -11,7 +11,7 @@ GOOD = "routine 1 axpy Saxpy/S\n\tsize n any\n\tscalar alpha\n\tvector x n any\n
 # (a description, the line, part of what is said)
 BAD = [
     ("routine axpy Saxpy/S\n", 1, "a routine is"),
-    ("routine 1 axpy Saxpy/X\n", 1, "the types are S D C Z"),
+    ("routine 1 axpy Saxpy/Q\n", 1, "the types are S D C Z"),
     ("routine 1 axpy Saxpy\n", 1, "a variant is NAME/TYPE"),
     ("routine 1 axpy " + "Saxpy/S " * 9 + "\n", 1, "more than 8"),
     (GOOD + "routine 1 copy Scopy/S\n", 6, "stands twice"),
@@ -19,10 +19,15 @@ BAD = [
     (GOOD + "\tsize n\n", 6, "'n' stands twice"),
     ("\tsize n\n", 1, "outside of a routine"),
     (GOOD + "\tvector z m\n", 6, "'m' is no size"),
-    (GOOD + "\tvector z\n", 6, "not a vector"),
-    (GOOD + "\tvector z n inout\n", 6, "not a vector"),
+    (GOOD + "\tvector z\n", 6, "not vector"),
+    (GOOD + "\tvector z n inout\n", 6, "not vector"),
     (GOOD + "\tmatrix A op?n:n n\n", 6, "is not OPTION?A:B"),
     (GOOD + "\tnumber z\n", 6, "unknown parameter"),
+    (GOOD + "\tbatch axpy pointers\n", 6, "a batch is"),
+    (GOOD + "routine 2 many =Many/S\n\tbatch copy pointers\n", 7, "a batch is"),
+    (GOOD + "routine 2 many =Many/S\n\tbatch axpy both\n", 7, "a batch is"),
+    (GOOD + "\telements z 1 some\n", 6, "not elements"),
+    (GOOD + "\tcount batch 1\n", 6, "not count"),
     (GOOD + "\tresult whole\n", 6, "a result is"),
     (GOOD + "\tresult same\n\tresult same\n", 7, "a result is"),
 ]

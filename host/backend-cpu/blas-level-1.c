@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors: what CBLAS has not. */
+#include <complex.h>
+
+#include "blas-call.h"
+#include "blas-rotations.h"
+
+static void *pointer(const struct cpu_blas_work *w, unsigned int operand)
+{
+	return (void *)(uintptr_t)w->o[operand].address;
+}
+
+/* Where the first of a vector lies: the last in memory, if they go backwards. */
+static int64_t first(const struct vcuda_blas_operand *o)
+{
+	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
+}
+
+/* x, y, c, s: rotated by a real cosine and a complex sine. */
+#define ROTATE(name, T, R, conjugate)                                                                                  \
+	static void name(const struct cpu_blas_work *w)                                                                \
+	{                                                                                                              \
+		T *x = (T *)pointer(w, 0) + first(&w->o[0]), *y = (T *)pointer(w, 1) + first(&w->o[1]);                \
+		R c = *(const R *)&w->words[w->o[2].word];                                                             \
+		T s = *(const T *)&w->words[w->o[3].word];                                                             \
+                                                                                                                       \
+		for (int64_t i = 0; i < w->o[0].rows; i++, x += w->o[0].step, y += w->o[1].step) {                     \
+			T old = *x;                                                                                    \
+                                                                                                                       \
+			*x = c * old + s * *y;                                                                         \
+			*y = c * *y - conjugate(s) * old;                                                              \
+		}                                                                                                      \
+	}
+
+ROTATE(rotate_c, float complex, float, conjf)
+ROTATE(rotate_z, double complex, double, conj)
+
+bool cpu_blas_rot(const struct cpu_blas_work *w)
+{
+	if (w->routine->read == VCUDA_BLAS_C_32F)
+		rotate_c(w);
+	else
+		rotate_z(w);
+	return true;
+}
+
+bool cpu_blas_rotg(const struct cpu_blas_work *w)
+{
+	vcuda_blas_rotg(w->routine->read, pointer(w, 0), pointer(w, 1), pointer(w, 2), pointer(w, 3));
+	return true;
+}
+
+bool cpu_blas_rotmg(const struct cpu_blas_work *w)
+{
+	vcuda_blas_rotmg(w->routine->read, pointer(w, 0), pointer(w, 1), pointer(w, 2), pointer(w, 3), pointer(w, 4));
+	return true;
+}
