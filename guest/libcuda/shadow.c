@@ -110,14 +110,6 @@ static void unmap(const struct shadow *s)
 
 /* ---- copies; with the lock held, and `inside` ---- */
 
-/* What a thread without a context copies in: runtimes ask for variables before they have one. */
-static struct vcuda_context *primary(void)
-{
-	CUcontext handle;
-
-	return cuDevicePrimaryCtxRetain(&handle, 0) == CUDA_SUCCESS ? vcuda_context_find(handle) : NULL;
-}
-
 /* The thread calls from `home` on. False: there is no context to be had. */
 static bool enter_home(struct vcuda_context **before)
 {
@@ -129,8 +121,6 @@ static bool enter_home(struct vcuda_context **before)
 		return true;
 	}
 	home = NULL;
-	if (!calling)
-		calling = primary();
 	if (!calling)
 		return false;
 	vcuda_context_enter(calling);
@@ -341,6 +331,17 @@ static CUresult add_locked(uint64_t address, size_t bytes)
 	return result;
 }
 
+/*
+ * What a thread without a context copies in: runtimes ask for variables before they have one. It stays retained. Not with
+ * the lock held: who ends a context drops its variables.
+ */
+static struct vcuda_context *primary(void)
+{
+	CUcontext handle;
+
+	return cuDevicePrimaryCtxRetain(&handle, 0) == CUDA_SUCCESS ? vcuda_context_find(handle) : NULL;
+}
+
 CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, struct vcuda_context *context)
 {
 	struct vcuda_range r = {.start = address,
@@ -348,9 +349,11 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 				.kind = VCUDA_RANGE_SHADOW,
 				.owner = (uintptr_t)owner,
 				.context = context};
+	bool has_none = !vcuda_context_calling(), there;
 	CUresult result = CUDA_SUCCESS;
-	bool there;
 
+	if (has_none)
+		vcuda_context_enter(primary());
 	inside = true;
 	pthread_mutex_lock(&lock);
 	if (!stage)
@@ -362,6 +365,8 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 		vcuda_shadow_any = true;
 	pthread_mutex_unlock(&lock);
 	inside = false;
+	if (has_none)
+		vcuda_context_leave();
 	if (there || result != CUDA_SUCCESS || vcuda_range_add(&r))
 		return result;
 	vcuda_shadow_drop(address);
