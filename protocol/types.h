@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cuda-abi.h"
+#include "random-abi.h"
 
 typedef unsigned short ushort16;
 typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */
@@ -136,5 +137,8 @@ typedef struct vcuda_tensor {
 /* Ids of the objects; kernels are given their values. */
 typedef struct vcuda_texture_st *vcuda_texture;
 typedef struct vcuda_surface_st *vcuda_surface;
+
+/* A generator of random numbers. */
+typedef struct vcuda_generator_st *vcuda_generator;
 
 #endif

@@ -49,24 +49,6 @@ static bool fail(const struct blas *b, CUresult error, uint64_t address)
 	return false;
 }
 
-/* Whether all of it is memory that lies in one piece; several allocations may make it up. */
-static bool is_memory(uint64_t address, uint64_t bytes, bool write)
-{
-	while (bytes) {
-		const struct cpu_range *range = cpu_range_find(address, 1);
-		uint64_t here;
-
-		if (!range || range->kind == CPU_ARRAY_MEMORY || (write && !range->kernel_writes))
-			return false;
-		here = range->start + range->size - address;
-		if (here >= bytes)
-			return true;
-		address += here;
-		bytes -= here;
-	}
-	return true;
-}
-
 static bool check(const struct blas *b, uint64_t address, uint64_t elements, uint64_t size, bool write)
 {
 	uint64_t bytes;
@@ -75,7 +57,7 @@ static bool check(const struct blas *b, uint64_t address, uint64_t elements, uin
 		return true;
 	if (address % (size < 8 ? size : 8))
 		return fail(b, CUDA_ERROR_MISALIGNED_ADDRESS, address);
-	if (__builtin_mul_overflow(elements, size, &bytes) || !is_memory(address, bytes, write))
+	if (__builtin_mul_overflow(elements, size, &bytes) || !cpu_is_memory(address, bytes, write))
 		return fail(b, CUDA_ERROR_ILLEGAL_ADDRESS, address);
 	return true;
 }

@@ -11,6 +11,7 @@
 #include "module.h"
 #include "registry.h"
 #include "stream.h"
+#include "random.h"
 #include "texture.h"
 
 #define STACK_DEPTH 64
@@ -62,6 +63,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	cpu_list_init(&c->modules);
 	cpu_list_init(&c->arrays);
 	cpu_list_init(&c->textures);
+	cpu_list_init(&c->generators);
 	cpu_stream_init(&c->null_stream, c, CU_STREAM_DEFAULT, CPU_PRIORITY_LEAST);
 	c->null_stream.legacy = true;
 	c->null_stream.blocking = false;
@@ -83,6 +85,7 @@ static void end(struct CUctx_st *c)
 	cpu_events_destroy(c);
 	cpu_modules_destroy(c);
 	cpu_textures_destroy(c);
+	cpu_generators_destroy(c);
 	cpu_arrays_destroy(c);
 	cpu_memory_release(c);
 	cpu_heap_destroy(c->heap);

@@ -34,6 +34,7 @@ struct CUctx_st {
 	struct cpu_heap *heap; /* of kernels' malloc(); NULL: no kernel that uses it has been launched */
 	struct cpu_list arrays;
 	struct cpu_list textures; /* surfaces too */
+	struct cpu_list generators;
 };
 
 /*

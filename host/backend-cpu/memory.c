@@ -60,6 +60,23 @@ const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes)
 	return &table[i];
 }
 
+bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write)
+{
+	while (bytes) {
+		const struct cpu_range *range = cpu_range_find(address, 1);
+		uint64_t here;
+
+		if (!range || range->kind == CPU_ARRAY_MEMORY || (write && !range->kernel_writes))
+			return false;
+		here = range->start + range->size - address;
+		if (here >= bytes)
+			return true;
+		address += here;
+		bytes -= here;
+	}
+	return true;
+}
+
 bool cpu_range_overlaps(uint64_t address, uint64_t bytes)
 {
 	size_t i = first_behind(address);

@@ -33,6 +33,10 @@ struct cpu_range {
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
 const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes);
 
+/* Whether all of it is memory that lies in one piece, and that kernels may write if that is wanted; several allocations
+ * may make it up. */
+bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write);
+
 /* Whether any range overlaps. */
 bool cpu_range_overlaps(uint64_t address, uint64_t bytes);
 

@@ -384,6 +384,22 @@ def blas():
     check((calls, errors) == (1000, 0) and waits <= 8 and queued >= 1000, r.stderr)
 
 
+def rand():
+    """cuRAND against what NVIDIA's gave, on the host and on the device; what is wrong; that what is queued waits for nothing."""
+    expect = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rand.expect")
+    for where in ("host", "device"):
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/rand"), "libcurand.so.10", where, "check", expect)
+        check(r.returncode == 0 and r.stdout == "rand: passed\n", f"{where}: {r.returncode}\n{r.stdout}{r.stderr}")
+    for part in ("invalid", "stray", "hostile") if BACKEND == "cpu" else ("invalid",):
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/rand-errors"), part)
+        check(r.returncode == 0 and r.stdout == f"{part}: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+    r = vcuda("run", "--backend", BACKEND, "--stats", "--", build("test/local/rand-errors"), "queued")
+    # A row: share, ms, us a call, calls, errors, waits, queued, name.
+    rows = {line.split()[-1]: line.split()[3:7] for line in r.stderr.splitlines() if "Random" in line}
+    check(r.returncode == 0 and rows == {"cuVcudaRandom": ["1000", "0", "0", "1000"], "cuVcudaRandomCreate": ["1", "0", "1", "0"],
+                                         "cuVcudaRandomDestroy": ["1", "0", "1", "0"]}, r.stderr)
+
+
 def modules():
     """What the compiler makes of PTX, and the driver's linker."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"))
@@ -485,7 +501,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, rand, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entry points of the guest's libcuda.so.1 that the library is made of. */
+#ifndef CURAND_DRIVER_H
+#define CURAND_DRIVER_H
+
+#include "cuda-abi.h"
+#include "types.h"
+
+CUresult cuInit(unsigned int flags);
+CUresult cuCtxGetCurrent(CUcontext *context);
+CUresult cuCtxSetCurrent(CUcontext context);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+
+/* guest/libcuda/random.c */
+CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);
+CUresult cuVcudaRandomDestroy(vcuda_generator generator);
+CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's cuRAND: a generator of its for each of the guest's. A guest's thread may use one while another does, which
+ * cuRAND does not allow: each has a lock.
+ */
+#include "random.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "log.h"
+
+#define LIBRARY "libcurand.so.10"
+
+/* What cuRAND returns: its numbers. */
+enum {
+	SUCCESS = 0,
+	NOT_INITIALIZED = 101,
+	ALLOCATION_FAILED = 102,
+	TYPE_ERROR = 103,
+	OUT_OF_RANGE = 104,
+	LENGTH_NOT_MULTIPLE = 105,
+	ARCH_MISMATCH = 204,
+};
+
+struct vcuda_generator_st {
+	void *handle;
+	uint32_t type;
+	CUstream stream;
+	pthread_mutex_t lock;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct vcuda_backend_ops *driver;
+
+static struct {
+	int (*create)(void **generator, int type);
+	int (*destroy)(void *generator);
+	int (*set_stream)(void *generator, CUstream stream);
+	int (*set_seed)(void *generator, unsigned long long seed);
+	int (*set_offset)(void *generator, unsigned long long offset);
+	int (*set_ordering)(void *generator, int ordering);
+	int (*set_dimensions)(void *generator, unsigned int dimensions);
+	void *generate[VCUDA_RANDOM_KINDS];
+} curand;
+
+static const char *const names[VCUDA_RANDOM_KINDS] = {
+	[VCUDA_RANDOM_BITS] = "curandGenerate",
+	[VCUDA_RANDOM_LONG_BITS] = "curandGenerateLongLong",
+	[VCUDA_RANDOM_UNIFORM] = "curandGenerateUniform",
+	[VCUDA_RANDOM_UNIFORM_DOUBLE] = "curandGenerateUniformDouble",
+	[VCUDA_RANDOM_NORMAL] = "curandGenerateNormal",
+	[VCUDA_RANDOM_NORMAL_DOUBLE] = "curandGenerateNormalDouble",
+	[VCUDA_RANDOM_LOG_NORMAL] = "curandGenerateLogNormal",
+	[VCUDA_RANDOM_LOG_NORMAL_DOUBLE] = "curandGenerateLogNormalDouble",
+	[VCUDA_RANDOM_POISSON] = "curandGeneratePoisson",
+};
+
+static void load(void)
+{
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	bool complete = true;
+
+	if (!library) {
+		vcuda_log("no cuRAND for guests: the host lacks " LIBRARY
+			  " (any toolkit of NVIDIA's, or its package libcurand)");
+		return;
+	}
+	curand.destroy = (int (*)(void *))dlsym(library, "curandDestroyGenerator");
+	curand.set_stream = (int (*)(void *, CUstream))dlsym(library, "curandSetStream");
+	curand.set_seed = (int (*)(void *, unsigned long long))dlsym(library, "curandSetPseudoRandomGeneratorSeed");
+	curand.set_offset = (int (*)(void *, unsigned long long))dlsym(library, "curandSetGeneratorOffset");
+	curand.set_ordering = (int (*)(void *, int))dlsym(library, "curandSetGeneratorOrdering");
+	curand.set_dimensions =
+		(int (*)(void *, unsigned int))dlsym(library, "curandSetQuasiRandomGeneratorDimensions");
+	for (unsigned int i = 0; i < VCUDA_RANDOM_KINDS; i++) {
+		curand.generate[i] = dlsym(library, names[i]);
+		complete &= curand.generate[i] != NULL;
+	}
+	if (complete && curand.destroy && curand.set_stream && curand.set_seed && curand.set_offset &&
+	    curand.set_ordering && curand.set_dimensions)
+		curand.create = (int (*)(void **, int))dlsym(library, "curandCreateGenerator");
+	if (!curand.create)
+		vcuda_log("no cuRAND for guests: the host's " LIBRARY " lacks functions");
+}
+
+static CUresult result_of(int status)
+{
+	switch (status) {
+	case SUCCESS:
+		return CUDA_SUCCESS;
+	case ALLOCATION_FAILED:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case TYPE_ERROR:
+	case OUT_OF_RANGE:
+	case LENGTH_NOT_MULTIPLE:
+		return CUDA_ERROR_INVALID_VALUE;
+	case NOT_INITIALIZED:
+	case ARCH_MISMATCH:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+}
+
+static CUresult create(vcuda_generator *generator, uint32_t type)
+{
+	vcuda_generator g;
+	int status;
+
+	pthread_once(&once, load);
+	if (!curand.create)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	status = curand.create(&g->handle, (int)type);
+	if (status != SUCCESS) {
+		vcuda_log("the host's curandCreateGenerator() gave status %d for type %u", status, type);
+		free(g);
+		return result_of(status);
+	}
+	g->type = type;
+	pthread_mutex_init(&g->lock, NULL);
+	*generator = g;
+	return CUDA_SUCCESS;
+}
+
+/* What it was asked for may still be under way and use its memory. */
+static CUresult destroy(vcuda_generator g)
+{
+	CUresult result = driver->cuCtxSynchronize();
+
+	curand.destroy(g->handle);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+	return result;
+}
+
+/* Only what a type has can be set. */
+static int begin_anew(void *handle, const vcuda_random *r)
+{
+	bool quasi = vcuda_random_is_quasi(r->type);
+	int status = curand.set_ordering(handle, (int)r->ordering);
+
+	if (status == SUCCESS && quasi)
+		status = curand.set_dimensions(handle, r->dimensions);
+	if (status == SUCCESS && !quasi)
+		status = curand.set_seed(handle, r->seed);
+	if (status == SUCCESS && r->type != VCUDA_RANDOM_MTGP32 && r->type != VCUDA_RANDOM_MT19937)
+		status = curand.set_offset(handle, r->offset);
+	return status;
+}
+
+static int call(void *handle, const vcuda_random *r)
+{
+	void *function = curand.generate[r->kind], *out = (void *)(uintptr_t)r->address;
+
+	switch (r->kind) {
+	case VCUDA_RANDOM_NORMAL:
+	case VCUDA_RANDOM_LOG_NORMAL:
+		return ((int (*)(void *, void *, size_t, float, float))function)(handle, out, r->count, (float)r->a,
+										 (float)r->b);
+	case VCUDA_RANDOM_NORMAL_DOUBLE:
+	case VCUDA_RANDOM_LOG_NORMAL_DOUBLE:
+		return ((int (*)(void *, void *, size_t, double, double))function)(handle, out, r->count, r->a, r->b);
+	case VCUDA_RANDOM_POISSON:
+		return ((int (*)(void *, void *, size_t, double))function)(handle, out, r->count, r->a);
+	default:
+		return ((int (*)(void *, void *, size_t))function)(handle, out, r->count);
+	}
+}
+
+static CUresult generate(CUstream stream, vcuda_generator g, void *random)
+{
+	const vcuda_random *r = random;
+	int status = SUCCESS;
+
+	if (g->type != r->type)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&g->lock);
+	if (g->stream != stream)
+		status = curand.set_stream(g->handle, stream);
+	if (status == SUCCESS)
+		g->stream = stream;
+	if (status == SUCCESS && r->fresh)
+		status = begin_anew(g->handle, r);
+	if (status == SUCCESS)
+		status = call(g->handle, r);
+	pthread_mutex_unlock(&g->lock);
+	return result_of(status);
+}
+
+void vcuda_cuda_random_init(struct vcuda_backend_ops *ops)
+{
+	driver = ops;
+	ops->randomCreate = create;
+	ops->randomDestroy = destroy;
+	ops->random = generate;
+}

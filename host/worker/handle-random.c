@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: generators of random numbers. The memory that the numbers go to is the back end's matter. */
+#include "dispatch.h"
+#include "handlers.h"
+#include "session.h"
+
+CUresult vcuda_handle_vcudaRandomCreate(struct vcuda_session *s, struct vcuda_args_vcudaRandomCreate *a)
+{
+	if (!s->ops->randomCreate)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaRandomCreate);
+	if (!vcuda_random_is_type(a->type))
+		return CUDA_ERROR_INVALID_VALUE;
+	return s->ops->randomCreate(&a->generator, a->type);
+}
+
+CUresult vcuda_handle_vcudaRandomDestroy(struct vcuda_session *s, struct vcuda_args_vcudaRandomDestroy *a)
+{
+	if (!s->ops->randomDestroy)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaRandomDestroy);
+	return s->ops->randomDestroy(a->generator);
+}
+
+CUresult vcuda_handle_vcudaRandom(struct vcuda_session *s, struct vcuda_args_vcudaRandom *a)
+{
+	if (!s->ops->random)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaRandom);
+	if (vcuda_random_check(&a->random) != VCUDA_RANDOM_SOUND)
+		return CUDA_ERROR_INVALID_VALUE;
+	return s->ops->random(a->stream, a->generator, &a->random);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "type.h"
+
+static const struct rng_type *find(uint32_t type)
+{
+	switch (type) {
+	case VCUDA_RANDOM_XORWOW:
+		return &rng_xorwow;
+	case VCUDA_RANDOM_MRG32K3A:
+		return &rng_mrg32k3a;
+	case VCUDA_RANDOM_PHILOX:
+		return &rng_philox;
+	default:
+		return NULL;
+	}
+}
+
+bool rng_has(uint32_t type)
+{
+	return find(type);
+}
+
+bool rng_can(uint32_t type, uint32_t kind)
+{
+	return find(type) && kind != VCUDA_RANDOM_POISSON;
+}
+
+size_t rng_bytes(uint32_t type)
+{
+	const struct rng_type *ops = find(type);
+
+	return ops ? sizeof(struct rng) + ops->chunks + ops->state_bytes : 0;
+}
+
+struct rng *rng_new(uint32_t type)
+{
+	const struct rng_type *ops = find(type);
+	struct rng *rng = ops ? calloc(1, sizeof(*rng) + ops->chunks) : NULL;
+
+	if (!rng)
+		return NULL;
+	rng->ops = ops;
+	if (ops->state_bytes) {
+		rng->state = calloc(1, ops->state_bytes);
+		if (!rng->state) {
+			free(rng);
+			return NULL;
+		}
+	}
+	/* A first generation that is not fresh is nobody's right; its numbers are those of some settings. */
+	rng->settings.type = type;
+	rng->settings.ordering = vcuda_random_is_quasi(type) ? VCUDA_ORDERING_QUASI : VCUDA_ORDERING_DEFAULT;
+	rng->settings.dimensions = 1;
+	return rng;
+}
+
+void rng_free(struct rng *rng)
+{
+	if (rng)
+		free(rng->state);
+	free(rng);
+}
+
+bool rng_begin(struct rng *rng, const vcuda_random *r, void *out, struct rng_job *job)
+{
+	if (r->fresh) {
+		rng->settings = *r;
+		rng->cursor = rng->ops->start(rng);
+		memset(rng->ready, 0, rng->ops->chunks);
+	}
+	job->rng = rng;
+	job->settings = rng->settings;
+	job->kind = r->kind;
+	job->a = r->a;
+	job->b = r->b;
+	job->count = r->count;
+	job->out = out;
+	job->cursor = rng->cursor;
+	return rng->ops->begin(job);
+}
+
+void rng_run(struct rng_job *job, uint64_t unit)
+{
+	job->rng->ops->run(job, unit);
+}
+
+void rng_end(struct rng_job *job)
+{
+	job->rng->ops->end(job);
+}

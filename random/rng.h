@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The generators of cuRAND on the CPU: their numbers are those of NVIDIA's, in the same order (doc/curand.md). The
+ * guest's libcurand has them for generators of the host, the software GPU for those of the device. A generation is cut
+ * into units that any threads may run at once; what comes out does not depend on which do.
+ */
+#ifndef RNG_H
+#define RNG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "random-abi.h"
+
+struct rng;
+
+struct rng_job {
+	struct rng *rng;
+	vcuda_random settings; /* the generator's; what is generated is in the members below */
+	uint32_t kind;
+	double a, b;
+	uint64_t count;
+	void *out;
+	uint64_t units;
+	const bool *cancel; /* where it becomes true, what is left may remain undone; NULL: never */
+	/* The rest is the type's own. */
+	uint64_t cursor, slots, row, first;
+	const void *table;
+};
+
+/* NULL: no memory, or a type that is not there. */
+struct rng *rng_new(uint32_t type);
+void rng_free(struct rng *rng);
+
+/* Whether a generator of that type can be had, what it can generate, and the memory that it takes. */
+bool rng_has(uint32_t type);
+bool rng_can(uint32_t type, uint32_t kind);
+size_t rng_bytes(uint32_t type);
+
+/*
+ * `r` passed vcuda_random_check(), is of the generator's type and of a kind that it can. One job of a generator after
+ * another: begin, each unit once, end. Two at once give numbers that nobody can tell, but stay within their memory.
+ */
+bool rng_begin(struct rng *rng, const vcuda_random *r, void *out, struct rng_job *job);
+void rng_run(struct rng_job *job, uint64_t unit);
+void rng_end(struct rng_job *job);
+
+#endif

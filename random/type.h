@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the types of generators are made of. */
+#ifndef RNG_TYPE_H
+#define RNG_TYPE_H
+
+#include "rng.h"
+
+struct rng {
+	const struct rng_type *ops;
+	vcuda_random settings; /* of the last that was fresh */
+	uint64_t cursor;       /* where the next generation starts: a slot, or an index of the sequence */
+	void *state;
+	uint8_t ready[]; /* by chunk of lanes: its state is that of the settings, or what came of it */
+};
+
+struct rng_type {
+	size_t state_bytes;
+	unsigned int chunks;
+	/* Fills in `units` and the type's own. False: no memory. */
+	bool (*begin)(struct rng_job *job);
+	void (*run)(struct rng_job *job, uint64_t unit);
+	void (*end)(struct rng_job *job);
+	/* Where a generator of these settings starts. */
+	uint64_t (*start)(const struct rng *rng);
+	/* Of types whose numbers come from lanes in turn: see lanes.c. */
+	const struct rng_lanes *lanes;
+};
+
+extern const struct rng_type rng_xorwow, rng_mrg32k3a, rng_philox;
+
+/* Generators of as many lanes, each with a sequence of its own. A row is one turn of all lanes. */
+struct rng_lanes {
+	unsigned int chunk;    /* lanes that are worked on together */
+	unsigned int per_lane; /* numbers of one lane in a row */
+	unsigned int (*count)(const vcuda_random *settings);
+	/* Makes the state of `lanes` lanes. */
+	void (*seed)(struct rng_job *job, unsigned int lane, unsigned int lanes);
+	/* One turn: writes the numbers `from` to `to` (in the row) and lets the lanes go on whose last number that is.
+	 */
+	void (*turn)(struct rng_job *job, uint64_t from, uint64_t to, void *out);
+};
+
+bool rng_lanes_begin(struct rng_job *job);
+void rng_lanes_run(struct rng_job *job, uint64_t unit);
+void rng_lanes_end(struct rng_job *job);
+uint64_t rng_lanes_start(const struct rng *rng);
+/* The numbers that a slot gives: two where they are made in pairs. */
+unsigned int rng_lanes_pair(const struct rng_job *job);
+
+static inline bool rng_cancelled(const struct rng_job *job)
+{
+	return job->cancel && __atomic_load_n(job->cancel, __ATOMIC_RELAXED);
+}
+
+/* ---- distribution.c ---- */
+
+float rng_uniform(uint32_t x);
+double rng_uniform_double(uint32_t x, uint32_t y);
+/* Two normal numbers from two uniform ones, by Box and Muller, with the job's mean and deviation, or their exponential.
+ */
+void rng_normal_pair(const struct rng_job *job, float u, float angle, float *out);
+void rng_normal_pair_double(const struct rng_job *job, double u, double half_turns, double *out);
+/* From 32 bits each: an angle in radians; from 53 bits: an angle in half turns. */
+float rng_angle(uint32_t x);
+double rng_half_turns(uint32_t x, uint32_t y);
+
+#endif
