@@ -6,6 +6,7 @@
 
 #include "backend-load.h"
 #include "blas.h"
+#include "ending.h"
 #include "random.h"
 #include "ipc.h"
 
@@ -49,6 +50,7 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 	vcuda_cuda_share(&ops);
 	vcuda_cuda_blas_init(&ops, library);
 	vcuda_cuda_random_init(&ops);
+	vcuda_cuda_ending_init(&ops);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
 		return NULL;

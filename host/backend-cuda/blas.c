@@ -20,9 +20,10 @@ enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, AR
 
 static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
 
-/* Functions that set a handle up, all (handle, int) but the first three. */
+/* Functions that set a handle up, all (handle, int) but the first four. */
 static struct {
 	int (*create)(void **handle);
+	int (*destroy)(void *handle);
 	int (*get_version)(void *handle, int *version);
 	int (*set_stream)(void *handle, CUstream stream);
 	int (*set_pointer_mode)(void *handle, int mode);
@@ -67,12 +68,13 @@ static void load(void)
 		return;
 	}
 	cublas.create = (int (*)(void **))find("cublasCreate_v2");
+	cublas.destroy = (int (*)(void *))find("cublasDestroy_v2");
 	cublas.get_version = (int (*)(void *, int *))find("cublasGetVersion_v2");
 	cublas.set_stream = (int (*)(void *, CUstream))find("cublasSetStream_v2");
 	cublas.set_pointer_mode = (int (*)(void *, int))find("cublasSetPointerMode_v2");
 	cublas.set_atomics = (int (*)(void *, int))find("cublasSetAtomicsMode");
 	cublas.set_math = (int (*)(void *, int))find("cublasSetMathMode");
-	if (!cublas.create || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode ||
+	if (!cublas.create || !cublas.destroy || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode ||
 	    !cublas.set_atomics || !cublas.set_math)
 		cublas.create = NULL;
 }
@@ -157,6 +159,28 @@ static void put(struct blas_handle *h)
 	h->next = unused;
 	unused = h;
 	pthread_mutex_unlock(&lock);
+}
+
+void vcuda_cuda_blas_forget(CUcontext context)
+{
+	struct blas_handle *its = NULL, *h;
+
+	pthread_mutex_lock(&lock);
+	for (struct blas_handle **at = &unused; (h = *at);) {
+		if (h->context != context) {
+			at = &h->next;
+			continue;
+		}
+		*at = h->next;
+		h->next = its;
+		its = h;
+	}
+	pthread_mutex_unlock(&lock);
+	while ((h = its)) {
+		its = h->next;
+		cublas.destroy(h->handle);
+		free(h);
+	}
 }
 
 static int set_up(struct blas_handle *h, CUstream stream, uint32_t flags)

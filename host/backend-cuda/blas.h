@@ -7,4 +7,7 @@
 /* BLAS by the host's own cuBLAS, which is opened when a guest first asks. `driver`: the driver's library. */
 void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops, void *driver);
 
+/* The context, which is current, ends: the handles in it that nobody uses go. */
+void vcuda_cuda_blas_forget(CUcontext context);
+
 #endif

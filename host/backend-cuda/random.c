@@ -25,11 +25,16 @@ enum {
 };
 
 struct vcuda_generator_st {
-	void *handle;
+	void *handle; /* NULL: its context has ended */
+	CUcontext context;
 	uint32_t type;
 	CUstream stream;
 	pthread_mutex_t lock;
+	struct vcuda_generator_st *next;
 };
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a generator's */
+static vcuda_generator list;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct vcuda_backend_ops *driver;
@@ -123,6 +128,11 @@ static CUresult create(vcuda_generator *generator, uint32_t type)
 	}
 	g->type = type;
 	pthread_mutex_init(&g->lock, NULL);
+	driver->cuCtxGetCurrent(&g->context);
+	pthread_mutex_lock(&list_lock);
+	g->next = list;
+	list = g;
+	pthread_mutex_unlock(&list_lock);
 	*generator = g;
 	return CUDA_SUCCESS;
 }
@@ -131,11 +141,33 @@ static CUresult create(vcuda_generator *generator, uint32_t type)
 static CUresult destroy(vcuda_generator g)
 {
 	CUresult result = driver->cuCtxSynchronize();
+	vcuda_generator *at;
 
-	curand.destroy(g->handle);
+	pthread_mutex_lock(&list_lock);
+	for (at = &list; *at != g; at = &(*at)->next)
+		continue;
+	*at = g->next;
+	pthread_mutex_unlock(&list_lock);
+	if (g->handle)
+		curand.destroy(g->handle);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 	return result;
+}
+
+void vcuda_cuda_random_forget(CUcontext context)
+{
+	pthread_mutex_lock(&list_lock);
+	for (vcuda_generator g = list; g; g = g->next) {
+		if (g->context != context)
+			continue;
+		pthread_mutex_lock(&g->lock);
+		if (g->handle)
+			curand.destroy(g->handle);
+		g->handle = NULL;
+		pthread_mutex_unlock(&g->lock);
+	}
+	pthread_mutex_unlock(&list_lock);
 }
 
 /* Only what a type has can be set. */
@@ -180,6 +212,10 @@ static CUresult generate(CUstream stream, vcuda_generator g, void *random)
 	if (g->type != r->type)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&g->lock);
+	if (!g->handle) {
+		pthread_mutex_unlock(&g->lock);
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
 	if (g->stream != stream)
 		status = curand.set_stream(g->handle, stream);
 	if (status == SUCCESS)

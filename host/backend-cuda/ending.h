@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_CUDA_ENDING_H
+#define VCUDA_CUDA_ENDING_H
+
+#include "backend.h"
+
+/* Before a context ends, what the host's libraries have in it goes: their memory on the host would stay. */
+void vcuda_cuda_ending_init(struct vcuda_backend_ops *ops);
+
+#endif
