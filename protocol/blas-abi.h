@@ -76,8 +76,9 @@ struct vcuda_blas_family {
 	/* How many; only of words that check() let pass. */
 	unsigned int (*operands)(const struct vcuda_blas_routine *routine, const uint64_t *words,
 				 struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS]);
-	/* Whether the types go together that are arguments; NULL: none is. */
-	bool (*types)(const struct vcuda_blas_operand *operands, unsigned int count, uint64_t last_word);
+	/* Whether cuBLAS has this of what is valid: types that are arguments must go together. NULL: all. */
+	bool (*goes)(const struct vcuda_blas_operand *operands, unsigned int count, const uint64_t *words,
+		     unsigned int word_count);
 	uint8_t words;
 	uint8_t sizes[16], size_count; /* the words that are sizes, increments, leading dimensions or strides */
 	int8_t result;                 /* the word of the result, -1: none */
@@ -132,7 +133,13 @@ void vcuda_blas_packed(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t 
 void vcuda_blas_elements(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,
 			 int64_t n);
 
-bool vcuda_blas_types_gemm(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last);
-bool vcuda_blas_types_vectors(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last);
+bool vcuda_blas_goes_gemm(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+			  unsigned int words);
+bool vcuda_blas_goes_least_squares(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+				   unsigned int words);
+bool vcuda_blas_goes_norm(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+			  unsigned int words);
+bool vcuda_blas_goes_vectors(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+			     unsigned int words);
 
 #endif

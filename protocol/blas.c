@@ -116,10 +116,11 @@ static const uint8_t products[][3] = {{VCUDA_BLAS_R_16F, VCUDA_BLAS_R_16F, VCUDA
 				      {VCUDA_BLAS_C_64F, VCUDA_BLAS_C_64F, VCUDA_BLAS_C_64F}};
 
 /* The operands are alpha A B beta C. */
-bool vcuda_blas_types_gemm(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last)
+bool vcuda_blas_goes_gemm(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w, unsigned int words)
 {
 	(void)count;
-	(void)last;
+	(void)w;
+	(void)words;
 	for (unsigned int i = 0; i < sizeof(products) / sizeof(products[0]); i++)
 		if (o[0].type == products[i][0] && o[1].type == products[i][1] && o[2].type == products[i][1] &&
 		    o[4].type == products[i][2])
@@ -127,31 +128,53 @@ bool vcuda_blas_types_gemm(const struct vcuda_blas_operand *o, unsigned int coun
 	return false;
 }
 
-/* In which type vectors of halves and others are computed with. */
+/* What vectors of halves and others are computed in. */
 static uint8_t computed_in(uint8_t type)
 {
 	return type == VCUDA_BLAS_R_16F || type == VCUDA_BLAS_R_16BF ? VCUDA_BLAS_R_32F : type;
 }
 
 /*
- * Vectors are of one type of numbers with a point; a scalar or result is of that type, or the one that is computed in,
- * or its real parts'. The last word is the type that is to be computed in.
+ * Vectors are of one type of numbers with a point, and the last word is the type that is to be computed in. A scalar
+ * alpha is of that type; those of a rotation are of the vectors', or its real parts'; a result is of the vectors', and
+ * a norm of its real parts'.
  */
-bool vcuda_blas_types_vectors(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last)
+static bool types_of_vectors(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last, bool norm)
 {
-	uint8_t type = VCUDA_BLAS_NO_TYPE, in;
+	unsigned int first = o[0].kind == VCUDA_BLAS_SCALAR;
+	uint8_t type = o[first].type, in = computed_in(type);
 
-	for (unsigned int i = 0; i < count; i++)
-		if (o[i].kind == VCUDA_BLAS_MEMORY && type == VCUDA_BLAS_NO_TYPE)
-			type = o[i].type;
-	in = computed_in(type);
 	if (in != VCUDA_BLAS_R_32F && in != VCUDA_BLAS_R_64F && in != VCUDA_BLAS_C_32F && in != VCUDA_BLAS_C_64F)
 		return false;
-	for (unsigned int i = 0; i < count; i++)
-		if (o[i].type != type &&
-		    (o[i].kind == VCUDA_BLAS_MEMORY || (o[i].type != in && o[i].type != vcuda_blas_real(in))))
+	for (unsigned int i = first; i < count; i++) {
+		bool is_real = o[i].type == vcuda_blas_real(type);
+
+		if (o[i].kind == VCUDA_BLAS_RESULT && norm
+			    ? !is_real
+			    : o[i].type != type && !(o[i].kind == VCUDA_BLAS_SCALAR && is_real))
 			return false;
-	return last == in || last == vcuda_blas_real(in);
+	}
+	return (!first || o[0].type == in) && last == (norm ? vcuda_blas_real(in) : in);
+}
+
+bool vcuda_blas_goes_vectors(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+			     unsigned int words)
+{
+	return types_of_vectors(o, count, w[words - 1], false);
+}
+
+bool vcuda_blas_goes_norm(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w, unsigned int words)
+{
+	return types_of_vectors(o, count, w[words - 1], true);
+}
+
+/* cuBLAS has no other: of the matrix as it is, with as many rows as columns or more. */
+bool vcuda_blas_goes_least_squares(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+				   unsigned int words)
+{
+	(void)count;
+	(void)words;
+	return !w[0] && o[0].rows >= o[0].columns;
 }
 
 int vcuda_blas_check(const struct vcuda_blas_routine *routine, const uint64_t *words)
@@ -170,10 +193,10 @@ int vcuda_blas_check(const struct vcuda_blas_routine *routine, const uint64_t *w
 		return VCUDA_BLAS_INVALID;
 	if (f->check(words))
 		return VCUDA_BLAS_INVALID;
-	if (!f->types)
+	if (!f->goes)
 		return VCUDA_BLAS_GOOD;
 	count = f->operands(routine, words, operands);
-	return f->types(operands, count, words[f->words - 1]) ? VCUDA_BLAS_GOOD : VCUDA_BLAS_NOT_SUPPORTED;
+	return f->goes(operands, count, words, f->words) ? VCUDA_BLAS_GOOD : VCUDA_BLAS_NOT_SUPPORTED;
 }
 
 /* (n - 1) * step + last elements. */

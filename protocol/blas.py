@@ -16,11 +16,12 @@ REAL = {"S": "float", "D": "double", "C": "float", "Z": "double"}
 TYPE = {"S": "VCUDA_BLAS_R_32F", "D": "VCUDA_BLAS_R_64F", "C": "VCUDA_BLAS_C_32F", "Z": "VCUDA_BLAS_C_64F", "H": "VCUDA_BLAS_R_16F",
         "T": "VCUDA_BLAS_R_16BF", "X": "VCUDA_BLAS_NO_TYPE"}
 VARIANTS = 8
+SMALL = 32
 OPTIONS = {"trans": 2, "fill": 1, "side": 1, "diag": 1}  # the largest value
 NUMBERS = ("compute", "algorithm", "type")  # of which the library is told, each an int
 CBLAS_OPTION = {"trans": "111 + {}", "fill": "122 - {}", "diag": "131 + {}", "side": "141 + {}"}
 MEMORY = {"out", "pointers", "strided"}
-FLAGS = {"trans": {"symmetric", "hermitian"}, "size": {"any"}, "scalar": {"real", "typed", "next", "scale", "five"},
+FLAGS = {"trans": {"symmetric", "hermitian"}, "size": {"any", "small"}, "scalar": {"real", "typed", "next", "scale", "five"},
          "vector": MEMORY | {"any", "typed"}, "matrix": MEMORY | {"typed"}, "packed": MEMORY,
          "elements": {"out", "pointers", "each", "optional", "int", "real"}}
 LENGTHS = {"vector": 1, "matrix": 2, "packed": 1, "elements": 1}
@@ -66,7 +67,7 @@ class Param:
 class Routine:
     def __init__(self, number, family, variants):
         self.number, self.family, self.variants, self.params, self.lines, self.base = number, family, variants, [], [], None
-        self.own = self.types = None
+        self.own = self.goes = None
         self.narrow = self.local = False
 
     @property
@@ -135,7 +136,7 @@ def parse_batch(routine, words, known):
     if not base or routine.params:
         raise DescriptionError("a batch is: batch FAMILY pointers|strided, of a routine above, and instead of parameters")
     routine.base = base[0]
-    routine.own, routine.types = routine.base.own, routine.base.types
+    routine.own, routine.goes = routine.base.own, routine.base.goes
     lines = [line + [words[2]] if line[0] in LENGTHS else line for line in routine.base.lines]
     last = max(i for i, line in enumerate(lines) if line[0] in LENGTHS)
     for line in lines[:last + 1] + [["count", "batch"]] + lines[last + 1:]:
@@ -145,7 +146,7 @@ def parse_batch(routine, words, known):
 def parse_line(routine, words, known):
     if words[0] == "batch":
         parse_batch(routine, words, known)
-    elif words[0] in ("own", "types") and len(words) == 2:
+    elif words[0] in ("own", "goes") and len(words) == 2:
         setattr(routine, words[0], words[1])
     elif words in (["narrow"], ["local"]):
         setattr(routine, words[0], True)
@@ -216,9 +217,8 @@ def emit_check(r):
         if p.kind in OPTIONS:
             body.append(f"\tif (w[{p.word}] > {OPTIONS[p.kind]})\n\t\treturn {place};")
         elif (p.kind == "size" and "any" not in p.flags) or p.kind == "count":
-            body.append(f"\tif ({w} < 0)\n\t\treturn {place};")
-        elif p.kind == "compute":
-            body.append(f"\tif (vcuda_blas_scale(w[{p.word}], VCUDA_BLAS_R_32F) == VCUDA_BLAS_NO_TYPE)\n\t\treturn {place};")
+            beyond = f" || {w} > {SMALL}" if "small" in p.flags else ""
+            body.append(f"\tif ({w} < 0{beyond})\n\t\treturn {place};")
         place += "typed" in p.flags
         place += p.has_step
         if p.kind == "vector" and "any" not in p.flags:
@@ -292,7 +292,7 @@ def emit_table_c(routines):
             out += [f"static const uint8_t words_{r.family}[] = {{{', '.join(base_words(r))}}};\n"]
         out += [f"static const struct vcuda_blas_family family_{r.family} = {{",
                 f"\t.name = \"{r.family}\", .check = check_{r.family}, .operands = operands_{r.family},",
-                f"\t.types = {f'vcuda_blas_types_{r.types}' if r.types else 'NULL'},",
+                f"\t.goes = {f'vcuda_blas_goes_{r.goes}' if r.goes else 'NULL'},",
                 f"\t.words = {r.words}, .sizes = {{{', '.join(small) or '0'}}}, .size_count = {len(small)},"]
         if r.base:
             out += [f"\t.base = &family_{r.base.family}, .base_words = words_{r.family},"]

@@ -4,6 +4,7 @@
 #define VCUDA_CPU_BLAS_CALL_H
 
 #include "blas-abi.h"
+#include "ops.h"
 
 /* One computation, or a part of one, all of which has been looked at. */
 struct cpu_blas_work {
@@ -15,8 +16,8 @@ struct cpu_blas_work {
 	uint64_t row, rows, column, columns; /* the part of a product of matrices */
 };
 
-/* False: no memory. */
-typedef bool (*cpu_blas_own)(const struct cpu_blas_work *work);
+/* What is not success ends the context. */
+typedef CUresult (*cpu_blas_own)(const struct cpu_blas_work *work);
 
 struct cpu_blas_call {
 	const char *symbol; /* NULL: one of our own, or no such function */
@@ -28,21 +29,40 @@ extern const struct cpu_blas_call cpu_blas_calls[VCUDA_BLAS_LIMIT];
 
 /* ---- blas-gemm.c ---- */
 
-bool cpu_blas_gemm(const struct cpu_blas_work *work);
+CUresult cpu_blas_gemm(const struct cpu_blas_work *work);
+/* Of types that OpenBLAS has not; not of complex ones. */
+CUresult cpu_blas_gemv(const struct cpu_blas_work *work);
 
 /* ---- blas-level-1.c ---- */
 
-bool cpu_blas_rot(const struct cpu_blas_work *work);
-bool cpu_blas_rotg(const struct cpu_blas_work *work);
-bool cpu_blas_rotmg(const struct cpu_blas_work *work);
+CUresult cpu_blas_rot(const struct cpu_blas_work *work);
+CUresult cpu_blas_rotg(const struct cpu_blas_work *work);
+CUresult cpu_blas_rotmg(const struct cpu_blas_work *work);
+
+/* ---- blas-vectors.c ---- */
+
+CUresult cpu_blas_axpy_ex(const struct cpu_blas_work *work);
+CUresult cpu_blas_dot_ex(const struct cpu_blas_work *work);
+CUresult cpu_blas_nrm2_ex(const struct cpu_blas_work *work);
+CUresult cpu_blas_scal_ex(const struct cpu_blas_work *work);
+CUresult cpu_blas_rot_ex(const struct cpu_blas_work *work);
 
 /* ---- blas-level-3.c ---- */
 
-bool cpu_blas_trmm(const struct cpu_blas_work *work);
-bool cpu_blas_syrkx(const struct cpu_blas_work *work);
-bool cpu_blas_geam(const struct cpu_blas_work *work);
-bool cpu_blas_dgmm(const struct cpu_blas_work *work);
-bool cpu_blas_tpttr(const struct cpu_blas_work *work);
-bool cpu_blas_trttp(const struct cpu_blas_work *work);
+CUresult cpu_blas_trmm(const struct cpu_blas_work *work);
+CUresult cpu_blas_syrkx(const struct cpu_blas_work *work);
+CUresult cpu_blas_geam(const struct cpu_blas_work *work);
+CUresult cpu_blas_dgmm(const struct cpu_blas_work *work);
+CUresult cpu_blas_tpttr(const struct cpu_blas_work *work);
+CUresult cpu_blas_trttp(const struct cpu_blas_work *work);
+
+/* ---- blas-factors.c ---- */
+
+CUresult cpu_blas_getrf(const struct cpu_blas_work *work);
+CUresult cpu_blas_getrs(const struct cpu_blas_work *work);
+CUresult cpu_blas_getri(const struct cpu_blas_work *work);
+CUresult cpu_blas_matinv(const struct cpu_blas_work *work);
+CUresult cpu_blas_geqrf(const struct cpu_blas_work *work);
+CUresult cpu_blas_gels(const struct cpu_blas_work *work);
 
 #endif

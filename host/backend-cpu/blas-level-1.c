@@ -35,23 +35,23 @@ static int64_t first(const struct vcuda_blas_operand *o)
 ROTATE(rotate_c, float complex, float, conjf)
 ROTATE(rotate_z, double complex, double, conj)
 
-bool cpu_blas_rot(const struct cpu_blas_work *w)
+CUresult cpu_blas_rot(const struct cpu_blas_work *w)
 {
 	if (w->routine->read == VCUDA_BLAS_C_32F)
 		rotate_c(w);
 	else
 		rotate_z(w);
-	return true;
+	return CUDA_SUCCESS;
 }
 
-bool cpu_blas_rotg(const struct cpu_blas_work *w)
+CUresult cpu_blas_rotg(const struct cpu_blas_work *w)
 {
 	vcuda_blas_rotg(w->routine->read, pointer(w, 0), pointer(w, 1), pointer(w, 2), pointer(w, 3));
-	return true;
+	return CUDA_SUCCESS;
 }
 
-bool cpu_blas_rotmg(const struct cpu_blas_work *w)
+CUresult cpu_blas_rotmg(const struct cpu_blas_work *w)
 {
 	vcuda_blas_rotmg(w->routine->read, pointer(w, 0), pointer(w, 1), pointer(w, 2), pointer(w, 3), pointer(w, 4));
-	return true;
+	return CUDA_SUCCESS;
 }

@@ -130,21 +130,21 @@ static const struct elements *elements_of(const struct cpu_blas_work *w)
 	}
 }
 
-bool cpu_blas_geam(const struct cpu_blas_work *w)
+CUresult cpu_blas_geam(const struct cpu_blas_work *w)
 {
 	elements_of(w)->geam(w);
-	return true;
+	return CUDA_SUCCESS;
 }
 
-bool cpu_blas_dgmm(const struct cpu_blas_work *w)
+CUresult cpu_blas_dgmm(const struct cpu_blas_work *w)
 {
 	elements_of(w)->dgmm(w);
-	return true;
+	return CUDA_SUCCESS;
 }
 
 /* ---- trmm: side, uplo, trans, diag, m, n, alpha; A, B and, out of place, C ---- */
 
-bool cpu_blas_trmm(const struct cpu_blas_work *w)
+CUresult cpu_blas_trmm(const struct cpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *b = &w->o[2], *c = &w->o[3];
 	unsigned int size = vcuda_blas_bytes(w->routine->read);
@@ -161,7 +161,7 @@ bool cpu_blas_trmm(const struct cpu_blas_work *w)
 		cpu_trmm(w->routine->read, (int)w->words[0], (int)w->words[1], (int)w->words[2], (int)w->words[3],
 			 c->rows, c->columns, &w->words[w->o[0].word], (const void *)(uintptr_t)w->o[1].address,
 			 w->o[1].step, (void *)(uintptr_t)c->address, c->step);
-	return true;
+	return CUDA_SUCCESS;
 }
 
 /* ---- syrkx: uplo, trans, n, k, alpha, A, B, beta, C ---- */
@@ -213,7 +213,7 @@ static void multiply(const struct rank_k *r, int64_t row, int64_t rows, int64_t 
 		 r->ldb, beta, c, ldc);
 }
 
-bool cpu_blas_syrkx(const struct cpu_blas_work *w)
+CUresult cpu_blas_syrkx(const struct cpu_blas_work *w)
 {
 	static const uint64_t zero[2];
 	struct rank_k r = rank_k_of(w);
@@ -229,7 +229,7 @@ bool cpu_blas_syrkx(const struct cpu_blas_work *w)
 		elements_of(w)->triangle(block, r.c + (at * r.ldc + at) * r.size, r.ldc, here, r.beta, r.upper,
 					 r.hermitian);
 	}
-	return true;
+	return CUDA_SUCCESS;
 }
 
 /* ---- triangles between two forms: uplo, n ---- */
@@ -247,14 +247,14 @@ static void copy_triangle(const struct cpu_blas_work *w, char *full, int64_t ld,
 	}
 }
 
-bool cpu_blas_tpttr(const struct cpu_blas_work *w)
+CUresult cpu_blas_tpttr(const struct cpu_blas_work *w)
 {
 	copy_triangle(w, (char *)(uintptr_t)w->o[1].address, w->o[1].step, (char *)(uintptr_t)w->o[0].address, false);
-	return true;
+	return CUDA_SUCCESS;
 }
 
-bool cpu_blas_trttp(const struct cpu_blas_work *w)
+CUresult cpu_blas_trttp(const struct cpu_blas_work *w)
 {
 	copy_triangle(w, (char *)(uintptr_t)w->o[0].address, w->o[0].step, (char *)(uintptr_t)w->o[1].address, true);
-	return true;
+	return CUDA_SUCCESS;
 }

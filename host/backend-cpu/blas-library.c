@@ -15,12 +15,13 @@ enum { COLUMN_MAJOR = 102, NO_TRANS = 111, UPPER = 121, LOWER = 122, NON_UNIT = 
 
 /* Functions that are called by hand, of each type. */
 enum type { S, D, C, Z, TYPES };
-enum function { GEMM, TRMM, FUNCTIONS };
+enum function { GEMM, TRMM, TRSM, GEQRF, ORMQR, FUNCTIONS };
 
-static const char *const names[TYPES][FUNCTIONS] = {{"cblas_sgemm", "cblas_strmm"},
-						    {"cblas_dgemm", "cblas_dtrmm"},
-						    {"cblas_cgemm", "cblas_ctrmm"},
-						    {"cblas_zgemm", "cblas_ztrmm"}};
+static const char *const names[TYPES][FUNCTIONS] = {
+	{"cblas_sgemm", "cblas_strmm", "cblas_strsm", "sgeqrf_", "sormqr_"},
+	{"cblas_dgemm", "cblas_dtrmm", "cblas_dtrsm", "dgeqrf_", "dormqr_"},
+	{"cblas_cgemm", "cblas_ctrmm", "cblas_ctrsm", "cgeqrf_", "cunmqr_"},
+	{"cblas_zgemm", "cblas_ztrmm", "cblas_ztrsm", "zgeqrf_", "zunmqr_"}};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
@@ -102,21 +103,55 @@ void cpu_gemm(unsigned int type, int op_a, int op_b, int64_t m, int64_t n, int64
 		GEMM_OF(const void *, alpha, beta);
 }
 
-void cpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
-	      const void *a, int64_t lda, void *b, int64_t ldb)
+/* trmm and trsm have the same parameters. */
+static void triangle(enum function which, unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n,
+		     const void *alpha, const void *a, int64_t lda, void *b, int64_t ldb)
 {
 	enum type t = type_of(type);
-	void (*f)(void) = functions[t][TRMM];
+	void (*f)(void) = functions[t][which];
 
-#define TRMM_OF(scalar, x)                                                                                             \
+#define TRIANGLE_OF(scalar, x)                                                                                         \
 	((void (*)(int, int, int, int, int, int, int, scalar, const void *, int, void *, int))f)(                      \
 		COLUMN_MAJOR, LEFT + side, LOWER - uplo, NO_TRANS + op, NON_UNIT + diag, (int)m, (int)n, x, a,         \
 		(int)lda, b, (int)ldb)
 
 	if (t == S)
-		TRMM_OF(float, *(const float *)alpha);
+		TRIANGLE_OF(float, *(const float *)alpha);
 	else if (t == D)
-		TRMM_OF(double, *(const double *)alpha);
+		TRIANGLE_OF(double, *(const double *)alpha);
 	else
-		TRMM_OF(const void *, alpha);
+		TRIANGLE_OF(const void *, alpha);
+}
+
+void cpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+	      const void *a, int64_t lda, void *b, int64_t ldb)
+{
+	triangle(TRMM, type, side, uplo, op, diag, m, n, alpha, a, lda, b, ldb);
+}
+
+void cpu_trsm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+	      const void *a, int64_t lda, void *b, int64_t ldb)
+{
+	triangle(TRSM, type, side, uplo, op, diag, m, n, alpha, a, lda, b, ldb);
+}
+
+/* LAPACK is Fortran: all are addresses, and the lengths of strings come last. */
+void cpu_geqrf(unsigned int type, int64_t m, int64_t n, void *a, int64_t lda, void *tau, void *room, int64_t room_size)
+{
+	int rows = (int)m, columns = (int)n, ld = (int)lda, size = (int)room_size, info;
+
+	((void (*)(int *, int *, void *, int *, void *, void *, int *, int *))functions[type_of(type)][GEQRF])(
+		&rows, &columns, a, &ld, tau, room, &size, &info);
+}
+
+void cpu_ormqr(unsigned int type, int op, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *tau,
+	       void *c, int64_t ldc, void *room, int64_t room_size)
+{
+	const char *trans = !op ? "N" : vcuda_blas_is_complex(type) ? "C" : "T";
+	int rows = (int)m, columns = (int)n, reflectors = (int)k, ld_a = (int)lda, ld_c = (int)ldc;
+	int size = (int)room_size, info;
+
+	((void (*)(const char *, const char *, int *, int *, int *, const void *, int *, const void *, void *, int *,
+		   void *, int *, int *, size_t, size_t))functions[type_of(type)][ORMQR])(
+		"L", trans, &rows, &columns, &reflectors, a, &ld_a, tau, c, &ld_c, room, &size, &info, 1, 1);
 }

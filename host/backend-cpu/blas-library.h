@@ -27,5 +27,13 @@ void cpu_gemm(unsigned int type, int op_a, int op_b, int64_t m, int64_t n, int64
 /* B = alpha op(A) B, or B op(A). */
 void cpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
 	      const void *a, int64_t lda, void *b, int64_t ldb);
+/* Solves op(A) X = alpha B, or X op(A), for X, which takes B's place. */
+void cpu_trsm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+	      const void *a, int64_t lda, void *b, int64_t ldb);
+/* A = Q R; `room` is for at least n numbers, and `room_size` of them. */
+void cpu_geqrf(unsigned int type, int64_t m, int64_t n, void *a, int64_t lda, void *tau, void *room, int64_t room_size);
+/* C = op(Q) C, of k of such reflectors. */
+void cpu_ormqr(unsigned int type, int op, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *tau,
+	       void *c, int64_t ldc, void *room, int64_t room_size);
 
 #endif

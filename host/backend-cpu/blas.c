@@ -194,35 +194,39 @@ static bool prepare(struct blas *b, struct cpu_blas_work *w, uint64_t unit)
 	return true;
 }
 
-/* False: no memory. */
-static bool compute(struct blas *b, struct cpu_blas_work *w)
+static CUresult compute(struct blas *b, struct cpu_blas_work *w)
 {
 	const struct cpu_blas_call *call = &cpu_blas_calls[b->number];
 
-	if (call->own && !call->own(w))
-		return false;
-	if (!call->own)
+	CUresult result = CUDA_SUCCESS;
+
+	if (call->own)
+		result = call->own(w);
+	else
 		call->call(b->function, w->words, b->result);
 	for (unsigned int i = 0; i < b->count; i++)
 		if (b->o[i].kind == VCUDA_BLAS_RESULT && b->flags & VCUDA_BLAS_DEVICE)
 			memcpy((void *)(uintptr_t)w->words[w->o[i].word], b->result, result_bytes(b, &b->o[i]));
-	return true;
+	return result;
 }
 
 static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct blas *b = (struct blas *)op;
 	struct cpu_blas_work w;
+	CUresult result;
 
 	for (; count--; unit++) {
 		if (__atomic_load_n(&op->stream->context->cancel, __ATOMIC_RELAXED) || !prepare(b, &w, unit)) {
 			cpu_op_abandon(op);
 			return;
 		}
-		if (compute(b, &w))
+		result = compute(b, &w);
+		if (result == CUDA_SUCCESS)
 			continue;
 		cpu_lock();
-		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		if (cpu_context_fail(op->stream->context, result))
+			cpu_log("%s: failed with %d", b->routine->name, result);
 		cpu_unlock();
 	}
 }
@@ -288,6 +292,12 @@ static bool fits(const struct blas *b)
  */
 #define MOST_COPIED (16u << 20)
 
+/* LAPACK makes these of such routines; their vectors are rows and columns. */
+static bool is_orthogonal(const struct blas *b)
+{
+	return cpu_blas_calls[b->number].own == cpu_blas_geqrf || cpu_blas_calls[b->number].own == cpu_blas_gels;
+}
+
 static bool copies_too_much(const struct blas *b)
 {
 	bool updates = false, has_matrix = false;
@@ -297,10 +307,15 @@ static bool copies_too_much(const struct blas *b)
 		has_matrix |= b->o[i].kind == VCUDA_BLAS_MEMORY && !b->o[i].vector;
 		updates |= b->o[i].kind == VCUDA_BLAS_MEMORY && !b->o[i].vector && b->o[i].written;
 	}
-	for (unsigned int i = 0; i < b->count && has_matrix; i++)
-		if (b->o[i].vector && (b->o[i].step != 1 || updates))
-			copied += (uint64_t)b->o[i].rows *
-				  vcuda_blas_bytes(b->o[i].type); /* each less than 2^35, after fits() */
+	for (unsigned int i = 0; i < b->count && has_matrix; i++) {
+		const struct vcuda_blas_operand *o = &b->o[i];
+
+		/* Each is less than 2^35, after fits(). */
+		if (o->vector && (o->step != 1 || updates))
+			copied += (uint64_t)o->rows * vcuda_blas_bytes(o->type);
+		else if (is_orthogonal(b) && o->kind == VCUDA_BLAS_MEMORY)
+			copied += (uint64_t)(o->rows + o->columns) * vcuda_blas_bytes(o->type);
+	}
 	return copied > MOST_COPIED;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLAS against plain C: blas [LIBRARY [ROUNDS]]. LIBRARY: what to open (libcublas.so.13); NVIDIA's own must pass too.
+ * cuBLAS against plain C: blas [LIBRARY [ROUNDS [PART]]]. LIBRARY: what to open (libcublas.so.13); NVIDIA's own must
+ * pass too. PART: one of those below.
  */
 #include "blas.h"
 
@@ -12,11 +13,9 @@
 
 #include "driver.h"
 
-static const struct element elements[] = {
-	{'S', 4, false, false}, {'D', 8, false, true}, {'C', 8, true, false}, {'Z', 16, true, true}};
-
 struct setting now;
 void *blas_handle;
+bool blas_is_foreign;
 static void *library;
 static char called[64];
 
@@ -25,6 +24,11 @@ void blas_fail(const char *file, int line, const char *what)
 	fprintf(stderr, "%s:%d: %s (%s scalars): not so: %s\n", file, line, called,
 		now.device_scalars ? "device's" : "host's", what);
 	exit(1);
+}
+
+bool blas_has(const char *name)
+{
+	return dlsym(library, name);
 }
 
 void *blas_function(const char *name)
@@ -51,68 +55,16 @@ void *blas_function(const char *name)
 	return f;
 }
 
-/* ---- numbers ---- */
-
-static uint64_t random_bits(void)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
-}
-
-int64_t random_below(int64_t n)
-{
-	return (int64_t)(random_bits() % (uint64_t)n);
-}
-
-static double unit(void)
-{
-	return (double)(random_below(1 << 12) - (1 << 11)) / (1 << 11);
-}
-
-cplx random_number(void)
-{
-	double re = unit(), im = unit();
-
-	return now.e->is_complex ? CMPLX(re, im) : re;
-}
-
-cplx random_scalar(void)
-{
-	int64_t which = random_below(4);
-
-	return which == 0 ? 0 : which == 1 ? 1 : random_number();
-}
-
-static void store(void *base, int64_t i, cplx value)
-{
-	float s[2] = {(float)creal(value), (float)cimag(value)};
-	double d[2] = {creal(value), cimag(value)};
-
-	memcpy((char *)base + i * now.e->size, now.e->is_double ? (void *)d : s, now.e->size);
-}
-
-static cplx load(const void *base, int64_t i)
-{
-	float s[2] = {0};
-	double d[2] = {0};
-
-	memcpy(now.e->is_double ? (void *)d : s, (const char *)base + i * now.e->size, now.e->size);
-	return now.e->is_double ? CMPLX(d[0], d[1]) : CMPLX(s[0], s[1]);
-}
-
 /* ---- operands ---- */
 
 struct operand operand_new(int64_t length)
 {
-	struct operand o = {.length = length};
+	struct operand o = {.e = now.e, .length = length};
 	CUdeviceptr address;
 
 	o.now = malloc(sizeof(cplx) * (size_t)length);
 	o.before = malloc(sizeof(cplx) * (size_t)length);
-	CHECK(o.now && o.before && !cuMemAlloc_v2(&address, (size_t)length * now.e->size));
+	CHECK(o.now && o.before && !cuMemAlloc_v2(&address, (size_t)length * o.e->size));
 	o.address = address;
 	for (int64_t i = 0; i < length; i++)
 		o.now[i] = random_number();
@@ -127,36 +79,33 @@ struct operand vector_new(int64_t n, int64_t increment)
 
 void operand_write(struct operand *o)
 {
-	char *bytes = malloc((size_t)o->length * now.e->size);
+	char *bytes = malloc((size_t)o->length * o->e->size + 4);
 
 	CHECK(bytes);
-	for (int64_t i = 0; i < o->length; i++)
-		store(bytes, i, o->now[i]);
-	CHECK(!cuMemcpyHtoD_v2(o->address, bytes, (size_t)o->length * now.e->size));
+	for (int64_t i = 0; i < o->length; i++) {
+		number_store(o->e, bytes, i, o->now[i]);
+		o->now[i] = number_load(o->e, bytes, i);
+	}
+	CHECK(!cuMemcpyHtoD_v2(o->address, bytes, (size_t)o->length * o->e->size));
 	memcpy(o->before, o->now, sizeof(cplx) * (size_t)o->length);
 	free(bytes);
 }
 
 void operand_read(struct operand *o)
 {
-	char *bytes = malloc((size_t)o->length * now.e->size);
+	char *bytes = malloc((size_t)o->length * o->e->size + 4);
 
-	CHECK(bytes && !cuMemcpyDtoH_v2(bytes, o->address, (size_t)o->length * now.e->size));
+	CHECK(bytes && !cuMemcpyDtoH_v2(bytes, o->address, (size_t)o->length * o->e->size));
 	for (int64_t i = 0; i < o->length; i++)
-		o->before[i] = load(bytes, i);
+		o->before[i] = number_load(o->e, bytes, i);
 	free(bytes);
-}
-
-static bool is_close(cplx a, cplx b, double scale)
-{
-	return cabs(a - b) <= scale * (now.e->is_double ? 1e-13 : 2e-6) + (now.e->is_double ? 1e-13 : 2e-6) * cabs(b);
 }
 
 void operand_check(struct operand *o, double scale, const char *what)
 {
 	operand_read(o);
 	for (int64_t i = 0; i < o->length; i++) {
-		if (is_close(o->before[i], o->now[i], scale))
+		if (number_is_close(o->e, o->before[i], o->now[i], scale))
 			continue;
 		fprintf(stderr, "element %lld of %lld: %g%+gi, not %g%+gi\n", (long long)i, (long long)o->length,
 			creal(o->before[i]), cimag(o->before[i]), creal(o->now[i]), cimag(o->now[i]));
@@ -174,6 +123,21 @@ void operand_free(struct operand *o)
 int64_t at(int64_t i, int64_t n, int64_t increment)
 {
 	return increment < 0 ? (i - (n - 1)) * increment : i * increment;
+}
+
+#define ARRAYS 8
+#define ARRAY 16
+
+uint64_t address_array(const uint64_t *addresses, int64_t count)
+{
+	static CUdeviceptr arrays;
+	static unsigned int next;
+	CUdeviceptr here;
+
+	CHECK(count <= ARRAY && (arrays || !cuMemAlloc_v2(&arrays, ARRAYS * ARRAY * 8)));
+	here = arrays + next++ % ARRAYS * ARRAY * 8;
+	CHECK(!count || !cuMemcpyHtoD_v2(here, addresses, (size_t)count * 8));
+	return here;
 }
 
 /* ---- scalars and results ---- */
@@ -199,7 +163,7 @@ const void *scalar(cplx value)
 {
 	char bytes[32] = {0};
 
-	store(bytes, 0, value);
+	number_store(now.e, bytes, 0, value);
 	return place(bytes);
 }
 
@@ -226,7 +190,7 @@ void *numbers(const cplx *values, int count, bool real)
 
 	memset(room, 0, ROOM);
 	for (int i = 0; i < count && !real; i++)
-		store(room, i, values[i]);
+		number_store(now.e, room, i, values[i]);
 	for (int i = 0; i < count && real; i++) {
 		double value = creal(values[i]);
 
@@ -251,7 +215,7 @@ cplx number_at(const void *where, int i, bool real)
 	else
 		memcpy(room, where, ROOM);
 	if (!real)
-		return load(room, i);
+		return number_load(now.e, room, i);
 	memcpy(&single, room + i * 4, 4);
 	memcpy(&value, room + (i < ROOM / 8 ? i * 8 : 0), 8);
 	return now.e->is_double ? value : single;
@@ -279,7 +243,7 @@ cplx result_value(bool real)
 
 	fetch_result();
 	if (!real)
-		return load(host_result, 0);
+		return number_load(now.e, host_result, 0);
 	memcpy(&single, host_result, 4);
 	memcpy(&value, host_result, 8);
 	return now.e->is_double ? value : single;
@@ -303,6 +267,7 @@ static void start(const char *name)
 	int (*create)(void **), (*set_stream)(void *, CUstream);
 
 	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
+	blas_is_foreign = strchr(name, '/');
 	library = dlopen(name, RTLD_NOW);
 	if (!library)
 		blas_fail(__FILE__, __LINE__, dlerror());
@@ -312,6 +277,13 @@ static void start(const char *name)
 	CHECK(!cuStreamCreate(&stream, 0) && !set_stream(blas_handle, stream));
 	CHECK(!cuMemAlloc_v2(&slots, 16 * (SLOTS + 1)) && !cuMemAlloc_v2(&rooms, ROOMS * ROOM));
 }
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} parts[] = {{"level-1", test_level_1},     {"level-2", test_level_2},   {"level-3", test_level_3},
+	     {"rotations", test_rotations}, {"matrices", test_matrices}, {"batches", test_batches},
+	     {"types", test_types},         {"factors", test_factors}};
 
 int main(int argc, char **argv)
 {
@@ -323,13 +295,11 @@ int main(int argc, char **argv)
 	CHECK(set_mode);
 	for (int i = 0; i < rounds * 8; i++) {
 		/* Before CUDA 12 there are no _64. */
-		now = (struct setting){&elements[i & 3], i & 4, i & 8 && dlsym(library, "cublasSaxpy_v2_64")};
+		now = (struct setting){&elements[i & 3], i & 4, i & 8 && blas_has("cublasSaxpy_v2_64")};
 		CHECK(!set_mode(blas_handle, now.device_scalars));
-		test_level_1();
-		test_level_2();
-		test_level_3();
-		test_rotations();
-		test_matrices();
+		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++)
+			if (argc < 4 || !strcmp(argv[3], parts[j].name))
+				parts[j].run();
 	}
 	printf("blas: passed\n");
 	return 0;

@@ -15,9 +15,10 @@
 typedef double complex cplx;
 
 struct element {
-	char letter; /* S D C Z */
+	char letter; /* S D C Z; H T: half, bfloat16; B: int8_t, E: complex ones, I: int32_t */
 	unsigned int size;
 	bool is_complex, is_double;
+	int type; /* cudaDataType's number */
 };
 
 /* What a test runs with. */
@@ -29,6 +30,7 @@ struct setting {
 
 /* A piece of device memory, and what the plain C makes of it. */
 struct operand {
+	const struct element *e;
 	uint64_t address;
 	int64_t length; /* elements */
 	cplx *now;      /* what it is to be */
@@ -50,11 +52,27 @@ void blas_fail(const char *file, int line, const char *what) __attribute__((nore
  * real. = in front of it: there is no _v2 behind it; ~: nor _64. */
 void *blas_function(const char *name);
 
+bool blas_has(const char *name);
+extern bool blas_is_foreign; /* not the one that is found, but one at a path */
+
 /* The same numbers in every run. */
 int64_t random_below(int64_t n);
 cplx random_number(void);
 cplx random_scalar(void); /* 0 and 1 among them */
 
+#define ELEMENTS 9
+extern const struct element elements[ELEMENTS];
+
+/* By its letter. */
+const struct element *element_of(char letter);
+
+/* Number i of those that lie there. */
+void number_store(const struct element *e, void *base, int64_t i, cplx value);
+cplx number_load(const struct element *e, const void *base, int64_t i);
+/* `scale`: how large the sums are that made a. */
+bool number_is_close(const struct element *e, cplx a, cplx b, double scale);
+
+/* Of the setting's type. */
 struct operand operand_new(int64_t length);
 /* Of n elements with an increment; of a matrix. */
 struct operand vector_new(int64_t n, int64_t increment);
@@ -67,6 +85,9 @@ void operand_free(struct operand *o);
 
 /* Where element i of a vector lies. */
 int64_t at(int64_t i, int64_t n, int64_t increment);
+
+/* An array of addresses in device memory, which is good until the next 8 of them. */
+uint64_t address_array(const uint64_t *addresses, int64_t count);
 
 /* A scalar as the pointer mode wants it; valid until the next 16 of them. */
 const void *scalar(cplx value);
@@ -87,5 +108,8 @@ void test_level_2(void);
 void test_level_3(void);
 void test_rotations(void);
 void test_matrices(void);
+void test_batches(void);
+void test_types(void);
+void test_factors(void);
 
 #endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of any type, to those that OpenBLAS computes with (S D C Z) and back. */
+#ifndef VCUDA_CPU_BLAS_CONVERT_H
+#define VCUDA_CPU_BLAS_CONVERT_H
+
+#include <stdint.h>
+
+#include "blas-abi.h"
+
+/*
+ * `n` numbers, `step` elements from one to the next, as numbers of `wide` that follow one another. A pair that makes no
+ * sense, as complex ones to real ones, is not asked for.
+ */
+void cpu_blas_widen(unsigned int type, const void *from, int64_t step, int64_t n, unsigned int wide, void *to);
+
+/* The other way round; to the nearest, ties to even. */
+void cpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned int type, void *to, int64_t step);
+
+#endif

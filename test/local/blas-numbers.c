@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of all types. */
+#include <math.h>
+#include <string.h>
+
+#include "blas.h"
+
+/* The first four are those that all routines are for. */
+const struct element elements[ELEMENTS] = {
+	{'S', 4, false, false, 0}, {'D', 8, false, true, 1},  {'C', 8, true, false, 4},
+	{'Z', 16, true, true, 5},  {'H', 2, false, false, 2}, {'T', 2, false, false, 14},
+	{'B', 1, false, false, 3}, {'E', 2, true, false, 7},  {'I', 4, false, false, 10}};
+
+static bool is_integer(const struct element *e)
+{
+	return e->letter == 'B' || e->letter == 'E' || e->letter == 'I';
+}
+
+static uint64_t random_bits(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+int64_t random_below(int64_t n)
+{
+	return (int64_t)(random_bits() % (uint64_t)n);
+}
+
+static double unit(void)
+{
+	return (double)(random_below(1 << 12) - (1 << 11)) / (1 << 11);
+}
+
+cplx random_number(void)
+{
+	double re = unit(), im = unit();
+
+	if (is_integer(now.e)) {
+		re = floor(re * 100);
+		im = floor(im * 100);
+	}
+	return now.e->is_complex ? CMPLX(re, im) : re;
+}
+
+cplx random_scalar(void)
+{
+	int64_t which = random_below(4);
+
+	return which == 0 ? 0 : which == 1 ? 1 : random_number();
+}
+
+const struct element *element_of(char letter)
+{
+	const struct element *e = elements;
+
+	while (e->letter != letter)
+		e++;
+	return e;
+}
+
+/* Of the digits that a half or bfloat16 has, the nearest: what is tested with has few, and is not very small. */
+static double round_to(double value, int digits)
+{
+	int exponent;
+
+	if (!isfinite(value) || value == 0)
+		return value;
+	frexp(value, &exponent);
+	return ldexp(nearbyint(ldexp(value, digits - exponent)), exponent - digits);
+}
+
+static uint16_t to_short(const struct element *e, double value)
+{
+	float f = (float)round_to(value, e->letter == 'H' ? 11 : 8);
+	uint32_t bits;
+
+	memcpy(&bits, &f, 4);
+	if (e->letter == 'T')
+		return (uint16_t)(bits >> 16);
+	if (!isfinite(f))
+		return (uint16_t)(isnan(f) ? 0x7e00 : (bits >> 16 & 0x8000) | 0x7c00);
+	/* Small ones have fewer digits. */
+	if (fabsf(f) < 0x1p-14f)
+		return (uint16_t)((bits >> 16 & 0x8000) | (uint16_t)nearbyintf(fabsf(f) * 0x1p24f));
+	return (uint16_t)((bits >> 16 & 0x8000) | ((bits & 0x7fffffff) - 0x38000000) >> 13);
+}
+
+static double from_short(const struct element *e, uint16_t value)
+{
+	uint32_t bits = (uint32_t)value << 16;
+	float f;
+
+	memcpy(&f, &bits, 4);
+	if (e->letter == 'T')
+		return f;
+	if ((value & 0x7c00) == 0x7c00)
+		return value & 0x3ff ? NAN : value & 0x8000 ? -INFINITY : INFINITY;
+	f = value & 0x7c00 ? ldexpf(1024 + (value & 0x3ff), ((value & 0x7c00) >> 10) - 25) : ldexpf(value & 0x3ff, -24);
+	return value & 0x8000 ? -f : f;
+}
+
+void number_store(const struct element *e, void *base, int64_t i, cplx value)
+{
+	float s[2] = {(float)creal(value), (float)cimag(value)};
+	double d[2] = {creal(value), cimag(value)};
+	/* What is no number is tested with in integers too. */
+	int8_t bytes[2] = {(int8_t)(isnan(d[0]) ? 0 : d[0]), (int8_t)(isnan(d[1]) ? 0 : d[1])};
+	int32_t integer = (int32_t)(isnan(d[0]) ? 0 : d[0]);
+	uint16_t half = e->letter == 'H' || e->letter == 'T' ? to_short(e, d[0]) : 0;
+	const void *from = e->letter == 'B' || e->letter == 'E'   ? (const void *)bytes
+			   : e->letter == 'I'                     ? (const void *)&integer
+			   : e->letter == 'H' || e->letter == 'T' ? (const void *)&half
+			   : e->is_double                         ? (const void *)d
+								  : s;
+
+	memcpy((char *)base + i * e->size, from, e->size);
+}
+
+cplx number_load(const struct element *e, const void *base, int64_t i)
+{
+	const char *p = (const char *)base + i * e->size;
+	float s[2] = {0};
+	double d[2] = {0};
+	uint16_t half;
+	int32_t integer;
+
+	memcpy(&half, p, 2);
+	if (e->letter == 'H' || e->letter == 'T')
+		return from_short(e, half);
+	if (e->letter == 'B' || e->letter == 'E')
+		return CMPLX((int8_t)p[0], e->letter == 'E' ? (int8_t)p[1] : 0);
+	memcpy(&integer, p, e->size < 4 ? e->size : 4);
+	if (e->letter == 'I')
+		return integer;
+	memcpy(e->is_double ? (void *)d : s, p, e->size);
+	return e->is_double ? CMPLX(d[0], d[1]) : CMPLX(s[0], s[1]);
+}
+
+static double precision(const struct element *e)
+{
+	return is_integer(e) ? 0 : e->letter == 'H' ? 1e-3 : e->letter == 'T' ? 8e-3 : e->is_double ? 1e-13 : 2e-6;
+}
+
+bool number_is_close(const struct element *e, cplx a, cplx b, double scale)
+{
+	return cabs(a - b) <= (scale + cabs(b)) * precision(e);
+}
