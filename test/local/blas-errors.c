@@ -36,6 +36,18 @@ int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *al
 		   const float *b, int ldb, const float *beta, float *c, int ldc);
 int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha, const float *a,
 		      int64_t lda, const float *b, int64_t ldb, const float *beta, float *c, int64_t ldc);
+int cublasSgemmBatched(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const void *a, int lda,
+		       const void *b, int ldb, const float *beta, void *c, int ldc, int batch);
+int cublasSgemmStridedBatched(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
+			      long long stride_a, const float *b, int ldb, long long stride_b, const float *beta,
+			      float *c, int ldc, long long stride_c, int batch);
+int cublasGemmEx(void *h, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int type_a, int lda,
+		 const void *b, int type_b, int ldb, const void *beta, void *c, int type_c, int ldc, int compute,
+		 int algorithm);
+int cublasSgetrsBatched(void *h, int trans, int n, int nrhs, const void *a, int lda, const int *p, void *b, int ldb,
+			int *info, int batch);
+int cublasSmatinvBatched(void *h, int n, const void *a, int lda, void *c, int ldc, int *info, int batch);
+int cublasSrotg_v2(void *h, float *a, float *b, float *c, float *s);
 int cublasCsyrk_v2(void *h, int uplo, int trans, int n, int k, const void *alpha, const void *a, int lda,
 		   const void *beta, void *c, int ldc);
 int cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy);
@@ -66,6 +78,7 @@ static void invalid(void)
 	float *a = memory(N * N), result, host[N];
 	const float i_too[2] = {1, 1};
 	void *h;
+	int info = 1;
 
 	CHECK(cublasSaxpy_v2(NULL, 1, &one, a, 1, a, 1) == NOT_INITIALIZED);
 	CHECK(!cublasCreate_v2(&h));
@@ -80,6 +93,17 @@ static void invalid(void)
 	CHECK(cublasCsyrk_v2(h, 0, 2, 4, 4, i_too, a, 4, i_too, a, 4) == INVALID_VALUE);
 	CHECK(cublasSetVector(N, 4, host, 0, a, 1) == INVALID_VALUE);
 	CHECK(cublasGetMatrix(4, 4, 4, a, 3, host, 4) == INVALID_VALUE);
+	CHECK(cublasSgemmBatched(h, 0, 0, N, N, N, &one, a, N, a, N, &none, a, N, -1) == INVALID_VALUE);
+	CHECK(cublasSgemmBatched(h, 0, 0, N, N, N, &one, a, N, a, N - 1, &none, a, N, 1) == INVALID_VALUE);
+	CHECK(!cublasSgemmBatched(h, 0, 0, N, N, N, &one, NULL, N, NULL, N, &none, NULL, N, 0));
+	CHECK(cublasGemmEx(h, 0, 0, 2, 2, 2, &one, a, 2, 2, a, 0, 2, &none, a, 0, 2, 68, -1) == NOT_SUPPORTED);
+	CHECK(cublasGemmEx(h, 0, 0, 2, 2, 2, &one, a, 0, 2, a, 0, 2, &none, a, 0, 2, 12, -1) == NOT_SUPPORTED);
+	/* The type of computation as CUDA 10 had it. */
+	CHECK(!cublasGemmEx(h, 0, 0, 1, 1, 1, &one, a, 0, 2, a, 0, 2, &none, a + 1, 0, 2, 0, -1));
+	CHECK(cublasSgetrsBatched(h, 0, 4, 1, a, 3, NULL, a, 4, &info, 1) == INVALID_VALUE && info == -5);
+	CHECK(cublasSgetrsBatched(h, 0, 4, 1, a, 4, NULL, a, 4, NULL, 1) == INVALID_VALUE);
+	CHECK(cublasSmatinvBatched(h, 33, a, 33, a, 33, (int *)a, 1) == INVALID_VALUE);
+	CHECK(cublasSrotg_v2(h, NULL, &result, &result, &result) == INVALID_VALUE);
 	CHECK(cublasUint8gemmBias(h) == NOT_SUPPORTED && cublasUint8gemmBias(h) == NOT_SUPPORTED);
 	CHECK(!strcmp(cublasGetStatusName(NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED"));
 	CHECK(!cublasSdot_v2(h, N, a, 1, a, 1, &result) && result == N);
@@ -168,8 +192,65 @@ static void long_vector(void *h, float *a)
 	cublasSger_v2(h, LONG, 1, &one, x, 2, x, 1, matrix, LONG);
 }
 
+/* An array of addresses, of which some are of memory. */
+static const uint64_t *addresses(float *first, float *second)
+{
+	uint64_t both[2] = {(uint64_t)(uintptr_t)first, (uint64_t)(uintptr_t)second}, *array = (uint64_t *)memory(4);
+
+	CHECK(!cuMemcpyHtoD_v2((CUdeviceptr)(uintptr_t)array, both, sizeof(both)));
+	return array;
+}
+
+static void stray_address(void *h, float *a)
+{
+	const uint64_t *good = addresses(a, a), *bad = addresses(a, a + N * N - 4);
+
+	cublasSgemmBatched(h, 0, 0, 4, 4, 4, &one, good, 4, good, 4, &none, (void *)(uintptr_t)bad, 4, 2);
+}
+
+static void stray_array(void *h, float *a)
+{
+	cublasSgemmBatched(h, 0, 0, 4, 4, 4, &one, a + N * N - 2, 4, a, 4, &none, a, 4, 2);
+}
+
+static void stray_batch(void *h, float *a)
+{
+	cublasSgemmStridedBatched(h, 0, 0, 4, 4, 4, &one, a, 4, 0, a, 4, 0, &none, a, 4, N * N - 15, 2);
+}
+
+static void overflowing_batch(void *h, float *a)
+{
+	cublasSgemmStridedBatched(h, 0, 0, 4, 4, 4, &one, a, 4, 0, a, 4, 0, &none, a, 4, 1ll << 40, 1 << 24);
+}
+
+/* One of the pivots is no row. */
+static void stray_pivot(void *h, float *a)
+{
+	const uint64_t *array = addresses(a, a);
+	int pivots[2] = {1, 1 << 20}, *p = (int *)memory(2), info;
+
+	CHECK(!cuMemcpyHtoD_v2((CUdeviceptr)(uintptr_t)p, pivots, sizeof(pivots)));
+	cublasSgetrsBatched(h, 0, 2, 1, array, 2, p, (void *)(uintptr_t)array, 2, &info, 1);
+}
+
+/* Where alpha is -0 too, what it goes with is not read, nor are the addresses. */
+static void unread_batch(void *h, float *a)
+{
+	static const float minus = -0.f;
+	const uint64_t *none_at_all = addresses(NULL, NULL), *good = addresses(a, a + 16);
+
+	cublasSgemmBatched(h, 0, 0, 4, 4, 4, &minus, none_at_all, 4, none_at_all, 4, &one, (void *)(uintptr_t)good, 4,
+			   2);
+}
+
 static void stray(void)
 {
+	CHECK(in_context(stray_address) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(stray_array) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(stray_batch) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(overflowing_batch) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(stray_pivot) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(in_context(unread_batch) == CUDA_SUCCESS);
 	CHECK(in_context(beyond) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(beside) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(backwards) == CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -382,6 +382,8 @@ def blas():
     for version in ("11", "12", "13"):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas"), f"libcublas.so.{version}", "12" if version == "13" else "2")
         check(r.returncode == 0 and r.stdout == "blas: passed\n", f"{version}: {r.returncode}\n{r.stdout}{r.stderr}")
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-v1"))
+    check(r.returncode == 0 and r.stdout == "blas-v1: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
     # A GPU finds a stray access by the pages of its memory only.
     for part in ("invalid", "stray", "hostile") if BACKEND == "cpu" else ("invalid",):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)
