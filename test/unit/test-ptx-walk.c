@@ -267,6 +267,49 @@ static void far(void **state)
 	check_all(&(struct walk){.in = 8, .start = (uint64_t)-24, .step = 8, .loads = 1, .bytes = 4, .rounds = 5});
 }
 
+/* Parameters that numbers are made of, beside the addresses: whatever is known of their distances, it is their values. */
+static void values(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t times; /* so often the second parameter, and the first */
+	} all[] = {
+		{"mad.lo.u64 %l5, %l2, 3, %l4;\n", 3},
+		{"mad.lo.u64 %l5, %l2, %l3, %l4;\n", 5},
+		{"mov.u64 %l6, %l2;\nmad.lo.u64 %l5, 4, %l6, %l4;\n", 4},
+		{"mul.lo.u64 %l5, %l2, 3;\nadd.u64 %l5, %l5, %l4;\n", 3},
+		{"shl.b64 %l5, %l2, 1;\nadd.u64 %l5, %l4, %l5;\n", 2},
+		{"setp.eq.u64 %p1, %l3, 5;\nmov.u64 %l5, %l4;\n@%p1 mad.lo.u64 %l5, %l2, 7, %l4;\n", 7},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++) {
+		uint64_t params[2] = {(uintptr_t)out, 24};
+		struct ptx_launch l = {
+			.grid = {1, 1, 1}, .block = {1, 1, 1}, .memory = &map, .params = params};
+		struct ptx_error error;
+		struct ptx_fault fault;
+		struct ptx_module *m;
+		char text[1024];
+
+		map.count = 0;
+		add_range(out, sizeof(out), true);
+		memset(out, 0, sizeof(out));
+		/* Each is used as an address as well: what it is times the second one from the first on. */
+		snprintf(text, sizeof(text),
+			 PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %%p<4>;\n"
+				  ".reg .b64 %%l<16>;\nld.param.u64 %%l4, [p0];\nld.param.u64 %%l2, [p1];\n"
+				  "mov.u64 %%l3, 5;\n%sst.global.u64 [%%l4], %%l5;\nst.global.u64 [%%l5], %%l4;\nret;\n}\n",
+			 all[k].text);
+		m = load(text);
+		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), l.block, &l.binary, &error), PTX_OK);
+		assert_true(ptx_run_blocks(&l, 0, 1, &fault));
+		assert_int_equal(*(uint64_t *)out, params[0] + all[k].times * params[1]);
+		assert_int_equal(*(uint64_t *)(out + all[k].times * params[1] / 4), params[0]);
+		ptx_module_destroy(m);
+	}
+}
+
 /* ---- who cancels does not wait for ever: neither for a loop that stands still nor for many threads ---- */
 
 #define CANCEL_HEAD                                                                                                    \
@@ -328,7 +371,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(forwards, fill), cmocka_unit_test_setup(backwards, fill),
 		cmocka_unit_test_setup(several, fill),  cmocka_unit_test_setup(misaligned, fill),
-		cmocka_unit_test_setup(far, fill),      cmocka_unit_test_setup(cancelled, fill),
+		cmocka_unit_test_setup(far, fill),      cmocka_unit_test_setup(values, fill),
+		cmocka_unit_test_setup(cancelled, fill),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a loop starts again: has the launch been cancelled; and do other threads need a turn? */
+#include <stdlib.h>
+
 #include "ptx-lower-access.h"
 
 /* ---- with one lane: rounds that end by themselves ---- */
@@ -31,8 +33,8 @@ static bool is_always_run(const struct rounds *r, uint32_t block, const struct p
 	return i->guard < 0 && (block == r->header || block == r->latch);
 }
 
-/* Whether each round moves the register, all in one direction. */
-static bool moves_on(const struct rounds *r, int32_t reg)
+/* Whether each round moves the register, all in one direction, and so far at least. */
+static bool moves_on(const struct rounds *r, int32_t reg, unsigned bytes)
 {
 	int64_t step, way = 0;
 	bool always = false;
@@ -44,7 +46,7 @@ static bool moves_on(const struct rounds *r, int32_t reg)
 			if (!access_redefines(r->l, i, reg))
 				continue;
 			step = step_of(i, reg);
-			if (!step || (way && (step < 0) != (way < 0)))
+			if (llabs(step) < bytes || (way && (step < 0) != (way < 0)))
 				return false;
 			way = step;
 			always |= is_always_run(r, n, i);
@@ -69,7 +71,7 @@ static bool is_plain(const struct rounds *r)
 
 /*
  * An access whose address moves on in each round is out of bounds sooner or later, and whoever only wants the loop to
- * end can wait for that: it takes as long as reading an allocation once.
+ * end can wait for that: it takes as long as reading an allocation once, element by element.
  */
 static bool ends_by_itself(struct lower *l)
 {
@@ -84,7 +86,7 @@ static bool ends_by_itself(struct lower *l)
 			const struct ptx_operand *o = &i->ops[i->op->flags & PTX_F_NO_DST ? 0 : 1];
 
 			if (i->op->flags & (PTX_F_LOAD | PTX_F_STORE) && is_always_run(&r, n, i) &&
-			    o->kind == PTX_OP_MEM && o->reg >= 0 && moves_on(&r, o->reg))
+			    o->kind == PTX_OP_MEM && o->reg >= 0 && moves_on(&r, o->reg, ptx_types[i->type].bits / 8))
 				return true;
 		}
 	return false;

@@ -83,6 +83,9 @@ static struct ptx_origin result_origin(const struct ptx_body *body, const struct
 		return bits == 64 && i->count == 3 && b.kind <= NUMBER ? sum_of(a, b) : anything;
 	case PTX_SHAPE_MAD:
 	case PTX_SHAPE_MAD_WIDE:
+		/* a factor counts with its value */
+		if (a.kind == ROOTED || b.kind == ROOTED)
+			return anything;
 		return i->count == 4 ? sum_of(number, operand_origin(body, &i->ops[3])) : anything;
 	case PTX_SHAPE_MUL:
 	case PTX_SHAPE_MUL_WIDE:
@@ -119,6 +122,12 @@ static bool is_integer(unsigned type)
 	return cls == 'u' || cls == 's' || cls == 'b';
 }
 
+static bool has_factors(unsigned shape)
+{
+	return shape == PTX_SHAPE_MUL || shape == PTX_SHAPE_MUL_WIDE || shape == PTX_SHAPE_MAD ||
+	       shape == PTX_SHAPE_MAD_WIDE;
+}
+
 /* Registers that are wider or narrower than the instruction keep their low bits. */
 static unsigned result_zeros(const struct ptx_body *body, const struct ptx_instr *i, unsigned kind)
 {
@@ -127,7 +136,7 @@ static unsigned result_zeros(const struct ptx_body *body, const struct ptx_instr
 	if (!is_integer(i->type) || i->mods & M(SAT) || !i->count || i->ops[0].kind != PTX_OP_REG)
 		return 0;
 	for (unsigned n = 1; n < i->count && n < 4; n++)
-		z[n] = operand_zeros(body, &i->ops[n], kind);
+		z[n] = operand_zeros(body, &i->ops[n], has_factors(i->op->shape) && n < 3 ? NUMBER : kind);
 	switch (i->op->shape) {
 	case PTX_SHAPE_MOV:
 		return z[1];
