@@ -74,7 +74,7 @@ class Call:
         self.since = None
         self.context = True
         self.waits = False
-        self.queues = 0
+        self.queues = None
         self.guest = "auto" if name.startswith("cu") else "none"
         self.host = "auto"
         self.params = []
@@ -288,7 +288,7 @@ class Description:
         if call is None:
             return
         inputs = {p.name: p for p in call.params if p.direction == "in" and p.kind == "scalar"}
-        if call.queues and (call.sync or not call.stream):
+        if call.queues is not None and (call.sync or not call.stream):
             raise DescriptionError(f"{call.name} queues nothing: it is sync, or has no stream", call.where)
         for p in call.params:
             if p.bounds is not None:

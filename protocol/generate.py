@@ -168,7 +168,7 @@ def emit_guest_c(desc):
         for p in c.params:
             if p.kind == "array" and p.is_in:
                 out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
-        if c.queues:
+        if c.queues is not None:
             out.append(f"\tresult = vcuda_pace(a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
         out += [
             f"\tresult = vcuda_call_begin(&call, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",

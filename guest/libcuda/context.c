@@ -10,6 +10,7 @@
 #include "guest-calls.h"
 #include "memory.h"
 #include "object.h"
+#include "pace.h"
 #include "session.h"
 #include "storage.h"
 #include "thread.h"
@@ -122,6 +123,7 @@ static void forget_contents(struct vcuda_context *c)
 {
 	atomic_fetch_add(&c->life, 1);
 	vcuda_objects_drop_context(c);
+	vcuda_pace_end_context(c);
 	vcuda_memory_drop_context(c);
 }
 

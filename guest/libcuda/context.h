@@ -13,6 +13,17 @@
 
 #include "cuda-abi.h"
 
+/* Where streams write how far they are, and how many of them do. */
+struct vcuda_words {
+	_Atomic uint64_t life; /* of the context: all this is of that life */
+	_Atomic unsigned int streams;
+	_Atomic bool refused; /* it has none, and needs not be asked again */
+	uint32_t *page;
+	uint64_t page_life;
+	unsigned int taken;
+	_Atomic unsigned int readers; /* threads that look at a word now */
+};
+
 struct vcuda_context {
 	_Atomic(CUcontext) id; /* the worker's; NULL: a primary context that is not active, or a destroyed one */
 	_Atomic int error;     /* CUresult that ended it (a kernel's fault): every later call gives it */
@@ -23,10 +34,7 @@ struct vcuda_context {
 	unsigned int refs; /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
 	uint64_t number; /* for cuCtxGetId */
-	_Atomic unsigned int streams;  /* that had work, of that life (pace.c) */
-	_Atomic uint64_t streams_life;
-	uint32_t *words;	       /* of that life: page of words that streams write when they get there, or NULL */
-	unsigned int words_taken;
+	struct vcuda_words words; /* pace.c */
 	struct vcuda_context *next;
 };
 

@@ -1,32 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each so many places the stream gets a mark: it writes a number to memory when it gets there. Before the next part of
- * the queue is filled, the mark before the last one has to be through. That takes no answer of the worker's, which would
- * stand behind all that is queued.
+ * Each so many places the stream gets a mark: it writes a number to memory when it gets there. How many marks it has not
+ * got to says how far it is behind. That takes no answer of the worker's, which would stand behind all that is queued.
  */
 #include "pace.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "call.h"
-#include "context.h"
 #include "guest-calls.h"
 #include "memory.h"
 #include "session.h"
 #include "thread.h"
 
-/*
- * Places that a context's streams have: an H100's driver made callers wait from 1021 on, in each of 8 queues that the
- * streams share evenly (doc/measured.md). Some are left for what a command takes beside.
- */
-#define PLACES 900
-#define QUEUES 8
-
-#define PARTS 3 /* of the queue: the one that is filled, and those that may have to be waited for */
-#define FEWEST 8
+#define EACH 64	 /* places from one mark to the next */
+#define QUEUES 8 /* of a context, which its streams share evenly (doc/measured.md) */
 
 /* A waiter looks so often; what is queued takes longer. Now and then it asks whether the stream has failed. */
 #define LOOK_US 100
@@ -42,9 +34,10 @@ struct vcuda_pace {
 	_Atomic(struct vcuda_context *) home;
 	_Atomic uint64_t life;	     /* of the context: the stream and the word are of that life */
 	_Atomic unsigned int places; /* taken since the last mark */
-	pthread_mutex_t marking;
-	uint32_t *word; /* the number of the last mark that the stream has got to; NULL: none yet */
-	uint32_t mark;
+	_Atomic bool light;	     /* the last command was one that takes a place only after others */
+	pthread_mutex_t marking;     /* held by who marks, and waits for that; who holds it has the record */
+	_Atomic(uint32_t *) word;    /* the number of the last mark that the stream has got to; NULL: none yet */
+	_Atomic uint32_t mark;
 	struct vcuda_pace *next;
 };
 
@@ -54,6 +47,14 @@ struct vcuda_pace {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_pace *buckets[BUCKETS]; /* of streams */
 static struct vcuda_pace *unused;
+
+static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int most;
+
+void vcuda_pace_start(unsigned int places)
+{
+	most = places;
+}
 
 static uint64_t hash(CUstream stream)
 {
@@ -67,21 +68,37 @@ static struct vcuda_pace **bucket_of(CUstream stream)
 
 static bool is_alive(const struct vcuda_pace *p)
 {
-	return atomic_load_explicit(&p->life, memory_order_relaxed) == atomic_load(&p->home->life);
+	return atomic_load(&p->life) == atomic_load(&p->home->life);
 }
 
 static bool is_of(const struct vcuda_pace *p, const struct vcuda_context *c, CUstream stream)
 {
-	return atomic_load_explicit(&p->used, memory_order_relaxed) && p->home == c &&
-	       atomic_load_explicit(&p->stream, memory_order_relaxed) == stream && is_alive(p);
+	return atomic_load(&p->used) && p->home == c && atomic_load(&p->stream) == stream && is_alive(p);
 }
 
-static bool is_before(struct vcuda_pace *p, uint32_t mark)
+/* How many marks the stream has not got to; 0 if its context's life has ended. */
+static uint32_t behind(struct vcuda_pace *p)
 {
-	return (int32_t)(__atomic_load_n(p->word, __ATOMIC_ACQUIRE) - mark) < 0;
+	struct vcuda_context *c = p->home;
+	uint32_t marks = 0, *word;
+
+	/* Its memory goes only when nobody is in here any more. */
+	atomic_fetch_add(&c->words.readers, 1);
+	word = atomic_load(&p->word);
+	if (is_alive(p) && word)
+		marks = atomic_load(&p->mark) - __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	atomic_fetch_sub(&c->words.readers, 1);
+	return marks;
 }
 
-/* With the lock held. */
+void vcuda_pace_end_context(struct vcuda_context *context)
+{
+	while (atomic_load(&context->words.readers))
+		sched_yield();
+}
+
+/* ---- records; with the lock held ---- */
+
 static void retire(struct vcuda_pace **at)
 {
 	struct vcuda_pace *p = *at;
@@ -89,12 +106,12 @@ static void retire(struct vcuda_pace **at)
 	*at = p->next;
 	atomic_store(&p->used, false);
 	if (is_alive(p))
-		atomic_fetch_sub(&p->home->streams, 1);
+		atomic_fetch_sub(&p->home->words.streams, 1);
 	p->next = unused;
 	unused = p;
 }
 
-/* The stream's record, or NULL. Those that ended with their context are retired on the way. With the lock held. */
+/* The stream's record, or NULL. Those that ended with their context are retired on the way. */
 static struct vcuda_pace *find_locked(struct vcuda_context *c, CUstream stream)
 {
 	struct vcuda_pace **at = bucket_of(stream);
@@ -108,36 +125,34 @@ static struct vcuda_pace *find_locked(struct vcuda_context *c, CUstream stream)
 	return *at;
 }
 
-/* Best one that has a word. With the lock held. */
+/*
+ * One that nobody waits with: of an ended life, or of this one if its stream got to all marks. One that has not may be
+ * of a stream that was destroyed before it got there: its marks would be taken for others'.
+ */
 static struct vcuda_pace *take_unused(struct vcuda_context *c)
 {
-	struct vcuda_pace **at = &unused, *p;
+	struct vcuda_pace **at, *p;
 
-	while (*at && !((*at)->home == c && is_alive(*at)))
-		at = &(*at)->next;
-	p = *at;
-	if (p) {
+	for (at = &unused; (p = *at); at = &p->next) {
+		if (is_alive(p) && (p->home != c || behind(p)))
+			continue;
+		if (pthread_mutex_trylock(&p->marking))
+			continue;
 		*at = p->next;
-		/* The stream that had it may be gone before it got to its marks: they would be taken for others. */
-		if (p->word && is_before(p, p->mark))
-			p->word = NULL;
-		return p;
+		if (!is_alive(p))
+			atomic_store(&p->word, NULL);
+		break;
 	}
-	/* Words that live stay where they are. */
-	for (at = &unused; *at && is_alive(*at); at = &(*at)->next)
-		continue;
-	p = *at;
-	if (p) {
-		*at = p->next;
-	} else {
+	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p)
 			return NULL;
 		pthread_mutex_init(&p->marking, NULL);
+		pthread_mutex_lock(&p->marking);
 	}
-	p->word = NULL;
 	p->home = c;
 	atomic_store(&p->life, atomic_load(&c->life));
+	pthread_mutex_unlock(&p->marking);
 	return p;
 }
 
@@ -149,19 +164,20 @@ static struct vcuda_pace *find_or_make(struct vcuda_context *c, CUstream stream)
 	p = find_locked(c, stream);
 	if (!p && (p = take_unused(c))) {
 		atomic_store(&p->places, 0);
+		atomic_store(&p->light, false);
 		atomic_store(&p->stream, stream);
 		atomic_store(&p->used, true);
 		p->next = *bucket_of(stream);
 		*bucket_of(stream) = p;
-		if (atomic_exchange(&c->streams_life, atomic_load(&c->life)) != atomic_load(&c->life)) {
-			atomic_store(&c->streams, 0);
-			c->words = NULL;
-		}
-		atomic_fetch_add(&c->streams, 1);
+		if (atomic_exchange(&c->words.life, p->life) != p->life)
+			atomic_store(&c->words.streams, 0);
+		atomic_fetch_add(&c->words.streams, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	return p;
 }
+
+/* ---- marks; with the record's mutex held ---- */
 
 static struct vcuda_pace *find(struct vcuda_context *c, CUstream stream)
 {
@@ -176,39 +192,63 @@ static struct vcuda_pace *find(struct vcuda_context *c, CUstream stream)
 	return *cached;
 }
 
-static unsigned int part(const struct vcuda_context *c)
+/* A new word of the context's; NULL if it has none. `first`: it is the first one of its life. */
+static uint32_t *take_word(struct vcuda_context *c, bool *first)
 {
-	unsigned int shares = (atomic_load_explicit(&c->streams, memory_order_relaxed) + QUEUES - 1) / QUEUES;
-	unsigned int places = PLACES / PARTS / (shares ? shares : 1);
-
-	return places > FEWEST ? places : FEWEST;
-}
-
-/* A new word of the context's; NULL if there is no memory for it. */
-static uint32_t *take_word(struct vcuda_context *c)
-{
+	uint64_t life = atomic_load(&c->life);
 	uint32_t *word = NULL;
 	void *page = NULL;
 
-	pthread_mutex_lock(&lock);
-	if (c->words && c->words_taken < WORDS)
-		word = &c->words[c->words_taken++];
-	pthread_mutex_unlock(&lock);
-	if (word || vcuda_pinned_alloc(&page, WORDS * sizeof(*word), VCUDA_RANGE_PINNED, 0) != CUDA_SUCCESS)
-		return word;
-	pthread_mutex_lock(&lock);
-	c->words = page;
-	c->words_taken = 1;
-	pthread_mutex_unlock(&lock);
-	return page;
+	pthread_mutex_lock(&words_lock);
+	*first = c->words.page_life != life;
+	if (*first)
+		c->words.page = NULL;
+	c->words.page_life = life;
+	if (!atomic_load(&c->words.refused) && (!c->words.page || c->words.taken == WORDS)) {
+		if (vcuda_pinned_alloc(&page, WORDS * sizeof(*word), VCUDA_RANGE_PINNED, 0) != CUDA_SUCCESS)
+			atomic_store(&c->words.refused, true);
+		c->words.page = page;
+		c->words.taken = 0;
+	}
+	if (c->words.page)
+		word = &c->words.page[c->words.taken++];
+	pthread_mutex_unlock(&words_lock);
+	return word;
 }
 
-/* Waits until the stream has got to a mark. */
-static CUresult wait_for(struct vcuda_pace *p, uint32_t mark, CUstream stream)
+static unsigned int busy_streams(const struct vcuda_context *c)
+{
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < BUCKETS; i++)
+		for (struct vcuda_pace *p = buckets[i]; p; p = p->next)
+			n += p->home == c && behind(p);
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+/* How many marks a stream may be behind when it gets another one, where so many are. */
+static uint32_t marks_for(unsigned int streams)
+{
+	unsigned int shares = (streams + QUEUES - 1) / QUEUES, marks = most / EACH / (shares ? shares : 1);
+
+	return marks > 2 ? marks - 2 : 1;
+}
+
+static bool is_too_far(struct vcuda_pace *p, struct vcuda_context *c)
+{
+	uint32_t marks = behind(p);
+
+	/* Most have done their work: they are counted only if it matters. */
+	return marks > marks_for(atomic_load(&c->words.streams)) && marks > marks_for(busy_streams(c));
+}
+
+static CUresult wait_for_room(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
 {
 	CUresult result = vcuda_session_error();
 
-	for (int i = 1; result == CUDA_SUCCESS && is_before(p, mark); i++) {
+	for (int i = 1; result == CUDA_SUCCESS && is_of(p, c, atomic_load(&p->stream)) && is_too_far(p, c); i++) {
 		usleep(LOOK_US);
 		result = i % LOOKS ? vcuda_session_error() : vcuda_call_cuStreamQuery(stream);
 		/* All is done: if there is no mark, its command has failed. */
@@ -220,43 +260,53 @@ static CUresult wait_for(struct vcuda_pace *p, uint32_t mark, CUstream stream)
 	return result;
 }
 
-/* Marks the end of a part, once the parts before the last one are through. */
 static CUresult mark(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
 {
 	uint64_t write[VCUDA_MEMORY_OP_WORDS] = {CU_STREAM_MEM_OP_WRITE_VALUE_32};
-	CUresult result = CUDA_SUCCESS;
+	bool first = false;
+	CUresult result;
 
-	if (!p->word) {
-		p->word = take_word(c);
-		p->mark = 0;
+	if (!atomic_load(&p->word)) {
+		atomic_store(&p->mark, 0);
+		atomic_store(&p->word, take_word(c, &first));
 	}
-	if (!p->word)
+	if (!atomic_load(&p->word))
 		return CUDA_SUCCESS;
-	if (p->mark >= PARTS - 1)
-		result = wait_for(p, p->mark - (PARTS - 2), stream);
-	if (result != CUDA_SUCCESS)
+	result = wait_for_room(p, c, stream);
+	/* The stream or its context may have ended. */
+	if (result != CUDA_SUCCESS || !is_of(p, c, atomic_load(&p->stream)))
 		return result;
-	write[1] = (uintptr_t)p->word;
-	write[2] = ++p->mark;
+	write[1] = (uintptr_t)atomic_load(&p->word);
+	write[2] = atomic_fetch_add(&p->mark, 1) + 1;
+	vcuda_thread()->call_sync = first;
 	result = vcuda_call_vcudaStreamMemOps(stream, VCUDA_MEMORY_OP_WORDS, write);
-	if (result != CUDA_SUCCESS)
-		p->mark--;
-	/* The worker may be older than the call. */
-	return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
+	vcuda_thread()->call_sync = false;
+	if (result == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	atomic_fetch_sub(&p->mark, 1);
+	/* The worker may be older than the call, and the device may not have it. */
+	if (!first && result != CUDA_ERROR_NOT_SUPPORTED)
+		return result;
+	atomic_store(&c->words.refused, true);
+	return CUDA_SUCCESS;
 }
 
 CUresult vcuda_pace(CUstream stream, unsigned int places)
 {
-	struct vcuda_context *c = vcuda_context_calling();
 	struct vcuda_thread *thread = vcuda_thread();
-	struct vcuda_pace *p = c && !thread->marks ? find(c, stream) : NULL;
+	struct vcuda_context *c = most && !thread->marks ? vcuda_context_calling() : NULL;
+	struct vcuda_pace *p = c && !atomic_load(&c->words.refused) ? find(c, stream) : NULL;
 	CUresult result = CUDA_SUCCESS;
-	unsigned int most;
 	bool call_sync;
 	int cancel;
 
 	/* Without a context the call itself fails. */
-	if (!p || atomic_fetch_add(&p->places, places) + places <= part(c))
+	if (!p || (!places && atomic_load(&p->light)))
+		return CUDA_SUCCESS;
+	if (atomic_load(&p->light) != !places)
+		atomic_store(&p->light, !places);
+	places += !places;
+	if (atomic_fetch_add(&p->places, places) + places <= EACH)
 		return CUDA_SUCCESS;
 	/* Other threads with the same stream wait as well, and find it done. A thread that is cancelled must not. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -264,11 +314,10 @@ CUresult vcuda_pace(CUstream stream, unsigned int places)
 	thread->marks = true;
 	call_sync = thread->call_sync;
 	thread->call_sync = false;
-	most = part(c);
-	if (atomic_load(&p->places) > most && is_alive(p)) {
+	if (atomic_load(&p->places) > EACH && is_of(p, c, atomic_load(&p->stream))) {
 		result = mark(p, c, stream);
 		/* Not before: the others would go on. */
-		atomic_fetch_sub(&p->places, most);
+		atomic_fetch_sub(&p->places, EACH);
 	}
 	thread->marks = false;
 	thread->call_sync = call_sync;

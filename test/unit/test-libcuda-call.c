@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pace.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
 
@@ -144,37 +145,125 @@ static void order(void **state)
 	assert_int_equal(fake.out_of_order, 0);
 }
 
+static CUstream new_stream(void)
+{
+	CUstream stream;
+
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	return stream;
+}
+
+static void put(CUstream stream, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(cuMemsetD32Async(memory, 0, 1, stream), CUDA_SUCCESS);
+}
+
 /* No queue of a GPU's, which has 1021 places for the streams that share it, is ever full: nobody waits in the driver. */
 static void paced(void **state)
 {
 	CUstream streams[41];
 
+	vcuda_pace_start(900);
 	fake.most_behind = 0;
 	run_threads(produce, PRODUCERS);
 	assert_in_range(fake.most_behind, 600, 1000);
 	for (int i = 0; i < 41; i++)
-		assert_int_equal(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-	for (int n = 0; n < 2000; n++) {
-		if (n == 1000)
-			fake.most_behind = 0;
+		streams[i] = new_stream();
+	for (int n = 0; n < 1000; n++)
 		for (int i = 0; i < 41; i++)
-			assert_int_equal(cuMemsetD32Async(memory, 0, 1, streams[i]), CUDA_SUCCESS);
-	}
+			put(streams[i], 1);
+	fake.most_behind = 0;
+	for (int n = 0; n < 300; n++)
+		for (int i = 0; i < 41; i++)
+			put(streams[i], 1);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
-	assert_in_range(fake.most_behind, 100, 1000 / 6);
+	assert_in_range(fake.most_behind, 64, 250);
+	/* Streams that have nothing to do take nothing from one that has. */
+	fake.most_behind = 0;
+	put(streams[0], 5000);
+	assert_in_range(fake.most_behind, 600, 1000);
 	for (int i = 0; i < 41; i++)
 		assert_int_equal(cuStreamDestroy_v2(streams[i]), CUDA_SUCCESS);
-	/* One has the place of all again, in the life of the context that follows too. */
 	for (int life = 0; life < 2; life++) {
 		fake.most_behind = 0;
-		for (int n = 0; n < 5000; n++)
-			assert_int_equal(cuMemsetD32Async(memory, 0, 1, NULL), CUDA_SUCCESS);
+		put(NULL, 5000);
 		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 		assert_in_range(fake.most_behind, 600, 1000);
 		assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
 		assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
 		assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
 	}
+}
+
+/* However many events stand in a row, they take no room. */
+static void many_events(void **state)
+{
+	CUstream stream = new_stream();
+	CUevent event;
+
+	fake.stands = true;
+	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+	for (int i = 0; i < 5000; i++) {
+		assert_int_equal(cuEventRecord(event, stream), CUDA_SUCCESS);
+		assert_int_equal(cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
+	}
+	fake.stands = false;
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+}
+
+static _Atomic unsigned int taken;
+
+static void *fill_up(void *stream)
+{
+	if (cuCtxSetCurrent(context) != CUDA_SUCCESS)
+		return "no context";
+	for (; taken < 5000; taken++)
+		if (cuMemsetD32Async(memory, 0, 1, stream) != CUDA_SUCCESS)
+			break;
+	return NULL;
+}
+
+static pthread_t start_to_fill(CUstream stream)
+{
+	unsigned int before;
+	pthread_t thread;
+
+	fake.stands = true;
+	taken = 0;
+	assert_int_equal(pthread_create(&thread, NULL, fill_up, stream), 0);
+	do {
+		before = taken;
+		usleep(50000);
+	} while (before != taken || !taken);
+	assert_in_range(taken, 600, 1000);
+	return thread;
+}
+
+/* A thread waits with a stream that another one destroys, and then with a context. */
+static void ended(void **state)
+{
+	CUstream stream = new_stream(), others[50];
+	pthread_t thread = start_to_fill(stream);
+
+	assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+	for (int i = 0; i < 50; i++) {
+		others[i] = new_stream();
+		put(others[i], 100);
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_in_range(taken, 600, 1000);
+	fake.stands = false;
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	thread = start_to_fill(others[0]);
+	assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_in_range(taken, 600, 1000);
+	fake.stands = false;
+	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
+	vcuda_pace_start(0);
 }
 
 /* More threads that wait than there are reply slots. */
@@ -248,7 +337,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(before_init), cmocka_unit_test(init),         cmocka_unit_test(contexts),
-		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order), cmocka_unit_test(paced),
+		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order), cmocka_unit_test(paced), cmocka_unit_test(many_events), cmocka_unit_test(ended),
 		cmocka_unit_test(slots),       cmocka_unit_test(forked_child), cmocka_unit_test(unsupported),
 		cmocka_unit_test(names),       cmocka_unit_test(lost),
 	};

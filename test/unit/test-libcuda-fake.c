@@ -136,14 +136,17 @@ static void work_off_all(void)
 {
 	while (work_off())
 		continue;
+	pthread_mutex_lock(&queue_lock);
 	memcpy(through, queued, sizeof(through));
+	pthread_mutex_unlock(&queue_lock);
 }
 
 static void *work_slowly(void *unused)
 {
 	for (;;) {
-		usleep(200);
-		work_off();
+		usleep(50);
+		if (!fake.stands)
+			work_off();
 	}
 	return unused;
 }
@@ -199,6 +202,7 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		queue(a.hStream);
 		END CASE(vcudaStreamMemOps) write_later(a.hStream, a.ops);
 		END CASE(cuStreamQuery) if (first_mark != last_mark) return CUDA_ERROR_NOT_READY;
+		END CASE(cuMemHostUnregister) work_off_all();
 		END CASE(cuCtxSynchronize) work_off_all();
 		END CASE(vcudaImageCreate) fake.image_bytes = a.total;
 		a.image = (vcuda_image)ids++;

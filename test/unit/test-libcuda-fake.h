@@ -14,6 +14,7 @@ struct fake_worker {
 	_Atomic uint64_t commands, async_commands;
 	_Atomic uint64_t memsets;
 	_Atomic uint64_t most_behind;  /* memsets of one stream that nobody has waited for */
+	_Atomic bool stands; /* no stream goes on by itself */
 	_Atomic uint64_t out_of_order; /* memsets of a thread whose values do not count up */
 	_Atomic uint64_t doorbells;
 	_Atomic uint64_t windows;     /* live ones */
