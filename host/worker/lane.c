@@ -139,24 +139,39 @@ static bool is_in_context(uint64_t pending, uint64_t context)
 	return (uint32_t)pending && pending == pending_error(context, (CUresult)pending);
 }
 
-/* The first one stays. */
+/* Where the error of the command's context is, or else may be put: where none is, or another context's. */
+static _Atomic uint64_t *place_of_error(struct vcuda_session *s, const struct vcuda_command *c)
+{
+	_Atomic uint64_t *all = s->async_error[c->thread % VCUDA_THREADS], *place = NULL;
+
+	for (int i = 0; i < VCUDA_PENDING_ERRORS; i++) {
+		if (is_in_context(atomic_load(&all[i]), c->context))
+			return &all[i];
+		if (!place && !atomic_load(&all[i]))
+			place = &all[i];
+	}
+	/* Those of contexts that have ended stay: where there are so many, one goes. */
+	return place ? place : &all[c->context % VCUDA_PENDING_ERRORS];
+}
+
+/* A context's first one stays. */
 static void keep_error(struct vcuda_session *s, const struct vcuda_command *c, CUresult error)
 {
-	_Atomic uint64_t *pending = &s->async_error[c->thread % VCUDA_THREADS];
-	uint64_t there = atomic_load(pending);
+	_Atomic uint64_t *place = place_of_error(s, c);
+	uint64_t there = atomic_load(place);
 
 	while (!is_in_context(there, c->context) &&
-	       !atomic_compare_exchange_weak(pending, &there, pending_error(c->context, error)))
+	       !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)))
 		continue;
 }
 
 static CUresult take_error(struct vcuda_session *s, const struct vcuda_command *c)
 {
-	_Atomic uint64_t *pending = &s->async_error[c->thread % VCUDA_THREADS];
-	uint64_t there = atomic_load(pending);
+	_Atomic uint64_t *place = place_of_error(s, c);
+	uint64_t there = atomic_load(place);
 
 	while (is_in_context(there, c->context))
-		if (atomic_compare_exchange_weak(pending, &there, 0))
+		if (atomic_compare_exchange_weak(place, &there, 0))
 			return (CUresult)(uint32_t)there;
 	return CUDA_SUCCESS;
 }

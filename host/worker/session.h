@@ -22,6 +22,8 @@
 /* Async errors are kept by guest thread number modulo this. */
 #define VCUDA_THREADS 256
 
+#define VCUDA_PENDING_ERRORS 4
+
 struct vcuda_session {
 	const struct vcuda_backend_ops *ops;
 	struct vcuda_handles *handles;
@@ -33,7 +35,8 @@ struct vcuda_session {
 	pid_t guest_pid;		/* as the guest says, for messages */
 	_Atomic bool stage_registered;	/* the staging blocks are pinned in the back end */
 	_Atomic bool broken;		/* malformed input: the session ends */
-	_Atomic uint64_t async_error[VCUDA_THREADS]; /* of an async call of each thread's that no sync call has reported yet */
+	/* Of async calls of each thread's in some contexts, that no sync call has reported yet. */
+	_Atomic uint64_t async_error[VCUDA_THREADS][VCUDA_PENDING_ERRORS];
 };
 
 #endif
