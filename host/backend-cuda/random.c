@@ -30,6 +30,7 @@ struct vcuda_generator_st {
 	uint32_t type;
 	CUstream stream;
 	pthread_mutex_t lock;
+	unsigned int users; /* with the list's lock: who last lets go of it frees it */
 	struct vcuda_generator_st *next;
 };
 
@@ -127,6 +128,7 @@ static CUresult create(vcuda_generator *generator, uint32_t type)
 		return result_of(status);
 	}
 	g->type = type;
+	g->users = 1;
 	pthread_mutex_init(&g->lock, NULL);
 	driver->cuCtxGetCurrent(&g->context);
 	pthread_mutex_lock(&list_lock);
@@ -137,6 +139,35 @@ static CUresult create(vcuda_generator *generator, uint32_t type)
 	return CUDA_SUCCESS;
 }
 
+/* False: it is gone; its address was resolved before that. */
+static bool use(vcuda_generator wanted)
+{
+	vcuda_generator g;
+
+	pthread_mutex_lock(&list_lock);
+	for (g = list; g && g != wanted; g = g->next)
+		continue;
+	if (g)
+		g->users++;
+	pthread_mutex_unlock(&list_lock);
+	return g;
+}
+
+static void let_go(vcuda_generator g)
+{
+	bool last;
+
+	pthread_mutex_lock(&list_lock);
+	last = --g->users == 0;
+	pthread_mutex_unlock(&list_lock);
+	if (!last)
+		return;
+	if (g->handle)
+		curand.destroy(g->handle);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
 /* What it was asked for may still be under way and use its memory. */
 static CUresult destroy(vcuda_generator g)
 {
@@ -144,14 +175,16 @@ static CUresult destroy(vcuda_generator g)
 	vcuda_generator *at;
 
 	pthread_mutex_lock(&list_lock);
-	for (at = &list; *at != g; at = &(*at)->next)
+	for (at = &list; *at && *at != g; at = &(*at)->next)
 		continue;
-	*at = g->next;
+	if (*at)
+		*at = g->next;
+	else
+		g = NULL;
 	pthread_mutex_unlock(&list_lock);
-	if (g->handle)
-		curand.destroy(g->handle);
-	pthread_mutex_destroy(&g->lock);
-	free(g);
+	if (!g)
+		return CUDA_ERROR_INVALID_HANDLE;
+	let_go(g);
 	return result;
 }
 
@@ -208,13 +241,16 @@ static CUresult generate(CUstream stream, vcuda_generator g, void *random)
 {
 	const vcuda_random *r = random;
 	int status = SUCCESS;
+	CUresult result;
 
-	if (g->type != r->type)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&g->lock);
-	if (!g->handle) {
-		pthread_mutex_unlock(&g->lock);
+	if (!use(g))
 		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&g->lock);
+	result = !g->handle ? CUDA_ERROR_INVALID_HANDLE : g->type != r->type ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS) {
+		pthread_mutex_unlock(&g->lock);
+		let_go(g);
+		return result;
 	}
 	if (g->stream != stream)
 		status = curand.set_stream(g->handle, stream);
@@ -225,6 +261,7 @@ static CUresult generate(CUstream stream, vcuda_generator g, void *random)
 	if (status == SUCCESS)
 		status = call(g->handle, r);
 	pthread_mutex_unlock(&g->lock);
+	let_go(g);
 	return result_of(status);
 }
 
