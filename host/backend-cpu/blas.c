@@ -323,7 +323,7 @@ static CUresult is_possible(const struct blas *b)
 {
 	if (!fits(b) || (!b->function && !cpu_blas_calls[b->number].own))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (cpu_blas_calls[b->number].own || !copies_too_much(b))
+	if ((cpu_blas_calls[b->number].own && !is_orthogonal(b)) || !copies_too_much(b))
 		return CUDA_SUCCESS;
 	cpu_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
 		b->routine->name);
