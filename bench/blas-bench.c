@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times what a program feels of cuBLAS. The same binary runs natively, with NVIDIA's library, and through virtio-cuda, with ours or NVIDIA's;
- * bench/compare.py runs both side by side. Prints one line a figure: NAME VALUE UNIT, medians.
+ * Times what a program feels of cuBLAS. The same binary runs natively, with NVIDIA's library, and through virtio-cuda,
+ * with ours or NVIDIA's; bench/compare.py runs both side by side. Prints one line a figure: NAME VALUE UNIT, medians.
  *
  * usage: blas-bench [LIBRARY [SIZE]]   (libcublas.so.13, 4096: the rows of the large product)
  */
@@ -14,7 +14,8 @@
 enum { ROUNDS = 9, SMALL = 64, QUEUED = 1000 };
 
 static CUresult (*ctx_synchronize)(void);
-static int (*sgemm)(void *, int, int, int, int, int, const float *, const float *, int, const float *, int, const float *, float *, int);
+static int (*sgemm)(void *, int, int, int, int, int, const float *, const float *, int, const float *, int,
+		    const float *, float *, int);
 static void *handle;
 static CUdeviceptr a, b, c;
 
@@ -32,7 +33,8 @@ static void multiply(int n)
 {
 	const float one = 1, zero = 0;
 
-	check(sgemm(handle, 0, 0, n, n, n, &one, (float *)(uintptr_t)a, n, (float *)(uintptr_t)b, n, &zero, (float *)(uintptr_t)c, n),
+	check(sgemm(handle, 0, 0, n, n, n, &one, (float *)(uintptr_t)a, n, (float *)(uintptr_t)b, n, &zero,
+		    (float *)(uintptr_t)c, n),
 	      "cublasSgemm");
 }
 
@@ -59,9 +61,11 @@ static double bench(int n, int count, double *issue)
 static void set_up(void *driver, void *blas, size_t bytes)
 {
 	CUresult (*init)(unsigned int) = (CUresult(*)(unsigned int))function(driver, "cuInit");
-	CUresult (*retain)(CUcontext *, CUdevice) = (CUresult(*)(CUcontext *, CUdevice))function(driver, "cuDevicePrimaryCtxRetain");
+	CUresult (*retain)(CUcontext *, CUdevice) =
+		(CUresult(*)(CUcontext *, CUdevice))function(driver, "cuDevicePrimaryCtxRetain");
 	CUresult (*set)(CUcontext) = (CUresult(*)(CUcontext))function(driver, "cuCtxSetCurrent");
-	CUresult (*alloc)(CUdeviceptr *, size_t) = (CUresult(*)(CUdeviceptr *, size_t))function(driver, "cuMemAlloc_v2");
+	CUresult (*alloc)(CUdeviceptr *, size_t) =
+		(CUresult(*)(CUdeviceptr *, size_t))function(driver, "cuMemAlloc_v2");
 	CUresult (*fill)(CUdeviceptr, unsigned int, size_t) =
 		(CUresult(*)(CUdeviceptr, unsigned int, size_t))function(driver, "cuMemsetD32_v2");
 	int (*create)(void **) = (int (*)(void **))function(blas, "cublasCreate_v2");
@@ -79,7 +83,8 @@ static void set_up(void *driver, void *blas, size_t bytes)
 
 int main(int argc, char **argv)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *blas = driver ? dlopen(argc > 1 ? argv[1] : "libcublas.so.13", RTLD_NOW) : NULL;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW),
+	     *blas = driver ? dlopen(argc > 1 ? argv[1] : "libcublas.so.13", RTLD_NOW) : NULL;
 	int n = argc > 2 ? atoi(argv[2]) : 4096;
 	double issue, each;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each so many places the stream gets a mark: it writes a number to memory when it gets there. How many marks it has not
- * got to says how far it is behind. That takes no answer of the worker's, which would stand behind all that is queued.
+ * Each so many places the stream gets a mark: it writes a number to memory when it gets there. How many marks it has
+ * not got to says how far it is behind. That takes no answer of the worker's, which would stand behind all that is
+ * queued.
  */
 #include "pace.h"
 
@@ -17,7 +18,7 @@
 #include "session.h"
 #include "thread.h"
 
-#define EACH 64	 /* places from one mark to the next */
+#define EACH 64  /* places from one mark to the next */
 #define QUEUES 8 /* of a context, which its streams share evenly (doc/measured.md) */
 
 /* A waiter looks so often; what is queued takes longer. Now and then it asks whether the stream has failed. */
@@ -32,9 +33,9 @@ struct vcuda_pace {
 	_Atomic bool used;
 	_Atomic(CUstream) stream;
 	_Atomic(struct vcuda_context *) home;
-	_Atomic uint64_t life;	     /* of the context: the stream and the word are of that life */
+	_Atomic uint64_t life;       /* of the context: the stream and the word are of that life */
 	_Atomic unsigned int places; /* taken since the last mark */
-	_Atomic bool light;	     /* the last command was one that takes a place only after others */
+	_Atomic bool light;          /* the last command was one that takes a place only after others */
 	pthread_mutex_t marking;     /* held by who marks, and waits for that; who holds it has the record */
 	_Atomic(uint32_t *) word;    /* the number of the last mark that the stream has got to; NULL: none yet */
 	_Atomic uint32_t mark;
@@ -141,18 +142,17 @@ static struct vcuda_pace *take_unused(struct vcuda_context *c)
 		*at = p->next;
 		if (!is_alive(p))
 			atomic_store(&p->word, NULL);
-		break;
+		p->home = c;
+		atomic_store(&p->life, atomic_load(&c->life));
+		pthread_mutex_unlock(&p->marking);
+		return p;
 	}
-	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return NULL;
-		pthread_mutex_init(&p->marking, NULL);
-		pthread_mutex_lock(&p->marking);
-	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	pthread_mutex_init(&p->marking, NULL);
 	p->home = c;
 	atomic_store(&p->life, atomic_load(&c->life));
-	pthread_mutex_unlock(&p->marking);
 	return p;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a stream may run behind. The queue of a GPU's stream has about a thousand places, and who wants one more waits
- * in the driver. Commands of all threads reach the worker's driver one after the other, so none should have to wait
- * there: the application's thread waits here. Others, with other streams, go on. That holds while up to some 64 streams
- * of a context are behind at once.
+ * How far a stream may run behind. The queue of a GPU's stream has about a thousand places, and who wants one more
+ * waits in the driver. Commands of all threads reach the worker's driver one after the other, so none should have to
+ * wait there: the application's thread waits here. Others, with other streams, go on. That holds while up to some 64
+ * streams of a context are behind at once.
  */
 #ifndef VCUDA_PACE_H
 #define VCUDA_PACE_H
@@ -15,9 +15,9 @@
 void vcuda_pace_start(unsigned int places);
 
 /*
- * The calling context's stream, one of the worker's, is about to get a command that takes so many places in its queue, 0:
- * one for all of its kind that follow one another. Waits until there is room. Gives what the waiting thread must learn
- * of: an error of an earlier command. Thread-safe.
+ * The calling context's stream, one of the worker's, is about to get a command that takes so many places in its queue,
+ * 0: one for all of its kind that follow one another. Waits until there is room. Gives what the waiting thread must
+ * learn of: an error of an earlier command. Thread-safe.
  */
 CUresult vcuda_pace(CUstream stream, unsigned int places);
 

@@ -332,8 +332,8 @@ static CUresult add_locked(uint64_t address, size_t bytes)
 }
 
 /*
- * What a thread without a context copies in: runtimes ask for variables before they have one. It stays retained. Not with
- * the lock held: who ends a context drops its variables.
+ * What a thread without a context copies in: runtimes ask for variables before they have one. It stays retained. Not
+ * with the lock held: who ends a context drops its variables.
  */
 static struct vcuda_context *primary(void)
 {

@@ -24,7 +24,8 @@ struct image {
 		uint16_t minor, major;
 		uint32_t architecture, name, name_bytes;
 		uint64_t flags, zero, raw_bytes;
-		/* At `options`: where the compiler's options are, and how long. NVIDIA's driver looks there in any case. */
+		/* At `options`: where the compiler's options are, and how long. NVIDIA's driver looks there in any
+		 * case. */
 		uint32_t text, text_bytes;
 		uint64_t no_text;
 	} entry;
@@ -42,7 +43,8 @@ struct image_wrapper {
 #define IMAGE(name, text)                                                                                              \
 	static struct image name = {                                                                                   \
 		.header = {0xba55ed50, 1, 16, IMAGE_ENTRY_BYTES + IMAGE_PTX_BYTES},                                    \
-		.entry = {1, 0x101, IMAGE_ENTRY_BYTES, IMAGE_PTX_BYTES, 0, IMAGE_OPTIONS, 0, 6, 30, 0, 0, 0x11, 0, 0, IMAGE_OPTIONS + 8, 0, 0}, \
+		.entry = {1, 0x101, IMAGE_ENTRY_BYTES, IMAGE_PTX_BYTES, 0, IMAGE_OPTIONS, 0, 6, 30, 0, 0, 0x11, 0, 0,  \
+			  IMAGE_OPTIONS + 8, 0, 0},                                                                    \
 		.ptx = text,                                                                                           \
 	};                                                                                                             \
 	static struct image_wrapper name##_wrapper = {0x466243b1, 1, &name, 0}

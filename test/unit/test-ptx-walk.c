@@ -267,7 +267,8 @@ static void far(void **state)
 	check_all(&(struct walk){.in = 8, .start = (uint64_t)-24, .step = 8, .loads = 1, .bytes = 4, .rounds = 5});
 }
 
-/* Parameters that numbers are made of, beside the addresses: whatever is known of their distances, it is their values. */
+/* Parameters that numbers are made of, beside the addresses: whatever is known of their distances, it is their values.
+ */
 static void values(void **state)
 {
 	static const struct {
@@ -285,8 +286,7 @@ static void values(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++) {
 		uint64_t params[2] = {(uintptr_t)out, 24};
-		struct ptx_launch l = {
-			.grid = {1, 1, 1}, .block = {1, 1, 1}, .memory = &map, .params = params};
+		struct ptx_launch l = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .memory = &map, .params = params};
 		struct ptx_error error;
 		struct ptx_fault fault;
 		struct ptx_module *m;
@@ -297,9 +297,10 @@ static void values(void **state)
 		memset(out, 0, sizeof(out));
 		/* Each is used as an address as well: what it is times the second one from the first on. */
 		snprintf(text, sizeof(text),
-			 PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %%p<4>;\n"
-				  ".reg .b64 %%l<16>;\nld.param.u64 %%l4, [p0];\nld.param.u64 %%l2, [p1];\n"
-				  "mov.u64 %%l3, 5;\n%sst.global.u64 [%%l4], %%l5;\nst.global.u64 [%%l5], %%l4;\nret;\n}\n",
+			 PTX_HEAD
+			 ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %%p<4>;\n"
+			 ".reg .b64 %%l<16>;\nld.param.u64 %%l4, [p0];\nld.param.u64 %%l2, [p1];\n"
+			 "mov.u64 %%l3, 5;\n%sst.global.u64 [%%l4], %%l5;\nst.global.u64 [%%l5], %%l4;\nret;\n}\n",
 			 all[k].text);
 		m = load(text);
 		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), l.block, &l.binary, &error), PTX_OK);
@@ -369,9 +370,9 @@ static void cancelled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(forwards, fill), cmocka_unit_test_setup(backwards, fill),
-		cmocka_unit_test_setup(several, fill),  cmocka_unit_test_setup(misaligned, fill),
-		cmocka_unit_test_setup(far, fill),      cmocka_unit_test_setup(values, fill),
+		cmocka_unit_test_setup(forwards, fill),  cmocka_unit_test_setup(backwards, fill),
+		cmocka_unit_test_setup(several, fill),   cmocka_unit_test_setup(misaligned, fill),
+		cmocka_unit_test_setup(far, fill),       cmocka_unit_test_setup(values, fill),
 		cmocka_unit_test_setup(cancelled, fill),
 	};
 
