@@ -41,7 +41,10 @@ void rng_lanes_run(struct rng_job *job, uint64_t unit)
 	uint64_t size = vcuda_random_bytes(job->kind) * rng_lanes_pair(job), end = job->cursor + job->slots;
 
 	if (!job->rng->ready[chunk]) {
-		l->seed(job, (unsigned int)(chunk * l->chunk), l->chunk);
+		if (!l->seed(job, (unsigned int)(chunk * l->chunk), l->chunk)) {
+			__atomic_store_n(&job->failed, true, __ATOMIC_RELAXED);
+			return;
+		}
 		job->rng->ready[chunk] = 1;
 	}
 	for (uint64_t row = 0; row < end && !rng_cancelled(job); row += job->row) {

@@ -106,12 +106,13 @@ static uint32_t *word(const struct rng *rng, unsigned int k)
 	return (uint32_t *)rng->state + (size_t)k * LANES;
 }
 
-static void seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
+static bool seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
 {
 	unsigned int all = count(&job->settings);
 	uint64_t offset = job->settings.offset;
 	struct start s = start_of(job->settings.seed);
 
+	pthread_once(&once, make_powers);
 	jump(&s, offset / all, 0);
 	jump(&s, lane, APART);
 	for (unsigned int i = lane; i < lane + lanes; i++) {
@@ -125,6 +126,7 @@ static void seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
 		}
 		jump(&s, 1, APART);
 	}
+	return true;
 }
 
 /* x modulo m = 2^32 - c. */
@@ -193,19 +195,13 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 	}
 }
 
-static bool begin(struct rng_job *job)
-{
-	pthread_once(&once, make_powers);
-	return rng_lanes_begin(job);
-}
-
 static const struct rng_lanes lanes_of_mrg32k3a = {
 	.chunk = CHUNK, .per_lane = 1, .count = count, .seed = seed, .turn = turn};
 
 const struct rng_type rng_mrg32k3a = {
 	.state_bytes = 6 * LANES * sizeof(uint32_t),
 	.chunks = LANES / CHUNK,
-	.begin = begin,
+	.begin = rng_lanes_begin,
 	.run = rng_lanes_run,
 	.end = rng_lanes_end,
 	.start = rng_lanes_start,

@@ -31,12 +31,13 @@ static void philox(uint64_t low, uint64_t high, uint64_t seed, uint32_t out[4])
 	out[3] = d;
 }
 
-static void seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
+static bool seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
 {
 	uint64_t *counts = job->rng->state, offset = job->settings.offset / 4;
 
 	for (unsigned int i = lane; i < lane + lanes; i++)
 		counts[i] = offset / LANES + (i < offset % LANES);
+	return true;
 }
 
 static bool is_double(uint32_t kind)

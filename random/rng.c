@@ -13,6 +13,11 @@ static const struct rng_type *find(uint32_t type)
 		return &rng_xorwow;
 	case VCUDA_RANDOM_MRG32K3A:
 		return &rng_mrg32k3a;
+	case VCUDA_RANDOM_MT19937:
+		return &rng_mt19937;
+	case VCUDA_RANDOM_SOBOL32:
+	case VCUDA_RANDOM_SOBOL64:
+		return &rng_sobol;
 	case VCUDA_RANDOM_PHILOX:
 		return &rng_philox;
 	default:

@@ -23,6 +23,7 @@ struct rng_job {
 	uint64_t count;
 	void *out;
 	uint64_t units;
+	bool failed;        /* atomic: memory has run out, and what was to be written was not */
 	const bool *cancel; /* where it becomes true, what is left may remain undone; NULL: never */
 	/* The rest is the type's own. */
 	uint64_t cursor, slots, row, first;

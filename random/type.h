@@ -26,15 +26,15 @@ struct rng_type {
 	const struct rng_lanes *lanes;
 };
 
-extern const struct rng_type rng_xorwow, rng_mrg32k3a, rng_philox;
+extern const struct rng_type rng_xorwow, rng_mrg32k3a, rng_philox, rng_mt19937, rng_sobol;
 
 /* Generators of as many lanes, each with a sequence of its own. A row is one turn of all lanes. */
 struct rng_lanes {
 	unsigned int chunk;    /* lanes that are worked on together */
 	unsigned int per_lane; /* numbers of one lane in a row */
 	unsigned int (*count)(const vcuda_random *settings);
-	/* Makes the state of `lanes` lanes. */
-	void (*seed)(struct rng_job *job, unsigned int lane, unsigned int lanes);
+	/* Makes the state of `lanes` lanes. False: no memory. */
+	bool (*seed)(struct rng_job *job, unsigned int lane, unsigned int lanes);
 	/* One turn: writes the numbers `from` to `to` (in the row) and lets the lanes go on whose last number that is.
 	 */
 	void (*turn)(struct rng_job *job, uint64_t from, uint64_t to, void *out);
@@ -53,6 +53,12 @@ static inline bool rng_cancelled(const struct rng_job *job)
 }
 
 /* ---- distribution.c ---- */
+
+/* Of types that make each number from one word: the number in place `i`, of any kind but doubles' uniform ones. */
+void rng_store_word(const struct rng_job *job, uint32_t x, uint64_t i);
+/* Normal numbers by the inverse of their distribution, from 32 bits and from 64. */
+double rng_normal_double(const struct rng_job *job, uint32_t x);
+double rng_normal_long(const struct rng_job *job, uint64_t x);
 
 float rng_uniform(uint32_t x);
 double rng_uniform_double(uint32_t x, uint32_t y);

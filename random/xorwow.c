@@ -103,12 +103,14 @@ static void put(struct rng *rng, unsigned int lane, struct start s, bool one_mor
 	word(rng, 5)[lane] = s.counter;
 }
 
-static void seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
+static bool seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
 {
 	uint64_t offset = job->settings.offset, skip = offset / LANES;
 	bool apart = job->settings.ordering == VCUDA_ORDERING_SEEDED;
-	struct start s = start_of(job->settings.seed, skip);
+	struct start s;
 
+	pthread_once(&once, make_steps);
+	s = start_of(job->settings.seed, skip);
 	for (unsigned int k = 0; lane >> k && !apart; k++)
 		if (lane >> k & 1)
 			s.x = apply(&steps[APART + k], s.x);
@@ -119,6 +121,7 @@ static void seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
 		if (!apart)
 			s.x = apply(&steps[APART], s.x);
 	}
+	return true;
 }
 
 /* The next number of each lane. */
@@ -188,19 +191,13 @@ static unsigned int count(const vcuda_random *settings)
 	return LANES;
 }
 
-static bool begin(struct rng_job *job)
-{
-	pthread_once(&once, make_steps);
-	return rng_lanes_begin(job);
-}
-
 static const struct rng_lanes lanes_of_xorwow = {
 	.chunk = CHUNK, .per_lane = 1, .count = count, .seed = seed, .turn = turn};
 
 const struct rng_type rng_xorwow = {
 	.state_bytes = 6 * LANES * sizeof(uint32_t),
 	.chunks = LANES / CHUNK,
-	.begin = begin,
+	.begin = rng_lanes_begin,
 	.run = rng_lanes_run,
 	.end = rng_lanes_end,
 	.start = rng_lanes_start,

@@ -34,7 +34,7 @@ static int on_host(struct rand_generator *g, const vcuda_random *r)
 	for (uint64_t unit = 0; unit < job.units; unit++)
 		rng_run(&job, unit);
 	rng_end(&job);
-	return RAND_SUCCESS;
+	return job.failed ? RAND_ALLOCATION_FAILED : RAND_SUCCESS;
 }
 
 static int on_device(struct rand_generator *g, const vcuda_random *r)

@@ -146,6 +146,8 @@ static void finish(struct cpu_op *op)
 
 	if (n->begun)
 		rng_end(&n->job);
+	if (n->job.failed)
+		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 	put(n->generator);
 	free(n);
 }

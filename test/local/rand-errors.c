@@ -45,6 +45,8 @@ int curandGenerateUniform(void *generator, float *out, size_t n);
 int curandGenerateNormal(void *generator, float *out, size_t n, float mean, float deviation);
 int curandGenerateNormalDouble(void *generator, double *out, size_t n, double mean, double deviation);
 int curandGenerateSeeds(void *generator);
+int curandGetDirectionVectors32(unsigned int (**vectors)[32], int set);
+int curandGetDirectionVectors64(unsigned long long (**vectors)[64], int set);
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
 CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
@@ -65,6 +67,36 @@ static CUdeviceptr memory(size_t bytes)
 static void *as(CUdeviceptr address)
 {
 	return (void *)(uintptr_t)address;
+}
+
+/* Dimensions from the last on: not the first few only. */
+static void directions(void)
+{
+	unsigned int(*narrow)[32];
+	unsigned long long(*wide)[64];
+
+	CHECK(curandGetDirectionVectors32(&narrow, 100) == OUT_OF_RANGE && !curandGetDirectionVectors32(&narrow, 101));
+	CHECK(curandGetDirectionVectors64(&wide, 101) == OUT_OF_RANGE && !curandGetDirectionVectors64(&wide, 103));
+	CHECK(curandGetDirectionVectors32(&narrow, 102) == ARCH_MISMATCH);
+	CHECK(narrow[0][31] == 1 && narrow[2][3] == 0x90000000 && narrow[19999][5] == 0x94000000);
+	for (int i = 0; i < 20000; i++)
+		for (int k = 0; k < 32; k++)
+			CHECK(wide[i][k] >> 32 == narrow[i][k] && wide[i][k + 32] & 1ull << (31 - k));
+}
+
+static void quasi(int (*create)(void **, int), void *out)
+{
+	void *g;
+
+	CHECK(!create(&g, 200) && curandSetPseudoRandomGeneratorSeed(g, 1) == TYPE_ERROR);
+	CHECK(curandSetQuasiRandomGeneratorDimensions(g, 0) == OUT_OF_RANGE);
+	CHECK(curandSetQuasiRandomGeneratorDimensions(g, 20001) == OUT_OF_RANGE);
+	CHECK(!curandSetQuasiRandomGeneratorDimensions(g, 3) && curandSetGeneratorOrdering(g, 101) == OUT_OF_RANGE);
+	CHECK(curandGenerate(g, out, 4) == LENGTH_NOT_MULTIPLE && !curandGenerate(g, out, 6));
+	CHECK(curandGenerateLongLong(g, out, 3) == TYPE_ERROR && !curandDestroyGenerator(g));
+	CHECK(!create(&g, SOBOL64) && curandGenerate(g, out, 4) == TYPE_ERROR && !curandGenerateLongLong(g, out, 4));
+	CHECK(!curandDestroyGenerator(g) && !create(&g, MT19937) && curandSetGeneratorOffset(g, 1) == TYPE_ERROR);
+	CHECK(!curandGenerateNormal(g, out, 3, 0, 1) && !curandDestroyGenerator(g));
 }
 
 static void invalid_with(int (*create)(void **, int), void *out)
@@ -102,6 +134,9 @@ static void invalid(void)
 	CHECK(!curandGetProperty(2, &value) && value == 0 && curandGetProperty(3, &value) == OUT_OF_RANGE);
 	invalid_with(curandCreateGeneratorHost, host);
 	invalid_with(curandCreateGenerator, as(d));
+	quasi(curandCreateGeneratorHost, host);
+	quasi(curandCreateGenerator, as(d));
+	directions();
 	CHECK(!curandCreateGeneratorHost(&g, XORWOW));
 	CHECK(curandSetGeneratorOrdering(g, 104) == OUT_OF_RANGE && curandGenerateUniform(g, NULL, 2) == OUT_OF_RANGE);
 	CHECK(!curandDestroyGenerator(g));

@@ -62,6 +62,12 @@ static const struct setting settings[] = {
 	{161, 101, 0, 0, 1},
 	{161, 101, 0x123456789abcdef, 262147, 1},
 	{161, 103, 42, 1ull << 35, 1},
+	{142, 101, 0x123456789abcdef, 0, 1},
+	{201, 201, 0, 0, 1},
+	{201, 201, 0, 4294000000, 7},
+	{201, 201, 0, 12345, 20000},
+	{203, 201, 0, 1, 3},
+	{203, 201, 0, 1ull << 40, 20000},
 };
 
 /* What is generated in each setting, one after the other. Of quasi-random types: so many of each dimension. */
