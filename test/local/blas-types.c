@@ -6,7 +6,6 @@
 
 #include "blas-matrix.h"
 
-#define NOT_SUPPORTED 15
 #define MOST 70
 #define MOST_LONG 300 /* more than one block */
 
@@ -60,7 +59,8 @@ static struct product product_new(const struct types *t, int64_t most)
 {
 	struct product p = {.t = t, .ta = (int)random_below(3), .tb = (int)random_below(3)};
 
-	p.m = random_below(most / 4) * 4;
+	/* NVIDIA's kernels for more rows of integers are none that a software GPU can take. */
+	p.m = random_below(strchr("BE", t->from) ? 8 : most / 4) * 4;
 	p.n = random_below(most / 4) * 4;
 	p.k = random_below(most / 4) * 4;
 	now.e = element_of(t->from);
@@ -138,13 +138,9 @@ static void product(const struct types *t, enum form form, int64_t most)
 {
 	const struct element *before = now.e;
 	struct product p = product_new(t, most);
-	int status;
 
-	status = call(&p, form);
-	/* NVIDIA's has some products of integers only. */
-	CHECK(!status || (blas_is_foreign && status == NOT_SUPPORTED && strchr("BE", t->from)));
-	if (!status)
-		operand_check(&p.c.o, t->from == 'B' || t->from == 'E' ? 1e4 : 60, "gemmEx");
+	CHECK(!call(&p, form));
+	operand_check(&p.c.o, t->from == 'B' || t->from == 'E' ? 1e4 : 60, "gemmEx");
 	operand_free(&p.a.o);
 	operand_free(&p.b.o);
 	operand_free(&p.c.o);

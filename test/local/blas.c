@@ -15,7 +15,6 @@
 
 struct setting now;
 void *blas_handle;
-bool blas_is_foreign;
 static void *library;
 static char called[64];
 
@@ -267,7 +266,6 @@ static void start(const char *name)
 	int (*create)(void **), (*set_stream)(void *, CUstream);
 
 	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
-	blas_is_foreign = strchr(name, '/');
 	library = dlopen(name, RTLD_NOW);
 	if (!library)
 		blas_fail(__FILE__, __LINE__, dlerror());

@@ -53,7 +53,6 @@ void blas_fail(const char *file, int line, const char *what) __attribute__((nore
 void *blas_function(const char *name);
 
 bool blas_has(const char *name);
-extern bool blas_is_foreign; /* not the one that is found, but one at a path */
 
 /* The same numbers in every run. */
 int64_t random_below(int64_t n);
