@@ -450,7 +450,7 @@ def cuda_call(r, integer):
             values.append(f"({integer})w[{p.word}]")
         elif p.kind == "scalar":
             types.append("const void *")
-            values.append(f"scalar(w + {p.word}, device)")
+            values.append(f"{'five' if 'five' in p.flags else 'scalar'}(w + {p.word}, device)")
         elif p.kind == "result":
             types.append("void *")
             values.append(f"device ? (void *)(uintptr_t)w[{p.word}] : value")
@@ -475,8 +475,10 @@ def cuda_call(r, integer):
 def emit_cuda_c(routines):
     out = [HEADER, '#include "blas-call.h"\n',
            "/* A double complex is aligned to 16 bytes, and cuBLAS reads it so. */",
-           "struct aligned {\n\t_Alignas(16) uint64_t words[2];\n};\n",
-           "#define scalar(w, device) \\\n\t((device) ? (const void *)(uintptr_t)*(w) : &(const struct aligned){{(w)[0], (w)[1]}})\n"]
+           "struct aligned {\n\t_Alignas(16) uint64_t words[5];\n};\n",
+           "#define scalar(w, device) \\\n\t((device) ? (const void *)(uintptr_t)*(w) : &(const struct aligned){{(w)[0], (w)[1]}})\n",
+           "#define five(w, device) \\\n\t((device) ? (const void *)(uintptr_t)*(w) : \\\n"
+           "\t&(const struct aligned){{(w)[0], (w)[1], (w)[2], (w)[3], (w)[4]}})\n"]
     for r in routines:
         before = "" if r.by_kind("scalar", "result") else "\t(void)device;\n"
         before += "" if r.result else "\t(void)value;\n"
