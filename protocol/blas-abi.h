@@ -85,6 +85,7 @@ struct vcuda_blas_family {
 	int8_t batch;                  /* the word of the number of the batch, -1: there is one computation */
 	uint8_t trans, no_trans;       /* that word is not this of complex matrices; 0: it may be */
 	bool by_address;               /* served with VCUDA_BLAS_DEVICE only */
+	bool has_scalars;              /* or a result: numbers that may be the host's or the device's */
 	bool gives_index;              /* its result is one, which is twice as long where VCUDA_BLAS_WIDE is set */
 	/* Whose words each of the batch has, and where they are among these; NULL: these themselves. */
 	const struct vcuda_blas_family *base;

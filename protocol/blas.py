@@ -297,7 +297,8 @@ def emit_table_c(routines):
         if r.base:
             out += [f"\t.base = &family_{r.base.family}, .base_words = words_{r.family},"]
         out += [f"\t.result = {r.result.word if r.result else -1}, .gives_index = {str(bool(r.result) and 'index' in r.result.flags).lower()},",
-                f"\t.batch = {r.one('count').word if r.one('count') else -1}, .by_address = {str(r.local).lower()},",
+                f"\t.batch = {r.one('count').word if r.one('count') else -1}, .by_address = {str(r.local).lower()}, "
+                f".has_scalars = {str(bool(r.by_kind('scalar', 'result'))).lower()},",
                 f"\t.trans = {next((p.word for p in r.by_kind('trans') if p.flags), 0)}, .no_trans = {forbidden(r)},", "};\n"]
     out += ["const struct vcuda_blas_routine vcuda_blas_routines[VCUDA_BLAS_LIMIT] = {"]
     for r in routines:

@@ -238,6 +238,9 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 
 	if (!function)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	/* NVIDIA's getriBatched() has none, and crashes where they are the device's. */
+	if (!vcuda_blas_routines[number].family->has_scalars)
+		flags &= ~(uint32_t)VCUDA_BLAS_DEVICE;
 	status = set_up(h, stream, flags);
 	if (status == SUCCESS)
 		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products and vectors whose types are arguments. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "blas-matrix.h"
+#include "driver.h"
 
 #define MOST 70
 #define MOST_LONG 300 /* more than one block */
@@ -138,9 +140,16 @@ static void product(const struct types *t, enum form form, int64_t most)
 {
 	const struct element *before = now.e;
 	struct product p = product_new(t, most);
+	int status = call(&p, form);
 
-	CHECK(!call(&p, form));
-	operand_check(&p.c.o, t->from == 'B' || t->from == 'E' ? 1e4 : 60, "gemmEx");
+	/* A GPU's library has not all of them in batches: it says so, or through us the stream does. */
+	if (form >= EX_STRIDED && !blas_is_software() &&
+	    (status == 15 || (!status && cuCtxSynchronize() == CUDA_ERROR_NOT_SUPPORTED))) {
+		fprintf(stderr, "not there: form %d of %c to %c\n", form, t->from, t->to);
+	} else {
+		CHECK(!status);
+		operand_check(&p.c.o, t->from == 'B' || t->from == 'E' ? 1e4 : 60, "gemmEx");
+	}
 	operand_free(&p.a.o);
 	operand_free(&p.b.o);
 	operand_free(&p.c.o);

@@ -259,6 +259,14 @@ int64_t result_index(void)
 
 /* ---- all of it ---- */
 
+bool blas_is_software(void)
+{
+	char name[256];
+
+	CHECK(!cuDeviceGetName(name, sizeof(name), 0));
+	return strstr(name, "Software") != NULL;
+}
+
 static void start(const char *name)
 {
 	CUcontext context;

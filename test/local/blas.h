@@ -46,6 +46,9 @@ extern void *blas_handle;
 			blas_fail(__FILE__, __LINE__, #condition);                                                     \
 	} while (0)
 
+/* Whether it computes on the software GPU, whatever the library. */
+bool blas_is_software(void);
+
 void blas_fail(const char *file, int line, const char *what) __attribute__((noreturn));
 
 /* The function cublas<name> of the setting: a * in the name is the type's letter, a ^ the name of one that gives a
