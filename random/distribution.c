@@ -38,12 +38,19 @@ static double scale_double(const struct rng_job *job, double x)
 	return job->kind == VCUDA_RANDOM_LOG_NORMAL_DOUBLE ? exp(x) : x;
 }
 
-void rng_normal_pair(const struct rng_job *job, float u, float angle, float *out)
+void rng_plain_pair(float u, float angle, float out[2])
 {
 	float r = sqrtf(-2 * logf(u));
 
-	out[0] = scale(job, r * sinf(angle));
-	out[1] = scale(job, r * cosf(angle));
+	out[0] = r * sinf(angle);
+	out[1] = r * cosf(angle);
+}
+
+void rng_normal_pair(const struct rng_job *job, float u, float angle, float *out)
+{
+	rng_plain_pair(u, angle, out);
+	out[0] = scale(job, out[0]);
+	out[1] = scale(job, out[1]);
 }
 
 void rng_normal_pair_double(const struct rng_job *job, double u, double half_turns, double *out)
@@ -96,7 +103,7 @@ static double lower_quantile(double p)
 }
 
 /* What is beyond the middle is turned around: near 1 there is no precision. */
-static float quantile(uint32_t x)
+float rng_quantile(uint32_t x)
 {
 	bool upper = x > 0x80000000u;
 	double z = lower_quantile((double)rng_uniform(upper ? ~x : x));
@@ -129,7 +136,7 @@ void rng_store_word(const struct rng_job *job, uint32_t x, uint64_t i)
 		break;
 	case VCUDA_RANDOM_NORMAL:
 	case VCUDA_RANDOM_LOG_NORMAL:
-		((float *)job->out)[i] = scale(job, quantile(x));
+		((float *)job->out)[i] = scale(job, rng_quantile(x));
 		break;
 	case VCUDA_RANDOM_NORMAL_DOUBLE:
 	case VCUDA_RANDOM_LOG_NORMAL_DOUBLE:

@@ -5,12 +5,14 @@
  * apart: 81920 of them, or 4096 in the older order.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "type.h"
 
 #define LANES 81920
 #define LEGACY_LANES 4096
 #define CHUNK 64
+#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
 #define M1 4294967087u
 #define M2 4294944443u
 #define A12 1403580u
@@ -124,6 +126,7 @@ static bool seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
 			word(job->rng, k)[i] = at.x[k];
 			word(job->rng, 3 + k)[i] = at.y[k];
 		}
+		word(job->rng, 6)[i] = 0;
 		jump(&s, 1, APART);
 	}
 	return true;
@@ -163,6 +166,11 @@ static double unit(uint32_t x)
 	return x * 2.3283065498378288e-10;
 }
 
+static float angle(uint32_t x)
+{
+	return (float)unit(x) * 6.2831855f;
+}
+
 static uint32_t bits(uint32_t x)
 {
 	return (uint32_t)(x * 1.000000048662);
@@ -173,7 +181,27 @@ static void pair(const struct rng_job *job, uint32_t x, uint32_t y, void *out, u
 	if (vcuda_random_bytes(job->kind) == sizeof(double))
 		rng_normal_pair_double(job, unit(x), unit(y) * 2, (double *)out + (size_t)2 * i);
 	else
-		rng_normal_pair(job, (float)unit(x), (float)unit(y) * 6.2831855f, (float *)out + (size_t)2 * i);
+		rng_normal_pair(job, (float)unit(x), angle(y), (float *)out + (size_t)2 * i);
+}
+
+/* Each lane makes normal numbers in pairs of its own, and keeps the second for its next turn. */
+static void turn_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out)
+{
+	for (unsigned int lane = (unsigned int)from; lane < to; lane++) {
+		uint32_t *kept = &word(job->rng, 6)[lane], *half = &word(job->rng, 7)[lane], x, y;
+		float pair[2];
+
+		if (*kept) {
+			memcpy(pair, half, sizeof(*half));
+		} else {
+			draw(job->rng, lane, 1, &x);
+			draw(job->rng, lane, 1, &y);
+			rng_plain_pair((float)unit(x), angle(y), pair);
+			memcpy(half, &pair[1], sizeof(*half));
+		}
+		*kept = !*kept;
+		*out++ = rng_poisson_normal(job, (double)pair[0]);
+	}
 }
 
 static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
@@ -181,6 +209,10 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 	unsigned int lanes = (unsigned int)(to - from), draws = rng_lanes_pair(job);
 	uint32_t x[2][CHUNK];
 
+	if (job->kind == VCUDA_RANDOM_POISSON && !job->table) {
+		turn_poisson(job, from, to, out);
+		return;
+	}
 	for (unsigned int k = 0; k < draws; k++)
 		draw(job->rng, (unsigned int)from, lanes, x[k]);
 	for (unsigned int i = 0; i < lanes; i++) {
@@ -190,6 +222,8 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 			((float *)out)[i] = (float)unit(x[0][i]);
 		else if (job->kind == VCUDA_RANDOM_UNIFORM_DOUBLE)
 			((double *)out)[i] = unit(x[0][i]);
+		else if (job->kind == VCUDA_RANDOM_POISSON)
+			((uint32_t *)out)[i] = rng_poisson(job, rng_unit(bits(x[0][i])));
 		else
 			((uint32_t *)out)[i] = bits(x[0][i]);
 	}
@@ -199,7 +233,7 @@ static const struct rng_lanes lanes_of_mrg32k3a = {
 	.chunk = CHUNK, .per_lane = 1, .count = count, .seed = seed, .turn = turn};
 
 const struct rng_type rng_mrg32k3a = {
-	.state_bytes = 6 * LANES * sizeof(uint32_t),
+	.state_bytes = WORDS * LANES * sizeof(uint32_t),
 	.chunks = LANES / CHUNK,
 	.begin = rng_lanes_begin,
 	.run = rng_lanes_run,

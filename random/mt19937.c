@@ -7,6 +7,7 @@
  * To get from lane to lane: so many steps are a polynomial of the step modulo the one that the sequence satisfies
  * (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient jump ahead for F2-linear random number generators").
  */
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +275,14 @@ static uint32_t temper(uint32_t x)
 	return x ^ x >> 18;
 }
 
+/* The rounding of single precision is cuRAND's. */
+static uint32_t poisson(const struct rng_job *job, uint32_t x)
+{
+	if (job->table)
+		return rng_poisson(job, rng_unit(x));
+	return (uint32_t)(sqrtf((float)job->a) * rng_quantile(x) + (float)job->a + 0.5f);
+}
+
 static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 {
 	uint64_t at = (uint64_t)((char *)out - (char *)job->out) / vcuda_random_bytes(job->kind);
@@ -284,6 +293,8 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 
 		if (job->kind == VCUDA_RANDOM_UNIFORM_DOUBLE)
 			((double *)job->out)[at] = x * 0x1p-32 + 0x1p-33;
+		else if (job->kind == VCUDA_RANDOM_POISSON)
+			((uint32_t *)job->out)[at] = poisson(job, x);
 		else if (job->kind == VCUDA_RANDOM_UNIFORM)
 			((float *)job->out)[at] = (float)(x * 0x1p-32 + 0x1p-33);
 		else

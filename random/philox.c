@@ -45,6 +45,17 @@ static bool is_double(uint32_t kind)
 	return vcuda_random_bytes(kind) == 8;
 }
 
+static void quad_poisson(const struct rng_job *job, const uint32_t x[4], uint32_t *out)
+{
+	float pair[2];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		if (i % 2 == 0)
+			rng_plain_pair(rng_uniform(x[i]), rng_angle(x[i + 1]), pair);
+		out[i] = job->table ? rng_poisson(job, rng_unit(x[i])) : rng_poisson_normal(job, (double)pair[i % 2]);
+	}
+}
+
 /* The four numbers of a lane's turn. */
 static void quad(const struct rng_job *job, const uint32_t x[8], void *out)
 {
@@ -70,6 +81,9 @@ static void quad(const struct rng_job *job, const uint32_t x[8], void *out)
 		for (unsigned int i = 0; i < 4; i += 2)
 			rng_normal_pair_double(job, rng_uniform_double(x[2 * i], x[2 * i + 1]),
 					       rng_half_turns(x[2 * i + 2], x[2 * i + 3]), d + i);
+		break;
+	case VCUDA_RANDOM_POISSON:
+		quad_poisson(job, x, out);
 		break;
 	default:
 		for (unsigned int i = 0; i < 4; i++)

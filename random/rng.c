@@ -30,11 +30,6 @@ bool rng_has(uint32_t type)
 	return find(type);
 }
 
-bool rng_can(uint32_t type, uint32_t kind)
-{
-	return find(type) && kind != VCUDA_RANDOM_POISSON;
-}
-
 size_t rng_bytes(uint32_t type)
 {
 	const struct rng_type *ops = find(type);
@@ -86,7 +81,12 @@ bool rng_begin(struct rng *rng, const vcuda_random *r, void *out, struct rng_job
 	job->count = r->count;
 	job->out = out;
 	job->cursor = rng->cursor;
-	return rng->ops->begin(job);
+	if (!rng_poisson_begin(job))
+		return false;
+	if (rng->ops->begin(job))
+		return true;
+	rng_poisson_end(job);
+	return false;
 }
 
 void rng_run(struct rng_job *job, uint64_t unit)
@@ -97,4 +97,5 @@ void rng_run(struct rng_job *job, uint64_t unit)
 void rng_end(struct rng_job *job)
 {
 	job->rng->ops->end(job);
+	rng_poisson_end(job);
 }

@@ -27,20 +27,19 @@ struct rng_job {
 	const bool *cancel; /* where it becomes true, what is left may remain undone; NULL: never */
 	/* The rest is the type's own. */
 	uint64_t cursor, slots, row, first;
-	const void *table;
+	const void *table; /* poisson.c */
 };
 
 /* NULL: no memory, or a type that is not there. */
 struct rng *rng_new(uint32_t type);
 void rng_free(struct rng *rng);
 
-/* Whether a generator of that type can be had, what it can generate, and the memory that it takes. */
+/* Whether a generator of that type can be had, and the memory that it takes. */
 bool rng_has(uint32_t type);
-bool rng_can(uint32_t type, uint32_t kind);
 size_t rng_bytes(uint32_t type);
 
 /*
- * `r` passed vcuda_random_check(), is of the generator's type and of a kind that it can. One job of a generator after
+ * `r` passed vcuda_random_check() and is of the generator's type. One job of a generator after
  * another: begin, each unit once, end. Two at once give numbers that nobody can tell, but stay within their memory.
  */
 bool rng_begin(struct rng *rng, const vcuda_random *r, void *out, struct rng_job *job);

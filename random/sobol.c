@@ -21,6 +21,20 @@ static bool begin(struct rng_job *job)
 	return true;
 }
 
+static double unit_long(uint64_t x)
+{
+	return (double)(x >> 11) * 0x1p-53 + 0x1p-54;
+}
+
+static uint32_t poisson(const struct rng_job *job, uint64_t x)
+{
+	bool wide = bits_of(job) == 64;
+
+	if (job->table)
+		return rng_poisson(job, wide ? unit_long(x) : rng_unit((uint32_t)x));
+	return rng_poisson_normal(job, (double)rng_quantile((uint32_t)(wide ? x >> 32 : x)));
+}
+
 static void store(const struct rng_job *job, uint64_t x, uint64_t i)
 {
 	bool wide = bits_of(job) == 64;
@@ -31,7 +45,10 @@ static void store(const struct rng_job *job, uint64_t x, uint64_t i)
 		((uint64_t *)job->out)[i] = x;
 		break;
 	case VCUDA_RANDOM_UNIFORM_DOUBLE:
-		((double *)job->out)[i] = wide ? (double)(x >> 11) * 0x1p-53 + 0x1p-54 : high * 0x1p-32 + 0x1p-32;
+		((double *)job->out)[i] = wide ? unit_long(x) : rng_unit(high);
+		break;
+	case VCUDA_RANDOM_POISSON:
+		((uint32_t *)job->out)[i] = poisson(job, x);
 		break;
 	case VCUDA_RANDOM_NORMAL_DOUBLE:
 	case VCUDA_RANDOM_LOG_NORMAL_DOUBLE:

@@ -52,7 +52,26 @@ static inline bool rng_cancelled(const struct rng_job *job)
 	return job->cancel && __atomic_load_n(job->cancel, __ATOMIC_RELAXED);
 }
 
+/* ---- poisson.c ---- */
+
+/* Makes the job's table where its kind and lambda need one. False: no memory. */
+bool rng_poisson_begin(struct rng_job *job);
+void rng_poisson_end(struct rng_job *job);
+/* A number by the job's table; and by a normal number, where it has none. */
+uint32_t rng_poisson(const struct rng_job *job, double u);
+uint32_t rng_poisson_normal(const struct rng_job *job, double normal);
+
 /* ---- distribution.c ---- */
+
+/* As Poisson's distribution takes them, 0 < u <= 1. */
+static inline double rng_unit(uint32_t x)
+{
+	return x * 0x1p-32 + 0x1p-32;
+}
+
+/* The first two of a pair of normal numbers, without the job's mean and deviation. */
+void rng_plain_pair(float u, float angle, float out[2]);
+float rng_quantile(uint32_t x);
 
 /* Of types that make each number from one word: the number in place `i`, of any kind but doubles' uniform ones. */
 void rng_store_word(const struct rng_job *job, uint32_t x, uint64_t i);

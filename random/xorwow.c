@@ -11,6 +11,7 @@
 #define LANES 4096
 #define CHUNK 64
 #define BITS 160
+#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
 #define APART 67
 #define COUNTER_STEP 362437u
 #define SEED_STEP 3133713u /* between the seeds of lanes that are seeded one by one */
@@ -101,6 +102,7 @@ static void put(struct rng *rng, unsigned int lane, struct start s, bool one_mor
 	for (unsigned int k = 0; k < 5; k++)
 		word(rng, k)[lane] = s.x.w[k];
 	word(rng, 5)[lane] = s.counter;
+	word(rng, 6)[lane] = 0;
 }
 
 static bool seed(struct rng_job *job, unsigned int lane, unsigned int lanes)
@@ -148,6 +150,7 @@ static unsigned int draws(uint32_t kind)
 	switch (kind) {
 	case VCUDA_RANDOM_BITS:
 	case VCUDA_RANDOM_UNIFORM:
+	case VCUDA_RANDOM_POISSON:
 		return 1;
 	case VCUDA_RANDOM_NORMAL_DOUBLE:
 	case VCUDA_RANDOM_LOG_NORMAL_DOUBLE:
@@ -157,17 +160,44 @@ static unsigned int draws(uint32_t kind)
 	}
 }
 
+/* Each lane makes normal numbers in pairs of its own, and keeps the second for its next turn. */
+static void turn_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out)
+{
+	for (unsigned int lane = (unsigned int)from; lane < to; lane++) {
+		uint32_t *kept = &word(job->rng, 6)[lane], *half = &word(job->rng, 7)[lane], x, y;
+		float pair[2];
+
+		if (*kept) {
+			memcpy(pair, half, sizeof(*half));
+		} else {
+			draw(job->rng, lane, 1, &x);
+			draw(job->rng, lane, 1, &y);
+			rng_plain_pair(rng_uniform(x), rng_angle(y), pair);
+			memcpy(half, &pair[1], sizeof(*half));
+		}
+		*kept = !*kept;
+		*out++ = rng_poisson_normal(job, (double)pair[0]);
+	}
+}
+
 static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 {
 	unsigned int lanes = (unsigned int)(to - from);
 	uint32_t x[4][CHUNK];
 
+	if (job->kind == VCUDA_RANDOM_POISSON && !job->table) {
+		turn_poisson(job, from, to, out);
+		return;
+	}
 	for (unsigned int k = 0; k < draws(job->kind); k++)
 		draw(job->rng, (unsigned int)from, lanes, x[k]);
 	for (unsigned int i = 0; i < lanes; i++) {
 		switch (job->kind) {
 		case VCUDA_RANDOM_BITS:
 			((uint32_t *)out)[i] = x[0][i];
+			break;
+		case VCUDA_RANDOM_POISSON:
+			((uint32_t *)out)[i] = rng_poisson(job, rng_unit(x[0][i]));
 			break;
 		case VCUDA_RANDOM_UNIFORM:
 			((float *)out)[i] = rng_uniform(x[0][i]);
@@ -195,7 +225,7 @@ static const struct rng_lanes lanes_of_xorwow = {
 	.chunk = CHUNK, .per_lane = 1, .count = count, .seed = seed, .turn = turn};
 
 const struct rng_type rng_xorwow = {
-	.state_bytes = 6 * LANES * sizeof(uint32_t),
+	.state_bytes = WORDS * LANES * sizeof(uint32_t),
 	.chunks = LANES / CHUNK,
 	.begin = rng_lanes_begin,
 	.run = rng_lanes_run,

@@ -27,8 +27,6 @@ static int on_host(struct rand_generator *g, const vcuda_random *r)
 {
 	struct rng_job job = {0};
 
-	if (!rng_can(r->type, r->kind))
-		return RAND_ARCH_MISMATCH;
 	if (!rng_begin(g->rng, r, (void *)(uintptr_t)r->address, &job))
 		return RAND_ALLOCATION_FAILED;
 	for (uint64_t unit = 0; unit < job.units; unit++)
@@ -143,6 +141,11 @@ RAND_API int curandGenerateLogNormalDouble(struct rand_generator *g, double *out
 					   double deviation)
 {
 	return generate(g, VCUDA_RANDOM_LOG_NORMAL_DOUBLE, out, n, mean, deviation);
+}
+
+RAND_API int curandGeneratePoisson(struct rand_generator *g, unsigned int *out, size_t n, double lambda)
+{
+	return generate(g, VCUDA_RANDOM_POISSON, out, n, lambda, 0);
 }
 
 /* A state is made with the first numbers that need it. */

@@ -182,8 +182,6 @@ CUresult cpu_random(CUstream handle, vcuda_generator generator, void *random)
 		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (generator->type != ((const vcuda_random *)random)->type)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!rng_can(generator->type, ((const vcuda_random *)random)->kind))
-		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
 	n = make(generator, random);
 	if (!n)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);

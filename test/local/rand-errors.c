@@ -44,6 +44,7 @@ int curandGenerateLongLong(void *generator, unsigned long long *out, size_t n);
 int curandGenerateUniform(void *generator, float *out, size_t n);
 int curandGenerateNormal(void *generator, float *out, size_t n, float mean, float deviation);
 int curandGenerateNormalDouble(void *generator, double *out, size_t n, double mean, double deviation);
+int curandGeneratePoisson(void *generator, unsigned int *out, size_t n, double lambda);
 int curandGenerateSeeds(void *generator);
 int curandGetDirectionVectors32(unsigned int (**vectors)[32], int set);
 int curandGetDirectionVectors64(unsigned long long (**vectors)[64], int set);
@@ -113,6 +114,10 @@ static void invalid_with(int (*create)(void **, int), void *out)
 	CHECK(curandGenerateNormalDouble(pseudo, out, 1, 0, 1) == LENGTH_NOT_MULTIPLE);
 	CHECK(!curandGenerateNormal(pseudo, out, 4, 0, 1) && !curandGenerateSeeds(pseudo));
 	CHECK(curandGenerateUniform(pseudo, out, (size_t)1 << 62) == OUT_OF_RANGE);
+	CHECK(curandGeneratePoisson(pseudo, out, 2, 0) == OUT_OF_RANGE &&
+	      !curandGeneratePoisson(pseudo, out, 2, 1e-300));
+	CHECK(curandGeneratePoisson(pseudo, out, 2, 400001) == OUT_OF_RANGE);
+	CHECK(curandGeneratePoisson(pseudo, out, 2, NAN) == OUT_OF_RANGE);
 	CHECK(!curandDestroyGenerator(pseudo));
 	CHECK(!create(&pseudo, PHILOX) && curandSetGeneratorOrdering(pseudo, 102) == OUT_OF_RANGE);
 	CHECK(!curandGenerateNormal(pseudo, out, 3, 0, 1) && !curandDestroyGenerator(pseudo));
@@ -250,7 +255,7 @@ static void nonsense(void *g, CUdeviceptr a)
 			.offset = random_bits() >> random_bits() % 64,
 			.address = a + random_bits() % 16 / 15 * random_bits(),
 			.count = random_bits() % 16 ? random_bits() % N : random_bits() >> random_bits() % 64,
-			.a = (double)(int64_t)random_bits(),
+			.a = ldexp((double)random_bits(), -(int)(random_bits() % 128)),
 			.b = random_bits() % 2 ? NAN : INFINITY,
 		};
 

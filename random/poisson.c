@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers of Poisson's distribution, by the methods that cuRAND chooses:
+ *
+ *   a square histogram (Marsaglia, Tsang, Wang: "Fast generation of discrete random variables") below 2000, but not
+ * with Sobol's sequences, whose order it would spoil: there, from 10 on (Sobol64: everywhere), the distribution is
+ * searched; from 2000 on (Sobol32: 8000) the normal distribution, rounded.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "type.h"
+
+struct table {
+	uint32_t shift, length; /* of what has a probability that a double can hold */
+	bool sums;              /* `value` is the sum of the probabilities so far; else a square histogram */
+	double *value;
+	uint32_t *other;
+};
+
+static double probability(double lambda, uint32_t k)
+{
+	int sign;
+
+	return exp(-lambda + k * log(lambda) - lgamma_r((double)k + 1, &sign));
+}
+
+static bool find_range(double lambda, struct table *t)
+{
+	uint32_t k = (uint32_t)lambda;
+
+	while (k && probability(lambda, k - 1) > 0)
+		k--;
+	t->shift = k;
+	for (k = (uint32_t)lambda + 1; probability(lambda, k) > 0; k++)
+		continue;
+	t->length = k - t->shift;
+	t->value = malloc(t->length * sizeof(*t->value));
+	t->other = calloc(t->length, sizeof(*t->other));
+	return t->value && t->other;
+}
+
+/* The last column with an even share or more, at most `from`; -1: none. Of those that got their share `taken` is set.
+ */
+static int64_t last_rich(const double *p, const bool *taken, int64_t from, double share)
+{
+	while (from >= 0 && (taken[from] || p[from] < share))
+		from--;
+	return from;
+}
+
+/*
+ * Every column gets an even share: those with less are filled up, in their order, from the last that has more, until
+ * none has; who gave until he has less comes when the turn is next at him.
+ */
+static bool square(struct table *t, double *p)
+{
+	bool *taken = calloc(t->length, sizeof(*taken)), moved = true;
+	double share = 1.0 / t->length;
+	int64_t rich = taken ? last_rich(p, taken, t->length - 1, share) : -1;
+
+	for (uint32_t i = 0; i < t->length; i++) {
+		t->value[i] = (i + 1) * share;
+		t->other[i] = i;
+	}
+	while (moved && rich >= 0) {
+		moved = false;
+		for (uint32_t i = 0; i < t->length && rich >= 0; i++) {
+			if (taken[i] || p[i] >= share)
+				continue;
+			t->value[i] = p[i] + i * share;
+			t->other[i] = (uint32_t)rich;
+			taken[i] = moved = true;
+			p[rich] -= share - p[i];
+			rich = last_rich(p, taken, rich, share);
+		}
+	}
+	free(taken);
+	return taken;
+}
+
+static bool fill(struct table *t, double lambda)
+{
+	double *p = t->sums ? t->value : malloc(t->length * sizeof(*p)), sum = 0;
+	bool done = p;
+
+	for (uint32_t i = 0; i < t->length && p; i++) {
+		p[i] = probability(lambda, t->shift + i);
+		sum += p[i];
+		if (t->sums)
+			p[i] = sum;
+	}
+	if (t->sums)
+		return true;
+	done = p && square(t, p);
+	free(p);
+	return done;
+}
+
+void rng_poisson_end(struct rng_job *job)
+{
+	struct table *t = (struct table *)(uintptr_t)job->table;
+
+	if (t) {
+		free(t->value);
+		free(t->other);
+	}
+	free(t);
+	job->table = NULL;
+}
+
+bool rng_poisson_begin(struct rng_job *job)
+{
+	uint32_t type = job->settings.type;
+	bool sobol = vcuda_random_is_quasi(type);
+	struct table *t;
+
+	job->table = NULL;
+	if (job->kind != VCUDA_RANDOM_POISSON || job->a >= (sobol && !vcuda_random_is_long(type) ? 8000 : 2000))
+		return true;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return false;
+	job->table = t;
+	t->sums = sobol && (vcuda_random_is_long(type) || job->a >= 10);
+	if (find_range(job->a, t) && fill(t, job->a))
+		return true;
+	rng_poisson_end(job);
+	return false;
+}
+
+uint32_t rng_poisson(const struct rng_job *job, double u)
+{
+	const struct table *t = job->table;
+	uint32_t low = 0, high = t->length - 1, column;
+
+	if (!t->sums) {
+		column = (uint32_t)(t->length * u);
+		column = column > high ? high : column; /* u may be 1 */
+		return t->shift + (u < t->value[column] ? column : t->other[column]);
+	}
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (u <= t->value[middle])
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return t->shift + low;
+}
+
+uint32_t rng_poisson_normal(const struct rng_job *job, double normal)
+{
+	return (uint32_t)(sqrt(job->a) * normal + job->a + 0.5);
+}
