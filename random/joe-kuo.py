@@ -14,7 +14,7 @@ import sys
 DIMENSIONS = 20000
 HEAD = """\
 # Direction numbers of Sobol's sequences, packed by joe-kuo.py from new-joe-kuo-6.21201, which is
-# Copyright (c) 2008, Stephen Joe and Frances Y. Kuo. Its licence is LICENSES/BSD-3-Clause-Joe-Kuo.
+# Copyright (c) 2008, Frances Y. Kuo and Stephen Joe. Its licence is LICENSES/BSD-3-Clause-Joe-Kuo.
 """
 
 
