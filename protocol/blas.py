@@ -67,7 +67,7 @@ class Param:
 class Routine:
     def __init__(self, number, family, variants):
         self.number, self.family, self.variants, self.params, self.lines, self.base = number, family, variants, [], [], None
-        self.own = self.goes = None
+        self.own = self.goes = self.own_variant = None
         self.narrow = self.local = False
 
     @property
@@ -136,7 +136,7 @@ def parse_batch(routine, words, known):
     if not base or routine.params:
         raise DescriptionError("a batch is: batch FAMILY pointers|strided, of a routine above, and instead of parameters")
     routine.base = base[0]
-    routine.own, routine.goes = routine.base.own, routine.base.goes
+    routine.own, routine.own_variant, routine.goes = routine.base.own, routine.base.own_variant, routine.base.goes
     lines = [line + [words[2]] if line[0] in LENGTHS else line for line in routine.base.lines]
     last = max(i for i, line in enumerate(lines) if line[0] in LENGTHS)
     for line in lines[:last + 1] + [["count", "batch"]] + lines[last + 1:]:
@@ -148,6 +148,10 @@ def parse_line(routine, words, known):
         parse_batch(routine, words, known)
     elif words[0] in ("own", "goes") and len(words) == 2:
         setattr(routine, words[0], words[1])
+    elif words[0] == "own" and len(words) == 3:
+        if words[2] not in [name for name, _ in routine.variants]:
+            raise DescriptionError(f"no variant '{words[2]}'")
+        routine.own, routine.own_variant = words[1:]
     elif words in (["narrow"], ["local"]):
         setattr(routine, words[0], True)
     else:
@@ -536,7 +540,7 @@ def emit_cpu_c(routines):
     rows, calls = [], {}
     for r in routines:
         for f, name, letters, _ in r.functions():
-            if r.own:
+            if r.own and r.own_variant in (None, name):
                 rows.append(f"\t[{f}] = {{.own = cpu_blas_{r.own}}},")
                 continue
             base = r.base or r

@@ -36,6 +36,7 @@ CUresult cpu_blas_gemv(const struct cpu_blas_work *work);
 /* ---- blas-level-1.c ---- */
 
 CUresult cpu_blas_rot(const struct cpu_blas_work *work);
+CUresult cpu_blas_asum(const struct cpu_blas_work *work);
 CUresult cpu_blas_rotg(const struct cpu_blas_work *work);
 CUresult cpu_blas_rotmg(const struct cpu_blas_work *work);
 

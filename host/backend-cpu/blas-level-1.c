@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors: what CBLAS has not. */
+/* Vectors: what CBLAS has not, or OpenBLAS has not right. */
 #include <complex.h>
+#include <math.h>
 
 #include "blas-call.h"
 #include "blas-rotations.h"
@@ -14,6 +15,21 @@ static void *pointer(const struct cpu_blas_work *w, unsigned int operand)
 static int64_t first(const struct vcuda_blas_operand *o)
 {
 	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
+}
+
+/* OpenBLAS 0.3.21 adds other numbers than these on processors with AVX-512. */
+CUresult cpu_blas_asum(const struct cpu_blas_work *w)
+{
+	const float complex *x = pointer(w, 0);
+	double sums[2] = {0, 0};
+
+	/* BLAS: nothing, if they go backwards. */
+	for (int64_t i = 0; i < w->o[0].rows && w->o[0].step > 0; i++, x += w->o[0].step) {
+		sums[0] += fabs((double)crealf(*x));
+		sums[1] += fabs((double)cimagf(*x));
+	}
+	*(float *)w->result = (float)(sums[0] + sums[1]);
+	return CUDA_SUCCESS;
 }
 
 /* x, y, c, s: rotated by a real cosine and a complex sine. */
