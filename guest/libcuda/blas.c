@@ -5,21 +5,12 @@
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
-#include "stream.h"
-
-static CUresult enter(CUstream *stream)
-{
-	CUresult result = vcuda_stream_enter(stream);
-
-	/* A computation cannot be a node of a graph yet. */
-	return result == CUDA_SUCCESS && vcuda_capture_any() ? vcuda_capture_refuses(*stream) : result;
-}
 
 /* Queues a function of blas-abi.h with its words. */
 VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
 				  const uint64_t *words)
 {
-	CUresult result = enter(&stream);
+	CUresult result = vcuda_capture_enter_without(&stream);
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlas(stream, function, flags, count, words) : result;
 }
@@ -28,7 +19,7 @@ VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsign
 VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
 				       const uint64_t *words, uint64_t *value)
 {
-	CUresult result = enter(&stream);
+	CUresult result = vcuda_capture_enter_without(&stream);
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
 				      : result;

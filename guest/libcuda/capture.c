@@ -213,6 +213,13 @@ CUresult vcuda_capture_refuses(CUstream resolved)
 	return result;
 }
 
+CUresult vcuda_capture_enter_without(CUstream *stream)
+{
+	CUresult result = vcuda_stream_enter(stream);
+
+	return result == CUDA_SUCCESS ? vcuda_capture_refuses(*stream) : result;
+}
+
 CUresult vcuda_capture_context_refuses(const struct vcuda_context *context)
 {
 	CUresult result = CUDA_SUCCESS;

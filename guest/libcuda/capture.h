@@ -33,6 +33,12 @@ CUresult vcuda_capture_unsafe(void);
 /* The same for a call that waits for a stream or asks for its state. */
 CUresult vcuda_capture_refuses(CUstream resolved);
 
+/*
+ * vcuda_stream_enter() of a call whose work cannot be a node of a graph: on a stream that captures it is an error, as
+ * above.
+ */
+CUresult vcuda_capture_enter_without(CUstream *stream);
+
 /* The same for a call that concerns a context as a whole. */
 CUresult vcuda_capture_context_refuses(const struct vcuda_context *context);
 

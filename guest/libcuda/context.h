@@ -17,7 +17,7 @@
 struct vcuda_words {
 	_Atomic uint64_t life; /* of the context: all this is of that life */
 	_Atomic unsigned int streams;
-	_Atomic bool refused; /* it has none, and needs not be asked again */
+	_Atomic uint64_t refused; /* the life, plus one, that has none and needs not be asked again */
 	uint32_t *page;
 	uint64_t page_life;
 	unsigned int taken;
@@ -31,9 +31,9 @@ struct vcuda_context {
 	CUdevice device;
 	bool primary;
 	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
-	unsigned int refs; /* under the contexts' lock: of a primary context; of another, those beyond its first */
+	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number; /* for cuCtxGetId */
+	uint64_t number;          /* for cuCtxGetId */
 	struct vcuda_words words; /* pace.c */
 	struct vcuda_context *next;
 };

@@ -98,6 +98,17 @@ void vcuda_pace_end_context(struct vcuda_context *context)
 		sched_yield();
 }
 
+/* A primary context is used again with another life, on which the refusal of one says nothing. */
+static bool is_refused(const struct vcuda_context *c)
+{
+	return atomic_load(&c->words.refused) == atomic_load(&c->life) + 1;
+}
+
+static void refuse(struct vcuda_context *c)
+{
+	atomic_store(&c->words.refused, atomic_load(&c->life) + 1);
+}
+
 /* ---- records; with the lock held ---- */
 
 static void retire(struct vcuda_pace **at)
@@ -177,8 +188,6 @@ static struct vcuda_pace *find_or_make(struct vcuda_context *c, CUstream stream)
 	return p;
 }
 
-/* ---- marks; with the record's mutex held ---- */
-
 static struct vcuda_pace *find(struct vcuda_context *c, CUstream stream)
 {
 	struct vcuda_pace **cached;
@@ -192,6 +201,8 @@ static struct vcuda_pace *find(struct vcuda_context *c, CUstream stream)
 	return *cached;
 }
 
+/* ---- marks; with the record's mutex held ---- */
+
 /* A new word of the context's; NULL if it has none. `first`: it is the first one of its life. */
 static uint32_t *take_word(struct vcuda_context *c, bool *first)
 {
@@ -204,9 +215,9 @@ static uint32_t *take_word(struct vcuda_context *c, bool *first)
 	if (*first)
 		c->words.page = NULL;
 	c->words.page_life = life;
-	if (!atomic_load(&c->words.refused) && (!c->words.page || c->words.taken == WORDS)) {
+	if (!is_refused(c) && (!c->words.page || c->words.taken == WORDS)) {
 		if (vcuda_pinned_alloc(&page, WORDS * sizeof(*word), VCUDA_RANGE_PINNED, 0) != CUDA_SUCCESS)
-			atomic_store(&c->words.refused, true);
+			refuse(c);
 		c->words.page = page;
 		c->words.taken = 0;
 	}
@@ -287,7 +298,7 @@ static CUresult mark(struct vcuda_pace *p, struct vcuda_context *c, CUstream str
 	/* The worker may be older than the call, and the device may not have it. */
 	if (!first && result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
-	atomic_store(&c->words.refused, true);
+	refuse(c);
 	return CUDA_SUCCESS;
 }
 
@@ -295,7 +306,7 @@ CUresult vcuda_pace(CUstream stream, unsigned int places)
 {
 	struct vcuda_thread *thread = vcuda_thread();
 	struct vcuda_context *c = most && !thread->marks ? vcuda_context_calling() : NULL;
-	struct vcuda_pace *p = c && !atomic_load(&c->words.refused) ? find(c, stream) : NULL;
+	struct vcuda_pace *p = c && !is_refused(c) ? find(c, stream) : NULL;
 	CUresult result = CUDA_SUCCESS;
 	bool call_sync;
 	int cancel;

@@ -4,7 +4,6 @@
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
-#include "stream.h"
 
 VCUDA_EXPORT CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type)
 {
@@ -23,10 +22,7 @@ VCUDA_EXPORT CUresult cuVcudaRandomDestroy(vcuda_generator generator)
 /* Queues what random-abi.h describes. */
 VCUDA_EXPORT CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result = vcuda_capture_enter_without(&stream);
 
-	/* A generation cannot be a node of a graph yet. */
-	if (result == CUDA_SUCCESS && vcuda_capture_any())
-		result = vcuda_capture_refuses(stream);
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandom(stream, generator, *random) : result;
 }
