@@ -4,6 +4,8 @@
  * slot; a generation starts at the slot after the one that the generation before it ended with, and each lane goes on
  * from where it is itself, which depends on what kinds of numbers it has given. So a unit is a chunk of lanes.
  */
+#include <string.h>
+
 #include "type.h"
 
 unsigned int rng_lanes_pair(const struct rng_job *job)
@@ -60,4 +62,22 @@ void rng_lanes_run(struct rng_job *job, uint64_t unit)
 void rng_lanes_end(struct rng_job *job)
 {
 	job->rng->cursor = (job->cursor + job->slots) % job->row;
+}
+
+void rng_lanes_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out,
+		       void (*plain_pair)(struct rng *rng, unsigned int lane, float pair[2]), uint32_t *kept,
+		       uint32_t *half)
+{
+	for (unsigned int lane = (unsigned int)from; lane < to; lane++) {
+		float pair[2];
+
+		if (kept[lane]) {
+			memcpy(pair, &half[lane], sizeof(pair[0]));
+		} else {
+			plain_pair(job->rng, lane, pair);
+			memcpy(&half[lane], &pair[1], sizeof(pair[1]));
+		}
+		kept[lane] = !kept[lane];
+		*out++ = rng_poisson_normal(job, (double)pair[0]);
+	}
 }

@@ -5,7 +5,6 @@
  * apart: 81920 of them, or 4096 in the older order.
  */
 #include <pthread.h>
-#include <string.h>
 
 #include "type.h"
 
@@ -184,24 +183,13 @@ static void pair(const struct rng_job *job, uint32_t x, uint32_t y, void *out, u
 		rng_normal_pair(job, (float)unit(x), angle(y), (float *)out + (size_t)2 * i);
 }
 
-/* Each lane makes normal numbers in pairs of its own, and keeps the second for its next turn. */
-static void turn_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out)
+static void plain_pair(struct rng *rng, unsigned int lane, float pair[2])
 {
-	for (unsigned int lane = (unsigned int)from; lane < to; lane++) {
-		uint32_t *kept = &word(job->rng, 6)[lane], *half = &word(job->rng, 7)[lane], x, y;
-		float pair[2];
+	uint32_t x, y;
 
-		if (*kept) {
-			memcpy(pair, half, sizeof(*half));
-		} else {
-			draw(job->rng, lane, 1, &x);
-			draw(job->rng, lane, 1, &y);
-			rng_plain_pair((float)unit(x), angle(y), pair);
-			memcpy(half, &pair[1], sizeof(*half));
-		}
-		*kept = !*kept;
-		*out++ = rng_poisson_normal(job, (double)pair[0]);
-	}
+	draw(rng, lane, 1, &x);
+	draw(rng, lane, 1, &y);
+	rng_plain_pair((float)unit(x), angle(y), pair);
 }
 
 static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
@@ -210,7 +198,7 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 	uint32_t x[2][CHUNK];
 
 	if (job->kind == VCUDA_RANDOM_POISSON && !job->table) {
-		turn_poisson(job, from, to, out);
+		rng_lanes_poisson(job, from, to, out, plain_pair, word(job->rng, 6), word(job->rng, 7));
 		return;
 	}
 	for (unsigned int k = 0; k < draws; k++)

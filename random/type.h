@@ -47,6 +47,14 @@ uint64_t rng_lanes_start(const struct rng *rng);
 /* The numbers that a slot gives: two where they are made in pairs. */
 unsigned int rng_lanes_pair(const struct rng_job *job);
 
+/*
+ * A turn of Poisson's distribution by normal numbers: each lane makes them in pairs of its own, and keeps the second
+ * for its next turn. By lane: whether one is kept, and the bits of that.
+ */
+void rng_lanes_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out,
+		       void (*plain_pair)(struct rng *rng, unsigned int lane, float pair[2]), uint32_t *kept,
+		       uint32_t *half);
+
 static inline bool rng_cancelled(const struct rng_job *job)
 {
 	return job->cancel && __atomic_load_n(job->cancel, __ATOMIC_RELAXED);

@@ -4,7 +4,6 @@
  * that is added. 4096 lanes, 2^67 numbers apart in one sequence; or, if so ordered, each with a seed of its own.
  */
 #include <pthread.h>
-#include <string.h>
 
 #include "type.h"
 
@@ -160,24 +159,13 @@ static unsigned int draws(uint32_t kind)
 	}
 }
 
-/* Each lane makes normal numbers in pairs of its own, and keeps the second for its next turn. */
-static void turn_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out)
+static void plain_pair(struct rng *rng, unsigned int lane, float pair[2])
 {
-	for (unsigned int lane = (unsigned int)from; lane < to; lane++) {
-		uint32_t *kept = &word(job->rng, 6)[lane], *half = &word(job->rng, 7)[lane], x, y;
-		float pair[2];
+	uint32_t x, y;
 
-		if (*kept) {
-			memcpy(pair, half, sizeof(*half));
-		} else {
-			draw(job->rng, lane, 1, &x);
-			draw(job->rng, lane, 1, &y);
-			rng_plain_pair(rng_uniform(x), rng_angle(y), pair);
-			memcpy(half, &pair[1], sizeof(*half));
-		}
-		*kept = !*kept;
-		*out++ = rng_poisson_normal(job, (double)pair[0]);
-	}
+	draw(rng, lane, 1, &x);
+	draw(rng, lane, 1, &y);
+	rng_plain_pair(rng_uniform(x), rng_angle(y), pair);
 }
 
 static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
@@ -186,7 +174,7 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 	uint32_t x[4][CHUNK];
 
 	if (job->kind == VCUDA_RANDOM_POISSON && !job->table) {
-		turn_poisson(job, from, to, out);
+		rng_lanes_poisson(job, from, to, out, plain_pair, word(job->rng, 6), word(job->rng, 7));
 		return;
 	}
 	for (unsigned int k = 0; k < draws(job->kind); k++)

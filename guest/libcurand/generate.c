@@ -2,27 +2,6 @@
 /* Generations. */
 #include "generator.h"
 
-static int status_of(CUresult result)
-{
-	switch (result) {
-	case CUDA_SUCCESS:
-		return RAND_SUCCESS;
-	case CUDA_ERROR_OUT_OF_MEMORY:
-		return RAND_ALLOCATION_FAILED;
-	case CUDA_ERROR_NOT_SUPPORTED:
-		return RAND_ARCH_MISMATCH;
-	case CUDA_ERROR_INVALID_VALUE:
-		return RAND_OUT_OF_RANGE;
-	case CUDA_ERROR_NOT_INITIALIZED:
-	case CUDA_ERROR_DEINITIALIZED:
-	case CUDA_ERROR_NO_DEVICE:
-	case CUDA_ERROR_INVALID_CONTEXT:
-		return RAND_INITIALIZATION_FAILED;
-	default:
-		return RAND_LAUNCH_FAILURE;
-	}
-}
-
 static int on_host(struct rand_generator *g, const vcuda_random *r)
 {
 	struct rng_job job = {0};
@@ -44,7 +23,7 @@ static int on_device(struct rand_generator *g, const vcuda_random *r)
 		result = cuCtxSetCurrent(g->context);
 	if (result == CUDA_SUCCESS)
 		result = cuVcudaRandom(g->stream, g->device, r);
-	return status_of(result);
+	return rand_status_of(result, RAND_LAUNCH_FAILURE);
 }
 
 /*

@@ -9,7 +9,7 @@
 /* libcuda's, which keeps what it says for programs that ask. */
 __attribute__((weak)) void vcuda_log(const char *format, ...);
 
-static int status_of(CUresult result)
+int rand_status_of(CUresult result, int otherwise)
 {
 	switch (result) {
 	case CUDA_SUCCESS:
@@ -18,8 +18,15 @@ static int status_of(CUresult result)
 		return RAND_ALLOCATION_FAILED;
 	case CUDA_ERROR_NOT_SUPPORTED:
 		return RAND_ARCH_MISMATCH;
-	default:
+	case CUDA_ERROR_INVALID_VALUE:
+		return RAND_OUT_OF_RANGE;
+	case CUDA_ERROR_NOT_INITIALIZED:
+	case CUDA_ERROR_DEINITIALIZED:
+	case CUDA_ERROR_NO_DEVICE:
+	case CUDA_ERROR_INVALID_CONTEXT:
 		return RAND_INITIALIZATION_FAILED;
+	default:
+		return otherwise;
 	}
 }
 
@@ -101,7 +108,7 @@ RAND_API int curandCreateGenerator(struct rand_generator **generator, int type)
 		result = cuVcudaRandomCreate(&g->device, g->now.type);
 	if (result != CUDA_SUCCESS) {
 		free(g);
-		return status_of(result);
+		return rand_status_of(result, RAND_INITIALIZATION_FAILED);
 	}
 	*generator = g;
 	return RAND_SUCCESS;

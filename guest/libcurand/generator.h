@@ -40,6 +40,9 @@ struct rand_generator {
 	CUstream stream;
 };
 
+/* The driver's result in cuRAND's words; `otherwise`: for errors that have none of their own. */
+int rand_status_of(CUresult result, int otherwise);
+
 /* Generated: what curandGetVersion() says. */
 extern const int curand_version;
 
