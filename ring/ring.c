@@ -31,7 +31,8 @@ struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t 
 	if (bytes > VCUDA_COMMAND_MAX || !producer_has_room(p, pad + bytes))
 		return NULL;
 	if (pad) {
-		/* A command is contiguous: skip the end of the ring. Sizes are multiples of 8, so size and op always fit. */
+		/* A command is contiguous: skip the end of the ring. Sizes are multiples of 8, so size and op always
+		 * fit. */
 		struct vcuda_command *filler = (struct vcuda_command *)ring_at(p->shm, p->tail);
 
 		filler->size = (uint32_t)pad;
@@ -40,6 +41,19 @@ struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t 
 		p->tail += pad;
 	}
 	return (struct vcuda_command *)ring_at(p->shm, p->tail);
+}
+
+_Static_assert(2 * VCUDA_COMMAND_MAX <= VCUDA_RING_BYTES / 2, "half a ring holds the largest command and its filler");
+
+void vcuda_producer_want_room(struct vcuda_producer *p)
+{
+	p->room_at = p->tail - VCUDA_RING_BYTES / 2;
+	atomic_store(&p->shm->room_at, p->room_at);
+}
+
+bool vcuda_producer_may_retry(const struct vcuda_producer *p)
+{
+	return atomic_load(&p->shm->head) >= p->room_at;
 }
 
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes)
@@ -85,7 +99,8 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer)
 		memcpy(buffer, ring_at(c->shm, c->head), size);
 		memcpy(buffer, &head, 8);
 		c->head += size;
-		atomic_store_explicit(&c->shm->head, c->head, memory_order_release);
+		/* seq_cst: vcuda_consumer_made_room() reads after it whether somebody waits for this */
+		atomic_store(&c->shm->head, c->head);
 		return (int)size;
 	}
 }
@@ -112,10 +127,14 @@ static bool wake_needed(struct vcuda_shm *shm)
 	return true;
 }
 
-bool vcuda_complete(struct vcuda_shm *shm, uint64_t seq)
+bool vcuda_consumer_made_room(struct vcuda_consumer *c)
 {
-	atomic_store(&shm->completed, seq);
-	return wake_needed(shm);
+	uint64_t at = atomic_load(&c->shm->room_at);
+
+	if (!at || c->head < at || !atomic_exchange(&c->shm->room_at, 0))
+		return false;
+	atomic_fetch_add(&c->shm->wake, 1);
+	return true;
 }
 
 bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes)

@@ -51,7 +51,7 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t consumer_sleeps;
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t waiters;	/* guest threads that sleep or are about to */
 	_Atomic uint32_t wake;					/* the wake word: a futex (local) or WAIT's word (virtio) */
-	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t completed;	/* seq of the last command the lane has finished, in order */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t room_at;	/* a producer sleeps until `head` is this; 0: none does */
 	_Alignas(VCUDA_CACHELINE) _Atomic int32_t lost;		/* worker: this session ended, a CUresult to report; 0 while it lives */
 	_Atomic uint32_t output;				/* worker: not 0 while there is text of kernels to be read */
 	/* Host functions: how many have been due, and how many of these have returned; in the same order. */
@@ -102,6 +102,7 @@ struct vcuda_producer {
 	struct vcuda_shm *shm;
 	uint64_t tail;		/* private copy */
 	uint64_t head;		/* last value seen, checked */
+	uint64_t room_at;	/* what the consumer was last asked for */
 	uint64_t seq;
 };
 
@@ -109,9 +110,13 @@ void vcuda_producer_init(struct vcuda_producer *p, void *shm);
 
 /*
  * Makes room for one command of at most `bytes` (header included, <= VCUDA_COMMAND_MAX) and returns its contiguous place, or NULL
- * while the ring is too full: wait until shm->head moves and try again.
+ * while the ring is too full: wait until vcuda_producer_may_retry() and try again.
  */
 struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t bytes);
+
+/* After a reserve() that gave NULL: asks the consumer to wake the guest once half of the ring is free. */
+void vcuda_producer_want_room(struct vcuda_producer *p);
+bool vcuda_producer_may_retry(const struct vcuda_producer *p);
 
 /* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then. */
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes);
@@ -135,13 +140,14 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
 bool vcuda_consumer_prepare_sleep(struct vcuda_consumer *c);
 void vcuda_consumer_awake(struct vcuda_consumer *c);
 
-/* ---- completion: worker to guest ---- */
+/* ---- worker to guest ---- */
 
 /*
  * Each returns true if guest threads sleep, with the wake word already moved: the caller wakes them (futex or event) exactly then.
- * vcuda_complete_slot() is called by any worker thread, vcuda_complete() by the lane only.
+ * vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command that nobody waits for wakes
+ * nobody: where one thread sleeps, that would be a system call for each command of all the others.
  */
-bool vcuda_complete(struct vcuda_shm *shm, uint64_t seq);
+bool vcuda_consumer_made_room(struct vcuda_consumer *c);
 bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes);
 
 /* The nth host function is due; one whose place is free, since n - VCUDA_CALLBACKS of them have returned. One thread at a time. */

@@ -23,8 +23,7 @@
 /* How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. */
 #define SPIN_NS 50000
 
-/* The worker wakes sleepers when it finishes a command; this bounds the sleep of one that waits for room in the ring.
- */
+/* A worker of an earlier version does not wake who waits for room in the ring. */
 #define ROOM_WAIT_US 20000
 
 _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
@@ -127,26 +126,24 @@ struct vcuda_shm *vcuda_call_shm(void)
 	return producer.shm;
 }
 
-static bool ring_is_full(void *head)
+static bool ring_is_full(void *unused)
 {
-	return atomic_load_explicit(&producer.shm->head, memory_order_acquire) == *(uint64_t *)head;
+	return !vcuda_producer_may_retry(&producer);
 }
 
 /* Room in the ring; the caller holds the ring lock, so that nobody overtakes it. */
 static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
 {
-	for (;;) {
-		uint64_t head = atomic_load_explicit(&producer.shm->head, memory_order_acquire);
+	while (!(call->command = vcuda_producer_reserve(&producer, bytes))) {
 		CUresult error;
 
-		call->command = vcuda_producer_reserve(&producer, bytes);
-		if (call->command)
-			return CUDA_SUCCESS;
 		vcuda_thread()->stalls++;
-		error = wait_while(ring_is_full, &head, ROOM_WAIT_US);
+		vcuda_producer_want_room(&producer);
+		error = wait_while(ring_is_full, NULL, ROOM_WAIT_US);
 		if (error)
 			return error;
 	}
+	return CUDA_SUCCESS;
 }
 
 CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)

@@ -186,8 +186,6 @@ static void run_async(struct vcuda_session *s, struct runner *r)
 		keep_error(s, c, result);
 	if (s->broken)
 		end_session(s);
-	if (vcuda_complete(s->shm, c->seq))
-		vcuda_lane_wake_guest(s);
 }
 
 /* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
@@ -319,6 +317,8 @@ static void lead(struct vcuda_session *s, struct runner *r)
 			end_session(s);
 		} else if (n > 0) {
 			idle_since = 0;
+			if (vcuda_consumer_made_room(&lane.consumer))
+				vcuda_lane_wake_guest(s);
 			if (!(c->flags & VCUDA_COMMAND_SYNC))
 				run_async(s, r);
 			else if (!run_sync_disowned(s, r))

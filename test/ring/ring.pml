@@ -6,6 +6,7 @@
  * Two guest threads each send a synchronous command and wait for its reply, the first an asynchronous one before it. A pool of worker
  * threads serves the ring: the owner of the lane takes commands in order and gives the lane up while it runs a synchronous one.
  * The first guest thread's synchronous command ends only after the second's (it waits for an event, say): one must not stall the other.
+ * The ring holds fewer commands than are sent: who finds no room waits for it, with the ring's lock.
  *
  * Checked: nobody sleeps for ever (no invalid end state), every command is taken, one owner at a time.
  *
@@ -18,6 +19,8 @@
  *   6 a synchronous command keeps the lane
  *   7 a waiter reads the wake word after it has looked for its reply
  *   8 the owner that gives the lane up looks at the ring once more, but not at its flag
+ *   9 who waits for room looks for it before it says so
+ *  10 the consumer looks whether somebody waits for room before it makes some
  */
 #ifndef MUTATION
 #define MUTATION 0
@@ -28,12 +31,16 @@
 #define LANES 2
 #endif
 #define COMMANDS 3
+#ifndef ROOM
+#define ROOM 1			/* commands in the ring */
+#endif
 
 /* The shared area. */
 byte tail;
 bool consumer_sleeps;
 byte waiters;
 byte wake;
+byte room_at;			/* `head` is to be this for who waits for room; 0: nobody does */
 byte done[GUESTS];		/* the reply slots */
 
 /* What was published: guest * 2 + sync. The ring's bytes: no race, publish and take are what is modelled. */
@@ -43,7 +50,7 @@ bool ring_lock;			/* guest process */
 bool asleep[GUESTS];		/* in the futex, or in the kernel's WAIT */
 bool doorbell;			/* eventfd: a counter that one read empties */
 
-/* The worker. `head` belongs to the owner of the lane. */
+/* The worker. `head` belongs to the owner of the lane, and is published as it moves. */
 bool owned;
 byte head;
 
@@ -61,8 +68,32 @@ inline tell_waiters() {
 	fi
 }
 
+/* Who makes room does not look at `waiters`: left alone here, so that a reply's wake-up does not stand in for a lost one. */
+inline wait_room() {
+	do
+	:: tail - head < ROOM -> break
+	:: else ->
+#if MUTATION == 9
+		missing = (tail - head >= ROOM);
+		room_at = tail - ROOM + 1;
+		seen = wake;
+#else
+		room_at = tail - ROOM + 1;
+		seen = wake;
+		missing = (tail - head >= ROOM);
+#endif
+		if
+		:: atomic { missing -> asleep[guest] = (wake == seen); missing = false; seen = 0 }
+			!asleep[guest]
+		:: atomic { else -> seen = 0 }
+		fi
+	od
+}
+
 inline publish(sync) {
-	atomic { !ring_lock -> ring_lock = true; command[tail] = guest * 2 + sync }
+	atomic { !ring_lock -> ring_lock = true }
+	wait_room();
+	command[tail] = guest * 2 + sync;
 #if MUTATION == 2
 	sleeps = consumer_sleeps;
 	tail++;
@@ -210,12 +241,27 @@ lead:
 	:: atomic { tail != head ->
 			assert(owned);
 			who = command[head] / 2;
-			sync = command[head] % 2;
-			head++
+			sync = command[head] % 2
 		}
+#if MUTATION == 10
+		told = room_at;
+		head++;
+		if
+		:: told != 0 && head >= told -> room_at = 0; wake++; wake_guest()
+		:: else
+		fi;
+		told = 0;
+#else
+		head++;
+		if
+		:: atomic { room_at != 0 && head >= room_at -> room_at = 0 }
+			wake++;
+			wake_guest()
+		:: else
+		fi;
+#endif
 		if
 		:: atomic { !sync -> who = 0 }
-			tell_waiters()
 		:: else ->
 #if MUTATION == 6
 			run_sync()

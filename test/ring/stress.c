@@ -25,7 +25,7 @@ static struct vcuda_producer producer;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int doorbell;
 static unsigned long commands = 20000;
-static unsigned long doorbells, sleeps; /* under the lock; the consumer's */
+static unsigned long doorbells, full, sleeps; /* under the lock; the consumer's */
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \
@@ -41,6 +41,27 @@ static uint8_t pattern(uint64_t seq, uint32_t i)
 	return (uint8_t)(seq * 31 + i);
 }
 
+/* A lost wake-up is a bug, not a delay: the sleep has an end only to say so. */
+static void sleep_until(bool (*due)(const void *), const void *argument)
+{
+	const struct timespec limit = {.tv_sec = 60};
+
+	while (!due(argument)) {
+		uint32_t seen;
+
+		atomic_fetch_add(&shm->waiters, 1);
+		seen = atomic_load(&shm->wake);
+		if (!due(argument) && syscall(SYS_futex, &shm->wake, FUTEX_WAIT, seen, &limit, NULL, 0) < 0)
+			CHECK(atomic_load(&shm->wake) != seen || due(argument));
+		atomic_fetch_sub(&shm->waiters, 1);
+	}
+}
+
+static bool has_room(const void *p)
+{
+	return vcuda_producer_may_retry(p);
+}
+
 static uint64_t send_command(uint16_t op, uint32_t slot, uint32_t bytes, bool sync)
 {
 	struct vcuda_command *c;
@@ -48,8 +69,11 @@ static uint64_t send_command(uint16_t op, uint32_t slot, uint32_t bytes, bool sy
 	bool ring;
 
 	pthread_mutex_lock(&lock);
-	while (!(c = vcuda_producer_reserve(&producer, sizeof(*c) + bytes)))
-		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+	while (!(c = vcuda_producer_reserve(&producer, sizeof(*c) + bytes))) {
+		vcuda_producer_want_room(&producer);
+		sleep_until(has_room, &producer);
+		full++;
+	}
 	seq = producer.seq + 1;
 	c->op = op;
 	c->flags = sync ? VCUDA_COMMAND_SYNC : 0;
@@ -66,22 +90,23 @@ static uint64_t send_command(uint16_t op, uint32_t slot, uint32_t bytes, bool sy
 	return seq;
 }
 
+struct answer {
+	struct vcuda_slot *slot;
+	uint64_t seq;
+};
+
+static bool is_answered(const void *answer)
+{
+	const struct answer *a = answer;
+
+	return atomic_load(&a->slot->done) == a->seq;
+}
+
 static void wait_reply(uint32_t slot, uint64_t seq)
 {
 	struct vcuda_slot *s = vcuda_shm_slot(shm, slot);
-	/* A lost wake-up is a bug, not a delay: the sleep has an end only to say so. */
-	const struct timespec limit = {.tv_sec = 60};
 
-	while (atomic_load(&s->done) != seq) {
-		uint32_t seen;
-
-		atomic_fetch_add(&shm->waiters, 1);
-		seen = atomic_load(&shm->wake);
-		if (atomic_load(&s->done) != seq &&
-		    syscall(SYS_futex, &shm->wake, FUTEX_WAIT, seen, &limit, NULL, 0) < 0)
-			CHECK(atomic_load(&shm->wake) != seen || atomic_load(&s->done) == seq);
-		atomic_fetch_sub(&shm->waiters, 1);
-	}
+	sleep_until(is_answered, &(struct answer){s, seq});
 	CHECK(s->result == (int32_t)(seq & 0xffff));
 	CHECK(s->bytes == 8 && !memcmp(s->data, &seq, 8));
 }
@@ -96,8 +121,8 @@ static void *produce(void *argument)
 		bool sync;
 
 		random = random * 6364136223846793005u + 1442695040888963407u;
-		bytes = random >> 60 ? (uint32_t)(random >> 40) % 200 : (uint32_t)(random >> 40) % 20000;
-		sync = (random >> 33) % 4 == 0;
+		bytes = random >> 62 ? (uint32_t)(random >> 40) % 200 : (uint32_t)(random >> 40) % 20000;
+		sync = (random >> 33) % 32 == 0;
 		uint64_t seq = send_command((uint16_t)(1 + slot), slot, bytes, sync);
 
 		if (sync)
@@ -149,6 +174,7 @@ static void *consume(void *unused)
 			sleep_if_empty(&consumer);
 			continue;
 		}
+		wake(vcuda_consumer_made_room(&consumer));
 		check_command(c, size, ++seq);
 		if (c->op == OP_END)
 			return unused;
@@ -156,7 +182,6 @@ static void *consume(void *unused)
 			memcpy(vcuda_shm_slot(shm, c->slot)->data, &seq, 8);
 			wake(vcuda_complete_slot(shm, c->slot, seq, (int32_t)(seq & 0xffff), 8));
 		}
-		wake(vcuda_complete(shm, seq));
 	}
 }
 
@@ -180,8 +205,9 @@ int main(int argc, char **argv)
 	last = send_command(OP_END, 0, 0, false);
 	CHECK(!pthread_join(consumer, NULL));
 	CHECK(last == PRODUCERS * commands + 1);
-	CHECK(atomic_load(&shm->completed) == last - 1 && atomic_load(&shm->waiters) == 0);
-	printf("%lu commands, %lu doorbells, %lu sleeps\n", PRODUCERS * commands, doorbells, sleeps);
+	CHECK(atomic_load(&shm->waiters) == 0);
+	printf("%lu commands, %lu doorbells, %lu sleeps, %lu times full\n", PRODUCERS * commands, doorbells, sleeps,
+	       full);
 	free(shm);
 	return 0;
 }

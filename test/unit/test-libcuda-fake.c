@@ -269,8 +269,6 @@ static void serve(const struct vcuda_command *c)
 	if (!(c->flags & VCUDA_COMMAND_SYNC)) {
 		fake.async_commands++;
 		answer(c, &w);
-		if (vcuda_complete(transport.shm, c->seq))
-			wake();
 		return;
 	}
 	if (fake.delay_us)
@@ -300,6 +298,8 @@ static void *work(void *unused)
 			fprintf(stderr, "fake worker: the ring is broken\n");
 			abort();
 		}
+		if (n && vcuda_consumer_made_room(&consumer))
+			wake();
 		if (n)
 			serve((const struct vcuda_command *)command);
 		else if (vcuda_consumer_prepare_sleep(&consumer) &&

@@ -82,7 +82,7 @@ static void test_layout(void **state)
 	assert_int_equal(offsetof(struct vcuda_shm, consumer_sleeps), 128);
 	assert_int_equal(offsetof(struct vcuda_shm, waiters), 192);
 	assert_int_equal(VCUDA_WAKE_OFFSET, 196);
-	assert_int_equal(offsetof(struct vcuda_shm, completed), 256);
+	assert_int_equal(offsetof(struct vcuda_shm, room_at), 256);
 	assert_int_equal(offsetof(struct vcuda_shm, lost), 320);
 	assert_true(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET);
 	assert_true(VCUDA_SHM_BYTES <= 4u << 20);
@@ -174,6 +174,32 @@ static void test_full_at_the_end(void **state)
 	assert_true(send(f, 2, 128));
 	expect(f, 1, VCUDA_COMMAND_MAX - 64, 4);
 	expect(f, 2, 128, 5);
+}
+
+/* Who waits for room is woken once, when half of the ring is free, and by no command before. */
+static void test_room(void **state)
+{
+	struct fixture *f = *state;
+
+	atomic_fetch_add(&f->shm->waiters, 1);
+	for (int i = 0; i < 8; i++)
+		assert_true(send(f, 1, VCUDA_RING_BYTES / 8));
+	assert_false(send(f, 2, 32));
+	expect(f, 1, VCUDA_RING_BYTES / 8, 1);
+	assert_false(vcuda_consumer_made_room(&f->consumer)); /* nobody has asked */
+	assert_true(send(f, 1, VCUDA_RING_BYTES / 8));
+	assert_false(send(f, 2, 32));
+	vcuda_producer_want_room(&f->producer);
+	for (uint64_t i = 2; i <= 5; i++) {
+		assert_false(vcuda_producer_may_retry(&f->producer));
+		expect(f, 1, VCUDA_RING_BYTES / 8, i);
+		assert_true(vcuda_consumer_made_room(&f->consumer) == (i == 5));
+		assert_int_equal(atomic_load(&f->shm->wake), i == 5);
+	}
+	assert_true(vcuda_producer_may_retry(&f->producer));
+	expect(f, 1, VCUDA_RING_BYTES / 8, 6);
+	assert_false(vcuda_consumer_made_room(&f->consumer));
+	assert_int_equal(atomic_load(&f->shm->wake), 1);
 }
 
 static void test_too_large(void **state)
@@ -302,17 +328,15 @@ static void test_completion(void **state)
 	struct fixture *f = *state;
 	struct vcuda_slot *slot = vcuda_shm_slot(f->shm, VCUDA_SLOTS - 1);
 
-	assert_false(vcuda_complete(f->shm, 1)); /* nobody waits */
-	assert_int_equal(atomic_load(&f->shm->completed), 1);
+	assert_false(vcuda_complete_slot(f->shm, VCUDA_SLOTS - 1, 2, 0, 0)); /* nobody waits */
+	assert_int_equal(atomic_load(&slot->done), 2);
 	assert_int_equal(atomic_load(&f->shm->wake), 0);
 	atomic_fetch_add(&f->shm->waiters, 1);
-	assert_true(vcuda_complete(f->shm, 2));
-	assert_int_equal(atomic_load(&f->shm->wake), 1);
 	assert_true(vcuda_complete_slot(f->shm, VCUDA_SLOTS - 1, 3, 700, 16));
 	assert_int_equal(atomic_load(&slot->done), 3);
 	assert_int_equal(slot->result, 700);
 	assert_int_equal(slot->bytes, 16);
-	assert_int_equal(atomic_load(&f->shm->wake), 2);
+	assert_int_equal(atomic_load(&f->shm->wake), 1);
 	assert_true(vcuda_complete_lost(f->shm, 999));
 	assert_int_equal(atomic_load(&f->shm->lost), 999);
 	assert_true((uint8_t *)slot + VCUDA_SLOT_BYTES == (uint8_t *)f->shm + VCUDA_STAGE_OFFSET);
@@ -327,11 +351,11 @@ int main(void)
 		cmocka_unit_test(test_layout),   RING_TEST(test_empty),
 		RING_TEST(test_order),           RING_TEST(test_wrap),
 		RING_TEST(test_padding),         RING_TEST(test_full),
-		RING_TEST(test_full_at_the_end), RING_TEST(test_too_large),
-		RING_TEST(test_hostile_head),    RING_TEST(test_hostile_tail),
-		RING_TEST(test_hostile_size),    RING_TEST(test_hostile_end),
-		RING_TEST(test_hostile_padding), RING_TEST(test_sleep_flags),
-		RING_TEST(test_completion),
+		RING_TEST(test_full_at_the_end), RING_TEST(test_room),
+		RING_TEST(test_too_large),       RING_TEST(test_hostile_head),
+		RING_TEST(test_hostile_tail),    RING_TEST(test_hostile_size),
+		RING_TEST(test_hostile_end),     RING_TEST(test_hostile_padding),
+		RING_TEST(test_sleep_flags),     RING_TEST(test_completion),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
