@@ -232,14 +232,15 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 {
 	_Alignas(16) uint64_t result[VCUDA_BLAS_VALUE_WORDS] = {0}; /* cuBLAS takes that of a double complex for granted */
 	static _Atomic bool said[VCUDA_BLAS_LIMIT];
+	const struct vcuda_blas_family *family = vcuda_blas_routines[number].family;
 	bool wide = flags & VCUDA_BLAS_WIDE;
 	void (*function)(void) = function_of(number, wide);
 	int status;
 
 	if (!function)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	/* NVIDIA's getriBatched() has none, and crashes where they are the device's. */
-	if (!vcuda_blas_routines[number].family->has_scalars)
+	/* NVIDIA's getriBatched() has no scalars, and crashes where they are the device's. */
+	if (family->batch >= 0 && !family->has_scalars)
 		flags &= ~(uint32_t)VCUDA_BLAS_DEVICE;
 	status = set_up(h, stream, flags);
 	if (status == SUCCESS)
