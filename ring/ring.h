@@ -44,6 +44,14 @@ struct vcuda_callback {
 	uint32_t zero;
 };
 
+/*
+ * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `turn` is even, the other one if it
+ * is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in turn.
+ */
+struct vcuda_turn {
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t turn;
+};
+
 /* The control page. Indices count bytes and never wrap; position in the ring = index % VCUDA_RING_BYTES. */
 struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t tail;	/* producers: published up to here */
@@ -58,6 +66,7 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_due;
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;
 	struct vcuda_callback callbacks[VCUDA_CALLBACKS];	/* the nth, from 1 on, at n % VCUDA_CALLBACKS */
+	struct vcuda_turn turns[VCUDA_STAGE_BLOCKS];
 };
 
 _Static_assert(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET, "the control page is one page");

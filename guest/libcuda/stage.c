@@ -19,27 +19,41 @@ void vcuda_stage_attach(void *shm)
 	sem_init(&free_blocks, 0, VCUDA_STAGE_BLOCKS);
 }
 
-uint32_t vcuda_stage_take(void **memory)
+/* The semaphore has been taken. */
+static uint32_t choose(void)
 {
 	uint32_t used = atomic_load(&used_blocks);
-	int cancel_state;
 
-	/* CUDA's calls are no places to be cancelled at. The thread sanitizer loses sight of locks in a thread that is. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	while (sem_wait(&free_blocks) < 0)
-		continue;
-	pthread_setcancelstate(cancel_state, NULL);
 	for (;;) {
 		uint32_t block = (uint32_t)__builtin_ctz(~used);
 
 		/* The semaphore says that a bit is clear, but not that our copy of the word is new. */
-		if (block >= VCUDA_STAGE_BLOCKS) {
+		if (block >= VCUDA_STAGE_BLOCKS)
 			used = atomic_load(&used_blocks);
-		} else if (atomic_compare_exchange_weak(&used_blocks, &used, used | 1u << block)) {
-			*memory = vcuda_shm_stage(area, block);
+		else if (atomic_compare_exchange_weak(&used_blocks, &used, used | 1u << block))
 			return block;
-		}
 	}
+}
+
+uint32_t vcuda_stage_take(void **memory)
+{
+	uint32_t block;
+	int cancel_state;
+
+	/* CUDA's calls are no places to be cancelled at. The thread sanitizer loses sight of locks in a thread that is.
+	 */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	while (sem_wait(&free_blocks) < 0)
+		continue;
+	pthread_setcancelstate(cancel_state, NULL);
+	block = choose();
+	*memory = vcuda_shm_stage(area, block);
+	return block;
+}
+
+uint32_t vcuda_stage_try(void)
+{
+	return sem_trywait(&free_blocks) == 0 ? 1u << choose() : 0;
 }
 
 void vcuda_stage_give(uint32_t block)

@@ -9,6 +9,9 @@ void vcuda_stage_attach(void *shm);
 
 /* Waits for a free block; *memory is its VCUDA_STAGE_BLOCK_BYTES bytes. */
 uint32_t vcuda_stage_take(void **memory);
+/* One more block, if one is free: its bit. 0: none is. */
+uint32_t vcuda_stage_try(void);
+
 void vcuda_stage_give(uint32_t block);
 
 #endif

@@ -62,5 +62,6 @@ void api_stuck(void);
 void api_contexts(void);
 void api_questions(void);
 void api_batches(void);
+void api_copies(void);
 
 #endif

@@ -280,8 +280,8 @@ def stress():
         wait_until(lambda: not children(d.pid), 2.0, "a worker is left")
 
 
-def run_api(case):
-    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/api"), case)
+def run_api(case, *setting):
+    r = vcuda("run", "--backend", BACKEND, "--", *(("env", *setting) if setting else ()), build("test/local/api"), case)
     check(r.returncode == 0 and r.stdout.endswith(f"{case}: passed\n"), f"{case}: {r.returncode}\n{r.stdout[-2000:]}{r.stderr}")
     return r.stdout
 
@@ -290,6 +290,8 @@ def api():
     """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
     for case in ("callbacks", "managed", "pools", "mapped", "graphs", "capture", "values", "logs", "contexts", "questions", "batches"):
         run_api(case)
+    for threads in (0, 1, 3, 6):
+        run_api("copies", f"VCUDA_COPY_THREADS={threads}")
     lines = run_api("output").splitlines()
     check(lines[:7] == ["before", "value 1!", "value 2!", "between", "value 3!", "after", "value 4!"], f"order: {lines[:7]}")
     check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")

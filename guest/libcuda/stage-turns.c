@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stage-turns.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest-calls.h"
+#include "call.h"
+#include "ring.h"
+#include "session.h"
+#include "stage.h"
+#include "start-thread.h"
+#include "stream.h"
+
+/* Below that the blocks one by one are as fast (doc/benchmarks.md). */
+#define LARGE (512u * 1024)
+
+/* Some blocks stay for the small copies of other threads. */
+#define MOST_BLOCKS (VCUDA_STAGE_BLOCKS - 2)
+
+/* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
+#define PIECES 16
+#define LEAST_PIECE (64u * 1024)
+
+/* How often a thread that finds nothing to do looks again before it lets others run, and before it sleeps; and how long
+ * it sleeps at most. */
+#define LOOKS 2000
+#define YIELDS 200
+#define NAP_US 50
+#define LONGEST_NAP_US 1000
+
+struct copy {
+	char *host;
+	size_t bytes, piece;
+	uint64_t pieces, next; /* `next`, which nobody has taken yet: under the lock */
+	bool to_device;
+	unsigned int count; /* of blocks */
+	uint32_t mask, blocks[MOST_BLOCKS];
+	unsigned int threads; /* that have a piece of it; under the lock */
+	struct copy *following;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t begun = PTHREAD_COND_INITIALIZER, left = PTHREAD_COND_INITIALIZER;
+static struct copy *copies; /* the oldest first; those that have pieces which nobody has taken */
+static unsigned int threads, wanted_threads;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void choose_threads(void)
+{
+	const char *given = getenv("VCUDA_COPY_THREADS");
+	/* The software GPU's own threads want the processors. */
+	long others = strcmp(vcuda_session.host.backend, "cpu") ? sysconf(_SC_NPROCESSORS_ONLN) / 2 : 0;
+	long wanted = given && *given ? strtol(given, NULL, 10) : others;
+
+	wanted_threads = wanted < 0 ? 0 : wanted > MOST_BLOCKS ? MOST_BLOCKS : (unsigned int)wanted;
+}
+
+bool vcuda_stage_is_large(size_t bytes)
+{
+	return bytes >= LARGE;
+}
+
+/* ---- pieces ---- */
+
+static _Atomic uint32_t *turn_of(const struct copy *c, uint64_t piece)
+{
+	return &vcuda_call_shm()->turns[c->blocks[piece % c->count]].turn;
+}
+
+/* What it says when the piece is ours. */
+static uint32_t our_turn(const struct copy *c, uint64_t piece)
+{
+	return (uint32_t)(piece / c->count) * 2 + (c->to_device ? 0 : 1);
+}
+
+static void copy_piece(const struct copy *c, uint64_t piece)
+{
+	void *memory = vcuda_shm_stage(vcuda_call_shm(), c->blocks[piece % c->count]);
+	size_t offset = piece * c->piece, bytes = c->bytes - offset < c->piece ? c->bytes - offset : c->piece;
+
+	if (c->to_device)
+		memcpy(memory, c->host + offset, bytes);
+	else
+		memcpy(c->host + offset, memory, bytes);
+	atomic_store(turn_of(c, piece), our_turn(c, piece) + 1);
+}
+
+static void remove_copy(const struct copy *c)
+{
+	struct copy **at = &copies;
+
+	while (*at && *at != c)
+		at = &(*at)->following;
+	if (*at)
+		*at = c->following;
+}
+
+static uint64_t take_piece(struct copy *c)
+{
+	c->threads++;
+	if (c->next + 1 == c->pieces)
+		remove_copy(c);
+	return c->next++;
+}
+
+/* ---- threads; with the lock held ---- */
+
+/* One that has a piece for us now. A thread waits for none in particular: it may be behind a kernel that runs long. */
+static struct copy *find_ready(void)
+{
+	struct copy *c = copies;
+
+	while (c && atomic_load(turn_of(c, c->next)) != our_turn(c, c->next))
+		c = c->following;
+	return c;
+}
+
+static void work(struct copy *c)
+{
+	uint64_t piece = take_piece(c);
+
+	pthread_mutex_unlock(&lock);
+	copy_piece(c, piece);
+	pthread_mutex_lock(&lock);
+	if (!--c->threads)
+		pthread_cond_broadcast(&left);
+}
+
+static void look_again(unsigned int times)
+{
+	useconds_t nap = NAP_US * (1 + times / 1024);
+
+	pthread_mutex_unlock(&lock);
+	if (times < LOOKS)
+		__builtin_ia32_pause();
+	else if (times < LOOKS + YIELDS)
+		sched_yield();
+	else
+		usleep(nap < LONGEST_NAP_US ? nap : LONGEST_NAP_US);
+	pthread_mutex_lock(&lock);
+}
+
+static void *serve(void *unused)
+{
+	unsigned int looks = 0;
+
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		struct copy *c = find_ready();
+
+		if (c) {
+			work(c);
+			looks = 0;
+		} else if (copies) {
+			look_again(looks++);
+		} else {
+			pthread_cond_wait(&begun, &lock);
+			looks = 0;
+		}
+	}
+	return unused;
+}
+
+/* ---- the caller's ---- */
+
+/* One at least; in the order of their numbers, as the worker takes them. */
+static void take_blocks(struct copy *c)
+{
+	struct vcuda_shm *shm = vcuda_call_shm();
+	void *memory;
+
+	c->mask = 1u << vcuda_stage_take(&memory);
+	for (unsigned int n = 1; n < MOST_BLOCKS && n < c->pieces; n++)
+		c->mask |= vcuda_stage_try();
+	for (uint32_t block = 0; block < VCUDA_STAGE_BLOCKS; block++) {
+		if (!(c->mask >> block & 1))
+			continue;
+		atomic_store(&shm->turns[block].turn, 0);
+		c->blocks[c->count++] = block;
+	}
+}
+
+static void give_blocks(const struct copy *c)
+{
+	for (unsigned int i = 0; i < c->count; i++)
+		vcuda_stage_give(c->blocks[i]);
+}
+
+static bool begin(struct copy *c)
+{
+	struct copy **at = &copies;
+	bool any;
+
+	pthread_mutex_lock(&lock);
+	while (threads < wanted_threads && vcuda_thread_start(serve, NULL))
+		threads++;
+	any = threads > 0;
+	while (any && *at)
+		at = &(*at)->following;
+	if (any) {
+		*at = c;
+		pthread_cond_broadcast(&begun);
+	}
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+/* The worker is done with it. What it has left in the blocks is to be had: all pieces, if it succeeded. */
+static void end(struct copy *c, bool succeeded)
+{
+	pthread_mutex_lock(&lock);
+	while (succeeded && c->next < c->pieces)
+		work(c);
+	remove_copy(c);
+	while (c->threads)
+		pthread_cond_wait(&left, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream)
+{
+	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+	int cancel_state;
+
+	pthread_once(&once, choose_threads);
+	if (!wanted_threads)
+		return result;
+	/* Nothing can be copied before; and who waits with the blocks may wait for who waits for them. */
+	result = vcuda_stream_wait(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = CUDA_ERROR_NOT_SUPPORTED;
+	c.piece = c.piece < LEAST_PIECE               ? LEAST_PIECE
+		  : c.piece > VCUDA_STAGE_BLOCK_BYTES ? VCUDA_STAGE_BLOCK_BYTES
+						      : c.piece & ~(size_t)4095;
+	c.pieces = (bytes - 1) / c.piece + 1;
+	/* A thread that is cancelled in here would leave others with its copy. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	take_blocks(&c);
+	if (begin(&c)) {
+		result = vcuda_call_vcudaStageTurns(device, to_device, c.mask, (uint32_t)c.piece, bytes, stream);
+		end(&c, result == CUDA_SUCCESS);
+	}
+	give_blocks(&c);
+	pthread_setcancelstate(cancel_state, NULL);
+	return result;
+}

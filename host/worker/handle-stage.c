@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers: pageable memory, which comes and goes through the staging blocks. */
+#include <unistd.h>
+
+#include "handlers.h"
+#include "lane.h"
+#include "log.h"
+#include "session.h"
+
+/* Staging is pinned in the back end once a context exists; without that copies still work, only slower. */
+static void register_stage(struct vcuda_session *s)
+{
+	CUresult result;
+
+	if (atomic_exchange(&s->stage_registered, true) || !s->ops->cuMemHostRegister_v2)
+		return;
+	result = s->ops->cuMemHostRegister_v2(vcuda_shm_stage(s->shm, 0), VCUDA_STAGE_BLOCKS * VCUDA_STAGE_BLOCK_BYTES,
+					      CU_MEMHOSTREGISTER_PORTABLE);
+	if (result != CUDA_SUCCESS)
+		vcuda_log("staging memory could not be pinned (CUDA error %d): pageable copies are slower",
+			  (int)result);
+}
+
+CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageHtoD *a)
+{
+	const void *from = vcuda_lane_stage(s, a->block, a->ByteCount);
+	CUresult result;
+
+	if (!from)
+		return CUDA_ERROR_INVALID_VALUE;
+	register_stage(s);
+	if (!a->onStream)
+		return s->ops->cuMemcpyHtoD_v2(a->dstDevice, from, a->ByteCount);
+	result = s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, from, a->ByteCount, a->hStream);
+	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
+}
+
+CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_vcudaStageDtoH *a)
+{
+	void *to = vcuda_lane_stage(s, a->block, a->ByteCount);
+	CUresult result;
+
+	if (!to)
+		return CUDA_ERROR_INVALID_VALUE;
+	register_stage(s);
+	if (!a->onStream)
+		return s->ops->cuMemcpyDtoH_v2(to, a->srcDevice, a->ByteCount);
+	result = s->ops->cuMemcpyDtoHAsync_v2(to, a->srcDevice, a->ByteCount, a->hStream);
+	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
+}
+
+/* ---- large copies: struct vcuda_turn ---- */
+
+/* How long to look without pause for what the guest or the device does next, and how long to sleep then. */
+#define LOOKS 2000
+#define NAP_US 50
+
+struct turns {
+	struct vcuda_session *s;
+	const struct vcuda_args_vcudaStageTurns *a;
+	uint32_t blocks[VCUDA_STAGE_BLOCKS];
+	CUevent events[VCUDA_STAGE_BLOCKS]; /* the device is done with the block */
+	unsigned int count;
+	uint64_t pieces, issued, done;
+};
+
+/* What the word of a piece's block says when the piece is to be given to the device. */
+static uint32_t turn_of(const struct turns *t, uint64_t piece)
+{
+	return (uint32_t)(piece / t->count) * 2 + (t->a->toDevice ? 1 : 0);
+}
+
+static _Atomic uint32_t *word_of(const struct turns *t, uint64_t piece)
+{
+	struct vcuda_shm *shm = t->s->shm;
+
+	return &shm->turns[t->blocks[piece % t->count]].turn;
+}
+
+static CUresult issue(struct turns *t)
+{
+	const struct vcuda_args_vcudaStageTurns *a = t->a;
+	uint64_t offset = t->issued * a->piece;
+	size_t bytes = a->ByteCount - offset < a->piece ? a->ByteCount - offset : a->piece;
+	void *memory = vcuda_shm_stage(t->s->shm, t->blocks[t->issued % t->count]);
+	CUresult result;
+
+	if (a->toDevice)
+		result = t->s->ops->cuMemcpyHtoDAsync_v2(a->device + offset, memory, bytes, a->hStream);
+	else
+		result = t->s->ops->cuMemcpyDtoHAsync_v2(memory, a->device + offset, bytes, a->hStream);
+	if (result == CUDA_SUCCESS)
+		result = t->s->ops->cuEventRecordWithFlags(t->events[t->issued % t->count], a->hStream, 0);
+	t->issued += result == CUDA_SUCCESS;
+	return result;
+}
+
+/* CUDA_ERROR_NOT_READY: there is nothing to do now. */
+static CUresult step(struct turns *t)
+{
+	bool is_waiting = t->issued == t->pieces || t->issued - t->done == t->count;
+	CUevent oldest = t->events[t->done % t->count];
+	CUresult result;
+
+	if (!is_waiting && atomic_load(word_of(t, t->issued)) == turn_of(t, t->issued))
+		return issue(t);
+	if (t->done == t->issued)
+		return CUDA_ERROR_NOT_READY;
+	/* The guest can do nothing before the device has. */
+	result = is_waiting ? t->s->ops->cuEventSynchronize(oldest) : t->s->ops->cuEventQuery(oldest);
+	if (result != CUDA_SUCCESS)
+		return result;
+	atomic_store(word_of(t, t->done), turn_of(t, t->done) + 1);
+	t->done++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult take_turns(struct turns *t)
+{
+	CUresult result = CUDA_SUCCESS;
+	unsigned int looks = 0;
+
+	while (t->done < t->pieces && (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)) {
+		result = step(t);
+		if (result == CUDA_SUCCESS)
+			looks = 0;
+		else if (looks++ < LOOKS)
+			__builtin_ia32_pause();
+		else
+			usleep(NAP_US);
+	}
+	/* The blocks are the next copy's as soon as this one has its answer. */
+	if (result != CUDA_SUCCESS && t->issued > t->done)
+		t->s->ops->cuStreamSynchronize(t->a->hStream);
+	return result;
+}
+
+static CUresult is_possible(const struct vcuda_session *s, const struct vcuda_args_vcudaStageTurns *a)
+{
+	const struct vcuda_backend_ops *ops = s->ops;
+
+	if (!a->ByteCount || !a->piece || a->piece > VCUDA_STAGE_BLOCK_BYTES || !a->blocks ||
+	    a->blocks >> VCUDA_STAGE_BLOCKS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ops->cuMemcpyHtoDAsync_v2 || !ops->cuMemcpyDtoHAsync_v2 || !ops->cuEventCreate ||
+	    !ops->cuEventRecordWithFlags || !ops->cuEventQuery || !ops->cuEventSynchronize || !ops->cuEventDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args_vcudaStageTurns *a)
+{
+	struct turns t = {.s = s, .a = a};
+	CUresult result = is_possible(s, a);
+	unsigned int made = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	register_stage(s);
+	t.pieces = (a->ByteCount - 1) / a->piece + 1;
+	for (uint32_t i = 0; i < VCUDA_STAGE_BLOCKS; i++)
+		if (a->blocks >> i & 1)
+			t.blocks[t.count++] = i;
+	while (made < t.count && result == CUDA_SUCCESS)
+		if ((result = s->ops->cuEventCreate(&t.events[made], CU_EVENT_DISABLE_TIMING)) == CUDA_SUCCESS)
+			made++;
+	if (result == CUDA_SUCCESS)
+		result = take_turns(&t);
+	while (made)
+		s->ops->cuEventDestroy_v2(t.events[--made]);
+	return result;
+}
