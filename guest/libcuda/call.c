@@ -20,8 +20,13 @@
 #include "shadow.h"
 #include "thread.h"
 
-/* How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. */
+/*
+ * How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. With
+ * a GPU, for which NVIDIA's driver looks without end, it goes on for as long as that pays for the wake-up, and lets
+ * others run in between.
+ */
 #define SPIN_NS 50000
+#define GPU_SPIN_NS 1000000
 
 /* A worker of an earlier version does not wake who waits for room in the ring. */
 #define ROOM_WAIT_US 20000
@@ -32,13 +37,19 @@ static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_producer producer;
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
-static bool may_spin;
+static uint64_t spin_ns;
 
 void vcuda_call_attach(void *shm)
 {
 	vcuda_producer_init(&producer, shm);
 	sem_init(&free_slots, 0, VCUDA_SLOTS);
-	may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0;
+}
+
+void vcuda_call_wait_for_gpu(void)
+{
+	if (spin_ns)
+		spin_ns = GPU_SPIN_NS;
 }
 
 static uint64_t now_ns(void)
@@ -96,16 +107,18 @@ static CUresult sleep_while(bool (*blocked)(void *), void *argument, uint32_t ti
 static CUresult wait_while(bool (*blocked)(void *), void *argument, uint32_t timeout_us)
 {
 	CUresult error = CUDA_SUCCESS;
-	uint64_t until = 0;
+	uint64_t start = 0;
 
 	while (blocked(argument)) {
 		uint64_t now = now_ns();
 
-		if (!until)
-			until = may_spin ? now + SPIN_NS : now;
-		if (now < until) {
+		if (!start)
+			start = now;
+		if (now - start < spin_ns) {
 			for (int i = 0; i < 16 && blocked(argument); i++)
 				__builtin_ia32_pause();
+			if (now - start > SPIN_NS)
+				sched_yield();
 			continue;
 		}
 		error = sleep_while(blocked, argument, timeout_us);

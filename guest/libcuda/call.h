@@ -49,6 +49,9 @@ void vcuda_call_end(struct vcuda_call *call);
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);
 
+/* The device is a GPU: waiters sleep later. */
+void vcuda_call_wait_for_gpu(void);
+
 /* The shared area of the session that calls are made in. */
 struct vcuda_shm *vcuda_call_shm(void);
 

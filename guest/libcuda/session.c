@@ -193,8 +193,10 @@ static CUresult hello(void)
 	if (vcuda_session.host.range_count > sizeof(vcuda_session.host.ranges) / sizeof(vcuda_session.host.ranges[0]))
 		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
 	vcuda_arena_reserve(&vcuda_session.host);
-	if (strcmp(vcuda_session.host.backend, "cpu"))
+	if (strcmp(vcuda_session.host.backend, "cpu")) {
 		vcuda_pace_start(GPU_PLACES);
+		vcuda_call_wait_for_gpu();
+	}
 	return vcuda_devices_load(vcuda_session.host.device_count);
 }
 

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,8 +18,12 @@
 #include "output.h"
 #include "session.h"
 
-/* How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program. */
+/*
+ * How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program. With a GPU it goes
+ * on, and lets others run in between, for the gaps in which a program waits for that.
+ */
 #define SPIN_NS 50000
+#define GPU_SPIN_NS 500000
 
 /* At most one synchronous call for each reply slot, one owner, one follower that waits. */
 #define MAX_THREADS (VCUDA_SLOTS + 2)
@@ -303,6 +308,11 @@ static bool run_sync_disowned(struct vcuda_session *s, struct runner *r)
 	return owner;
 }
 
+static bool with_gpu(const struct vcuda_session *s)
+{
+	return s->ops && strcmp(s->ops->name, "cpu");
+}
+
 /* Owns the lane until the ring has been empty for a while or another thread took over. */
 static void lead(struct vcuda_session *s, struct runner *r)
 {
@@ -327,6 +337,8 @@ static void lead(struct vcuda_session *s, struct runner *r)
 			idle_since = now_ns();
 		} else if (now_ns() - idle_since < SPIN_NS) {
 			__builtin_ia32_pause();
+		} else if (with_gpu(s) && now_ns() - idle_since < GPU_SPIN_NS) {
+			sched_yield();
 		} else if (vcuda_consumer_prepare_sleep(&lane.consumer)) {
 			if (!disown_idle())
 				return;
