@@ -204,8 +204,12 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 static bool reply_is_missing(void *call)
 {
 	struct vcuda_call *c = call;
+	struct vcuda_thread *thread = vcuda_thread();
 
-	return atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->seq;
+	while (atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->seq)
+		if (!thread->meanwhile || !thread->meanwhile(thread->meanwhile_argument))
+			return true;
+	return false;
 }
 
 /* An error that a context never gets over: its later calls get it without asking. */

@@ -15,12 +15,14 @@
 #include "stage.h"
 #include "start-thread.h"
 #include "stream.h"
+#include "thread.h"
 
 /* Below that the blocks one by one are as fast (doc/benchmarks.md). */
 #define LARGE (512u * 1024)
 
-/* Some blocks stay for the small copies of other threads. */
+/* Some blocks stay for the small copies of other threads. More threads than this find no more memory to read from. */
 #define MOST_BLOCKS (VCUDA_STAGE_BLOCKS - 2)
+#define MOST_THREADS 8
 
 /* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
 #define PIECES 16
@@ -57,7 +59,7 @@ static void choose_threads(void)
 	long others = strcmp(vcuda_session.host.backend, "cpu") ? sysconf(_SC_NPROCESSORS_ONLN) / 2 : 0;
 	long wanted = given && *given ? strtol(given, NULL, 10) : others;
 
-	wanted_threads = wanted < 0 ? 0 : wanted > MOST_BLOCKS ? MOST_BLOCKS : (unsigned int)wanted;
+	wanted_threads = wanted < 0 ? 0 : wanted > MOST_THREADS ? MOST_THREADS : (unsigned int)wanted;
 }
 
 bool vcuda_stage_is_large(size_t bytes)
@@ -108,6 +110,11 @@ static uint64_t take_piece(struct copy *c)
 	return c->next++;
 }
 
+static bool is_ready(const struct copy *c)
+{
+	return c->next < c->pieces && atomic_load(turn_of(c, c->next)) == our_turn(c, c->next);
+}
+
 /* ---- threads; with the lock held ---- */
 
 /* One that has a piece for us now. A thread waits for none in particular: it may be behind a kernel that runs long. */
@@ -115,7 +122,7 @@ static struct copy *find_ready(void)
 {
 	struct copy *c = copies;
 
-	while (c && atomic_load(turn_of(c, c->next)) != our_turn(c, c->next))
+	while (c && !is_ready(c))
 		c = c->following;
 	return c;
 }
@@ -210,6 +217,20 @@ static bool begin(struct copy *c)
 	return any;
 }
 
+/* What the caller does while it waits for the worker. */
+static bool work_myself(void *copy)
+{
+	struct copy *c = copy;
+	bool ready;
+
+	pthread_mutex_lock(&lock);
+	ready = is_ready(c);
+	if (ready)
+		work(c);
+	pthread_mutex_unlock(&lock);
+	return ready;
+}
+
 /* The worker is done with it. What it has left in the blocks is to be had: all pieces, if it succeeded. */
 static void end(struct copy *c, bool succeeded)
 {
@@ -225,6 +246,7 @@ static void end(struct copy *c, bool succeeded)
 CUresult vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream)
 {
 	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
+	struct vcuda_thread *thread = vcuda_thread();
 	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 	int cancel_state;
 
@@ -244,7 +266,10 @@ CUresult vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_de
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	take_blocks(&c);
 	if (begin(&c)) {
+		thread->meanwhile = work_myself;
+		thread->meanwhile_argument = &c;
 		result = vcuda_call_vcudaStageTurns(device, to_device, c.mask, (uint32_t)c.piece, bytes, stream);
+		thread->meanwhile = NULL;
 		end(&c, result == CUDA_SUCCESS);
 	}
 	give_blocks(&c);

@@ -34,6 +34,9 @@ struct vcuda_thread {
 	uint32_t waits, queued, stalls;     /* so far: answers waited for, commands that nobody waited for, times that
 					       the ring was full */
 	CUstreamCaptureMode capture_mode;
+	bool (*meanwhile)(
+		void *); /* or NULL: what the thread can do while it waits for an answer; false: nothing now */
+	void *meanwhile_argument;
 	struct vcuda_thread_stream *streams;
 	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (pace.c) */
 };
