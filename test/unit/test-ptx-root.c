@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code of one lane checks against the allocation that a parameter points into: nothing may depend on that guess. */
+/* Code checks against the allocation that a parameter points into: nothing may depend on that guess. */
 #include <math.h>
 
 #include "../ptx/harness.h"
 
 #define LANES 4 /* so few threads run one after the other */
+#define WARP 32
 
 /* %l1 and %l2: the parameters; %r1: the thread; %l3: its place in the first one, which is written */
 #define HEAD                                                                                                           \
@@ -13,7 +14,8 @@
 		 "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
 #define END "st.global.u32 [%l3], %r5;\nret;\n}\n"
 
-static _Alignas(64) uint32_t out[LANES];
+static _Alignas(64) uint32_t out[WARP];
+static unsigned threads = LANES;
 /* `in` is what the second parameter points into; beside it lies what is not the kernel's, and another allocation */
 static _Alignas(64) uint32_t memory[256];
 #define IN (memory + 64)
@@ -36,7 +38,7 @@ static bool run(const char *body, const void *in, struct ptx_fault *fault)
 	memset(out, 0, sizeof(out));
 	snprintf(text, sizeof(text), "%s%s%s", HEAD, body, END);
 	m = load(text);
-	ok = launch(m, 1, LANES, 1, 0, params, fault);
+	ok = launch(m, 1, threads, 1, 0, params, fault);
 	ptx_module_destroy(m);
 	return ok;
 }
@@ -46,7 +48,7 @@ static void good(const char *body, const void *in, uint32_t first, uint32_t step
 	struct ptx_fault fault;
 
 	assert_true(run(body, in, &fault));
-	for (unsigned n = 0; n < LANES; n++)
+	for (unsigned n = 0; n < threads; n++)
 		assert_int_equal(out[n], first + n * step);
 }
 
@@ -273,6 +275,42 @@ static void widths(void **state)
 	    PTX_FAULT_ILLEGAL_ADDRESS, (void *)(uintptr_t)(int64_t)(int32_t)(uintptr_t)IN, 0);
 }
 
+#define PAIRS                                                                                                          \
+	"mul.wide.s32 %l4, %r1, 8;\nadd.s64 %l5, %l2, %l4;\nld.global.v2.u32 {%r5, %r6}, [%l5];\n"
+/* in[thread] and in[thread + 128], twice */
+#define IN_TURNS                                                                                                       \
+	"mov.u32 %r5, 0;\nmov.u32 %r6, 0;\n$again:\nand.b32 %r7, %r6, 1;\nshl.b32 %r7, %r7, 7;\n"                      \
+	"add.s32 %r2, %r1, %r7;\nmul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r8, [%l5];\n"        \
+	"add.u32 %r5, %r5, %r8;\nadd.u32 %r6, %r6, 1;\nsetp.lt.u32 %p1, %r6, 4;\n@%p1 bra $again;\n"
+
+/* Warps compare a span, with what is known of the parameter when the launch begins and of what was hit last. */
+static void warps(void **state)
+{
+	const char *odd = (const char *)IN + 2;
+
+	(void)state;
+	threads = WARP;
+	good(INDEX("0"), IN, 1064, 1);
+	good(INDEX("32"), IN, 1096, 1);
+	bad(INDEX("33"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 31);
+	bad(INDEX("-1"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	bad(INDEX("63"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 1);
+	good(INDEX("-32"), IN + 32, 1064, 1);
+	/* into another allocation than the parameter, or from none at all */
+	good(INDEX("128"), IN, 1192, 1);
+	good(INDEX("-128"), OTHER, 1064, 1);
+	good(INDEX("4"), IN - 4, 1064, 1);
+	bad(INDEX("3"), IN - 4, PTX_FAULT_ILLEGAL_ADDRESS, IN - 1, 0);
+	good(IN_TURNS, IN, 4512, 4);
+	bad(IN_TURNS, IN + 1 + 32, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 31);
+	bad(INDEX("0"), odd, PTX_FAULT_MISALIGNED, odd, 0);
+	bad(INDEX("20"), odd, PTX_FAULT_MISALIGNED, odd + 80, 0);
+	good(PAIRS, IN, 1064, 2);
+	bad(PAIRS, IN + 1, PTX_FAULT_MISALIGNED, IN + 1, 0);
+	bad(PAIRS, IN + 2, PTX_FAULT_ILLEGAL_ADDRESS, IN + 64, 31);
+	threads = LANES;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +321,7 @@ int main(void)
 		cmocka_unit_test(others),
 		cmocka_unit_test(registers),
 		cmocka_unit_test(widths),
+		cmocka_unit_test(warps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ struct ptx_body {
 	 */
 	struct ptx_shape *shapes, *masked_shapes;
 	uint64_t *blend;
-	struct ptx_origin *origins; /* per register, with one lane */
+	struct ptx_origin *origins; /* per register */
 	size_t words;    /* of a register set */
 };
 
@@ -103,7 +103,7 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
 bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);
 bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
 
-bool ptx_body_origins(struct ptx_body *body); /* with one lane */
+bool ptx_body_origins(struct ptx_body *body);
 void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)

@@ -54,20 +54,37 @@ static bool find_range(const struct ptx_context *ctx, uint64_t address, uint64_t
  */
 static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, uint64_t end)
 {
-	if (start >= 16u << 20)
-		ctx->cache[number] = (struct ptx_cached_range){start, end};
+	const struct ptx_site *site = &ctx->binary->sites[number];
+	uint64_t address = 0;
+
+	if (start < 16u << 20)
+		return;
+	if (site->aligned)
+		memcpy(&address, ctx->params + site->root, sizeof(address));
+	ctx->cache[number].start = start;
+	ctx->cache[number].end = end;
+	ctx->cache[number].room = 0;
+	if (site->span && end - start >= site->span && !(address & ((uint64_t)site->size * site->count - 1)))
+		ctx->cache[number].room = end - start - site->span + 1;
 }
 
 void ptx_check_roots(struct ptx_context *ctx)
 {
-	const struct ptx_site *sites = ctx->binary->sites;
-	uint64_t address, start, end;
+	const struct ptx_site *sites = ctx->binary->sites, *last = NULL;
+	uint64_t address, start = 0, end = 0;
+	bool found = false;
 
 	for (uint32_t n = 0; n < ctx->binary->site_count; n++) {
+		ctx->cache[n].room = 0;
 		if (sites[n].root == PTX_NO_ROOT)
 			continue;
-		memcpy(&address, ctx->params + sites[n].root, sizeof(address));
-		if (find_range(ctx, address, 1, sites[n].write, &start, &end))
+		/* most follow one of the same parameter */
+		if (!last || last->root != sites[n].root || last->write != sites[n].write) {
+			memcpy(&address, ctx->params + sites[n].root, sizeof(address));
+			found = find_range(ctx, address, 1, sites[n].write, &start, &end);
+		}
+		last = &sites[n];
+		if (found)
 			remember(ctx, n, start, end);
 	}
 }

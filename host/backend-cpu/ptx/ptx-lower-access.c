@@ -7,6 +7,7 @@
  * further), and the lanes' data moves in a few contiguous runs. Anything else goes through ptx_rt_load() and
  * ptx_rt_store(), lane by lane.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "ptx-lower-access.h"
@@ -232,9 +233,21 @@ static void reach_of(const struct access *a, int64_t *low, int64_t *high)
 	*high += access_immediate(a);
 }
 
+/* The same with one comparison, for the one length that the site is said to have. */
+static LLVMValueRef in_site_range(struct lower *l, const struct access *a, LLVMValueRef low, uint64_t span)
+{
+	LLVMValueRef entry = field(l, l->cache, a->site * sizeof(struct ptx_cached_range)), start, room;
+
+	l->low->site_list[a->site].span = span;
+	start = LLVMBuildLoad2(l->b, l->i64, entry, "");
+	room = LLVMBuildLoad2(l->b, l->i64, field(l, entry, offsetof(struct ptx_cached_range, room)), "");
+	return LLVMBuildICmp(l->b, LLVMIntULT, LLVMBuildSub(l->b, low, start, ""), room, "");
+}
+
 static LLVMValueRef span_fits(struct lower *l, const struct access *a, LLVMValueRef from, uint64_t span, bool kept)
 {
 	unsigned bytes = a->size * a->count;
+	bool whole = l->width > 1 && !is_partial(l);
 	LLVMValueRef ok, aligned;
 
 	if (a->space == PTX_SHARED)
@@ -244,8 +257,8 @@ static LLVMValueRef span_fits(struct lower *l, const struct access *a, LLVMValue
 	else if (kept)
 		ok = in_kept_range(l, a, from, span);
 	else
-		ok = in_cached_range(l, a, from, span);
-	if (bytes == 1)
+		ok = whole ? in_site_range(l, a, from, span) : in_cached_range(l, a, from, span);
+	if (bytes == 1 || (whole && root_aligns(l, a)))
 		return ok;
 	aligned = LLVMBuildAnd(l->b, from, scalar_const(l->i64, bytes - 1), "");
 	aligned = LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), "");

@@ -72,6 +72,10 @@ LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsign
  * range of the parameter that it comes from. NULL: it comes from none.
  */
 LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span);
+/* With 32 lanes: whether the site's range is known when a launch begins, as it comes from a parameter. */
+bool root_note(struct lower *l, const struct access *a);
+/* And whether all of its addresses are aligned if the parameter is, which the site's range then counts in. */
+bool root_aligns(struct lower *l, const struct access *a);
 /* Where the access is in the host's memory. With one lane, `base[index]` does not go by way of the register. */
 LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRef base);
 /* The same address without the constant, for where it is seldom needed: what it is made of is enough to keep. */

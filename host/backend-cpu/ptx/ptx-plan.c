@@ -23,10 +23,9 @@ static bool analyse(struct ptx_body *body, unsigned *lanes)
 		return false;
 	if (!ptx_body_width(body, lanes))
 		return false;
-	if (*lanes == 1)
-		return ptx_body_origins(body);
-	ptx_body_strides(body);
-	return true;
+	if (*lanes > 1)
+		ptx_body_strides(body);
+	return ptx_body_origins(body);
 }
 
 static enum ptx_status make(struct ptx_plan *plan, const struct ptx_kernel *kernel, struct ptx_error *error)

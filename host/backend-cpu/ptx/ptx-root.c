@@ -465,6 +465,28 @@ static bool is_rooted(const struct lower *l, const struct access *a)
 	return a->space != PTX_SHARED && a->space != PTX_LOCAL && is_distance(l, a->o->reg);
 }
 
+bool root_note(struct lower *l, const struct access *a)
+{
+	const struct ptx_origin *origin = a->o->reg < 0 ? &nothing : &l->body->origins[a->o->reg];
+
+	if (origin->kind != ROOTED || a->space == PTX_SHARED || a->space == PTX_LOCAL ||
+	    origin->param + sizeof(uint64_t) > l->body->function->param_bytes)
+		return false;
+	l->low->site_list[a->site].root = origin->param;
+	return true;
+}
+
+bool root_aligns(struct lower *l, const struct access *a)
+{
+	uint64_t bytes = a->size * a->count;
+
+	if (!root_note(l, a) || (1u << l->body->origins[a->o->reg].zeros) % bytes ||
+	    access_immediate(a) % (int64_t)bytes)
+		return false;
+	l->low->site_list[a->site].aligned = true;
+	return true;
+}
+
 LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);

@@ -298,8 +298,7 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 	ctx->local = t->local;
 	ctx->cache = t->cache;
 	memset(t->cache, 0xff, b->site_count * sizeof(struct ptx_cached_range));
-	if (b->lanes == 1)
-		ptx_check_roots(ctx);
+	ptx_check_roots(ctx);
 	return true;
 }
 

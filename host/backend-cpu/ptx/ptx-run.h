@@ -6,9 +6,12 @@
 #include "ptx-ir.h"
 #include "ptx-tex.h"
 
-/* The part of memory that an access was last found to lie in; start > end while nothing is cached. */
+/*
+ * The part of memory that an access was last found to lie in; start > end while nothing is cached. room: at how many
+ * distances from the start the site's span fits, if it has one.
+ */
 struct ptx_cached_range {
-	uint64_t start, end;
+	uint64_t start, end, room;
 };
 
 #define PTX_SITE_LANES 32
@@ -26,6 +29,8 @@ struct ptx_site {
 	const int64_t *offsets; /* per lane, or NULL */
 	int64_t low, high;      /* the least and the largest of them */
 	uint32_t root;          /* the parameter that points into the range to begin with, or PTX_NO_ROOT */
+	bool aligned;           /* as that parameter is aligned, or not */
+	uint64_t span;          /* how many bytes are compared at once, or 0: others than the full version's do not say */
 };
 
 struct ptx_context {
