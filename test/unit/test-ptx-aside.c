@@ -22,6 +22,7 @@ static void fill(void)
 static void check(const char *text, uint32_t (*want)(unsigned))
 {
 	fill();
+	memset(out32, 0, sizeof(out32));
 	run_binary(text, 32);
 	for (unsigned n = 0; n < THREADS; n++)
 		if (out32[n] != want(n))
@@ -186,6 +187,52 @@ static void bad_addresses(void **state)
 	      w_far);
 }
 
+static uint32_t high_bits(unsigned n, uint32_t add)
+{
+	return (uint32_t)((int64_t)(int32_t)(n + add) * 4 >> 8);
+}
+
+static uint32_t w_near(unsigned n)
+{
+	return A(n) & 1 ? A(n) * 5 : high_bits(n, 1000) + A(n) * 3;
+}
+
+static uint32_t w_wrapped(unsigned n)
+{
+	return A(n) & 1 ? A(n) * 5 : high_bits(n, 0x7fffffd8) + A(n) * 3;
+}
+
+static uint32_t w_wrapped_both(unsigned n)
+{
+	return A(n) & 1 ? high_bits(n, 0x7fffffb8) + A(n) * 5 : high_bits(n, 0x7fffffd8) + A(n) * 3;
+}
+
+static uint32_t w_wrapped_high(unsigned n)
+{
+	return A(n) & 1 ? high_bits(n, 0x7fffffd8) + A(n) * 5 : A(n) * 3;
+}
+
+#define WIDE(index)                                                                                                    \
+	"add.u32 %r5, %r1, " index ";\nmul.wide.s32 %l6, %r5, 4;\nshr.u64 %l7, %l6, 8;\ncvt.u32.u64 %r6, %l7;\n"       \
+	"add.u32 %x, %r6, %x;\n"
+#define TIMES(what, factor) "mul.lo.u32 %x, " what ", " factor ";\n"
+#define JOIN "bra $join;\n$skip:\n"
+
+/* Indices of neighbours, which become 64 bits wide: where one of the warp's wraps around, each is made by itself. */
+static void wide_indices(void **state)
+{
+	(void)state;
+	check(HEAD32(TIMES("%a", "5") SKIP_ODD TIMES("%a", "3") WIDE("1000") "$skip:\n"), w_near);
+	check(HEAD32(TIMES("%a", "5") SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") "$skip:\n"), w_wrapped);
+	check(HEAD32(SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") JOIN TIMES("%a", "5") WIDE("0x7fffffb8") "$join:\n"),
+	      w_wrapped_both);
+	check(HEAD32(SKIP_ODD TIMES("%a", "3") JOIN TIMES("%a", "5") WIDE("0x7fffffd8") "$join:\n"), w_wrapped_high);
+	/* what only those that stand by need comes along */
+	check(HEAD32("mul.lo.u32 %r4, %a, 5;\n" SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") JOIN "mov.u32 %x, %r4;\n"
+												  "$join:\n"),
+	      w_wrapped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +240,7 @@ int main(void)
 		cmocka_unit_test(stores),
 		cmocka_unit_test(same_place),
 		cmocka_unit_test(bad_addresses),
+		cmocka_unit_test(wide_indices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

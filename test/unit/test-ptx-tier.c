@@ -79,12 +79,12 @@ static void small_ones_at_once(void **state)
 {
 	struct ptx_statistics before, after;
 	struct ptx_module *m;
-	char *text = large_kernel(80);
+	char *text = large_kernel(120);
 
 	(void)state;
 	ptx_statistics_get(&before);
 	m = load_binary(text, 32);
-	run_large(m, 80);
+	run_large(m, 120);
 	assert_false(binary_of(m)->full->quick);
 	ptx_statistics_get(&after);
 	assert_in_range(after.compiled, before.compiled + 2, before.compiled + 3);

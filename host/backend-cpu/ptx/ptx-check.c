@@ -150,6 +150,17 @@ void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint3
 			       thread + lane);
 }
 
+uint32_t ptx_rt_reach(struct ptx_context *ctx, uint32_t number, uint64_t from, uint64_t bytes)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+	uint64_t start, end;
+
+	if (from & ((uint64_t)site->size * site->count - 1) || !find_range(ctx, from, bytes, site->write, &start, &end))
+		return false;
+	remember(ctx, number, start, end);
+	return true;
+}
+
 /* The range that this instruction hit last serves most lanes without a call. */
 #define EACH_LANE(type, statement)                                                                                     \
 	for (uint32_t left = mask; left; left &= left - 1) {                                                           \

@@ -31,6 +31,7 @@ static const struct {
 	uintptr_t address;
 } functions[] = {
 	FUNCTION(ptx_rt_check),
+	FUNCTION(ptx_rt_reach),
 	FUNCTION(ptx_rt_load),
 	FUNCTION(ptx_rt_store),
 	FUNCTION(ptx_rt_atom),

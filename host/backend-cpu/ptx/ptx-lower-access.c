@@ -265,45 +265,78 @@ static LLVMValueRef span_fits(struct lower *l, const struct access *a, LLVMValue
 	return LLVMBuildAnd(l->b, ok, aligned, "");
 }
 
-/* From the first to the last of the lanes that are there, which lie side by side. */
-static LLVMValueRef some_fit(struct lower *l, const struct access *a, LLVMValueRef from)
+/* Of the lanes that are there, which lie side by side: moves `from` to the first; returns where the last ends. */
+static LLVMValueRef some_reach(struct lower *l, const struct access *a, LLVMValueRef *from)
 {
-	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first, last, start, limit, ok;
+	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, first, last, end;
 
 	first = LLVMBuildZExt(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), l->i64, "");
 	last = LLVMBuildZExt(l->b, intrinsic(l, "llvm.ctlz", l->i32, args, 2), l->i64, "");
-	last = LLVMBuildSub(l->b, scalar_const(l->i64, PTX_LANES - 1), last, "");
-	first = LLVMBuildAdd(l->b, from, LLVMBuildMul(l->b, first, scalar_const(l->i64, a->size), ""), "");
-	last = LLVMBuildAdd(l->b, from, LLVMBuildMul(l->b, last, scalar_const(l->i64, a->size), ""), "");
-	if (a->space == PTX_SHARED) {
-		start = scalar_const(l->i64, 0);
-		limit = l->shared_bytes;
-	} else {
+	last = LLVMBuildSub(l->b, scalar_const(l->i64, PTX_LANES), last, "");
+	end = LLVMBuildAdd(l->b, *from, LLVMBuildMul(l->b, last, scalar_const(l->i64, a->size), ""), "");
+	*from = LLVMBuildAdd(l->b, *from, LLVMBuildMul(l->b, first, scalar_const(l->i64, a->size), ""), "");
+	return end;
+}
+
+static LLVMValueRef some_fit(struct lower *l, const struct access *a, LLVMValueRef from, LLVMValueRef end)
+{
+	LLVMValueRef start = scalar_const(l->i64, 0), limit = l->shared_bytes, ok, first;
+
+	if (a->space != PTX_SHARED) {
 		LLVMValueRef entry = field(l, l->cache, a->site * sizeof(struct ptx_cached_range));
 
 		start = LLVMBuildLoad2(l->b, l->i64, entry, "");
 		limit = LLVMBuildLoad2(l->b, l->i64, field(l, entry, 8), "");
 	}
 	limit = LLVMBuildSub(l->b, limit, start, "");
-	first = LLVMBuildSub(l->b, first, start, "");
-	last = LLVMBuildAdd(l->b, LLVMBuildSub(l->b, last, start, ""), scalar_const(l->i64, a->size), "");
+	first = LLVMBuildSub(l->b, from, start, "");
+	end = LLVMBuildSub(l->b, end, start, "");
 	ok = LLVMBuildAnd(l->b, LLVMBuildICmp(l->b, LLVMIntULT, first, limit, ""),
-			  LLVMBuildICmp(l->b, LLVMIntULE, last, limit, ""), "");
+			  LLVMBuildICmp(l->b, LLVMIntULE, end, limit, ""), "");
 	first = LLVMBuildAnd(l->b, from, scalar_const(l->i64, a->size - 1), "");
 	return LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, first, scalar_const(l->i64, 0), ""), "");
 }
 
-LLVMValueRef access_fits(struct lower *l, const struct access *a, LLVMValueRef base)
+void access_check_apart(struct lower *l, const struct access *a, LLVMValueRef base)
 {
+	LLVMBasicBlockRef here, look, known;
+	LLVMValueRef from, end, ok, args[4], found, values[2];
 	int64_t low, high;
 
-	if (access_is_in_order(a))
-		return some_fit(l, a,
-				LLVMBuildAdd(l->b, base,
-					     scalar_const(l->i64, (uint64_t)(a->offsets[0] + access_immediate(a))), ""));
 	reach_of(a, &low, &high);
-	base = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
-	return span_fits(l, a, base, (uint64_t)(high - low) + a->size * a->count, false);
+	from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
+	if (access_is_in_order(a)) {
+		end = some_reach(l, a, &from);
+		ok = some_fit(l, a, from, end);
+	} else {
+		uint64_t span = (uint64_t)(high - low) + a->size * a->count;
+
+		end = LLVMBuildAdd(l->b, from, scalar_const(l->i64, span), "");
+		ok = span_fits(l, a, from, span, false);
+	}
+	if (a->space == PTX_SHARED || root_note(l, a)) {
+		leave_unless(l, ok);
+		return;
+	}
+	here = LLVMGetInsertBlock(l->b);
+	look = new_bb(l, "look");
+	known = new_bb(l, "known");
+	branch_likely(l, ok, known, look);
+	LLVMPositionBuilderAtEnd(l->b, look);
+	args[0] = l->ctx;
+	args[1] = scalar_const(l->i32, a->site);
+	args[2] = from;
+	args[3] = LLVMBuildSub(l->b, end, from, "");
+	found = call_runtime(l, "ptx_rt_reach", l->i32, args, 4);
+	found = LLVMBuildICmp(l->b, LLVMIntNE, found, scalar_const(l->i32, 0), "");
+	LLVMBuildBr(l->b, known);
+	LLVMPositionBuilderAtEnd(l->b, known);
+	ok = LLVMBuildPhi(l->b, l->i1, "");
+	values[0] = scalar_const(l->i1, 1);
+	values[1] = found;
+	LLVMAddIncoming(ok, &values[0], &here, 1);
+	LLVMAddIncoming(ok, &values[1], &look, 1);
+	leave_unless(l, ok);
 }
 
 void access_check(struct lower *l, struct access *a, LLVMValueRef base)

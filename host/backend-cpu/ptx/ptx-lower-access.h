@@ -44,14 +44,18 @@ void access_store(struct lower *l, const struct access *a, LLVMValueRef pointer,
 /* A load for the lanes that are there. */
 void access_load_some(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
 /* A store of the lanes that are there, as vectors. False, and nothing done: not possible. */
+bool access_can_blend(const struct access *a);
 bool access_blend(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts);
 
 /* ---- ptx-lower-access.c ---- */
 LLVMValueRef in_cached_range(struct lower *l, const struct access *a, LLVMValueRef low, uint64_t span);
 LLVMValueRef in_space(struct lower *l, LLVMValueRef low, uint64_t span, LLVMValueRef size);
 void access_check(struct lower *l, struct access *a, LLVMValueRef base);
-/* Whether what access_load_some() and access_blend() touch is good: gaps too, and beyond lanes that are not there. */
-LLVMValueRef access_fits(struct lower *l, const struct access *a, LLVMValueRef base);
+/*
+ * In an aside: leaves for the masked version unless what access_load_some() and access_blend() touch is good, gaps and
+ * what belongs to lanes that are not there too.
+ */
+void access_check_apart(struct lower *l, const struct access *a, LLVMValueRef base);
 bool access_is_direct(struct lower *l, struct access *a);
 LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses);
 LLVMValueRef all_addresses(struct lower *l, const struct access *a);

@@ -12,25 +12,18 @@
 
 #include "ptx-lower.h"
 
-#define MOST_INSTRUCTIONS 32
+#define MOST_INSTRUCTIONS 48
 
-static bool may_stand_aside(const struct lower *l, const struct ptx_instr *i)
+static bool may_stand_aside(const struct ptx_instr *i)
 {
-	unsigned shape = i->op->shape;
+	static const unsigned harmless = PTX_F_EFFECT | PTX_F_LOAD | PTX_F_STORE | PTX_F_NO_DST | PTX_F_CARRY_IN |
+					 PTX_F_WORDS | PTX_F_TYPE2;
 
-	if (i->op->flags & ~(unsigned)(PTX_F_EFFECT | PTX_F_LOAD | PTX_F_STORE | PTX_F_NO_DST | PTX_F_CARRY_IN | PTX_F_WORDS))
+	if (i->op->flags & ~harmless)
 		return false;
 	if ((i->op->flags & PTX_F_EFFECT) && !(i->op->flags & (PTX_F_LOAD | PTX_F_STORE)))
 		return false;
-	if (i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(RELAXED)))
-		return false;
-	/* these may have to leave for the masked version */
-	if (shape != PTX_SHAPE_MUL_WIDE && shape != PTX_SHAPE_MAD_WIDE && shape != PTX_SHAPE_CVT)
-		return true;
-	for (unsigned n = 1; n < i->count; n++)
-		if (operand_kind(l, &i->ops[n]) == PTX_OFFSETS)
-			return false;
-	return true;
+	return !(i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(RELAXED)));
 }
 
 struct check {
@@ -57,7 +50,7 @@ static bool is_arm(struct lower *l, uint32_t block, const uint64_t *keep)
 	for (uint32_t n = 0; n < l->body->block_count; n++)
 		entries += (l->body->blocks[n].succ[0] == block) + (l->body->blocks[n].succ[1] == block);
 	for (uint32_t k = b->first; k < b->last && c.ok; k++) {
-		c.ok = may_stand_aside(l, &l->body->instrs[k]);
+		c.ok = may_stand_aside(&l->body->instrs[k]);
 		ptx_instr_defs(l->body, &l->body->instrs[k], check_def, &c);
 	}
 	return c.ok && entries == 1;
@@ -110,6 +103,7 @@ bool begin_asides(struct lower *l, LLVMValueRef taken)
 		a->vector = b->succ[0] == arms[n] ? taken : LLVMBuildNot(l->b, taken, "");
 		a->lanes = mask_bits(l, a->vector);
 		a->next = l->starts[join];
+		a->others = n + 1 < count ? arms[1] : join;
 		if (n)
 			l->asides[arms[0]].next = a->start;
 	}
@@ -129,7 +123,7 @@ void emit_aside(struct lower *l)
 	l->mask = a->lanes;
 	l->mask_vector = a->vector;
 	l->keep = a->keep;
-	emit_instructions(l, l->body->blocks[l->block].first, NULL, NULL, NULL);
+	emit_instructions(l, NULL, NULL);
 	l->keep = NULL;
 	l->mask = mask;
 	l->mask_vector = vector;

@@ -230,6 +230,7 @@ struct ptx_exit *add_exit(struct lower *l, uint32_t instr)
 	}
 	e->block = l->block;
 	e->instr = instr;
+	e->others = PTX_NO_BLOCK;
 	memcpy(e->live, b->live_out, body->words * sizeof(*e->live));
 	if (instr == AT_BRANCH)
 		return e;
@@ -253,15 +254,39 @@ void emit_leave(struct lower *l, const struct ptx_exit *e)
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
 }
 
+static struct ptx_exit *find_exit(struct lower *l)
+{
+	for (uint32_t n = 0; n < l->low->exit_count; n++)
+		if (l->low->exits[n].block == l->block && l->low->exits[n].instr == l->instr)
+			return &l->low->exits[n];
+	return add_exit(l, l->instr);
+}
+
+/* An aside leaves as the block does when all lanes are there, and takes those that stand by along. */
+static const struct ptx_exit *exit_at_hand(struct lower *l)
+{
+	struct ptx_exit *e = find_exit(l);
+
+	if (!e || !l->keep)
+		return e;
+	e->others = l->asides[l->block].others;
+	for (size_t w = 0; w < l->body->words; w++)
+		e->live[w] |= l->keep[w];
+	return e;
+}
+
 void leave_unless(struct lower *l, LLVMValueRef ok)
 {
 	LLVMBasicBlockRef go = new_bb(l, "go"), leave = new_bb(l, "leave");
-	const struct ptx_exit *e = add_exit(l, l->instr);
+	const struct ptx_exit *e = exit_at_hand(l);
 
 	branch_likely(l, ok, go, leave);
 	LLVMPositionBuilderAtEnd(l->b, leave);
-	if (e)
+	if (e) {
+		store_head(l, offsetof(struct ptx_frame, taken), l->mask);
+		store_head(l, offsetof(struct ptx_frame, other), LLVMBuildNot(l->b, l->mask, ""));
 		emit_leave(l, e);
+	}
 	LLVMPositionBuilderAtEnd(l->b, go);
 }
 

@@ -95,7 +95,9 @@ static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueR
 		LLVMPositionBuilderAtEnd(l->b, entry);
 		enter_masked(l, e);
 		if (e->instr != AT_BRANCH) {
-			LLVMBuildStore(l->b, LLVMBuildLoad2(l->b, l->i32, l->live, ""), mask_var);
+			LLVMBuildStore(l->b, load_head(l, offsetof(struct ptx_frame, taken)), mask_var);
+			if (e->others != PTX_NO_BLOCK)
+				add_pending(l, e->others, load_head(l, offsetof(struct ptx_frame, other)));
 			LLVMBuildBr(l->b, sides[n]);
 			continue;
 		}
@@ -247,7 +249,6 @@ void lower_masked(struct lower *l)
 	struct ptx_body *body = l->body;
 	LLVMBasicBlockRef dispatch = new_bb(l, "dispatch"), *sides;
 	LLVMValueRef mask_var, forced, idle, stayers;
-	uint32_t next_exit = 0;
 
 	masked_variables(l, &mask_var, &forced, &idle);
 	LLVMBuildBr(l->b, dispatch);
@@ -284,9 +285,7 @@ void lower_masked(struct lower *l)
 		if (body->has_meets && !body->blocks[l->block].barrier)
 			LLVMBuildStore(l->b, scalar_const(l->i32, 0), idle);
 		l->mask_vector = bits_mask(l, l->mask);
-		emit_instructions(l, body->blocks[l->block].first, &next_exit, sides, mask_var);
-		while (next_exit < l->low->exit_count && l->low->exits[next_exit].block == l->block)
-			next_exit++;
+		emit_instructions(l, sides, mask_var);
 		if (body->status == PTX_OK)
 			end_masked(l);
 	}

@@ -245,41 +245,18 @@ static void scatter(struct lower *l, const struct access *a, LLVMValueRef *parts
 
 /* ---- lanes at constant distances, in an aside: what those that are not there would do may be bad ---- */
 
-static void load_apart(struct lower *l, struct access *a, LLVMValueRef base, LLVMValueRef *parts)
+static LLVMValueRef pointer_apart(struct lower *l, const struct access *a, LLVMValueRef base)
 {
-	LLVMBasicBlockRef good = new_bb(l, "together"), bad = new_bb(l, "slow"), join = new_bb(l, "loaded"), from[2];
-	LLVMValueRef values[2][4];
-
-	branch_likely(l, access_fits(l, a, base), good, bad);
-	LLVMPositionBuilderAtEnd(l->b, good);
-	access_load_some(l, a, field(l, host_address(l, a, base), (uint64_t)access_immediate(a)), values[0]);
-	from[0] = LLVMGetInsertBlock(l->b);
-	LLVMBuildBr(l->b, join);
-	LLVMPositionBuilderAtEnd(l->b, bad);
-	gather_slowly(l, a, values[1]);
-	from[1] = LLVMGetInsertBlock(l->b);
-	LLVMBuildBr(l->b, join);
-	LLVMPositionBuilderAtEnd(l->b, join);
-	for (unsigned p = 0; p < a->count; p++) {
-		parts[p] = LLVMBuildPhi(l->b, LLVMTypeOf(values[0][p]), "");
-		for (unsigned n = 0; n < 2; n++)
-			LLVMAddIncoming(parts[p], &values[n][p], &from[n], 1);
-	}
+	access_check_apart(l, a, base);
+	return field(l, host_address(l, a, base), (uint64_t)access_immediate(a));
 }
 
 static void store_apart(struct lower *l, struct access *a, LLVMValueRef base, LLVMValueRef *parts)
 {
-	LLVMBasicBlockRef good = new_bb(l, "together"), bad = new_bb(l, "slow"), join = new_bb(l, "stored");
-	bool done;
-
-	branch_likely(l, access_fits(l, a, base), good, bad);
-	LLVMPositionBuilderAtEnd(l->b, good);
-	done = access_blend(l, a, field(l, host_address(l, a, base), (uint64_t)access_immediate(a)), parts);
-	LLVMBuildBr(l->b, done ? join : bad);
-	LLVMPositionBuilderAtEnd(l->b, bad);
-	scatter_slowly(l, a, parts);
-	LLVMBuildBr(l->b, join);
-	LLVMPositionBuilderAtEnd(l->b, join);
+	if (!access_can_blend(a))
+		scatter_slowly(l, a, parts);
+	else
+		access_blend(l, a, pointer_apart(l, a, base), parts);
 }
 
 static bool element_count_ok(const struct ptx_operand *o, unsigned count)
@@ -314,7 +291,7 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 		l->lanes = 1;
 		base = access_address(l, &a);
 		if (l->keep && a.lanes > 1) {
-			load_apart(l, &a, base, parts);
+			access_load_some(l, &a, pointer_apart(l, &a, base), parts);
 		} else {
 			note_stride(l, base);
 			access_check(l, &a, base);

@@ -250,6 +250,15 @@ static void blend_run(struct lower *l, const struct access *a, const struct runs
  * Memory that others may write at the same time must not be written where no lane writes. A block's shared memory is
  * not of that kind: it runs on one OS thread.
  */
+bool access_can_blend(const struct access *a)
+{
+	struct runs r;
+
+	if (access_is_in_order(a))
+		return true;
+	return a->space == PTX_SHARED && (find_runs(a, &r) || find_span(a, &r)) && are_apart(&r);
+}
+
 bool access_blend(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts)
 {
 	LLVMValueRef whole;

@@ -42,22 +42,29 @@ LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigne
 	return b->negate ? LLVMBuildNot(l->b, value, "") : value;
 }
 
-void emit_instructions(struct lower *l, uint32_t from, uint32_t *next_exit, LLVMBasicBlockRef *sides,
-			      LLVMValueRef mask_var)
+/* Lanes that come from the full version go on here. */
+static void let_in(struct lower *l, uint32_t instr, LLVMBasicBlockRef *sides, LLVMValueRef mask_var)
+{
+	for (uint32_t n = 0; n < l->low->exit_count; n++) {
+		if (l->low->exits[n].block != l->block || l->low->exits[n].instr != instr)
+			continue;
+		LLVMBuildBr(l->b, sides[n]);
+		LLVMPositionBuilderAtEnd(l->b, sides[n]);
+		l->mask = LLVMBuildLoad2(l->b, l->i32, mask_var, "");
+		l->mask_vector = bits_mask(l, l->mask);
+	}
+}
+
+void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var)
 {
 	const struct ptx_block *b = &l->body->blocks[l->block];
 
-	for (uint32_t k = from; k < b->last && l->body->status == PTX_OK; k++) {
+	for (uint32_t k = b->first; k < b->last && l->body->status == PTX_OK; k++) {
 		const struct ptx_instr *i = &l->body->instrs[k];
 		bool scalar = true;
 
-		while (l->masked && *next_exit < l->low->exit_count && l->low->exits[*next_exit].block == l->block &&
-		       l->low->exits[*next_exit].instr == k) {
-			LLVMBuildBr(l->b, sides[*next_exit]);
-			LLVMPositionBuilderAtEnd(l->b, sides[(*next_exit)++]);
-			l->mask = LLVMBuildLoad2(l->b, l->i32, mask_var, "");
-			l->mask_vector = bits_mask(l, l->mask);
-		}
+		if (l->masked)
+			let_in(l, k, sides, mask_var);
 		l->instr = k;
 		l->at = i;
 		for (unsigned n = i->op->flags & PTX_F_NO_DST ? 0 : 1; n < i->count; n++)
@@ -251,7 +258,7 @@ static void lower_full(struct lower *l)
 	l->mask_vector = l->width == 1 ? scalar_const(l->i1, 1) : LLVMConstAllOnes(LLVMVectorType(l->i1, PTX_LANES));
 	for (l->block = 0; l->block < body->block_count && body->status == PTX_OK; l->block++) {
 		LLVMPositionBuilderAtEnd(l->b, l->starts[l->block]);
-		emit_instructions(l, body->blocks[l->block].first, NULL, NULL, NULL);
+		emit_instructions(l, NULL, NULL);
 		if (body->status == PTX_OK)
 			end_full(l);
 		emit_aside(l);

@@ -54,6 +54,7 @@ enum ptx_variant {
 /* Where the full version may leave for the masked one. */
 struct ptx_exit {
 	uint32_t block, instr; /* instr: before this one, or UINT32_MAX: at the block's branch */
+	uint32_t others;       /* where lanes wait that an aside did without, or PTX_NO_BLOCK */
 	uint64_t *live;
 };
 
@@ -195,8 +196,8 @@ struct usual {
 struct usual step_aside(struct lower *l);
 void step_back(struct lower *l, const struct usual *usual);
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes);
-void emit_instructions(struct lower *l, uint32_t from, uint32_t *next_exit, LLVMBasicBlockRef *sides,
-		       LLVMValueRef mask_var);
+/* Of the block at hand. With lanes that come in at the sides of the masked version, one for each exit. */
+void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var);
 void lower_masked(struct lower *l);
 /* Emits one version of a kernel as function `name` of l->m. */
 bool lower_kernel(struct lower *l, const char *name);
@@ -207,6 +208,7 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 /* ---- ptx-lower-aside.c ---- */
 struct aside {
 	LLVMBasicBlockRef start, next; /* NULL: the block is none */
+	uint32_t others;               /* the block where the lanes that stand by go on */
 	LLVMValueRef lanes, vector;
 	uint64_t *keep;
 };

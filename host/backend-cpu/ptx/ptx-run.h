@@ -139,6 +139,8 @@ bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes);
 
 /* Called by compiled code. */
 void ptx_rt_check(struct ptx_context *ctx, uint32_t site, uint64_t base, uint32_t thread);
+/* Whether so many bytes are in one range, which is remembered, and aligned for an element of the site. */
+uint32_t ptx_rt_reach(struct ptx_context *ctx, uint32_t site, uint64_t from, uint64_t bytes);
 void ptx_rt_load(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, void *data,
 		 uint32_t thread);
 void ptx_rt_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const void *data,
