@@ -270,6 +270,26 @@ static enum turn take_turn(struct ptx_thread *t)
 
 /* ---- a block ---- */
 
+/*
+ * A load under a mask reads nothing for lanes that are not there, but takes a hundred times as long if a page is
+ * missing where they would read: on both sides of shared memory there is one. Shared memory itself begins with a page.
+ */
+#define PAGE 4096u
+#define BESIDE (PTX_SITE_LANES * sizeof(uint64_t))
+
+static bool prepare_shared(struct ptx_thread *t, const struct ptx_binary *b, size_t dynamic)
+{
+	struct ptx_context *ctx = &t->ctx;
+
+	ctx->dynamic_bytes = dynamic;
+	ctx->shared_bytes = dynamic ? ((b->static_shared + 127) & ~127ull) + dynamic : b->static_shared;
+	if (!ptx_thread_grow(&t->shared, &t->shared_room, PAGE + ctx->shared_bytes + BESIDE))
+		return false;
+	ctx->shared = (uint8_t *)t->shared + PAGE;
+	((volatile uint8_t *)t->shared)[PAGE - 1] = ((volatile uint8_t *)t->shared)[PAGE + ctx->shared_bytes + BESIDE - 1] = 0;
+	return true;
+}
+
 static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch)
 {
 	const struct ptx_binary *b = launch->binary;
@@ -279,12 +299,8 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 
 	t->full = full->code;
 	t->serial = 0;
-	ctx->shared_bytes = b->static_shared;
-	ctx->dynamic_bytes = launch->dynamic_shared;
-	if (launch->dynamic_shared)
-		ctx->shared_bytes = ((b->static_shared + 127) & ~127ull) + launch->dynamic_shared;
 	ctx->local_bytes = b->local_stride * b->threads;
-	if (!ptx_thread_grow(&t->shared, &t->shared_room, ctx->shared_bytes + 128) ||
+	if (!prepare_shared(t, b, launch->dynamic_shared) ||
 	    !ptx_thread_grow(&t->local, &t->local_room, ctx->local_bytes + 128) ||
 	    !ptx_thread_grow(&t->frames, &t->frames_room, frame * t->warp_count) ||
 	    !ptx_thread_grow(&t->cache, &t->cache_room, (b->site_count + 1) * sizeof(struct ptx_cached_range)))
@@ -294,7 +310,6 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 			return false;
 		t->warps[w].frame = (struct ptx_frame *)(void *)((char *)t->frames + w * frame);
 	}
-	ctx->shared = t->shared;
 	ctx->local = t->local;
 	ctx->cache = t->cache;
 	memset(t->cache, 0xff, b->site_count * sizeof(struct ptx_cached_range));
