@@ -4,7 +4,8 @@
  * even. Lanes that have arrived and whose barrier is not complete are `parked`; once it is, they are `released` and go
  * on when their code comes by again. A warp whose live lanes all wait gives the OS thread to others.
  *
- * Nearly always a warp comes as a whole to a barrier of the whole block: ptx_rt_sync() does not count lanes then.
+ * Nearly always a warp comes as a whole to a barrier of the whole block: ptx_rt_sync() only notes that it is there
+ * (`together`), and struct ptx_barrier counts what else has arrived. Nothing has while the block has not `parted`.
  */
 #include <string.h>
 
@@ -15,14 +16,12 @@
 #define RED_AND 2
 #define RED_OR 4
 
-static void release(struct ptx_thread *t, uint32_t id)
+static void release_parts(struct ptx_thread *t, uint32_t id)
 {
 	struct ptx_barrier *b = &t->barriers[id];
 	uint32_t result = b->kind & RED_AND ? b->all : b->kind & RED_OR ? b->any : b->count;
 
-	t->ready |= t->together[id];
-	t->together[id] = 0;
-	for (uint32_t w = 0; w < t->warp_count && t->parted; w++) {
+	for (uint32_t w = 0; w < t->warp_count; w++) {
 		struct ptx_warp *warp = &t->warps[w];
 
 		if (!warp->parked[id])
@@ -33,15 +32,29 @@ static void release(struct ptx_thread *t, uint32_t id)
 		t->ready |= 1u << w;
 	}
 	memset(b, 0, sizeof(*b));
+}
+
+static inline void release(struct ptx_thread *t, uint32_t id)
+{
+	t->ready |= t->together[id];
+	t->together[id] = 0;
 	t->arrived &= ~(1u << id);
+	if (t->parted)
+		release_parts(t, id);
+}
+
+static bool all_are_there(const struct ptx_thread *t, uint32_t id)
+{
+	return t->barriers[id].full_warps + (uint32_t)__builtin_popcount(t->together[id]) >= t->live_warps;
 }
 
 /* Without a count a barrier waits for all threads of the block that have not exited. */
 static void try_release(struct ptx_thread *t, uint32_t id)
 {
 	const struct ptx_barrier *b = &t->barriers[id];
+	uint32_t arrived = b->arrived + 32u * (uint32_t)__builtin_popcount(t->together[id]);
 
-	if (b->arrived && (b->expected ? b->arrived >= b->expected : b->full_warps >= t->live_warps))
+	if (arrived && (b->expected ? arrived >= b->expected : all_are_there(t, id)))
 		release(t, id);
 }
 
@@ -123,35 +136,57 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	return (uint64_t)go << 32 | warp->result[id];
 }
 
-/* The same for bar.sync without a count, which needs no reduction. */
+/* The rest of the next function, so that it has no registers to save for what is seldom. */
+__attribute__((noinline)) static struct ptx_next sync_parts(struct ptx_context *ctx, uint32_t line, uint32_t id,
+							    uint32_t lanes, uint32_t live, uint64_t *value)
+{
+	*value = ptx_rt_barrier(ctx, line, id, 0, lanes, live, 0, 0);
+	return (struct ptx_next){NULL, NULL};
+}
+
+/* Nobody else can run: all are there, or wait for something else. */
+__attribute__((noinline)) static struct ptx_next sync_last(struct ptx_thread *t, uint32_t id)
+{
+	if (all_are_there(t, id)) {
+		release(t, id);
+		return (struct ptx_next){NULL, NULL};
+	}
+	t->ready = 0;
+	return (struct ptx_next){t->scheduler, &t->warps[t->current].sp};
+}
+
+/*
+ * The same for bar.sync without a count, which needs no reduction. This is what a barrier costs, so it does not ask
+ * what cannot be: while another warp can run, not all are there, and who runs has not faulted.
+ */
 struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live,
 			      uint64_t *value)
 {
-	static const struct ptx_next none;
 	struct ptx_thread *t = ctx->thread;
 	struct ptx_warp *warp = &t->warps[t->current];
-	struct ptx_barrier *b;
+	uint32_t left, next;
 
 	if (lanes != live || id >= PTX_BARRIERS - 1 || __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) ||
-	    (t->parted && (warp->parked[id] | warp->released[id]))) {
-		*value = ptx_rt_barrier(ctx, line, id, 0, lanes, live, 0, 0);
-		return none;
-	}
-	b = &t->barriers[id];
-	if (!b->arrived)
-		b->all = true;
-	b->arrived += 32;
-	b->full_warps++;
-	b->kind = b->expected = 0;
-	if (b->full_warps >= t->live_warps) {
-		release(t, id);
-		return none;
-	}
-	t->arrived |= 1u << id;
-	warp->live = live;
-	warp->full &= ~(1u << id);
+	    (t->parted && (warp->parked[id] | warp->released[id])))
+		return sync_parts(ctx, line, id, lanes, live, value);
+	if (t->parted)
+		t->barriers[id].kind = t->barriers[id].expected = 0;
 	t->together[id] |= 1u << t->current;
-	return next_of(t, warp, line);
+	t->arrived |= 1u << id;
+	t->moved = true;
+	warp->live = live;
+	warp->line = line;
+	left = t->ready & ~(1u << t->current);
+	if (!left)
+		return sync_last(t, id);
+	t->ready = left;
+	next = left & ~1u << t->current;
+	if (!next && !ctx->binary->waits)
+		next = left;
+	if (!next)
+		return (struct ptx_next){t->scheduler, &warp->sp};
+	t->current = (uint32_t)__builtin_ctz(next);
+	return (struct ptx_next){t->warps[t->current].sp, &warp->sp};
 }
 
 /* All live lanes of the warp are parked, at more than one instruction: sleeps until some are released. */
