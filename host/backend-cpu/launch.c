@@ -18,6 +18,7 @@
 #include "time-limit.h"
 
 #define MAX_CHUNK 16
+#define MOST_BLOCKS 256
 
 struct launch {
 	struct cpu_op op;
@@ -266,7 +267,7 @@ static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct s
 	const uint32_t *b = s->block;
 	unsigned int threads = cpu_device()->threads;
 
-	l->op.chunk = 1;
+	l->op.chunk = l->op.most = 1;
 	l->ptx.claim = claim;
 	l->ptx.stalled = stalled;
 	l->ptx.owner = l;
@@ -295,6 +296,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->op.finish = launch_finish;
 	l->op.units = (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
 	l->op.chunk = chunk(l->op.units);
+	l->op.most = MOST_BLOCKS;
 	l->module = f->module;
 	l->name = f->info->name;
 	memcpy(l->ptx.grid, s->grid, sizeof(s->grid));

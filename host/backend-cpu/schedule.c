@@ -11,6 +11,9 @@
 #include "start-thread.h"
 #include "stream.h"
 
+/* More units than an operation's chunk are claimed while they take less than that. */
+#define SHORT_NS 50000
+
 /* After this long in one operation a worker looks for others, of higher priority or other streams. */
 #define SLICE_NS 2000000
 
@@ -236,6 +239,8 @@ bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 	op->started = false;
 	if (!op->chunk)
 		op->chunk = 1;
+	if (op->most < op->chunk)
+		op->most = op->chunk;
 	caller_runs = caller_runs && op->units == 1;
 	stream->last = op->seq;
 	*stream->tail = op;
@@ -267,23 +272,46 @@ static bool claimed_all(const struct cpu_op *op)
 }
 
 /*
+ * How many units a thread claims next. Neighbours mostly use neighbouring memory, or the same: what many threads do in
+ * small pieces goes from one processor's cache to another's, and what is fetched ahead is the next thread's. In the end
+ * small pieces let all threads end together.
+ */
+static uint64_t next_chunk(const struct cpu_op *op, uint64_t chunk, uint64_t took)
+{
+	uint64_t claimed = __atomic_load_n(&op->claimed, __ATOMIC_RELAXED);
+	uint64_t share = claimed < op->units ? (op->units - claimed) / (cpu_device()->threads * 16u) : 0;
+
+	if (took < SHORT_NS)
+		chunk *= 2;
+	chunk = chunk < op->most ? chunk : op->most;
+	chunk = chunk < share ? chunk : share;
+	return chunk > op->chunk ? chunk : op->chunk;
+}
+
+/*
  * Runs units of a started operation: all there are, or, with `slice`, for a while. The operation may be gone
  * afterwards.
  */
 static void run(struct cpu_op *op, bool slice)
 {
-	uint64_t start;
+	bool several = op->units > op->chunk;
+	uint64_t chunk = op->chunk, start, last, now;
 
 	op->active++;
 	cpu_unlock();
-	start = slice && op->units > op->chunk ? now_ns() : 0;
+	start = last = several ? now_ns() : 0;
 	for (;;) {
-		uint64_t unit = __atomic_fetch_add(&op->claimed, op->chunk, __ATOMIC_RELAXED);
+		uint64_t unit = __atomic_fetch_add(&op->claimed, chunk, __ATOMIC_RELAXED);
 
 		if (unit < op->units)
-			op->run(op, unit, op->units - unit < op->chunk ? op->units - unit : op->chunk);
-		if (claimed_all(op) || (start && now_ns() - start > SLICE_NS))
+			op->run(op, unit, op->units - unit < chunk ? op->units - unit : chunk);
+		if (claimed_all(op))
 			break;
+		now = several ? now_ns() : 0;
+		if (slice && now - start > SLICE_NS)
+			break;
+		chunk = next_chunk(op, chunk, now - last);
+		last = now;
 	}
 	cpu_lock();
 	op->active--;

@@ -31,7 +31,8 @@ struct cpu_op {
 	struct CUstream_st *stream;
 	uint64_t seq;
 	uint64_t units;      /* 0: a marker, done when it may start */
-	uint64_t chunk;      /* units claimed at a time */
+	uint64_t chunk;      /* units claimed at a time, to begin with */
+	uint64_t most;       /* at most, where they are short */
 	uint64_t claimed;    /* atomic; beyond `units` once all are taken */
 	unsigned int active; /* threads that run units */
 	bool started;
