@@ -4,38 +4,6 @@
 
 #include "handle.h"
 
-int blas_status(CUresult result)
-{
-	switch (result) {
-	case CUDA_SUCCESS:
-		return BLAS_SUCCESS;
-	case CUDA_ERROR_OUT_OF_MEMORY:
-		return BLAS_ALLOC_FAILED;
-	case CUDA_ERROR_INVALID_VALUE:
-	case CUDA_ERROR_INVALID_HANDLE:
-		return BLAS_INVALID_VALUE;
-	case CUDA_ERROR_NOT_SUPPORTED:
-		return BLAS_NOT_SUPPORTED;
-	case CUDA_ERROR_NOT_INITIALIZED:
-	case CUDA_ERROR_DEINITIALIZED:
-	case CUDA_ERROR_NO_DEVICE:
-	case CUDA_ERROR_INVALID_CONTEXT:
-		return BLAS_NOT_INITIALIZED;
-	default:
-		return BLAS_EXECUTION_FAILED;
-	}
-}
-
-int blas_enter(const struct blas_handle *handle)
-{
-	CUcontext current;
-	CUresult result = cuCtxGetCurrent(&current);
-
-	if (result == CUDA_SUCCESS && !current)
-		result = cuCtxSetCurrent(handle->context);
-	return blas_status(result);
-}
-
 void blas_begin(struct blas_call *call, void *handle, unsigned int function, bool wide)
 {
 	call->handle = handle;
@@ -148,7 +116,7 @@ int blas_end(struct blas_call *call)
 	int status = check(call);
 
 	if (!status)
-		status = blas_enter(call->handle);
+		status = blas_enter(call->handle->context);
 	if (!status && call->result && !by_address(call))
 		status = send_and_wait(call);
 	else if (!status)

@@ -6,21 +6,6 @@
 
 #define WORKSPACE_ALIGNMENT 256
 
-static int current_context(CUcontext *context)
-{
-	CUresult result = cuInit(0);
-
-	if (result == CUDA_SUCCESS)
-		result = cuCtxGetCurrent(context);
-	/* As the runtime does for a thread that has chosen no device. */
-	if (result == CUDA_SUCCESS && !*context) {
-		result = cuDevicePrimaryCtxRetain(context, 0);
-		if (result == CUDA_SUCCESS)
-			result = cuCtxSetCurrent(*context);
-	}
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? BLAS_ALLOC_FAILED : result ? BLAS_NOT_INITIALIZED : BLAS_SUCCESS;
-}
-
 /* The one round trip that a handle makes by itself: whether the host has a library that computes. */
 static int open_library(void)
 {
@@ -39,7 +24,7 @@ BLAS_API int cublasCreate_v2(struct blas_handle **handle)
 	if (!handle)
 		return BLAS_INVALID_VALUE;
 	*handle = NULL;
-	status = current_context(&context);
+	status = blas_context(&context);
 	if (!status)
 		status = open_library();
 	if (status)
@@ -69,12 +54,19 @@ BLAS_API int cublasGetVersion_v2(struct blas_handle *h, int *version)
 	return BLAS_SUCCESS;
 }
 
+BLAS_API const char *cublasGetStatusName(int status)
+{
+	return blas_status_name(status);
+}
+
+BLAS_API const char *cublasGetStatusString(int status)
+{
+	return blas_status_text(status);
+}
+
 BLAS_API int cublasGetProperty(int type, int *value)
 {
-	if (!value || type < 0 || type > 2)
-		return BLAS_INVALID_VALUE;
-	*value = type == 0 ? cublas_version / 10000 : type == 1 ? cublas_version / 100 % 100 : cublas_version % 100;
-	return BLAS_SUCCESS;
+	return blas_property(cublas_version, type, value);
 }
 
 /* The release of CUDA that the library is of. */

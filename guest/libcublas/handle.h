@@ -14,21 +14,7 @@
 #include "blas-abi.h"
 #include "blas-rotations.h"
 #include "driver.h"
-
-#define BLAS_API __attribute__((visibility("default")))
-
-enum blas_status {
-	BLAS_SUCCESS = 0,
-	BLAS_NOT_INITIALIZED = 1,
-	BLAS_ALLOC_FAILED = 3,
-	BLAS_INVALID_VALUE = 7,
-	BLAS_ARCH_MISMATCH = 8,
-	BLAS_MAPPING_ERROR = 11,
-	BLAS_EXECUTION_FAILED = 13,
-	BLAS_INTERNAL_ERROR = 14,
-	BLAS_NOT_SUPPORTED = 15,
-	BLAS_LICENSE_ERROR = 16,
-};
+#include "status.h"
 
 enum { BLAS_POINTER_HOST, BLAS_POINTER_DEVICE };
 
@@ -66,12 +52,6 @@ bool blas_is_local(const struct blas_handle *handle);
 int blas_local_rotg(const struct blas_handle *handle, int type, void *a, void *b, void *c, void *s);
 int blas_local_rotmg(const struct blas_handle *handle, int type, void *d1, void *d2, void *x1, const void *y1,
 		     void *param);
-
-/* The status that stands for an error of the driver. */
-int blas_status(CUresult result);
-
-/* What the calling thread has no context without: the handle's is made its current one. */
-int blas_enter(const struct blas_handle *handle);
 
 /* ---- logger.c ---- */
 

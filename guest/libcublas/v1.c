@@ -105,7 +105,7 @@ BLAS_API int cublasAlloc(int n, int element, void **memory)
 	CUresult result;
 	int status = !blas_v1()                          ? BLAS_NOT_INITIALIZED
 		     : n <= 0 || element <= 0 || !memory ? BLAS_INVALID_VALUE
-							 : blas_enter(blas_v1());
+							 : blas_enter(((struct blas_handle *)blas_v1())->context);
 
 	if (status)
 		return status;
@@ -116,7 +116,7 @@ BLAS_API int cublasAlloc(int n, int element, void **memory)
 
 BLAS_API int cublasFree(void *memory)
 {
-	int status = blas_v1() ? blas_enter(blas_v1()) : BLAS_NOT_INITIALIZED;
+	int status = blas_v1() ? blas_enter(((struct blas_handle *)blas_v1())->context) : BLAS_NOT_INITIALIZED;
 
 	if (status || !memory)
 		return status;

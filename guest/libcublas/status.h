@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUBLAS_STATUS_H
+#define CUBLAS_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cuda-abi.h"
+
+#define BLAS_API __attribute__((visibility("default")))
+
+enum blas_status {
+	BLAS_SUCCESS = 0,
+	BLAS_NOT_INITIALIZED = 1,
+	BLAS_ALLOC_FAILED = 3,
+	BLAS_INVALID_VALUE = 7,
+	BLAS_ARCH_MISMATCH = 8,
+	BLAS_MAPPING_ERROR = 11,
+	BLAS_EXECUTION_FAILED = 13,
+	BLAS_INTERNAL_ERROR = 14,
+	BLAS_NOT_SUPPORTED = 15,
+	BLAS_LICENSE_ERROR = 16,
+};
+
+const char *blas_status_name(int status);
+const char *blas_status_text(int status);
+
+/* The status that stands for an error of the driver. */
+int blas_status(CUresult result);
+
+/* The calling thread's context, which becomes device 0's first one where it has none. */
+int blas_context(CUcontext *context);
+
+/* What the calling thread has no context without: this is made its current one. */
+int blas_enter(CUcontext context);
+
+/* What cublasGetProperty() and its like give of a library's version. */
+int blas_property(int version, int type, int *value);
+
+#endif
