@@ -10,55 +10,21 @@
 #include "blas-call.h"
 #include "blas-convert.h"
 #include "blas-library.h"
+#include "blas-product.h"
 
-#define BLOCK 256
-
-/* A matrix as it is stored: columns of `rows` numbers. */
-struct stored {
-	char *p;
-	int64_t ld;
-	unsigned int type, size;
-};
+#define BLOCK CPU_PRODUCT_BLOCK
 
 /* A product, or a part of one. */
 struct product {
-	int op_a, op_b;
-	int64_t m, n, k;
-	struct stored a, b, c;
+	struct cpu_product p; /* first */
+	struct cpu_stored c;
 	unsigned int scale;
 	const uint64_t *alpha, *beta;
-	unsigned int wide, wide_size; /* what is computed with */
 };
 
-static char *at(const struct stored *s, int64_t row, int64_t column)
+static struct cpu_stored stored(const struct vcuda_blas_operand *o)
 {
-	return s->p + (column * s->ld + row) * (int64_t)s->size;
-}
-
-/* From row and column of op(A) on. */
-static char *at_op(const struct stored *s, int op, int64_t row, int64_t column)
-{
-	return op ? at(s, column, row) : at(s, row, column);
-}
-
-static struct stored stored(const struct vcuda_blas_operand *o)
-{
-	return (struct stored){(char *)(uintptr_t)o->address, o->step, o->type, vcuda_blas_bytes(o->type)};
-}
-
-static unsigned int wide_of(unsigned int type)
-{
-	switch (type) {
-	case VCUDA_BLAS_R_16F:
-	case VCUDA_BLAS_R_16BF:
-		return VCUDA_BLAS_R_32F;
-	case VCUDA_BLAS_R_8I:
-		return VCUDA_BLAS_R_64F;
-	case VCUDA_BLAS_C_8I:
-		return VCUDA_BLAS_C_64F;
-	default:
-		return type;
-	}
+	return (struct cpu_stored){(char *)(uintptr_t)o->address, o->step, o->type, vcuda_blas_bytes(o->type)};
 }
 
 /* The words begin with transa, transb, m, n, k; the operands are alpha, A, B, beta, C. */
@@ -67,45 +33,32 @@ static struct product part(const struct cpu_blas_work *w)
 	const struct vcuda_blas_operand *o = w->o;
 	int64_t row = (int64_t)w->row, column = (int64_t)w->column;
 	int64_t m = (int64_t)w->words[2] - row, n = (int64_t)w->words[3] - column;
-	struct product p = {.op_a = (int)w->words[0],
-			    .op_b = (int)w->words[1],
-			    .m = m < (int64_t)w->rows ? m : (int64_t)w->rows,
-			    .n = n < (int64_t)w->columns ? n : (int64_t)w->columns,
-			    .k = (int64_t)w->words[4],
-			    .a = stored(&o[1]),
-			    .b = stored(&o[2]),
+	struct product p = {.p = {.op_a = (int)w->words[0],
+				  .op_b = (int)w->words[1],
+				  .m = m < (int64_t)w->rows ? m : (int64_t)w->rows,
+				  .n = n < (int64_t)w->columns ? n : (int64_t)w->columns,
+				  .k = (int64_t)w->words[4],
+				  .a = stored(&o[1]),
+				  .b = stored(&o[2])},
 			    .c = stored(&o[4]),
 			    .scale = o[0].type,
 			    .alpha = &w->words[o[0].word],
 			    .beta = &w->words[o[3].word]};
 
-	p.a.p = at_op(&p.a, p.op_a, row, 0);
-	p.b.p = at_op(&p.b, p.op_b, 0, column);
-	p.c.p = at(&p.c, row, column);
+	p.p.a.p = cpu_stored_at_op(&p.p.a, p.p.op_a, row, 0);
+	p.p.b.p = cpu_stored_at_op(&p.p.b, p.p.op_b, 0, column);
+	p.c.p = cpu_stored_at(&p.c, row, column);
 	/* Where alpha is 0, A and B were not looked at; kernels of small products would read them. */
 	if (w->skipped) {
-		p.k = 0;
-		p.a.p = p.b.p = p.c.p;
+		p.p.k = 0;
+		p.p.a.p = p.p.b.p = p.c.p;
 	}
 	return p;
 }
 
 static bool is_direct(const struct product *p)
 {
-	return p->a.type == p->scale && p->b.type == p->scale && p->c.type == p->scale && p->wide == p->scale;
-}
-
-/* Some rows and columns of a matrix, as numbers that are computed with; they follow one another. */
-static void load(const struct product *p, const struct stored *s, const char *from, int64_t rows, int64_t columns,
-		 char *to)
-{
-	if (rows == 1) {
-		cpu_blas_widen(s->type, from, s->ld, columns, p->wide, to);
-		return;
-	}
-	for (int64_t j = 0; j < columns; j++)
-		cpu_blas_widen(s->type, from + j * s->ld * (int64_t)s->size, 1, rows, p->wide,
-			       to + j * rows * p->wide_size);
+	return p->p.a.type == p->scale && p->p.b.type == p->scale && p->c.type == p->scale && p->p.wide == p->scale;
 }
 
 /* c = alpha c + beta old */
@@ -123,11 +76,11 @@ static void blend(const struct product *p, void *sums, const void *old, int64_t 
 {
 	double complex scalars[2];
 
-	cpu_blas_widen(p->scale, p->alpha, 1, 1, p->wide, &scalars[0]);
-	cpu_blas_widen(p->scale, p->beta, 1, 1, p->wide, &scalars[1]);
-	if (p->wide == VCUDA_BLAS_R_32F)
+	cpu_blas_widen(p->scale, p->alpha, 1, 1, p->p.wide, &scalars[0]);
+	cpu_blas_widen(p->scale, p->beta, 1, 1, p->p.wide, &scalars[1]);
+	if (p->p.wide == VCUDA_BLAS_R_32F)
 		BLEND(float, sums, old, n, *(const float *)&scalars[0], *(const float *)&scalars[1]);
-	else if (p->wide == VCUDA_BLAS_R_64F)
+	else if (p->p.wide == VCUDA_BLAS_R_64F)
 		BLEND(double, sums, old, n, *(const double *)&scalars[0], *(const double *)&scalars[1]);
 	else
 		BLEND(double complex, sums, old, n, scalars[0], scalars[1]);
@@ -163,62 +116,50 @@ static void store(const struct product *p, char *sums, char *to, int64_t n, int6
 		return;
 	}
 	if (is_zero(p, p->beta))
-		memset(old, 0, (size_t)n * p->wide_size);
+		memset(old, 0, (size_t)n * p->p.wide_size);
 	else
-		cpu_blas_widen(p->c.type, to, step, n, p->wide, old);
+		cpu_blas_widen(p->c.type, to, step, n, p->p.wide, old);
 	blend(p, sums, old, n);
-	cpu_blas_narrow(p->wide, sums, n, p->c.type, to, step);
+	cpu_blas_narrow(p->p.wide, sums, n, p->c.type, to, step);
 }
 
-/* A block of C, from a row and column on. `room`: three blocks. */
-static void block(const struct product *p, int64_t row, int64_t column, char *room)
+static void store_block(const struct cpu_product *base, int64_t row, int64_t column, char *sums, int64_t m, int64_t n)
 {
-	static const double one[2] = {1, 0}, zero[2];
-	static const float single[2] = {1, 0};
-	int64_t m = p->m - row < BLOCK ? p->m - row : BLOCK, n = p->n - column < BLOCK ? p->n - column : BLOCK,
-		at_k = 0;
-	char *a = room, *b = a + BLOCK * BLOCK * p->wide_size, *sums = b + BLOCK * BLOCK * p->wide_size;
-	const void *unit = p->wide == VCUDA_BLAS_R_32F || p->wide == VCUDA_BLAS_C_32F ? (const void *)single : one;
+	const struct product *p = (const struct product *)base;
 
-	do {
-		int64_t k = p->k - at_k < BLOCK ? p->k - at_k : BLOCK;
-
-		if (k) {
-			load(p, &p->a, at_op(&p->a, p->op_a, row, at_k), p->op_a ? k : m, p->op_a ? m : k, a);
-			load(p, &p->b, at_op(&p->b, p->op_b, at_k, column), p->op_b ? n : k, p->op_b ? k : n, b);
-		}
-		cpu_gemm(p->wide, p->op_a, p->op_b, m, n, k, unit, a, p->op_a && k ? k : m, b, p->op_b || !k ? n : k,
-			 at_k ? unit : zero, sums, m);
-		at_k += k;
-	} while (at_k < p->k);
 	if (m == 1)
-		store(p, sums, at(&p->c, row, column), n, p->c.ld);
+		store(p, sums, cpu_stored_at(&p->c, row, column), n, p->c.ld);
 	for (int64_t j = 0; j < n && m > 1; j++)
-		store(p, sums + j * m * p->wide_size, at(&p->c, row, column + j), m, 1);
+		store(p, sums + j * m * p->p.wide_size, cpu_stored_at(&p->c, row, column + j), m, 1);
 }
 
-static CUresult multiply(const struct product *p)
+static CUresult multiply(struct product *p)
 {
-	char *room = malloc(3 * (size_t)BLOCK * BLOCK * p->wide_size);
+	char *room = malloc(cpu_product_room(&p->p));
 
 	if (!room)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (int64_t column = 0; column < p->n; column += BLOCK)
-		for (int64_t row = 0; row < p->m; row += BLOCK)
-			block(p, row, column, room);
+	p->p.store = store_block;
+	cpu_product_multiply(&p->p, room);
 	free(room);
 	return CUDA_SUCCESS;
+}
+
+static void widen(struct product *p)
+{
+	p->p.wide = cpu_product_wide(p->p.a.type);
+	p->p.wide_size = vcuda_blas_bytes(p->p.wide);
 }
 
 CUresult cpu_blas_gemm(const struct cpu_blas_work *w)
 {
 	struct product p = part(w);
 
-	p.wide = wide_of(p.a.type);
-	p.wide_size = vcuda_blas_bytes(p.wide);
+	widen(&p);
 	if (!is_direct(&p))
 		return multiply(&p);
-	cpu_gemm(p.wide, p.op_a, p.op_b, p.m, p.n, p.k, p.alpha, p.a.p, p.a.ld, p.b.p, p.b.ld, p.beta, p.c.p, p.c.ld);
+	cpu_gemm(p.p.wide, p.p.op_a, p.p.op_b, p.p.m, p.p.n, p.p.k, p.alpha, p.p.a.p, p.p.a.ld, p.p.b.p, p.p.b.ld,
+		 p.beta, p.c.p, p.c.ld);
 	return CUDA_SUCCESS;
 }
 
@@ -227,23 +168,22 @@ CUresult cpu_blas_gemm(const struct cpu_blas_work *w)
 CUresult cpu_blas_gemv(const struct cpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *o = w->o, *x = &o[2], *y = &o[4];
-	struct product p = {.op_b = w->words[0] ? 0 : 1,
-			    .m = 1,
-			    .n = y->rows,
-			    .k = w->skipped ? 0 : x->rows,
-			    .a = stored(x),
-			    .b = stored(&o[1]),
+	struct product p = {.p = {.op_b = w->words[0] ? 0 : 1,
+				  .m = 1,
+				  .n = y->rows,
+				  .k = w->skipped ? 0 : x->rows,
+				  .a = stored(x),
+				  .b = stored(&o[1])},
 			    .c = stored(y),
 			    .scale = o[0].type,
 			    .alpha = &w->words[o[0].word],
-			    .beta = &w->words[o[3].word],
-			    .wide = wide_of(x->type)};
+			    .beta = &w->words[o[3].word]};
 
-	p.wide_size = vcuda_blas_bytes(p.wide);
+	widen(&p);
 	if (x->step < 0 && x->rows > 0)
-		p.a.p = at(&p.a, 0, 1 - x->rows);
+		p.p.a.p = cpu_stored_at(&p.p.a, 0, 1 - x->rows);
 	if (y->step < 0 && y->rows > 0)
-		p.c.p = at(&p.c, 0, 1 - y->rows);
+		p.c.p = cpu_stored_at(&p.c, 0, 1 - y->rows);
 	/* As BLAS has it, nothing happens to y where A is empty. */
 	return w->words[1] && w->words[2] ? multiply(&p) : CUDA_SUCCESS;
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products of matrices in blocks: what OpenBLAS has no function for is made of blocks of sums, which are of a type that
+ * it has, and which somebody stores.
+ */
+#ifndef VCUDA_CPU_BLAS_PRODUCT_H
+#define VCUDA_CPU_BLAS_PRODUCT_H
+
+#include "blas-abi.h"
+#include "ops.h"
+
+#define CPU_PRODUCT_BLOCK 256
+
+/* A matrix as it is stored: columns of `rows` numbers. */
+struct cpu_stored {
+	char *p;
+	int64_t ld;
+	unsigned int type, size;
+};
+
+/* A product, or a part of one. Sums of op(A) op(B) go to `store`, a block at a time: m rows and n columns from there
+ * on, which follow one another; it may change them. */
+struct cpu_product {
+	int op_a, op_b;
+	int64_t m, n, k;
+	struct cpu_stored a, b;
+	unsigned int wide, wide_size; /* what is computed with */
+	void (*store)(const struct cpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n);
+};
+
+/* What numbers of a type are computed with; of one that is not known: itself. */
+unsigned int cpu_product_wide(unsigned int type);
+
+/* Bytes that a thread needs to multiply. */
+size_t cpu_product_room(const struct cpu_product *p);
+void cpu_product_multiply(const struct cpu_product *p, char *room);
+
+static inline char *cpu_stored_at(const struct cpu_stored *s, int64_t row, int64_t column)
+{
+	return s->p + (column * s->ld + row) * (int64_t)s->size;
+}
+
+/* From row and column of op(A) on. */
+static inline char *cpu_stored_at_op(const struct cpu_stored *s, int op, int64_t row, int64_t column)
+{
+	return op ? cpu_stored_at(s, column, row) : cpu_stored_at(s, row, column);
+}
+
+#endif
