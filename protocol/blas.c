@@ -8,6 +8,8 @@ unsigned int vcuda_blas_bytes(unsigned int type)
 {
 	switch (type) {
 	case VCUDA_BLAS_R_8I:
+	case VCUDA_BLAS_R_8F_E4M3:
+	case VCUDA_BLAS_R_8F_E5M2:
 		return 1;
 	case VCUDA_BLAS_R_16F:
 	case VCUDA_BLAS_R_16BF:

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cuda-abi.h"
+#include "matmul-abi.h"
 #include "random-abi.h"
 
 typedef unsigned short ushort16;
