@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "blas-convert.h"
 
+#include <math.h>
 #include <string.h>
 
 static inline float float_of(uint32_t bits)
@@ -52,6 +53,56 @@ static inline uint16_t to_bfloat16(float f)
 	return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* Of 8 bits, `digits` of them the fraction; the exponent of 1 is `bias`. E5M2 has infinities as halves have, E4M3 none.
+ */
+static inline float from_quarter(uint8_t q, unsigned int digits, unsigned int bias)
+{
+	uint32_t size = q & 0x7f, sign = (uint32_t)(q & 0x80) << 24;
+	uint32_t normal = (size << (23 - digits)) + ((127 - bias) << 23);
+
+	if (size == 0x7f || (digits == 2 && size > 0x7c))
+		return NAN;
+	if (digits == 2 && size == 0x7c)
+		normal = 0x7f800000;
+	return float_of(sign |
+			(size >> digits ? normal : bits_of((float)size * float_of((128 - bias - digits) << 23))));
+}
+
+/* What is too large becomes the largest, as in NVIDIA's conversions. */
+static inline uint8_t to_quarter(float f, unsigned int digits, unsigned int bias)
+{
+	uint32_t bits = bits_of(f), size = bits & 0x7fffffff, sign = bits >> 24 & 0x80;
+	uint32_t least = (128 - bias) << 23, largest = digits == 3 ? 0x7e : 0x7b, quarter;
+
+	if (size > 0x7f800000)
+		return 0x7f;
+	if (size < least) { /* the last place of this number is that of the smallest ones */
+		float place = float_of((128 - bias - digits + 23) << 23);
+
+		quarter = bits_of(float_of(size) + place) - bits_of(place);
+	} else {
+		size -= (127 - bias) << 23;
+		quarter = (size + ((1u << (22 - digits)) - 1) + (size >> (23 - digits) & 1)) >> (23 - digits);
+	}
+	return (uint8_t)(sign | (quarter > largest ? largest : quarter));
+}
+
+#define from_e4m3(q) from_quarter(q, 3, 7)
+#define from_e5m2(q) from_quarter(q, 2, 15)
+#define to_e4m3(f) to_quarter(f, 3, 7)
+#define to_e5m2(f) to_quarter(f, 2, 15)
+
+/* The nearest there is; 0 of what is no number. */
+static inline int8_t to_byte(float f)
+{
+	return (int8_t)(f >= 127 ? 127 : f <= -128 ? -128 : f == f ? rintf(f) : 0);
+}
+
+static inline int32_t to_integer(float f)
+{
+	return f >= 0x1p31f ? INT32_MAX : f <= -0x1p31f ? INT32_MIN : f == f ? (int32_t)rintf(f) : 0;
+}
+
 /* `parts`: 2 of complex numbers. */
 #define WIDEN(T, W, parts, convert)                                                                                    \
 	do {                                                                                                           \
@@ -73,6 +124,18 @@ void cpu_blas_widen(unsigned int type, const void *from, int64_t step, int64_t n
 		break;
 	case PAIR(VCUDA_BLAS_R_16BF, VCUDA_BLAS_R_32F):
 		WIDEN(uint16_t, float, 1, from_bfloat16);
+		break;
+	case PAIR(VCUDA_BLAS_R_8F_E4M3, VCUDA_BLAS_R_32F):
+		WIDEN(uint8_t, float, 1, from_e4m3);
+		break;
+	case PAIR(VCUDA_BLAS_R_8F_E5M2, VCUDA_BLAS_R_32F):
+		WIDEN(uint8_t, float, 1, from_e5m2);
+		break;
+	case PAIR(VCUDA_BLAS_R_8I, VCUDA_BLAS_R_32F):
+		WIDEN(int8_t, float, 1, );
+		break;
+	case PAIR(VCUDA_BLAS_R_32I, VCUDA_BLAS_R_32F):
+		WIDEN(int32_t, float, 1, );
 		break;
 	case PAIR(VCUDA_BLAS_R_32F, VCUDA_BLAS_R_32F):
 		WIDEN(float, float, 1, );
@@ -121,6 +184,18 @@ void cpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned in
 		break;
 	case PAIR(VCUDA_BLAS_R_16BF, VCUDA_BLAS_R_32F):
 		NARROW(float, uint16_t, 1, to_bfloat16);
+		break;
+	case PAIR(VCUDA_BLAS_R_8F_E4M3, VCUDA_BLAS_R_32F):
+		NARROW(float, uint8_t, 1, to_e4m3);
+		break;
+	case PAIR(VCUDA_BLAS_R_8F_E5M2, VCUDA_BLAS_R_32F):
+		NARROW(float, uint8_t, 1, to_e5m2);
+		break;
+	case PAIR(VCUDA_BLAS_R_8I, VCUDA_BLAS_R_32F):
+		NARROW(float, int8_t, 1, to_byte);
+		break;
+	case PAIR(VCUDA_BLAS_R_32I, VCUDA_BLAS_R_32F):
+		NARROW(float, int32_t, 1, to_integer);
 		break;
 	case PAIR(VCUDA_BLAS_R_32F, VCUDA_BLAS_R_32F):
 		NARROW(float, float, 1, );

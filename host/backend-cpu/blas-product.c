@@ -11,6 +11,8 @@ unsigned int cpu_product_wide(unsigned int type)
 	switch (type) {
 	case VCUDA_BLAS_R_16F:
 	case VCUDA_BLAS_R_16BF:
+	case VCUDA_BLAS_R_8F_E4M3:
+	case VCUDA_BLAS_R_8F_E5M2:
 		return VCUDA_BLAS_R_32F;
 	case VCUDA_BLAS_R_8I:
 		return VCUDA_BLAS_R_64F;
