@@ -9,6 +9,7 @@
 #include "ending.h"
 #include "random.h"
 #include "ipc.h"
+#include "matmul.h"
 
 #define DRIVER_LIBRARY "libcuda.so.1"
 
@@ -49,6 +50,7 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 #undef LOOK_UP
 	vcuda_cuda_share(&ops);
 	vcuda_cuda_blas_init(&ops, library);
+	vcuda_cuda_matmul_init(&ops, library);
 	vcuda_cuda_random_init(&ops);
 	vcuda_cuda_ending_init(&ops);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {

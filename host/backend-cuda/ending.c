@@ -2,6 +2,7 @@
 #include "ending.h"
 
 #include "blas.h"
+#include "matmul.h"
 #include "random.h"
 
 static struct vcuda_backend_ops driver;
@@ -13,6 +14,7 @@ static void ends(CUcontext context)
 	if (driver.cuCtxGetCurrent(&before) != CUDA_SUCCESS || driver.cuCtxSetCurrent(context) != CUDA_SUCCESS)
 		return;
 	vcuda_cuda_blas_forget(context);
+	vcuda_cuda_matmul_forget(context);
 	vcuda_cuda_random_forget(context);
 	driver.cuCtxSetCurrent(before);
 }

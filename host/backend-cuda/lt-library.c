@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lt-library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "log.h"
+
+static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lt_library library;
+static bool tried, found;
+
+/* A member of the library, and the function that it is. */
+#define FUNCTIONS(X)                                                                                                   \
+	X(create, Create)                                                                                              \
+	X(destroy, Destroy)                                                                                            \
+	X(version, GetVersion)                                                                                         \
+	X(desc_create, MatmulDescCreate)                                                                               \
+	X(desc_destroy, MatmulDescDestroy)                                                                             \
+	X(desc_set, MatmulDescSetAttribute)                                                                            \
+	X(layout_create, MatrixLayoutCreate)                                                                           \
+	X(layout_destroy, MatrixLayoutDestroy)                                                                         \
+	X(layout_set, MatrixLayoutSetAttribute)                                                                        \
+	X(preference_create, MatmulPreferenceCreate)                                                                   \
+	X(preference_destroy, MatmulPreferenceDestroy)                                                                 \
+	X(preference_set, MatmulPreferenceSetAttribute)                                                                \
+	X(transform_create, MatrixTransformDescCreate)                                                                 \
+	X(transform_destroy, MatrixTransformDescDestroy)                                                               \
+	X(transform_set, MatrixTransformDescSetAttribute)                                                              \
+	X(heuristic, MatmulAlgoGetHeuristic)                                                                           \
+	X(algo_ids, MatmulAlgoGetIds)                                                                                  \
+	X(algo_init, MatmulAlgoInit)                                                                                   \
+	X(algo_check, MatmulAlgoCheck)                                                                                 \
+	X(algo_cap, MatmulAlgoCapGetAttribute)                                                                         \
+	X(algo_get, MatmulAlgoConfigGetAttribute)                                                                      \
+	X(algo_set, MatmulAlgoConfigSetAttribute)                                                                      \
+	X(matmul, Matmul)                                                                                              \
+	X(transform, MatrixTransform)
+
+static void *look_up(void *handle, const char *name)
+{
+	void *function = dlsym(handle, name);
+
+	if (!function)
+		vcuda_log("the host's cuBLASLt has no %s", name);
+	return function;
+}
+
+static bool load(void)
+{
+	void *handle = NULL;
+	bool complete = true;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !handle; i++)
+		handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		vcuda_log("no cuBLASLt for guests: the host lacks libcublasLt.so.13, .12 and .11 (NVIDIA's package "
+			  "libcublas-13-0, or any toolkit)");
+		return false;
+	}
+#define LOOK_UP(member, function)                                                                                      \
+	library.member = (__typeof__(library.member))look_up(handle, "cublasLt" #function);                            \
+	complete = complete && library.member;
+	FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+	return complete;
+}
+
+const struct lt_library *vcuda_lt_library(void)
+{
+	bool there;
+
+	pthread_mutex_lock(&lock);
+	if (!tried)
+		found = load();
+	tried = true;
+	there = found;
+	pthread_mutex_unlock(&lock);
+	return there ? &library : NULL;
+}
+
+/* ---- algorithms ---- */
+
+#define PLACES 8192 /* a power of 2; a guest may ask for as many as it likes, and gets no more kept */
+
+static struct kept {
+	bool used;
+	cublasLtMatmulAlgo_t algo;
+	struct vcuda_matmul_algo settings;
+} kept[PLACES];
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct vcuda_matmul_algo settings_of(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo)
+{
+	struct vcuda_matmul_algo s = {0};
+
+	/* An older library has not all of them. */
+#define GET(number, type, member, standard) (void)lt->algo_get(algo, number, &s.member, sizeof(type), NULL);
+	VCUDA_MATMUL_ALGO_ATTRIBUTES(GET)
+#undef GET
+	return s;
+}
+
+static uint32_t hash(const cublasLtMatmulAlgo_t *algo)
+{
+	uint64_t h = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < sizeof(algo->data) / sizeof(algo->data[0]); i++) {
+		h = (h ^ algo->data[i]) * 0x9e3779b97f4a7c15;
+		h ^= h >> 29;
+	}
+	return (uint32_t)h;
+}
+
+struct vcuda_matmul_algo vcuda_lt_keep(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo)
+{
+	struct vcuda_matmul_algo s = settings_of(lt, algo);
+	uint32_t first = hash(algo);
+
+	pthread_mutex_lock(&kept_lock);
+	for (uint32_t i = 0; i < 64 && !s.place; i++) {
+		uint32_t place = (first + i) % PLACES;
+		struct kept *k = &kept[place];
+
+		if (k->used && memcmp(&k->algo, algo, sizeof(*algo)))
+			continue;
+		k->used = true;
+		k->algo = *algo;
+		s.place = place + 1;
+		k->settings = s;
+	}
+	pthread_mutex_unlock(&kept_lock);
+	return s;
+}
+
+static bool recall(const struct vcuda_matmul_algo *settings, cublasLtMatmulAlgo_t *algo)
+{
+	const struct kept *k = &kept[(settings->place - 1) % PLACES];
+	bool same;
+
+	if (!settings->place || settings->place > PLACES)
+		return false;
+	pthread_mutex_lock(&kept_lock);
+	same = k->used && !memcmp(&k->settings, settings, sizeof(*settings));
+	if (same)
+		*algo = k->algo;
+	pthread_mutex_unlock(&kept_lock);
+	return same;
+}
+
+int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo)
+{
+	const struct vcuda_matmul_algo *s = &m->algo;
+	int status;
+
+	if (recall(s, algo))
+		return 0;
+	status = lt->algo_init(handle, m->desc.compute, m->desc.scale, (int)m->a.type, (int)m->b.type, (int)m->c.type,
+			       (int)m->d.type, s->id, algo);
+	/* What is not set is not told either: an older library does not know it. */
+#define SET(number, type, member, standard)                                                                            \
+	if (!status && number != CUBLASLT_ALGO_CONFIG_ID && s->member)                                                 \
+		status = lt->algo_set(algo, number, &s->member, sizeof(type));
+	VCUDA_MATMUL_ALGO_ATTRIBUTES(SET)
+#undef SET
+	return status;
+}

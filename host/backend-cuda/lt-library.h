@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's cuBLASLt: its functions, and handles of it. */
+#ifndef VCUDA_CUDA_LT_LIBRARY_H
+#define VCUDA_CUDA_LT_LIBRARY_H
+
+#include "backend.h"
+#include "matmul-abi.h"
+
+typedef int (*lt_set)(void *object, int attribute, const void *from, size_t size);
+
+/* NULL: the library has not all of them. */
+struct lt_library {
+	int (*create)(void **handle);
+	int (*destroy)(void *handle);
+	size_t (*version)(void);
+	int (*desc_create)(void **desc, int compute, int scale);
+	int (*desc_destroy)(void *desc);
+	lt_set desc_set;
+	int (*layout_create)(void **layout, uint32_t type, uint64_t rows, uint64_t columns, int64_t ld);
+	int (*layout_destroy)(void *layout);
+	lt_set layout_set;
+	int (*preference_create)(void **preference);
+	int (*preference_destroy)(void *preference);
+	lt_set preference_set;
+	int (*transform_create)(void **desc, int scale);
+	int (*transform_destroy)(void *desc);
+	lt_set transform_set;
+	int (*heuristic)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int wanted,
+			 cublasLtMatmulHeuristicResult_t *results, int *given);
+	int (*algo_ids)(void *handle, int compute, int scale, int a, int b, int c, int d, int wanted, int *ids,
+			int *given);
+	int (*algo_init)(void *handle, int compute, int scale, int a, int b, int c, int d, int id,
+			 cublasLtMatmulAlgo_t *algo);
+	int (*algo_check)(void *handle, void *desc, void *a, void *b, void *c, void *d,
+			  const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result);
+	int (*algo_cap)(const cublasLtMatmulAlgo_t *algo, int attribute, void *to, size_t size, size_t *written);
+	int (*algo_get)(const cublasLtMatmulAlgo_t *algo, int attribute, void *to, size_t size, size_t *written);
+	int (*algo_set)(cublasLtMatmulAlgo_t *algo, int attribute, const void *from, size_t size);
+	int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *layout_a, const void *b,
+		      void *layout_b, const void *beta, const void *c, void *layout_c, void *d, void *layout_d,
+		      const cublasLtMatmulAlgo_t *algo, void *workspace, size_t bytes, CUstream stream);
+	int (*transform)(void *handle, void *desc, const void *alpha, const void *a, void *layout_a, const void *beta,
+			 const void *b, void *layout_b, void *c, void *layout_c, CUstream stream);
+};
+
+/* Opened once. NULL, logged: there is none. */
+const struct lt_library *vcuda_lt_library(void);
+
+/*
+ * What the library keeps of an algorithm, by its place. The library's own bytes never leave the worker, and none come
+ * to it that it did not make.
+ */
+
+/* The settings of it and, where there is room, a place; else 0. */
+struct vcuda_matmul_algo vcuda_lt_keep(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo);
+
+/* That of the place, if it has these settings, or one that is made of them. A status. */
+int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_CUDA_MATMUL_H
+#define VCUDA_CUDA_MATMUL_H
+
+#include "backend.h"
+
+/* Products by the host's own cuBLASLt, which is opened when a guest first asks. `driver`: the driver's library. */
+void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops, void *driver);
+
+/* The context, which is current, ends: its handle goes. */
+void vcuda_cuda_matmul_forget(CUcontext context);
+
+#endif
