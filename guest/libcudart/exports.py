@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What makes the common objects a library (libcudart, libcublas) of one version: its version script, the names it gives to the forms of
+"""What makes the common objects a library (libcudart, libcublas, libcublasLt) of one version: its version script, the names it gives to the forms of
 functions that its programs know, and its number.
 
 usage: exports.py LIBRARY names.txt VERSION NUMBER library.map forms.args library.c     VERSION: as in libcudart.so.VERSION

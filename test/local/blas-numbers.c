@@ -7,9 +7,9 @@
 
 /* The first four are those that all routines are for. */
 const struct element elements[ELEMENTS] = {
-	{'S', 4, false, false, 0}, {'D', 8, false, true, 1},  {'C', 8, true, false, 4},
-	{'Z', 16, true, true, 5},  {'H', 2, false, false, 2}, {'T', 2, false, false, 14},
-	{'B', 1, false, false, 3}, {'E', 2, true, false, 7},  {'I', 4, false, false, 10}};
+	{'S', 4, false, false, 0},  {'D', 8, false, true, 1},   {'C', 8, true, false, 4},  {'Z', 16, true, true, 5},
+	{'H', 2, false, false, 2},  {'T', 2, false, false, 14}, {'B', 1, false, false, 3}, {'E', 2, true, false, 7},
+	{'I', 4, false, false, 10}, {'Q', 1, false, false, 28}, {'R', 1, false, false, 29}};
 
 static bool is_integer(const struct element *e)
 {
@@ -103,6 +103,39 @@ static double from_short(const struct element *e, uint16_t value)
 	return value & 0x8000 ? -f : f;
 }
 
+static bool is_quarter(const struct element *e)
+{
+	return e->letter == 'Q' || e->letter == 'R';
+}
+
+static double from_quarter(const struct element *e, unsigned int code)
+{
+	int digits = e->letter == 'Q' ? 3 : 2, bias = e->letter == 'Q' ? 7 : 15;
+	int fraction = (int)code & ((1 << digits) - 1), exponent = (int)(code & 0x7f) >> digits;
+	double size = exponent ? ldexp(fraction + (1 << digits), exponent - bias - digits)
+			       : ldexp(fraction, 1 - bias - digits);
+
+	if ((code & 0x7f) == 0x7f || (e->letter == 'R' && (code & 0x7f) > 0x7c))
+		return NAN;
+	if (e->letter == 'R' && (code & 0x7f) == 0x7c)
+		size = INFINITY;
+	return code & 0x80 ? -size : size;
+}
+
+/* Of all there are the nearest, the even one of two. */
+static uint8_t to_quarter(const struct element *e, double value)
+{
+	unsigned int best = 0;
+
+	for (unsigned int code = 0; code < 256; code++) {
+		double off = fabs(from_quarter(e, code) - value), least = fabs(from_quarter(e, best) - value);
+
+		if (off < least || (off == least && !(code & 1) && best & 1))
+			best = code;
+	}
+	return (uint8_t)best;
+}
+
 void number_store(const struct element *e, void *base, int64_t i, cplx value)
 {
 	float s[2] = {(float)creal(value), (float)cimag(value)};
@@ -111,7 +144,9 @@ void number_store(const struct element *e, void *base, int64_t i, cplx value)
 	int8_t bytes[2] = {(int8_t)(isnan(d[0]) ? 0 : d[0]), (int8_t)(isnan(d[1]) ? 0 : d[1])};
 	int32_t integer = (int32_t)(isnan(d[0]) ? 0 : d[0]);
 	uint16_t half = e->letter == 'H' || e->letter == 'T' ? to_short(e, d[0]) : 0;
-	const void *from = e->letter == 'B' || e->letter == 'E'   ? (const void *)bytes
+	uint8_t quarter = is_quarter(e) ? to_quarter(e, d[0]) : 0;
+	const void *from = is_quarter(e)                          ? (const void *)&quarter
+			   : e->letter == 'B' || e->letter == 'E' ? (const void *)bytes
 			   : e->letter == 'I'                     ? (const void *)&integer
 			   : e->letter == 'H' || e->letter == 'T' ? (const void *)&half
 			   : e->is_double                         ? (const void *)d
@@ -128,7 +163,9 @@ cplx number_load(const struct element *e, const void *base, int64_t i)
 	uint16_t half;
 	int32_t integer;
 
-	memcpy(&half, p, 2);
+	if (is_quarter(e))
+		return from_quarter(e, (uint8_t)*p);
+	memcpy(&half, p, e->size < 2 ? e->size : 2);
 	if (e->letter == 'H' || e->letter == 'T')
 		return from_short(e, half);
 	if (e->letter == 'B' || e->letter == 'E')
@@ -142,6 +179,8 @@ cplx number_load(const struct element *e, const void *base, int64_t i)
 
 static double precision(const struct element *e)
 {
+	if (is_quarter(e))
+		return e->letter == 'Q' ? 0.07 : 0.14;
 	return is_integer(e) ? 0 : e->letter == 'H' ? 1e-3 : e->letter == 'T' ? 8e-3 : e->is_double ? 1e-13 : 2e-6;
 }
 

@@ -15,7 +15,8 @@
 typedef double complex cplx;
 
 struct element {
-	char letter; /* S D C Z; H T: half, bfloat16; B: int8_t, E: complex ones, I: int32_t */
+	char letter; /* S D C Z; H T: half, bfloat16; Q R: of 8 bits, E4M3 and E5M2; B: int8_t, E: complex
+			ones, I: int32_t */
 	unsigned int size;
 	bool is_complex, is_double;
 	int type; /* cudaDataType's number */
@@ -62,7 +63,7 @@ int64_t random_below(int64_t n);
 cplx random_number(void);
 cplx random_scalar(void); /* 0 and 1 among them */
 
-#define ELEMENTS 9
+#define ELEMENTS 11
 extern const struct element elements[ELEMENTS];
 
 /* By its letter. */

@@ -395,6 +395,20 @@ def blas():
     check_queued(r, "Blas", {"cuVcudaBlas": None, "cuVcudaBlasValue": 2})
 
 
+def blas_lt():
+    """cuBLASLt against plain C, in each of its versions; what is wrong; that what is queued does not wait for its end."""
+    for version in ("11", "12", "13"):
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-lt"), f"libcublasLt.so.{version}", "12" if version == "13" else "2")
+        check(r.returncode == 0 and r.stdout == "blas-lt: passed\n", f"{version}: {r.returncode}\n{r.stdout}{r.stderr}")
+        print("".join(f"{line}\n" for line in r.stderr.splitlines() if line.startswith("not there")), end="")
+    for part in ("invalid", "stray", "hostile") if BACKEND == "cpu" else ():
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-lt-errors"), part)
+        check(r.returncode == 0 and r.stdout in (f"{part}: passed\n", f"cuBLASLt: cublasLtMatmul: status 7\n{part}: passed\n"), f"{r.returncode}\n{r.stdout}{r.stderr}")
+        check(r.stderr.count("cublasLtEmulationDescCreate is not supported") == (part == "invalid"), r.stderr)
+    r = vcuda("run", "--backend", BACKEND, "--stats", "--", build("test/local/blas-lt-errors"), "queued")
+    check_queued(r, "Matmul", {"cuVcudaMatmul": None, "cuVcudaMatmulAsk": 2})
+
+
 def rand():
     """cuRAND against what NVIDIA's gave, on the host and on the device; what is wrong; that what is queued waits for nothing."""
     expect = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rand.expect")
@@ -509,7 +523,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, rand, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 
