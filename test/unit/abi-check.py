@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compare protocol/cuda-abi.h and protocol/cuda-runtime-abi.h with the headers of an installed CUDA toolkit.
+"""Compare protocol/cuda-abi.h, cuda-runtime-abi.h and cublaslt-abi.h with the headers of an installed CUDA toolkit.
 
 One C program is made per header; it prints every macro, enumerator, size, offset and signedness that our header states.
 It is built once with our header and once with the toolkit's, and the two outputs must be equal.
@@ -19,6 +19,8 @@ PROTOCOL = os.path.normpath(os.path.join(HERE, "..", "..", "protocol"))
 HEADERS = (
     ("cuda-abi.h", "cuda.h", "CUDA_VERSION"),
     ("cuda-runtime-abi.h", "cuda_runtime_api.h", "CUDART_VERSION"),
+    # of the same toolkit, or of none: it is a package of its own
+    ("cublaslt-abi.h", "cublasLt.h", None),
 )
 SKIP = 77
 
@@ -27,7 +29,7 @@ def toolkit_include():
     roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     for root in filter(None, roots):
         include = os.path.join(root, "include")
-        if all(os.path.exists(os.path.join(include, theirs)) for _, theirs, _ in HEADERS):
+        if all(os.path.exists(os.path.join(include, theirs)) for _, theirs, macro in HEADERS if macro):
             return include
     return None
 
@@ -199,6 +201,10 @@ def main():
         return SKIP
     different = 0
     for ours, theirs, macro in HEADERS:
+        if not macro:
+            if os.path.exists(os.path.join(include, theirs)):
+                different += compare(compiler, include, ours, theirs)
+            continue
         with open(os.path.join(PROTOCOL, ours), encoding="ascii") as f:
             expected = int(re.search(r"^#define %s (\d+)" % macro, f.read(), re.M).group(1))
         found = version_of(include, macro)
