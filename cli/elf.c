@@ -131,7 +131,9 @@ static bool runpath_has(const char *path, const char *library)
 
 bool cli_wants_math(const char *path)
 {
-	static const char *const theirs[] = {"libcublas.so.11", "libcublas.so.12", "libcublas.so.13", "libcurand.so.10"};
+	static const char *const theirs[] = {"libcublas.so.11",   "libcublas.so.12",   "libcublas.so.13",
+					     "libcublasLt.so.11", "libcublasLt.so.12", "libcublasLt.so.13",
+					     "libcurand.so.10"};
 	const char *wanted = getenv("VCUDA_MATH");
 
 	for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)

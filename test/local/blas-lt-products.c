@@ -250,7 +250,9 @@ static int call(const struct product *p)
 						       sizeof(bytes)));
 		status = lt.MatmulAlgoGetHeuristic(lt_handle, p->desc, p->a.layout, p->b.layout, p->c.layout,
 						   p->d.layout, preference, 1 + (int)random_below(4), found, &given);
-		CHECK(status || (given >= 1 && !found[0].state && found[0].workspaceSize <= bytes));
+		CHECK(status || (given >= 1 && !found[0].state));
+		/* NVIDIA's wants some for the gradient of a bias where it may have none, and does without. */
+		CHECK(status || lt_may_lack() || found[0].workspaceSize <= bytes);
 		CHECK(!lt.MatmulPreferenceDestroy(preference));
 	}
 	if (status)
