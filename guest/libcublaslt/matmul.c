@@ -78,6 +78,9 @@ BLAS_API int cublasLtMatmul(const struct lt_handle *h, const lt_desc *desc, cons
 	vcuda_matmul m;
 	int status = !h ? BLAS_NOT_INITIALIZED : lt_describe(&m, desc, layout_a, layout_b, layout_c, layout_d);
 
+	/* Scalars are read when it is known that they are of a type that goes with the rest. */
+	if (!status)
+		status = vcuda_matmul_check(&m, false);
 	if (!status)
 		status = place(&m, alpha, beta);
 	if (!status && algo && algo->mark != LT_MARK)
