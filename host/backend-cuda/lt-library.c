@@ -7,6 +7,13 @@
 
 #include "log.h"
 
+enum { INVALID_VALUE = 7 };
+
+#define MOST_SPLITS 1024
+/* Shapes of clusters and within a kernel have no capability that lists them: of this release their numbers are known.
+ */
+#define VERSION_OF_SHAPES 130000
+
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -152,6 +159,46 @@ static bool recall(const struct vcuda_matmul_algo *settings, cublasLtMatmulAlgo_
 	return same;
 }
 
+/* Whether an array among the capabilities of an algorithm has it. */
+static bool lists(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo, int capability, uint32_t id)
+{
+	uint32_t ids[1024];
+	size_t written = 0;
+
+	if (!id)
+		return true;
+	if (lt->algo_cap(algo, capability, NULL, 0, &written) || !written || written > sizeof(ids) ||
+	    lt->algo_cap(algo, capability, ids, written, &written))
+		return false;
+	for (size_t i = 0; i < written / sizeof(ids[0]); i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+/* 0 where there is no such capability. */
+static uint32_t limit_of(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo, int capability)
+{
+	uint32_t value = 0;
+
+	return lt->algo_cap(algo, capability, &value, sizeof(value), NULL) ? 0 : value;
+}
+
+/* The library takes a guest's numbers for places in tables of its own, and does not look. */
+static bool are_sound(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo, const struct vcuda_matmul_algo *s)
+{
+	bool knows_shapes = lt->version() >= VERSION_OF_SHAPES;
+
+	return lists(lt, algo, CUBLASLT_ALGO_CAP_TILE_IDS, s->tile) &&
+	       lists(lt, algo, CUBLASLT_ALGO_CAP_STAGES_IDS, s->stages) && s->splits >= 0 &&
+	       s->splits <= (limit_of(lt, algo, CUBLASLT_ALGO_CAP_SPLITK_SUPPORT) ? MOST_SPLITS : 1) &&
+	       !(s->reduction & ~limit_of(lt, algo, CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK)) &&
+	       s->swizzling <= limit_of(lt, algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT) &&
+	       s->option <= limit_of(lt, algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX) &&
+	       s->inner < (knows_shapes ? CUBLASLT_MATMUL_INNER_SHAPE_END : 1) &&
+	       s->cluster < (knows_shapes ? CUBLASLT_CLUSTER_SHAPE_END : 1);
+}
+
 int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo)
 {
 	const struct vcuda_matmul_algo *s = &m->algo;
@@ -161,7 +208,9 @@ int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul 
 		return 0;
 	status = lt->algo_init(handle, m->desc.compute, m->desc.scale, (int)m->a.type, (int)m->b.type, (int)m->c.type,
 			       (int)m->d.type, s->id, algo);
-	/* What is not set is not told either: an older library does not know it. */
+	if (!status && !are_sound(lt, algo, s))
+		return INVALID_VALUE;
+		/* What is not set is not told either: an older library does not know it. */
 #define SET(number, type, member, standard)                                                                            \
 	if (!status && number != CUBLASLT_ALGO_CONFIG_ID && s->member)                                                 \
 		status = lt->algo_set(algo, number, &s->member, sizeof(type));
