@@ -26,11 +26,12 @@
 
 /* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
 #define PIECES 16
-#define LEAST_PIECE (64u * 1024)
+#define LEAST_PIECE (128u * 1024) /* the worker's calls of the driver take as long as this does on its way */
 
 /* How often a thread that finds nothing to do looks again before it lets others run, and before it sleeps; and how long
  * it sleeps at most. */
-#define LOOKS 2000
+#define LOOKS 30
+#define GLANCES 64
 #define YIELDS 200
 #define NAP_US 50
 #define LONGEST_NAP_US 1000
@@ -138,17 +139,20 @@ static void work(struct copy *c)
 		pthread_cond_broadcast(&left);
 }
 
+/* Looks for the oldest copy's next piece, without the lock, which those need that have one. */
 static void look_again(unsigned int times)
 {
+	const _Atomic uint32_t *turn = turn_of(copies, copies->next);
+	uint32_t ours = our_turn(copies, copies->next);
 	useconds_t nap = NAP_US * (1 + times / 1024);
 
 	pthread_mutex_unlock(&lock);
-	if (times < LOOKS)
+	for (unsigned int i = 0; i < GLANCES && atomic_load(turn) != ours; i++)
 		__builtin_ia32_pause();
-	else if (times < LOOKS + YIELDS)
-		sched_yield();
-	else
+	if (times >= LOOKS + YIELDS)
 		usleep(nap < LONGEST_NAP_US ? nap : LONGEST_NAP_US);
+	else if (times >= LOOKS)
+		sched_yield();
 	pthread_mutex_lock(&lock);
 }
 
