@@ -395,12 +395,16 @@ struct side {
 	uint32_t *seen;
 };
 
-/* Everything from `from` up to the post-dominator, which counts as somewhere to wait. True: a barrier is among it. */
+/*
+ * Everything from `from` up to the post-dominator, which counts as somewhere to wait. True: it is none, because there
+ * is a barrier on the way, or a block that runs after the post-dominator, as one that goes round the loop does which
+ * the post-dominator leaves.
+ */
 static bool walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struct side *s, uint32_t stamp,
 		      uint32_t *stack)
 {
 	uint32_t count = 0;
-	bool barrier = false;
+	bool apart = false;
 
 	memset(s->defs, 0, body->words * sizeof(*s->defs));
 	memset(s->live, 0, body->words * sizeof(*s->live));
@@ -409,10 +413,11 @@ static bool walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struc
 		stack[count++] = from;
 	}
 	while (count) {
-		const struct ptx_block *b = &body->blocks[stack[--count]];
-		bool end = stop != PTX_NO_BLOCK && b == &body->blocks[stop];
+		uint32_t number = stack[--count];
+		const struct ptx_block *b = &body->blocks[number];
+		bool end = number == stop;
 
-		barrier |= !end && b->barrier;
+		apart |= !end && (b->barrier || number > stop);
 		for (size_t w = 0; w < body->words; w++) {
 			s->live[w] |= b->live_in[w];
 			s->defs[w] |= end ? 0 : b->def[w];
@@ -423,7 +428,7 @@ static bool walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struc
 				stack[count++] = b->succ[n];
 			}
 	}
-	return barrier;
+	return apart;
 }
 
 static bool mark_divergent(struct ptx_body *body, struct side sides[2], uint32_t *stack, uint32_t *stamp)
@@ -437,7 +442,8 @@ static bool mark_divergent(struct ptx_body *body, struct side sides[2], uint32_t
 		if (b->divergent || b->condition < 0 || body->shapes[b->condition].kind != PTX_VARYING)
 			continue;
 		b->divergent = changed = true;
-		/* lanes that leave a waiting loop, or pass a barrier alone, may run to the end before the others follow */
+		/* lanes that leave a waiting loop, or do not wait at the post-dominator, may run to the end before the
+		 * others follow */
 		apart = b->waits;
 		for (unsigned s = 0; s < 2 && !apart; s++)
 			apart = walk_side(body, b->succ[s], b->ipdom, &sides[s], ++*stamp, stack);
