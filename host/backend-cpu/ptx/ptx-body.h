@@ -43,7 +43,7 @@ struct ptx_block {
 	uint32_t first, last; /* instructions [first, last) */
 	int32_t condition;    /* predicate register of the branch, or -1 */
 	bool negate, barrier;
-	bool meets; /* begins with a warp operation: lanes wait for those that it names */
+	bool meets;       /* begins with a warp operation: lanes wait for those that it names */
 	uint32_t succ[2]; /* taken, not taken (only with a condition); PTX_NO_BLOCK: the thread ends */
 	uint32_t ipdom;   /* PTX_NO_BLOCK: the end */
 	bool divergent;   /* lanes may part at its end */
@@ -67,16 +67,17 @@ struct ptx_body {
 	uint32_t *labels, label_count, label_room;
 	struct ptx_block *blocks; /* while the graph is built: in text order; then in running order */
 	uint32_t block_count, block_room;
-	uint64_t local_bytes; /* of each thread: the kernel's own, then the stack of its calls */
+	uint64_t local_bytes;         /* of each thread: the kernel's own, then the stack of its calls */
 	struct ptx_routine *routines; /* what is called for real, then the kernel; see ptx-inline.h */
 	uint32_t routine_count;
 	bool has_calls; /* real ones */
 	uint64_t static_shared;
-	bool irreducible, has_barrier, has_warp, has_waits, has_meets, has_signals, has_strides, uses_dynamic_shared;
+	bool irreducible, has_barrier, has_warp, has_waits, has_meets, misses, has_signals, has_strides,
+		uses_dynamic_shared;
 	int32_t carry; /* the condition code register, or -1 */
 	/*
-	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still need
-	 * when others write it (`blend`) has no shape then.
+	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still
+	 * need when others write it (`blend`) has no shape then.
 	 */
 	struct ptx_shape *shapes, *masked_shapes;
 	uint64_t *blend;
@@ -97,6 +98,7 @@ static inline bool ptx_body_turns(const struct ptx_body *body)
 bool ptx_body_inline(struct ptx_body *body);
 bool ptx_body_blocks(struct ptx_body *body);
 bool ptx_body_order(struct ptx_body *body);
+bool ptx_body_meet(struct ptx_body *body); /* a part of the one before */
 bool ptx_body_fold(struct ptx_body *body);
 bool ptx_body_live(struct ptx_body *body);
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
@@ -113,6 +115,10 @@ bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line,
 void ptx_instr_uses(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data);
 void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data);
 
+/* Do lanes name those that take part in it, or do all? */
+bool ptx_instr_meets(const struct ptx_instr *i);
+
+struct ptx_block *ptx_body_block(struct ptx_body *body, uint32_t first, uint32_t last);
 int32_t ptx_body_register(struct ptx_body *body, unsigned type);
 
 #endif

@@ -45,8 +45,7 @@ static bool speaks_to_others(const struct ptx_instr *i)
 	return i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(RELAXED) | M(CV) | M(WT));
 }
 
-/* Lanes name those that take part, or all do. */
-static bool is_meeting(const struct ptx_instr *i)
+bool ptx_instr_meets(const struct ptx_instr *i)
 {
 	if (i->op->flags & PTX_F_BARRIER)
 		return i->mods & M(WARP);
@@ -64,7 +63,7 @@ static bool is_guarded_effect(const struct ptx_instr *i)
 	return i->guard >= 0 && (i->op->flags & PTX_F_EFFECT);
 }
 
-static struct ptx_block *new_block(struct ptx_body *body, uint32_t first, uint32_t last)
+struct ptx_block *ptx_body_block(struct ptx_body *body, uint32_t first, uint32_t last)
 {
 	struct ptx_block *b =
 		ptx_grow(&body->arena, (void **)&body->blocks, &body->block_count, &body->block_room, sizeof(*b));
@@ -111,7 +110,7 @@ static bool cut_blocks(struct ptx_body *body, const bool *leader, uint32_t *bloc
 
 		block_at[k] = body->block_count;
 		if (is_guarded_effect(i)) {
-			b = new_block(body, k, k);
+			b = ptx_body_block(body, k, k);
 			if (!b)
 				return false;
 			b->condition = i->guard;
@@ -123,12 +122,12 @@ static bool cut_blocks(struct ptx_body *body, const bool *leader, uint32_t *bloc
 		do
 			last++;
 		while (last < body->instr_count && !leader[last]);
-		b = new_block(body, k, last);
+		b = ptx_body_block(body, k, last);
 		if (!b)
 			return false;
 		i = &body->instrs[last - 1];
 		b->barrier = is_barrier(&body->instrs[k]);
-		b->meets = body->has_meets && is_meeting(&body->instrs[k]);
+		b->meets = body->has_meets && ptx_instr_meets(&body->instrs[k]);
 		b->succ[0] = last;
 		if (ends_block(i)) {
 			b->last--;
@@ -172,12 +171,12 @@ bool ptx_body_blocks(struct ptx_body *body)
 		note_features(body, i);
 		if (ends_block(i) || is_barrier(i) || is_guarded_effect(i))
 			leader[k + 1] = true;
-		if (is_barrier(i) || is_guarded_effect(i) || (body->has_meets && is_meeting(i)))
+		if (is_barrier(i) || is_guarded_effect(i) || (body->has_meets && ptx_instr_meets(i)))
 			leader[k] = true;
 	}
 	if (!cut_blocks(body, leader, block_at))
 		return false;
-	if (!body->block_count && !new_block(body, 0, 0))
+	if (!body->block_count && !ptx_body_block(body, 0, 0))
 		return false;
 	link_blocks(body, block_at);
 	return true;
@@ -285,7 +284,7 @@ static bool order_loop(struct ordering *o, uint32_t *nodes, uint32_t count, unsi
 	o->sequence[o->count++] = header;
 	if (back > 1) {
 		uint32_t latch = body->block_count;
-		struct ptx_block *b = new_block(body, 0, 0);
+		struct ptx_block *b = ptx_body_block(body, 0, 0);
 
 		if (!b)
 			return false;
@@ -512,10 +511,10 @@ static void mark_waits(struct ptx_body *body)
 			body->blocks[k].waits = true;
 		body->has_waits |= waits;
 	}
-	body->has_meets &= body->has_waits;
+	body->has_meets = (body->has_meets && body->has_waits) || body->misses;
 }
 
-bool ptx_body_order(struct ptx_body *body)
+static bool order_blocks(struct ptx_body *body)
 {
 	struct ordering o = {.body = body};
 	size_t most = 2 * (size_t)body->block_count + 2;
@@ -534,8 +533,20 @@ bool ptx_body_order(struct ptx_body *body)
 	count = reach(body, nodes);
 	if (!count)
 		return no_memory(body);
-	if (!order_region(&o, nodes, count, 0) || !renumber(body, o.sequence, o.count) || !post_dominators(body))
-		return false;
+	return order_region(&o, nodes, count, 0) && renumber(body, o.sequence, o.count) && post_dominators(body);
+}
+
+bool ptx_body_order(struct ptx_body *body)
+{
+	uint32_t blocks;
+
+	do {
+		if (!order_blocks(body))
+			return false;
+		blocks = body->block_count;
+		if (!ptx_body_meet(body))
+			return false;
+	} while (body->block_count > blocks);
 	mark_waits(body);
 	return true;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The masked version of a kernel: any lanes may be active. shfl, vote, match and redux work on the lanes that are there:
- * the order of the blocks brings lanes together. Only where lanes may have run ahead out of a waiting loop (see
- * is_others_turn()) do they have to wait for others of their member mask.
+ * The masked version of a kernel: any lanes may be active. shfl, vote, match and redux work on the lanes that are
+ * there: the order of the blocks brings lanes together. Only where lanes may have run ahead out of a waiting loop (see
+ * is_others_turn()), or may miss each other in a loop (ptx-meet.c), do they have to wait for others of their member
+ * mask.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -142,7 +143,9 @@ static LLVMValueRef complete(struct lower *l, const struct ptx_instr *i)
 		l->lanes = lanes;
 	}
 	if (is_vector(away))
-		return LLVMBuildAnd(l->b, l->mask, mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, away, LLVMConstNull(LLVMTypeOf(away)), "")), "");
+		return LLVMBuildAnd(
+			l->b, l->mask,
+			mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, away, LLVMConstNull(LLVMTypeOf(away)), "")), "");
 	return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, away, none, ""), l->mask, none, "");
 }
 
@@ -166,7 +169,8 @@ static LLVMValueRef gate_meeting(struct lower *l, LLVMValueRef idle, LLVMBasicBl
 static void count_idle(struct lower *l, LLVMValueRef idle, LLVMValueRef at_barrier)
 {
 	LLVMValueRef n = LLVMBuildLoad2(l->b, l->i32, idle, "");
-	LLVMValueRef step = LLVMBuildSelect(l->b, at_barrier, scalar_const(l->i32, 1), scalar_const(l->i32, IDLE_ROUNDS / 2), "");
+	LLVMValueRef step =
+		LLVMBuildSelect(l->b, at_barrier, scalar_const(l->i32, 1), scalar_const(l->i32, IDLE_ROUNDS / 2), "");
 
 	LLVMBuildStore(l->b, LLVMBuildAdd(l->b, n, step, ""), idle);
 }
@@ -205,7 +209,7 @@ static void finish_masked(struct lower *l, LLVMValueRef forced, LLVMValueRef idl
 	if (l->body->has_meets)
 		count_idle(l, idle, any_pending(l, true));
 	/* lanes that let others go first */
-	if (l->body->has_waits)
+	if (l->body->has_waits || l->body->has_meets)
 		LLVMBuildCondBr(l->b, any_pending(l, false), again, stuck);
 	else
 		LLVMBuildBr(l->b, stuck);
