@@ -82,7 +82,7 @@ struct ptx_body {
 	struct ptx_shape *shapes, *masked_shapes;
 	uint64_t *blend;
 	struct ptx_origin *origins; /* per register */
-	size_t words;    /* of a register set */
+	size_t words;               /* of a register set */
 };
 
 #define PTX_BIT(set, n) ((set)[(n) >> 6] >> ((n)&63) & 1)
