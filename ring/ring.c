@@ -47,13 +47,13 @@ _Static_assert(2 * VCUDA_COMMAND_MAX <= VCUDA_RING_BYTES / 2, "half a ring holds
 
 void vcuda_producer_want_room(struct vcuda_producer *p)
 {
-	p->room_at = p->tail - VCUDA_RING_BYTES / 2;
-	atomic_store(&p->shm->room_at, p->room_at);
+	atomic_store(&p->shm->room_at, p->tail - VCUDA_RING_BYTES / 2);
 }
 
 bool vcuda_producer_may_retry(const struct vcuda_producer *p)
 {
-	return atomic_load(&p->shm->head) >= p->room_at;
+	/* A head that makes no sense is one of a worker that is no more. */
+	return p->tail - atomic_load(&p->shm->head) <= VCUDA_RING_BYTES / 2;
 }
 
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes)
@@ -131,10 +131,14 @@ bool vcuda_consumer_made_room(struct vcuda_consumer *c)
 {
 	uint64_t at = atomic_load(&c->shm->room_at);
 
-	if (!at || c->head < at || !atomic_exchange(&c->shm->room_at, 0))
-		return false;
-	atomic_fetch_add(&c->shm->wake, 1);
-	return true;
+	while (at && c->head >= at) {
+		/* The producer may have seen the room meanwhile, and wait for more: that wish is not this one's. */
+		if (!atomic_compare_exchange_strong(&c->shm->room_at, &at, 0))
+			continue;
+		atomic_fetch_add(&c->shm->wake, 1);
+		return true;
+	}
+	return false;
 }
 
 bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes)

@@ -27,7 +27,7 @@
 #define VCUDA_SLOT_BYTES 8192
 #define VCUDA_REPLY_MAX (VCUDA_SLOT_BYTES - 64)
 
-#define VCUDA_STAGE_BLOCKS 12
+#define VCUDA_STAGE_BLOCKS 8
 #define VCUDA_STAGE_BLOCK_BYTES (256u * 1024)
 
 #define VCUDA_RING_OFFSET 4096u
@@ -111,7 +111,6 @@ struct vcuda_producer {
 	struct vcuda_shm *shm;
 	uint64_t tail;		/* private copy */
 	uint64_t head;		/* last value seen, checked */
-	uint64_t room_at;	/* what the consumer was last asked for */
 	uint64_t seq;
 };
 

@@ -28,9 +28,6 @@
 #define SPIN_NS 50000
 #define GPU_SPIN_NS 1000000
 
-/* A worker of an earlier version does not wake who waits for room in the ring. */
-#define ROOM_WAIT_US 20000
-
 _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,7 +81,7 @@ static void give_slot(uint32_t slot)
 }
 
 /* Sleeps until the worker may have done something. Returns the session's error, 0 if it lives. */
-static CUresult sleep_while(bool (*blocked)(void *), void *argument, uint32_t timeout_us)
+static CUresult sleep_while(bool (*blocked)(void *), void *argument)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
 	struct vcuda_shm *shm = producer.shm;
@@ -95,7 +92,7 @@ static CUresult sleep_while(bool (*blocked)(void *), void *argument, uint32_t ti
 	atomic_fetch_add(&shm->waiters, 1);
 	seen = atomic_load(&shm->wake);
 	if (!atomic_load(&shm->lost) && blocked(argument))
-		err = t->ops->wait(t, seen, timeout_us);
+		err = t->ops->wait(t, seen, 0);
 	atomic_fetch_sub(&shm->waiters, 1);
 	if (err == -EPIPE || err == -ENODEV)
 		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
@@ -104,7 +101,7 @@ static CUresult sleep_while(bool (*blocked)(void *), void *argument, uint32_t ti
 
 /* Calls blocked() for a while with the processor, then asleep in between, until it is false. Returns the session's
  * error. */
-static CUresult wait_while(bool (*blocked)(void *), void *argument, uint32_t timeout_us)
+static CUresult wait_while(bool (*blocked)(void *), void *argument)
 {
 	CUresult error = CUDA_SUCCESS;
 	uint64_t start = 0;
@@ -121,7 +118,7 @@ static CUresult wait_while(bool (*blocked)(void *), void *argument, uint32_t tim
 				sched_yield();
 			continue;
 		}
-		error = sleep_while(blocked, argument, timeout_us);
+		error = sleep_while(blocked, argument);
 		/* What was answered before the worker went is an answer. */
 		if (error)
 			return blocked(argument) ? error : CUDA_SUCCESS;
@@ -131,7 +128,7 @@ static CUresult wait_while(bool (*blocked)(void *), void *argument, uint32_t tim
 
 CUresult vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument)
 {
-	return wait_while(blocked, argument, 0);
+	return wait_while(blocked, argument);
 }
 
 struct vcuda_shm *vcuda_call_shm(void)
@@ -152,7 +149,9 @@ static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
 
 		vcuda_thread()->stalls++;
 		vcuda_producer_want_room(&producer);
-		error = wait_while(ring_is_full, NULL, ROOM_WAIT_US);
+		error = vcuda_session_error();
+		if (error == CUDA_SUCCESS)
+			error = wait_while(ring_is_full, NULL);
 		if (error)
 			return error;
 	}
@@ -228,7 +227,7 @@ static CUresult wait_reply(struct vcuda_call *call)
 	uint32_t bytes;
 
 	vcuda_thread()->waits++;
-	result = wait_while(reply_is_missing, call, 0);
+	result = wait_while(reply_is_missing, call);
 	if (result)
 		return result;
 	result = call->result = (CUresult)slot->result;

@@ -104,9 +104,9 @@ static bool is_refused(const struct vcuda_context *c)
 	return atomic_load(&c->words.refused) == atomic_load(&c->life) + 1;
 }
 
-static void refuse(struct vcuda_context *c)
+static void refuse(struct vcuda_context *c, uint64_t life)
 {
-	atomic_store(&c->words.refused, atomic_load(&c->life) + 1);
+	atomic_store(&c->words.refused, life + 1);
 }
 
 /* ---- records; with the lock held ---- */
@@ -217,7 +217,7 @@ static uint32_t *take_word(struct vcuda_context *c, bool *first)
 	c->words.page_life = life;
 	if (!is_refused(c) && (!c->words.page || c->words.taken == WORDS)) {
 		if (vcuda_pinned_alloc(&page, WORDS * sizeof(*word), VCUDA_RANGE_PINNED, 0) != CUDA_SUCCESS)
-			refuse(c);
+			refuse(c, life);
 		c->words.page = page;
 		c->words.taken = 0;
 	}
@@ -298,7 +298,7 @@ static CUresult mark(struct vcuda_pace *p, struct vcuda_context *c, CUstream str
 	/* The worker may be older than the call, and the device may not have it. */
 	if (!first && result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
-	refuse(c);
+	refuse(c, atomic_load(&p->life));
 	return CUDA_SUCCESS;
 }
 

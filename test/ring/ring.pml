@@ -21,6 +21,7 @@
  *   8 the owner that gives the lane up looks at the ring once more, but not at its flag
  *   9 who waits for room looks for it before it says so
  *  10 the consumer looks whether somebody waits for room before it makes some
+ *  11 the consumer takes back the wish for room that is there, and not the one it has seen
  */
 #ifndef MUTATION
 #define MUTATION 0
@@ -253,12 +254,23 @@ lead:
 		told = 0;
 #else
 		head++;
-		if
-		:: atomic { room_at != 0 && head >= room_at -> room_at = 0 }
-			wake++;
-			wake_guest()
-		:: else
-		fi;
+		told = room_at;
+		do
+#if MUTATION == 11
+		:: told != 0 && head >= told -> room_at = 0; wake++; wake_guest(); break
+#else
+		:: told != 0 && head >= told ->
+			if
+			:: atomic { told == room_at -> room_at = 0 }
+				wake++;
+				wake_guest();
+				break
+			:: else -> told = room_at
+			fi
+#endif
+		:: else -> break
+		od;
+		told = 0;
 #endif
 		if
 		:: atomic { !sync -> who = 0 }

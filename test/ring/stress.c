@@ -6,6 +6,7 @@
  */
 #include "ring.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <limits.h>
 #include <pthread.h>
@@ -52,7 +53,7 @@ static void sleep_until(bool (*due)(const void *), const void *argument)
 		atomic_fetch_add(&shm->waiters, 1);
 		seen = atomic_load(&shm->wake);
 		if (!due(argument) && syscall(SYS_futex, &shm->wake, FUTEX_WAIT, seen, &limit, NULL, 0) < 0)
-			CHECK(atomic_load(&shm->wake) != seen || due(argument));
+			CHECK(errno != ETIMEDOUT);
 		atomic_fetch_sub(&shm->waiters, 1);
 	}
 }
