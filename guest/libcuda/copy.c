@@ -18,22 +18,14 @@
 #include "stream.h"
 #include "thread.h"
 
-/* CUDA_ERROR_NOT_SUPPORTED: block by block. */
-static CUresult stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream)
-{
-	return vcuda_stage_is_large(bytes) ? vcuda_stage_turns(host, device, bytes, to_device, stream)
-					   : CUDA_ERROR_NOT_SUPPORTED;
-}
-
 static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, int on_stream)
 {
-	CUresult result = stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream);
+	CUresult result = CUDA_SUCCESS;
 	void *memory;
 	uint32_t block;
 
-	if (result != CUDA_ERROR_NOT_SUPPORTED)
+	if (vcuda_stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream, &result))
 		return result;
-	result = CUDA_SUCCESS;
 	block = vcuda_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
@@ -48,13 +40,12 @@ static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream s
 
 static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
 {
-	CUresult result = stage_turns(dst, src, bytes, false, stream);
+	CUresult result = CUDA_SUCCESS;
 	void *memory;
 	uint32_t block;
 
-	if (result != CUDA_ERROR_NOT_SUPPORTED)
+	if (vcuda_stage_turns(dst, src, bytes, false, stream, &result))
 		return result;
-	result = CUDA_SUCCESS;
 	block = vcuda_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;

@@ -3,13 +3,15 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "guest-calls.h"
 #include "call.h"
+#include "guest-calls.h"
+#include "log.h"
 #include "ring.h"
 #include "session.h"
 #include "stage.h"
@@ -17,12 +19,11 @@
 #include "stream.h"
 #include "thread.h"
 
-/* Below that the blocks one by one are as fast (doc/benchmarks.md). */
+/* Below that, blocks one by one are as fast. */
 #define LARGE (512u * 1024)
 
-/* Some blocks stay for the small copies of other threads. More threads than this find no more memory to read from. */
-#define MOST_BLOCKS (VCUDA_STAGE_BLOCKS - 2)
-#define MOST_THREADS 8
+/* Of all large copies together; the others are for the small copies of other threads. As many threads have work. */
+#define MOST_BLOCKS 5
 
 /* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
 #define PIECES 16
@@ -50,22 +51,28 @@ struct copy {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t begun = PTHREAD_COND_INITIALIZER, left = PTHREAD_COND_INITIALIZER;
 static struct copy *copies; /* the oldest first; those that have pieces which nobody has taken */
-static unsigned int threads, wanted_threads;
+static unsigned int threads, wanted_threads, held_blocks;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose_threads(void)
 {
 	const char *given = getenv("VCUDA_COPY_THREADS");
+	long wanted = 0;
+	char *end = NULL;
+	cpu_set_t ours;
+
 	/* The software GPU's own threads want the processors. */
-	long others = strcmp(vcuda_session.host.backend, "cpu") ? sysconf(_SC_NPROCESSORS_ONLN) / 2 : 0;
-	long wanted = given && *given ? strtol(given, NULL, 10) : others;
+	if (strcmp(vcuda_session.host.backend, "cpu") && !sched_getaffinity(0, sizeof(ours), &ours))
+		wanted = CPU_COUNT(&ours) / 2;
+	if (given && *given) {
+		long value = strtol(given, &end, 10);
 
-	wanted_threads = wanted < 0 ? 0 : wanted > MOST_THREADS ? MOST_THREADS : (unsigned int)wanted;
-}
-
-bool vcuda_stage_is_large(size_t bytes)
-{
-	return bytes >= LARGE;
+		if (*end || value < 0)
+			vcuda_log("VCUDA_COPY_THREADS=%s is not used: give a number from 0 to %d", given, MOST_BLOCKS);
+		else
+			wanted = value;
+	}
+	wanted_threads = wanted > MOST_BLOCKS ? MOST_BLOCKS : (unsigned int)wanted;
 }
 
 /* ---- pieces ---- */
@@ -179,36 +186,47 @@ static void *serve(void *unused)
 
 /* ---- the caller's ---- */
 
-/* One at least; in the order of their numbers, as the worker takes them. */
-static void take_blocks(struct copy *c)
+/* In the order of their numbers, as the worker takes them. False: there are none now. */
+static bool take_blocks(struct copy *c)
 {
 	struct vcuda_shm *shm = vcuda_call_shm();
-	void *memory;
+	uint32_t bit;
 
-	c->mask = 1u << vcuda_stage_take(&memory);
-	for (unsigned int n = 1; n < MOST_BLOCKS && n < c->pieces; n++)
-		c->mask |= vcuda_stage_try();
-	for (uint32_t block = 0; block < VCUDA_STAGE_BLOCKS; block++) {
+	pthread_mutex_lock(&lock);
+	while (c->count < c->pieces && held_blocks < MOST_BLOCKS && (bit = vcuda_stage_try())) {
+		c->mask |= bit;
+		c->count++;
+		held_blocks++;
+	}
+	pthread_mutex_unlock(&lock);
+	for (uint32_t block = 0, i = 0; block < VCUDA_STAGE_BLOCKS; block++) {
 		if (!(c->mask >> block & 1))
 			continue;
 		atomic_store(&shm->turns[block].turn, 0);
-		c->blocks[c->count++] = block;
+		c->blocks[i++] = block;
 	}
+	return c->count;
 }
 
 static void give_blocks(const struct copy *c)
 {
+	pthread_mutex_lock(&lock);
+	held_blocks -= c->count;
+	pthread_mutex_unlock(&lock);
 	for (unsigned int i = 0; i < c->count; i++)
 		vcuda_stage_give(c->blocks[i]);
 }
 
+/* False: not now. */
 static bool begin(struct copy *c)
 {
+	/* The application's handlers may give pages of its memory their contents. */
+	static const int faults[] = {SIGSEGV, SIGBUS, 0};
 	struct copy **at = &copies;
 	bool any;
 
 	pthread_mutex_lock(&lock);
-	while (threads < wanted_threads && vcuda_thread_start(serve, NULL))
+	while (threads < wanted_threads && vcuda_thread_start_with(NULL, faults, serve, NULL))
 		threads++;
 	any = threads > 0;
 	while (any && *at)
@@ -247,36 +265,36 @@ static void end(struct copy *c, bool succeeded)
 	pthread_mutex_unlock(&lock);
 }
 
-CUresult vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream)
+bool vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream, CUresult *result)
 {
 	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
 	struct vcuda_thread *thread = vcuda_thread();
-	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+	bool has_begun;
 	int cancel_state;
 
 	pthread_once(&once, choose_threads);
-	if (!wanted_threads)
-		return result;
+	if (bytes < LARGE || !wanted_threads ||
+	    vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
+		return false;
 	/* Nothing can be copied before; and who waits with the blocks may wait for who waits for them. */
-	result = vcuda_stream_wait(stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = CUDA_ERROR_NOT_SUPPORTED;
+	*result = vcuda_stream_wait(stream);
+	if (*result != CUDA_SUCCESS)
+		return true;
 	c.piece = c.piece < LEAST_PIECE               ? LEAST_PIECE
 		  : c.piece > VCUDA_STAGE_BLOCK_BYTES ? VCUDA_STAGE_BLOCK_BYTES
 						      : c.piece & ~(size_t)4095;
 	c.pieces = (bytes - 1) / c.piece + 1;
 	/* A thread that is cancelled in here would leave others with its copy. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	take_blocks(&c);
-	if (begin(&c)) {
+	has_begun = take_blocks(&c) && begin(&c);
+	if (has_begun) {
 		thread->meanwhile = work_myself;
 		thread->meanwhile_argument = &c;
-		result = vcuda_call_vcudaStageTurns(device, to_device, c.mask, (uint32_t)c.piece, bytes, stream);
+		*result = vcuda_call_vcudaStageTurns(device, to_device, c.mask, (uint32_t)c.piece, bytes, stream);
 		thread->meanwhile = NULL;
-		end(&c, result == CUDA_SUCCESS);
+		end(&c, *result == CUDA_SUCCESS);
 	}
 	give_blocks(&c);
 	pthread_setcancelstate(cancel_state, NULL);
-	return result;
+	return has_begun;
 }

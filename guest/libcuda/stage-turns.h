@@ -12,13 +12,11 @@
 
 #include "cuda-abi.h"
 
-/* Whether a copy of so many bytes is one for vcuda_stage_turns(). */
-bool vcuda_stage_is_large(size_t bytes);
-
 /*
- * Copies between `host` and device memory on one of the worker's streams, and waits for the end. Thread-safe.
- * CUDA_ERROR_NOT_SUPPORTED: it has not begun, since there are no threads or the worker cannot do this.
+ * Copies between `host` and device memory on one of the worker's streams, and waits for the end. False: it has not
+ * begun, since it is not large or there are no threads or no blocks for it now. The threads leave SIGSEGV and SIGBUS to
+ * the application's handlers, which must return. Thread-safe.
  */
-CUresult vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream);
+bool vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream, CUresult *result);
 
 #endif

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
@@ -167,7 +166,6 @@ static int attach(struct local_transport *t)
 		.uid = getuid(),
 		.pid = (uint32_t)getpid(),
 	};
-	struct stat area;
 	int fds[2], err;
 
 	err = exchange(t, &m, fds, 2);
@@ -178,9 +176,6 @@ static int attach(struct local_transport *t)
 	t->doorbell = fds[1];
 	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	err = t->base.shm == MAP_FAILED ? -errno : 0;
-	/* A worker of an earlier version has fewer staging blocks. */
-	if (!err && (fstat(fds[0], &area) || area.st_size < (off_t)VCUDA_SHM_BYTES))
-		err = -EPROTO;
 	close(fds[0]);
 	if (err)
 		close(t->doorbell);

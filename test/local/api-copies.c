@@ -3,13 +3,15 @@
 #include "api.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned int value, size_t count);
 
-enum { COPIERS = 4, ROUNDS = 3 };
+enum { COPIERS = 7, ROUNDS = 3 };
 
 #define MIB ((size_t)1 << 20)
 
@@ -140,6 +142,34 @@ static void behind_others(void)
 	OK(cuMemFreeHost(word));
 }
 
+static char *lazy; /* pages that get their contents when they are first touched */
+
+static void give_page(int signal, siginfo_t *info, void *unused)
+{
+	char *page = (char *)((uintptr_t)info->si_addr & ~(uintptr_t)4095);
+
+	if (page < lazy || page >= lazy + 4 * MIB || mprotect(page, 4096, PROT_READ | PROT_WRITE))
+		_exit(1);
+	memset(page, 1 + (int)((uintptr_t)page >> 12 & 0x7f), 4096);
+}
+
+/* Whichever thread touches the application's memory, the application's handler does what it does. */
+static void from_lazy_memory(void)
+{
+	struct sigaction action = {.sa_sigaction = give_page, .sa_flags = SA_SIGINFO}, before;
+	uint8_t *back = malloc(4 * MIB);
+
+	lazy = mmap(NULL, 4 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(lazy != MAP_FAILED && !sigaction(SIGSEGV, &action, &before));
+	OK(cuMemcpyHtoD_v2(memory[0], lazy, 4 * MIB));
+	CHECK(!sigaction(SIGSEGV, &before, NULL));
+	OK(cuMemcpyDtoH_v2(back, memory[0], 4 * MIB));
+	for (size_t i = 0; i < 4 * MIB; i += 4095)
+		CHECK(back[i] == 1 + ((uintptr_t)(lazy + i) >> 12 & 0x7f));
+	munmap(lazy, 4 * MIB);
+	free(back);
+}
+
 /* The worker refuses; the blocks and the threads are there for the next. */
 static void refused(void)
 {
@@ -159,5 +189,6 @@ void api_copies(void)
 	sizes();
 	at_once();
 	behind_others();
+	from_lazy_memory();
 	refused();
 }

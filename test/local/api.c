@@ -16,8 +16,7 @@ static const struct {
 	{"callbacks", api_callbacks}, {"output", api_output}, {"managed", api_managed},   {"pools", api_pools},
 	{"mapped", api_mapped},       {"graphs", api_graphs}, {"capture", api_capture},   {"values", api_values},
 	{"logs", api_logs},           {"stuck", api_stuck},   {"contexts", api_contexts}, {"questions", api_questions},
-	{"batches", api_batches},
-	{"copies", api_copies},     {"copies", api_copies},
+	{"batches", api_batches},     {"copies", api_copies},
 };
 
 static const char ptx[] =
