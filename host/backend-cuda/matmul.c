@@ -203,12 +203,17 @@ static void *pointer(uint64_t address)
 	return (void *)(uintptr_t)address;
 }
 
-static CUresult report(const char *name, int status)
+static CUresult report(const char *name, int status, const struct vcuda_matmul_layout *a,
+		       const struct vcuda_matmul_layout *to, int epilogue, uint64_t workspace)
 {
 	static _Atomic int said;
 
 	if (status != SUCCESS && atomic_exchange(&said, status) != status)
-		vcuda_log("cuBLASLt: %s gave status %d", name, status);
+		vcuda_log("cuBLASLt: %s gave status %d (from type %d, order %d, %llu x %llu, to type %d, order %d, "
+			  "%llu x %llu, epilogue %d, %llu bytes of workspace)",
+			  name, status, (int)a->type, (int)a->order, (unsigned long long)a->rows,
+			  (unsigned long long)a->columns, (int)to->type, (int)to->order, (unsigned long long)to->rows,
+			  (unsigned long long)to->columns, epilogue, (unsigned long long)workspace);
 	return result_of(status);
 }
 
@@ -236,7 +241,7 @@ static CUresult matmul(CUstream stream, void *matmul)
 				    vcuda_matmul_beta_is_address(mode) ? pointer(beta[0]) : beta, pointer(m->at_c), d.c,
 				    pointer(m->at_d), d.d, &algo, pointer(m->workspace), m->workspace_bytes, stream);
 	forget(lt, &d);
-	return report("cublasLtMatmul", status);
+	return report("cublasLtMatmul", status, &m->a, &m->d, (int)m->desc.epilogue, m->workspace_bytes);
 }
 
 static int describe_transform(const struct lt_library *lt, const vcuda_transform *t, struct described *d)
@@ -277,7 +282,7 @@ static CUresult transform(CUstream stream, void *transform)
 		lt->transform_destroy(d.desc);
 	d.desc = NULL;
 	forget(lt, &d);
-	return report("cublasLtMatrixTransform", status);
+	return report("cublasLtMatrixTransform", status, &t->a, &t->c, 0, 0);
 }
 
 /* ---- questions ---- */

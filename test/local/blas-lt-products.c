@@ -318,7 +318,7 @@ static void product(const struct types *t, int epilogue, bool orders)
 	int status;
 
 	CHECK(!cuCtxSynchronize());
-	status = call(&p);
+	status = lt_status(call(&p));
 	if (status && lt_may_lack()) {
 		fprintf(stderr, "not there: %c %c %c, epilogue %d, op %d %d, orders %d %d %d, batch %d: %d\n",
 			t->scalar, t->from, t->to, epilogue, p.ta, p.tb, p.a.by_rows, p.b.by_rows, p.d.by_rows,

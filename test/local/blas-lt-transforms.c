@@ -42,6 +42,7 @@ static void transform(const struct types *t)
 							  (two ? beta * lt_op(&b, tb, which, i, j) : 0);
 	status = lt.MatrixTransform(lt_handle, desc, lt_scalar(alpha), a.address, a.layout, lt_scalar(beta),
 				    two ? b.address : 0, two ? b.layout : NULL, c.address, c.layout, lt_stream);
+	status = lt_status(status);
 	if (status && lt_may_lack()) {
 		fprintf(stderr, "not there: transform %c %c %c: %d\n", t->scalar, t->from, t->to, status);
 	} else {
@@ -123,6 +124,7 @@ static void product(const struct quarters *q)
 	}
 	status = lt.Matmul(lt_handle, desc, lt_scalar(alpha), a.address, a.layout, b.address, b.layout, lt_scalar(beta),
 			   c.address, c.layout, d.address, d.layout, NULL, 0, 0, lt_stream);
+	status = lt_status(status);
 	if (status && lt_may_lack()) {
 		fprintf(stderr, "not there: %c %c %c %c: %d\n", q->a, q->b, q->c, q->d, status);
 	} else {

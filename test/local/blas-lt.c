@@ -38,6 +38,11 @@ bool lt_may_lack(void)
 	return is_theirs || !blas_is_software();
 }
 
+int lt_status(int status)
+{
+	return !status && lt_may_lack() && cuCtxSynchronize() ? 7 : status;
+}
+
 /* ---- matrices ---- */
 
 cplx *lt_at(const struct lt_matrix *m, int64_t which, int64_t i, int64_t j)

@@ -91,6 +91,8 @@ extern void *lt_handle, *lt_stream;
 
 /* Whether some of what cuBLASLt has may not be there: NVIDIA's own library says so, and ours where it computes. */
 bool lt_may_lack(void);
+/* A call's status, or 7: what a GPU's own library refuses there may be an error of the stream. */
+int lt_status(int status);
 
 /* A number where the pointer mode of the setting wants it, of the setting's type. */
 const void *lt_scalar(cplx value);
