@@ -15,9 +15,6 @@
 #include "blas-call.h"
 #include "log.h"
 
-/* What cuBLAS returns: its numbers. */
-enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, ARCH_MISMATCH = 8, NOT_SUPPORTED = 15 };
-
 static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
 
 /* Functions that set a handle up, all (handle, int) but the first four. */
@@ -74,23 +71,23 @@ static void load(void)
 	cublas.set_pointer_mode = (int (*)(void *, int))find("cublasSetPointerMode_v2");
 	cublas.set_atomics = (int (*)(void *, int))find("cublasSetAtomicsMode");
 	cublas.set_math = (int (*)(void *, int))find("cublasSetMathMode");
-	if (!cublas.create || !cublas.destroy || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode ||
-	    !cublas.set_atomics || !cublas.set_math)
+	if (!cublas.create || !cublas.destroy || !cublas.get_version || !cublas.set_stream ||
+	    !cublas.set_pointer_mode || !cublas.set_atomics || !cublas.set_math)
 		cublas.create = NULL;
 }
 
-static CUresult result_of(int status)
+CUresult vcuda_cuda_blas_result(int status)
 {
 	switch (status) {
-	case SUCCESS:
+	case CUBLAS_STATUS_SUCCESS:
 		return CUDA_SUCCESS;
-	case ALLOC_FAILED:
+	case CUBLAS_STATUS_ALLOC_FAILED:
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	case INVALID_VALUE:
+	case CUBLAS_STATUS_INVALID_VALUE:
 		return CUDA_ERROR_INVALID_VALUE;
-	case NOT_INITIALIZED:
-	case ARCH_MISMATCH:
-	case NOT_SUPPORTED:
+	case CUBLAS_STATUS_NOT_INITIALIZED:
+	case CUBLAS_STATUS_ARCH_MISMATCH:
+	case CUBLAS_STATUS_NOT_SUPPORTED:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
 		return CUDA_ERROR_LAUNCH_FAILED;
@@ -121,13 +118,13 @@ static CUresult make(struct blas_handle **made, CUcontext context, uint64_t id)
 	h->context = context;
 	h->id = id;
 	status = cublas.create(&h->handle);
-	if (status == SUCCESS) {
+	if (status == CUBLAS_STATUS_SUCCESS) {
 		*made = h;
 		return CUDA_SUCCESS;
 	}
 	vcuda_log("the host's cublasCreate() gave status %d", status);
 	free(h);
-	return result_of(status);
+	return vcuda_cuda_blas_result(status);
 }
 
 static CUresult take(struct blas_handle **h)
@@ -185,20 +182,20 @@ void vcuda_cuda_blas_forget(CUcontext context)
 
 static int set_up(struct blas_handle *h, CUstream stream, uint32_t flags)
 {
-	int status = SUCCESS;
+	int status = CUBLAS_STATUS_SUCCESS;
 
 	if (h->set && h->stream == stream && h->flags == flags)
-		return SUCCESS;
+		return CUBLAS_STATUS_SUCCESS;
 	h->set = false;
-	if ((status = cublas.set_stream(h->handle, stream)) != SUCCESS ||
-	    (status = cublas.set_pointer_mode(h->handle, flags & VCUDA_BLAS_DEVICE ? 1 : 0)) != SUCCESS ||
-	    (status = cublas.set_atomics(h->handle, flags & VCUDA_BLAS_ATOMICS ? 1 : 0)) != SUCCESS ||
-	    (status = cublas.set_math(h->handle, (int)(flags >> VCUDA_BLAS_MATH_SHIFT))) != SUCCESS)
+	if ((status = cublas.set_stream(h->handle, stream)) != CUBLAS_STATUS_SUCCESS ||
+	    (status = cublas.set_pointer_mode(h->handle, flags & VCUDA_BLAS_DEVICE ? 1 : 0)) != CUBLAS_STATUS_SUCCESS ||
+	    (status = cublas.set_atomics(h->handle, flags & VCUDA_BLAS_ATOMICS ? 1 : 0)) != CUBLAS_STATUS_SUCCESS ||
+	    (status = cublas.set_math(h->handle, (int)(flags >> VCUDA_BLAS_MATH_SHIFT))) != CUBLAS_STATUS_SUCCESS)
 		return status;
 	h->stream = stream;
 	h->flags = flags;
 	h->set = true;
-	return SUCCESS;
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 static CUresult open_library(struct blas_handle *h, uint64_t *value)
@@ -206,7 +203,7 @@ static CUresult open_library(struct blas_handle *h, uint64_t *value)
 	int version = 0, status = cublas.get_version(h->handle, &version);
 
 	*value = (uint64_t)version;
-	return result_of(status);
+	return vcuda_cuda_blas_result(status);
 }
 
 /* The function of the guest's name, looked up once, and NULL where the library has none. */
@@ -230,7 +227,8 @@ static void (*function_of(uint32_t number, bool wide))(void)
 static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
 		     void *value)
 {
-	_Alignas(16) uint64_t result[VCUDA_BLAS_VALUE_WORDS] = {0}; /* cuBLAS takes that of a double complex for granted */
+	_Alignas(16)
+		uint64_t result[VCUDA_BLAS_VALUE_WORDS] = {0}; /* cuBLAS takes that of a double complex for granted */
 	static _Atomic bool said[VCUDA_BLAS_LIMIT];
 	const struct vcuda_blas_family *family = vcuda_blas_routines[number].family;
 	bool wide = flags & VCUDA_BLAS_WIDE;
@@ -243,14 +241,14 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 	if (family->batch >= 0 && !family->has_scalars)
 		flags &= ~(uint32_t)VCUDA_BLAS_DEVICE;
 	status = set_up(h, stream, flags);
-	if (status == SUCCESS)
+	if (status == CUBLAS_STATUS_SUCCESS)
 		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide,
 						       result);
-	if (status != SUCCESS && !atomic_exchange(&said[number], true))
+	if (status != CUBLAS_STATUS_SUCCESS && !atomic_exchange(&said[number], true))
 		vcuda_log("cuBLAS: %s gave status %d", vcuda_blas_routines[number].name, status);
 	if (value)
 		memcpy(value, result, sizeof(result));
-	return result_of(status);
+	return vcuda_cuda_blas_result(status);
 }
 
 static CUresult blas(CUstream stream, uint32_t number, uint32_t flags, void *words, void *value)

@@ -5,9 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "blas.h"
 #include "log.h"
-
-enum { INVALID_VALUE = 7 };
 
 #define MOST_SPLITS 1024
 /* Shapes of clusters and within a kernel have no capability that lists them: of this release their numbers are known.
@@ -209,7 +208,7 @@ int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul 
 	status = lt->algo_init(handle, m->desc.compute, m->desc.scale, (int)m->a.type, (int)m->b.type, (int)m->c.type,
 			       (int)m->d.type, s->id, algo);
 	if (!status && !are_sound(lt, algo, s))
-		return INVALID_VALUE;
+		return CUBLAS_STATUS_INVALID_VALUE;
 		/* What is not set is not told either: an older library does not know it. */
 #define SET(number, type, member, standard)                                                                            \
 	if (!status && number != CUBLASLT_ALGO_CONFIG_ID && s->member)                                                 \

@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blas.h"
 #include "log.h"
 #include "lt-library.h"
-
-/* What cuBLASLt returns: its numbers. */
-enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, ARCH_MISMATCH = 8, NOT_SUPPORTED = 15 };
 
 struct lt_handle {
 	void *handle;
@@ -28,24 +26,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lt_handle *handles;
 static const struct vcuda_backend_ops *driver;
 static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */
-
-static CUresult result_of(int status)
-{
-	switch (status) {
-	case SUCCESS:
-		return CUDA_SUCCESS;
-	case ALLOC_FAILED:
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	case INVALID_VALUE:
-		return CUDA_ERROR_INVALID_VALUE;
-	case NOT_INITIALIZED:
-	case ARCH_MISMATCH:
-	case NOT_SUPPORTED:
-		return CUDA_ERROR_NOT_SUPPORTED;
-	default:
-		return CUDA_ERROR_LAUNCH_FAILED;
-	}
-}
 
 /* ---- handles ---- */
 
@@ -70,10 +50,10 @@ static CUresult make(const struct lt_library *lt, CUcontext context, uint64_t id
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	status = lt->create(&h->handle);
-	if (status != SUCCESS) {
+	if (status != CUBLAS_STATUS_SUCCESS) {
 		vcuda_log("the host's cublasLtCreate() gave status %d", status);
 		free(h);
-		return result_of(status);
+		return vcuda_cuda_blas_result(status);
 	}
 	h->context = context;
 	h->id = id;
@@ -208,13 +188,13 @@ static CUresult report(const char *name, int status, const struct vcuda_matmul_l
 {
 	static _Atomic int said;
 
-	if (status != SUCCESS && atomic_exchange(&said, status) != status)
+	if (status != CUBLAS_STATUS_SUCCESS && atomic_exchange(&said, status) != status)
 		vcuda_log("cuBLASLt: %s gave status %d (from type %d, order %d, %llu x %llu, to type %d, order %d, "
 			  "%llu x %llu, epilogue %d, %llu bytes of workspace)",
 			  name, status, (int)a->type, (int)a->order, (unsigned long long)a->rows,
 			  (unsigned long long)a->columns, (int)to->type, (int)to->order, (unsigned long long)to->rows,
 			  (unsigned long long)to->columns, epilogue, (unsigned long long)workspace);
-	return result_of(status);
+	return vcuda_cuda_blas_result(status);
 }
 
 static CUresult matmul(CUstream stream, void *matmul)
@@ -328,7 +308,7 @@ static int ask_check(const struct lt_library *lt, void *handle, const vcuda_matm
 	found.algo = algo;
 	*result = result_from(lt, &found);
 	*count = VCUDA_MATMUL_RESULT_WORDS;
-	return SUCCESS;
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 static int ask_ids(const struct lt_library *lt, void *handle, const vcuda_matmul_question *q, uint64_t *words,
@@ -356,7 +336,7 @@ static int ask_init(const struct lt_library *lt, void *handle, const vcuda_matmu
 		return status;
 	*result = result_from(lt, &made);
 	*count = VCUDA_MATMUL_RESULT_WORDS;
-	return SUCCESS;
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 static int ask_caps(const struct lt_library *lt, void *handle, const vcuda_matmul_question *q, uint64_t *words,
@@ -374,10 +354,10 @@ static int ask_caps(const struct lt_library *lt, void *handle, const vcuda_matmu
 	words[0] = written;
 	*count = 1;
 	if (!most || written > most)
-		return SUCCESS;
+		return CUBLAS_STATUS_SUCCESS;
 	memcpy(words + 1, bytes, written);
 	*count += (uint32_t)((written + 7) / 8);
-	return SUCCESS;
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 static CUresult matmul_ask(void *question, void *words, uint32_t *count)
@@ -386,7 +366,7 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	bool of_product = q->kind == VCUDA_MATMUL_HEURISTIC || q->kind == VCUDA_MATMUL_CHECK;
 	const struct lt_library *lt;
 	struct described d = {0};
-	int status = SUCCESS;
+	int status = CUBLAS_STATUS_SUCCESS;
 	void *handle;
 	CUresult result = enter(&lt, &handle);
 
@@ -408,7 +388,7 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	else if (!status)
 		status = ask_check(lt, handle, q, &d, words, count);
 	forget(lt, &d);
-	return result_of(status);
+	return vcuda_cuda_blas_result(status);
 }
 
 void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops, void *driver_library)
