@@ -4,20 +4,10 @@
  * between two synchronisations, for `--stats`.
  */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "blas-abi.h"
 #include "driver.h"
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
+#include "parts.h"
 
 enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 
@@ -265,15 +255,6 @@ static void stray(void)
 
 /* ---- what no library sends ---- */
 
-static uint64_t random_bits(void)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
-}
-
 static uint64_t random_word(const float *a)
 {
 	static const uint64_t odd[] = {0,    1,          2,          3,          4,          64,
@@ -368,19 +349,8 @@ static void queued(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} parts[] = {{"invalid", invalid}, {"stray", stray}, {"hostile", hostile}, {"queued", queued}};
-	CUcontext context;
+	static const struct part parts[] = {
+		{"invalid", invalid}, {"stray", stray}, {"hostile", hostile}, {"queued", queued}, {NULL, NULL}};
 
-	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		if (argc == 2 && !strcmp(argv[1], parts[i].name)) {
-			parts[i].run();
-			printf("%s: passed\n", argv[1]);
-			return 0;
-		}
-	}
-	return 2;
+	return run_part(argc, argv, parts);
 }

@@ -4,20 +4,10 @@
  * between two synchronisations, for `--stats`.
  */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "driver.h"
+#include "parts.h"
 #include "types.h"
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 enum {
 	NOT_INITIALIZED = 101,
@@ -218,15 +208,6 @@ static void stray(void)
 
 /* ---- what no library sends ---- */
 
-static uint64_t random_bits(void)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
-}
-
 static uint32_t pick(const uint32_t *from, size_t count)
 {
 	return random_bits() % 16 ? from[random_bits() % count] : (uint32_t)random_bits();
@@ -295,19 +276,8 @@ static void queued(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} parts[] = {{"invalid", invalid}, {"stray", stray}, {"hostile", hostile}, {"queued", queued}};
-	CUcontext context;
+	static const struct part parts[] = {
+		{"invalid", invalid}, {"stray", stray}, {"hostile", hostile}, {"queued", queued}, {NULL, NULL}};
 
-	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		if (argc == 2 && !strcmp(argv[1], parts[i].name)) {
-			parts[i].run();
-			printf("%s: passed\n", argv[1]);
-			return 0;
-		}
-	}
-	return 2;
+	return run_part(argc, argv, parts);
 }
