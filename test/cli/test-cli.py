@@ -63,6 +63,7 @@ def usage():
 def signals():
     """What is sent to vcuda reaches the program, whose status counts."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # what is ignored from the start (nohup) a shell cannot trap
         script = f"trap 'exit 42' {int(number)}; echo ready; while :; do sleep 0.05; done"
         p = subprocess.Popen([VCUDA, "run", *BACKEND, "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
         check(p.stdout.readline() == "ready\n", "the program does not start")
