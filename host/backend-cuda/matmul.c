@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by the host's cuBLASLt. A handle of it may be used by many threads at once; each context has one. What the
- * guest has described is described to the library anew for each product: an attribute that was left alone is not set.
+ * Products by the host's cuBLASLt. A handle of it serves one call at a time, as cuBLAS's here; they are kept for the
+ * next. What the guest has described is described to the library anew for each product: an attribute that was left
+ * alone is not set.
  */
 #include "matmul.h"
 
@@ -23,26 +24,29 @@ struct lt_handle {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct lt_handle *handles;
+static struct lt_handle *unused;
 static const struct vcuda_backend_ops *driver;
 static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */
 
 /* ---- handles ---- */
 
-static void *look_up(CUcontext context, uint64_t id)
+/* One of the context's that nobody uses: who uses it cannot have it destroyed. */
+static struct lt_handle *take_unused(CUcontext context, uint64_t id)
 {
-	void *found = NULL;
+	struct lt_handle *h;
 
 	pthread_mutex_lock(&lock);
-	for (const struct lt_handle *h = handles; h && !found; h = h->next)
-		if (h->context == context && h->id == id)
-			found = h->handle;
+	for (struct lt_handle **at = &unused; (h = *at); at = &h->next) {
+		if (h->context == context && h->id == id) {
+			*at = h->next;
+			break;
+		}
+	}
 	pthread_mutex_unlock(&lock);
-	return found;
+	return h;
 }
 
-/* Two threads may both make one: then the context has two, of which one is used. */
-static CUresult make(const struct lt_library *lt, CUcontext context, uint64_t id, void **handle)
+static CUresult make(const struct lt_library *lt, CUcontext context, uint64_t id, struct lt_handle **made)
 {
 	struct lt_handle *h = calloc(1, sizeof(*h));
 	int status;
@@ -57,15 +61,11 @@ static CUresult make(const struct lt_library *lt, CUcontext context, uint64_t id
 	}
 	h->context = context;
 	h->id = id;
-	*handle = h->handle;
-	pthread_mutex_lock(&lock);
-	h->next = handles;
-	handles = h;
-	pthread_mutex_unlock(&lock);
+	*made = h;
 	return CUDA_SUCCESS;
 }
 
-static CUresult enter(const struct lt_library **lt, void **handle)
+static CUresult enter(const struct lt_library **lt, struct lt_handle **h)
 {
 	unsigned long long id = 0;
 	CUcontext context;
@@ -80,8 +80,16 @@ static CUresult enter(const struct lt_library **lt, void **handle)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (context_id)
 		context_id(context, &id);
-	*handle = look_up(context, id);
-	return *handle ? CUDA_SUCCESS : make(*lt, context, id, handle);
+	*h = take_unused(context, id);
+	return *h ? CUDA_SUCCESS : make(*lt, context, id, h);
+}
+
+static void leave(struct lt_handle *h)
+{
+	pthread_mutex_lock(&lock);
+	h->next = unused;
+	unused = h;
+	pthread_mutex_unlock(&lock);
 }
 
 void vcuda_cuda_matmul_forget(CUcontext context)
@@ -90,7 +98,7 @@ void vcuda_cuda_matmul_forget(CUcontext context)
 	struct lt_handle *its = NULL, *h;
 
 	pthread_mutex_lock(&lock);
-	for (struct lt_handle **at = &handles; (h = *at);) {
+	for (struct lt_handle **at = &unused; (h = *at);) {
 		if (h->context != context) {
 			at = &h->next;
 			continue;
@@ -207,20 +215,21 @@ static CUresult matmul(CUstream stream, void *matmul)
 	const struct lt_library *lt;
 	cublasLtMatmulAlgo_t algo;
 	struct described d;
-	void *handle;
-	CUresult result = enter(&lt, &handle);
+	struct lt_handle *h;
+	CUresult result = enter(&lt, &h);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	status = describe(lt, m, &d);
 	if (!status)
-		status = vcuda_lt_find(lt, handle, m, &algo);
+		status = vcuda_lt_find(lt, h->handle, m, &algo);
 	if (!status)
-		status = lt->matmul(handle, d.desc, vcuda_matmul_alpha_is_address(mode) ? pointer(alpha[0]) : alpha,
+		status = lt->matmul(h->handle, d.desc, vcuda_matmul_alpha_is_address(mode) ? pointer(alpha[0]) : alpha,
 				    pointer(m->at_a), d.a, pointer(m->at_b), d.b,
 				    vcuda_matmul_beta_is_address(mode) ? pointer(beta[0]) : beta, pointer(m->at_c), d.c,
 				    pointer(m->at_d), d.d, &algo, pointer(m->workspace), m->workspace_bytes, stream);
 	forget(lt, &d);
+	leave(h);
 	return report("cublasLtMatmul", status, &m->a, &m->d, (int)m->desc.epilogue, m->workspace_bytes);
 }
 
@@ -247,21 +256,22 @@ static CUresult transform(CUstream stream, void *transform)
 	bool device = t->desc.pointer_mode != CUBLASLT_POINTER_MODE_HOST;
 	struct described d = {0};
 	const struct lt_library *lt;
-	void *handle;
+	struct lt_handle *h;
 	int status;
-	CUresult result = enter(&lt, &handle);
+	CUresult result = enter(&lt, &h);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	status = describe_transform(lt, t, &d);
 	if (!status)
-		status = lt->transform(handle, d.desc, device ? pointer(alpha[0]) : alpha, pointer(t->at_a), d.a,
+		status = lt->transform(h->handle, d.desc, device ? pointer(alpha[0]) : alpha, pointer(t->at_a), d.a,
 				       device ? pointer(beta[0]) : beta, pointer(t->at_b), d.b, pointer(t->at_c), d.c,
 				       stream);
 	if (d.desc)
 		lt->transform_destroy(d.desc);
 	d.desc = NULL;
 	forget(lt, &d);
+	leave(h);
 	return report("cublasLtMatrixTransform", status, &t->a, &t->c, 0, 0);
 }
 
@@ -367,8 +377,8 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	const struct lt_library *lt;
 	struct described d = {0};
 	int status = CUBLAS_STATUS_SUCCESS;
-	void *handle;
-	CUresult result = enter(&lt, &handle);
+	struct lt_handle *h;
+	CUresult result = enter(&lt, &h);
 
 	*count = 0;
 	if (result != CUDA_SUCCESS)
@@ -378,16 +388,17 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	if (q->kind == VCUDA_MATMUL_OPEN)
 		((uint64_t *)words)[(*count)++] = lt->version();
 	else if (q->kind == VCUDA_MATMUL_IDS)
-		status = ask_ids(lt, handle, q, words, count);
+		status = ask_ids(lt, h->handle, q, words, count);
 	else if (q->kind == VCUDA_MATMUL_INIT)
-		status = ask_init(lt, handle, q, words, count);
+		status = ask_init(lt, h->handle, q, words, count);
 	else if (q->kind == VCUDA_MATMUL_CAPS)
-		status = ask_caps(lt, handle, q, words, count);
+		status = ask_caps(lt, h->handle, q, words, count);
 	else if (!status && q->kind == VCUDA_MATMUL_HEURISTIC)
-		status = ask_heuristic(lt, handle, q, &d, words, count);
+		status = ask_heuristic(lt, h->handle, q, &d, words, count);
 	else if (!status)
-		status = ask_check(lt, handle, q, &d, words, count);
+		status = ask_check(lt, h->handle, q, &d, words, count);
 	forget(lt, &d);
+	leave(h);
 	return vcuda_cuda_blas_result(status);
 }
 
