@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors: attributes are set and given back as they are; what they mean together is looked at when they are used.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,16 +171,85 @@ BLAS_API int cublasLtMatrixLayoutCreate(lt_layout **layout, uint32_t type, uint6
 static const struct lt_attribute preference_attributes[] = {VCUDA_MATMUL_PREFERENCE_ATTRIBUTES(ATTRIBUTE)};
 static const lt_preference preference_standard = {VCUDA_MATMUL_PREFERENCE_ATTRIBUTES(STANDARD)};
 VCUDA_MATMUL_PREFERENCE_ATTRIBUTES(IS_OF_ITS_TYPE)
-FUNCTIONS(MatmulPreference, cublasLtMatmulPreferenceOpaque_t, preference_attributes)
+_Static_assert(sizeof(OBJECT) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "it fits");
 #undef OBJECT
+
+/* What the library of CUDA 11 has besides, in a larger structure. It narrows the choice there; here it is kept only. */
+struct old_preference {
+	lt_preference now;
+	uint32_t math_modes, gaussian_modes, pointer_modes, epilogues;
+	int32_t processors;
+};
+
+enum {
+	CUBLASLT_MATMUL_PREF_MATH_MODE_MASK = 2,
+	CUBLASLT_MATMUL_PREF_GAUSSIAN_MODE_MASK = 4,
+	CUBLASLT_MATMUL_PREF_POINTER_MODE_MASK = 10,
+	CUBLASLT_MATMUL_PREF_EPILOGUE_MASK = 11,
+	CUBLASLT_MATMUL_PREF_SM_COUNT_TARGET = 13,
+};
+
+#define OLD_PREFERENCE_ATTRIBUTES(X)                                                                                   \
+	X(CUBLASLT_MATMUL_PREF_MATH_MODE_MASK, uint32_t, math_modes, UINT32_MAX)                                       \
+	X(CUBLASLT_MATMUL_PREF_GAUSSIAN_MODE_MASK, uint32_t, gaussian_modes, UINT32_MAX)                               \
+	X(CUBLASLT_MATMUL_PREF_POINTER_MODE_MASK, uint32_t, pointer_modes, 3)                                          \
+	X(CUBLASLT_MATMUL_PREF_EPILOGUE_MASK, uint32_t, epilogues, CUBLASLT_EPILOGUE_DEFAULT)                          \
+	X(CUBLASLT_MATMUL_PREF_SM_COUNT_TARGET, int32_t, processors, 0)
+
+#define OLD_ROOM 80
+
+#define OBJECT struct old_preference
+static const struct lt_attribute old_preference_attributes[] = {OLD_PREFERENCE_ATTRIBUTES(ATTRIBUTE)};
+OLD_PREFERENCE_ATTRIBUTES(IS_OF_ITS_TYPE)
+_Static_assert(sizeof(OBJECT) <= OLD_ROOM, "it fits");
+#undef OBJECT
+
+static bool is_old(int number)
+{
+	return cublasLt_version < 120000 &&
+	       find(OLD_ROOM, old_preference_attributes, COUNT(old_preference_attributes), number);
+}
+
+static size_t preference_room(void)
+{
+	return cublasLt_version < 120000 ? OLD_ROOM : sizeof(cublasLtMatmulPreferenceOpaque_t);
+}
+
+BLAS_API int cublasLtMatmulPreferenceDestroy(lt_preference *preference)
+{
+	free(preference);
+	return BLAS_SUCCESS;
+}
+
+BLAS_API int cublasLtMatmulPreferenceSetAttribute(lt_preference *preference, int number, const void *from, size_t size)
+{
+	if (is_old(number))
+		return lt_set(preference, OLD_ROOM, old_preference_attributes, COUNT(old_preference_attributes), number,
+			      from, size);
+	return lt_set(preference, sizeof(*preference), preference_attributes, COUNT(preference_attributes), number,
+		      from, size);
+}
+
+BLAS_API int cublasLtMatmulPreferenceGetAttribute(const lt_preference *preference, int number, void *to, size_t size,
+						  size_t *written)
+{
+	if (is_old(number))
+		return lt_get(preference, OLD_ROOM, old_preference_attributes, COUNT(old_preference_attributes), number,
+			      to, size, written);
+	return lt_get(preference, sizeof(*preference), preference_attributes, COUNT(preference_attributes), number, to,
+		      size, written);
+}
 
 BLAS_API int cublasLtMatmulPreferenceInit_internal(lt_preference *preference, size_t size)
 {
 	if (!preference)
 		return BLAS_INVALID_VALUE;
-	if (size < sizeof(cublasLtMatmulPreferenceOpaque_t))
+	if (size < preference_room())
 		return BLAS_ALLOC_FAILED;
 	*preference = preference_standard;
+	if (cublasLt_version < 120000)
+		*(struct old_preference *)preference =
+			(struct old_preference){.now = preference_standard, OLD_PREFERENCE_ATTRIBUTES(STANDARD)};
 	return BLAS_SUCCESS;
 }
 
@@ -187,10 +257,8 @@ BLAS_API int cublasLtMatmulPreferenceCreate(lt_preference **preference)
 {
 	if (!preference)
 		return BLAS_INVALID_VALUE;
-	*preference = calloc(1, sizeof(cublasLtMatmulPreferenceOpaque_t));
-	return *preference
-		       ? cublasLtMatmulPreferenceInit_internal(*preference, sizeof(cublasLtMatmulPreferenceOpaque_t))
-		       : BLAS_ALLOC_FAILED;
+	*preference = calloc(1, preference_room());
+	return *preference ? cublasLtMatmulPreferenceInit_internal(*preference, preference_room()) : BLAS_ALLOC_FAILED;
 }
 
 #define OBJECT lt_transform

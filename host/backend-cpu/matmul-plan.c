@@ -74,7 +74,7 @@ static bool goes_epilogue(const vcuda_matmul *m)
 	const struct vcuda_matmul_desc *d = &m->desc;
 	bool plain = m->d.order == CUBLASLT_ORDER_COL;
 
-	if (d->pointer_mode > CUBLASLT_POINTER_MODE_DEVICE && !plain)
+	if (d->pointer_mode > CUBLASLT_POINTER_MODE_DEVICE && (!plain || d->scale == VCUDA_BLAS_R_32I))
 		return false;
 	if (d->epilogue == CUBLASLT_EPILOGUE_DEFAULT)
 		return true;

@@ -187,6 +187,12 @@ static void finish(struct cpu_op *op)
 
 /* ---- the operation ---- */
 
+static bool is_scale(int32_t type)
+{
+	return type == VCUDA_BLAS_R_16F || type == VCUDA_BLAS_R_32F || type == VCUDA_BLAS_R_64F ||
+	       type == VCUDA_BLAS_C_32F || type == VCUDA_BLAS_C_64F;
+}
+
 static bool goes(uint32_t type, unsigned int value)
 {
 	switch (value) {
@@ -233,7 +239,8 @@ CUresult cpu_transform(CUstream handle, void *transform)
 	unsigned int value = cpu_product_wide((unsigned int)t->desc.scale);
 	struct transform *f;
 
-	if (!is_possible(&t->a, value) || (t->at_b && !is_possible(&t->b, value)) || !is_possible(&t->c, value))
+	if (!is_scale((int32_t)t->desc.scale) || !is_possible(&t->a, value) ||
+	    (t->at_b && !is_possible(&t->b, value)) || !is_possible(&t->c, value))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	f = calloc(1, sizeof(*f));
 	if (!f)

@@ -15,6 +15,8 @@ int cublasLtCreate(void **handle);
 int cublasLtDestroy(void *handle);
 int cublasLtEmulationDescCreate(void **desc);
 int cublasLtMatmulDescCreate(void **desc, int compute, int scale);
+int cublasLtMatmulDescDestroy(void *desc);
+int cublasLtMatrixLayoutDestroy(void *layout);
 int cublasLtMatmulDescSetAttribute(void *desc, int attribute, const void *from, size_t size);
 int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns, int64_t ld);
 int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *from, size_t size);
@@ -161,6 +163,22 @@ static void invalid_questions(void)
 	      !given);
 }
 
+/* Integers have no vectors of factors: a factor is never taken from an address. */
+static void invalid_vectors(float *a)
+{
+	void *of_integers, *in, *out;
+
+	CHECK(!cublasLtMatmulDescCreate(&of_integers, 72, 10));
+	CHECK(!cublasLtMatrixLayoutCreate(&in, 3, N, N, N) && !cublasLtMatrixLayoutCreate(&out, 10, N, N, N));
+	for (int mode = CUBLASLT_POINTER_MODE_DEVICE + 1; mode <= 4; mode++) {
+		CHECK(!cublasLtMatmulDescSetAttribute(of_integers, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, 4));
+		CHECK(cublasLtMatmul(h, of_integers, a, a, in, a, in, mode == 2 ? (void *)a : &none, a, out, a, out,
+				     NULL, NULL, 0, NULL) == NOT_SUPPORTED);
+	}
+	CHECK(!cublasLtMatrixLayoutDestroy(in) && !cublasLtMatrixLayoutDestroy(out));
+	CHECK(!cublasLtMatmulDescDestroy(of_integers));
+}
+
 static void invalid(void)
 {
 	float *a = memory(3 * N * N);
@@ -171,6 +189,7 @@ static void invalid(void)
 	invalid_arguments(a);
 	invalid_attributes(a);
 	invalid_questions();
+	invalid_vectors(a);
 	CHECK(!cublasLtMatrixTransformDescCreate(&other, 0));
 	CHECK(cublasLtMatrixTransform(h, other, &one, a, square, &none, NULL, NULL, a, layout(N, N - 1, N), NULL) ==
 	      INVALID_VALUE);

@@ -63,12 +63,32 @@ static void attributes(void *object, lt_set_function set, lt_get_function get, c
 #define ATTRIBUTES(object, Name, table)                                                                                \
 	attributes(object, lt.Name##SetAttribute, lt.Name##GetAttribute, table, sizeof(table) / sizeof((table)[0]))
 
+static bool is_of_11(void)
+{
+	return lt.GetVersion() < 120000;
+}
+
+/* What CUDA 11's preference has and later ones do not. */
+static void old_attributes(void *preference)
+{
+	static const int numbers[] = {2, 4, 10, 11, 13};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		uint32_t value = 77 + (uint32_t)i, there = 0;
+		int status = lt.MatmulPreferenceSetAttribute(preference, numbers[i], &value, 4);
+
+		CHECK(status == (is_of_11() ? 0 : INVALID));
+		CHECK(lt.MatmulPreferenceGetAttribute(preference, numbers[i], &there, 4, NULL) == status);
+		CHECK(there == (status ? 0 : value));
+	}
+}
+
 /* In the program's own memory, with as much of it as its release has; nothing behind it is touched. */
 static void in_place(void)
 {
 	static const size_t rooms[] = {88, 184, 256};
 	cublasLtMatrixLayoutOpaque_t layout;
-	cublasLtMatmulPreferenceOpaque_t preference;
+	uint64_t preference[10];
 	cublasLtMatrixTransformDescOpaque_t transform;
 
 	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
@@ -84,8 +104,12 @@ static void in_place(void)
 	}
 	CHECK(!lt.MatrixLayoutInit_internal(&layout, sizeof(layout), 0, 11, 12, 13));
 	ATTRIBUTES(&layout, MatrixLayout, layout_attributes);
-	CHECK(!lt.MatmulPreferenceInit_internal(&preference, sizeof(preference)));
-	ATTRIBUTES(&preference, MatmulPreference, preference_attributes);
+	/* CUDA 11's has ten words, later ones eight. */
+	memset(preference, 0xa5, sizeof(preference));
+	CHECK(!lt.MatmulPreferenceInit_internal(preference, is_of_11() ? 80 : 64));
+	ATTRIBUTES(preference, MatmulPreference, preference_attributes);
+	old_attributes(preference);
+	CHECK(is_of_11() || (preference[8] == 0xa5a5a5a5a5a5a5a5 && preference[9] == 0xa5a5a5a5a5a5a5a5));
 	CHECK(!lt.MatrixTransformDescInit_internal(&transform, sizeof(transform), 0));
 	ATTRIBUTES(&transform, MatrixTransformDesc, transform_attributes);
 	CHECK(lt.MatrixLayoutInit_internal(&layout, 32, 0, 1, 1, 1) == ALLOC_FAILED);
