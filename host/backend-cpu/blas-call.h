@@ -16,6 +16,17 @@ struct cpu_blas_work {
 	uint64_t row, rows, column, columns; /* the part of a product of matrices */
 };
 
+static inline void *cpu_blas_pointer(const struct cpu_blas_work *w, unsigned int operand)
+{
+	return (void *)(uintptr_t)w->o[operand].address;
+}
+
+/* Where the first of a vector lies: the last in memory, if they go backwards. */
+static inline int64_t cpu_blas_first(const struct vcuda_blas_operand *o)
+{
+	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
+}
+
 /* What is not success ends the context. */
 typedef CUresult (*cpu_blas_own)(const struct cpu_blas_work *work);
 
@@ -39,6 +50,12 @@ CUresult cpu_blas_rot(const struct cpu_blas_work *work);
 CUresult cpu_blas_asum(const struct cpu_blas_work *work);
 CUresult cpu_blas_rotg(const struct cpu_blas_work *work);
 CUresult cpu_blas_rotmg(const struct cpu_blas_work *work);
+
+/* ---- blas-symmetric.c ---- */
+
+CUresult cpu_blas_symv(const struct cpu_blas_work *work);
+CUresult cpu_blas_syr(const struct cpu_blas_work *work);
+CUresult cpu_blas_syr2(const struct cpu_blas_work *work);
 
 /* ---- blas-vectors.c ---- */
 

@@ -6,21 +6,10 @@
 #include "blas-call.h"
 #include "blas-rotations.h"
 
-static void *pointer(const struct cpu_blas_work *w, unsigned int operand)
-{
-	return (void *)(uintptr_t)w->o[operand].address;
-}
-
-/* Where the first of a vector lies: the last in memory, if they go backwards. */
-static int64_t first(const struct vcuda_blas_operand *o)
-{
-	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
-}
-
 /* OpenBLAS 0.3.21 adds other numbers than these on processors with AVX-512. */
 CUresult cpu_blas_asum(const struct cpu_blas_work *w)
 {
-	const float complex *x = pointer(w, 0);
+	const float complex *x = cpu_blas_pointer(w, 0);
 	double sums[2] = {0, 0};
 
 	/* BLAS: nothing, if they go backwards. */
@@ -36,7 +25,8 @@ CUresult cpu_blas_asum(const struct cpu_blas_work *w)
 #define ROTATE(name, T, R, conjugate)                                                                                  \
 	static void name(const struct cpu_blas_work *w)                                                                \
 	{                                                                                                              \
-		T *x = (T *)pointer(w, 0) + first(&w->o[0]), *y = (T *)pointer(w, 1) + first(&w->o[1]);                \
+		T *x = (T *)cpu_blas_pointer(w, 0) + cpu_blas_first(&w->o[0]),                                         \
+		  *y = (T *)cpu_blas_pointer(w, 1) + cpu_blas_first(&w->o[1]);                                         \
 		R c = *(const R *)&w->words[w->o[2].word];                                                             \
 		T s = *(const T *)&w->words[w->o[3].word];                                                             \
                                                                                                                        \
@@ -62,12 +52,14 @@ CUresult cpu_blas_rot(const struct cpu_blas_work *w)
 
 CUresult cpu_blas_rotg(const struct cpu_blas_work *w)
 {
-	vcuda_blas_rotg(w->routine->read, pointer(w, 0), pointer(w, 1), pointer(w, 2), pointer(w, 3));
+	vcuda_blas_rotg(w->routine->read, cpu_blas_pointer(w, 0), cpu_blas_pointer(w, 1), cpu_blas_pointer(w, 2),
+			cpu_blas_pointer(w, 3));
 	return CUDA_SUCCESS;
 }
 
 CUresult cpu_blas_rotmg(const struct cpu_blas_work *w)
 {
-	vcuda_blas_rotmg(w->routine->read, pointer(w, 0), pointer(w, 1), pointer(w, 2), pointer(w, 3), pointer(w, 4));
+	vcuda_blas_rotmg(w->routine->read, cpu_blas_pointer(w, 0), cpu_blas_pointer(w, 1), cpu_blas_pointer(w, 2),
+			 cpu_blas_pointer(w, 3), cpu_blas_pointer(w, 4));
 	return CUDA_SUCCESS;
 }

@@ -72,14 +72,15 @@ static void general(bool band)
 	operand_free(&a.o);
 }
 
-static void symmetric(enum storage storage)
+/* Complex matrices may be Hermitian, or symmetric all the same, which only dense ones are. */
+static void symmetric(enum storage storage, bool hermitian)
 {
 	static const char *const names[2][3] = {{"*symv", "*sbmv", "*spmv"}, {"*hemv", "*hbmv", "*hpmv"}};
 	int64_t n = random_below(MOST), k = random_below(5);
-	struct matrix a = matrix_new(storage, now.e->is_complex ? HERMITIAN : SYMMETRIC, n, n, k, k);
+	struct matrix a = matrix_new(storage, hermitian ? HERMITIAN : SYMMETRIC, n, n, k, k);
 	struct line x = line_new(n), y = line_new(n);
 	cplx alpha = random_scalar(), beta = random_scalar();
-	void *f = blas_function(names[now.e->is_complex][storage]);
+	void *f = blas_function(names[hermitian][storage]);
 	int (*symv)(void *, int, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t, const void *, uint64_t,
 		    int64_t) = f;
 	int (*sbmv)(void *, int, int64_t, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t, const void *,
@@ -124,10 +125,8 @@ static void rank_one(bool conjugate)
 }
 
 /* A += alpha x x', or alpha x y' + its transpose, in one triangle. */
-static void expect_update(struct matrix *a, cplx alpha, const struct line *x, const struct line *y)
+static void expect_update(struct matrix *a, bool hermitian, cplx alpha, const struct line *x, const struct line *y)
 {
-	bool hermitian = now.e->is_complex;
-
 	for (int64_t j = 0; j < a->n; j++) {
 		for (int64_t i = 0; i < a->n; i++) {
 			int64_t index = matrix_index(a, i, j);
@@ -145,24 +144,24 @@ static void expect_update(struct matrix *a, cplx alpha, const struct line *x, co
 	}
 }
 
-static void update(bool packed, bool two)
+static void update(bool packed, bool two, bool hermitian)
 {
 	static const char *const names[2][2][2] = {{{"*syr", "*syr2"}, {"*spr", "*spr2"}},
 						   {{"*her", "*her2"}, {"*hpr", "*hpr2"}}};
 	int64_t n = random_below(MOST);
-	struct matrix a = matrix_new(packed ? PACKED : DENSE, now.e->is_complex ? HERMITIAN : SYMMETRIC, n, n, 0, 0);
+	struct matrix a = matrix_new(packed ? PACKED : DENSE, hermitian ? HERMITIAN : SYMMETRIC, n, n, 0, 0);
 	struct line x = line_new(n), y = line_new(n);
-	cplx alpha = two ? random_scalar() : creal(random_scalar());
-	void *f = blas_function(names[now.e->is_complex][packed][two]);
+	cplx alpha = two || !hermitian ? random_scalar() : creal(random_scalar());
+	void *f = blas_function(names[hermitian][packed][two]);
 	int (*one_f)(void *, int, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t) = f;
 	int (*two_f)(void *, int, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t, uint64_t, int64_t) = f;
-	const void *value = two ? scalar(alpha) : real_scalar(creal(alpha));
+	const void *value = two || !hermitian ? scalar(alpha) : real_scalar(creal(alpha));
 
 	/* What a Hermitian matrix has no use for is not compared: on the diagonal there is none. */
-	for (int64_t i = 0; i < n && now.e->is_complex; i++)
+	for (int64_t i = 0; i < n && hermitian; i++)
 		a.o.now[matrix_index(&a, i, i)] = creal(a.o.now[matrix_index(&a, i, i)]);
 	operand_write(&a.o);
-	expect_update(&a, alpha, &x, two ? &y : &x);
+	expect_update(&a, hermitian, alpha, &x, two ? &y : &x);
 	/* A packed matrix has no leading dimension: the last argument is one too many. */
 	if (two)
 		CHECK(!two_f(blas_handle, a.uplo, n, value, x.o.address, x.inc, y.o.address, y.inc, a.o.address, a.ld));
@@ -228,10 +227,15 @@ void test_level_2(void)
 	if (now.e->is_complex)
 		rank_one(true);
 	for (int storage = DENSE; storage <= PACKED; storage++) {
-		symmetric(storage);
+		symmetric(storage, now.e->is_complex);
 		triangular(storage, false);
 		triangular(storage, true);
 	}
 	for (int i = 0; i < 4; i++)
-		update(i & 1, i & 2);
+		update(i & 1, i & 2, now.e->is_complex);
+	if (now.e->is_complex) {
+		symmetric(DENSE, false);
+		update(false, false, false);
+		update(false, true, false);
+	}
 }
