@@ -67,7 +67,7 @@ class Host:
         self.connection = connection
         self.queues = [Queue() for _ in range(3)]
         self.regions, self.contexts = [], {}
-        self.later = []
+        self.later, self.owed = [], []
         self.bad = self.hellos = self.last_extents = 0
 
     # Guest memory
@@ -121,9 +121,14 @@ class Host:
         self.push(self.queues[0], head, 16)
 
     def event(self, kind, status, context):
-        buffer = self.pop(self.queues[1])
-        if buffer:
-            self.write(buffer[2][0][0], struct.pack("<IiQ", kind, status, context))
+        """Once there is a buffer for it: the guest may be about to give one back, with its waiter asleep again."""
+        if (kind, status, context) not in self.owed:
+            self.owed.append((kind, status, context))
+        self.pay()
+
+    def pay(self):
+        while self.owed and (buffer := self.pop(self.queues[1])):
+            self.write(buffer[2][0][0], struct.pack("<IiQ", *self.owed.pop(0)))
             self.push(self.queues[1], buffer[0], 16)
 
     # Control
@@ -155,7 +160,7 @@ class Host:
         context = self.contexts.get(number)
         if kind == HELLO:
             self.hellos += 1
-            self.contexts, self.later = {}, []
+            self.contexts, self.later, self.owed = {}, [], []
             self.answer(request, 0)
         elif kind == CREATE:
             self.create(request, number, length, major, minor, extents)
@@ -317,6 +322,8 @@ class Host:
                 if not request:
                     break
                 handler(request)
+        if self.queues[1].enabled and self.queues[1].addresses and self.queues[1].call:
+            self.pay()
 
     def tick(self):
         now = time.monotonic()
