@@ -118,6 +118,19 @@ static int choose(const struct device *all, int n, const char *wanted, struct de
 	return k;
 }
 
+/* Makes of what the host says what programs see. */
+static void present(vcuda_device_info *info)
+{
+	info->name[sizeof(info->name) - 1] = 0;
+	info->pci_bus_id[sizeof(info->pci_bus_id) - 1] = 0;
+	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)
+		info->attributes[derived[i].attribute] = info->attributes[derived[i].from];
+	for (size_t i = 0; i < sizeof(masked) / sizeof(masked[0]); i++)
+		info->attributes[masked[i].attribute] = masked[i].value;
+	info->attributes[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+}
+
 CUresult vcuda_devices_load(int n)
 {
 	const char *wanted = getenv("CUDA_VISIBLE_DEVICES");
@@ -140,8 +153,7 @@ CUresult vcuda_devices_load(int n)
 			free(all);
 			return result;
 		}
-		all[i].info.name[sizeof(all[i].info.name) - 1] = 0;
-		all[i].info.pci_bus_id[sizeof(all[i].info.pci_bus_id) - 1] = 0;
+		present(&all[i].info);
 	}
 	devices = all;
 	count = n;
@@ -186,14 +198,6 @@ static CUresult attribute_of(CUdevice dev, CUdevice_attribute attribute, int *va
 	if (attribute < 1 || attribute >= VCUDA_DEVICE_ATTRIBUTES)
 		return CUDA_ERROR_INVALID_VALUE;
 	*value = info->attributes[attribute];
-	for (size_t i = 0; i < sizeof(masked) / sizeof(masked[0]); i++)
-		if (masked[i].attribute == attribute)
-			*value = masked[i].value;
-	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)
-		if (derived[i].attribute == attribute)
-			*value = info->attributes[derived[i].from];
-	if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
-		*value &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	return (CUresult)info->attribute_results[attribute];
 }
 
@@ -375,9 +379,9 @@ VCUDA_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_
 {
 	CUresult result = vcuda_require_device(dev);
 
-	return result != CUDA_SUCCESS ? result
-				      : vcuda_call_cuDeviceGetTexture1DLinearMaxWidth(width, format, channels,
-										      vcuda_device_host(dev));
+	return result != CUDA_SUCCESS
+		       ? result
+		       : vcuda_call_cuDeviceGetTexture1DLinearMaxWidth(width, format, channels, vcuda_device_host(dev));
 }
 
 /* All of them, by number. A driver of before CUDA 13 cannot be asked, but its device may be known to have none. */
