@@ -74,6 +74,7 @@ class Call:
         self.since = None
         self.context = True
         self.waits = False
+        self.quiet = False
         self.queues = None
         self.guest = "auto" if name.startswith("cu") else "none"
         self.host = "auto"
@@ -216,6 +217,8 @@ class Description:
                 call.context = False
             elif word == "waits":
                 call.waits = True
+            elif word == "quiet":
+                call.quiet = True
             elif word == "queues" and rest and rest[0].isdecimal():
                 call.queues = int(rest.pop(0))
             elif word == "guest=manual":
@@ -232,6 +235,8 @@ class Description:
             raise DescriptionError("a call is 'sync' or 'async'")
         if call.since is None:
             raise DescriptionError("a call says since which version it exists")
+        if not call.context:
+            call.quiet = True
         if call.host == "auto" and not call.name.startswith("cu"):
             raise DescriptionError(f"{call.name} is no function of the driver: it needs host=manual")
         self.calls.append(call)

@@ -82,8 +82,11 @@ def emit_calls_h(desc):
             f"void vcuda_decode_reply_{c.name}(struct vcuda_reader *r, {a});\n",
         ]
     out += [
-        "/* By number; name is NULL where no call has it. waits: it also reports the thread's earlier asynchronous errors. */",
-        "struct vcuda_call_info {\n\tconst char *name;\n\tbool sync, context, waits;\n\tuint32_t since_minor;\n};",
+        "/*",
+        " * By number; name is NULL where no call has it. waits: it also reports the thread's earlier asynchronous errors. quiet: it leaves",
+        " * the device nothing to do.",
+        " */",
+        "struct vcuda_call_info {\n\tconst char *name;\n\tbool sync, context, waits, quiet;\n\tuint32_t since_minor;\n};",
         "extern const struct vcuda_call_info vcuda_call_table[VCUDA_OP_LIMIT];\n",
         "#endif",
     ]
@@ -140,7 +143,7 @@ def emit_codec_c(desc):
         out += [f"void vcuda_decode_reply_{c.name}(struct vcuda_reader *r, {args})\n{{\n\t(void)r;\n\t(void)a;"] + body + ["}\n"]
     out.append("const struct vcuda_call_info vcuda_call_table[VCUDA_OP_LIMIT] = {")
     for c in desc.calls:
-        flags = f"{str(c.sync).lower()}, {str(c.context).lower()}, {str(c.waits).lower()}, {c.since.split('.')[1]}"
+        flags = f"{str(c.sync).lower()}, {str(c.context).lower()}, {str(c.waits).lower()}, {str(c.quiet).lower()}, {c.since.split('.')[1]}"
         out.append(f'\t[VCUDA_OP_{c.name}] = {{"{c.name}", {flags}}},')
     out.append("};")
     return out

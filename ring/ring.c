@@ -56,6 +56,11 @@ bool vcuda_producer_may_retry(const struct vcuda_producer *p)
 	return p->tail - atomic_load(&p->shm->head) <= VCUDA_RING_BYTES / 2;
 }
 
+bool vcuda_producer_is_empty(const struct vcuda_producer *p)
+{
+	return atomic_load(&p->shm->tail) == atomic_load(&p->shm->head);
+}
+
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes)
 {
 	command->size = (bytes + 7) & ~7u;

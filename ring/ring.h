@@ -126,6 +126,9 @@ struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t 
 void vcuda_producer_want_room(struct vcuda_producer *p);
 bool vcuda_producer_may_retry(const struct vcuda_producer *p);
 
+/* Whether the consumer has taken all that was published, as far as can be seen. */
+bool vcuda_producer_is_empty(const struct vcuda_producer *p);
+
 /* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then. */
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes);
 

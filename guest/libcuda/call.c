@@ -158,6 +158,40 @@ static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
 	return CUDA_SUCCESS;
 }
 
+void vcuda_call_settles(void)
+{
+	struct vcuda_context *context = vcuda_context_calling();
+	uint64_t seq = vcuda_thread()->seq;
+
+	pthread_mutex_lock(&ring_lock);
+	if (context->settled_seq < seq)
+		context->settled_seq = seq;
+	pthread_mutex_unlock(&ring_lock);
+}
+
+void vcuda_call_only_settled(void)
+{
+	vcuda_thread()->call_settled = true;
+}
+
+void vcuda_call_any(void)
+{
+	vcuda_thread()->call_settled = false;
+}
+
+bool vcuda_call_ring_is_empty(void)
+{
+	return vcuda_producer_is_empty(&producer);
+}
+
+/* With the ring lock held: whether the call can be made now, and in the order of the calls. */
+static CUresult enter_ring(struct vcuda_call *call, const struct vcuda_context *context, uint32_t bytes)
+{
+	if (vcuda_thread()->call_settled && (!context || context->busy_seq >= context->settled_seq))
+		return CUDA_ERROR_NOT_READY;
+	return reserve(call, bytes);
+}
+
 CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
 {
 	struct vcuda_thread *thread = vcuda_thread();
@@ -185,7 +219,7 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 	else
 		thread->queued++;
 	pthread_mutex_lock(&ring_lock);
-	error = reserve(call, (uint32_t)size);
+	error = enter_ring(call, context, (uint32_t)size);
 	if (error) {
 		pthread_mutex_unlock(&ring_lock);
 		vcuda_call_end(call);
@@ -243,6 +277,7 @@ static CUresult wait_reply(struct vcuda_call *call)
 CUresult vcuda_call_submit(struct vcuda_call *call)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_context *context = vcuda_context_calling();
 	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
 	bool ring;
 
@@ -253,6 +288,8 @@ CUresult vcuda_call_submit(struct vcuda_call *call)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	call->seq = producer.seq + 1;
+	if (context && !vcuda_call_table[call->op].quiet)
+		context->busy_seq = call->seq;
 	ring = vcuda_producer_publish(&producer, call->command, bytes);
 	pthread_mutex_unlock(&ring_lock);
 	if (ring)
@@ -277,6 +314,8 @@ void vcuda_call_end(struct vcuda_call *call)
 			vcuda_output_forward(producer.shm);
 		if (vcuda_shadow_any)
 			vcuda_shadow_after(call->op, call->result);
+		/* Those made calls of their own. */
+		vcuda_thread()->seq = call->seq;
 	}
 	pthread_setcancelstate(call->cancel_state, NULL);
 }

@@ -33,7 +33,8 @@ struct vcuda_call {
 /*
  * Connects if need be, waits for room in the ring, reserves `bytes` for the arguments and fills the command's header
  * with the thread's current context. Errors: CUDA_ERROR_NOT_INITIALIZED, the session's lost error (sticky),
- * CUDA_ERROR_INVALID_VALUE (too large), CUDA_ERROR_NOT_SUPPORTED (the worker's protocol minor does not know the call).
+ * CUDA_ERROR_INVALID_VALUE (too large), CUDA_ERROR_NOT_SUPPORTED (the worker's protocol minor does not know the call),
+ * CUDA_ERROR_NOT_READY (vcuda_call_only_settled).
  */
 CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes);
 
@@ -45,6 +46,18 @@ CUresult vcuda_call_check(struct vcuda_call *call);
 
 /* Gives the reply slot back. Always called after a successful begin. */
 void vcuda_call_end(struct vcuda_call *call);
+
+/*
+ * A context is settled if nothing that its default stream waits for has been queued since that had nothing left to do.
+ * The first function says that it had none when the calling thread's last call, which was waited for, reached it. A
+ * call made between the other two is refused with CUDA_ERROR_NOT_READY if the calling context is not settled.
+ */
+void vcuda_call_settles(void);
+void vcuda_call_only_settled(void);
+void vcuda_call_any(void);
+
+/* Whether the worker has taken all commands. */
+bool vcuda_call_ring_is_empty(void);
 
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);

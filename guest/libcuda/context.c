@@ -521,6 +521,8 @@ VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 		return result;
 	vcuda_context_enter(c);
 	result = vcuda_call_cuCtxSynchronize();
+	if (result == CUDA_SUCCESS)
+		vcuda_call_settles();
 	vcuda_context_leave();
 	return result;
 }

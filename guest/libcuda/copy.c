@@ -11,27 +11,124 @@
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
+#include "pace.h"
 #include "peer.h"
 #include "ring.h"
+#include "session.h"
+#include "shadow.h"
 #include "stage-turns.h"
 #include "stage.h"
 #include "stream.h"
 #include "thread.h"
 
-static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, int on_stream)
+/*
+ * How much goes in commands themselves: what NVIDIA's driver takes at once as well, whatever the stream has before it.
+ * The worker copies it once more, so that a staging block is better for most of it where the copy has to be waited for.
+ */
+#define IN_COMMANDS (64u * 1024)
+#define IN_WAITED_COMMANDS (4u * 1024)
+#define COMMAND_PART (32u * 1024)
+
+/* Of the memory in which NVIDIA's driver keeps what streams have not got to yet, and which a place in a queue has its
+ * share of. */
+#define PLACE_BYTES (4u * 1024)
+
+static size_t part_of(size_t rest)
+{
+	return rest < COMMAND_PART ? rest : COMMAND_PART;
+}
+
+/* What happens when the application's memory is read for the first time happens here, where no lock is held. */
+static void touch(const char *src, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 4096)
+		(void)*(const volatile char *)(src + i);
+	(void)*(const volatile char *)(src + bytes - 1);
+}
+
+/*
+ * The synchronous function, with the default stream: nothing is to be waited for if that has nothing left to do.
+ * CUDA_ERROR_NOT_READY: it has.
+ */
+static CUresult send_if_settled(uint64_t dst, const char *src, size_t bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	/* Nobody shall wait behind parts that the worker has not got to. */
+	if (vcuda_shadow_any || (bytes > IN_WAITED_COMMANDS && !vcuda_call_ring_is_empty()))
+		return CUDA_ERROR_NOT_READY;
+	vcuda_call_only_settled();
+	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
+		result = vcuda_call_vcudaCopyIn(dst + done, part_of(bytes - done), (const uint8_t *)src + done);
+	vcuda_call_any();
+	return result;
+}
+
+static CUresult send_and_wait(uint64_t dst, const char *src, size_t bytes)
+{
+	CUresult result;
+
+	vcuda_thread()->call_sync = true;
+	result = vcuda_call_vcudaCopyIn(dst, bytes, (const uint8_t *)src);
+	if (result == CUDA_SUCCESS)
+		vcuda_call_settles();
+	return result;
+}
+
+static CUresult send_later(uint64_t dst, const char *src, size_t bytes, CUstream stream)
+{
+	CUresult result = vcuda_pace(stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
+
+	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
+		result = vcuda_call_vcudaCopyInAsync(dst + done, stream, part_of(bytes - done),
+						     (const uint8_t *)src + done);
+	return result;
+}
+
+/* True if the copy was made, or failed: `result`. */
+static bool send_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async, CUresult *result)
+{
+	bool short_enough = bytes <= IN_WAITED_COMMANDS;
+
+	if (bytes > IN_COMMANDS ||
+	    vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor)
+		return false;
+	touch(src, bytes);
+	if (async) {
+		*result = send_later(dst, src, bytes, stream);
+		return true;
+	}
+	if (stream) {
+		if (short_enough)
+			*result = send_later(dst, src, bytes, stream);
+		if (short_enough && *result == CUDA_SUCCESS)
+			*result = vcuda_stream_wait(stream);
+		return short_enough;
+	}
+	*result = vcuda_thread()->call_sync ? CUDA_ERROR_NOT_READY : send_if_settled(dst, src, bytes);
+	if (*result == CUDA_ERROR_NOT_READY && short_enough)
+		*result = send_and_wait(dst, src, bytes);
+	if (*result != CUDA_ERROR_NOT_READY)
+		return true;
+	*result = CUDA_SUCCESS;
+	return false;
+}
+
+static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)
 {
 	CUresult result = CUDA_SUCCESS;
 	void *memory;
 	uint32_t block;
 
-	if (vcuda_stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream, &result))
+	if (send_in(dst, src, bytes, stream, async, &result) ||
+	    vcuda_stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream, &result))
 		return result;
 	block = vcuda_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
 		memcpy(memory, src + done, part);
-		result = vcuda_call_vcudaStageHtoD(dst + done, block, part, stream, on_stream);
+		result = vcuda_call_vcudaStageHtoD(dst + done, block, part, stream, async || stream);
 		done += part;
 	}
 	vcuda_stage_give(block);
@@ -55,6 +152,8 @@ static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream
 			memcpy(dst + done, memory, part);
 		done += part;
 	}
+	if (result == CUDA_SUCCESS && !on_stream)
+		vcuda_call_settles();
 	vcuda_stage_give(block);
 	return result;
 }
@@ -63,8 +162,12 @@ static CUresult window_in(uint64_t dst, const void *src, size_t bytes, CUstream 
 {
 	CUresult result;
 
-	if (!async && !stream)
-		return vcuda_call_cuMemcpyHtoD_v2(dst, src, bytes);
+	if (!async && !stream) {
+		result = vcuda_call_cuMemcpyHtoD_v2(dst, src, bytes);
+		if (result == CUDA_SUCCESS)
+			vcuda_call_settles();
+		return result;
+	}
 	result = vcuda_call_cuMemcpyHtoDAsync_v2(dst, src, bytes, stream);
 	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
 }
@@ -73,8 +176,12 @@ static CUresult window_out(void *dst, uint64_t src, size_t bytes, CUstream strea
 {
 	CUresult result;
 
-	if (!async && !stream)
-		return vcuda_call_cuMemcpyDtoH_v2(dst, src, bytes);
+	if (!async && !stream) {
+		result = vcuda_call_cuMemcpyDtoH_v2(dst, src, bytes);
+		if (result == CUDA_SUCCESS)
+			vcuda_call_settles();
+		return result;
+	}
 	result = vcuda_call_cuMemcpyDtoHAsync_v2(dst, src, bytes, stream);
 	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
 }
@@ -101,7 +208,7 @@ static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum v
 	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_WINDOW)
 		return window_in(dst, (const void *)src, bytes, stream, async);
 	if (to == VCUDA_PLACE_DEVICE)
-		return stage_in(dst, (const char *)src, bytes, stream, on_stream);
+		return stage_in(dst, (const char *)src, bytes, stream, async);
 	if (from == VCUDA_PLACE_DEVICE && to == VCUDA_PLACE_WINDOW)
 		return window_out((void *)dst, src, bytes, stream, async);
 	if (from == VCUDA_PLACE_DEVICE)

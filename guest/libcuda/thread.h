@@ -28,6 +28,8 @@ struct vcuda_thread {
 	struct vcuda_context *stack[VCUDA_CONTEXT_STACK];
 	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
 	bool call_sync;                     /* an async call made meanwhile waits for its result */
+	bool call_settled;                  /* a call made meanwhile is only made if the context is settled (call.h) */
+	uint64_t seq;                       /* of the last command that it waited for */
 	bool in_callback;                   /* runs a host function: those make no CUDA calls */
 	bool marks;                         /* pace.c is at work */
 	bool reads_output;                  /* output.c is at work */

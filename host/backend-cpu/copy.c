@@ -10,6 +10,9 @@
 
 #define PIECE (4u << 20)
 
+/* So much pageable memory is taken at the call: the caller may use it again at once. */
+#define TAKEN_BYTES (64u << 10)
+
 struct copy {
 	struct cpu_op op;
 	char *to;
@@ -64,12 +67,14 @@ static CUresult copy_sync(struct CUctx_st *c, uint64_t to, uint64_t from, size_t
 	return cpu_stream_wait(&c->null_stream);
 }
 
-static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t from, size_t bytes)
+static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t from, size_t bytes, bool take)
 {
-	struct copy *copy = malloc(sizeof(*copy));
+	struct copy *copy = malloc(sizeof(*copy) + (take ? bytes : 0));
 
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (take)
+		from = (uint64_t)(uintptr_t)memcpy(copy + 1, (const void *)(uintptr_t)from, bytes);
 	prepare(copy, to, from, bytes);
 	copy->op.finish = copy_finish;
 	cpu_submit(stream, &copy->op, false);
@@ -105,7 +110,8 @@ static bool check(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
 {
 	if (sides == DEVICE_TO_HOST ? !cpu_copy_host_side(to, bytes, true) : !cpu_copy_device_side(to, bytes, true))
 		return false;
-	return sides == HOST_TO_DEVICE ? cpu_copy_host_side(from, bytes, false) : cpu_copy_device_side(from, bytes, false);
+	return sides == HOST_TO_DEVICE ? cpu_copy_host_side(from, bytes, false)
+				       : cpu_copy_device_side(from, bytes, false);
 }
 
 static CUresult copy_now(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
@@ -125,6 +131,7 @@ static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t 
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
 	CUresult result = cpu_enter(&c);
+	bool take;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -135,7 +142,8 @@ static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t 
 		return cpu_leave(CUDA_SUCCESS);
 	if (!check(sides, to, from, bytes))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(copy_async(stream, to, from, bytes));
+	take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES && !cpu_range_find(from, bytes);
+	return cpu_leave(copy_async(stream, to, from, bytes, take));
 }
 
 CUresult cpu_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)

@@ -49,6 +49,17 @@ CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_
 	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
+/* The memory of a command is pageable, so that the back end is done with it when the function returns. */
+CUresult vcuda_handle_vcudaCopyIn(struct vcuda_session *s, struct vcuda_args_vcudaCopyIn *a)
+{
+	return s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->data, a->bytes);
+}
+
+CUresult vcuda_handle_vcudaCopyInAsync(struct vcuda_session *s, struct vcuda_args_vcudaCopyInAsync *a)
+{
+	return s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, a->data, a->bytes, a->hStream);
+}
+
 /* ---- large copies: struct vcuda_turn ---- */
 
 /* How long to look without pause for what the guest or the device does next, and how long to sleep then. */

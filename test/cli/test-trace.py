@@ -114,6 +114,12 @@ def asked():
         check(rows[name][0] == calls and rows[name][2] == waits, (name, rows[name]))
 
 
+def copied():
+    rows = next(iter(tables_of(traced(["--stats"], "copied").stderr).values()))
+    check(rows["cuMemcpyHtoD_v2"] == (ASKED + 1, 0, 0, ASKED + 2), rows["cuMemcpyHtoD_v2"])
+    check(rows["cuMemcpyDtoH_v2"] == (1, 0, 1, 0), rows["cuMemcpyDtoH_v2"])
+
+
 def ends():
     rows = next(iter(tables_of(traced(["--stats"], "thread").stderr).values()))
     check(rows["cuDeviceGetCount"] == (1, 0, 0, 0) and rows["cuLaunchKernel"][0] == LAUNCHES, rows)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken, asked. */
+/* Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken, asked, copied. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -73,6 +73,19 @@ static void calls(void)
 }
 
 /* What libraries ask again and again, and what changes the answers. */
+/* Small copies to the device, which has nothing left to do. */
+static void copy(void)
+{
+	static char data[65536];
+	CUdeviceptr p;
+
+	OK(cuMemAlloc_v2(&p, sizeof(data)));
+	for (int i = 0; i < ASKED; i++)
+		OK(cuMemcpyHtoD_v2(p, data, 4));
+	OK(cuMemcpyDtoH_v2(data, p, 4));
+	OK(cuMemcpyHtoD_v2(p, data, sizeof(data)));
+}
+
 static void ask(void)
 {
 	static const unsigned int modes[] = {CU_CTX_SCHED_SPIN, CU_CTX_SCHED_YIELD};
@@ -159,6 +172,8 @@ int main(int argc, char **argv)
 		pthread_join(thread, NULL);
 	if (!strcmp(end, "killed"))
 		raise(SIGKILL);
+	if (!strcmp(end, "copied"))
+		copy();
 	if (!strcmp(end, "asked"))
 		ask();
 	if (!strcmp(end, "fork"))

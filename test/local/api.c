@@ -13,10 +13,11 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"callbacks", api_callbacks}, {"output", api_output}, {"managed", api_managed},   {"pools", api_pools},
-	{"mapped", api_mapped},       {"graphs", api_graphs}, {"capture", api_capture},   {"values", api_values},
-	{"logs", api_logs},           {"stuck", api_stuck},   {"contexts", api_contexts}, {"questions", api_questions},
-	{"batches", api_batches},     {"copies", api_copies},
+	{"callbacks", api_callbacks}, {"output", api_output},     {"managed", api_managed},
+	{"pools", api_pools},         {"mapped", api_mapped},     {"graphs", api_graphs},
+	{"capture", api_capture},     {"values", api_values},     {"logs", api_logs},
+	{"stuck", api_stuck},         {"contexts", api_contexts}, {"questions", api_questions},
+	{"batches", api_batches},     {"copies", api_copies},     {"small_copies", api_small_copies},
 };
 
 static const char ptx[] =

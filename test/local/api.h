@@ -63,5 +63,6 @@ void api_contexts(void);
 void api_questions(void);
 void api_batches(void);
 void api_copies(void);
+void api_small_copies(void);
 
 #endif

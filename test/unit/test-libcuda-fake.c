@@ -189,6 +189,9 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		if (!on_device(a.dstDevice, a.ByteCount))
 			return CUDA_ERROR_INVALID_VALUE;
 		memcpy(fake_memory(a.dstDevice), vcuda_shm_stage(transport.shm, a.block), a.ByteCount);
+		END CASE(vcudaCopyIn) if (!on_device(a.dstDevice, a.bytes)) return CUDA_ERROR_INVALID_VALUE;
+		memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
+		END CASE(vcudaCopyInAsync) memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
 		END CASE(vcudaStageDtoH) if (!on_device(a.srcDevice, a.ByteCount)) return CUDA_ERROR_INVALID_VALUE;
 		memcpy(vcuda_shm_stage(transport.shm, a.block), fake_memory(a.srcDevice), a.ByteCount);
 		END CASE(cuMemcpyHtoDAsync_v2) memcpy(fake_memory(a.dstDevice), a.srcHost, a.ByteCount);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small copies of pageable memory to the device: they may return before they are made, and nobody can tell. */
+#include "api.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes);
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
+
+#define KIB ((size_t)1 << 10)
+#define MOST (65 * KIB)
+
+static CUdeviceptr memory; /* of MOST bytes */
+static CUstream blocking, other;
+static cuuint32_t *word; /* that blocked streams wait for */
+
+static const size_t sizes[] = {1, 7, 4 * KIB, 4 * KIB + 1, 32 * KIB, 32 * KIB + 1, 64 * KIB, 64 * KIB + 1};
+
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void fill(uint8_t *p, size_t bytes, unsigned int seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		p[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+}
+
+static void expect(const uint8_t *expected, size_t bytes)
+{
+	uint8_t *back = malloc(bytes);
+
+	OK(cuMemcpyDtoH_v2(back, memory, bytes));
+	CHECK(!memcmp(back, expected, bytes));
+	free(back);
+}
+
+/* Each way to copy in, the source overwritten as soon as the call returns: once with work before it and once without.
+ */
+static void copy_in(int way, const uint8_t *expected, uint8_t *source, size_t bytes)
+{
+	memcpy(source, expected, bytes);
+	if (way == 0)
+		OK(cuMemcpyHtoD_v2(memory, source, bytes));
+	else if (way == 1)
+		OK(cuMemcpyHtoD_v2_ptds(memory, source, bytes));
+	else
+		OK(cuMemcpyHtoDAsync_v2(memory, source, bytes, way == 2 ? NULL : blocking));
+	memset(source, 0xa5, bytes);
+}
+
+static void all_ways(void)
+{
+	uint8_t *expected = malloc(MOST), *source = malloc(MOST);
+
+	for (size_t i = 0; i < SIZES; i++)
+		for (int way = 0; way < 4; way++)
+			for (int busy = 0; busy < 2; busy++) {
+				fill(expected, sizes[i], (unsigned int)(i * 8 + (size_t)way * 2 + (size_t)busy));
+				OK(busy ? cuMemsetD32Async(memory, 0x11111111, MOST / 4, NULL) : cuCtxSynchronize());
+				copy_in(way, expected, source, sizes[i]);
+				expect(expected, sizes[i]);
+			}
+	free(expected);
+	free(source);
+}
+
+static void block(CUstream stream)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+	OK(cuStreamWaitValue32_v2(stream, (CUdeviceptr)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+}
+
+static void release(void)
+{
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+}
+
+/* A stream that is held up takes copies, each with what the source held at the call, and in order. */
+static void behind_a_blocked_stream(void)
+{
+	uint8_t *source = malloc(64 * KIB), *expected = malloc(64 * KIB);
+
+	OK(cuCtxSynchronize());
+	block(other);
+	for (unsigned int i = 0; i < 24; i++) {
+		size_t bytes = i < 8 ? 64 * KIB : 4 * KIB;
+
+		memset(source, (int)i + 1, bytes);
+		OK(cuMemcpyHtoDAsync_v2(memory, source, bytes, other));
+	}
+	memset(source, 0xa5, 64 * KIB);
+	CHECK(cuStreamQuery(other) == CUDA_ERROR_NOT_READY);
+	release();
+	OK(cuStreamSynchronize(other));
+	memset(expected, 8, 64 * KIB);
+	memset(expected, 24, 4 * KIB);
+	expect(expected, 64 * KIB);
+	free(source);
+	free(expected);
+}
+
+static _Atomic bool released;
+
+static void *release_later(void *unused)
+{
+	usleep(50000);
+	atomic_store(&released, true);
+	release();
+	return unused;
+}
+
+/* The synchronous function waits for the streams that the default stream waits for. */
+static void after_blocking_streams(size_t bytes, CUstream stream)
+{
+	uint8_t *source = malloc(bytes);
+	pthread_t thread;
+
+	fill(source, bytes, 99);
+	OK(cuCtxSynchronize());
+	atomic_store(&released, false);
+	block(stream);
+	OK(cuMemsetD32Async(memory, 0, MOST / 4, stream));
+	CHECK(!pthread_create(&thread, NULL, release_later, NULL));
+	OK(cuMemcpyHtoD_v2(memory, source, bytes));
+	CHECK(atomic_load(&released));
+	CHECK(!pthread_join(thread, NULL));
+	expect(source, bytes);
+	free(source);
+}
+
+/* A stream that does not wait for the default one finds what was copied before, and its work is not waited for. */
+static void beside_other_streams(void)
+{
+	uint32_t value;
+
+	for (uint32_t i = 0; i < 200; i++) {
+		OK(cuMemcpyHtoD_v2(memory, &i, sizeof(i)));
+		api_step(memory, 3, 1, other);
+		OK(cuMemcpyDtoHAsync_v2(&value, memory, sizeof(value), other));
+		OK(cuStreamSynchronize(other));
+		CHECK(value == i * 3 + 1);
+	}
+	OK(cuCtxSynchronize());
+	block(other);
+	OK(cuMemcpyHtoD_v2(memory, &value, sizeof(value)));
+	CHECK(cuStreamQuery(other) == CUDA_ERROR_NOT_READY);
+	release();
+	OK(cuStreamSynchronize(other));
+}
+
+/* An error of the copy that was not waited for is the next wait's. */
+static void errors(void)
+{
+	uint32_t value = 1;
+
+	OK(cuCtxSynchronize());
+	CHECK(cuMemcpyHtoD_v2(0x10000, &value, sizeof(value)) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuMemcpyHtoD_v2(memory + MOST - 2, &value, sizeof(value)) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuMemcpyHtoDAsync_v2(memory, &value, sizeof(value), (CUstream)0x77) != CUDA_SUCCESS);
+	OK(cuCtxSynchronize());
+}
+
+static char *lazy;
+
+static void give_page(int signal, siginfo_t *info, void *unused)
+{
+	char *page = (char *)((uintptr_t)info->si_addr & ~(uintptr_t)4095);
+	size_t available, total;
+
+	(void)signal;
+	(void)unused;
+	if (page < lazy || page >= lazy + 64 * KIB || mprotect(page, 4096, PROT_READ | PROT_WRITE))
+		_exit(1);
+	OK(cuMemGetInfo_v2(&available, &total));
+	memset(page, 1 + (int)((page - lazy) / 4096), 4096);
+}
+
+/* The application's handler makes a call of its own in the middle of ours. */
+static void from_lazy_memory(void)
+{
+	struct sigaction action = {.sa_sigaction = give_page, .sa_flags = SA_SIGINFO}, before;
+	uint8_t *expected = malloc(64 * KIB);
+
+	lazy = mmap(NULL, 64 * KIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(lazy != MAP_FAILED && !sigaction(SIGSEGV, &action, &before));
+	OK(cuCtxSynchronize());
+	OK(cuMemcpyHtoD_v2(memory, lazy, 4 * KIB));
+	OK(cuMemcpyHtoD_v2(memory, lazy, 64 * KIB));
+	CHECK(!sigaction(SIGSEGV, &before, NULL));
+	for (size_t i = 0; i < 64 * KIB; i++)
+		expected[i] = (uint8_t)(1 + i / 4096);
+	expect(expected, 64 * KIB);
+	munmap(lazy, 64 * KIB);
+	free(expected);
+}
+
+void api_small_copies(void)
+{
+	OK(cuMemAlloc_v2(&memory, MOST));
+	OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	OK(cuMemHostAlloc((void **)&word, 4096, 0));
+	all_ways();
+	behind_a_blocked_stream();
+	for (size_t i = 0; i < SIZES; i++) {
+		after_blocking_streams(sizes[i], blocking);
+		after_blocking_streams(sizes[i], NULL);
+	}
+	beside_other_streams();
+	errors();
+	from_lazy_memory();
+	OK(cuMemFreeHost(word));
+	OK(cuStreamDestroy_v2(other));
+	OK(cuStreamDestroy_v2(blocking));
+	OK(cuMemFree_v2(memory));
+}
