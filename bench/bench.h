@@ -24,6 +24,11 @@ static inline void check(int result, const char *what)
 	exit(1);
 }
 
+static inline void report(const char *name, double value, const char *unit)
+{
+	printf("%s %.6g %s\n", name, value, unit);
+}
+
 static inline int bench_compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
