@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times what a program feels of cuBLAS. The same binary runs natively, with NVIDIA's library, and through virtio-cuda,
- * with ours or NVIDIA's; bench/compare.py runs both side by side. Prints one line a figure: NAME VALUE UNIT, medians.
+ * with ours or NVIDIA's; `vcuda bench` runs both side by side. Prints one line a figure: NAME VALUE UNIT, medians.
  *
  * usage: blas-bench [LIBRARY [SIZE]]   (libcublas.so.13, 4096: the rows of the large product)
  */

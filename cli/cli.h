@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `vcuda` command: one file a subcommand (run.c, vm.c, smi.c, doctor.c), and what they share.
+ * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi.c, doctor.c), and what they share.
  *
  * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself failed.
  */
@@ -22,6 +22,8 @@ struct cli_paths {
 	char worker[PATH_MAX];
 	char backend_cpu[PATH_MAX];
 	char scripts[PATH_MAX]; /* VCUDA_SCRIPTS */
+	char bench[PATH_MAX];   /* VCUDA_BENCH: the scripts of `vcuda bench` */
+	char bench_programs[PATH_MAX];
 };
 
 void cli_find_paths(struct cli_paths *paths);
@@ -31,6 +33,7 @@ void cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Each with argv[0] its own name; returns the exit status. */
 int cli_run(const struct cli_paths *paths, int argc, char **argv);
+int cli_bench(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
 int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
 

@@ -28,6 +28,8 @@ static int help(void)
 	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--trace] [--stats] [--] PROGRAM "
 	     "[ARGUMENT...]\n"
 	     "        boots a VM that sees this machine's files and runs the program in it\n"
+	     "  bench [--quick] [--only GROUP,...] [--json FILE] [--plots DIR] ...\n"
+	     "        times programs natively and on virtio-cuda, side by side\n"
 	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
 	     "  doctor\n"
@@ -44,6 +46,8 @@ int main(int argc, char **argv)
 	cli_find_paths(&paths);
 	if (!strcmp(command, "run"))
 		return cli_run(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "bench"))
+		return cli_bench(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "smi"))
 		return cli_smi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))

@@ -53,12 +53,16 @@ void cli_find_paths(struct cli_paths *paths)
 		set(paths->worker, NULL, self, "../host/worker/vcuda-worker");
 		set(paths->backend_cpu, NULL, self, "../host/backend-cpu/libvcuda-cpu.so");
 		set(paths->scripts, "VCUDA_SCRIPTS", VCUDA_SOURCE_DIR, "scripts");
+		set(paths->bench, "VCUDA_BENCH", VCUDA_SOURCE_DIR, "bench");
+		set(paths->bench_programs, NULL, self, "../bench");
 	} else {
 		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda");
 		set(paths->daemon, "VCUDA_DAEMON", self, "vcudad");
 		set(paths->worker, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBEXECDIR "/vcuda/vcuda-worker");
 		set(paths->backend_cpu, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda/libvcuda-cpu.so");
 		set(paths->scripts, "VCUDA_SCRIPTS", self, VCUDA_FROM_BIN "/" VCUDA_DATADIR "/virtio-cuda/scripts");
+		set(paths->bench, "VCUDA_BENCH", self, VCUDA_FROM_BIN "/" VCUDA_DATADIR "/virtio-cuda/bench");
+		set(paths->bench_programs, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBEXECDIR "/vcuda/bench");
 	}
 }
 

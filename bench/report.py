@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured: the samples of each case and side, as JSON and as Markdown."""
+
+import math
+import statistics
+
+
+def more_is_better(unit):
+    return unit.endswith("/s")
+
+
+class Results:
+    """Cases in the order in which they first came."""
+
+    def __init__(self, machine, sides):
+        self.machine, self.sides = machine, sides
+        self.cases = {}
+        self.skipped, self.failed = [], []
+
+    def add(self, group, side, figures):
+        for name, (value, unit) in figures.items():
+            case = self.cases.setdefault((group, name), {"unit": unit, "samples": {}})
+            case["samples"].setdefault(side, []).append(value)
+
+    def rows(self):
+        """A dictionary a case: of each side samples, median, lowest and highest; the ratio, which is above 1 where the virtual side
+        is better than the native one."""
+        for (group, name), case in self.cases.items():
+            row = {"group": group, "name": name, "unit": case["unit"],
+                   "better": "more" if more_is_better(case["unit"]) else "less"}
+            for side, samples in case["samples"].items():
+                row[side] = {"median": statistics.median(samples), "min": min(samples), "max": max(samples), "samples": samples}
+            row["ratio"] = ratio(row)
+            yield row
+
+    def as_json(self):
+        return {"format": 1, "machine": self.machine, "sides": self.sides, "cases": list(self.rows()), "skipped": self.skipped,
+                "failed": self.failed}
+
+    def as_markdown(self):
+        lines = ["# vcuda bench", "", machine_line(self.machine), ""]
+        for group in dict.fromkeys(group for group, _ in self.cases):
+            lines += [f"## {group}", "", *table([row for row in self.rows() if row["group"] == group], self.sides), ""]
+        lines += self.summary()
+        lines += [f"* Failed: {entry['what']}, {entry['side']}: {entry['reason']}" for entry in self.failed]
+        lines += [f"* Left out: {entry['what']}: {entry['reason']}" for entry in self.skipped]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def summary(self):
+        """One line a group: the geometric mean of its ratios."""
+        ratios = {}
+        for row in self.rows():
+            if row["ratio"] and row["unit"] not in ("%", "MiB"):
+                ratios.setdefault(row["group"], []).append(row["ratio"])
+        if not ratios:
+            return []
+        lines = ["## Ratios", "", "Above 1 is better than native; the mean is the geometric one.", "",
+                 "| group | cases | mean | lowest | highest |", "|---|---|---|---|---|"]
+        for group, values in ratios.items():
+            mean = math.exp(statistics.mean(map(math.log, values)))
+            lines.append(f"| {group} | {len(values)} | {mean:.2f} | {min(values):.2f} | {max(values):.2f} |")
+        return [*lines, ""]
+
+
+def ratio(row):
+    """None: one side is missing, or idle."""
+    if "native" not in row or "virtual" not in row:
+        return None
+    native, virtual = row["native"]["median"], row["virtual"]["median"]
+    if native <= 0 or virtual <= 0:
+        return None
+    return virtual / native if row["better"] == "more" else native / virtual
+
+
+def number(value):
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+
+
+def cell(entry):
+    if not entry:
+        return "–"
+    spread = f" ({number(entry['min'])}–{number(entry['max'])})" if len(entry["samples"]) > 1 else ""
+    return number(entry["median"]) + spread
+
+
+def table(rows, sides):
+    compared = len(sides) > 1
+    titles = ["what", "unit", *sides, *(["ratio"] if compared else [])]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for row in rows:
+        cells = [row["name"], row["unit"], *(cell(row.get(side)) for side in sides)]
+        if compared:
+            cells.append(f"{row['ratio']:.2f}" if row["ratio"] else "–")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def machine_line(machine):
+    known = {key: value for key, value in machine.items() if value is not None}
+    parts = [known.get("gpu", "no device"), f"driver {known['driver']}" if "driver" in known else None,
+             f"CUDA {known['cuda']}" if "cuda" in known else None,
+             f"back end {known['backend']}" if "backend" in known else None,
+             f"transport {known['transport']}" if "transport" in known else None,
+             f"{known['cores']} cores, {known['cpu']}", f"{known['memory_gib']} GiB", f"Linux {known['kernel']}",
+             f"virtio-cuda {known['version']}" + (f" ({known['commit']})" if "commit" in known else ""), known["date"]]
+    return ", ".join(part for part in parts if part) + "."

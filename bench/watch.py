@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes cost while others look on: processor time and memory, from /proc."""
+
+import os
+import pathlib
+
+
+def cpu_seconds(pid):
+    """Of all threads: to the nanosecond where the kernel counts so, else in its ticks. None: there is no such process."""
+    try:
+        return sum(int(task.joinpath("schedstat").read_text().split()[0]) for task in tasks(pid)) * 1e-9
+    except (OSError, IndexError, ValueError):
+        pass
+    try:
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def tasks(pid):
+    return list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
+def total_cpu(pids):
+    return sum(cpu_seconds(pid) or 0 for pid in pids)
+
+
+def name_of(pid):
+    """Of the program that it runs."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def descendants(root):
+    """The processes that `root` has started, and those that they have."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            words = pathlib.Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(words[1]), []).append(int(entry))
+    found, waiting = [], [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def resident_mib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def shared_mappings(pid):
+    """{(device, inode): MiB} of what is mapped so that writes are seen by others."""
+    found = {}
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        words = line.split(None, 5)
+        if words[1][3] == "s" and words[4] != "0":
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            key = (words[3], words[4])
+            found[key] = found.get(key, 0) + (end - start) / (1 << 20)
+    return found
+
+
+def partners(pids, candidates):
+    """{pid: (its worker, MiB that both map)}: a worker is known by the memory that it shares with its process."""
+    maps = {worker: shared_mappings(worker) for worker in candidates if name_of(worker) == "vcuda-worker"}
+    found = {}
+    for pid in pids:
+        mine = shared_mappings(pid)
+        for worker, theirs in maps.items():
+            common = sum(size for key, size in mine.items() if key in theirs)
+            if common > found.get(pid, (0, 0))[1]:
+                found[pid] = (worker, common)
+    return found

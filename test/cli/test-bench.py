@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`vcuda bench` on the software GPU: that it runs and what it writes, not how fast anything is.
+
+usage: test-bench.py VCUDA BENCH_SCRIPTS SCENARIO
+"""
+
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+VCUDA = os.path.abspath(sys.argv[1])
+SCRIPTS = pathlib.Path(sys.argv[2])
+VIRTUAL = f"{VCUDA} run --backend cpu --"  # as the native side, where there is none
+
+# A group, and one of its cases.
+EXPECTED = {"launch": "launch_sync", "copy": "h2d_pageable_queued_4KiB", "memory": "alloc_free_async_1MiB", "event": "event_elapsed",
+            "module": "module_large_new", "graph": "graph_sync_100", "start": "driver_program_start_to_exit",
+            "processes": "copy_2p_1s_rate", "scale": "request_2p_1s_p99"}
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"FAILED: {text}")
+
+
+def bench(*args, status=0, **env):
+    r = subprocess.run([VCUDA, "bench", *args], capture_output=True, text=True, timeout=100, env={**os.environ, **env}, check=False)
+    check(r.returncode == status, f"{args}: status {r.returncode}, not {status}: {r.stdout[-2000:]}{r.stderr[-2000:]}")
+    return r
+
+
+def measured(folder, *args, **more):
+    """What it wrote as JSON, and the cases by name."""
+    file = folder / "results.json"
+    r = bench("--quick", "--backend", "cpu", "--json", str(file), *args, **more)
+    results = json.loads(file.read_text())
+    return r, results, {case["name"]: case for case in results["cases"]}
+
+
+def check_case(case, sides, count):
+    for side in sides:
+        samples = case[side]["samples"]
+        check(len(samples) == count, f"{case['name']}: {len(samples)} samples, not {count}")
+        check(all(math.isfinite(sample) and sample >= 0 for sample in samples), f"{case['name']}: {samples}")
+        check(case[side]["median"] == statistics.median(samples), f"{case['name']}: median of {samples} is {case[side]['median']}")
+        check(case["unit"] in ("%", "MiB") or min(samples) > 0, f"{case['name']} takes no time: {samples}")
+
+
+def check_table(text, results):
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ") and "| what |" not in line]
+    names = [case["name"] for case in results["cases"]]
+    check(rows[:len(names)] == names, f"the table has {rows}, not {names}")
+    columns = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    check(columns <= {4, 6}, f"lines of {columns} bars in the table")
+
+
+def whole(folder):
+    """All groups that need nothing but this build, and the virtual side alone."""
+    table = folder / "table.md"
+    r, results, cases = measured(folder, "--no-native", "--markdown", str(table), "--only", ",".join([*EXPECTED, "sgemm"]))
+    check(results["sides"] == ["virtual"] and not results["failed"], results["failed"])
+    check({"what": "native", "reason": "--no-native"} in results["skipped"], results["skipped"])
+    for group, name in EXPECTED.items():
+        check(name in cases and cases[name]["group"] == group, f"no {name} in {group}")
+    for case in results["cases"]:
+        repeats = 2 if case["group"] == "start" else 1
+        check_case(case, ["virtual"], repeats)
+        check(case["ratio"] is None, f"{case['name']} has a ratio without a native side")
+    for what in ("shared", "resident_worker", "resident_process"):
+        check(cases[f"request_2p_1s_{what}"]["virtual"]["median"] > 0, f"no memory as {what}")
+    for what in ("cpu_process", "cpu_worker", "idle_cpu_process", "idle_cpu_worker"):
+        check(f"request_2p_1s_{what}" in cases, f"nobody looked at {what}")
+    machine = results["machine"]
+    check("vCUDA" in machine["gpu"] and machine["backend"] == "cpu" and machine["transport"] == "local", machine)
+    check(table.read_text() == r.stdout and "native" not in r.stdout.partition("* Left out")[0], "the table has a native side")
+    check_table(r.stdout, results)
+
+
+def both(folder):
+    """Two sides, in turns: who is better by how much."""
+    r, results, cases = measured(folder, "--native", VIRTUAL, "--rounds", "2", "--only", "launch,processes")
+    check(results["sides"] == ["native", "virtual"] and not results["failed"], results)
+    for case in results["cases"]:
+        if case["name"].endswith("cpu_worker"):
+            check("native" not in case, "native programs have no workers")
+            continue
+        check_case(case, ["native", "virtual"], 2 if case["group"] == "launch" else len(case["native"]["samples"]))
+        native, virtual = case["native"]["median"], case["virtual"]["median"]
+        if case["unit"] in ("us", "1/s"):
+            better = virtual / native if case["unit"] == "1/s" else native / virtual
+            check(math.isclose(case["ratio"], better), f"{case['name']}: {native} and {virtual} are {case['ratio']}")
+    check("| what | unit | native | virtual | ratio |" in r.stdout and "| launch | 3 |" in r.stdout, r.stdout)
+    check_table(r.stdout, results)
+
+
+def program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def applications(folder):
+    """Programs that others built: their own times, the folder that they run in, one that fails."""
+    program(folder / "static/matrixMul/matrixMul", 'echo "Performance= 1 GFlop/s, Time= 7.25 msec, Size= 1"')
+    program(folder / "static/transpose/transpose", "echo nothing of use")
+    program(folder / "rodinia/cuda/nw/vcuda-program", '[ "$*" = "2048 10" ] && [ -f here ]')
+    (folder / "rodinia/cuda/nw/here").touch()
+    program(folder / "rodinia/cuda/lud/vcuda-program", "echo out of luck >&2; exit 3")
+    _, results, cases = measured(folder, "--native", VIRTUAL, "--samples", str(folder), "--rodinia", str(folder), "--only",
+                                 "samples,rodinia", status=1)
+    check(cases["matrixMul"]["virtual"]["samples"] == [7.25] and cases["matrixMul"]["unit"] == "ms", cases)
+    check(cases["matrixMul"]["ratio"] == 1, cases["matrixMul"])
+    check_case(cases["nw_start_to_exit"], ["native", "virtual"], 1)
+    failed = {entry["what"]: entry["reason"] for entry in results["failed"]}
+    check(failed == {"samples: transpose": "it printed no time of its own", "rodinia: lud": "out of luck"}, failed)
+
+
+def missing(folder):
+    """What is not there is named, and the rest is measured."""
+    (folder / "matplotlib.py").write_text("raise ImportError\n")
+    r, results, _ = measured(folder, "--native", "false", "--only", "launch,samples", "--plots", str(folder / "plots"),
+                             PYTHONPATH=str(folder))
+    check(results["sides"] == ["virtual"] and len(results["cases"]) == 3, results)
+    skipped = {entry["what"]: entry["reason"] for entry in results["skipped"]}
+    check(skipped == {"native": "exit status 1", "samples": "--samples DIR is not given"}, skipped)
+    check("python3-matplotlib" in r.stderr and not (folder / "plots").exists(), r.stderr)
+    r = bench("--quick", "--virtual", "false", status=125)
+    check("nothing runs on the virtual side" in r.stderr, r.stderr)
+
+
+def usage(folder):
+    for arguments, said in {("--only", "launch,dance"): "there is no group 'dance'; there are launch, copy",
+                            ("--rounds", "0"): "'0' is not above 0",
+                            ("--json", "/nonexistent/x"): "cannot write to /nonexistent/x: No such file",
+                            ("--samples", "/nonexistent"): "there is no folder /nonexistent",
+                            ("--backend", "gpu"): "invalid choice: 'gpu'",
+                            ("--nope",): "unrecognized arguments: --nope"}.items():
+        r = bench(*arguments, status=125)
+        check(r.stderr.startswith("vcuda: bench: ") and said in r.stderr, f"{arguments}: said {r.stderr!r}")
+    text = bench("--help").stdout
+    check(text.startswith("usage: vcuda bench") and all(f"\n  {group} " in text for group in EXPECTED), text)
+    check("--parts" not in text, "the help shows what is not the user's")
+    r = bench("--quick", status=125, VCUDA_DAEMON="/nonexistent/vcudad")
+    check("/nonexistent/vcudad" in r.stderr and "Traceback" not in r.stderr, r.stderr)
+
+
+def watch(folder):
+    """Processor time is seen of threads too, and none of who sleeps."""
+    sys.path.insert(0, str(SCRIPTS))
+    import watch as watcher
+    spin = "import threading, time\ndef spin():\n while True: pass\nthreading.Thread(target=spin, daemon=True).start()\ntime.sleep(60)"
+    busy, idle = subprocess.Popen([sys.executable, "-c", spin]), subprocess.Popen(["sleep", "60"])
+    try:
+        deadline = time.monotonic() + 60
+        while watcher.cpu_seconds(busy.pid) < 0.5 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        check(watcher.cpu_seconds(busy.pid) >= 0.5, "a thread that spins costs nothing")
+        check(watcher.cpu_seconds(idle.pid) < 0.1, "a process that sleeps costs something")
+        check(idle.pid in watcher.descendants(os.getpid()), "a child is not seen")
+        check(watcher.name_of(idle.pid) == os.path.basename(os.path.realpath(f"/proc/{idle.pid}/exe")), "not its name")
+    finally:
+        for process in (busy, idle):
+            process.kill()
+            process.wait()
+    check(watcher.cpu_seconds(busy.pid) is None, "a process that is gone has times")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        globals()[sys.argv[3]](pathlib.Path(directory))
