@@ -2,7 +2,7 @@
 /*
  * The shared area of one guest process and its worker, and the command ring in it.
  *
- * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks. Guest threads are the
+ * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks, of which minor versions may have more. Guest threads are the
  * producers (serialised by a lock of the guest process, so that commands stand in the order of the API calls), one lane
  * thread of the worker is the consumer. Each side keeps its own indices privately and only publishes copies: the other side
  * may write anything at any time, so what is read from here is read once and checked.
@@ -27,13 +27,15 @@
 #define VCUDA_SLOT_BYTES 8192
 #define VCUDA_REPLY_MAX (VCUDA_SLOT_BYTES - 64)
 
-#define VCUDA_STAGE_BLOCKS 8
+#define VCUDA_STAGE_BLOCKS 12
+#define VCUDA_STAGE_BLOCKS_0 8 /* where a side speaks protocol minor 0 */
 #define VCUDA_STAGE_BLOCK_BYTES (256u * 1024)
 
 #define VCUDA_RING_OFFSET 4096u
 #define VCUDA_SLOT_OFFSET (VCUDA_RING_OFFSET + VCUDA_RING_BYTES)
 #define VCUDA_STAGE_OFFSET (VCUDA_SLOT_OFFSET + VCUDA_SLOTS * VCUDA_SLOT_BYTES)
 #define VCUDA_SHM_BYTES (VCUDA_STAGE_OFFSET + VCUDA_STAGE_BLOCKS * VCUDA_STAGE_BLOCK_BYTES)
+#define VCUDA_SHM_BYTES_0 (VCUDA_STAGE_OFFSET + VCUDA_STAGE_BLOCKS_0 * VCUDA_STAGE_BLOCK_BYTES)
 
 #define VCUDA_CALLBACKS 64
 
@@ -103,6 +105,12 @@ static inline struct vcuda_slot *vcuda_shm_slot(void *shm, uint32_t slot)
 static inline void *vcuda_shm_stage(void *shm, uint32_t block)
 {
 	return (char *)shm + VCUDA_STAGE_OFFSET + (size_t)block * VCUDA_STAGE_BLOCK_BYTES;
+}
+
+/* How many blocks both sides use, given the other side's protocol minor; the area then has the bytes for them. */
+static inline uint32_t vcuda_shm_blocks(uint32_t minor)
+{
+	return minor ? VCUDA_STAGE_BLOCKS : VCUDA_STAGE_BLOCKS_0;
 }
 
 /* ---- producer: guest; the caller holds its process's ring lock from reserve to publish ---- */

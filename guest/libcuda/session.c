@@ -171,8 +171,8 @@ static CUresult open_transport(void)
 }
 
 /*
- * What a stream's queue holds: an H100's driver made callers wait from 1021 commands on (doc/measured.md). Some are left for
- * what a command takes beside. The software GPU's is as good as endless.
+ * What a stream's queue holds: an H100's driver made callers wait from 1021 commands on (doc/measured.md). Some are
+ * left for what a command takes beside. The software GPU's is as good as endless.
  */
 #define GPU_PLACES 900
 
@@ -207,9 +207,9 @@ static void say_where(void)
 	const struct vcuda_host_info *host = &vcuda_session.host;
 
 	if (verbose && strcmp(verbose, "0"))
-		vcuda_log("transport %s, back end %.*s, %d device%s, host process %u", vcuda_session.transport->ops->name,
-			  (int)sizeof(host->backend), host->backend, host->device_count, host->device_count == 1 ? "" : "s",
-			  host->pid);
+		vcuda_log("transport %s, back end %.*s, %d device%s, host process %u",
+			  vcuda_session.transport->ops->name, (int)sizeof(host->backend), host->backend,
+			  host->device_count, host->device_count == 1 ? "" : "s", host->pid);
 }
 
 static CUresult connect_locked(void)
@@ -224,7 +224,7 @@ static CUresult connect_locked(void)
 		if (result != CUDA_SUCCESS)
 			return result;
 		vcuda_call_attach(vcuda_session.transport->shm);
-		vcuda_stage_attach(vcuda_session.transport->shm);
+		vcuda_stage_attach(vcuda_session.transport->shm, vcuda_shm_blocks(vcuda_session.transport->host_minor));
 		atomic_store(&state, ATTACHED);
 		if (!hooked)
 			pthread_atfork(NULL, NULL, after_fork_in_child);

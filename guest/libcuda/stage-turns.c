@@ -22,8 +22,9 @@
 /* Below that, blocks one by one are as fast. */
 #define LARGE (512u * 1024)
 
-/* Of all large copies together; the others are for the small copies of other threads. As many threads have work. */
-#define MOST_BLOCKS 5
+/* Of all large copies together; the others are for the small copies of other threads. */
+#define MOST_BLOCKS 9
+#define MOST_THREADS 8
 
 /* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
 #define PIECES 16
@@ -68,11 +69,11 @@ static void choose_threads(void)
 		long value = strtol(given, &end, 10);
 
 		if (*end || value < 0)
-			vcuda_log("VCUDA_COPY_THREADS=%s is not used: give a number from 0 to %d", given, MOST_BLOCKS);
+			vcuda_log("VCUDA_COPY_THREADS=%s is not used: give a number from 0 to %d", given, MOST_THREADS);
 		else
 			wanted = value;
 	}
-	wanted_threads = wanted > MOST_BLOCKS ? MOST_BLOCKS : (unsigned int)wanted;
+	wanted_threads = wanted > MOST_THREADS ? MOST_THREADS : (unsigned int)wanted;
 }
 
 /* ---- pieces ---- */

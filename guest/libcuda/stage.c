@@ -10,13 +10,15 @@
 _Static_assert(VCUDA_STAGE_BLOCKS < 32, "the blocks in use are the bits of one word");
 
 static void *area;
+static unsigned int all_blocks;
 static sem_t free_blocks;
 static _Atomic uint32_t used_blocks;
 
-void vcuda_stage_attach(void *shm)
+void vcuda_stage_attach(void *shm, unsigned int blocks)
 {
 	area = shm;
-	sem_init(&free_blocks, 0, VCUDA_STAGE_BLOCKS);
+	all_blocks = blocks;
+	sem_init(&free_blocks, 0, blocks);
 }
 
 /* The semaphore has been taken. */
@@ -28,7 +30,7 @@ static uint32_t choose(void)
 		uint32_t block = (uint32_t)__builtin_ctz(~used);
 
 		/* The semaphore says that a bit is clear, but not that our copy of the word is new. */
-		if (block >= VCUDA_STAGE_BLOCKS)
+		if (block >= all_blocks)
 			used = atomic_load(&used_blocks);
 		else if (atomic_compare_exchange_weak(&used_blocks, &used, used | 1u << block))
 			return block;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-void vcuda_stage_attach(void *shm);
+void vcuda_stage_attach(void *shm, unsigned int blocks);
 
 /* Waits for a free block; *memory is its VCUDA_STAGE_BLOCK_BYTES bytes. */
 uint32_t vcuda_stage_take(void **memory);

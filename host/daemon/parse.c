@@ -57,7 +57,7 @@ static int parse_extents(const uint8_t *bytes, const struct vcuda_memory *memory
 
 static int check_create(const struct vcuda_parsed *p)
 {
-	return p->bytes >= VCUDA_SHM_BYTES && p->bytes <= VCUDA_SHARED_MAX ? 0 : -EINVAL;
+	return p->bytes >= VCUDA_SHM_BYTES_0 && p->bytes <= VCUDA_SHARED_MAX ? 0 : -EINVAL;
 }
 
 /* Each by itself is at most VCUDA_WINDOW_MAX or VCUDA_ADDRESS_END, so that no sum can overflow. */

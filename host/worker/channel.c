@@ -188,7 +188,7 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 			return -errno;
 		mapped += e.length;
 	}
-	if (mapped < VCUDA_SHM_BYTES)
+	if (mapped < (s->peer_minor ? VCUDA_SHM_BYTES : VCUDA_SHM_BYTES_0))
 		return -EINVAL;
 	s->shm = at;
 	reply(q, 0, NULL, 0);

@@ -14,7 +14,8 @@ static void register_stage(struct vcuda_session *s)
 
 	if (atomic_exchange(&s->stage_registered, true) || !s->ops->cuMemHostRegister_v2)
 		return;
-	result = s->ops->cuMemHostRegister_v2(vcuda_shm_stage(s->shm, 0), VCUDA_STAGE_BLOCKS * VCUDA_STAGE_BLOCK_BYTES,
+	result = s->ops->cuMemHostRegister_v2(vcuda_shm_stage(s->shm, 0),
+					      (size_t)vcuda_shm_blocks(s->peer_minor) * VCUDA_STAGE_BLOCK_BYTES,
 					      CU_MEMHOSTREGISTER_PORTABLE);
 	if (result != CUDA_SUCCESS)
 		vcuda_log("staging memory could not be pinned (CUDA error %d): pageable copies are slower",
@@ -151,7 +152,7 @@ static CUresult is_possible(const struct vcuda_session *s, const struct vcuda_ar
 	const struct vcuda_backend_ops *ops = s->ops;
 
 	if (!a->ByteCount || !a->piece || a->piece > VCUDA_STAGE_BLOCK_BYTES || !a->blocks ||
-	    a->blocks >> VCUDA_STAGE_BLOCKS)
+	    a->blocks >> vcuda_shm_blocks(s->peer_minor))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ops->cuMemcpyHtoDAsync_v2 || !ops->cuMemcpyDtoHAsync_v2 || !ops->cuEventCreate ||
 	    !ops->cuEventRecordWithFlags || !ops->cuEventQuery || !ops->cuEventSynchronize || !ops->cuEventDestroy_v2)

@@ -58,7 +58,7 @@ uint64_t vcuda_lane_context(void)
 
 void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
 {
-	if (block >= VCUDA_STAGE_BLOCKS || bytes > VCUDA_STAGE_BLOCK_BYTES)
+	if (block >= vcuda_shm_blocks(s->peer_minor) || bytes > VCUDA_STAGE_BLOCK_BYTES)
 		return NULL;
 	return vcuda_shm_stage(s->shm, block);
 }

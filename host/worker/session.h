@@ -28,7 +28,7 @@ struct vcuda_session {
 	const struct vcuda_backend_ops *ops;
 	struct vcuda_handles *handles;
 	struct vcuda_windows *windows;
-	void *shm;			/* VCUDA_SHM_BYTES */
+	void *shm;			/* VCUDA_SHM_BYTES, or VCUDA_SHM_BYTES_0 with a guest of minor 0 */
 	int doorbell;			/* eventfd: the guest published while the lane slept */
 	int notify;			/* eventfd for vcudad to wake the guest (virtio), or -1: wake the futex (local) */
 	uint32_t peer_minor;		/* the guest library's protocol minor */

@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	require(bytes == parsed.bytes);
 	if (parsed.request.type == VCUDA_CTL_CREATE)
-		require(bytes >= VCUDA_SHM_BYTES && bytes <= VCUDA_SHARED_MAX);
+		require(bytes >= VCUDA_SHM_BYTES_0 && bytes <= VCUDA_SHARED_MAX);
 	if (parsed.request.type == VCUDA_CTL_MAP)
 		require(parsed.request.offset + bytes <= parsed.request.length &&
 			parsed.request.address + parsed.request.length <= 1ull << 47);
