@@ -27,6 +27,7 @@
  */
 #define IN_COMMANDS (64u * 1024)
 #define IN_WAITED_COMMANDS (4u * 1024)
+#define IN_QUEUED_COMMANDS (16u * 1024)
 #define COMMAND_PART (32u * 1024)
 
 /* Of the memory in which NVIDIA's driver keeps what streams have not got to yet, and which a place in a queue has its
@@ -55,7 +56,7 @@ static CUresult send_if_settled(uint64_t dst, const char *src, size_t bytes)
 	CUresult result = CUDA_SUCCESS;
 
 	/* Nobody shall wait behind parts that the worker has not got to. */
-	if (vcuda_shadow_any || (bytes > IN_WAITED_COMMANDS && !vcuda_call_ring_is_empty()))
+	if (vcuda_shadow_any || (bytes > IN_QUEUED_COMMANDS && !vcuda_call_ring_is_empty()))
 		return CUDA_ERROR_NOT_READY;
 	vcuda_call_only_settled();
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))

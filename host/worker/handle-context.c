@@ -3,6 +3,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "session.h"
+#include "stage-events.h"
 #include "unload.h"
 
 /* The id of a device's primary context, 0 if the guest has none. Retaining and releasing it leaves the count as it was. */
@@ -30,6 +31,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, stru
 	uint64_t id;
 
 	vcuda_unload_begin();
+	vcuda_stage_events_drop(s);
 	id = primary_id(s, a->dev);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
@@ -46,6 +48,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct
 	uint64_t id;
 
 	vcuda_unload_begin();
+	vcuda_stage_events_drop(s);
 	id = primary_id(s, a->dev);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
 	if (result == CUDA_SUCCESS)
@@ -70,6 +73,7 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args
 	CUresult result;
 
 	vcuda_unload_begin();
+	vcuda_stage_events_drop(s);
 	result = s->ops->cuCtxDestroy_v2(a->ctx);
 	vcuda_unload_end();
 	return result;

@@ -6,6 +6,7 @@
 #include "lane.h"
 #include "log.h"
 #include "session.h"
+#include "stage-events.h"
 
 /* Staging is pinned in the back end once a context exists; without that copies still work, only slower. */
 static void register_stage(struct vcuda_session *s)
@@ -71,7 +72,7 @@ struct turns {
 	struct vcuda_session *s;
 	const struct vcuda_args_vcudaStageTurns *a;
 	uint32_t blocks[VCUDA_STAGE_BLOCKS];
-	CUevent events[VCUDA_STAGE_BLOCKS]; /* the device is done with the block */
+	struct vcuda_stage_events set; /* of events: the device is done with the block */
 	unsigned int count;
 	uint64_t pieces, issued, done;
 };
@@ -102,7 +103,7 @@ static CUresult issue(struct turns *t)
 	else
 		result = t->s->ops->cuMemcpyDtoHAsync_v2(memory, a->device + offset, bytes, a->hStream);
 	if (result == CUDA_SUCCESS)
-		result = t->s->ops->cuEventRecordWithFlags(t->events[t->issued % t->count], a->hStream, 0);
+		result = t->s->ops->cuEventRecordWithFlags(t->set.events[t->issued % t->count], a->hStream, 0);
 	t->issued += result == CUDA_SUCCESS;
 	return result;
 }
@@ -111,7 +112,7 @@ static CUresult issue(struct turns *t)
 static CUresult step(struct turns *t)
 {
 	bool is_waiting = t->issued == t->pieces || t->issued - t->done == t->count;
-	CUevent oldest = t->events[t->done % t->count];
+	CUevent oldest = t->set.events[t->done % t->count];
 	CUresult result;
 
 	if (!is_waiting && atomic_load(word_of(t, t->issued)) == turn_of(t, t->issued))
@@ -164,7 +165,6 @@ CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args
 {
 	struct turns t = {.s = s, .a = a};
 	CUresult result = is_possible(s, a);
-	unsigned int made = 0;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -173,12 +173,9 @@ CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args
 	for (uint32_t i = 0; i < VCUDA_STAGE_BLOCKS; i++)
 		if (a->blocks >> i & 1)
 			t.blocks[t.count++] = i;
-	while (made < t.count && result == CUDA_SUCCESS)
-		if ((result = s->ops->cuEventCreate(&t.events[made], CU_EVENT_DISABLE_TIMING)) == CUDA_SUCCESS)
-			made++;
+	result = vcuda_stage_events_take(s, &t.set, t.count);
 	if (result == CUDA_SUCCESS)
 		result = take_turns(&t);
-	while (made)
-		s->ops->cuEventDestroy_v2(t.events[--made]);
+	vcuda_stage_events_give(s, &t.set);
 	return result;
 }

@@ -313,6 +313,13 @@ static bool with_gpu(const struct vcuda_session *s)
 	return s->ops && strcmp(s->ops->name, "cpu");
 }
 
+/* For less time than it takes to look at the clock often. */
+static void look_for_more(void)
+{
+	for (int i = 0; i < 16 && atomic_load(&lane.consumer.shm->tail) == lane.consumer.head; i++)
+		__builtin_ia32_pause();
+}
+
 /* Owns the lane until the ring has been empty for a while or another thread took over. */
 static void lead(struct vcuda_session *s, struct runner *r)
 {
@@ -336,7 +343,7 @@ static void lead(struct vcuda_session *s, struct runner *r)
 		} else if (!idle_since) {
 			idle_since = now_ns();
 		} else if (now_ns() - idle_since < SPIN_NS) {
-			__builtin_ia32_pause();
+			look_for_more();
 		} else if (with_gpu(s) && now_ns() - idle_since < GPU_SPIN_NS) {
 			sched_yield();
 		} else if (vcuda_consumer_prepare_sleep(&lane.consumer)) {
