@@ -30,7 +30,7 @@ RODINIA = {
     "lud": ("lud", "-s 256"),
     "nw": ("nw", "2048 10"),
     "pathfinder": ("pathfinder", "100000 100 20"),
-    "srad_v2": ("srad/srad_v2", "2048 2048 0 127 0 127 0.5 2"),
+    "srad_v1": ("srad/srad_v1", "100 0.5 502 458"),
     "streamcluster": ("streamcluster", "10 20 256 65536 65536 1000 none out.txt 1"),
 }
 

@@ -12,7 +12,7 @@
 
 enum { LEAST = 5, MOST = 4096 };
 
-struct settings settings = {.case_us = 40e3, .max_bytes = (size_t)1 << 30, .burst = 500, .large_kernels = 200};
+struct settings settings = {.case_us = 40e3, .max_bytes = (size_t)1 << 30, .burst = 500, .large_kernels = 50};
 
 double time_call(void (*call)(void *), void (*before)(void *), void *argument)
 {

@@ -19,7 +19,7 @@ const char driver_ptx[] =
 	"setp.lt.u32 %q, %i, 2000;\n@%q bra again;\n"
 	"setp.eq.u64 %q, %p, 0;\n@%q bra done;\nst.global.u32 [%p], %x;\n"
 	"done:\nret;\n}\n"
-	".visible .entry add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)\n{\n"
+	".visible .entry vector_add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)\n{\n"
 	".reg .u32 %i, %d, %t, %n;\n.reg .u64 %a, %b, %c, %o;\n.reg .f32 %x, %y;\n.reg .pred %q;\n"
 	"ld.param.u64 %a, [a];\nld.param.u64 %b, [b];\nld.param.u64 %c, [c];\nld.param.u32 %n, [n];\n"
 	"mov.u32 %i, %ctaid.x;\nmov.u32 %d, %ntid.x;\nmov.u32 %t, %tid.x;\nmad.lo.u32 %i, %i, %d, %t;\n"
@@ -57,7 +57,7 @@ void driver_start(void)
 
 CUfunction driver_kernel(enum kernel kernel)
 {
-	static const char *const names[KERNELS] = {"empty", "short", "add"};
+	static const char *const names[KERNELS] = {"empty", "short", "vector_add"};
 	static CUfunction functions[KERNELS];
 	CUmodule module;
 
