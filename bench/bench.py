@@ -95,6 +95,8 @@ def check(parser, options):
             setattr(options, name, folder.resolve())
             if not folder.is_dir():
                 parser.error(f"--{name}: there is no folder {folder}")
+    if options.vector_add and not options.vector_add.is_file():
+        parser.error(f"--vector-add: there is no program {options.vector_add}")
     for file in filter(None, (options.json, options.markdown)):
         try:
             file.open("a").close()

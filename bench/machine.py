@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-from sides import Failed
+import sides
 
 
 def first_line(*command, folder=None):
@@ -46,7 +46,7 @@ def commit(folder):
 
 def session(options, side):
     """What the virtual side computes on: the device's name, CUDA's version, back end and transport."""
-    result, _ = side.run([options.programs / "driver-bench", "info"], 300)
+    result, _ = side.run(sides.asking(options), 300)
     words = dict(line.split(None, 1) for line in result.stdout.splitlines() if " " in line)
     where = re.search(r"transport (\S+), back end (\S+),", result.stderr)
     return {"device": words.get("device"), "cuda": words.get("cuda"), "transport": where[1] if where else None,
@@ -54,13 +54,10 @@ def session(options, side):
 
 
 def describe(options, virtual):
-    virtual.environment["VCUDA_VERBOSE"] = "1"
     try:
         found = session(options, virtual)
-    except Failed as why:
-        raise Failed(f"nothing runs on the virtual side: {why}") from None
-    finally:
-        del virtual.environment["VCUDA_VERBOSE"]
+    except sides.Failed as why:
+        raise sides.Failed(f"nothing runs on the virtual side: {why}") from None
     return {
         "cpu": processor(),
         "cores": len(os.sched_getaffinity(0)),

@@ -140,6 +140,7 @@ def usage(folder):
                             ("--rounds", "0"): "'0' is not above 0",
                             ("--json", "/nonexistent/x"): "cannot write to /nonexistent/x: No such file",
                             ("--samples", "/nonexistent"): "there is no folder /nonexistent",
+                            ("--vector-add", "/nonexistent"): "there is no program /nonexistent",
                             ("--backend", "gpu"): "invalid choice: 'gpu'",
                             ("--nope",): "unrecognized arguments: --nope"}.items():
         r = bench(*arguments, status=125)
