@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `vcuda run`: a program of this machine, over the local transport. */
 #include "cli.h"
+#include "../protocol/mark.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,6 +195,7 @@ static int run_program(struct run *r, const struct cli_daemon *daemon)
 		cli_message("cannot make a pipe: %s", strerror(errno));
 		return CLI_FAILED;
 	}
+	vcuda_mark("vcuda: starts the program");
 	child = fork();
 	if (child == 0) {
 		sigprocmask(SIG_SETMASK, &r->before, NULL);
@@ -234,6 +236,7 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 	struct cli_daemon daemon = {0};
 	int status = parse(&r, argc, argv);
 
+	vcuda_mark("vcuda: starts");
 	if (status >= 0)
 		return status;
 	if (!cli_find_program(r.program[0], r.file, sizeof(r.file)))
@@ -252,7 +255,9 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 		return CLI_FAILED;
 	}
 	status = run_program(&r, &daemon);
+	vcuda_mark("vcuda: the program has ended");
 	if (*daemon.directory)
 		cli_daemon_stop(&daemon);
+	vcuda_mark("vcuda: ends");
 	return status;
 }

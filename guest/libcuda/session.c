@@ -20,6 +20,7 @@
 #include "device.h"
 #include "guest-calls.h"
 #include "log.h"
+#include "mark.h"
 #include "pace.h"
 #include "stage.h"
 #include "thread.h"
@@ -220,6 +221,7 @@ static CUresult connect_locked(void)
 	if (atomic_load(&forked))
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (atomic_load(&state) == NONE) {
+		vcuda_mark("libcuda: connects");
 		result = open_transport();
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -235,6 +237,7 @@ static CUresult connect_locked(void)
 		if (result != CUDA_SUCCESS)
 			return result;
 		atomic_store(&state, READY);
+		vcuda_mark("libcuda: is ready");
 		say_where();
 	}
 	return vcuda_session_error();

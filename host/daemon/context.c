@@ -12,6 +12,7 @@
 
 #include "device.h"
 #include "log.h"
+#include "mark.h"
 
 struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
 {
@@ -297,6 +298,7 @@ int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed 
 	struct vcuda_pending *pending;
 	int status;
 
+	vcuda_mark("vcudad: a guest process is there");
 	if (vcuda_context_find(device, r->context))
 		return -EEXIST;
 	if (device->count >= device->options->max_contexts) {
@@ -310,7 +312,9 @@ int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed 
 		free(pending);
 		return -ENOMEM;
 	}
-	context->worker = vcuda_worker_start(device->loop, device->options, &worker_ops, context, &status);
+	context->worker = vcuda_stock_take(device->stock, &worker_ops, context);
+	if (!context->worker)
+		context->worker = vcuda_worker_start(device->loop, device->options, &worker_ops, context, &status);
 	if (!context->worker) {
 		free(pending);
 		context_free(context);

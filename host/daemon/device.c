@@ -26,13 +26,15 @@ static uint32_t mappings_for_windows(void)
 
 static void stop_expired(struct vcuda_timer *timer);
 
-void vcuda_device_init(struct vcuda_device *device, struct vcuda_loop *loop, const struct vcuda_options *options)
+void vcuda_device_init(struct vcuda_device *device, struct vcuda_loop *loop, const struct vcuda_options *options,
+		       struct vcuda_stock *stock)
 {
 	unsigned int i;
 
 	memset(device, 0, sizeof(*device));
 	device->loop = loop;
 	device->options = options;
+	device->stock = stock;
 	device->generation = 1;
 	device->quota = (struct vcuda_quota){.max_pinned = options->max_pinned,
 					     .max_windows = VCUDA_WINDOWS_MAX,

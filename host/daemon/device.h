@@ -18,6 +18,7 @@
 #include "memory.h"
 #include "options.h"
 #include "parse.h"
+#include "stock.h"
 #include "virtqueue.h"
 #include "worker.h"
 
@@ -65,6 +66,7 @@ struct vcuda_context {
 struct vcuda_device {
 	struct vcuda_loop *loop;
 	const struct vcuda_options *options;
+	struct vcuda_stock *stock;
 	struct vcuda_memory memory;
 	struct vcuda_queue queues[VCUDA_QUEUES];
 	unsigned int more; /* bits: queues with chains left for the next turn */
@@ -82,7 +84,8 @@ struct vcuda_device {
 	uint8_t message[VCUDA_REQUEST_MAX];
 };
 
-void vcuda_device_init(struct vcuda_device *device, struct vcuda_loop *loop, const struct vcuda_options *options);
+void vcuda_device_init(struct vcuda_device *device, struct vcuda_loop *loop, const struct vcuda_options *options,
+		       struct vcuda_stock *stock);
 void vcuda_device_config(const struct vcuda_device *device, struct vcuda_config *config);
 
 /* Takes what the guest put into a queue. Harmless at any time. */

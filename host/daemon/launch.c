@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -74,14 +75,22 @@ static int set_attributes(posix_spawnattr_t *attributes)
 	return error;
 }
 
-static int run(const struct vcuda_options *options, const char *transport, int channel, char **environment, pid_t *pid)
+static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, char **environment,
+	       pid_t *pid)
 {
-	char *arguments[] = {"vcuda-worker",           "--transport", (char *)transport, "--backend",
-			     (char *)options->backend, NULL};
+	static char *const transports[] = {"local", "virtio", "later", "later"};
+	char *arguments[9] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
+	char device[16];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int error;
 
+	if (kind == VCUDA_LAUNCH_WARM || kind == VCUDA_LAUNCH_WARM_QUIET) {
+		snprintf(device, sizeof(device), "%d", options->warm_device);
+		arguments[5] = "--warm";
+		arguments[6] = device;
+		arguments[7] = kind == VCUDA_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
+	}
 	error = posix_spawn_file_actions_init(&actions);
 	if (error)
 		return error;
@@ -99,14 +108,14 @@ destroy_actions:
 	return error;
 }
 
-int vcuda_launch(const struct vcuda_options *options, const char *transport, int channel, pid_t *pid, int *pidfd)
+int vcuda_launch(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, pid_t *pid, int *pidfd)
 {
 	char **environment = worker_environment();
 	int error;
 
 	if (!environment)
 		return -ENOMEM;
-	error = run(options, transport, channel, environment, pid);
+	error = run(options, kind, channel, environment, pid);
 	free(environment);
 	if (error)
 		return -error;

@@ -7,6 +7,7 @@
 
 #include "local.h"
 #include "log.h"
+#include "mark.h"
 #include "worker.h"
 
 struct client {
@@ -14,24 +15,88 @@ struct client {
 	struct vcuda_local *local;
 	struct vcuda_worker *worker;
 	struct ucred who;
+	int fd; /* the connection, while a warm worker has yet to take it; -1 */
 };
 
 static void client_free(struct client *client)
 {
+	if (client->fd >= 0)
+		close(client->fd);
 	vcuda_list_remove(&client->entry);
 	client->local->count--;
 	free(client);
 }
 
+static bool start(struct client *client, int fd);
+
 static void worker_reaped(struct vcuda_worker *worker)
 {
 	struct client *client = worker->owner;
+	int fd = client->fd;
 
+	/* A warm worker that died before it had the connection: the client gets another. */
+	if (fd >= 0 && !client->local->closed && start(client, fd)) {
+		client->fd = -1;
+		close(fd);
+		return;
+	}
 	vcuda_log_debug("the worker %d of process %d is gone", worker->pid, client->who.pid);
 	client_free(client);
 }
 
-static const struct vcuda_worker_ops worker_ops = {.reaped = worker_reaped};
+/* A warm worker has taken the connection, or could not. */
+static void worker_reply(struct vcuda_worker *worker, const struct vcuda_channel_message *reply)
+{
+	struct client *client = worker->owner;
+
+	if (reply->status) {
+		vcuda_worker_kill(worker);
+		return;
+	}
+	close(client->fd);
+	client->fd = -1;
+	vcuda_worker_let_go(worker);
+}
+
+static void worker_wake(struct vcuda_worker *worker)
+{
+}
+
+static const struct vcuda_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
+
+static bool start(struct client *client, int fd)
+{
+	struct vcuda_local *local = client->local;
+	int status;
+
+	client->worker =
+		vcuda_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
+	if (client->worker)
+		vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
+				client->who.uid);
+	return client->worker;
+}
+
+/* Gives the connection to a warm worker, if there is one; ours stays open until it has said that it has it. */
+static bool start_warm(struct client *client, int fd)
+{
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_CLIENT};
+
+	client->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (client->fd >= 0)
+		client->worker = vcuda_stock_take(client->local->stock, &worker_ops, client);
+	if (!client->worker) {
+		if (client->fd >= 0)
+			close(client->fd);
+		client->fd = -1;
+		return false;
+	}
+	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
+			client->who.uid);
+	if (vcuda_worker_send(client->worker, &m, NULL, &fd, 1))
+		vcuda_worker_kill(client->worker);
+	return true;
+}
 
 static bool may_enter(const struct vcuda_local *local, const struct ucred *who)
 {
@@ -46,21 +111,15 @@ static bool may_enter(const struct vcuda_local *local, const struct ucred *who)
 static void serve(struct vcuda_local *local, int fd, const struct ucred *who)
 {
 	struct client *client = calloc(1, sizeof(*client));
-	int status;
 
 	if (!client)
 		return;
-	*client = (struct client){.local = local, .who = *who};
+	*client = (struct client){.local = local, .who = *who, .fd = -1};
 	vcuda_list_add_tail(&local->clients, &client->entry);
 	local->count++;
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-	client->worker =
-		vcuda_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
-	if (!client->worker) {
+	if (!start_warm(client, fd) && !start(client, fd))
 		client_free(client);
-		return;
-	}
-	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, who->pid, who->uid);
 }
 
 static void accepted(struct vcuda_listener *listener, int fd)
@@ -69,6 +128,7 @@ static void accepted(struct vcuda_listener *listener, int fd)
 	struct ucred who;
 	socklen_t length = sizeof(who);
 
+	vcuda_mark("vcudad: a client is there");
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || !may_enter(local, &who))
 		goto close;
 	if (local->count >= local->options->max_contexts) {
@@ -81,9 +141,10 @@ close:
 	close(fd);
 }
 
-int vcuda_local_open(struct vcuda_local *local, struct vcuda_loop *loop, const struct vcuda_options *options)
+int vcuda_local_open(struct vcuda_local *local, struct vcuda_loop *loop, const struct vcuda_options *options,
+		     struct vcuda_stock *stock)
 {
-	*local = (struct vcuda_local){.options = options, .listener = {.fd = -1, .accepted = accepted}};
+	*local = (struct vcuda_local){.options = options, .stock = stock, .listener = {.fd = -1, .accepted = accepted}};
 	vcuda_list_init(&local->clients);
 	if (!options->socket)
 		return 0;
@@ -94,6 +155,7 @@ void vcuda_local_close(struct vcuda_local *local)
 {
 	struct client *client, *after;
 
+	local->closed = true;
 	vcuda_listener_close(&local->listener);
 	list_for_each_entry_safe(client, after, &local->clients, struct client, entry)
 		vcuda_worker_kill(client->worker);

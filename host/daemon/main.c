@@ -14,6 +14,7 @@
 
 #include "local.h"
 #include "log.h"
+#include "mark.h"
 #include "options.h"
 #include "roster.h"
 #include "vhost.h"
@@ -23,6 +24,7 @@ static struct vcuda_daemon {
 	struct vcuda_loop loop;
 	struct vcuda_vhost vhost;
 	struct vcuda_local local;
+	struct vcuda_stock stock;
 	struct vcuda_source signals;
 	struct vcuda_timer idle_timer, end_timer;
 	bool ending;
@@ -41,6 +43,7 @@ static void end(struct vcuda_daemon *d)
 	vcuda_timer_clear(&d->idle_timer);
 	vcuda_local_close(&d->local);
 	vcuda_vhost_close(&d->vhost);
+	vcuda_stock_close(&d->stock);
 	vcuda_timer_set(&d->loop, &d->end_timer, VCUDA_STOP_MS);
 }
 
@@ -48,7 +51,7 @@ static void end_expired(struct vcuda_timer *timer)
 {
 	struct vcuda_daemon *d = container_of(timer, struct vcuda_daemon, end_timer);
 
-	vcuda_log("%u killed workers have not ended yet (see dmesg)", clients(d));
+	vcuda_log("%u killed workers have not ended yet (see dmesg)", clients(d) + d->stock.count);
 	d->loop.stop = true;
 }
 
@@ -76,7 +79,7 @@ static void turn(struct vcuda_loop *loop)
 	if (d->vhost.ended && !d->options.socket)
 		end(d);
 	if (d->ending) {
-		loop->stop = loop->stop || !clients(d);
+		loop->stop = loop->stop || !(clients(d) + d->stock.count);
 		return;
 	}
 	if (!d->options.exit_when_idle)
@@ -116,11 +119,11 @@ static int catch_signals(struct vcuda_daemon *d)
 
 static int open_sockets(struct vcuda_daemon *d)
 {
-	int status = vcuda_vhost_open(&d->vhost, &d->loop, &d->options);
+	int status = vcuda_vhost_open(&d->vhost, &d->loop, &d->options, &d->stock);
 
 	if (status)
 		return status;
-	status = vcuda_local_open(&d->local, &d->loop, &d->options);
+	status = vcuda_local_open(&d->local, &d->loop, &d->options, &d->stock);
 	if (status)
 		vcuda_listener_close(&d->vhost.listener);
 	return status;
@@ -147,6 +150,7 @@ int main(int argc, char **argv)
 	struct vcuda_daemon *d = &daemon_state;
 	int status;
 
+	vcuda_mark("vcudad: starts");
 	setvbuf(stderr, NULL, _IOLBF, 1024);
 	vcuda_options_parse(&d->options, argc, argv);
 	vcuda_log_verbose(d->options.verbose);
@@ -164,6 +168,7 @@ int main(int argc, char **argv)
 	vcuda_roster_fd();
 	if (open_sockets(d))
 		return 1;
+	vcuda_stock_open(&d->stock, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
 	vcuda_loop_run(&d->loop);

@@ -12,6 +12,8 @@
 
 #define VCUDA_CONTEXTS_DEFAULT 64
 #define VCUDA_CONTEXTS_MAX 1024
+#define VCUDA_WARM_MAX 64
+#define VCUDA_DEVICE_MAX 63
 
 static const char help[] =
 	"Usage: vcudad [--vhost-socket PATH] [--socket PATH] [options]\n"
@@ -25,6 +27,11 @@ static const char help[] =
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
+	"  --warm N                keep N workers ready, each with a context on the GPU, for guest processes to come "
+	"(default: 0).\n"
+	"                          Each takes the memory of an empty context, some 500 MiB of a large GPU's\n"
+	"  --warm-device N|none    the device of these contexts (default: 0; none: no context)\n"
+	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
@@ -40,6 +47,9 @@ enum {
 	WORKER,
 	CONTEXTS,
 	PINNED,
+	WARM,
+	WARM_DEVICE,
+	WARM_ONCE,
 	MODE,
 	ANY_USER,
 	ONCE,
@@ -57,6 +67,9 @@ static const struct option long_options[] = {
 	{"worker", required_argument, NULL, WORKER},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
+	{"warm", required_argument, NULL, WARM},
+	{"warm-device", required_argument, NULL, WARM_DEVICE},
+	{"warm-once", no_argument, NULL, WARM_ONCE},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
 	{"once", no_argument, NULL, ONCE},
@@ -171,6 +184,16 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 	case PINNED:
 		options->max_pinned = size("--max-pinned", value);
 		break;
+	case WARM:
+		options->warm = (unsigned int)number("--warm", value, 10, 0, VCUDA_WARM_MAX);
+		break;
+	case WARM_DEVICE:
+		options->warm_device =
+			strcmp(value, "none") ? (int)number("--warm-device", value, 10, 0, VCUDA_DEVICE_MAX) : -1;
+		break;
+	case WARM_ONCE:
+		options->warm_once = true;
+		break;
 	case MODE:
 		options->socket_mode = (mode_t)number("--socket-mode", value, 8, 0, 0777);
 		break;
@@ -215,6 +238,9 @@ void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv)
 		fail("%s: not an option; see vcudad --help", argv[optind]);
 	if (!options->vhost_socket && !options->socket)
 		fail("nothing to serve: give --vhost-socket PATH for a VM, or --socket PATH for local programs");
+	if (options->warm > options->max_contexts)
+		fail("--warm %u: more than --max-contexts, %u, lets in at a time", options->warm,
+		     options->max_contexts);
 	if (!options->worker)
 		options->worker = find_worker();
 	if (!options->worker)

@@ -12,10 +12,12 @@ struct vcuda_options {
 	char *worker; /* an executable file */
 	unsigned int max_contexts;
 	uint64_t max_pinned;
+	unsigned int warm;           /* workers in advance */
+	int warm_device;             /* whose context they have, -1: none */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	mode_t socket_mode;
 	int ready_fd; /* -1: none */
-	bool allow_any_user, once, verbose;
+	bool allow_any_user, once, warm_once, verbose;
 };
 
 /* Exits with a message where the command line is wrong, or with 0 after --help and --version. */

@@ -272,7 +272,8 @@ static void kick_ready(struct vcuda_source *source, uint32_t events)
 	vcuda_device_kick(&kick->vhost->device, kick->index);
 }
 
-int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options)
+int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options,
+		     struct vcuda_stock *stock)
 {
 	unsigned int i;
 
@@ -283,7 +284,7 @@ int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const s
 	vhost->source = (struct vcuda_source){.fd = -1, .ready = connection_ready};
 	vhost->listener.fd = -1;
 	vhost->listener.accepted = accepted;
-	vcuda_device_init(&vhost->device, loop, options);
+	vcuda_device_init(&vhost->device, loop, options, stock);
 	for (i = 0; i < VCUDA_QUEUES; i++)
 		vhost->kicks[i] = (struct vcuda_kick){
 			.source = {.fd = -1, .ready = kick_ready}, .vhost = vhost, .index = i, .fd = -1};

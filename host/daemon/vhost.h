@@ -62,7 +62,8 @@ struct vcuda_vhost {
 };
 
 /* 0 or -errno, having said why. */
-int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options);
+int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options,
+		     struct vcuda_stock *stock);
 
 /* Drops the VM and takes no other; device.count falls to 0 as workers are reaped. */
 void vcuda_vhost_close(struct vcuda_vhost *vhost);

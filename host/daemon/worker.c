@@ -72,6 +72,18 @@ void vcuda_worker_end(struct vcuda_worker *w)
 	vcuda_timer_set(w->loop, &w->end_timer, VCUDA_WORKER_GRACE_MS);
 }
 
+bool vcuda_worker_has_ended(const struct vcuda_worker *w)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
+}
+
+void vcuda_worker_let_go(struct vcuda_worker *w)
+{
+	close_channel(w);
+}
+
 static void end_expired(struct vcuda_timer *timer)
 {
 	struct vcuda_worker *w = container_of(timer, struct vcuda_worker, end_timer);
@@ -92,6 +104,8 @@ static void describe_end(const struct vcuda_worker *w, const siginfo_t *info)
 {
 	const char *name;
 
+	if (w->quiet)
+		return;
 	if (info->si_code == CLD_EXITED) {
 		if (info->si_status)
 			vcuda_log_peer("worker %d ended with status %d", w->pid, info->si_status);
@@ -233,9 +247,9 @@ static struct vcuda_worker *worker_new(struct vcuda_loop *loop, const struct vcu
 }
 
 /* Without its pidfd in the loop a worker could not be reaped: then it does not live on. */
-static int worker_run(struct vcuda_worker *w, const struct vcuda_options *options, const char *transport, int fd)
+static int worker_run(struct vcuda_worker *w, const struct vcuda_options *options, enum vcuda_launch_kind kind, int fd)
 {
-	int status = vcuda_launch(options, transport, fd, &w->pid, &w->pidfd);
+	int status = vcuda_launch(options, kind, fd, &w->pid, &w->pidfd);
 
 	if (status) {
 		vcuda_log("cannot start %s: %s", options->worker, strerror(-status));
@@ -257,15 +271,16 @@ struct vcuda_worker *vcuda_worker_start_local(struct vcuda_loop *loop, const str
 {
 	struct vcuda_worker *w = worker_new(loop, ops, owner);
 
-	*status = w ? worker_run(w, options, "local", fd) : -ENOMEM;
+	*status = w ? worker_run(w, options, VCUDA_LAUNCH_LOCAL, fd) : -ENOMEM;
 	if (!*status)
 		return w;
 	free(w);
 	return NULL;
 }
 
-struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
-					const struct vcuda_worker_ops *ops, void *owner, int *status)
+static struct vcuda_worker *start(struct vcuda_loop *loop, const struct vcuda_options *options,
+				  enum vcuda_launch_kind kind, const struct vcuda_worker_ops *ops, void *owner,
+				  int *status)
 {
 	struct vcuda_worker *w = worker_new(loop, ops, owner);
 	int pair[2];
@@ -291,7 +306,7 @@ struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vc
 	if (!*status)
 		*status = vcuda_source_add(loop, &w->notify_source, w->notify, EPOLLIN | EPOLLET);
 	if (!*status)
-		*status = worker_run(w, options, "virtio", pair[1]);
+		*status = worker_run(w, options, kind, pair[1]);
 	close(pair[1]);
 	if (!*status)
 		return w;
@@ -299,6 +314,23 @@ struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vc
 free:
 	free(w);
 	return NULL;
+}
+
+struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
+					const struct vcuda_worker_ops *ops, void *owner, int *status)
+{
+	return start(loop, options, VCUDA_LAUNCH_VIRTIO, ops, owner, status);
+}
+
+struct vcuda_worker *vcuda_worker_start_warm(struct vcuda_loop *loop, const struct vcuda_options *options, bool quiet,
+					     const struct vcuda_worker_ops *ops, void *owner, int *status)
+{
+	struct vcuda_worker *w =
+		start(loop, options, quiet ? VCUDA_LAUNCH_WARM_QUIET : VCUDA_LAUNCH_WARM, ops, owner, status);
+
+	if (w)
+		w->quiet = quiet;
+	return w;
 }
 
 void vcuda_worker_ring(struct vcuda_worker *w)

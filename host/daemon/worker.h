@@ -43,6 +43,7 @@ struct vcuda_worker {
 	struct vcuda_list unsent;       /* messages that the socket had no room for */
 	uint64_t next_cookie;
 	bool ending; /* told to end, or killed: an end is no news */
+	bool quiet;  /* it is none either way */
 };
 
 /* `local`: fd is the client's connection, and stays the caller's. NULL and *status -errno. */
@@ -50,6 +51,16 @@ struct vcuda_worker *vcuda_worker_start_local(struct vcuda_loop *loop, const str
 					      const struct vcuda_worker_ops *ops, void *owner, int *status);
 struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
 					const struct vcuda_worker_ops *ops, void *owner, int *status);
+
+/* For a guest process that is yet to come: the first message may also be CLIENT. quiet: neither side logs a failure. */
+struct vcuda_worker *vcuda_worker_start_warm(struct vcuda_loop *loop, const struct vcuda_options *options, bool quiet,
+					     const struct vcuda_worker_ops *ops, void *owner, int *status);
+
+/* Its process is no more, though not yet reaped. */
+bool vcuda_worker_has_ended(const struct vcuda_worker *worker);
+
+/* Its guest process speaks to it without us: the channel is closed, and it lives on. */
+void vcuda_worker_let_go(struct vcuda_worker *worker);
 
 /*
  * Sends a request, the cookie being set here; its reply must come within VCUDA_WORKER_REPLY_MS or the worker is killed.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "mark.h"
 #include "share.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
@@ -72,9 +73,12 @@ static void cpu_range(struct vcuda_backend *backend, void *library)
 
 static bool init(struct vcuda_backend *backend, char *why, size_t size)
 {
-	CUresult result = backend->ops->cuInit(0);
+	CUresult result;
 	int count = 0;
 
+	vcuda_mark("worker: back end is loaded");
+	result = backend->ops->cuInit(0);
+	vcuda_mark("worker: back end is initialised");
 	if (result == CUDA_SUCCESS)
 		result = backend->ops->cuDeviceGetCount(&count);
 	if (result == CUDA_SUCCESS && count > 0)

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -13,9 +16,12 @@
 #include "channel-serve.h"
 #include "control.h"
 #include "log.h"
+#include "mark.h"
 #include "roster-slot.h"
 #include "session.h"
+#include "warm.h"
 #include "wire.h"
+#include "worker.h"
 
 /* One request as it arrived. Descriptors that the handler does not take are closed. */
 struct request {
@@ -27,7 +33,7 @@ struct request {
 
 /* virtio: the RAM regions by number. Kept open: windows are mapped from them. */
 static struct {
-	bool local;
+	bool local, resumed;
 	int ram[VCUDA_CHANNEL_MAX_FDS];
 	unsigned int ram_count;
 	pthread_t thread;
@@ -132,24 +138,34 @@ static int sealed_memfd(const char *name, uint64_t length)
 	return err;
 }
 
-/* The shared area and doorbell are ours; the guest process gets descriptors of both. */
-static int attach_local(struct vcuda_session *s, const struct request *q)
+/* In place of what the guest process may have sent. */
+static int make_shared_area(struct request *q)
 {
-	int shm = sealed_memfd("vcuda-shared", VCUDA_SHM_BYTES), fds[2], err;
+	int shm = sealed_memfd("vcuda-shared", VCUDA_SHM_BYTES), doorbell = shm < 0 ? shm : eventfd(0, EFD_CLOEXEC);
 
+	close_fds(q);
 	if (shm < 0)
 		return shm;
-	s->doorbell = eventfd(0, EFD_CLOEXEC);
+	q->fds[q->fd_count++] = shm;
+	if (doorbell < 0)
+		return -errno;
+	q->fds[q->fd_count++] = doorbell;
+	return 0;
+}
+
+/* The shared area and doorbell are ours; the guest process gets descriptors of both. */
+static int attach_local(struct vcuda_session *s, struct request *q)
+{
+	int err = channel.resumed ? 0 : make_shared_area(q);
+
+	if (err)
+		return err;
+	s->shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, q->fds[0], 0);
+	if (s->shm == MAP_FAILED)
+		return -errno;
+	s->doorbell = q->fds[1];
 	s->notify = -1;
-	s->shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, shm, 0);
-	err = s->doorbell < 0 || s->shm == MAP_FAILED ? -errno : 0;
-	if (!err) {
-		fds[0] = shm;
-		fds[1] = s->doorbell;
-		reply(q, 0, fds, 2);
-	}
-	close(shm);
-	return err;
+	return 0;
 }
 
 /* Larger than needed where guest RAM comes in large pages: extents are whole pages. */
@@ -175,7 +191,6 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 	s->notify = q->fds[1];
 	channel.ram_count = q->fd_count - 2;
 	memcpy(channel.ram, q->fds + 2, channel.ram_count * sizeof(int));
-	q->fd_count = 0;
 	at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return -errno;
@@ -191,35 +206,116 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 	if (mapped < (s->peer_minor ? VCUDA_SHM_BYTES : VCUDA_SHM_BYTES_0))
 		return -EINVAL;
 	s->shm = at;
-	reply(q, 0, NULL, 0);
 	return 0;
 }
 
-int vcuda_channel_attach(struct vcuda_session *s, bool local)
-{
-	static struct request q;
-	int n = receive(&q), err;
+/* Kept, with its descriptors: a warm worker may have to start again from here. */
+static struct request attached;
 
-	if (n <= 0)
-		return n ? n : -ECONNRESET;
-	channel.local = local;
-	s->peer_minor = q.m.minor;
-	s->guest_pid = (pid_t)q.m.pid;
-	if (q.m.type != VCUDA_CHANNEL_ATTACH)
+static int attach(struct vcuda_session *s)
+{
+	struct request *q = &attached;
+	int err;
+
+	s->peer_minor = q->m.minor;
+	s->guest_pid = (pid_t)q->m.pid;
+	if (q->m.type != VCUDA_CHANNEL_ATTACH)
 		err = -EPROTO;
-	else if (q.m.major != VCUDA_PROTOCOL_MAJOR)
+	else if (q->m.major != VCUDA_PROTOCOL_MAJOR)
 		err = -EPROTONOSUPPORT;
 	else
-		err = local ? attach_local(s, &q) : attach_virtio(s, &q);
+		err = channel.local ? attach_local(s, q) : attach_virtio(s, q);
 	if (err == -EPROTONOSUPPORT)
-		vcuda_log("the guest library speaks protocol %u.%u, this worker %d.%d: install matching versions", q.m.major, q.m.minor,
-			  VCUDA_PROTOCOL_MAJOR, VCUDA_PROTOCOL_MINOR);
+		vcuda_log("the guest library speaks protocol %u.%u, this worker %d.%d: install matching versions",
+			  q->m.major, q->m.minor, VCUDA_PROTOCOL_MAJOR, VCUDA_PROTOCOL_MINOR);
 	if (err)
-		reply(&q, err, NULL, 0);
-	else
-		vcuda_roster_join(local, s->guest_pid);
-	close_fds(&q);
+		return err;
+	vcuda_roster_join(channel.local, s->guest_pid);
+	vcuda_mark("worker: has its guest process");
+	return 0;
+}
+
+/* The first message to a warm worker: from now on it has a guest process, and perhaps another channel. */
+static int claim(struct request *q)
+{
+	vcuda_warm_claim();
+	vcuda_log_quiet(false);
+	if (q->m.type != VCUDA_CHANNEL_CLIENT)
+		return 0;
+	if (q->fd_count != 1)
+		return -EPROTO;
+	reply(q, 0, NULL, 0);
+	if (dup2(q->fds[0], VCUDA_CHANNEL_FD) < 0)
+		return -errno;
+	close_fds(q);
+	channel.local = true;
+	return 1;
+}
+
+int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind)
+{
+	int n = receive(&attached), err = 0;
+
+	channel.local = kind == VCUDA_CHANNEL_LOCAL;
+	if (n > 0 && kind == VCUDA_CHANNEL_WARM)
+		err = claim(&attached);
+	if (err < 0)
+		return err;
+	if (err)
+		n = receive(&attached);
+	if (n <= 0)
+		return n ? n : -ECONNRESET;
+	err = attach(s);
+	reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
+	if (!err && channel.local && kind == VCUDA_CHANNEL_LOCAL)
+		close(attached.fds[0]);
 	return err;
+}
+
+/* Descriptors that the program is run anew with; all others, the driver's above all, go, so that what they hold is
+ * freed. */
+static void keep_descriptors(int state)
+{
+	close_range(VCUDA_ROSTER_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+	fcntl(state, F_SETFD, 0);
+	for (unsigned int i = 0; i < attached.fd_count; i++)
+		fcntl(attached.fds[i], F_SETFD, 0);
+}
+
+int vcuda_channel_restart(void)
+{
+	int state = memfd_create("vcuda-attached", 0);
+	char number[16];
+	char *const argv[] = {"vcuda-worker",
+			      "--transport",
+			      channel.local ? "local" : "virtio",
+			      "--backend",
+			      (char *)vcuda_worker_backend,
+			      "--resume",
+			      number,
+			      NULL};
+
+	if (state < 0)
+		return -errno;
+	if (write(state, &attached, sizeof(attached)) == sizeof(attached)) {
+		snprintf(number, sizeof(number), "%d", state);
+		keep_descriptors(state);
+		execv("/proc/self/exe", argv);
+	}
+	close(state);
+	return -errno;
+}
+
+int vcuda_channel_resume(struct vcuda_session *s, enum vcuda_channel_kind kind, int fd)
+{
+	channel.local = kind == VCUDA_CHANNEL_LOCAL;
+	channel.resumed = true;
+	if (pread(fd, &attached, sizeof(attached), 0) != sizeof(attached) || attached.fd_count > VCUDA_CHANNEL_MAX_FDS)
+		return -EPROTO;
+	close(fd);
+	for (unsigned int i = 0; i < attached.fd_count; i++)
+		fcntl(attached.fds[i], F_SETFD, FD_CLOEXEC);
+	return attach(s);
 }
 
 /* local: memory that both sides share is a memfd of ours, at the address of the guest's choice. */
@@ -284,6 +380,7 @@ static void *serve(void *session)
 	}
 	if (n < 0)
 		vcuda_log("the control channel is broken: %s", strerror(-n));
+	vcuda_mark("worker: guest process is gone");
 	/* The guest process is gone: so is everything that it had. The driver frees it with this process. */
 	_exit(n < 0 ? 1 : 0);
 }

@@ -4,6 +4,7 @@
  *
  * local:  its peer is the guest process itself (hostile); vcudad passed the accepted connection on and keeps no copy.
  * virtio: its peer is vcudad, which has validated what the guest's kernel sent; vcudad treats replies as hostile.
+ * A warm worker has vcudad for a peer until it is given a guest process, by ATTACH (virtio) or CLIENT (local).
  * The worker ends when the peer closes it. Every request gets exactly one reply with the same cookie, in order.
  */
 #ifndef VCUDA_CHANNEL_H
@@ -17,9 +18,10 @@
 
 enum vcuda_channel_type {
 	/*
-	 * First message. local: major, minor; the worker makes the shared area, the reply carries fds {shm memfd, doorbell eventfd}.
-	 * virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM memfds...}. The doorbell wakes the
-	 * worker's lane; the notify eventfd is written by the worker where a guest sleeper must be woken.
+	 * First message. local: major, minor; the worker makes the shared area, the reply carries fds {shm memfd,
+	 * doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM
+	 * memfds...}. The doorbell wakes the worker's lane; the notify eventfd is written by the worker where a guest
+	 * sleeper must be woken.
 	 */
 	VCUDA_CHANNEL_ATTACH = 1,
 	/* local: new shared memory at address (in the arena), length bytes; the reply carries {memfd}. */
@@ -27,6 +29,11 @@ enum vcuda_channel_type {
 	/* virtio: a part of a window, as VCUDA_CTL_MAP (flags: VCUDA_MAP_*). */
 	VCUDA_CHANNEL_WINDOW_MAP,
 	VCUDA_CHANNEL_WINDOW_UNMAP,
+	/*
+	 * vcudad to a warm worker, before ATTACH: serve the local client whose connection is fds {connection}. Behind
+	 * the reply it is the channel, and vcudad's end of the old one may be closed.
+	 */
+	VCUDA_CHANNEL_CLIENT,
 };
 
 /* A run of a RAM region: fds[2 + region] of ATTACH, at `offset` bytes in it. Validated by vcudad. */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: contexts. What dies with a context must not be named by an id any more. */
+/*
+ * Handlers: contexts. What dies with a context must not be named by an id any more, and one that was made in advance
+ * (warm.h) not be seen: it is taken by the first retain, if that is of its device, and else released, so that it costs
+ * the guest no memory.
+ */
 #include "dispatch.h"
 #include "handlers.h"
 #include "session.h"
 #include "stage-events.h"
 #include "unload.h"
+#include "warm.h"
 
 /* The id of a device's primary context, 0 if the guest has none. Retaining and releasing it leaves the count as it was. */
 static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
@@ -23,6 +28,46 @@ static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
 	return (uint64_t)(uintptr_t)context;
 }
 
+CUresult vcuda_handle_cuDevicePrimaryCtxRetain(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxRetain *a)
+{
+	if (vcuda_warm_take(a->dev, &a->pctx))
+		return CUDA_SUCCESS;
+	if (!s->ops->cuDevicePrimaryCtxRetain)
+		return vcuda_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxRetain);
+	vcuda_warm_drop();
+	return s->ops->cuDevicePrimaryCtxRetain(&a->pctx, a->dev);
+}
+
+CUresult vcuda_handle_cuDevicePrimaryCtxGetState(struct vcuda_session *s,
+						 struct vcuda_args_cuDevicePrimaryCtxGetState *a)
+{
+	unsigned int flags;
+
+	if (!s->ops->cuDevicePrimaryCtxGetState)
+		return vcuda_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxGetState);
+	if (!vcuda_warm_hides(a->dev, &flags))
+		return s->ops->cuDevicePrimaryCtxGetState(a->dev, &a->flags, &a->active);
+	a->flags = flags;
+	a->active = 0;
+	return CUDA_SUCCESS;
+}
+
+/* Flags other than it was made with: the one that the guest retains is made with them. */
+CUresult vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(struct vcuda_session *s,
+						    struct vcuda_args_cuDevicePrimaryCtxSetFlags_v2 *a)
+{
+	unsigned int flags;
+
+	if (!s->ops->cuDevicePrimaryCtxSetFlags_v2)
+		return vcuda_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxSetFlags_v2);
+	if (vcuda_warm_hides(a->dev, &flags)) {
+		if (flags == a->flags)
+			return CUDA_SUCCESS;
+		vcuda_warm_drop();
+	}
+	return s->ops->cuDevicePrimaryCtxSetFlags_v2(a->dev, a->flags);
+}
+
 CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxRelease_v2 *a)
 {
 	unsigned int flags;
@@ -30,6 +75,8 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, stru
 	int active = 1;
 	uint64_t id;
 
+	if (vcuda_warm_hides(a->dev, &flags))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
 	id = primary_id(s, a->dev);
@@ -44,9 +91,12 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, stru
 
 CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
+	unsigned int flags;
 	CUresult result;
 	uint64_t id;
 
+	if (vcuda_warm_hides(a->dev, &flags))
+		vcuda_warm_drop();
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
 	id = primary_id(s, a->dev);
@@ -60,9 +110,11 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct
 /* Leaves the new context not current on the worker's thread: which one is current is the guest's business. */
 CUresult vcuda_handle_cuCtxCreate_v2(struct vcuda_session *s, struct vcuda_args_cuCtxCreate_v2 *a)
 {
-	CUresult result = s->ops->cuCtxCreate_v2(&a->pctx, a->flags, a->dev);
 	CUcontext popped;
+	CUresult result;
 
+	vcuda_warm_drop();
+	result = s->ops->cuCtxCreate_v2(&a->pctx, a->flags, a->dev);
 	if (result == CUDA_SUCCESS)
 		s->ops->cuCtxPopCurrent_v2(&popped);
 	return result;

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include "backend-load.h"
+#include "channel-serve.h"
 #include "handlers.h"
 #include "log.h"
 #include "roster-slot.h"
 #include "session.h"
+#include "warm.h"
 #include "worker.h"
-
-struct vcuda_backend vcuda_worker_loaded;
 
 /*
  * Variables of the guest process that the driver obeys and that can do no harm here. Others name files or libraries of the host
@@ -21,10 +21,11 @@ static const char *const environment_allowed[] = {
 	"CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "CUDA_MODULE_DATA_LOADING", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT",
 };
 
-/* `text` is lines NAME=VALUE. */
-static void take_environment(const char *text)
+/* Does with each of `text`, lines NAME=VALUE, that may be obeyed. Returns whether that was true of one. */
+static bool any_variable(const char *text, bool (*does)(const char *name, const char *value))
 {
 	char *copy = strdup(text), *rest = copy, *line;
+	bool any = false;
 
 	while (copy && (line = strsep(&rest, "\n"))) {
 		char *value = strchr(line, '=');
@@ -34,25 +35,63 @@ static void take_environment(const char *text)
 		*value++ = 0;
 		for (size_t i = 0; i < sizeof(environment_allowed) / sizeof(environment_allowed[0]); i++)
 			if (!strcmp(line, environment_allowed[i]))
-				setenv(line, value, 1);
+				any |= does(line, value);
 	}
 	free(copy);
+	return any;
+}
+
+static bool take(const char *name, const char *value)
+{
+	return !setenv(name, value, 1);
+}
+
+static bool differs(const char *name, const char *value)
+{
+	const char *own = getenv(name);
+
+	return !own || strcmp(own, value);
+}
+
+/*
+ * A driver that was loaded in advance has read its variables: a guest process with other ones gets this worker as if it
+ * had not been warm, and so does one for which the context that was made has failed.
+ */
+static void be_fit_for(const char *environment)
+{
+	int err;
+
+	if (!any_variable(environment, differs) && vcuda_warm_is_sound())
+		return;
+	err = vcuda_channel_restart();
+	vcuda_log("cannot run itself again: %s", strerror(-err));
+}
+
+static bool load(struct vcuda_session *s, const char *environment)
+{
+	static bool greeted;
+
+	if (vcuda_warm_started() && !greeted)
+		be_fit_for(environment);
+	greeted = true;
+	if (!vcuda_warm_started())
+		any_variable(environment, take);
+	if (!vcuda_warm_backend())
+		return false;
+	s->ops = vcuda_worker_loaded.ops;
+	if (vcuda_worker_loaded.count_memory)
+		vcuda_worker_loaded.count_memory(vcuda_roster_bytes());
+	if (vcuda_worker_loaded.share_scope && vcuda_roster_is_vm())
+		vcuda_worker_loaded.share_scope(vcuda_roster_same_guest);
+	return true;
 }
 
 CUresult vcuda_handle_vcudaHello(struct vcuda_session *s, struct vcuda_args_vcudaHello *a)
 {
 	vcuda_host_info *info = &a->info;
 
-	if (!s->ops) {
-		take_environment(a->environment);
-		if (!vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_backend))
-			return CUDA_ERROR_NO_DEVICE;
-		s->ops = vcuda_worker_loaded.ops;
-		if (vcuda_worker_loaded.count_memory)
-			vcuda_worker_loaded.count_memory(vcuda_roster_bytes());
-		if (vcuda_worker_loaded.share_scope && vcuda_roster_is_vm())
-			vcuda_worker_loaded.share_scope(vcuda_roster_same_guest);
-	}
+	if (!s->ops && !load(s, a->environment))
+		return CUDA_ERROR_NO_DEVICE;
 	info->minor = VCUDA_PROTOCOL_MINOR;
 	info->pid = (uint32_t)getpid();
 	info->arena_start = VCUDA_ARENA_START;

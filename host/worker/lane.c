@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 #include "callback.h"
 #include "dispatch.h"
 #include "log.h"
+#include "mark.h"
 #include "output.h"
 #include "session.h"
 
@@ -37,6 +39,7 @@ static struct {
 	_Atomic unsigned int idle;	/* threads that wait at the doorbell */
 	_Atomic unsigned int threads;
 	_Atomic uint64_t context_calls;	/* calls that may have made or ended contexts */
+	bool marks;
 } lane;
 
 /* Per thread of the pool: where a command lives while it runs. */
@@ -193,13 +196,30 @@ static void run_async(struct vcuda_session *s, struct runner *r)
 		end_session(s);
 }
 
+/* The first call of each kind, for who looks at start-up. */
+static void mark_first(unsigned int op, const char *when)
+{
+	static _Atomic bool seen[2][VCUDA_OP_LIMIT];
+	char line[100];
+
+	if (op >= VCUDA_OP_LIMIT || atomic_exchange(&seen[*when == 'e'][op], true))
+		return;
+	snprintf(line, sizeof(line), "worker: first %s %s", vcuda_call_table[op].name, when);
+	vcuda_mark(line);
+}
+
 /* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
 static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *bytes)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
-	CUresult result = run_command(s, r, c, &w);
+	CUresult result;
 
+	if (lane.marks)
+		mark_first(c->op, "begins");
+	result = run_command(s, r, c, &w);
+	if (lane.marks)
+		mark_first(c->op, "ends");
 	if (s->broken)
 		end_session(s);
 	if (w.error) {
@@ -382,6 +402,7 @@ static void *follower(void *unused)
 void vcuda_lane_serve(struct vcuda_session *s)
 {
 	lane.session = s;
+	lane.marks = vcuda_marks_wanted();
 	vcuda_consumer_init(&lane.consumer, s->shm);
 	lane.idle = 1;
 	lane.threads = 1;

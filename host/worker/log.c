@@ -5,11 +5,20 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static _Atomic bool quiet;
+
+void vcuda_log_quiet(bool is_quiet)
+{
+	quiet = is_quiet;
+}
+
 void vcuda_log(const char *format, ...)
 {
 	char line[1024];
 	va_list args;
 
+	if (quiet)
+		return;
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);

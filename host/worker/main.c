@@ -18,8 +18,10 @@
 #include "channel-serve.h"
 #include "lane.h"
 #include "log.h"
+#include "mark.h"
 #include "output.h"
 #include "session.h"
+#include "warm.h"
 #include "worker.h"
 
 static struct vcuda_session session;
@@ -50,12 +52,27 @@ static void choose_address_layout(char **argv)
 	vcuda_log("cannot run itself again: %s", strerror(errno));
 }
 
-static bool parse(int argc, char **argv, bool *local)
+/* What vcudad, or an earlier run of this program, asks for. */
+static struct {
+	enum vcuda_channel_kind kind;
+	int warm_device; /* warm: whose context, -1: none */
+	int resume;      /* a descriptor, -1: none */
+} wanted = {.warm_device = -1, .resume = -1};
+
+static bool is_one_of(const char *text, const char *const list[])
+{
+	for (; *list; list++)
+		if (!strcmp(text, *list))
+			return true;
+	return false;
+}
+
+static bool parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"transport", required_argument, NULL, 't'},
-		{"backend", required_argument, NULL, 'b'},
-		{0},
+		{"transport", required_argument, NULL, 't'}, {"backend", required_argument, NULL, 'b'},
+		{"warm", required_argument, NULL, 'w'},      {"quiet", no_argument, NULL, 'q'},
+		{"resume", required_argument, NULL, 'r'},    {0},
 	};
 	const char *transport = NULL;
 	int c;
@@ -65,13 +82,22 @@ static bool parse(int argc, char **argv, bool *local)
 			transport = optarg;
 		else if (c == 'b')
 			vcuda_worker_backend = optarg;
+		else if (c == 'w')
+			wanted.warm_device = atoi(optarg);
+		else if (c == 'q')
+			vcuda_log_quiet(true);
+		else if (c == 'r')
+			wanted.resume = atoi(optarg);
 		else
 			return false;
 	}
-	if (optind != argc || !transport || (strcmp(transport, "local") && strcmp(transport, "virtio")))
+	if (optind != argc || !transport ||
+	    !is_one_of(transport, (const char *const[]){"local", "virtio", "later", NULL}))
 		return false;
-	*local = !strcmp(transport, "local");
-	return !strcmp(vcuda_worker_backend, "auto") || !strcmp(vcuda_worker_backend, "cuda") || !strcmp(vcuda_worker_backend, "cpu");
+	wanted.kind = !strcmp(transport, "local")    ? VCUDA_CHANNEL_LOCAL
+		      : !strcmp(transport, "virtio") ? VCUDA_CHANNEL_VIRTIO
+						     : VCUDA_CHANNEL_WARM;
+	return is_one_of(vcuda_worker_backend, (const char *const[]){"auto", "cuda", "cpu", NULL});
 }
 
 /* Memory that is mapped or shared has descriptors of its own. The usual soft limit is for users of select(). */
@@ -86,16 +112,32 @@ static void raise_descriptors(void)
 	}
 }
 
+static int attach(void)
+{
+	int err;
+
+	if (wanted.resume >= 0)
+		return vcuda_channel_resume(&session, wanted.kind, wanted.resume);
+	if (wanted.kind == VCUDA_CHANNEL_WARM)
+		vcuda_warm_start(wanted.warm_device);
+	err = vcuda_channel_attach(&session, wanted.kind);
+	/* Not by exit(), which would take the driver away from the thread that loads it. */
+	if (err && wanted.kind == VCUDA_CHANNEL_WARM)
+		_exit(err == -ECONNRESET ? 0 : 1);
+	return err;
+}
+
 int main(int argc, char **argv)
 {
-	bool local;
-
-	if (!parse(argc, argv, &local)) {
-		fprintf(stderr, "vcuda-worker: started by vcudad: --transport local|virtio --backend auto|cuda|cpu, descriptor %d\n",
+	if (!parse(argc, argv)) {
+		fprintf(stderr,
+			"vcuda-worker: started by vcudad: --transport local|virtio|later --backend auto|cuda|cpu, "
+			"descriptor %d\n",
 			VCUDA_CHANNEL_FD);
 		return 2;
 	}
 	choose_address_layout(argv);
+	vcuda_mark("worker: starts");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	raise_descriptors();
@@ -108,7 +150,7 @@ int main(int argc, char **argv)
 		vcuda_log("out of memory");
 		return 1;
 	}
-	if (vcuda_channel_attach(&session, local) || vcuda_channel_start(&session))
+	if (attach() || vcuda_channel_start(&session))
 		return 1;
 	vcuda_lane_serve(&session);
 	return 1;

@@ -8,7 +8,10 @@
 
 #include "roster.h"
 
-/* Maps the roster and takes a slot for guest process `pid`. Without a roster the worker goes on without. */
+/*
+ * Maps the roster and takes a slot for guest process `pid`, or the one that it has. Without a roster the worker goes on
+ * without. The descriptor stays open.
+ */
 void vcuda_roster_join(bool local, pid_t pid);
 
 /* Where this worker's device memory is counted; a place of no consequence where it has no slot. */

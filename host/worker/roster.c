@@ -25,6 +25,21 @@ static uint64_t group_of_peer(bool local)
 	return getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_PEERCRED, &who, &length) ? UINT32_MAX : who.uid;
 }
 
+static struct vcuda_roster_slot *take_slot(void)
+{
+	/* The program that ran in this process before may have taken one (vcuda_channel_restart()). */
+	for (unsigned int i = 0; i < VCUDA_ROSTER_SLOTS; i++)
+		if (atomic_load(&roster->slots[i].worker) == getpid())
+			return &roster->slots[i];
+	for (unsigned int i = 0; i < VCUDA_ROSTER_SLOTS; i++) {
+		int32_t none = 0;
+
+		if (atomic_compare_exchange_strong(&roster->slots[i].worker, &none, getpid()))
+			return &roster->slots[i];
+	}
+	return NULL;
+}
+
 void vcuda_roster_join(bool local, pid_t pid)
 {
 	struct stat s;
@@ -32,19 +47,13 @@ void vcuda_roster_join(bool local, pid_t pid)
 	if (fstat(VCUDA_ROSTER_FD, &s) || !S_ISREG(s.st_mode) || s.st_size != sizeof(*roster))
 		return;
 	roster = mmap(NULL, sizeof(*roster), PROT_READ | PROT_WRITE, MAP_SHARED, VCUDA_ROSTER_FD, 0);
-	close(VCUDA_ROSTER_FD);
 	if (roster == MAP_FAILED)
 		roster = NULL;
 	group = group_of_peer(local);
-	for (unsigned int i = 0; roster && i < VCUDA_ROSTER_SLOTS; i++) {
-		int32_t none = 0;
-
-		if (!atomic_compare_exchange_strong(&roster->slots[i].worker, &none, getpid()))
-			continue;
-		own = &roster->slots[i];
+	own = roster ? take_slot() : NULL;
+	if (own) {
 		own->pid = (uint32_t)pid;
 		own->group = group;
-		return;
 	}
 }
 

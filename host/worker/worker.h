@@ -8,7 +8,7 @@
 /* The back end that the operator asked for: "auto", "cuda", "cpu". */
 extern const char *vcuda_worker_backend;
 
-/* The one that hello loaded. */
+/* The one that was loaded (warm.c), for hello or in advance. */
 extern struct vcuda_backend vcuda_worker_loaded;
 
 #endif

@@ -56,12 +56,14 @@ def run_example(name, *args, env=None):
 
 
 @contextlib.contextmanager
-def daemon():
+def daemon(*options):
     """A vcudad of our own: yields (process, environment of its clients)."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "socket")
         log = open(os.path.join(directory, "log"), "w+", encoding="utf-8")
-        process = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path, "--backend", BACKEND], stderr=log)
+        process = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path, "--backend", BACKEND, *options], stderr=log,
+                                   env=dict(os.environ, VCUDA_TIMES="1") if options else None)
+        process.log_path = log.name
         try:
             for _ in range(200):
                 if os.path.exists(path):
@@ -195,6 +197,70 @@ def worker_killed():
         check("CUDA error" in victim.stdout.read(), "no CUDA error was reported")
         check(other.wait(60) == 0, "the neighbour was disturbed")
         check(start_steady(env, 0).wait(30) == 0, "the next program does not work")
+
+
+def wait_warm(d, count, what="has a context"):
+    """Until `count` workers have said that they are ready; returns their process numbers."""
+    def ready():
+        with open(d.log_path, encoding="utf-8") as f:
+            said = {int(pid) for pid in re.findall(rf"^vcuda-time \S+ (\d+) worker: {what}$", f.read(), re.M)}
+        return len(children(d.pid)) == count and said >= set(children(d.pid))
+    wait_until(ready, 60, f"no {count} warm workers")
+    return set(children(d.pid))
+
+
+def run_on(env, *command, **more):
+    """Runs a program and returns its output without the line that names the worker, and that worker's process number."""
+    r = subprocess.run(command, env=dict(env, VCUDA_VERBOSE="1", **more), capture_output=True, text=True, timeout=120, check=False)
+    found = re.search(r"host process (\d+)", r.stderr)
+    check(r.returncode == 0 and found, f"{command}: {r.returncode}\n{r.stdout}{r.stderr}")
+    return r.stdout, int(found.group(1))
+
+
+def warm():
+    """Workers that are ready before their guest process: it gets one, sees no difference, and another takes its place."""
+    program = build("test/local/warm")
+    parts = ("retain", "own", "flags", "query")
+    with daemon() as (d, env):
+        cold = {part: run_on(env, program, part)[0] for part in parts}
+    with daemon("--warm", "1") as (d, env):
+        for part in parts:
+            ready, = wait_warm(d, 1)
+            out, used = run_on(env, program, part)
+            # a GPU's memory is the replacement's too
+            same = out == cold[part] or BACKEND != "cpu"
+            check(same and out.endswith(f"{part}: passed\n"), f"{part}: {out} and not {cold[part]}")
+            check(used == ready, f"{part}: worker {used}, while {ready} was ready")
+            wait_until(lambda: ready not in children(d.pid), 5, "a worker is used twice, or left")
+        for name in EXAMPLES:
+            ready, = wait_warm(d, 1)
+            out, used = run_on(env, build(f"examples/{name}"))
+            check("Test PASSED" in out and used == ready, out)
+            wait_until(lambda: ready not in children(d.pid), 5, "a worker is left")
+    with daemon("--warm", "2") as (d, env):
+        ready = wait_warm(d, 2)
+        first, second = start_steady(env, 3), start_steady(env, 60)
+        # both at once, and two more are there for the next
+        wait_until(lambda: len(children(d.pid)) == 4 and ready < set(children(d.pid)), 30, "they are not replaced")
+        check(first.wait(30) == 0, f"the first: {first.stdout.read()}")
+        wait_until(lambda: len(ready & set(children(d.pid))) == 1, 5, "each has a worker of its own, which ends with it")
+        # a warm worker that is killed is replaced; the program that runs does not notice
+        os.kill(next(iter(set(children(d.pid)) - ready)), signal.SIGKILL)
+        wait_until(lambda: len(children(d.pid)) == 3, 10, "it is not replaced")
+        second.kill()
+        check(second.wait(10) == -signal.SIGKILL, "the second program ended before")
+    # variables that the driver has read already: the worker starts anew, in its place, and serves
+    with daemon("--warm", "1") as (d, env):
+        ready, = wait_warm(d, 1)
+        p = start_steady(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="3"), 3)
+        with open(f"/proc/{ready}/cmdline", encoding="utf-8") as f:
+            check("--resume" in f.read(), "the worker is warm with other variables than its program's")
+        check(p.wait(30) == 0, f"with variables: {p.stdout.read()}")
+        wait_until(lambda: ready not in children(d.pid), 5, "a worker is left")
+    with daemon("--warm", "1", "--warm-device", "none") as (d, env):
+        ready, = wait_warm(d, 1, "back end is initialised")
+        out, used = run_on(env, program, "retain")
+        check(out.endswith("retain: passed\n") and used == ready, out)
 
 
 def attach(path, major, minor):
@@ -523,7 +589,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

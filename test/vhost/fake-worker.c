@@ -2,7 +2,8 @@
 /*
  * A worker for tests of vcudad: speaks channel.h, computes nothing. How it misbehaves is the `uid` of ATTACH (virtio)
  * or the message's `flags` (local). On a doorbell it adds one to the second word of the shared area and notifies; on
- * MAP it writes the cookie into the first word of each extent of a writable part.
+ * MAP it writes the cookie into the first word of each extent of a writable part. Of a warm one VCUDA_FAKE_WARM says
+ * it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -192,9 +193,26 @@ static int map(void)
 	return 0;
 }
 
+/* A warm worker becomes the client's. */
+static int become_local(const char *warm)
+{
+	if (q.fd_count != 1)
+		fail("CLIENT without a connection");
+	if (!strcmp(warm, "dies"))
+		raise(SIGKILL);
+	if (!strcmp(warm, "refuses")) {
+		reply(-EMFILE, NULL, 0);
+		return 0;
+	}
+	reply(0, NULL, 0);
+	if (dup2(q.fds[0], VCUDA_CHANNEL_FD) < 0)
+		fail("no connection");
+	close(q.fds[0]);
+	return 1;
+}
+
 static void serve(int local)
 {
-	receive();
 	switch (q.m.type) {
 	case VCUDA_CHANNEL_ATTACH:
 		if (local)
@@ -229,18 +247,30 @@ static void rung(void)
 int main(int argc, char **argv)
 {
 	struct pollfd fds[2] = {{.fd = VCUDA_CHANNEL_FD, .events = POLLIN}, {.events = POLLIN}};
-	int local;
+	const char *warm = getenv("VCUDA_FAKE_WARM") ? getenv("VCUDA_FAKE_WARM") : "";
+	int local, later;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (argc != 5 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend"))
+	if (argc < 5 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend"))
 		fail("called with other arguments than vcudad gives");
 	local = !strcmp(argv[2], "local");
+	later = !strcmp(argv[2], "later");
+	if (later ? argc < 7 || strcmp(argv[5], "--warm") : argc != 5)
+		fail("called with other arguments than vcudad gives");
+	if (later && !strcmp(warm, "fails"))
+		return 4;
 	for (;;) {
 		fds[1].fd = doorbell;
 		if (poll(fds, 2, -1) < 0)
 			continue;
-		if (fds[0].revents)
-			serve(local);
+		if (fds[0].revents) {
+			receive();
+			if (later && q.m.type == VCUDA_CHANNEL_CLIENT)
+				local = become_local(warm);
+			else
+				serve(local);
+			later = 0;
+		}
 		if (fds[1].revents && doorbell >= 0)
 			rung();
 	}

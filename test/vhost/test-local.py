@@ -1,47 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Local programs, sockets and the command line."""
-import array
 import os
 import signal
-import socket
 import stat
-import struct
 import subprocess
 import tempfile
 import time
 import unittest
 
 import vmm
-from vmm import Daemon, wait
-
-
-class Client:
-    """What a guest library does first."""
-
-    def __init__(self, daemon):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(10)
-        self.socket.connect(daemon.local_path)
-
-    def attach(self, misbehaviour=0):
-        """Returns the worker's process number; None if it ended instead."""
-        self.socket.send(struct.pack('<IIQQQQIIIIiI', 1, misbehaviour, 77, 0, 0, 0, 1, 0, 0, 0, 0, 0))
-        try:
-            data, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(8))
-        except ConnectionError:
-            return None
-        if not data:
-            return None
-        fds = array.array('i', control[0][2])
-        for fd in fds:
-            os.close(fd)
-        assert len(fds) == 2
-        kind, _, cookie, _, _, _, major, _, _, pid, status, _ = struct.unpack('<IIQQQQIIIIiI', data)
-        assert (kind, cookie, major, status) == (1, 77, 1, 0)
-        return pid
-
-    def close(self):
-        self.socket.close()
+from vmm import Client, Daemon, wait
 
 
 def run(*arguments, **options):
@@ -219,6 +187,11 @@ class CommandLine(unittest.TestCase):
                                 (['--socket', '/x', '--max-contexts', '0'], 'number from 1'),
                                 (['--socket', '/x', '--max-pinned', '3X'], 'such as'),
                                 (['--socket', '/x', '--max-pinned', '99999999T'], 'such as'),
+                                (['--socket', '/x', '--warm', '65'], 'number from 0 to 64'),
+                                (['--socket', '/x', '--warm', '-1'], 'number from 0 to 64'),
+                                (['--socket', '/x', '--warm', 'two'], 'number from 0 to 64'),
+                                (['--socket', '/x', '--warm', '3', '--max-contexts', '2'], 'more than --max-contexts'),
+                                (['--socket', '/x', '--warm-device', 'x'], 'number from 0 to 63'),
                                 (['--nonsense'], '--help'), (['--socket', '/x', 'nonsense'], 'not an option')]:
             result = run(*arguments)
             self.assertEqual(result.returncode, 2, arguments)

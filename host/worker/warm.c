@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warm.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "mark.h"
+#include "worker.h"
+
+struct vcuda_backend vcuda_worker_loaded;
+
+enum stage { COLD, LOADING, LOADED, DONE };
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	enum stage stage;
+	bool started; /* a thread is, or was, at it */
+	bool loaded;  /* the back end can be used */
+	bool has;     /* `context` is retained, and the guest does not know */
+	_Atomic bool claimed;
+	int device;
+	unsigned int flags; /* of the device's primary context before it was retained */
+	CUcontext context;
+} warm = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER, .device = -1};
+
+static void move_to(enum stage stage)
+{
+	pthread_mutex_lock(&warm.lock);
+	warm.stage = stage;
+	pthread_cond_broadcast(&warm.moved);
+	pthread_mutex_unlock(&warm.lock);
+}
+
+/* The caller holds the lock. A worker that was not warmed never waits. */
+static void wait_for(enum stage stage)
+{
+	while (warm.started && warm.stage < stage)
+		pthread_cond_wait(&warm.moved, &warm.lock);
+}
+
+static bool make_context(void)
+{
+	const struct vcuda_backend_ops *ops = vcuda_worker_loaded.ops;
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+	int active = 0;
+
+	if (ops->cuDevicePrimaryCtxRetain && ops->cuDevicePrimaryCtxGetState && ops->cuDevicePrimaryCtxRelease_v2)
+		result = ops->cuDevicePrimaryCtxGetState(warm.device, &warm.flags, &active);
+	if (result == CUDA_SUCCESS)
+		result = ops->cuDevicePrimaryCtxRetain(&warm.context, warm.device);
+	warm.has = result == CUDA_SUCCESS;
+	if (warm.has)
+		vcuda_mark("worker: has a context");
+	else
+		vcuda_log("no context in advance on device %d (CUDA error %d)", warm.device, (int)result);
+	return warm.has;
+}
+
+static void *run(void *unused)
+{
+	bool good;
+
+	warm.loaded = good = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_backend);
+	move_to(LOADED);
+	if (good && warm.device >= 0)
+		good = make_context();
+	/* The daemon starts another one, later. A guest process that came meanwhile hears of it as from any worker. */
+	if (!good && !atomic_load(&warm.claimed))
+		_exit(1);
+	move_to(DONE);
+	return unused;
+}
+
+void vcuda_warm_start(int device)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	warm.device = device;
+	warm.stage = LOADING;
+	warm.started = true;
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attributes, run, NULL))
+		warm.started = false;
+	pthread_attr_destroy(&attributes);
+}
+
+bool vcuda_warm_started(void)
+{
+	return warm.started;
+}
+
+void vcuda_warm_claim(void)
+{
+	atomic_store(&warm.claimed, true);
+}
+
+bool vcuda_warm_backend(void)
+{
+	bool loaded;
+
+	pthread_mutex_lock(&warm.lock);
+	wait_for(LOADED);
+	if (!warm.loaded)
+		warm.loaded = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_backend);
+	loaded = warm.loaded;
+	pthread_mutex_unlock(&warm.lock);
+	return loaded;
+}
+
+bool vcuda_warm_is_sound(void)
+{
+	const struct vcuda_backend_ops *ops = vcuda_worker_loaded.ops;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&warm.lock);
+	/* One that is being made is as young as the guest process. */
+	if (warm.stage == DONE && warm.has && ops->cuCtxSynchronize) {
+		result = ops->cuCtxSetCurrent(warm.context);
+		if (result == CUDA_SUCCESS)
+			result = ops->cuCtxSynchronize();
+		ops->cuCtxSetCurrent(NULL);
+	}
+	pthread_mutex_unlock(&warm.lock);
+	if (result != CUDA_SUCCESS)
+		vcuda_log("the context that was made in advance has failed (CUDA error %d)", (int)result);
+	return result == CUDA_SUCCESS;
+}
+
+bool vcuda_warm_take(CUdevice dev, CUcontext *context)
+{
+	bool taken;
+
+	pthread_mutex_lock(&warm.lock);
+	wait_for(DONE);
+	taken = warm.has && warm.device == dev;
+	if (taken) {
+		warm.has = false;
+		*context = warm.context;
+	}
+	pthread_mutex_unlock(&warm.lock);
+	return taken;
+}
+
+bool vcuda_warm_hides(CUdevice dev, unsigned int *flags)
+{
+	bool hides;
+
+	pthread_mutex_lock(&warm.lock);
+	wait_for(DONE);
+	hides = warm.has && warm.device == dev;
+	*flags = warm.flags;
+	pthread_mutex_unlock(&warm.lock);
+	return hides;
+}
+
+void vcuda_warm_drop(void)
+{
+	pthread_mutex_lock(&warm.lock);
+	wait_for(DONE);
+	if (warm.has)
+		vcuda_worker_loaded.ops->cuDevicePrimaryCtxRelease_v2(warm.device);
+	warm.has = false;
+	pthread_mutex_unlock(&warm.lock);
+}

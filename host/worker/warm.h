@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a warm worker does before it has a guest process, on a thread of its own: load the back end, initialise it, and
+ * retain a device's primary context.
+ *
+ * The guest sees none of it. Until it retains that context itself, calls on the device answer as if it were not there;
+ * before it makes another context, or says how that one shall be, the context goes. All functions are thread-safe, and
+ * do nothing, or say no, in a worker that was not warmed.
+ */
+#ifndef VCUDA_WARM_H
+#define VCUDA_WARM_H
+
+#include <stdbool.h>
+
+#include "cuda-abi.h"
+
+/*
+ * Begins, after windows have their addresses. device: whose context, -1: none. Where something fails while there is no
+ * guest process yet, the worker ends with status 1.
+ */
+void vcuda_warm_start(int device);
+bool vcuda_warm_started(void);
+
+/* There is a guest process from now on: a failure is told to it. */
+void vcuda_warm_claim(void);
+
+/* vcuda_worker_loaded is there, if need be loaded now or waited for. False: it cannot be, as the log says. */
+bool vcuda_warm_backend(void);
+
+/* False: the context has failed while nobody used it (a GPU's error ends all contexts on it). */
+bool vcuda_warm_is_sound(void);
+
+/* The context, which is the caller's to release from now on. False: there is none of that device. */
+bool vcuda_warm_take(CUdevice dev, CUcontext *context);
+
+/* Whether there is one that the guest has not retained, and the flags that the context would have were it not active.
+ */
+bool vcuda_warm_hides(CUdevice dev, unsigned int *flags);
+
+/* Releases what is not taken. */
+void vcuda_warm_drop(void);
+
+#endif

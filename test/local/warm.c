@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program may notice of a worker that was ready before it: nothing.
+ *
+ * usage: warm retain|own|flags|query
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda-abi.h"
+#include "driver.h"
+
+CUresult cuCtxPushCurrent_v2(CUcontext context);
+CUresult cuCtxPopCurrent_v2(CUcontext *context);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+
+#define NEED(call) need(call, #call)
+
+static void need(CUresult result, const char *what)
+{
+	if (result == CUDA_SUCCESS)
+		return;
+	printf("%s: CUDA error %d\n", what, (int)result);
+	exit(1);
+}
+
+static void state(unsigned int wanted_flags, int wanted)
+{
+	unsigned int flags;
+	int active;
+
+	NEED(cuDevicePrimaryCtxGetState(0, &flags, &active));
+	if (active != wanted || (wanted_flags != ~0u && flags != wanted_flags)) {
+		printf("flags %#x and active %d, not %#x and %d\n", flags, active, wanted_flags, wanted);
+		exit(1);
+	}
+}
+
+static void say_memory(void)
+{
+	size_t available, total;
+
+	NEED(cuMemGetInfo_v2(&available, &total));
+	printf("%zu of %zu bytes\n", available, total);
+}
+
+static void retain(unsigned int flags)
+{
+	unsigned int now;
+	CUcontext context;
+
+	NEED(cuDevicePrimaryCtxRetain(&context, 0));
+	state(~0u, 1);
+	NEED(cuCtxPushCurrent_v2(context));
+	NEED(cuCtxGetFlags(&now));
+	if ((now & 7) != flags) {
+		printf("the context has flags %#x, not %#x\n", now, flags);
+		exit(1);
+	}
+	say_memory();
+	NEED(cuCtxPopCurrent_v2(&context));
+	NEED(cuDevicePrimaryCtxRelease_v2(0));
+	state(~0u, 0);
+	NEED(cuDevicePrimaryCtxRetain(&context, 0));
+	state(~0u, 1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *part = argc > 1 ? argv[1] : "";
+	CUcontext context;
+
+	NEED(cuInit(0));
+	state(0, 0);
+	if (cuDevicePrimaryCtxRelease_v2(0) != CUDA_ERROR_INVALID_CONTEXT) {
+		puts("a context that nobody retained was released");
+		return 1;
+	}
+	if (!strcmp(part, "retain")) {
+		retain(0);
+	} else if (!strcmp(part, "flags")) {
+		NEED(cuDevicePrimaryCtxSetFlags_v2(0, CU_CTX_SCHED_BLOCKING_SYNC));
+		state(CU_CTX_SCHED_BLOCKING_SYNC, 0);
+		retain(CU_CTX_SCHED_BLOCKING_SYNC);
+	} else if (!strcmp(part, "own")) {
+		NEED(cuCtxCreate_v2(&context, 0, 0));
+		state(0, 0);
+		say_memory();
+	}
+	printf("%s: passed\n", part);
+	return 0;
+}

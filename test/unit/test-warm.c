@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker makes before it has a guest process: who gets it, who does not, and what the guest sees of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend.h"
+#include "dispatch.h"
+#include "handlers.h"
+#include "lane.h"
+#include "log.h"
+#include "session.h"
+#include "unload.h"
+#include "warm.h"
+#include "worker.h"
+
+/* The lane's. */
+uint64_t vcuda_lane_context(void)
+{
+	return 0;
+}
+
+#define DEVICES 3
+
+const char *vcuda_worker_backend = "auto";
+
+/* A driver with primary contexts and nothing else. */
+static struct {
+	bool loads;
+	unsigned int retained[DEVICES], flags[DEVICES], made[DEVICES], created;
+	CUresult state; /* of its contexts */
+} driver;
+
+static CUcontext context_of(CUdevice dev)
+{
+	return (CUcontext)&driver.retained[dev];
+}
+
+static CUresult retain(CUcontext *context, CUdevice dev)
+{
+	if (dev < 0 || dev >= DEVICES)
+		return CUDA_ERROR_INVALID_DEVICE;
+	driver.made[dev] += !driver.retained[dev]++;
+	*context = context_of(dev);
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(CUdevice dev)
+{
+	if (!driver.retained[dev])
+		return CUDA_ERROR_INVALID_CONTEXT;
+	driver.retained[dev]--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult reset(CUdevice dev)
+{
+	driver.retained[dev] = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_state(CUdevice dev, unsigned int *flags, int *active)
+{
+	if (dev < 0 || dev >= DEVICES)
+		return CUDA_ERROR_INVALID_DEVICE;
+	/* As NVIDIA's adds one that nobody asked for while the context is active. */
+	*flags = driver.flags[dev] | (driver.retained[dev] ? 8 : 0);
+	*active = driver.retained[dev] > 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_flags(CUdevice dev, unsigned int flags)
+{
+	driver.flags[dev] = flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult create(CUcontext *context, unsigned int flags, CUdevice dev)
+{
+	driver.created++;
+	*context = (CUcontext)&driver.created;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *context)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_current(CUcontext context)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult synchronize(void)
+{
+	return driver.state;
+}
+
+static const struct vcuda_backend_ops ops = {
+	.name = "fake",
+	.cuDevicePrimaryCtxRetain = retain,
+	.cuDevicePrimaryCtxRelease_v2 = release,
+	.cuDevicePrimaryCtxReset_v2 = reset,
+	.cuDevicePrimaryCtxGetState = get_state,
+	.cuDevicePrimaryCtxSetFlags_v2 = set_flags,
+	.cuCtxCreate_v2 = create,
+	.cuCtxPopCurrent_v2 = pop,
+	.cuCtxSetCurrent = set_current,
+	.cuCtxSynchronize = synchronize,
+};
+
+bool vcuda_backend_load(struct vcuda_backend *backend, const char *which)
+{
+	usleep(20000);
+	backend->ops = driver.loads ? &ops : NULL;
+	return driver.loads;
+}
+
+/* What the handlers need of the rest. */
+CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
+{
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void vcuda_handle_remove_children(struct vcuda_handles *h, uint64_t id)
+{
+}
+
+void vcuda_unload_begin(void)
+{
+}
+
+void vcuda_unload_end(void)
+{
+}
+
+static struct vcuda_session session;
+
+/* In a process of its own, since a worker is warm once: 0 is success. `device`: -2: not warm. */
+static int in_worker(int device, bool claimed, int (*part)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		if (device > -2)
+			vcuda_warm_start(device);
+		if (claimed)
+			vcuda_warm_claim();
+		if (!part)
+			for (;;)
+				pause();
+		if (!vcuda_warm_backend())
+			_exit(100);
+		session.ops = vcuda_worker_loaded.ops;
+		_exit(part());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 200;
+}
+
+#define NEED(condition)                                                                                                \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			return __LINE__ % 90 + 1;                                                                      \
+	} while (0)
+
+static unsigned int state(CUdevice dev, unsigned int *flags)
+{
+	struct vcuda_args_cuDevicePrimaryCtxGetState a = {.dev = dev, .flags = 77, .active = 77};
+
+	if (vcuda_handle_cuDevicePrimaryCtxGetState(&session, &a) != CUDA_SUCCESS)
+		return 99;
+	*flags = a.flags;
+	return (unsigned int)a.active;
+}
+
+static int take_it(void)
+{
+	struct vcuda_args_cuDevicePrimaryCtxRetain a = {.dev = 1};
+	unsigned int flags;
+
+	NEED(state(1, &flags) == 0 && flags == 0);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){
+									 .dev = 1}) == CUDA_ERROR_INVALID_CONTEXT);
+	NEED(driver.retained[1] == 1);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &a) == CUDA_SUCCESS && a.pctx == context_of(1));
+	NEED(driver.retained[1] == 1 && driver.made[1] == 1);
+	NEED(state(1, &flags) == 1 && flags == 8);
+	/* Nothing is left to be dropped. */
+	a.dev = 2;
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &a) == CUDA_SUCCESS && driver.retained[1] == 1);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(
+		     &session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 1}) == CUDA_SUCCESS);
+	NEED(driver.retained[1] == 0);
+	return 0;
+}
+
+static int take_another(void)
+{
+	struct vcuda_args_cuDevicePrimaryCtxRetain a = {.dev = 0};
+
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &a) == CUDA_SUCCESS && a.pctx == context_of(0));
+	NEED(driver.retained[0] == 1 && driver.retained[1] == 0);
+	return 0;
+}
+
+static int make_own(void)
+{
+	struct vcuda_args_cuCtxCreate_v2 a = {.dev = 1};
+
+	NEED(vcuda_handle_cuCtxCreate_v2(&session, &a) == CUDA_SUCCESS && driver.created == 1);
+	NEED(driver.retained[1] == 0);
+	return 0;
+}
+
+static int other_flags(void)
+{
+	struct vcuda_args_cuDevicePrimaryCtxSetFlags_v2 a = {.dev = 1};
+	unsigned int flags;
+
+	NEED(vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(&session, &a) == CUDA_SUCCESS && driver.retained[1] == 1);
+	a.flags = 4;
+	NEED(vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(&session, &a) == CUDA_SUCCESS && driver.retained[1] == 0);
+	NEED(state(1, &flags) == 0 && flags == 4);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &(struct vcuda_args_cuDevicePrimaryCtxRetain){.dev = 1}) ==
+	     CUDA_SUCCESS);
+	NEED(driver.made[1] == 2);
+	return 0;
+}
+
+static int reset_it(void)
+{
+	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
+		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 1}) == CUDA_SUCCESS);
+	NEED(driver.retained[1] == 0);
+	NEED(!vcuda_warm_take(1, &(CUcontext){NULL}));
+	return 0;
+}
+
+static int failed_meanwhile(void)
+{
+	unsigned int flags;
+
+	vcuda_warm_hides(1, &flags); /* waits until it is there */
+	NEED(vcuda_warm_is_sound());
+	driver.state = CUDA_ERROR_ECC_UNCORRECTABLE;
+	NEED(!vcuda_warm_is_sound());
+	return 0;
+}
+
+static int has_none(void)
+{
+	unsigned int flags;
+
+	NEED(!vcuda_warm_hides(0, &flags) && !vcuda_warm_take(0, &(CUcontext){NULL}) && vcuda_warm_is_sound());
+	vcuda_warm_drop();
+	NEED(driver.made[0] == 0 && driver.made[1] == 0);
+	return 0;
+}
+
+static void test_context(void **unused)
+{
+	driver.loads = true;
+	assert_int_equal(in_worker(1, true, take_it), 0);
+	assert_int_equal(in_worker(1, true, take_another), 0);
+	assert_int_equal(in_worker(1, true, make_own), 0);
+	assert_int_equal(in_worker(1, true, other_flags), 0);
+	assert_int_equal(in_worker(1, true, reset_it), 0);
+	assert_int_equal(in_worker(1, true, failed_meanwhile), 0);
+}
+
+static void test_without(void **unused)
+{
+	driver.loads = true;
+	assert_int_equal(in_worker(-2, true, has_none), 0);
+	assert_int_equal(in_worker(-1, true, has_none), 0);
+	assert_int_equal(in_worker(DEVICES, true, has_none), 0);
+}
+
+static void test_failures(void **unused)
+{
+	driver.loads = true;
+	assert_int_equal(in_worker(DEVICES, false, NULL), 1);
+	driver.loads = false;
+	assert_int_equal(in_worker(1, false, NULL), 1);
+	assert_int_equal(in_worker(1, true, has_none), 100);
+	assert_int_equal(in_worker(-2, true, has_none), 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_context), cmocka_unit_test(test_without),
+					   cmocka_unit_test(test_failures)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
