@@ -71,6 +71,11 @@ bool cli_is_listening(const char *path);
 /* Starts a vcudad of our own in a new directory that only this user can enter. Prints a message when it returns false.
  */
 bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend);
+/*
+ * For the daemon's --warm-device: the device that a program with our environment begins with, or "none" where that is
+ * not told by a number.
+ */
+void cli_warm_device(char *text, size_t size);
 void cli_daemon_stop(struct cli_daemon *daemon);
 
 #endif

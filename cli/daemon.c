@@ -67,13 +67,24 @@ static bool make_directory(struct cli_daemon *d)
 	return false;
 }
 
+void cli_warm_device(char *text, size_t size)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	size_t digits = visible ? strspn(visible, "0123456789") : 0;
+	bool is_number = digits && digits < 3 && (!visible[digits] || visible[digits] == ',');
+
+	snprintf(text, size, "%.*s", visible ? (int)digits : 1, visible ? visible : "0");
+	if (visible && (!is_number || atoi(text) > 63))
+		snprintf(text, size, "none");
+}
+
 /* In the child. What our own libraries are found by must not reach the worker: it would take our libcuda.so.1 for the
  * real driver. */
 static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, int ready,
 			pid_t parent)
 {
 	const char *libraries = getenv("LD_LIBRARY_PATH");
-	char number[16];
+	char number[16], device[16];
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -85,8 +96,13 @@ static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *path
 	if (libraries && strstr(libraries, paths->guest_lib))
 		unsetenv("LD_LIBRARY_PATH");
 	unsetenv("LD_PRELOAD");
+	cli_warm_device(device, sizeof(device));
+	/* The program's library chooses; a driver that does so too leaves it to choose among what is left. */
+	unsetenv("CUDA_VISIBLE_DEVICES");
 	snprintf(number, sizeof(number), "%d", ready);
-	execl(paths->daemon, "vcudad", "--socket", d->socket, "--backend", backend, "--ready-fd", number, NULL);
+	/* The worker gets ready while the program starts. */
+	execl(paths->daemon, "vcudad", "--socket", d->socket, "--backend", backend, "--warm", "1", "--warm-once",
+	      "--warm-device", device, "--ready-fd", number, NULL);
 	cli_message("cannot start %s: %s. VCUDA_DAEMON names the daemon.", paths->daemon, strerror(errno));
 	_exit(127);
 }

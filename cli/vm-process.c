@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "vm.h"
 
 static const char *const names[VM_PROCESSES + 1] = {"vcudad", "virtiofsd", "qemu", "kernel"};
@@ -132,13 +133,23 @@ static bool await_socket(struct vm *vm, enum vm_process process, const char *soc
 	return false;
 }
 
+/* In the child: the guest's library obeys the variable. */
+static bool leave_devices_to_guest(const struct vm *vm)
+{
+	return !unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 bool vm_start_daemon(struct vm *vm)
 {
-	char path[128];
-	char *argv[] = {vm->parts.daemon, "--vhost-socket", path, "--backend", (char *)vm->options->backend, NULL};
+	char path[128], device[16];
+	/* The worker gets ready while the VM boots. */
+	char *argv[] = {
+		vm->parts.daemon, "--vhost-socket", path,   "--backend", (char *)vm->options->backend, "--warm", "1",
+		"--warm-once",    "--warm-device",  device, NULL};
 
+	cli_warm_device(device, sizeof(device));
 	snprintf(path, sizeof(path), "%s/cuda.sock", vm->directory);
-	return start(vm, VM_DAEMON, NULL, argv) > 0 && await_socket(vm, VM_DAEMON, "cuda.sock");
+	return start(vm, VM_DAEMON, leave_devices_to_guest, argv) > 0 && await_socket(vm, VM_DAEMON, "cuda.sock");
 }
 
 static bool write_file(const char *path, const char *text)

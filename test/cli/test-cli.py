@@ -114,6 +114,22 @@ def private_daemon():
             os.kill(pid, signal.SIGKILL)
 
 
+def early_worker():
+    """A daemon of the program's own starts the worker with it, on the device that the program will take first."""
+    show = ["sh", "-c", 'for p in $(cat /proc/$PPID/task/*/children); do tr "\\0" " " < /proc/$p/cmdline; done; echo; echo "$CUDA_VISIBLE_DEVICES"']
+    for visible, device in ((None, "0"), ("2,1", "2"), ("7", "7"), ("", "none"), ("-1", "none"), ("64", "none"), ("123456789012", "none"),
+                            ("GPU-1234", "none"), ("1x", "none")):
+        r = expect(0, r"\A\Z", "run", *BACKEND, "--", *show, CUDA_VISIBLE_DEVICES=visible)
+        commands, program = r.stdout.split("\n")[:2]
+        check(f"--warm 1 --warm-once --warm-device {device} --ready-fd" in commands, f"{visible}: {commands}")
+        check(program == (visible or ""), f"the program got {program!r}")
+    # the worker's driver is not told to choose, as the program's library does
+    show = ["sh", "-c", "for p in $(cat /proc/$PPID/task/*/children); do tr '\\0' '\\n' < /proc/$p/environ | grep ^CUDA_; echo end; done"]
+    r = expect(0, r"\A\Z", "run", *BACKEND, "--", *show, CUDA_VISIBLE_DEVICES="0", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    # the daemon has one, the program two
+    check(r.stdout.count("CUDA_DEVICE_ORDER=PCI_BUS_ID") == 2 and r.stdout.count("CUDA_VISIBLE_DEVICES=0") == 1, r.stdout)
+
+
 def own_socket():
     """A daemon that listens is used, unless a back end is asked for; one that is named and does not listen is an error."""
     vcudad = os.path.join(os.path.dirname(VCUDA), "../host/daemon/vcudad")
