@@ -52,11 +52,17 @@ static CUresult forget_registered(const void *wrapper)
 	return CUDA_SUCCESS;
 }
 
+/* Runtimes of CUDA 13.2 call it without arguments once the driver is initialized, and end if it fails. */
+static CUresult begin_runtime(void)
+{
+	return vcuda_require_init();
+}
+
 static const slot cudart_interface[13] = {
-	SIZE(cudart_interface), FUNCTION(refuse), FUNCTION(primary_handle),  FUNCTION(refuse),
-	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(load_registered), FUNCTION(forget_registered),
-	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(refuse),          FUNCTION(refuse),
-	FUNCTION(refuse),
+	SIZE(cudart_interface),  FUNCTION(refuse), FUNCTION(primary_handle),  FUNCTION(refuse),
+	FUNCTION(refuse),        FUNCTION(refuse), FUNCTION(load_registered), FUNCTION(forget_registered),
+	FUNCTION(refuse),        FUNCTION(refuse), FUNCTION(refuse),          FUNCTION(refuse),
+	FUNCTION(begin_runtime),
 };
 
 static CUresult current(CUcontext *context)

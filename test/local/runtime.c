@@ -433,8 +433,11 @@ static void test_launches(void)
 	cudaGetLastError();
 }
 
-/* How NVIDIA's own runtimes before CUDA 12, which static programs hold, have the driver load what is registered. */
-static void test_private_load(void)
+/*
+ * How NVIDIA's own runtimes, which static programs hold, use the driver: those of 13.2 as they begin, and those before
+ * CUDA 12 to load what is registered.
+ */
+static void test_private_table(void)
 {
 	static const unsigned char uuid[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
 					       0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
@@ -444,12 +447,15 @@ static void test_private_load(void)
 	int (*unload)(handle module) = dlsym(RTLD_DEFAULT, "cuModuleUnload");
 	int (*load)(handle * module, const void *wrapper, void *, void *, size_t);
 	int (*forget)(const void *wrapper);
+	int (*begin)(void);
 	handle module = NULL, function = NULL;
 	void *const *table = NULL;
 
 	DO(get_table(&table, uuid));
 	memcpy(&load, &table[6], sizeof(load));
 	memcpy(&forget, &table[7], sizeof(forget));
+	memcpy(&begin, &table[12], sizeof(begin));
+	DO(begin());
 	DO(load(&module, &image_wrapper, NULL, NULL, 0));
 	DO(get_function(&function, module, "add"));
 	check(function != NULL, "function of a registered module", 0);
@@ -584,7 +590,7 @@ int main(void)
 	test_textures();
 	test_launches();
 	test_references();
-	test_private_load();
+	test_private_table();
 	test_streams();
 #if SINCE(10000)
 	test_capture();
