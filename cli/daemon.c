@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define READY_MS 30000
@@ -150,17 +150,17 @@ bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const
 	return good;
 }
 
-/* Waits at most `ms` for the daemon's end. */
-static bool reap(pid_t pid, unsigned int ms)
+/* Waits at most `ms` for the daemon's end, which comes when its workers have ended and what they had is free. */
+static bool reap(pid_t pid, int ms)
 {
-	for (unsigned int waited = 0; waited <= ms; waited += 5) {
-		pid_t got = waitpid(pid, NULL, WNOHANG);
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	pid_t got;
 
-		if (got == pid || (got < 0 && errno == ECHILD))
-			return true;
-		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-	}
-	return false;
+	while (poll(&p, 1, ms) < 0 && errno == EINTR)
+		continue;
+	close(p.fd);
+	got = waitpid(pid, NULL, WNOHANG);
+	return got == pid || (got < 0 && errno == ECHILD);
 }
 
 void cli_daemon_stop(struct cli_daemon *d)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "channel.h"
 #include "launch.h"
 #include "roster.h"
+#include "../worker/layout.h"
 #include "../worker/roster.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
@@ -75,6 +77,20 @@ static int set_attributes(posix_spawnattr_t *attributes)
 	return error;
 }
 
+/* The worker would choose its address layout itself, and start a second time for it. */
+static int spawn(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+		 const posix_spawnattr_t *attributes, char **arguments, char **environment)
+{
+	int layout = personality(0xffffffff), error;
+
+	if (layout >= 0)
+		personality((unsigned long)layout | VCUDA_WORKER_LAYOUT);
+	error = posix_spawn(pid, file, actions, attributes, arguments, environment);
+	if (layout >= 0)
+		personality((unsigned long)layout);
+	return error;
+}
+
 static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, char **environment,
 	       pid_t *pid)
 {
@@ -101,7 +117,7 @@ static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind,
 	if (!error)
 		error = set_attributes(&attributes);
 	if (!error)
-		error = posix_spawn(pid, options->worker, &actions, &attributes, arguments, environment);
+		error = spawn(pid, options->worker, &actions, &attributes, arguments, environment);
 	posix_spawnattr_destroy(&attributes);
 destroy_actions:
 	posix_spawn_file_actions_destroy(&actions);

@@ -17,6 +17,7 @@
 #include "channel.h"
 #include "channel-serve.h"
 #include "lane.h"
+#include "layout.h"
 #include "log.h"
 #include "mark.h"
 #include "output.h"
@@ -28,22 +29,15 @@ static struct vcuda_session session;
 
 const char *vcuda_worker_backend = "auto";
 
-/*
- * Guest memory is mapped here at the guest's own addresses. Guests live high (mmap grows down from the stack); with the old layout and no
- * randomisation our own libraries lie far below, where no guest is. The thread sanitizer has its shadow there.
- */
+/* vcudad has started us with it, where it can. */
 static void choose_address_layout(char **argv)
 {
-#ifdef __SANITIZE_THREAD__
-	const unsigned long wanted = ADDR_NO_RANDOMIZE;
-#else
-	const unsigned long wanted = ADDR_COMPAT_LAYOUT | ADDR_NO_RANDOMIZE;
-#endif
+	const unsigned long layout = VCUDA_WORKER_LAYOUT;
 	int now = personality(0xffffffff);
 
-	if (now < 0 || ((unsigned long)now & wanted) == wanted)
+	if (now < 0 || ((unsigned long)now & layout) == layout)
 		return;
-	if (personality((unsigned long)now | wanted) < 0) {
+	if (personality((unsigned long)now | layout) < 0) {
 		vcuda_log("cannot choose the address layout (%s): some cudaHostRegister calls of the guest will be refused",
 			  strerror(errno));
 		return;

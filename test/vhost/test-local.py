@@ -54,6 +54,17 @@ class Local(unittest.TestCase):
         self.assertTrue(os.readlink(f'/proc/{pid}/fd/4').startswith('/memfd:vcuda-roster'), 'what all workers share')
         client.close()
 
+    def test_address_layout(self):
+        """A worker starts with the one that it needs; the daemon keeps its own."""
+        def layout(pid):
+            with open(f'/proc/{pid}/personality') as file:
+                return int(file.read(), 16)
+        client = Client(self.daemon)
+        pid = client.attach()
+        self.assertEqual(layout(pid) & 0x40000, 0x40000)  # ADDR_NO_RANDOMIZE
+        self.assertEqual(layout(self.daemon.process.pid), layout('self'))
+        client.close()
+
     def test_environment(self):
         self.daemon.stop()
         os.environ.update(VCUDA_TEST_THING='1', SECRET_THING='2', CUDA_VISIBLE_DEVICES='0')
