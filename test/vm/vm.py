@@ -9,6 +9,7 @@ Several scenarios share one VM, one after another, and after each nothing may be
 
 import glob
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,22 @@ def vm_run(kernel):
     for out in outputs:
         check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
     check(r.stderr.count("CUDA calls of process") == 1 + len(paths), f"--stats does not reach every program:\n{r.stderr}")
+
+
+def vm_warm(kernel):
+    """The worker is ready when the VM's program comes; one whose driver has to have other variables is as if it had not been."""
+    parts(kernel)
+    program = os.path.join(BUILD, "examples/vectorAdd")
+    begins = ["starts", "back end is initialised", "has a context"]
+    for command, expected in (([program], [*begins, "has its guest process", "guest process is gone"]),
+                              (["env", "CUDA_DEVICE_MAX_CONNECTIONS=3", program],
+                               [*begins, "has its guest process", "starts", "has its guest process", "back end is initialised", "guest process is gone"])):
+        r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--verbose", "--", *command],
+                           capture_output=True, text=True, timeout=140, check=False, env=dict(os.environ, VCUDA_TIMES="1"))
+        check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{command}: {r.returncode}\n{r.stdout}{r.stderr}")
+        lines = re.findall(r"^vcuda-time \S+ (\d+) worker: (.*)$", r.stderr, re.M)
+        steps = [what for _, what in lines if what in expected]
+        check(steps == expected and len({pid for pid, _ in lines}) == 1, f"{command}: {lines}")
 
 
 def examples(vm):
@@ -195,11 +212,12 @@ def unshared(kernel):
 def main():
     global BUILD
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(("vm_run", "unshared", *SCENARIOS)))
+        print("\n".join(("vm_run", "vm_warm", "unshared", *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    if names in (["vm_run"], ["unshared"]):
-        {"vm_run": vm_run, "unshared": unshared}[names[0]](kernel)
+    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "unshared": unshared}
+    if len(names) == 1 and names[0] in alone:
+        alone[names[0]](kernel)
         print("ok", names[0])
         return
     with Machine(BUILD, programs(), kernel) as vm:
