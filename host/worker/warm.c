@@ -114,12 +114,13 @@ bool vcuda_warm_backend(void)
 
 bool vcuda_warm_is_sound(void)
 {
-	const struct vcuda_backend_ops *ops = vcuda_worker_loaded.ops;
+	const struct vcuda_backend_ops *ops;
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&warm.lock);
+	ops = warm.stage == DONE && warm.has ? vcuda_worker_loaded.ops : NULL;
 	/* One that is being made is as young as the guest process. */
-	if (warm.stage == DONE && warm.has && ops->cuCtxSynchronize) {
+	if (ops && ops->cuCtxSynchronize) {
 		result = ops->cuCtxSetCurrent(warm.context);
 		if (result == CUDA_SUCCESS)
 			result = ops->cuCtxSynchronize();

@@ -69,7 +69,9 @@ def daemon(*options):
                 if os.path.exists(path):
                     break
                 time.sleep(0.05)
-            env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=build("guest/lib"))
+            # the second: where no more was built than the thread sanitizer's tests need
+            libraries = build("guest/lib") + ":" + build("guest/libcuda")
+            env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=libraries)
             yield process, env
             check(process.poll() is None, "the daemon died")
         finally:
@@ -232,7 +234,7 @@ def warm():
             check(same and out.endswith(f"{part}: passed\n"), f"{part}: {out} and not {cold[part]}")
             check(used == ready, f"{part}: worker {used}, while {ready} was ready")
             wait_until(lambda: ready not in children(d.pid), 5, "a worker is used twice, or left")
-        for name in EXAMPLES:
+        for name in [] if THREAD_SANITIZER else EXAMPLES:
             ready, = wait_warm(d, 1)
             out, used = run_on(env, build(f"examples/{name}"))
             check("Test PASSED" in out and used == ready, out)
