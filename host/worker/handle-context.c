@@ -4,8 +4,12 @@
  * (warm.h) not be seen: it is taken by the first retain, if that is of its device, and else released, so that it costs
  * the guest no memory.
  */
+#include <stdlib.h>
+
 #include "dispatch.h"
 #include "handlers.h"
+#include "log.h"
+#include "release.h"
 #include "session.h"
 #include "stage-events.h"
 #include "unload.h"
@@ -68,25 +72,77 @@ CUresult vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(struct vcuda_session *s,
 	return s->ops->cuDevicePrimaryCtxSetFlags_v2(a->dev, a->flags);
 }
 
-CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxRelease_v2 *a)
+static CUresult release(struct vcuda_session *s, CUdevice dev)
 {
 	unsigned int flags;
 	CUresult result;
 	int active = 1;
 	uint64_t id;
 
-	if (vcuda_warm_hides(a->dev, &flags))
-		return CUDA_ERROR_INVALID_CONTEXT;
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
-	id = primary_id(s, a->dev);
-	result = s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+	id = primary_id(s, dev);
+	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
-		s->ops->cuDevicePrimaryCtxGetState(a->dev, &flags, &active);
+		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
 	if (!active)
 		vcuda_handle_remove_children(s->handles, id);
 	vcuda_unload_end();
 	return result;
+}
+
+struct later {
+	struct vcuda_session *session;
+	CUdevice device;
+};
+
+static void release_later(void *argument)
+{
+	struct later *l = argument;
+	CUresult result = release(l->session, l->device);
+
+	if (result != CUDA_SUCCESS)
+		vcuda_log("the primary context of device %d could not be released (CUDA error %d)", l->device,
+			  (int)result);
+	free(l);
+}
+
+/* It is there and nothing of it runs, nor has anything gone wrong in it: its release has nothing to say. */
+static bool is_done(struct vcuda_session *s, CUdevice dev)
+{
+	const struct vcuda_backend_ops *ops = s->ops;
+	CUcontext context;
+	unsigned int flags;
+	CUresult result;
+	int active = 0;
+
+	if (!ops->cuDevicePrimaryCtxGetState || ops->cuDevicePrimaryCtxGetState(dev, &flags, &active) != CUDA_SUCCESS ||
+	    !active || !ops->cuCtxSynchronize || ops->cuDevicePrimaryCtxRetain(&context, dev) != CUDA_SUCCESS)
+		return false;
+	result = ops->cuCtxSetCurrent(context);
+	if (result == CUDA_SUCCESS)
+		result = ops->cuCtxSynchronize();
+	ops->cuCtxSetCurrent(NULL);
+	ops->cuDevicePrimaryCtxRelease_v2(dev);
+	return result == CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s,
+						   struct vcuda_args_cuDevicePrimaryCtxRelease_v2 *a)
+{
+	struct later *l;
+	unsigned int flags;
+
+	if (vcuda_warm_hides(a->dev, &flags))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	l = is_done(s, a->dev) ? malloc(sizeof(*l)) : NULL;
+	if (!l)
+		return release(s, a->dev);
+	*l = (struct later){s, a->dev};
+	if (vcuda_release_later(release_later, l))
+		return CUDA_SUCCESS;
+	free(l);
+	return release(s, a->dev);
 }
 
 CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)

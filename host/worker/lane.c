@@ -18,6 +18,7 @@
 #include "log.h"
 #include "mark.h"
 #include "output.h"
+#include "release.h"
 #include "session.h"
 
 /*
@@ -112,6 +113,7 @@ static CUresult run_command(struct vcuda_session *s, struct runner *r, const str
 	CUresult result;
 
 	command_context = c->context;
+	vcuda_release_wait();
 	if (c->op >= VCUDA_OP_LIMIT || !vcuda_dispatch_table[c->op])
 		return vcuda_malformed(s);
 	if (!s->ops && c->op != VCUDA_OP_vcudaHello)

@@ -61,10 +61,12 @@ static void retain(unsigned int flags)
 	}
 	say_memory();
 	NEED(cuCtxPopCurrent_v2(&context));
-	NEED(cuDevicePrimaryCtxRelease_v2(0));
-	state(~0u, 0);
-	NEED(cuDevicePrimaryCtxRetain(&context, 0));
-	state(~0u, 1);
+	for (int i = 0; i < 100; i++) {
+		NEED(cuDevicePrimaryCtxRelease_v2(0));
+		state(~0u, 0);
+		NEED(cuDevicePrimaryCtxRetain(&context, 0));
+		state(~0u, 1);
+	}
 }
 
 int main(int argc, char **argv)

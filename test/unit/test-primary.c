@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker makes before it has a guest process: who gets it, who does not, and what the guest sees of it. */
+/* Primary contexts: one made before there is a guest process, who gets it and what the guest sees; and their end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +15,7 @@
 #include "handlers.h"
 #include "lane.h"
 #include "log.h"
+#include "release.h"
 #include "session.h"
 #include "unload.h"
 #include "warm.h"
@@ -34,7 +35,8 @@ const char *vcuda_worker_backend = "auto";
 static struct {
 	bool loads;
 	unsigned int retained[DEVICES], flags[DEVICES], made[DEVICES], created;
-	CUresult state; /* of its contexts */
+	useconds_t ending; /* what the end of a context takes */
+	CUresult state;    /* of its contexts */
 } driver;
 
 static CUcontext context_of(CUdevice dev)
@@ -55,6 +57,8 @@ static CUresult release(CUdevice dev)
 {
 	if (!driver.retained[dev])
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (driver.retained[dev] == 1)
+		usleep(driver.ending);
 	driver.retained[dev]--;
 	return CUDA_SUCCESS;
 }
@@ -204,6 +208,7 @@ static int take_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &a) == CUDA_SUCCESS && driver.retained[1] == 1);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 1}) == CUDA_SUCCESS);
+	vcuda_release_wait();
 	NEED(driver.retained[1] == 0);
 	return 0;
 }
@@ -250,6 +255,25 @@ static int reset_it(void)
 	return 0;
 }
 
+/* Who releases it goes on; what comes next waits, and so does who has to hear of a failure. */
+static int release_it(void)
+{
+	struct vcuda_args_cuDevicePrimaryCtxRetain retained = {.dev = 0};
+	struct vcuda_args_cuDevicePrimaryCtxRelease_v2 a = {.dev = 0};
+	unsigned int flags;
+
+	driver.ending = 300000;
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &a) == CUDA_SUCCESS && driver.retained[0] > 0);
+	vcuda_release_wait();
+	NEED(driver.retained[0] == 0 && state(0, &flags) == 0);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	driver.state = CUDA_ERROR_ILLEGAL_ADDRESS;
+	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &a) == CUDA_SUCCESS && driver.retained[0] == 0);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &a) == CUDA_ERROR_INVALID_CONTEXT);
+	return 0;
+}
+
 static int failed_meanwhile(void)
 {
 	unsigned int flags;
@@ -290,6 +314,13 @@ static void test_without(void **unused)
 	assert_int_equal(in_worker(DEVICES, true, has_none), 0);
 }
 
+static void test_release(void **unused)
+{
+	driver.loads = true;
+	assert_int_equal(in_worker(-2, true, release_it), 0);
+	assert_int_equal(in_worker(1, true, release_it), 0);
+}
+
 static void test_failures(void **unused)
 {
 	driver.loads = true;
@@ -303,7 +334,7 @@ static void test_failures(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_context), cmocka_unit_test(test_without),
-					   cmocka_unit_test(test_failures)};
+					   cmocka_unit_test(test_release), cmocka_unit_test(test_failures)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

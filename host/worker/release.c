@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "release.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	_Atomic bool busy; /* set under the lock; a look without it is enough where it is not */
+	void (*part)(void *argument);
+	void *argument;
+} later = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+static void *run(void *unused)
+{
+	later.part(later.argument);
+	pthread_mutex_lock(&later.lock);
+	atomic_store(&later.busy, false);
+	pthread_cond_broadcast(&later.done);
+	pthread_mutex_unlock(&later.lock);
+	return unused;
+}
+
+bool vcuda_release_later(void (*part)(void *argument), void *argument)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	bool starts;
+
+	pthread_mutex_lock(&later.lock);
+	starts = !atomic_load(&later.busy);
+	if (starts) {
+		later.part = part;
+		later.argument = argument;
+		pthread_attr_init(&attributes);
+		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+		starts = !pthread_create(&thread, &attributes, run, NULL);
+		pthread_attr_destroy(&attributes);
+		atomic_store(&later.busy, starts);
+	}
+	pthread_mutex_unlock(&later.lock);
+	return starts;
+}
+
+void vcuda_release_wait(void)
+{
+	if (!atomic_load(&later.busy))
+		return;
+	pthread_mutex_lock(&later.lock);
+	while (atomic_load(&later.busy))
+		pthread_cond_wait(&later.done, &later.lock);
+	pthread_mutex_unlock(&later.lock);
+}
