@@ -58,6 +58,7 @@ void vcuda_roster_strike(pid_t worker)
 			continue;
 		atomic_store(&slot->computes, 0);
 		atomic_store(&slot->bytes, 0);
+		atomic_store(&slot->ends, 0);
 		atomic_store(&slot->worker, 0);
 	}
 }

@@ -381,6 +381,7 @@ static void *serve(void *session)
 	if (n < 0)
 		vcuda_log("the control channel is broken: %s", strerror(-n));
 	vcuda_mark("worker: guest process is gone");
+	vcuda_roster_ends();
 	/* The guest process is gone: so is everything that it had. The driver frees it with this process. */
 	_exit(n < 0 ? 1 : 0);
 }

@@ -19,6 +19,7 @@
 #include "mark.h"
 #include "output.h"
 #include "release.h"
+#include "roster-slot.h"
 #include "session.h"
 
 /*
@@ -220,6 +221,11 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 	if (lane.marks)
 		mark_first(c->op, "begins");
 	result = run_command(s, r, c, &w);
+	/* The memory of a process that has ended may not be free yet, where natively it would be. */
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && vcuda_roster_wait_for_ends()) {
+		w = vcuda_writer_init(r->reply, sizeof(r->reply));
+		result = run_command(s, r, c, &w);
+	}
 	if (lane.marks)
 		mark_first(c->op, "ends");
 	if (s->broken)

@@ -17,6 +17,15 @@ void vcuda_roster_join(bool local, pid_t pid);
 /* Where this worker's device memory is counted; a place of no consequence where it has no slot. */
 _Atomic uint64_t *vcuda_roster_bytes(void);
 
+/* Its guest process is gone. */
+void vcuda_roster_ends(void);
+
+/*
+ * Waits for the workers whose guest processes are gone by now, so that what they had on the GPU is free, as it is
+ * natively when a program has ended. False: there is none, or they take longer than a second.
+ */
+bool vcuda_roster_wait_for_ends(void);
+
 /* From its first context on the process is listed. */
 void vcuda_roster_computes(void);
 

@@ -8,6 +8,10 @@
 #include "log.h"
 #include "roster-slot.h"
 
+/* A second. */
+#define NAP_US 1000
+#define MAX_NAPS 1000
+
 static struct vcuda_roster *roster;
 static struct vcuda_roster_slot *own;
 static uint64_t group;
@@ -66,6 +70,33 @@ void vcuda_roster_computes(void)
 {
 	if (own)
 		atomic_store(&own->computes, 1);
+}
+
+void vcuda_roster_ends(void)
+{
+	if (own)
+		atomic_store(&own->ends, 1);
+}
+
+/* vcudad empties the slot when the process has ended. */
+static bool is_ending(const struct vcuda_roster_slot *slot)
+{
+	return atomic_load(&slot->worker) && atomic_load(&slot->ends) && slot != own;
+}
+
+bool vcuda_roster_wait_for_ends(void)
+{
+	bool any = false;
+
+	for (unsigned int i = 0, naps = 0; roster && i < VCUDA_ROSTER_SLOTS; i++) {
+		for (; is_ending(&roster->slots[i]); naps++) {
+			if (naps == MAX_NAPS)
+				return false;
+			any = true;
+			usleep(NAP_US);
+		}
+	}
+	return any;
 }
 
 const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at)

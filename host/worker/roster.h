@@ -22,7 +22,7 @@ struct vcuda_roster_slot {
 	uint64_t group;
 	_Atomic uint64_t bytes;    /* of device memory, where the back end counts it (the software GPU) */
 	_Atomic uint32_t computes; /* it has or had a context; the rest is valid where this is read as not 0 */
-	uint32_t reserved;
+	_Atomic uint32_t ends;     /* its guest process is gone, and what it had is being freed */
 };
 
 struct vcuda_roster {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker takes of the roster, and whom it shows: its own guest's processes only. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,11 +36,19 @@ static void hand_over(size_t bytes)
 		close(fd);
 }
 
+static void *empty(void *slot)
+{
+	usleep(100000);
+	atomic_store(&((struct vcuda_roster_slot *)slot)->worker, 0);
+	return NULL;
+}
+
 /* First what is no roster. */
 static void test_roster(void **state)
 {
 	const struct vcuda_roster_slot *slot;
 	unsigned int at = 0;
+	pthread_t thread;
 	int pair[2];
 
 	hand_over(4096);
@@ -80,6 +89,17 @@ static void test_roster(void **state)
 	slot = vcuda_roster_next(&at);
 	assert_non_null(slot);
 	assert_int_equal(slot->bytes, 4096);
+	/* One that is ending is waited for, until vcudad has emptied its slot; the own one is not. */
+	assert_false(vcuda_roster_wait_for_ends());
+	vcuda_roster_ends();
+	assert_int_equal(page->slots[4].ends, 1);
+	assert_false(vcuda_roster_wait_for_ends());
+	page->slots[3].ends = 1;
+	assert_false(vcuda_roster_wait_for_ends());
+	assert_int_equal(pthread_create(&thread, NULL, empty, &page->slots[3]), 0);
+	assert_true(vcuda_roster_wait_for_ends());
+	assert_int_equal(page->slots[3].worker, 0);
+	pthread_join(thread, NULL);
 	/* The last slot is looked at, and nothing behind it. */
 	set(VCUDA_ROSTER_SLOTS - 1, 15, getuid(), 1);
 	assert_int_equal(vcuda_roster_next(&at)->pid, 1000 + VCUDA_ROSTER_SLOTS - 1);
