@@ -50,7 +50,7 @@ class Local(unittest.TestCase):
         self.assertTrue(wait(self.daemon.workers))
         pid, = self.daemon.workers()
         self.assertTrue(wait(lambda: os.readlink(f'/proc/{pid}/exe') == os.path.realpath(vmm.FAKE_WORKER)))
-        self.assertEqual({int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}, {0, 1, 2, 3, 4})
+        self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4})
         self.assertTrue(os.readlink(f'/proc/{pid}/fd/4').startswith('/memfd:vcuda-roster'), 'what all workers share')
         client.close()
 

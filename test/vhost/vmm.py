@@ -90,6 +90,14 @@ class Daemon:
         return int(line.split()[1]) << 10
 
 
+def descriptors(pid):
+    """Of a process, once its loader has closed the libraries' files."""
+    def held():
+        return {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}
+    wait(lambda: not [fd for fd in held() if fd > 4], 2)
+    return held()
+
+
 class Client:
     """What a guest library does first, over the local transport."""
 
