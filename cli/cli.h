@@ -68,9 +68,10 @@ struct cli_daemon {
 bool cli_find_socket(char *path, size_t size);
 bool cli_is_listening(const char *path);
 
-/* Starts a vcudad of our own in a new directory that only this user can enter. Prints a message when it returns false.
+/* Starts a vcudad of our own in a new directory that only this user can enter, and a worker, with a context if the
+ * program that it is for computes. Prints a message when it returns false.
  */
-bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend);
+bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend, bool computes);
 /*
  * For the daemon's --warm-device: the device that a program with our environment begins with, or "none" where that is
  * not told by a number.

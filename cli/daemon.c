@@ -80,8 +80,8 @@ void cli_warm_device(char *text, size_t size)
 
 /* In the child. What our own libraries are found by must not reach the worker: it would take our libcuda.so.1 for the
  * real driver. */
-static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, int ready,
-			pid_t parent)
+static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes,
+			int ready, pid_t parent)
 {
 	const char *libraries = getenv("LD_LIBRARY_PATH");
 	char number[16], device[16];
@@ -96,7 +96,9 @@ static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *path
 	if (libraries && strstr(libraries, paths->guest_lib))
 		unsetenv("LD_LIBRARY_PATH");
 	unsetenv("LD_PRELOAD");
-	cli_warm_device(device, sizeof(device));
+	strcpy(device, "none");
+	if (computes)
+		cli_warm_device(device, sizeof(device));
 	/* The program's library chooses; a driver that does so too leaves it to choose among what is left. */
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	snprintf(number, sizeof(number), "%d", ready);
@@ -121,7 +123,7 @@ static bool wait_ready(int fd)
 	return n > 0 && read(fd, answer, sizeof(answer)) > 0;
 }
 
-bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const char *backend)
+bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes)
 {
 	pid_t self = getpid();
 	int ready[2];
@@ -138,7 +140,7 @@ bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const
 	d->pid = fork();
 	if (d->pid == 0) {
 		close(ready[0]);
-		exec_daemon(d, paths, backend, ready[1], self);
+		exec_daemon(d, paths, backend, computes, ready[1], self);
 	}
 	close(ready[1]);
 	if (d->pid < 0)

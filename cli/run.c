@@ -246,7 +246,7 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 		sigaddset(&r.signals, *s);
 	sigprocmask(SIG_BLOCK, &r.signals, &r.before);
 	if (r.backend || !find_listener(&r)) {
-		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto"))
+		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", true))
 			return CLI_FAILED;
 		snprintf(r.socket, sizeof(r.socket), "%s", daemon.socket);
 	} else if (!cli_is_listening(r.socket)) {

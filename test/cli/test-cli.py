@@ -123,6 +123,11 @@ def early_worker():
         commands, program = r.stdout.split("\n")[:2]
         check(f"--warm 1 --warm-once --warm-device {device} --ready-fd" in commands, f"{visible}: {commands}")
         check(program == (visible or ""), f"the program got {program!r}")
+    # who only asks needs no context
+    for command, made in ((["smi"], False), (["run"], True)):
+        r = vcuda(*command, *BACKEND, *(["--", "sleep", "3"] if made else []), VCUDA_TIMES="1")
+        check(r.returncode == 0 and "worker: back end is initialised" in r.stderr, f"{command}: {r.stderr}")
+        check(("worker: has a context" in r.stderr) == made, f"{command}: {r.stderr}")
     # the worker's driver is not told to choose, as the program's library does
     show = ["sh", "-c", "for p in $(cat /proc/$PPID/task/*/children); do tr '\\0' '\\n' < /proc/$p/environ | grep ^CUDA_; echo end; done"]
     r = expect(0, r"\A\Z", "run", *BACKEND, "--", *show, CUDA_VISIBLE_DEVICES="0", CUDA_DEVICE_ORDER="PCI_BUS_ID")

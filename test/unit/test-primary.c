@@ -34,7 +34,8 @@ const char *vcuda_worker_backend = "auto";
 /* A driver with primary contexts and nothing else. */
 static struct {
 	bool loads;
-	unsigned int retained[DEVICES], flags[DEVICES], made[DEVICES], created;
+	_Atomic unsigned int retained[DEVICES];
+	unsigned int flags[DEVICES], made[DEVICES], created;
 	useconds_t ending; /* what the end of a context takes */
 	CUresult state;    /* of its contexts */
 } driver;
