@@ -39,6 +39,12 @@ struct ptx_origin {
 	uint32_t param; /* where it is among the parameters */
 };
 
+/* By how much a register changes from a block to the next one along x; see ptx-ahead.c. */
+struct ptx_along {
+	uint8_t kind;
+	int64_t by;
+};
+
 struct ptx_block {
 	uint32_t first, last; /* instructions [first, last) */
 	int32_t condition;    /* predicate register of the branch, or -1 */
@@ -82,6 +88,7 @@ struct ptx_body {
 	struct ptx_shape *shapes, *masked_shapes;
 	uint64_t *blend;
 	struct ptx_origin *origins; /* per register */
+	struct ptx_along *along;    /* per register, with 32 lanes */
 	size_t words;               /* of a register set */
 };
 
@@ -107,6 +114,7 @@ bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lane
 
 bool ptx_body_origins(struct ptx_body *body);
 void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
+bool ptx_body_along(struct ptx_body *body);   /* with 32 lanes */
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

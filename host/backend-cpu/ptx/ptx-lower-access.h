@@ -85,6 +85,10 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 /* The same address without the constant, for where it is seldom needed: what it is made of is enough to keep. */
 LLVMValueRef access_index_address(struct lower *l, const struct access *a);
 
+/* ---- ptx-ahead.c ---- */
+/* After a checked access: has the processor fetch what others like it will need. */
+void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer);
+
 /* ---- ptx-lower-access.c ---- */
 void slow_call(struct lower *l, const struct access *a, const char *name);
 

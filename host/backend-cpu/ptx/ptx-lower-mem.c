@@ -271,7 +271,7 @@ static const struct ptx_operand *part_of(const struct ptx_operand *o, unsigned p
 
 bool emit_ld(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef parts[4], base;
+	LLVMValueRef parts[4], base, pointer;
 	struct access a;
 
 	access_describe(l, i, &a);
@@ -295,7 +295,9 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 		} else {
 			note_stride(l, base);
 			access_check(l, &a, base);
-			access_load(l, &a, access_pointer(l, &a, base), parts);
+			pointer = access_pointer(l, &a, base);
+			access_load(l, &a, pointer, parts);
+			look_ahead(l, &a, pointer);
 		}
 	} else {
 		gather(l, &a, parts);
@@ -320,7 +322,7 @@ static LLVMValueRef last_active(struct lower *l, LLVMValueRef value)
 
 bool emit_st(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef parts[4], base;
+	LLVMValueRef parts[4], base, pointer;
 	struct access a;
 	bool direct;
 
@@ -349,6 +351,8 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 	}
 	note_stride(l, base);
 	access_check(l, &a, base);
-	access_store(l, &a, access_pointer(l, &a, base), parts);
+	pointer = access_pointer(l, &a, base);
+	access_store(l, &a, pointer, parts);
+	look_ahead(l, &a, pointer);
 	return true;
 }

@@ -92,6 +92,46 @@ static bool ends_by_itself(struct lower *l)
 	return false;
 }
 
+/* Longer rounds are not looked through for each access. */
+#define LONG_ROUND 512
+
+/* The innermost loop around the block at hand. */
+static bool find_loop(struct rounds *r)
+{
+	const struct ptx_body *body = r->l->body;
+
+	for (r->latch = r->l->block; r->latch < body->block_count; r->latch++)
+		for (unsigned s = 0; s < 2; s++) {
+			r->header = body->blocks[r->latch].succ[s];
+			if (r->header <= r->l->block && (s == 0 || body->blocks[r->latch].condition >= 0))
+				return true;
+		}
+	return false;
+}
+
+int64_t round_step(struct lower *l, int32_t reg)
+{
+	struct rounds r = {.l = l};
+	int64_t step = 0;
+
+	if (!find_loop(&r) || l->body->blocks[r.latch].last - l->body->blocks[r.header].first > LONG_ROUND ||
+	    !is_plain(&r))
+		return 0;
+	for (uint32_t n = r.header; n <= r.latch; n++)
+		for (uint32_t k = l->body->blocks[n].first; k < l->body->blocks[n].last; k++) {
+			const struct ptx_instr *i = &l->body->instrs[k];
+
+			if (!access_redefines(l, i, reg))
+				continue;
+			if (step || !is_always_run(&r, n, i))
+				return 0;
+			step = step_of(i, reg);
+			if (!step)
+				return 0;
+		}
+	return step;
+}
+
 /* ---- both versions ---- */
 
 static void look(struct lower *l, uint32_t line)

@@ -185,6 +185,9 @@ void enter_masked(struct lower *l, const struct ptx_exit *e);
 void emit_poll(struct lower *l); /* on a back-edge */
 void emit_thread_poll(struct lower *l); /* between two threads that the same code runs */
 
+/* By how many the innermost loop around the block at hand moves a register each round; 0: not known. With one lane. */
+int64_t round_step(struct lower *l, int32_t reg);
+
 /* ---- ptx-lower.c, ptx-lower-masked.c ---- */
 /*
  * For code that seldom runs: with one lane, the context, the thread and the cache come from memory there, so that they

@@ -23,8 +23,11 @@ static bool analyse(struct ptx_body *body, unsigned *lanes)
 		return false;
 	if (!ptx_body_width(body, lanes))
 		return false;
-	if (*lanes > 1)
+	if (*lanes > 1) {
 		ptx_body_strides(body);
+		if (!ptx_body_along(body))
+			return false;
+	}
 	return ptx_body_origins(body);
 }
 
