@@ -191,13 +191,15 @@ LLVMValueRef read_reg(struct lower *l, int32_t reg, unsigned lanes)
 	return value;
 }
 
+/* In the entry block, so that compiled code reads the context once, or once for each thread block. */
 static LLVMValueRef load_field(struct lower *l, LLVMTypeRef type, uint64_t offset)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+	bool is_block = offset >= offsetof(struct ptx_context, ctaid) && offset < offsetof(struct ptx_context, nctaid);
 	LLVMValueRef value;
 
-	/* in the entry block, so that compiled code reads the context once */
-	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+	LLVMPositionBuilderBefore(l->b,
+				  LLVMGetBasicBlockTerminator(is_block && l->each_block ? l->each_block : l->entry));
 	value = LLVMBuildLoad2(l->b, type, field(l, l->ctx, offset), "");
 	LLVMPositionBuilderAtEnd(l->b, here);
 	return value;

@@ -99,33 +99,73 @@ static void load_context(struct lower *l)
 		l->shared_bytes = scalar_const(l->i64, l->body->static_shared);
 }
 
+/* Takes its value from `from` on the way from one block. */
+static LLVMValueRef phi32(struct lower *l, const char *name, LLVMValueRef value, LLVMBasicBlockRef from)
+{
+	LLVMValueRef phi = LLVMBuildPhi(l->b, l->i32, name);
+
+	LLVMAddIncoming(phi, &value, &from, 1);
+	return phi;
+}
+
 /*
- * Code of one lane does all threads of the block, one after the other; that of 32 lanes all whole warps, where they take
- * no turns. Only the first goes on where a warp came from.
+ * Code of one lane does all threads of the block, one after the other; that of 32 lanes all whole warps, where they
+ * take no turns; and then the blocks that follow. Only the first goes on where a warp came from.
  */
 static void begin_thread(struct lower *l)
 {
-	LLVMValueRef first = l->thread, entry = load_head(l, offsetof(struct ptx_frame, entry));
+	LLVMValueRef entry = load_head(l, offsetof(struct ptx_frame, entry));
 
 	if (l->width == 1) {
 		l->aside_ctx = entry_alloca(l, l->ptr);
 		l->aside_thread = entry_alloca(l, l->i32);
 		LLVMSetVolatile(LLVMBuildStore(l->b, l->ctx, l->aside_ctx), 1);
 	}
+	l->each_block = new_bb(l, "each");
 	l->each_thread = new_bb(l, "thread");
+	LLVMBuildBr(l->b, l->each_block);
+	LLVMPositionBuilderAtEnd(l->b, l->each_block);
+	l->first_thread = phi32(l, "first", l->thread, l->entry);
+	l->first_from = phi32(l, "entry", entry, l->entry);
 	LLVMBuildBr(l->b, l->each_thread);
 	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
-	l->thread = LLVMBuildPhi(l->b, l->i32, "thread");
-	LLVMAddIncoming(l->thread, &first, &l->entry, 1);
-	l->from = LLVMBuildPhi(l->b, l->i32, "from");
-	LLVMAddIncoming(l->from, &entry, &l->entry, 1);
+	l->thread = phi32(l, "thread", l->first_thread, l->each_block);
+	l->from = phi32(l, "from", l->first_from, l->each_block);
 	if (l->width == 1)
 		LLVMSetVolatile(LLVMBuildStore(l->b, l->thread, l->aside_thread), 1);
 }
 
+/*
+ * Goes on with the next block of the call where that is simple: it is in the same row of the grid, and nobody has
+ * cancelled the launch. In all other cases who called does it. Measured: to leave and come in takes as long as two
+ * warps of a small kernel.
+ */
+static void go_on(struct lower *l, LLVMBasicBlockRef leave)
+{
+	LLVMValueRef at_more = field(l, l->ctx, offsetof(struct ptx_context, more)), zero = scalar_const(l->i32, 0);
+	LLVMValueRef at_x = field(l, l->ctx, offsetof(struct ptx_context, ctaid)), more, x, most, flag, ok;
+	LLVMBasicBlockRef next = new_bb(l, "next");
+
+	more = LLVMBuildLoad2(l->b, l->i64, at_more, "");
+	x = LLVMBuildAdd(l->b, LLVMBuildLoad2(l->b, l->i32, at_x, ""), scalar_const(l->i32, 1), "");
+	most = LLVMBuildLoad2(l->b, l->i32, field(l, l->ctx, offsetof(struct ptx_context, nctaid)), "");
+	flag = LLVMBuildLoad2(l->b, l->i8, l->cancel, "");
+	LLVMSetVolatile(flag, 1);
+	ok = LLVMBuildICmp(l->b, LLVMIntNE, more, scalar_const(l->i64, 0), "");
+	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntNE, x, most, ""), "");
+	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), "");
+	branch_likely(l, ok, next, leave);
+	LLVMPositionBuilderAtEnd(l->b, next);
+	LLVMBuildStore(l->b, LLVMBuildSub(l->b, more, scalar_const(l->i64, 1), ""), at_more);
+	LLVMBuildStore(l->b, x, at_x);
+	LLVMBuildBr(l->b, l->each_block);
+	LLVMAddIncoming(l->first_thread, &zero, &next, 1);
+	LLVMAddIncoming(l->first_from, &zero, &next, 1);
+}
+
 static void end_thread(struct lower *l)
 {
-	LLVMBasicBlockRef here, done = new_bb(l, "done");
+	LLVMBasicBlockRef here, done = new_bb(l, "done"), leave = new_bb(l, "leave");
 	LLVMValueRef next = LLVMBuildAdd(l->b, l->thread, scalar_const(l->i32, l->width), ""), more;
 	LLVMValueRef end = scalar_const(l->i32, l->body->threads / l->width * l->width), start = scalar_const(l->i32, 0);
 
@@ -136,6 +176,11 @@ static void end_thread(struct lower *l)
 	LLVMAddIncoming(l->thread, &next, &here, 1);
 	LLVMAddIncoming(l->from, &start, &here, 1);
 	LLVMPositionBuilderAtEnd(l->b, done);
+	if (l->body->threads % l->width)
+		LLVMBuildBr(l->b, leave);
+	else
+		go_on(l, leave);
+	LLVMPositionBuilderAtEnd(l->b, leave);
 	if (l->width > 1)
 		store_head(l, offsetof(struct ptx_frame, thread), next);
 }

@@ -79,6 +79,8 @@ struct lower {
 	LLVMValueRef fn, ctx, thread, frame;
 	LLVMBasicBlockRef entry;       /* allocas and loads of the context */
 	LLVMBasicBlockRef each_thread; /* where the next thread, or the next warp, begins; NULL: there is none */
+	LLVMBasicBlockRef each_block;  /* where the next thread block begins; NULL: there is none */
+	LLVMValueRef first_thread, first_from; /* with which thread it does, and what `from` is for that one */
 	LLVMValueRef from;             /* full: where the warp goes on */
 	unsigned width;          /* lanes of the kernel's code: 32 or 1 */
 	bool masked, quick;

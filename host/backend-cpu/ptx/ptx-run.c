@@ -200,9 +200,9 @@ static void all_warps(struct ptx_thread *t)
 
 	for (;;) {
 		run_warps(t, w);
-		if (!t->more)
+		if (!t->ctx.more)
 			break;
-		t->more--;
+		t->ctx.more--;
 		next_block(&t->ctx);
 		if (is_cancelled(&t->ctx))
 			ptx_rt_cancelled(&t->ctx, 0, 0);
@@ -349,7 +349,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	t->warp_count = b->fibers ? (b->threads + 31) / 32 : 1;
 	t->live_warps = t->warp_count;
 	t->ready = UINT32_MAX >> (32 - t->warp_count);
-	t->more = 0;
+	ctx->more = 0;
 	t->faulted = t->wants_masked = t->companions = t->strides = false;
 	if (b->fibers)
 		ptx_barrier_reset(t);
@@ -572,7 +572,7 @@ static bool run_next(struct residents *r)
 	if (!begin_next(r))
 		return false;
 	if (!r->launch->binary->fibers) {
-		r->first->more = left;
+		r->first->ctx.more = left;
 		r->next = r->end;
 	}
 	return run_residents(r);

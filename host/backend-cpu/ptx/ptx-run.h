@@ -47,6 +47,7 @@ struct ptx_context {
 	uint64_t workspace; /* of a cooperative launch: %envreg2 and, its upper half, %envreg1 */
 	uint32_t smid, nsmid;
 	uint64_t gridid;
+	uint64_t more; /* blocks to run after the one at hand, if their warps never wait; such code counts them, too */
 	/* Not read by compiled code. */
 	uint64_t local_bytes;
 	const struct ptx_launch *launch;
@@ -70,7 +71,7 @@ enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
 
 /*
  * thread: the number of the first thread of the warp; of the block, with one lane. Where warps take no turns, the full
- * version goes on with the whole warps that follow.
+ * version goes on with the whole warps that follow, and maybe with blocks.
  */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 

@@ -58,7 +58,6 @@ struct ptx_thread {
 	bool companions; /* other blocks stride through memory beside this one, or may yet */
 	bool strides;    /* and it does: its last warp has given them a turn */
 	bool moved; /* a warp did something else than to look again at what it waits for */
-	uint64_t more;   /* blocks to run after the one at hand, if their warps never wait */
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
 	size_t shared_room, local_room, cache_room, frames_room;
