@@ -138,6 +138,10 @@ static void target_attributes(struct lower *l, LLVMTargetMachineRef machine)
 		LLVMAddTargetDependentFunctionAttr(fn, "no-trapping-math", "true");
 		/* a "warning" at any size: how note_message() learns the size */
 		LLVMAddTargetDependentFunctionAttr(fn, "warn-stack-size", "0");
+		if (l->width == 1 || !ptx_body_streams(l->body))
+			continue;
+		LLVMAddTargetDependentFunctionAttr(fn, "prefer-vector-width", "256");
+		LLVMAddTargetDependentFunctionAttr(fn, "min-legal-vector-width", "0");
 	}
 	LLVMDisposeMessage(features);
 	LLVMDisposeMessage(cpu);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many lanes a kernel's code has: 32, or 1 where that is allowed and looks faster. Lanes of one instruction that
- * load from unrelated addresses are loaded one by one either way; code of one lane does so without the detour through
- * the runtime, but does everything else 32 times.
+ * How wide a kernel's code is. How many lanes it has: 32, or 1 where that is allowed and looks faster. Lanes of one
+ * instruction that load from unrelated addresses are loaded one by one either way; code of one lane does so without the
+ * detour through the runtime, but does everything else 32 times.
  */
 #include "ptx-body.h"
 
@@ -72,4 +72,63 @@ bool ptx_body_width(struct ptx_body *body, unsigned *lanes)
 		return true;
 	*lanes = 1;
 	return ptx_body_shapes(body, 1);
+}
+
+/* ---- vectors ---- */
+
+/* So many instructions of vectors for each access are fewer than what memory takes. */
+#define MOST_ARITHMETIC 2
+
+static bool has_loop(const struct ptx_body *body)
+{
+	for (uint32_t n = 0; n < body->block_count; n++)
+		for (unsigned s = 0; s < 2; s++)
+			if (body->blocks[n].succ[s] <= n)
+				return true;
+	return false;
+}
+
+struct search {
+	const struct ptx_body *body;
+	bool found;
+};
+
+static void look_for_varying(void *data, int32_t reg)
+{
+	struct search *s = data;
+
+	s->found |= s->body->shapes[reg].kind == PTX_VARYING;
+}
+
+/* Whether all lanes' parts lie at constant distances, in memory that the launch has. */
+static bool is_regular(const struct ptx_body *body, const struct ptx_instr *i)
+{
+	const struct ptx_operand *o = &i->ops[i->op->flags & PTX_F_NO_DST ? 0 : 1];
+
+	return i->op->flags & (PTX_F_LOAD | PTX_F_STORE) && !(i->op->flags & PTX_F_ATOM) && o->kind == PTX_OP_MEM &&
+	       (i->space == PTX_PARAM || i->space == PTX_GLOBAL || i->space == PTX_GENERIC) &&
+	       (o->reg < 0 || body->shapes[o->reg].kind != PTX_VARYING);
+}
+
+bool ptx_body_streams(const struct ptx_body *body)
+{
+	uint64_t accesses = 0, others = 0;
+
+	if (has_loop(body))
+		return false;
+	for (uint32_t n = 0; n < body->block_count; n++)
+		for (uint32_t k = body->blocks[n].first; k < body->blocks[n].last; k++) {
+			const struct ptx_instr *i = &body->instrs[k];
+			struct search s = {body, false};
+
+			if (is_regular(body, i)) {
+				accesses += i->space != PTX_PARAM;
+				continue;
+			}
+			if (i->op->flags & PTX_F_EFFECT)
+				return false;
+			ptx_instr_defs(body, i, look_for_varying, &s);
+			others += s.found;
+		}
+	return others < MOST_ARITHMETIC * accesses;
 }
