@@ -57,31 +57,11 @@ static void prepare(void)
 	ptx_jit_make_spare();
 }
 
-static void *work(void *unused)
-{
-	struct job *job;
-
-	(void)unused;
-	pthread_mutex_lock(&lock);
-	while ((job = first) && !ending) {
-		first = job->next;
-		if (!first)
-			last = &first;
-		pthread_mutex_unlock(&lock);
-		if (job->binary)
-			improve(job->binary, job->masked);
-		else
-			prepare();
-		free(job);
-		pthread_mutex_lock(&lock);
-	}
-	running = false;
-	pthread_cond_broadcast(&idle);
-	pthread_mutex_unlock(&lock);
-	return NULL;
-}
-
-/* LLVM's own data goes when the process ends: a thread that still compiles must not see that. */
+/*
+ * LLVM's own data goes when the process ends: a thread that still compiles must not see that. What is registered last
+ * is called first, and LLVM makes some of its data, and registers what ends it, when it first needs it: hence again and
+ * again.
+ */
 static void end(int status, void *unused)
 {
 	struct timespec until;
@@ -104,9 +84,29 @@ static void end(int status, void *unused)
 	}
 }
 
-static void register_end(void)
+static void *work(void *unused)
 {
-	on_exit(end, NULL);
+	struct job *job;
+
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	while ((job = first) && !ending) {
+		first = job->next;
+		if (!first)
+			last = &first;
+		pthread_mutex_unlock(&lock);
+		if (job->binary)
+			improve(job->binary, job->masked);
+		else
+			prepare();
+		free(job);
+		on_exit(end, NULL);
+		pthread_mutex_lock(&lock);
+	}
+	running = false;
+	pthread_cond_broadcast(&idle);
+	pthread_mutex_unlock(&lock);
+	return NULL;
 }
 
 static void add(struct ptx_binary *binary, bool masked)
@@ -116,6 +116,7 @@ static void add(struct ptx_binary *binary, bool masked)
 	if (!job)
 		return;
 	*job = (struct job){NULL, binary, masked};
+	on_exit(end, NULL);
 	pthread_mutex_lock(&lock);
 	running = running || (!ending && vcuda_thread_start(work, NULL));
 	if (ending || !running) {
@@ -131,16 +132,11 @@ static void add(struct ptx_binary *binary, bool masked)
 
 void ptx_tier_improve(struct ptx_binary *binary, bool masked)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	/* once more, now that LLVM has compiled: what it has set up meanwhile goes before what was set up first */
-	pthread_once(&once, register_end);
 	add(binary, masked);
 }
 
 static void add_spare(void)
 {
-	register_end();
 	add(NULL, false);
 }
 
