@@ -110,6 +110,13 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer)
 	}
 }
 
+uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c)
+{
+	uint64_t bytes = atomic_load_explicit(&c->shm->tail, memory_order_relaxed) - c->head;
+
+	return bytes <= VCUDA_RING_BYTES ? bytes : 0;
+}
+
 bool vcuda_consumer_prepare_sleep(struct vcuda_consumer *c)
 {
 	atomic_store(&c->shm->consumer_sleeps, 1);

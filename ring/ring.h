@@ -64,6 +64,7 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t room_at;	/* a producer sleeps until `head` is this; 0: none does */
 	_Alignas(VCUDA_CACHELINE) _Atomic int32_t lost;		/* worker: this session ended, a CUresult to report; 0 while it lives */
 	_Atomic uint32_t output;				/* worker: not 0 while there is text of kernels to be read */
+	_Atomic uint32_t profile;				/* guest: not 0 while the worker shall count (profile-rows.h) */
 	/* Host functions: how many have been due, and how many of these have returned; in the same order. */
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_due;
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;
@@ -154,6 +155,9 @@ void vcuda_consumer_init(struct vcuda_consumer *c, void *shm);
  * empty, -EPROTO if the producer's indices or sizes make no sense (end the session).
  */
 int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
+
+/* How many bytes the producers have published that were not taken, as far as their index makes sense. */
+uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c);
 
 /* Before sleeping: returns true if the consumer may sleep now (flag set, ring still empty), false if there is work. */
 bool vcuda_consumer_prepare_sleep(struct vcuda_consumer *c);

@@ -35,12 +35,19 @@ static struct vcuda_producer producer;
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
+static bool profile;
 
 void vcuda_call_attach(void *shm)
 {
 	vcuda_producer_init(&producer, shm);
+	atomic_store(&producer.shm->profile, profile);
 	sem_init(&free_slots, 0, VCUDA_SLOTS);
 	spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0;
+}
+
+void vcuda_call_profile(void)
+{
+	profile = true;
 }
 
 void vcuda_call_wait_for_gpu(void)
@@ -101,7 +108,7 @@ static CUresult sleep_while(bool (*blocked)(void *), void *argument)
 
 /* Calls blocked() for a while with the processor, then asleep in between, until it is false. Returns the session's
  * error. */
-static CUresult wait_while(bool (*blocked)(void *), void *argument)
+static CUresult look_or_sleep_while(bool (*blocked)(void *), void *argument)
 {
 	CUresult error = CUDA_SUCCESS;
 	uint64_t start = 0;
@@ -124,6 +131,16 @@ static CUresult wait_while(bool (*blocked)(void *), void *argument)
 			return blocked(argument) ? error : CUDA_SUCCESS;
 	}
 	return CUDA_SUCCESS;
+}
+
+static CUresult wait_while(bool (*blocked)(void *), void *argument)
+{
+	uint64_t start = profile ? now_ns() : 0;
+	CUresult result = look_or_sleep_while(blocked, argument);
+
+	if (profile)
+		vcuda_thread()->waited_ns += now_ns() - start;
+	return result;
 }
 
 CUresult vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument)

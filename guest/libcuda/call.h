@@ -62,6 +62,9 @@ bool vcuda_call_ring_is_empty(void);
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);
 
+/* From the session's beginning on the time that threads wait is counted (thread.h), and the worker counts too. */
+void vcuda_call_profile(void);
+
 /* The device is a GPU: waiters sleep later. */
 void vcuda_call_wait_for_gpu(void);
 

@@ -35,6 +35,7 @@ struct vcuda_thread {
 	bool reads_output;                  /* output.c is at work */
 	uint32_t waits, queued, stalls;     /* so far: answers waited for, commands that nobody waited for, times that
 					       the ring was full */
+	uint64_t waited_ns;                 /* for answers and room, if that is counted */
 	CUstreamCaptureMode capture_mode;
 	bool (*meanwhile)(
 		void *); /* or NULL: what the thread can do while it waits for an answer; false: nothing now */

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "call.h"
 #include "thread.h"
 
 static struct vcuda_trace_file lines, summary;
@@ -25,7 +26,10 @@ void vcuda_trace_enter(struct vcuda_trace *t)
 {
 	const struct vcuda_thread *thread = vcuda_thread();
 
-	*t = (struct vcuda_trace){.waits = thread->waits, .queued = thread->queued, .stalls = thread->stalls};
+	*t = (struct vcuda_trace){.waited = thread->waited_ns,
+				  .waits = thread->waits,
+				  .queued = thread->queued,
+				  .stalls = thread->stalls};
 	t->start = now_ns();
 }
 
@@ -64,6 +68,7 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 	uint64_t ns = now_ns() - t->start;
 	const struct vcuda_thread *thread = vcuda_thread();
 	const struct vcuda_trace during = {
+		.waited = thread->waited_ns - t->waited,
 		.waits = thread->waits - t->waits,
 		.queued = thread->queued - t->queued,
 		.stalls = thread->stalls - t->stalls,
@@ -71,7 +76,7 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 	int saved = errno, cancel_state;
 
 	if (prints_summary)
-		vcuda_trace_summary_add(call, result, ns, during.waits, during.queued);
+		vcuda_trace_summary_add(call, result, ns, &during);
 	if (prints_lines) {
 		/* The call is no place to be cancelled at, so writing about it is none. */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -89,6 +94,8 @@ __attribute__((constructor)) static void start(void)
 	if (!prints_lines && !prints_summary)
 		return;
 	memcpy(vcuda_trace_jump, vcuda_trace_traced, vcuda_trace_call_count * sizeof(vcuda_trace_jump[0]));
+	if (prints_summary)
+		vcuda_call_profile();
 	if (prints_summary)
 		pthread_atfork(NULL, NULL, vcuda_trace_summary_forget);
 }

@@ -48,7 +48,7 @@ struct vcuda_trace_call {
 
 /* What the calling thread did with the ring since a call began. */
 struct vcuda_trace {
-	uint64_t start; /* ns */
+	uint64_t start, waited; /* ns */
 	uint32_t waits, queued, stalls;
 };
 
@@ -88,12 +88,12 @@ size_t vcuda_trace_line(char *line, const struct vcuda_trace_call *call, CUresul
 /* ---- trace-summary.c ---- */
 
 bool vcuda_trace_summary_start(void);
-void vcuda_trace_summary_add(unsigned int call, CUresult result, uint64_t ns, uint32_t waits, uint32_t queued);
+void vcuda_trace_summary_add(unsigned int call, CUresult result, uint64_t ns, const struct vcuda_trace *during);
 
 /* In a child that was forked: its own calls count from now on. */
 void vcuda_trace_summary_forget(void);
 
-/* Nothing if the process made no call. */
+/* Nothing if the process made no call. Asks the worker for its part. */
 void vcuda_trace_summary_print(struct vcuda_trace_file *to);
 
 #endif

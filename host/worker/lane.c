@@ -18,6 +18,7 @@
 #include "log.h"
 #include "mark.h"
 #include "output.h"
+#include "profile.h"
 #include "release.h"
 #include "roster-slot.h"
 #include "session.h"
@@ -106,7 +107,7 @@ static CUresult enter_context(struct vcuda_session *s, struct runner *r, uint64_
 	return result;
 }
 
-static CUresult run_command(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
+static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const uint8_t *body = (const uint8_t *)(c + 1);
 	struct vcuda_reader reader = vcuda_reader_init(body, c->size - sizeof(*c));
@@ -128,6 +129,18 @@ static CUresult run_command(struct vcuda_session *s, struct runner *r, const str
 	/* Calls without a context may change the thread's current one behind our back, and end those of other threads. */
 	result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
 	atomic_fetch_add(&lane.context_calls, 1);
+	return result;
+}
+
+static CUresult run_command(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
+{
+	const struct vcuda_shm *shm = s->shm;
+	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
+	uint64_t start = profile ? now_ns() : 0;
+	CUresult result = dispatch(s, r, c, w);
+
+	if (profile && c->op < VCUDA_OP_LIMIT)
+		vcuda_profile_add(c->op, now_ns() - start);
 	return result;
 }
 
@@ -362,6 +375,8 @@ static void lead(struct vcuda_session *s, struct runner *r)
 			end_session(s);
 		} else if (n > 0) {
 			idle_since = 0;
+			if (atomic_load_explicit(&lane.consumer.shm->profile, memory_order_relaxed))
+				vcuda_profile_add(0, vcuda_consumer_backlog(&lane.consumer) + (unsigned int)n);
 			if (vcuda_consumer_made_room(&lane.consumer))
 				vcuda_lane_wake_guest(s);
 			if (!(c->flags & VCUDA_COMMAND_SYNC))

@@ -12,7 +12,8 @@ VCUDA, TRACED, GUEST_LIB = sys.argv[1:4]
 LAUNCHES = 7
 ASKED = 40  # traced.c's
 LINE = re.compile(r"\[(\d+)\] (cu\w+)\((.*)\) = (\w+) \((local|queued(?: \d+)?|waited(?: \d+ times)?(?:, queued(?: \d+)?)?), ([\d.]+) us\)")
-ROW = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +(\d+) +(\d+) +(\d+) +(\d+)  (\w+)")
+ROW = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)((?: +[\d.]+ +[\d.]+)? +[\d.]+) +(\d+) +(\d+) +(\d+) +(\d+)  (\w+)")
+WORKER_ROW = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +(\d+)  (\w+)")
 
 
 def check(condition, text):
@@ -52,7 +53,7 @@ def tables_of(text):
             tables[head[1]] = rows = {}
         elif ROW.fullmatch(line):
             values = ROW.fullmatch(line).groups()
-            rows[values[7]] = tuple(int(v) for v in values[3:7])
+            rows[values[9]] = tuple(int(v) for v in values[5:9])
     return tables
 
 
@@ -88,7 +89,13 @@ def lines():
 
 
 def table():
-    text = traced(["--stats"]).stderr
+    text, worker = traced(["--stats"]).stderr.split("What the worker ran\n")
+    ran = {m[5]: int(m[4]) for m in WORKER_ROW.finditer(worker)}
+    check(ran["vcudaLaunchKernel"] == LAUNCHES and ran["cuCtxSynchronize"] == 1, worker)
+    sums = [float(m[1]) for m in WORKER_ROW.finditer(worker)]
+    check(sums == sorted(sums, reverse=True), worker)
+    ring = re.search(r"^In the ring when it took a command: (\d+) bytes on average, (\d+) at most, of 262144$", worker, re.M)
+    check(ring and 40 <= int(ring[1]) <= int(ring[2]) <= 262144, worker)
     tables = tables_of(text)
     check(len(tables) == 1, text)
     rows = next(iter(tables.values()))
@@ -103,6 +110,10 @@ def table():
     check(shares == sorted(shares, reverse=True) and 99 < sum(shares) < 101 and len(shares) == len(rows), text)
     times = [float(m[1]) for m in re.finditer(r"^ *[\d.]+ +([\d.]+) .*  cu\w+$", text, re.M)]
     check(times == sorted(times, reverse=True), text)
+    for row in re.finditer(r"^ *[\d.]+ +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +(\d+) .*  cu\w+$", text, re.M):
+        ms, waited, each, half, most_of, longest = (float(v) for v in row.groups()[:6])
+        check(waited <= ms + 0.001 and half <= most_of <= longest and each <= longest + 0.01, row[0])
+        check(abs(ms * 1000 - each * int(row[7])) <= 1 + 0.01 * int(row[7]), row[0])
     check("[" not in text, "--stats prints lines")
 
 

@@ -438,8 +438,9 @@ def references():
 def check_queued(r, word, counts):
     """Of the calls with `word` in their name: how many waited. Those of None only queued, 1000 of them; and once memory was made for the
     marks of a stream that is far behind (guest/libcuda/pace.c)."""
-    # A row: share, ms, us a call, calls, errors, waits, queued, name.
-    rows = {line.split()[-1]: [int(n) for n in line.split()[3:7]] for line in r.stderr.splitlines() if word in line}
+    # A row: share, six times, calls, errors, waits, queued, name.
+    rows = {line.split()[-1]: [int(n) for n in line.split()[7:11]]
+            for line in r.stderr.split("What the worker ran")[0].splitlines() if word in line}
     check(r.returncode == 0 and rows.keys() == counts.keys(), r.stderr)
     for name, count in counts.items():
         calls, errors, waits, queued = rows[name]
