@@ -10,21 +10,10 @@
 #include "call.h"
 #include "guest-calls.h"
 #include "object.h"
-#include "operand.h"
 #include "ring.h"
 #include "stage.h"
 #include "stream.h"
 #include "thread.h"
-
-/* One side of CUDA_MEMCPY3D, which names them apart. */
-struct side {
-	vcuda_box_end end; /* address: of the first byte of memory; then x, y and z are 0 */
-	CUmemorytype type;
-	CUarray array; /* NULL: memory */
-	enum vcuda_place place;
-	bool unsure;
-	uint64_t extent; /* of memory: bytes from the first to the last */
-};
 
 static bool fits(size_t at, size_t length, size_t size)
 {
@@ -37,7 +26,7 @@ static size_t at_least_one(size_t n)
 	return n ? n : 1;
 }
 
-static CUresult check_array(const struct side *s, const vcuda_box *box)
+static CUresult check_array(const struct vcuda_box_side *s, const vcuda_box *box)
 {
 	struct vcuda_object *o = vcuda_array_find(s->array);
 	const vcuda_box_end *e = &s->end;
@@ -60,7 +49,7 @@ static bool multiply_add(uint64_t a, uint64_t b, uint64_t c, uint64_t *sum)
 }
 
 /* Finds out where the memory lies, and moves the position into the address. */
-static CUresult check_memory(struct side *s, const vcuda_box *box)
+static CUresult check_memory(struct vcuda_box_side *s, const vcuda_box *box)
 {
 	vcuda_box_end *e = &s->end;
 	enum vcuda_side side = s->type == CU_MEMORYTYPE_HOST     ? VCUDA_SIDE_HOST
@@ -88,7 +77,7 @@ static CUresult check_memory(struct side *s, const vcuda_box *box)
 	return result;
 }
 
-static CUresult check(struct side *s, const vcuda_box *box)
+static CUresult check(struct vcuda_box_side *s, const vcuda_box *box)
 {
 	switch (s->type) {
 	case CU_MEMORYTYPE_ARRAY:
@@ -146,8 +135,8 @@ static void move_rows(char *packed, const vcuda_box_end *e, const struct part *p
 {
 	for (uint64_t z = 0; z < p->depth; z++)
 		for (uint64_t y = 0; y < p->height; y++) {
-			char *row = (char *)(e->address + (p->z + z) * e->pitch * e->height + (p->y + y) * e->pitch +
-					     p->x);
+			char *row =
+				(char *)(e->address + (p->z + z) * e->pitch * e->height + (p->y + y) * e->pitch + p->x);
 
 			if (in)
 				memcpy(packed, row, p->width);
@@ -193,8 +182,8 @@ static CUresult by_stage(const vcuda_box *box, CUarray array, CUstream stream, b
 
 /* ---- all ---- */
 
-static CUresult dispatch(const vcuda_box *box, const struct side *to, const struct side *from, CUstream stream,
-			 bool async)
+static CUresult dispatch(const vcuda_box *box, const struct vcuda_box_side *to, const struct vcuda_box_side *from,
+			 CUstream stream, bool async)
 {
 	CUresult result;
 
@@ -203,8 +192,8 @@ static CUresult dispatch(const vcuda_box *box, const struct side *to, const stru
 	if (to->place == VCUDA_PLACE_PAGEABLE)
 		return by_stage(box, from->array, stream, false);
 	if (from->place == VCUDA_PLACE_WINDOW)
-		result = vcuda_call_vcudaBoxHtoD(to->array, (const void *)from->end.address, from->extent, *box,
-						 stream);
+		result =
+			vcuda_call_vcudaBoxHtoD(to->array, (const void *)from->end.address, from->extent, *box, stream);
 	else if (to->place == VCUDA_PLACE_WINDOW)
 		result = vcuda_call_vcudaBoxDtoH((void *)to->end.address, to->extent, from->array, *box, stream);
 	else
@@ -212,32 +201,50 @@ static CUresult dispatch(const vcuda_box *box, const struct side *to, const stru
 	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
 }
 
+bool vcuda_box_is_empty(const vcuda_box *box)
+{
+	return !box->width || !box->height || !box->depth;
+}
+
+CUresult vcuda_box_copy_check(const CUDA_MEMCPY3D *c, struct vcuda_box_copy *copy)
+{
+	struct vcuda_box_side *to = &copy->to, *from = &copy->from;
+	CUresult result;
+
+	*to = (struct vcuda_box_side){
+		.type = c->dstMemoryType,
+		.array = c->dstArray,
+		.end = {.x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ, .pitch = c->dstPitch, .height = c->dstHeight},
+	};
+	*from = (struct vcuda_box_side){
+		.type = c->srcMemoryType,
+		.array = c->srcArray,
+		.end = {.x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ, .pitch = c->srcPitch, .height = c->srcHeight},
+	};
+	copy->box = (vcuda_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+	if (vcuda_box_is_empty(&copy->box))
+		return CUDA_SUCCESS;
+	to->end.address = to->type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : c->dstDevice;
+	from->end.address = from->type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : c->srcDevice;
+	result = check(to, &copy->box);
+	if (result == CUDA_SUCCESS)
+		result = check(from, &copy->box);
+	copy->box.dst = to->end;
+	copy->box.src = from->end;
+	return result;
+}
+
 CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
-	vcuda_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
-	struct side to = {.type = c->dstMemoryType,
-			  .array = c->dstArray,
-			  .end = {.x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ, .pitch = c->dstPitch,
-				  .height = c->dstHeight}};
-	struct side from = {.type = c->srcMemoryType,
-			    .array = c->srcArray,
-			    .end = {.x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ, .pitch = c->srcPitch,
-				    .height = c->srcHeight}};
+	struct vcuda_box_copy copy;
 	CUresult result = vcuda_stream_enter(&stream);
 
-	if (result != CUDA_SUCCESS || !box.width || !box.height || !box.depth)
-		return result;
-	to.end.address = to.type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : c->dstDevice;
-	from.end.address = from.type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : c->srcDevice;
-	result = check(&to, &box);
 	if (result == CUDA_SUCCESS)
-		result = check(&from, &box);
-	if (result != CUDA_SUCCESS)
+		result = vcuda_box_copy_check(c, &copy);
+	if (result != CUDA_SUCCESS || vcuda_box_is_empty(&copy.box))
 		return result;
-	box.dst = to.end;
-	box.src = from.end;
-	vcuda_thread()->call_sync = to.unsure || from.unsure;
-	result = dispatch(&box, &to, &from, stream, async);
+	vcuda_thread()->call_sync = copy.to.unsure || copy.from.unsure;
+	result = dispatch(&copy.box, &copy.to, &copy.from, stream, async);
 	vcuda_thread()->call_sync = false;
 	return result;
 }

@@ -156,6 +156,16 @@ static CUresult submit_params(const struct vcuda_launch *l, struct vcuda_functio
 	return result;
 }
 
+bool vcuda_launch_is_known(const struct vcuda_launch *l, uint32_t *param_bytes)
+{
+	struct vcuda_function_entry *e;
+
+	if (launches_block() || vcuda_function_lookup(l->function, &e) != CUDA_SUCCESS)
+		return false;
+	*param_bytes = e->info.param_bytes;
+	return atomic_load(&e->launched);
+}
+
 CUresult vcuda_launch_issue(const struct vcuda_launch *l, CUstream resolved, const uint8_t *packed)
 {
 	struct vcuda_function_entry *e;

@@ -29,6 +29,9 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *launch, void **params, voi
 CUresult vcuda_launch_set_cluster(struct vcuda_launch *launch, CUdevice dev, unsigned int x, unsigned int y,
 				  unsigned int z);
 
+/* Whether the function was launched before in the current context, and launches need not be waited for. */
+bool vcuda_launch_is_known(const struct vcuda_launch *launch, uint32_t *param_bytes);
+
 /* Issues it on a resolved stream. */
 CUresult vcuda_launch_issue(const struct vcuda_launch *launch, CUstream resolved, const uint8_t *packed);
 

@@ -15,8 +15,8 @@ CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *o
 void vcuda_memory_drop_owner(const void *owner);
 
 /*
- * managed.c: gives each of the `count` __managed__ variables of a module or library that was just loaded its memory. They
- * are forgotten with `context` (NULL: none, a library's) and with their owner, also after a failure.
+ * managed.c: gives each of the `count` __managed__ variables of a module or library that was just loaded its memory.
+ * They are forgotten with `context` (NULL: none, a library's) and with their owner, also after a failure.
  */
 CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_context *context);
 
@@ -32,6 +32,9 @@ CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, 
 
 /* memset.c: on a stream as the application names it. */
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
+
+/* Whether nothing is wrong with it that is known here. */
+bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *params);
 
 /* CUDA's error for an error of the transport's window functions, with a line that says what to do where the user can do
  * something. */

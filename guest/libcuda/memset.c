@@ -37,24 +37,37 @@ static CUresult fill_rows(CUdeviceptr dst, size_t pitch, unsigned int element, u
 	}
 }
 
-/* height 0: one line, and `pitch` means nothing. */
+/* height 0: one line, and `pitch` means nothing. Not called where there is nothing to fill. */
+static CUresult check(CUdeviceptr dst, size_t pitch, unsigned int element, size_t width, size_t height,
+		      struct vcuda_operand *to)
+{
+	size_t bytes = width * element;
+
+	if (height > 1 && pitch > (SIZE_MAX - bytes) / (height - 1))
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_operand_find(dst, height > 1 ? (height - 1) * pitch + bytes : bytes, VCUDA_SIDE_DEVICE, to);
+}
+
+static bool is_sound(CUdeviceptr dst, size_t pitch, unsigned int element, size_t width, size_t height)
+{
+	return width <= SIZE_MAX / element && dst % element == 0 &&
+	       (height <= 1 || (pitch >= width * element && pitch % element == 0));
+}
+
 static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsigned int value, size_t width,
 		     size_t height, CUstream stream)
 {
 	CUresult result = vcuda_stream_enter(&stream);
-	size_t bytes = width * element;
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
 	struct vcuda_operand to;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (width > SIZE_MAX / element || dst % element || (height > 1 && (pitch < bytes || pitch % element)))
+	if (!is_sound(dst, pitch, element, width, height))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!width)
 		return CUDA_SUCCESS;
-	if (height > 1 && pitch > (SIZE_MAX - bytes) / (height - 1))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_operand_find(dst, height > 1 ? (height - 1) * pitch + bytes : bytes, VCUDA_SIDE_DEVICE, &to);
+	result = check(dst, pitch, element, width, height, &to);
 	if (result != CUDA_SUCCESS)
 		return result;
 	p.memset = (CUDA_MEMSET_NODE_PARAMS_v2){dst, pitch, value, element, width, height ? height : 1, NULL};
@@ -67,6 +80,17 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsign
 		result = fill_line(dst, element, value, width, stream);
 	vcuda_thread()->call_sync = false;
 	return result;
+}
+
+bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *m)
+{
+	struct vcuda_operand to;
+
+	if (!is_sound(m->dst, m->pitch, m->elementSize, m->width, m->height))
+		return false;
+	if (!m->width || !m->height)
+		return true;
+	return check(m->dst, m->pitch, m->elementSize, m->width, m->height, &to) == CUDA_SUCCESS;
 }
 
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)

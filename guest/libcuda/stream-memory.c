@@ -68,8 +68,7 @@ static CUresult check_op(const CUstreamBatchMemOpParams *p, CUdevice device, boo
 	case CU_STREAM_MEM_OP_BARRIER:
 		return old || flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-		return flags ? CUDA_ERROR_INVALID_VALUE
-			     : require(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
+		return flags ? CUDA_ERROR_INVALID_VALUE : require(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -104,8 +103,7 @@ bool vcuda_memory_ops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a, const CUDA_B
 		bool is_wait = p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
 			       p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 
-		if (p->operation != q->operation ||
-		    (flags_of(p) ^ flags_of(q)) & ~(is_wait ? may_change : 0u))
+		if (p->operation != q->operation || (flags_of(p) ^ flags_of(q)) & ~(is_wait ? may_change : 0u))
 			return false;
 	}
 	return true;
@@ -144,31 +142,38 @@ static CUresult check_addresses(const CUstreamBatchMemOpParams *ops, unsigned in
 /* The host has the second generation only: a write that needs no barrier gets one. */
 static unsigned int host_flags(const CUstreamBatchMemOpParams *p)
 {
-	bool is_write = p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
-			p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+	bool is_write =
+		p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
 
 	return is_write ? 0 : flags_of(p);
 }
 
-CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved)
+CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned int count, uint64_t *words, bool *unsure)
 {
-	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS], *w = words;
-	bool unsure;
-	CUresult result = check_addresses(ops, count, &unsure);
+	CUresult result = check_addresses(ops, count, unsure);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	for (unsigned int i = 0; i < count; i++) {
 		const CUstreamBatchMemOpParams *p = &ops[i];
 
-		*w++ = (uint32_t)p->operation | (uint64_t)host_flags(p) << 32;
-		*w++ = has_address(p->operation) ? p->waitValue.address : 0;
-		*w++ = !has_address(p->operation) ? 0
-		       : is_wide(p->operation)	  ? p->waitValue.value64
-						  : p->waitValue.value;
+		*words++ = (uint32_t)p->operation | (uint64_t)host_flags(p) << 32;
+		*words++ = has_address(p->operation) ? p->waitValue.address : 0;
+		*words++ = !has_address(p->operation) ? 0
+			   : is_wide(p->operation)    ? p->waitValue.value64
+						      : p->waitValue.value;
 	}
+	return result;
+}
+
+CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved)
+{
+	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
+	bool unsure;
+	CUresult result = vcuda_memory_ops_encode(ops, count, words, &unsure);
+
+	if (result != CUDA_SUCCESS)
+		return result;
 	vcuda_thread()->call_sync = unsure;
-	result = vcuda_call_vcudaStreamMemOps(resolved, (uint32_t)(w - words), words);
+	result = vcuda_call_vcudaStreamMemOps(resolved, count * VCUDA_MEMORY_OP_WORDS, words);
 	vcuda_thread()->call_sync = false;
 	return result;
 }

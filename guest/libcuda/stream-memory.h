@@ -4,6 +4,7 @@
 #define VCUDA_STREAM_MEMORY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "cuda-abi.h"
 
@@ -14,10 +15,16 @@
 CUresult vcuda_memory_ops_check(const CUstreamBatchMemOpParams *ops, unsigned int count, unsigned int flags,
 				CUdevice device, bool old);
 
-/* Checks the addresses of a batch that was checked and issues it. */
+/* Checks the addresses of a batch that was checked, and writes it as VCUDA_MEMORY_OP_WORDS words for each operation.
+ * `unsure`: only the worker knows what is at one of them. */
+CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned int count, uint64_t *words,
+				 bool *unsure);
+
+/* The same, and issues it. */
 CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved);
 
-/* Whether an executable graph's node may change from one into the other: in addresses, values and kinds of comparison. */
+/* Whether an executable graph's node may change from one into the other: in addresses, values and kinds of comparison.
+ */
 bool vcuda_memory_ops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a, const CUDA_BATCH_MEM_OP_NODE_PARAMS *b);
 
 #endif
