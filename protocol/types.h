@@ -142,4 +142,7 @@ typedef struct vcuda_surface_st *vcuda_surface;
 /* A generator of random numbers. */
 typedef struct vcuda_generator_st *vcuda_generator;
 
+/* A graph that the worker keeps for an executable graph of the guest's. */
+typedef struct vcuda_kept_st *vcuda_kept;
+
 #endif

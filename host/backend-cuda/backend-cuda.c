@@ -13,11 +13,12 @@
 
 #define DRIVER_LIBRARY "libcuda.so.1"
 
-/* A function under the name it had in older drivers, with the same arguments and meaning. */
+/* A function under the name it had in older drivers, with the same arguments and meaning. A structure may have grown at its end. */
 static const struct {
 	const char *name, *older;
 } older_names[] = {
 	{"cuEventElapsedTime_v2", "cuEventElapsedTime"},
+	{"cuGraphAddKernelNode_v2", "cuGraphAddKernelNode"},
 };
 
 static void *look_up(void *library, const char *name)

@@ -5,6 +5,7 @@
  * An object's value is what kernels are given, so the guest gets it as it is, beside an id of ours: only the id
  * destroys it, because a back end need not survive an invented value.
  */
+#include "box.h"
 #include "dispatch.h"
 #include "handlers.h"
 #include "lane.h"
@@ -27,7 +28,7 @@ CUresult vcuda_handle_vcudaMipmappedArrayCreate(struct vcuda_session *s, struct 
 
 /* ---- copies ---- */
 
-static CUDA_MEMCPY3D describe(const vcuda_box *box, CUarray dst, CUarray src)
+CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
 {
 	return (CUDA_MEMCPY3D){
 		.srcXInBytes = box->src.x,
@@ -52,11 +53,7 @@ static CUDA_MEMCPY3D describe(const vcuda_box *box, CUarray dst, CUarray src)
 	};
 }
 
-/*
- * The bytes that one end of a box in host memory reaches over, from its start: the guest says how many it means, and no
- * more than these may be touched. False: more.
- */
-static bool host_end_fits(const vcuda_box *box, const vcuda_box_end *e, uint64_t bytes)
+bool vcuda_box_fits(const vcuda_box *box, const vcuda_box_end *e, uint64_t bytes)
 {
 	uint64_t slice, last, end;
 
@@ -71,7 +68,7 @@ static bool host_end_fits(const vcuda_box *box, const vcuda_box_end *e, uint64_t
 
 CUresult vcuda_handle_vcudaBoxDtoD(struct vcuda_session *s, struct vcuda_args_vcudaBoxDtoD *a)
 {
-	CUDA_MEMCPY3D copy = describe(&a->box, a->dst, a->src);
+	CUDA_MEMCPY3D copy = vcuda_box_describe(&a->box, a->dst, a->src);
 
 	if (!s->ops->cuMemcpy3DAsync_v2)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaBoxDtoD);
@@ -86,21 +83,21 @@ static CUresult submit(struct vcuda_session *s, CUDA_MEMCPY3D *copy, bool fits, 
 static CUresult from_host(struct vcuda_session *s, const vcuda_box *box, CUarray dst, const void *from, uint64_t bytes,
 			  CUstream stream)
 {
-	CUDA_MEMCPY3D copy = describe(box, dst, NULL);
+	CUDA_MEMCPY3D copy = vcuda_box_describe(box, dst, NULL);
 
 	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 	copy.srcHost = from;
-	return submit(s, &copy, host_end_fits(box, &box->src, bytes), stream);
+	return submit(s, &copy, vcuda_box_fits(box, &box->src, bytes), stream);
 }
 
 static CUresult to_host(struct vcuda_session *s, const vcuda_box *box, void *to, CUarray src, uint64_t bytes,
 			CUstream stream)
 {
-	CUDA_MEMCPY3D copy = describe(box, NULL, src);
+	CUDA_MEMCPY3D copy = vcuda_box_describe(box, NULL, src);
 
 	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
 	copy.dstHost = to;
-	return submit(s, &copy, host_end_fits(box, &box->dst, bytes), stream);
+	return submit(s, &copy, vcuda_box_fits(box, &box->dst, bytes), stream);
 }
 
 CUresult vcuda_handle_vcudaBoxHtoD(struct vcuda_session *s, struct vcuda_args_vcudaBoxHtoD *a)

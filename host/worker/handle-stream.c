@@ -2,6 +2,7 @@
 /* Handlers: memory operations of streams. */
 #include "dispatch.h"
 #include "handlers.h"
+#include "memory-ops.h"
 #include "session.h"
 
 static CUstreamBatchMemOpParams read_op(const uint64_t *word)
@@ -24,20 +25,23 @@ static CUstreamBatchMemOpParams read_op(const uint64_t *word)
 	return p;
 }
 
-/*
- * Addresses go to the back end as they are: a stream reaches by them what a kernel of the same process reaches, and no
- * other process's memory.
- */
+unsigned int vcuda_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
+{
+	if (count % VCUDA_MEMORY_OP_WORDS || count / VCUDA_MEMORY_OP_WORDS > VCUDA_MEMORY_OPS_MAX)
+		return 0;
+	for (uint32_t i = 0; i < count / VCUDA_MEMORY_OP_WORDS; i++)
+		ops[i] = read_op(words + (size_t)i * VCUDA_MEMORY_OP_WORDS);
+	return count / VCUDA_MEMORY_OP_WORDS;
+}
+
 CUresult vcuda_handle_vcudaStreamMemOps(struct vcuda_session *s, struct vcuda_args_vcudaStreamMemOps *a)
 {
 	CUstreamBatchMemOpParams params[VCUDA_MEMORY_OPS_MAX];
-	uint32_t count = a->words / VCUDA_MEMORY_OP_WORDS;
+	unsigned int count = vcuda_memory_ops_read(a->ops, a->words, params);
 
 	if (!s->ops->cuStreamBatchMemOp_v2)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaStreamMemOps);
-	if (!count || count > VCUDA_MEMORY_OPS_MAX || a->words % VCUDA_MEMORY_OP_WORDS)
+	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (uint32_t i = 0; i < count; i++)
-		params[i] = read_op(a->ops + (size_t)i * VCUDA_MEMORY_OP_WORDS);
 	return s->ops->cuStreamBatchMemOp_v2(a->hStream, count, params, 0);
 }

@@ -139,6 +139,20 @@ void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
 	return object;
 }
 
+bool vcuda_handles_live(struct vcuda_handles *h, const uint64_t *ids, uint32_t count)
+{
+	bool live = true;
+
+	pthread_rwlock_rdlock(&h->lock);
+	for (uint32_t i = 0; i < count && live; i++) {
+		const struct entry *e = find(h, ids[i]);
+
+		live = e && !e->dying;
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return live;
+}
+
 uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind)
 {
 	uint32_t live;

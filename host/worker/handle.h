@@ -23,6 +23,9 @@ uint64_t vcuda_handle_add(struct vcuda_handles *h, unsigned int kind, bool share
 /* The object behind `id` if it lives and its kind's bit is in `kinds`, else NULL. */
 void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds);
 
+/* Whether every one of `count` ids names something, whatever its kind. */
+bool vcuda_handles_live(struct vcuda_handles *h, const uint64_t *ids, uint32_t count);
+
 /* How many ids of that kind there are. */
 uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind);
 

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handlers: graphs of the back end's, for executable graphs that the guest launches again and again. The guest adds
+ * node after node, has them instantiated, and launches the whole with one command.
+ *
+ * The back end copes with no two threads that use one graph, the guest may send what it likes: so each has a lock. What
+ * a graph names must be there at each launch, which the back end takes for granted.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "box.h"
+#include "dispatch.h"
+#include "handlers.h"
+#include "memory-ops.h"
+#include "session.h"
+
+/* What the graphs of one guest process may take of the host's memory together, as it is counted here. */
+#define MOST_BYTES (1ull << 30)
+#define NODE_BYTES 1024
+#define EDGE_BYTES 16
+
+/* How far back it is looked whether something is named already. */
+#define NAMES_BACK 256
+
+struct window {
+	const void *start;
+	uint64_t bytes;
+	bool writable;
+};
+
+/* Never freed: the guest may destroy one that calls are at. */
+struct kept {
+	unsigned int users; /* the handle, and each call that is at it; with `next` under the list's lock */
+	struct kept *next;  /* of those that nobody uses */
+
+	pthread_mutex_t lock; /* of all the rest */
+	CUgraph graph;        /* until it is finished */
+	CUgraphExec exec;     /* from then on */
+	CUcontext context;
+	CUresult failure; /* of the first node that could not be added */
+	CUgraphNode *nodes;
+	uint64_t *names; /* ids of functions and arrays */
+	struct window *windows;
+	uint32_t node_count, node_room, name_count, name_room, window_count, window_room;
+	uint64_t bytes;
+};
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *unused;
+static uint64_t all_bytes;
+
+/* ---- who is at it ---- */
+
+static struct kept *new_kept(void)
+{
+	struct kept *k;
+
+	pthread_mutex_lock(&list_lock);
+	k = unused;
+	if (k) {
+		unused = k->next;
+		k->users = 1;
+	}
+	pthread_mutex_unlock(&list_lock);
+	if (!k && (k = calloc(1, sizeof(*k)))) {
+		pthread_mutex_init(&k->lock, NULL);
+		k->users = 1;
+	}
+	return k;
+}
+
+/* False: it was destroyed meanwhile. If it is another one by now, that is the guest's as well. */
+static bool take(struct kept *k)
+{
+	bool there;
+
+	pthread_mutex_lock(&list_lock);
+	there = k->users;
+	k->users += there;
+	pthread_mutex_unlock(&list_lock);
+	return there;
+}
+
+static void empty(const struct vcuda_backend_ops *ops, struct kept *k)
+{
+	/* One that still runs is freed when it has. */
+	if (k->exec)
+		ops->cuGraphExecDestroy(k->exec);
+	if (k->graph)
+		ops->cuGraphDestroy(k->graph);
+	free(k->nodes);
+	free(k->names);
+	free(k->windows);
+	k->graph = NULL;
+	k->exec = NULL;
+	k->failure = CUDA_SUCCESS;
+	k->nodes = NULL;
+	k->names = NULL;
+	k->windows = NULL;
+	k->node_count = k->node_room = k->name_count = k->name_room = k->window_count = k->window_room = 0;
+}
+
+static void put(struct vcuda_session *s, struct kept *k)
+{
+	bool last;
+
+	pthread_mutex_lock(&list_lock);
+	last = !--k->users;
+	pthread_mutex_unlock(&list_lock);
+	if (!last)
+		return;
+	pthread_mutex_lock(&k->lock);
+	empty(s->ops, k);
+	pthread_mutex_unlock(&k->lock);
+	pthread_mutex_lock(&list_lock);
+	all_bytes -= k->bytes;
+	k->bytes = 0;
+	k->next = unused;
+	unused = k;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- what it takes and names; with its lock held ---- */
+
+static CUresult account(struct kept *k, uint64_t bytes)
+{
+	bool fits;
+
+	pthread_mutex_lock(&list_lock);
+	fits = bytes <= MOST_BYTES && all_bytes <= MOST_BYTES - bytes;
+	if (fits) {
+		all_bytes += bytes;
+		k->bytes += bytes;
+	}
+	pthread_mutex_unlock(&list_lock);
+	return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Room for one more. */
+static bool grow(void **array, uint32_t count, uint32_t *room, size_t size)
+{
+	uint32_t larger = *room ? *room * 2 : 16;
+	void *p;
+
+	if (count < *room)
+		return true;
+	p = reallocarray(*array, larger, size);
+	if (!p)
+		return false;
+	*array = p;
+	*room = larger;
+	return true;
+}
+
+/* The object of an id, which must live as long as the graph is launched. */
+static CUresult name(struct vcuda_session *s, struct kept *k, uint32_t kinds, uint64_t id, void **object)
+{
+	CUresult result;
+
+	*object = (void *)(uintptr_t)id;
+	result = vcuda_resolve(s, kinds, 0, object);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint32_t i = k->name_count; i-- > 0 && k->name_count - i <= NAMES_BACK;)
+		if (k->names[i] == id)
+			return CUDA_SUCCESS;
+	if (!grow((void **)&k->names, k->name_count, &k->name_room, sizeof(*k->names)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	k->names[k->name_count++] = id;
+	return CUDA_SUCCESS;
+}
+
+static CUresult name_array(struct vcuda_session *s, struct kept *k, uint64_t id, CUarray *array)
+{
+	void *object = NULL;
+	CUresult result = id ? name(s, k, VCUDA_ACCEPT(VCUDA_KIND_ARRAY), id, &object) : CUDA_SUCCESS;
+
+	*array = object;
+	return result;
+}
+
+static CUresult name_window(struct vcuda_session *s, struct kept *k, const struct window *w)
+{
+	CUresult result = vcuda_check_window(s, w->start, w->bytes, w->writable);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint32_t i = k->window_count; i-- > 0 && k->window_count - i <= NAMES_BACK;)
+		if (k->windows[i].start == w->start && k->windows[i].bytes == w->bytes &&
+		    k->windows[i].writable == w->writable)
+			return CUDA_SUCCESS;
+	if (!grow((void **)&k->windows, k->window_count, &k->window_room, sizeof(*k->windows)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	k->windows[k->window_count++] = *w;
+	return CUDA_SUCCESS;
+}
+
+static CUresult all_is_there(struct vcuda_session *s, const struct kept *k)
+{
+	CUresult result =
+		vcuda_handles_live(s->handles, k->names, k->name_count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+
+	for (uint32_t i = 0; i < k->window_count && result == CUDA_SUCCESS; i++)
+		result = vcuda_check_window(s, k->windows[i].start, k->windows[i].bytes, k->windows[i].writable);
+	return result;
+}
+
+/* ---- nodes ---- */
+
+/* A node that is about to be added: what it comes after, and where it goes. */
+struct place {
+	struct vcuda_session *s;
+	struct kept *k;
+	CUgraphNode *deps, *node;
+	size_t count;
+};
+
+static CUresult add_at(struct place *p, const uint32_t *deps, uint64_t bytes,
+		       CUresult (*make)(const struct place *p, void *arguments), void *arguments)
+{
+	struct kept *k = p->k;
+	CUresult result = account(k, NODE_BYTES + p->count * EDGE_BYTES + bytes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!grow((void **)&k->nodes, k->node_count, &k->node_room, sizeof(CUgraphNode)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < p->count; i++) {
+		if (deps[i] >= k->node_count)
+			return CUDA_ERROR_INVALID_VALUE;
+		p->deps[i] = k->nodes[deps[i]];
+	}
+	p->node = &k->nodes[k->node_count];
+	result = make(p, arguments);
+	k->node_count += result == CUDA_SUCCESS;
+	return result;
+}
+
+/* `bytes`: what the node takes beyond the usual. A node that fails is finishing's business, not the guest's thread's.
+ */
+static CUresult add(struct vcuda_session *s, vcuda_kept handle, const uint32_t *deps, uint32_t count, uint64_t bytes,
+		    CUresult (*make)(const struct place *p, void *arguments), void *arguments)
+{
+	struct place p = {.s = s, .k = (struct kept *)handle, .count = count};
+	CUresult result = CUDA_SUCCESS;
+
+	if (!take(p.k))
+		return CUDA_ERROR_INVALID_HANDLE;
+	p.deps = malloc((count + 1ull) * sizeof(CUgraphNode));
+	pthread_mutex_lock(&p.k->lock);
+	if (!p.k->graph)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (!p.deps)
+		p.k->failure = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (p.k->failure == CUDA_SUCCESS)
+		p.k->failure = add_at(&p, deps, bytes, make, arguments);
+	pthread_mutex_unlock(&p.k->lock);
+	free(p.deps);
+	put(s, p.k);
+	return result;
+}
+
+static CUresult make_empty(const struct place *p, void *unused_arguments)
+{
+	(void)unused_arguments;
+	return p->s->ops->cuGraphAddEmptyNode(p->node, p->k->graph, p->deps, p->count);
+}
+
+CUresult vcuda_handle_vcudaGraphAddEmpty(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddEmpty *a)
+{
+	return add(s, a->kept, a->deps, a->count, 0, make_empty, NULL);
+}
+
+/* The driver takes a cooperative kernel's parameters one by one only. NULL: they are not as the function has them. */
+static void **separate(struct vcuda_session *s, CUfunction f, const struct vcuda_args_vcudaGraphAddKernel *a,
+		       void **params)
+{
+	size_t offset, size;
+
+	if (!s->ops->cuFuncGetParamInfo)
+		return NULL;
+	for (size_t i = 0;
+	     i < VCUDA_FUNCTION_PARAMS && s->ops->cuFuncGetParamInfo(f, i, &offset, &size) == CUDA_SUCCESS; i++) {
+		if (offset > a->paramBytes || size > a->paramBytes - offset)
+			return NULL;
+		params[i] = a->params + offset;
+	}
+	return params;
+}
+
+static CUresult set_attribute(const struct place *p, CUlaunchAttributeID id, const CUlaunchAttributeValue *value)
+{
+	CUlaunchAttributeValue v = *value;
+
+	if (!p->s->ops->cuGraphKernelNodeSetAttribute)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return p->s->ops->cuGraphKernelNodeSetAttribute(*p->node, (int)id, &v);
+}
+
+static CUresult make_kernel(const struct place *p, void *arguments)
+{
+	const struct vcuda_args_vcudaGraphAddKernel *a = arguments;
+	size_t bytes = a->paramBytes;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END},
+	     *params[VCUDA_FUNCTION_PARAMS], *f;
+	CUlaunchAttributeValue v = {.pad = {0}};
+	CUDA_KERNEL_NODE_PARAMS k = {
+		.gridDimX = a->gridDimX,
+		.gridDimY = a->gridDimY,
+		.gridDimZ = a->gridDimZ,
+		.blockDimX = a->blockDimX,
+		.blockDimY = a->blockDimY,
+		.blockDimZ = a->blockDimZ,
+		.sharedMemBytes = a->sharedMemBytes,
+		.extra = bytes && !a->cooperative ? extra : NULL,
+	};
+	CUresult result =
+		name(p->s, p->k, VCUDA_ACCEPT(VCUDA_KIND_FUNCTION) | VCUDA_ACCEPT(VCUDA_KIND_KERNEL), a->f, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	k.func = f;
+	if (a->cooperative && !(k.kernelParams = separate(p->s, k.func, a, params)))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = p->s->ops->cuGraphAddKernelNode_v2(p->node, p->k->graph, p->deps, p->count, &k);
+	if (result == CUDA_SUCCESS && a->cooperative) {
+		v.cooperative = 1;
+		result = set_attribute(p, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v);
+	}
+	if (result == CUDA_SUCCESS && a->clusterDimX) {
+		v = (CUlaunchAttributeValue){.pad = {0}};
+		v.clusterDim.x = a->clusterDimX;
+		v.clusterDim.y = a->clusterDimY;
+		v.clusterDim.z = a->clusterDimZ;
+		result = set_attribute(p, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &v);
+	}
+	return result;
+}
+
+CUresult vcuda_handle_vcudaGraphAddKernel(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddKernel *a)
+{
+	return add(s, a->kept, a->deps, a->count, a->paramBytes, make_kernel, a);
+}
+
+static CUresult make_memset(const struct place *p, void *arguments)
+{
+	const struct vcuda_args_vcudaGraphAddMemset *a = arguments;
+	CUDA_MEMSET_NODE_PARAMS m = {a->dst, a->pitch, a->value, a->elementSize, a->width, a->height};
+
+	return p->s->ops->cuGraphAddMemsetNode(p->node, p->k->graph, p->deps, p->count, &m, p->k->context);
+}
+
+CUresult vcuda_handle_vcudaGraphAddMemset(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddMemset *a)
+{
+	return add(s, a->kept, a->deps, a->count, 0, make_memset, a);
+}
+
+static CUresult check_host_end(const struct place *p, const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes,
+			       bool writable)
+{
+	const struct window w = {(const void *)(uintptr_t)end->address, bytes, writable};
+
+	return vcuda_box_fits(box, end, bytes) ? name_window(p->s, p->k, &w) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult make_copy(const struct place *p, void *arguments)
+{
+	const struct vcuda_args_vcudaGraphAddCopy *a = arguments;
+	CUDA_MEMCPY3D copy;
+	CUarray dst, src;
+	CUresult result = name_array(p->s, p->k, a->dst, &dst);
+
+	if (result == CUDA_SUCCESS)
+		result = name_array(p->s, p->k, a->src, &src);
+	if (result == CUDA_SUCCESS && a->dstBytes)
+		result = dst ? CUDA_ERROR_INVALID_VALUE : check_host_end(p, &a->box, &a->box.dst, a->dstBytes, true);
+	if (result == CUDA_SUCCESS && a->srcBytes)
+		result = src ? CUDA_ERROR_INVALID_VALUE : check_host_end(p, &a->box, &a->box.src, a->srcBytes, false);
+	if (result != CUDA_SUCCESS)
+		return result;
+	copy = vcuda_box_describe(&a->box, dst, src);
+	if (a->dstBytes) {
+		copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+		copy.dstHost = (void *)(uintptr_t)a->box.dst.address;
+	}
+	if (a->srcBytes) {
+		copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+		copy.srcHost = (const void *)(uintptr_t)a->box.src.address;
+	}
+	return p->s->ops->cuGraphAddMemcpyNode(p->node, p->k->graph, p->deps, p->count, &copy, p->k->context);
+}
+
+CUresult vcuda_handle_vcudaGraphAddCopy(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddCopy *a)
+{
+	return add(s, a->kept, a->deps, a->count, 0, make_copy, a);
+}
+
+static CUresult make_mem_ops(const struct place *p, void *arguments)
+{
+	const struct vcuda_args_vcudaGraphAddMemOps *a = arguments;
+	CUstreamBatchMemOpParams ops[VCUDA_MEMORY_OPS_MAX];
+	CUDA_BATCH_MEM_OP_NODE_PARAMS m = {.ctx = p->k->context, .paramArray = ops};
+
+	if (!p->s->ops->cuGraphAddBatchMemOpNode)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	m.count = vcuda_memory_ops_read(a->ops, a->words, ops);
+	if (!m.count)
+		return CUDA_ERROR_INVALID_VALUE;
+	return p->s->ops->cuGraphAddBatchMemOpNode(p->node, p->k->graph, p->deps, p->count, &m);
+}
+
+CUresult vcuda_handle_vcudaGraphAddMemOps(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddMemOps *a)
+{
+	return add(s, a->kept, a->deps, a->count, a->words * sizeof(*a->ops), make_mem_ops, a);
+}
+
+/* ---- the whole ---- */
+
+/* Functions that not every driver has are looked for when a node wants them. Nothing is said: the guest asks once. */
+static bool has_graphs(const struct vcuda_backend_ops *ops)
+{
+	return ops->cuGraphCreate && ops->cuGraphAddEmptyNode && ops->cuGraphAddKernelNode_v2 &&
+	       ops->cuGraphAddMemsetNode && ops->cuGraphAddMemcpyNode && ops->cuGraphInstantiateWithFlags &&
+	       ops->cuGraphLaunch && ops->cuGraphExecDestroy && ops->cuGraphDestroy;
+}
+
+CUresult vcuda_handle_vcudaGraphCreate(struct vcuda_session *s, struct vcuda_args_vcudaGraphCreate *a)
+{
+	struct kept *k;
+	CUresult result;
+
+	if (!has_graphs(s->ops))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	k = new_kept();
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* A guest that guesses its handle's last call may be at it still. */
+	pthread_mutex_lock(&k->lock);
+	result = account(k, NODE_BYTES);
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuCtxGetCurrent(&k->context);
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuGraphCreate(&k->graph, 0);
+	pthread_mutex_unlock(&k->lock);
+	if (result != CUDA_SUCCESS)
+		put(s, k);
+	a->kept = (vcuda_kept)k;
+	return result;
+}
+
+static CUresult finish(struct vcuda_session *s, struct kept *k)
+{
+	CUresult result = k->graph ? k->failure : CUDA_ERROR_INVALID_VALUE;
+
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuGraphInstantiateWithFlags(&k->exec, k->graph, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* What is instantiated has all that it needs. */
+	s->ops->cuGraphDestroy(k->graph);
+	k->graph = NULL;
+	free(k->nodes);
+	k->nodes = NULL;
+	k->node_count = k->node_room = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaGraphFinish(struct vcuda_session *s, struct vcuda_args_vcudaGraphFinish *a)
+{
+	struct kept *k = (struct kept *)a->kept;
+	CUresult result;
+
+	if (!take(k))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&k->lock);
+	result = finish(s, k);
+	pthread_mutex_unlock(&k->lock);
+	put(s, k);
+	return result;
+}
+
+CUresult vcuda_handle_vcudaGraphLaunch(struct vcuda_session *s, struct vcuda_args_vcudaGraphLaunch *a)
+{
+	struct kept *k = (struct kept *)a->kept;
+	CUresult result;
+
+	if (!take(k))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&k->lock);
+	result = k->exec ? all_is_there(s, k) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuGraphLaunch(k->exec, a->hStream);
+	pthread_mutex_unlock(&k->lock);
+	put(s, k);
+	return result;
+}
+
+CUresult vcuda_handle_vcudaGraphDestroy(struct vcuda_session *s, struct vcuda_args_vcudaGraphDestroy *a)
+{
+	put(s, (struct kept *)a->kept);
+	return CUDA_SUCCESS;
+}

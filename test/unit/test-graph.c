@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's graphs over a back end that counts: what becomes of a node, of what a guest must not send, of two
+ * threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "box.h"
+#include "dispatch.h"
+#include "handlers.h"
+#include "memory-ops.h"
+#include "session.h"
+
+#define MOST_BYTES (1ull << 30)
+#define WINDOW 0x200000000000ull
+#define WINDOW_BYTES 4096
+
+static bool window_there = true;
+static sem_t launching, go_on;
+
+/* ---- what the handlers call ---- */
+
+CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle)
+{
+	*handle = vcuda_handle_get(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
+	return *handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult vcuda_check_window(struct vcuda_session *s, const void *p, uint64_t bytes, bool writable)
+{
+	uint64_t at = (uint64_t)(uintptr_t)p;
+
+	return window_there && at >= WINDOW && at < WINDOW + WINDOW_BYTES && bytes <= WINDOW + WINDOW_BYTES - at
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
+{
+	return (CUDA_MEMCPY3D){.srcMemoryType = src ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE,
+			       .dstMemoryType = dst ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE,
+			       .dstArray = dst,
+			       .srcArray = src,
+			       .WidthInBytes = box->width};
+}
+
+bool vcuda_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes)
+{
+	return box->width <= bytes;
+}
+
+unsigned int vcuda_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
+{
+	return count / VCUDA_MEMORY_OP_WORDS;
+}
+
+/* ---- the back end ---- */
+
+#define NODES 64
+
+/* Nodes are numbers, from 1. */
+static struct {
+	int graphs, execs; /* live */
+	int launches;
+	size_t nodes, dep_count[NODES];
+	uintptr_t dep[NODES][2]; /* the first two */
+	CUDA_KERNEL_NODE_PARAMS kernel;
+	uint8_t params[16];
+	bool extra;
+	int attributes[2];
+	CUDA_MEMCPY3D copy;
+	CUDA_MEMSET_NODE_PARAMS memset;
+	unsigned int ops;
+	bool waits; /* in a launch */
+} backend;
+
+static CUresult create(void *graph, unsigned int flags)
+{
+	backend.graphs++;
+	backend.nodes = 0;
+	*(uintptr_t *)graph = 0x7000;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_node(void *node, void *graph, void *deps, size_t count)
+{
+	size_t i = backend.nodes++ % NODES;
+
+	assert_ptr_equal(graph, (void *)0x7000);
+	backend.dep_count[i] = count;
+	for (size_t d = 0; d < count && d < 2; d++)
+		backend.dep[i][d] = ((uintptr_t *)deps)[d];
+	*(uintptr_t *)node = backend.nodes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_kernel(void *node, void *graph, void *deps, size_t count, void *params)
+{
+	void **p;
+
+	backend.kernel = *(CUDA_KERNEL_NODE_PARAMS *)params;
+	p = backend.kernel.extra;
+	backend.extra = p;
+	if (p)
+		memcpy(backend.params, p[1], *(size_t *)p[3]);
+	else if (backend.kernel.kernelParams)
+		for (int i = 0; i < 2; i++)
+			memcpy(backend.params + 4 * i, backend.kernel.kernelParams[i], 4);
+	return add_node(node, graph, deps, count);
+}
+
+static CUresult add_copy(void *node, void *graph, void *deps, size_t count, void *params, CUcontext context)
+{
+	backend.copy = *(CUDA_MEMCPY3D *)params;
+	assert_ptr_equal(context, (CUcontext)0x9000);
+	return add_node(node, graph, deps, count);
+}
+
+static CUresult add_memset(void *node, void *graph, void *deps, size_t count, void *params, CUcontext context)
+{
+	backend.memset = *(CUDA_MEMSET_NODE_PARAMS *)params;
+	return add_node(node, graph, deps, count);
+}
+
+static CUresult add_ops(void *node, void *graph, void *deps, size_t count, void *params)
+{
+	backend.ops = ((CUDA_BATCH_MEM_OP_NODE_PARAMS *)params)->count;
+	return add_node(node, graph, deps, count);
+}
+
+static CUresult set_attribute(void *node, int attribute, void *value)
+{
+	const CUlaunchAttributeValue *v = value;
+
+	assert_int_equal((uintptr_t)node, backend.nodes);
+	if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+		backend.attributes[0] = v->cooperative;
+	if (attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+		backend.attributes[1] = (int)(v->clusterDim.x * 100 + v->clusterDim.y * 10 + v->clusterDim.z);
+	return CUDA_SUCCESS;
+}
+
+static CUresult param_info(CUfunction f, size_t index, size_t *offset, size_t *size)
+{
+	*offset = index * 4;
+	*size = 4;
+	return index < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult instantiate(void *exec, void *graph, uint64_t flags)
+{
+	backend.execs++;
+	*(uintptr_t *)exec = 0x8000;
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch(void *exec, CUstream stream)
+{
+	if (backend.waits) {
+		sem_post(&launching);
+		sem_wait(&go_on);
+	}
+	assert_int_equal(backend.execs, 1);
+	backend.launches++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_exec(void *exec)
+{
+	backend.execs--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_graph(void *graph)
+{
+	backend.graphs--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult current(CUcontext *context)
+{
+	*context = (CUcontext)0x9000;
+	return CUDA_SUCCESS;
+}
+
+static const struct vcuda_backend_ops with_graphs = {
+	.cuGraphCreate = create,
+	.cuGraphAddEmptyNode = add_node,
+	.cuGraphAddKernelNode_v2 = add_kernel,
+	.cuGraphAddMemsetNode = add_memset,
+	.cuGraphAddMemcpyNode = add_copy,
+	.cuGraphAddBatchMemOpNode = add_ops,
+	.cuGraphKernelNodeSetAttribute = set_attribute,
+	.cuGraphInstantiateWithFlags = instantiate,
+	.cuGraphLaunch = launch,
+	.cuGraphExecDestroy = destroy_exec,
+	.cuGraphDestroy = destroy_graph,
+	.cuCtxGetCurrent = current,
+	.cuFuncGetParamInfo = param_info,
+};
+static struct vcuda_backend_ops ops;
+static struct vcuda_session session = {.ops = &ops};
+static uint64_t function, array;
+
+static int setup(void **state)
+{
+	memset(&backend, 0, sizeof(backend));
+	ops = with_graphs;
+	window_there = true;
+	session.handles = vcuda_handles_create();
+	function = vcuda_handle_add(session.handles, VCUDA_KIND_FUNCTION, false, (void *)0xf000, 0, 0);
+	array = vcuda_handle_add(session.handles, VCUDA_KIND_ARRAY, false, (void *)0xa000, 0, 0);
+	return 0;
+}
+
+/* Whatever a test did, nothing is left. */
+static int teardown(void **state)
+{
+	vcuda_handles_destroy(session.handles);
+	assert_int_equal(backend.graphs, 0);
+	assert_int_equal(backend.execs, 0);
+	return 0;
+}
+
+/* ---- calls ---- */
+
+static vcuda_kept new_kept(void)
+{
+	struct vcuda_args_vcudaGraphCreate a = {0};
+
+	assert_int_equal(vcuda_handle_vcudaGraphCreate(&session, &a), CUDA_SUCCESS);
+	return a.kept;
+}
+
+static CUresult add_empty(vcuda_kept kept, uint32_t count, uint32_t *deps)
+{
+	return vcuda_handle_vcudaGraphAddEmpty(
+		&session, &(struct vcuda_args_vcudaGraphAddEmpty){.kept = kept, .count = count, .deps = deps});
+}
+
+static CUresult finish(vcuda_kept kept)
+{
+	return vcuda_handle_vcudaGraphFinish(&session, &(struct vcuda_args_vcudaGraphFinish){.kept = kept});
+}
+
+static CUresult launch_it(vcuda_kept kept)
+{
+	return vcuda_handle_vcudaGraphLaunch(&session, &(struct vcuda_args_vcudaGraphLaunch){.kept = kept});
+}
+
+static CUresult destroy(vcuda_kept kept)
+{
+	return vcuda_handle_vcudaGraphDestroy(&session, &(struct vcuda_args_vcudaGraphDestroy){.kept = kept});
+}
+
+static struct vcuda_args_vcudaGraphAddCopy copy_of(vcuda_kept kept)
+{
+	return (struct vcuda_args_vcudaGraphAddCopy){.kept = kept, .box.width = 64};
+}
+
+/* ---- tests ---- */
+
+static void nodes(void **state)
+{
+	uint8_t params[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	uint32_t deps[] = {1, 0};
+	uint64_t words[6] = {0};
+	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .gridDimX = 3, .paramBytes = 8, .params = params};
+	struct vcuda_args_vcudaGraphAddCopy c;
+
+	k.kept = new_kept();
+	assert_int_equal(add_empty(k.kept, 0, NULL), CUDA_SUCCESS);
+	assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
+	assert_ptr_equal(backend.kernel.func, (CUfunction)0xf000);
+	assert_int_equal(backend.kernel.gridDimX, 3);
+	assert_true(backend.extra);
+	assert_memory_equal(backend.params, params, 8);
+	assert_int_equal(backend.attributes[0] + backend.attributes[1], 0);
+	assert_int_equal(add_empty(k.kept, 2, deps), CUDA_SUCCESS);
+	assert_int_equal(backend.dep_count[2], 2);
+	assert_int_equal(backend.dep[2][0], 2);
+	assert_int_equal(backend.dep[2][1], 1);
+	memset(backend.params, 0, sizeof(backend.params));
+	k.cooperative = 1;
+	k.clusterDimX = 1;
+	k.clusterDimY = 2;
+	k.clusterDimZ = 3;
+	assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
+	assert_false(backend.extra);
+	assert_memory_equal(backend.params, params, 8);
+	assert_int_equal(backend.attributes[0], 1);
+	assert_int_equal(backend.attributes[1], 123);
+	c = copy_of(k.kept);
+	c.dst = array;
+	c.box.src.address = WINDOW;
+	c.srcBytes = 64;
+	assert_int_equal(vcuda_handle_vcudaGraphAddCopy(&session, &c), CUDA_SUCCESS);
+	assert_ptr_equal(backend.copy.dstArray, (CUarray)0xa000);
+	assert_int_equal(backend.copy.srcMemoryType, CU_MEMORYTYPE_HOST);
+	assert_ptr_equal(backend.copy.srcHost, (void *)WINDOW);
+	assert_int_equal(
+		vcuda_handle_vcudaGraphAddMemset(&session, &(struct vcuda_args_vcudaGraphAddMemset){.kept = k.kept,
+												    .dst = 5,
+												    .pitch = 6,
+												    .value = 7,
+												    .elementSize = 4,
+												    .width = 8,
+												    .height = 9}),
+		CUDA_SUCCESS);
+	assert_int_equal(backend.memset.value, 7);
+	assert_int_equal(backend.memset.height, 9);
+	assert_int_equal(
+		vcuda_handle_vcudaGraphAddMemOps(
+			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.kept = k.kept, .words = 6, .ops = words}),
+		CUDA_SUCCESS);
+	assert_int_equal(backend.ops, 2);
+	assert_int_equal(finish(k.kept), CUDA_SUCCESS);
+	assert_int_equal(backend.graphs, 0);
+	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
+	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
+	assert_int_equal(backend.launches, 2);
+	assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+}
+
+/* What is wrong with a node is said when the graph is finished: nobody waits for the node, and no thread of the guest's
+ * has erred. */
+static void bad_nodes(void **state)
+{
+	uint32_t ahead[] = {1}, first[] = {0};
+	struct vcuda_args_vcudaGraphAddKernel k = {.f = function + 1};
+	struct vcuda_args_vcudaGraphAddCopy c;
+
+	for (int i = 0; i < 7; i++) {
+		k.kept = new_kept();
+		c = copy_of(k.kept);
+		assert_int_equal(add_empty(k.kept, 0, NULL), CUDA_SUCCESS);
+		switch (i) {
+		case 0:
+			assert_int_equal(add_empty(k.kept, 1, ahead), CUDA_SUCCESS);
+			break;
+		case 1:
+			assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
+			break;
+		case 2: /* past the window's end */
+			c.srcBytes = 64;
+			c.box.src.address = WINDOW + WINDOW_BYTES - 63;
+			break;
+		case 3: /* more than it says */
+			c.dstBytes = 63;
+			c.box.dst.address = WINDOW;
+			break;
+		case 4: /* a function is no array */
+			c.dst = function;
+			break;
+		case 5: /* an array and memory at once */
+			c.src = array;
+			c.srcBytes = 64;
+			c.box.src.address = WINDOW;
+			break;
+		default: /* parameters that the function does not have there */
+			k.f = function;
+			k.cooperative = 1;
+			k.paramBytes = 7;
+			assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
+			break;
+		}
+		if (i >= 2 && i < 6)
+			assert_int_equal(vcuda_handle_vcudaGraphAddCopy(&session, &c), CUDA_SUCCESS);
+		assert_int_equal(backend.nodes, 1);
+		assert_int_equal(add_empty(k.kept, 1, first), CUDA_SUCCESS);
+		assert_int_equal(backend.nodes, 1); /* the rest is not looked at */
+		assert_int_equal(finish(k.kept),
+				 i == 1 || i == 4 ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+	}
+}
+
+static void bad_order(void **state)
+{
+	vcuda_kept kept = new_kept();
+
+	assert_int_equal(launch_it(kept), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(add_empty(kept, 0, NULL), CUDA_SUCCESS);
+	assert_int_equal(finish(kept), CUDA_SUCCESS);
+	assert_int_equal(finish(kept), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(add_empty(kept, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch_it(kept), CUDA_SUCCESS);
+	assert_int_equal(destroy(kept), CUDA_SUCCESS);
+	/* As a call that found its handle before another thread's destroyed the graph. */
+	assert_int_equal(add_empty(kept, 0, NULL), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(finish(kept), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(launch_it(kept), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(backend.launches, 1);
+}
+
+/* The back end never launches what names something that is gone. */
+static void gone(void **state)
+{
+	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .kept = new_kept()};
+	struct vcuda_args_vcudaGraphAddCopy c = copy_of(k.kept);
+
+	c.dst = array;
+	c.srcBytes = 64;
+	c.box.src.address = WINDOW;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
+		assert_int_equal(vcuda_handle_vcudaGraphAddCopy(&session, &c), CUDA_SUCCESS);
+	}
+	assert_int_equal(finish(k.kept), CUDA_SUCCESS);
+	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
+	window_there = false;
+	assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_VALUE);
+	window_there = true;
+	vcuda_handle_claim(session.handles, array, ~0u);
+	assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_HANDLE);
+	vcuda_handle_unclaim(session.handles, array);
+	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
+	vcuda_handle_remove(session.handles, function);
+	assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(backend.launches, 2);
+	assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+}
+
+static CUresult add_large_kernel(void *node, void *graph, void *deps, size_t count, void *params)
+{
+	return add_node(node, graph, deps, count);
+}
+
+static void limit(void **state)
+{
+	static uint8_t params[32768];
+	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .paramBytes = sizeof(params), .params = params};
+	unsigned int most = MOST_BYTES / sizeof(params), n = 0;
+	vcuda_kept large, other;
+
+	for (int round = 0; round < 2; round++) {
+		k.kept = large = new_kept();
+		other = new_kept();
+		ops.cuGraphAddKernelNode_v2 = add_large_kernel;
+		for (n = 0; n < most + 1; n++)
+			vcuda_handle_vcudaGraphAddKernel(&session, &k);
+		assert_in_range(backend.nodes, most / 2, most);
+		assert_int_equal(finish(k.kept), CUDA_ERROR_OUT_OF_MEMORY);
+		k.kept = other;
+		vcuda_handle_vcudaGraphAddKernel(&session, &k);
+		assert_int_equal(finish(other), CUDA_ERROR_OUT_OF_MEMORY);
+		/* What is destroyed counts no more. */
+		assert_int_equal(destroy(large), CUDA_SUCCESS);
+		assert_int_equal(destroy(other), CUDA_SUCCESS);
+	}
+}
+
+static void *launch_in_thread(void *kept)
+{
+	return (void *)(uintptr_t)launch_it(kept);
+}
+
+/* A launch that is under way keeps what it launches. */
+static void destroyed_while_launched(void **state)
+{
+	vcuda_kept kept = new_kept();
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(add_empty(kept, 0, NULL), CUDA_SUCCESS);
+	assert_int_equal(finish(kept), CUDA_SUCCESS);
+	sem_init(&launching, 0, 0);
+	sem_init(&go_on, 0, 0);
+	backend.waits = true;
+	assert_int_equal(pthread_create(&thread, NULL, launch_in_thread, kept), 0);
+	sem_wait(&launching);
+	assert_int_equal(destroy(kept), CUDA_SUCCESS);
+	assert_int_equal(backend.execs, 1);
+	sem_post(&go_on);
+	pthread_join(thread, &result);
+	assert_int_equal((uintptr_t)result, CUDA_SUCCESS);
+	assert_int_equal(backend.execs, 0);
+	backend.waits = false;
+}
+
+/* A back end without graphs, and one whose driver is too old for some kinds of nodes. */
+static void not_there(void **state)
+{
+	uint64_t words[3] = {0};
+	struct vcuda_args_vcudaGraphCreate a;
+	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .clusterDimX = 1};
+	vcuda_kept kept;
+
+	ops.cuGraphInstantiateWithFlags = NULL;
+	assert_int_equal(vcuda_handle_vcudaGraphCreate(&session, &a), CUDA_ERROR_NOT_SUPPORTED);
+	ops = with_graphs;
+	ops.cuGraphAddBatchMemOpNode = NULL;
+	ops.cuGraphKernelNodeSetAttribute = NULL;
+	kept = new_kept();
+	assert_int_equal(
+		vcuda_handle_vcudaGraphAddMemOps(
+			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.kept = kept, .words = 3, .ops = words}),
+		CUDA_SUCCESS);
+	assert_int_equal(finish(kept), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(destroy(kept), CUDA_SUCCESS);
+	k.kept = new_kept();
+	assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
+	assert_int_equal(finish(k.kept), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nodes),     TEST(bad_nodes), TEST(bad_order),
+		TEST(gone),      TEST(limit),     TEST(destroyed_while_launched),
+		TEST(not_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
