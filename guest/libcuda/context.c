@@ -7,6 +7,7 @@
 #include "call.h"
 #include "capture.h"
 #include "device.h"
+#include "graph-kept.h"
 #include "guest-calls.h"
 #include "memory.h"
 #include "object.h"
@@ -121,6 +122,7 @@ void vcuda_context_leave(void)
 /* The context is about to end in the worker: what lived in it is forgotten here. */
 static void forget_contents(struct vcuda_context *c)
 {
+	vcuda_kept_end_context(c);
 	atomic_fetch_add(&c->life, 1);
 	vcuda_objects_drop_context(c);
 	vcuda_pace_end_context(c);
@@ -205,7 +207,8 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return result;
 }
 
-/* PyTorch asks this a thousand times in a step of a training. What an active one's flags are, only this process changes. */
+/* PyTorch asks this a thousand times in a step of a training. What an active one's flags are, only this process
+ * changes. */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	CUresult result = vcuda_require_device(dev);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executable graphs: a copy of the graph and an order of its nodes. A launch issues them in that order on one stream,
- * which honours every dependency; branches do not run at the same time.
+ * which honours every dependency, so that branches do not run at the same time; or all at once, if the worker keeps the
+ * graph (graph-kept.h).
  */
 #include "graph-exec.h"
 
@@ -10,6 +11,7 @@
 
 #include "call.h"
 #include "capture.h"
+#include "graph-kept.h"
 #include "graph.h"
 #include "guest-calls.h"
 #include "stream.h"
@@ -19,7 +21,9 @@ struct exec {
 	struct vcuda_graph *graph;
 	struct vcuda_node **order;
 	cuuint64_t flags;
+	struct vcuda_kept_graph kept;
 	bool launched;
+	bool replayed; /* by the last launch */
 	CUstream last; /* resolved: where it was launched last */
 };
 
@@ -40,6 +44,7 @@ static CUresult find(CUgraphExec handle, struct exec **e)
 
 static void destroy(struct exec *e)
 {
+	vcuda_kept_drop(&e->kept);
 	if (e->handle)
 		vcuda_object_drop(e->handle);
 	if (e->graph)
@@ -107,6 +112,34 @@ static CUresult after_last_launch(struct exec *e, CUstream resolved)
 	return result;
 }
 
+static CUresult replay(struct exec *e, const struct vcuda_graph_run *run)
+{
+	CUresult result = after_last_launch(e, run->resolved);
+
+	for (size_t i = 0; i < e->graph->count && result == CUDA_SUCCESS; i++)
+		result = vcuda_node_run(e->order[i], run);
+	e->replayed = true;
+	if (result == CUDA_SUCCESS)
+		vcuda_kept_replayed(&e->kept);
+	return result;
+}
+
+static CUresult launch(struct exec *e, const struct vcuda_graph_run *run)
+{
+	bool is_kept = vcuda_kept_prepare(&e->kept, e->graph, e->order);
+	CUresult result = CUDA_SUCCESS;
+
+	if (!is_kept)
+		return replay(e, run);
+	/* The host's driver keeps its own launches in order. */
+	if (e->replayed)
+		result = after_last_launch(e, run->resolved);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_kept_launch(&e->kept, run->resolved);
+	e->replayed &= result != CUDA_SUCCESS;
+	return result;
+}
+
 VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
 	struct vcuda_graph_run run = {.stream = stream, .resolved = stream};
@@ -122,9 +155,7 @@ VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 	if (vcuda_capture_takes(run.resolved, &p, &result))
 		return result;
 	run.frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-	result = after_last_launch(e, run.resolved);
-	for (size_t i = 0; i < e->graph->count && result == CUDA_SUCCESS; i++)
-		result = vcuda_node_run(e->order[i], &run);
+	result = launch(e, &run);
 	e->launched = true;
 	e->last = run.resolved;
 	return result;
@@ -194,26 +225,29 @@ VCUDA_SAME(cuGraphInstantiate, cuGraphInstantiate_v2);
 
 /* ---- changes ---- */
 
-static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct vcuda_node **copy)
+static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct exec **e, struct vcuda_node **copy)
 {
 	struct vcuda_node *n = vcuda_node_find(node);
-	struct exec *e;
-	CUresult result = find(exec, &e);
+	CUresult result = find(exec, e);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*copy = n ? vcuda_graph_copy_of(e->graph, n) : NULL;
+	*copy = n ? vcuda_graph_copy_of((*e)->graph, n) : NULL;
 	return *copy ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
 {
 	struct vcuda_node *copy;
-	CUresult result = find_copy(exec, node, &copy);
+	struct exec *e;
+	CUresult result = find_copy(exec, node, &e, &copy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_node_may_become(copy, params) ? vcuda_node_set(copy, params) : CUDA_ERROR_INVALID_VALUE;
+	if (!vcuda_node_may_become(copy, params))
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_kept_changed(&e->kept);
+	return vcuda_node_set(copy, params);
 }
 
 static bool may_be_disabled(const struct vcuda_node *n)
@@ -225,12 +259,15 @@ static bool may_be_disabled(const struct vcuda_node *n)
 VCUDA_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
 {
 	struct vcuda_node *copy;
-	CUresult result = find_copy(exec, node, &copy);
+	struct exec *e;
+	CUresult result = find_copy(exec, node, &e, &copy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!may_be_disabled(copy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (copy->enabled != !!enabled)
+		vcuda_kept_changed(&e->kept);
 	copy->enabled = enabled;
 	return CUDA_SUCCESS;
 }
@@ -238,7 +275,8 @@ VCUDA_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, 
 VCUDA_EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int *enabled)
 {
 	struct vcuda_node *copy;
-	CUresult result = find_copy(exec, node, &copy);
+	struct exec *e;
+	CUresult result = find_copy(exec, node, &e, &copy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -330,6 +368,7 @@ VCUDA_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgr
 		return result;
 	if (!info || !g)
 		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_kept_changed(&e->kept);
 	*info = (CUgraphExecUpdateResultInfo){.result = update_child(e->graph, g, &bad)};
 	if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
 		return CUDA_SUCCESS;

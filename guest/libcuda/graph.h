@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs live in this library: nodes hold what they do, a launch replays it as ordinary commands on the launch's
- * stream, in an order that honours every dependency. The application's handles are ids of objects; these are the
- * objects. As with CUDA's own, one thread at a time may use a graph.
+ * stream, in an order that honours every dependency, unless the worker keeps the whole (graph-kept.h). The
+ * application's handles are ids of objects; these are the objects. As with CUDA's own, one thread at a time may use a
+ * graph.
  */
 #ifndef VCUDA_GRAPH_H
 #define VCUDA_GRAPH_H
@@ -42,6 +43,8 @@ struct vcuda_node {
 		CUDA_BATCH_MEM_OP_NODE_PARAMS mem_ops;
 	};
 	unsigned int mark; /* for walks */
+	uint32_t kept_as;  /* graph-kept.c: the number of the worker's node at whose end it is done */
+	bool is_last;      /* graph-kept.c: nothing depends on it */
 	struct vcuda_node *next;
 };
 

@@ -13,11 +13,23 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"callbacks", api_callbacks}, {"output", api_output},     {"managed", api_managed},
-	{"pools", api_pools},         {"mapped", api_mapped},     {"graphs", api_graphs},
-	{"capture", api_capture},     {"values", api_values},     {"logs", api_logs},
-	{"stuck", api_stuck},         {"contexts", api_contexts}, {"questions", api_questions},
-	{"batches", api_batches},     {"copies", api_copies},     {"small_copies", api_small_copies},
+	{"callbacks", api_callbacks},
+	{"output", api_output},
+	{"managed", api_managed},
+	{"pools", api_pools},
+	{"mapped", api_mapped},
+	{"graphs", api_graphs},
+	{"capture", api_capture},
+	{"values", api_values},
+	{"logs", api_logs},
+	{"stuck", api_stuck},
+	{"contexts", api_contexts},
+	{"questions", api_questions},
+	{"batches", api_batches},
+	{"copies", api_copies},
+	{"small_copies", api_small_copies},
+	{"kept_graphs", api_kept_graphs},
+	{"kept_issue", api_kept_issue},
 };
 
 static const char ptx[] =

@@ -56,6 +56,8 @@ void api_pools(void);
 void api_mapped(void);
 void api_graphs(void);
 void api_capture(void);
+void api_kept_graphs(void);
+void api_kept_issue(void);
 void api_values(void);
 void api_logs(void);
 void api_stuck(void);

@@ -365,6 +365,20 @@ def api():
     check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")
 
 
+def kept_graphs():
+    """Graphs that are launched again and again: what they compute, and that a GPU's driver gets them as a whole."""
+    for how in ("auto", "replay"):
+        r = vcuda("run", "--backend", BACKEND, "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/api"), "kept_graphs")
+        check(r.returncode == 0 and r.stdout == "kept_graphs: passed\n" and "as a whole" not in r.stderr, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
+        r = vcuda("run", "--backend", BACKEND, "--stats", "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/api"), "kept_issue")
+        row = next((line.split() for line in r.stderr.splitlines() if line.endswith(" cuGraphLaunch")), None)
+        check(r.returncode == 0 and row, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
+        calls, errors, waits, queued = (int(n) for n in row[7:11])
+        one_by_one = how == "replay" or BACKEND == "cpu"
+        check(calls == 1000 and errors == 0 and waits < 10, r.stderr)
+        check(queued >= 9900 if one_by_one else queued < 1100, f"{how}: {queued} commands for 1000 launches of 10 nodes")
+
+
 def processor_seconds(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
         fields = f.read().rsplit(")", 1)[1].split()
@@ -592,7 +606,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, runtime_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

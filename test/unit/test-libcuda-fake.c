@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test-libcuda-fake.h"
+#include "test-libcuda-fake-graph.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -151,7 +152,7 @@ static void *work_slowly(void *unused)
 	return unused;
 }
 
-static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
+static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	static uint8_t arena_memory[65536];
 	struct vcuda_arena arena = {arena_memory, arena_memory + sizeof(arena_memory)};
@@ -256,9 +257,19 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		CASE(cuEventCreate)
 		a.phEvent = (CUevent)ids++;
 		REPLY(cuEventCreate)
+		CASE(cuStreamWaitEvent)
+		fake.event_waits++;
+		END
 	default:
 		return CUDA_SUCCESS;
 	}
+}
+
+static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
+{
+	if (c->op >= VCUDA_OP_vcudaGraphCreate && c->op <= VCUDA_OP_vcudaGraphDestroy)
+		return fake_graph_answer(c, w);
+	return answer_most(c, w);
 }
 
 static void serve(const struct vcuda_command *c)

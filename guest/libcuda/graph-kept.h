@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs that the worker keeps: one that is launched again as it is becomes a graph of the host's driver,
+ * and a launch one command. What the driver's graph could not do as a replay does is replayed: host functions, memory
+ * of graphs, events, pageable memory; and all with the software GPU, whose back end has no graphs.
+ *
+ * VCUDA_GRAPHS=replay: all graphs are replayed.
+ */
+#ifndef VCUDA_GRAPH_KEPT_H
+#define VCUDA_GRAPH_KEPT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "context.h"
+#include "graph.h"
+#include "types.h"
+
+/* Of one executable graph; all zeroes at first. */
+struct vcuda_kept_graph {
+	_Atomic(vcuda_kept) id; /* the worker's, or NULL */
+	struct vcuda_context *context;
+	uint64_t life;         /* of the context: the worker's is of that life */
+	unsigned int places;   /* that a launch takes in a stream's queue */
+	unsigned int launches; /* since it was made or changed last; no more than are looked at */
+	unsigned int changes;  /* that took the worker's away */
+	bool refused;          /* as it is now */
+};
+
+/*
+ * Whether a launch in the current context can be one command. If it is due the worker is told of the graph for that;
+ * `order` is all its nodes, each behind what it depends on.
+ */
+bool vcuda_kept_prepare(struct vcuda_kept_graph *kept, const struct vcuda_graph *graph,
+			struct vcuda_node *const *order);
+
+/* Only after that. */
+CUresult vcuda_kept_launch(struct vcuda_kept_graph *kept, CUstream resolved);
+
+/* A replay has been issued without an error. */
+void vcuda_kept_replayed(struct vcuda_kept_graph *kept);
+
+/* It is not what it was any more. */
+void vcuda_kept_changed(struct vcuda_kept_graph *kept);
+
+/* It is gone. The worker's may run still: the driver frees it then. */
+void vcuda_kept_drop(struct vcuda_kept_graph *kept);
+
+/* The context is about to end. It can still make calls. */
+void vcuda_kept_end_context(struct vcuda_context *context);
+
+#endif
