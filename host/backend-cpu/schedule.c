@@ -14,6 +14,9 @@
 /* More units than an operation's chunk are claimed while they take less than that. */
 #define SHORT_NS 50000
 
+/* What takes that long is worth a claim. */
+#define LEAST_NS 5000
+
 /* After this long in one operation a worker looks for others, of higher priority or other streams. */
 #define SLICE_NS 2000000
 
@@ -272,20 +275,30 @@ static bool claimed_all(const struct cpu_op *op)
 }
 
 /*
+ * Whether one more thread may run units of it. A thread of the program that waits is one more than the workers: if all of
+ * them ran the same operation, one would have no processor, and the others would wait in the end for what it has claimed.
+ */
+static bool has_work(const struct cpu_op *op)
+{
+	return !claimed_all(op) && op->active < cpu_device()->threads;
+}
+
+/*
  * How many units a thread claims next. Neighbours mostly use neighbouring memory, or the same: what many threads do in
  * small pieces goes from one processor's cache to another's, and what is fetched ahead is the next thread's. In the end
  * small pieces let all threads end together.
  */
 static uint64_t next_chunk(const struct cpu_op *op, uint64_t chunk, uint64_t took)
 {
-	uint64_t claimed = __atomic_load_n(&op->claimed, __ATOMIC_RELAXED);
+	uint64_t claimed = __atomic_load_n(&op->claimed, __ATOMIC_RELAXED), least = chunk * LEAST_NS / (took + 1) + 1;
 	uint64_t share = claimed < op->units ? (op->units - claimed) / (cpu_device()->threads * 16u) : 0;
 
 	if (took < SHORT_NS)
 		chunk *= 2;
 	chunk = chunk < op->most ? chunk : op->most;
 	chunk = chunk < share ? chunk : share;
-	return chunk > op->chunk ? chunk : op->chunk;
+	least = least < op->chunk ? least : op->chunk;
+	return chunk > least ? chunk : least;
 }
 
 /*
@@ -349,7 +362,7 @@ static struct cpu_op *find_work(const struct cpu_scope *scope)
 	cpu_list_for_each (node, &busy) {
 		struct CUstream_st *stream = cpu_list_entry(node, struct CUstream_st, busy);
 
-		if (in_scope(scope, stream) && stream->head->started && !claimed_all(stream->head))
+		if (in_scope(scope, stream) && stream->head->started && has_work(stream->head))
 			return stream->head;
 	}
 	return NULL;
@@ -372,7 +385,7 @@ static struct cpu_op *next_ready(void)
 	cpu_list_for_each (node, &ready) {
 		struct cpu_op *op = cpu_list_entry(node, struct cpu_op, ready);
 
-		if (!claimed_all(op))
+		if (has_work(op))
 			return op;
 	}
 	return NULL;

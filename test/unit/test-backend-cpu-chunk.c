@@ -1,16 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many units of an operation a thread of the software GPU claims at once. */
+/* How many units of an operation a thread of the software GPU claims at once, and how many threads do. */
 #include "backend-cpu-test.h"
 
 #include <unistd.h>
 
+#include "device.h"
 #include "schedule.h"
 
 static struct work {
 	struct cpu_op op;
-	uint64_t done, largest; /* atomic */
+	uint64_t done, largest, others; /* atomic; others: claims of less than a chunk */
+	unsigned int inside, most_inside;
 	unsigned int pause_us;
 } work;
+
+static void enter(void)
+{
+	unsigned int most = __atomic_load_n(&work.most_inside, __ATOMIC_RELAXED);
+	unsigned int now = __atomic_add_fetch(&work.inside, 1, __ATOMIC_RELAXED);
+
+	while (now > most &&
+	       !__atomic_compare_exchange_n(&work.most_inside, &most, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
 
 static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 {
@@ -21,8 +33,12 @@ static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 	while (count > largest &&
 	       !__atomic_compare_exchange_n(&work.largest, &largest, count, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+	if (count < op->chunk)
+		__atomic_add_fetch(&work.others, 1, __ATOMIC_RELAXED);
+	enter();
 	if (work.pause_us)
 		usleep(work.pause_us);
+	__atomic_sub_fetch(&work.inside, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&work.done, count, __ATOMIC_RELAXED);
 }
 
@@ -59,6 +75,24 @@ static void test_long(void **state)
 	assert_int_equal(largest_of(200, 2, 64, 100), 2);
 }
 
+/* Towards the end pieces become smaller than what was asked for: whoever has the last one is waited for. */
+static void test_end(void **state)
+{
+	unsigned int threads = cpu_device()->threads;
+
+	(void)state;
+	largest_of(64ull * threads, 8, 64, 100);
+	assert_in_range(work.others, 2, 64ull * threads);
+}
+
+/* Not the workers and who waits as well: there are so many processors. */
+static void test_threads(void **state)
+{
+	(void)state;
+	largest_of(400, 1, 1, 200);
+	assert_in_range(work.most_inside, 1, cpu_device()->threads);
+}
+
 /* Units that may wait for one another are claimed as it is said. */
 static void test_fixed(void **state)
 {
@@ -72,6 +106,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_short),
 		IN_CONTEXT(test_long),
+		IN_CONTEXT(test_end),
+		IN_CONTEXT(test_threads),
 		IN_CONTEXT(test_fixed),
 	};
 
