@@ -108,7 +108,6 @@ static struct ptx_along result_along(const struct ptx_body *body, const struct p
 	case PTX_SHAPE_CVTA:
 		return i->count == 2 ? a : anything;
 	case PTX_SHAPE_ADD:
-	case PTX_SHAPE_OR: /* of parts that have no bits in common */
 	case PTX_SHAPE_SUB:
 		return i->count == 3
 			       ? sum_of(a, operand_along(body, &i->ops[2]), i->op->shape == PTX_SHAPE_SUB ? -1 : 1)
