@@ -222,13 +222,14 @@ def run_on(env, *command, **more):
 def warm():
     """Workers that are ready before their guest process: it gets one, sees no difference, and another takes its place."""
     program = build("test/local/warm")
+    rounds = "100" if BACKEND == "cpu" else "5"
     parts = ("retain", "own", "flags", "query")
     with daemon() as (d, env):
-        cold = {part: run_on(env, program, part)[0] for part in parts}
+        cold = {part: run_on(env, program, part, rounds)[0] for part in parts}
     with daemon("--warm", "1") as (d, env):
         for part in parts:
             ready, = wait_warm(d, 1)
-            out, used = run_on(env, program, part)
+            out, used = run_on(env, program, part, rounds)
             # a GPU's memory is the replacement's too
             same = out == cold[part] or BACKEND != "cpu"
             check(same and out.endswith(f"{part}: passed\n"), f"{part}: {out} and not {cold[part]}")
@@ -261,7 +262,7 @@ def warm():
         wait_until(lambda: ready not in children(d.pid), 5, "a worker is left")
     with daemon("--warm", "1", "--warm-device", "none") as (d, env):
         ready, = wait_warm(d, 1, "back end is initialised")
-        out, used = run_on(env, program, "retain")
+        out, used = run_on(env, program, "retain", rounds)
         check(out.endswith("retain: passed\n") and used == ready, out)
 
 
