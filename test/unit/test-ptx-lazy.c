@@ -260,10 +260,10 @@ static void broken(void **state)
 
 /* ---- what something else wrote ---- */
 
-static struct ptx_key text_key(const char *text)
+static struct vcuda_cache_key text_key(const char *text)
 {
 	const struct ptx_text one = {text, strlen(text)};
-	struct ptx_key key;
+	struct vcuda_cache_key key;
 
 	ptx_key_texts(&one, 1, &key);
 	return key;
@@ -295,26 +295,26 @@ static unsigned survive(const char *text)
 
 static void tamper_all(void)
 {
-	struct ptx_key text = text_key(sample), key;
+	struct vcuda_cache_key text = text_key(sample), key;
 	unsigned refused = 0;
 	uint8_t *facts;
 	size_t size;
 
 	CHECK(ptx_key_facts(&text, &key));
 	CHECK(survive(sample) == 0);
-	facts = ptx_cache_load(ptx_cache_default(), &key, &size);
+	facts = vcuda_cache_load(ptx_cache_default(), &key, &size);
 	CHECK(facts);
 	for (size_t n = 0; n < size; n++) {
 		static const uint8_t changes[] = {0x01, 0x02, 0x10, 0x80, 0xff};
 
 		for (unsigned c = 0; c < sizeof(changes); c++) {
 			facts[n] ^= changes[c];
-			CHECK(ptx_cache_store(ptx_cache_default(), &key, facts, size));
+			CHECK(vcuda_cache_store(ptx_cache_default(), &key, facts, size));
 			refused += survive(sample);
 			facts[n] ^= changes[c];
 		}
 		/* shorter than it says */
-		CHECK(ptx_cache_store(ptx_cache_default(), &key, facts, n));
+		CHECK(vcuda_cache_store(ptx_cache_default(), &key, facts, n));
 		CHECK(survive(sample) == 0);
 	}
 	CHECK(refused);
@@ -330,7 +330,7 @@ static void tamper_all(void)
  */
 static void swap(const char *good, const char *bad)
 {
-	struct ptx_key text = text_key(good), other = text_key(bad), key;
+	struct vcuda_cache_key text = text_key(good), other = text_key(bad), key;
 	struct ptx_module *m = load(good);
 	uint32_t block[3] = {1, 1, 1};
 	const struct ptx_binary *binary;

@@ -1,363 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An entry is a file whose name is its key: a header with the key and a checksum, and the data. It appears by a rename,
- * whole; nothing is synchronised to the disk, since the checksum tells what a crash of the system left behind. Reading
- * an entry makes it young again; the oldest go first.
- */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <nettle/sha2.h>
 
 #include "log.h"
 #include "ptx-cache.h"
-#include "ptx-probe.h"
 
-#define MAGIC "vcudaptx"
-#define FORMAT 1
-#define MAX_ENTRY (256ull << 20)
-#define NAME_LENGTH (2 * PTX_KEY_BYTES)
-#define TEMPORARY "tmp-"
-/* No process takes as long to write an entry. */
-#define TEMPORARY_SECONDS 3600
-/* So often is an entry's time set at most: reading should not write. */
-#define YOUNG_SECONDS 3600
-/* Other processes store, too: after so many stores the folder is measured again. */
-#define MEASURE_STORES 64
-
-struct ptx_cache {
-	int folder;
-	uint64_t limit;
-	pthread_mutex_t lock;
-	uint64_t bytes;  /* in the folder, as far as is known */
-	unsigned stores; /* since it was measured; 0: never */
-	bool warned;
-};
-
-struct header {
-	char magic[8];
-	uint64_t format, size;
-	struct ptx_key key;
-	uint8_t checksum[SHA256_DIGEST_SIZE];
-};
-
-struct entry {
-	struct timespec time;
-	uint64_t bytes;
-	char name[NAME_LENGTH + 1];
-};
-
-static void checksum(const void *data, size_t size, uint8_t sum[SHA256_DIGEST_SIZE])
+static void digest(const void *data, size_t size, uint8_t sum[VCUDA_CACHE_DIGEST_BYTES])
 {
 	struct sha256_ctx sha;
 
 	sha256_init(&sha);
 	sha256_update(&sha, size, data);
-	sha256_digest(&sha, SHA256_DIGEST_SIZE, sum);
+	sha256_digest(&sha, VCUDA_CACHE_DIGEST_BYTES, sum);
 }
 
-static void entry_name(const struct ptx_key *key, char name[NAME_LENGTH + 1])
+static void warn(int error)
 {
-	for (unsigned n = 0; n < PTX_KEY_BYTES; n++)
-		snprintf(name + 2 * n, 3, "%02x", key->bytes[n]);
+	cpu_log("compiled kernels are not kept: %s", strerror(error));
 }
 
-/* ---- the folder ---- */
-
-static int make_folders(const char *path)
-{
-	char *copy = strdup(path);
-
-	if (!copy)
-		return -1;
-	for (char *p = copy + 1; *p; p++) {
-		if (*p != '/')
-			continue;
-		*p = 0;
-		mkdir(copy, 0700);
-		*p = '/';
-	}
-	mkdir(copy, 0700);
-	free(copy);
-	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* Whoever can write here decides what our process executes. */
-static bool ours(int fd, mode_t forbidden, struct stat *st)
-{
-	return !fstat(fd, st) && st->st_uid == geteuid() && !(st->st_mode & forbidden);
-}
-
-struct ptx_cache *ptx_cache_open(const char *path, uint64_t limit)
-{
-	struct ptx_cache *cache = calloc(1, sizeof(*cache));
-	struct stat st;
-
-	if (!cache)
-		return NULL;
-	cache->limit = limit;
-	cache->folder = make_folders(path);
-	if (cache->folder < 0)
-		goto free_cache;
-	if (!ours(cache->folder, 022, &st)) {
-		errno = EPERM;
-		goto close_folder;
-	}
-	pthread_mutex_init(&cache->lock, NULL);
-	return cache;
-
-close_folder:
-	close(cache->folder);
-free_cache:
-	free(cache);
-	return NULL;
-}
-
-void ptx_cache_close(struct ptx_cache *cache)
-{
-	if (!cache)
-		return;
-	close(cache->folder);
-	pthread_mutex_destroy(&cache->lock);
-	free(cache);
-}
-
-/* ---- reading ---- */
-
-static bool read_all(int fd, void *to, size_t size)
-{
-	while (size) {
-		ssize_t n = read(fd, to, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		to = (char *)to + n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-/* The data is copied, not mapped: another process could cut the file short under a mapping. */
-static void *read_entry(int fd, const struct ptx_key *key, uint64_t size)
-{
-	uint8_t sum[SHA256_DIGEST_SIZE];
-	struct header header;
-	void *data;
-
-	if (!read_all(fd, &header, sizeof(header)) || memcmp(header.magic, MAGIC, sizeof(header.magic)) ||
-	    header.format != FORMAT || header.size != size || memcmp(&header.key, key, sizeof(*key)))
-		return NULL;
-	data = malloc(size ? size : 1);
-	if (!data || !read_all(fd, data, size))
-		goto free_data;
-	checksum(data, size, sum);
-	if (!memcmp(sum, header.checksum, sizeof(sum)))
-		return data;
-free_data:
-	free(data);
-	return NULL;
-}
-
-static void make_young(int fd, const struct stat *st)
-{
-	struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-
-	if (time(NULL) - st->st_mtime > YOUNG_SECONDS)
-		futimens(fd, times);
-}
-
-void *ptx_cache_load(struct ptx_cache *cache, const struct ptx_key *key, size_t *size)
-{
-	char name[NAME_LENGTH + 1];
-	void *data = NULL;
-	struct stat st;
-	int fd;
-
-	entry_name(key, name);
-	fd = openat(cache->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return NULL;
-	if (ours(fd, 077, &st) && S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof(struct header) &&
-	    (uint64_t)st.st_size <= MAX_ENTRY) {
-		*size = (size_t)st.st_size - sizeof(struct header);
-		data = read_entry(fd, key, *size);
-		if (data)
-			make_young(fd, &st);
-	}
-	if (!data)
-		unlinkat(cache->folder, name, 0);
-	close(fd);
-	return data;
-}
-
-void ptx_cache_forget(struct ptx_cache *cache, const struct ptx_key *key)
-{
-	char name[NAME_LENGTH + 1];
-
-	entry_name(key, name);
-	unlinkat(cache->folder, name, 0);
-}
-
-/* ---- making room ---- */
-
-static int by_time(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	if (x->time.tv_sec != y->time.tv_sec)
-		return x->time.tv_sec < y->time.tv_sec ? -1 : 1;
-	return (x->time.tv_nsec > y->time.tv_nsec) - (x->time.tv_nsec < y->time.tv_nsec);
-}
-
-static DIR *open_list(const struct ptx_cache *cache)
-{
-	int fd = openat(cache->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!list && fd >= 0)
-		close(fd);
-	return list;
-}
-
-/* All entries; what a process that died left behind is removed. */
-static struct entry *list_entries(const struct ptx_cache *cache, size_t *count)
-{
-	DIR *list = open_list(cache);
-	struct entry *entries = NULL, *more;
-	size_t room = 0;
-	struct dirent *d;
-	struct stat st;
-
-	*count = 0;
-	while (list && (d = readdir(list))) {
-		if (d->d_name[0] == '.' || fstatat(cache->folder, d->d_name, &st, AT_SYMLINK_NOFOLLOW))
-			continue;
-		if (!strncmp(d->d_name, TEMPORARY, strlen(TEMPORARY)) &&
-		    time(NULL) - st.st_mtime > TEMPORARY_SECONDS)
-			unlinkat(cache->folder, d->d_name, 0);
-		if (strlen(d->d_name) != NAME_LENGTH)
-			continue;
-		if (*count == room) {
-			room = room ? 2 * room : 256;
-			more = realloc(entries, room * sizeof(*entries));
-			if (!more)
-				break;
-			entries = more;
-		}
-		entries[*count] = (struct entry){.time = st.st_mtim, .bytes = (uint64_t)st.st_size};
-		memcpy(entries[(*count)++].name, d->d_name, NAME_LENGTH + 1);
-	}
-	if (list)
-		closedir(list);
-	return entries;
-}
-
-/* Measures the folder, and removes the oldest entries if it is too large. The caller holds the lock. */
-static void make_room(struct ptx_cache *cache)
-{
-	size_t count;
-	struct entry *entries = list_entries(cache, &count);
-
-	cache->bytes = 0;
-	cache->stores = 1;
-	for (size_t n = 0; n < count; n++)
-		cache->bytes += entries[n].bytes;
-	if (cache->bytes > cache->limit) {
-		qsort(entries, count, sizeof(*entries), by_time);
-		/* a tenth more than must be, so that not every store comes here */
-		for (size_t n = 0; n < count && cache->bytes > cache->limit / 10 * 9; n++) {
-			unlinkat(cache->folder, entries[n].name, 0);
-			cache->bytes -= entries[n].bytes;
-		}
-	}
-	free(entries);
-}
-
-static void account(struct ptx_cache *cache, uint64_t bytes)
-{
-	pthread_mutex_lock(&cache->lock);
-	cache->bytes += bytes;
-	if (!cache->stores || cache->stores++ >= MEASURE_STORES || cache->bytes > cache->limit)
-		make_room(cache);
-	pthread_mutex_unlock(&cache->lock);
-}
-
-/* ---- writing ---- */
-
-static bool write_all(int fd, const void *from, size_t size)
-{
-	while (size) {
-		ssize_t n = write(fd, from, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		from = (const char *)from + n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-static void warn_once(struct ptx_cache *cache, int error)
-{
-	if (!__atomic_exchange_n(&cache->warned, true, __ATOMIC_RELAXED))
-		cpu_log("compiled kernels are not kept: %s", strerror(error));
-}
-
-static bool write_entry(struct ptx_cache *cache, const char *name, const struct header *header, const void *data)
-{
-	char temporary[40];
-	uint64_t number;
-	bool ok;
-	int fd;
-
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return false;
-	snprintf(temporary, sizeof(temporary), TEMPORARY "%016llx", (unsigned long long)number);
-	fd = openat(cache->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		warn_once(cache, errno);
-		return false;
-	}
-	ok = write_all(fd, header, sizeof(*header)) && write_all(fd, data, header->size);
-	ok = !close(fd) && ok && !renameat(cache->folder, temporary, cache->folder, name);
-	if (!ok) {
-		warn_once(cache, errno);
-		unlinkat(cache->folder, temporary, 0);
-	}
-	return ok;
-}
-
-bool ptx_cache_store(struct ptx_cache *cache, const struct ptx_key *key, const void *data, size_t size)
-{
-	struct header header = {.format = FORMAT, .size = size, .key = *key};
-	char name[NAME_LENGTH + 1];
-
-	/* an entry that pushes most others out is not worth it */
-	if (size > MAX_ENTRY - sizeof(header) || size + sizeof(header) > cache->limit / 2)
-		return false;
-	memcpy(header.magic, MAGIC, sizeof(header.magic));
-	checksum(data, size, header.checksum);
-	entry_name(key, name);
-	if (!write_entry(cache, name, &header, data))
-		return false;
-	account(cache, size + sizeof(header));
-	return true;
-}
-
-/* ---- which folder ---- */
+static const struct vcuda_cache_kind kernels = {{'v', 'c', 'u', 'd', 'a', 'p', 't', 'x'}, digest, warn};
 
 #define DEFAULT_MIB 1024
 
@@ -394,7 +61,7 @@ static bool default_path(char *path, size_t size)
 	return n > 0 && (size_t)n < size;
 }
 
-static struct ptx_cache *chosen;
+static struct vcuda_cache *chosen;
 
 static void choose(void)
 {
@@ -405,11 +72,11 @@ static void choose(void)
 		return;
 	if (!default_path(path, sizeof(path)))
 		cpu_log("compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set");
-	else if (!(chosen = ptx_cache_open(path, limit)))
+	else if (!(chosen = vcuda_cache_open(path, &kernels, limit)))
 		cpu_log("compiled kernels are not kept: %s: %s", path, strerror(errno));
 }
 
-struct ptx_cache *ptx_cache_default(void)
+struct vcuda_cache *ptx_cache_default(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 

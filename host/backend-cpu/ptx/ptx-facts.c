@@ -69,39 +69,39 @@ static bool plausible(const struct ptx_facts *facts, size_t size)
 	return true;
 }
 
-struct ptx_facts *ptx_facts_load(const struct ptx_key *text)
+struct ptx_facts *ptx_facts_load(const struct vcuda_cache_key *text)
 {
-	struct ptx_cache *cache = ptx_cache_default();
+	struct vcuda_cache *cache = ptx_cache_default();
 	struct ptx_facts *facts;
-	struct ptx_key key;
+	struct vcuda_cache_key key;
 	size_t size;
 
 	if (!cache || !ptx_key_facts(text, &key))
 		return NULL;
-	facts = ptx_cache_load(cache, &key, &size);
+	facts = vcuda_cache_load(cache, &key, &size);
 	if (!facts || plausible(facts, size))
 		return facts;
-	ptx_cache_forget(cache, &key);
+	vcuda_cache_forget(cache, &key);
 	free(facts);
 	return NULL;
 }
 
-void ptx_facts_store(const struct ptx_facts *facts, const struct ptx_key *text)
+void ptx_facts_store(const struct ptx_facts *facts, const struct vcuda_cache_key *text)
 {
-	struct ptx_cache *cache = ptx_cache_default();
-	struct ptx_key key;
+	struct vcuda_cache *cache = ptx_cache_default();
+	struct vcuda_cache_key key;
 
 	if (cache && ptx_key_facts(text, &key))
-		ptx_cache_store(cache, &key, facts, size_of(facts->count));
+		vcuda_cache_store(cache, &key, facts, size_of(facts->count));
 }
 
-void ptx_facts_forget(const struct ptx_key *text)
+void ptx_facts_forget(const struct vcuda_cache_key *text)
 {
-	struct ptx_cache *cache = ptx_cache_default();
-	struct ptx_key key;
+	struct vcuda_cache *cache = ptx_cache_default();
+	struct vcuda_cache_key key;
 
 	if (cache && ptx_key_facts(text, &key))
-		ptx_cache_forget(cache, &key);
+		vcuda_cache_forget(cache, &key);
 }
 
 bool ptx_facts_extent(const struct ptx_facts *facts, uint32_t number, uint64_t left, struct ptx_extent *extent)

@@ -15,10 +15,10 @@ struct ptx_facts;
 struct ptx_facts *ptx_facts_make(const struct ptx_module *module);
 
 /* What is kept of the text with this key; NULL: nothing. For free(). */
-struct ptx_facts *ptx_facts_load(const struct ptx_key *text);
-void ptx_facts_store(const struct ptx_facts *facts, const struct ptx_key *text);
+struct ptx_facts *ptx_facts_load(const struct vcuda_cache_key *text);
+void ptx_facts_store(const struct ptx_facts *facts, const struct vcuda_cache_key *text);
 /* They turned out not to be of the text. */
-void ptx_facts_forget(const struct ptx_key *text);
+void ptx_facts_forget(const struct vcuda_cache_key *text);
 
 /* Where a body ends that has `left` bytes of its text before it. False: not there. */
 bool ptx_facts_extent(const struct ptx_facts *facts, uint32_t number, uint64_t left, struct ptx_extent *extent);

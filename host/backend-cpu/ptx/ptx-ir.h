@@ -281,7 +281,7 @@ struct ptx_module {
 	struct ptx_kernel *kernels;
 	uint32_t kernel_count, kernel_room;
 	bool dynamic_shared;
-	struct ptx_key text;       /* SHA-256 of the text, for compiled code that is kept */
+	struct vcuda_cache_key text; /* SHA-256 of the text, for compiled code that is kept */
 	struct ptx_function **bodies; /* all that have one, in order of the texts */
 	uint32_t body_count, body_room;
 	struct ptx_facts *facts;   /* what was found when all bodies were read; NULL: they are read with the module */

@@ -81,7 +81,7 @@ static void add_text(struct sha256_ctx *sha, const char *text)
 	sha256_update(sha, length, (const uint8_t *)text);
 }
 
-static struct ptx_key compiler;
+static struct vcuda_cache_key compiler;
 static bool compiler_known;
 
 static void find_compiler(void)
@@ -103,7 +103,7 @@ static void find_compiler(void)
 		cpu_log("compiled kernels are not kept: this build of the compiler has no id");
 }
 
-void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *key)
+void ptx_key_texts(const struct ptx_text *texts, size_t count, struct vcuda_cache_key *key)
 {
 	struct sha256_ctx sha;
 
@@ -124,7 +124,7 @@ void ptx_key_start(void)
 	pthread_once(&once, find_compiler);
 }
 
-bool ptx_key_facts(const struct ptx_key *text, struct ptx_key *key)
+bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *key)
 {
 	struct sha256_ctx sha;
 
@@ -137,7 +137,7 @@ bool ptx_key_facts(const struct ptx_key *text, struct ptx_key *key)
 	return compiler_known;
 }
 
-bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key)
+bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct vcuda_cache_key *key)
 {
 	uint32_t numbers[] = {KEY_FORMAT, binary->blockdim[0], binary->blockdim[1], binary->blockdim[2],
 			      version.masked, version.quick};
@@ -147,7 +147,7 @@ bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version
 	sha256_init(&sha);
 	sha256_update(&sha, sizeof(compiler.bytes), compiler.bytes);
 	sha256_update(&sha, sizeof(numbers), (const uint8_t *)numbers);
-	sha256_update(&sha, sizeof(struct ptx_key), binary->kernel->function->module->text.bytes);
+	sha256_update(&sha, sizeof(struct vcuda_cache_key), binary->kernel->function->module->text.bytes);
 	add_text(&sha, binary->kernel->info.name);
 	sha256_digest(&sha, sizeof(key->bytes), key->bytes);
 	return compiler_known;

@@ -13,7 +13,7 @@
 /* Bytes of what was read that are worth giving back to the system. */
 #define LARGE (8u << 20)
 
-static struct ptx_module *create(const struct ptx_text *texts, size_t count, const struct ptx_key *text)
+static struct ptx_module *create(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text)
 {
 	struct ptx_module *m = calloc(1, sizeof(*m));
 
@@ -47,7 +47,7 @@ static enum ptx_status build(struct ptx_module *m, const struct ptx_text *texts,
 }
 
 /* A module all of whose bodies are read, and what is found out by that. */
-static enum ptx_status whole(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
+static enum ptx_status whole(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
 			     struct ptx_module **module, struct ptx_facts **facts, struct ptx_error *error)
 {
 	struct ptx_module *m = create(texts, count, text);
@@ -71,7 +71,7 @@ static enum ptx_status whole(const struct ptx_text *texts, size_t count, const s
 }
 
 /* A module whose bodies are read on demand; takes the facts over. NULL: they are not of this text; no memory. */
-static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
+static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
 				     struct ptx_facts *facts)
 {
 	struct ptx_module *m = create(texts, count, text);
@@ -90,7 +90,7 @@ static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count,
 }
 
 /* Reads all of it. What was read of bodies is let go of again, if it can be: few of them may ever be needed. */
-static enum ptx_status from_text(const struct ptx_text *texts, size_t count, const struct ptx_key *text,
+static enum ptx_status from_text(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
 				 struct ptx_module **module, struct ptx_error *error)
 {
 	struct ptx_facts *facts;
@@ -123,7 +123,7 @@ enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, stru
 				struct ptx_error *error)
 {
 	struct ptx_facts *facts;
-	struct ptx_key text;
+	struct vcuda_cache_key text;
 
 	memset(error, 0, sizeof(*error));
 	*module = NULL;

@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_PROBE_H
 #define VCUDA_BACKEND_CPU_PTX_PROBE_H
 
-#include "ptx-cache.h"
+#include <stdint.h>
 
 /* Since the process began. */
 struct ptx_statistics {
@@ -18,7 +18,5 @@ extern struct ptx_statistics ptx_statistics;
 void ptx_statistics_get(struct ptx_statistics *statistics);
 /* Returns once nothing waits for better code or is compiled in the background. */
 void ptx_tier_wait(void);
-/* The process's own cache stays open. */
-void ptx_cache_close(struct ptx_cache *cache);
 
 #endif

@@ -190,7 +190,7 @@ static void forget_description(struct ptx_binary *b)
 
 /* ---- making a version ---- */
 
-static void function_name(const struct ptx_key *key, char name[40])
+static void function_name(const struct vcuda_cache_key *key, char name[40])
 {
 	strcpy(name, "ptx_");
 	for (unsigned n = 0; n < 16; n++)
@@ -199,7 +199,7 @@ static void function_name(const struct ptx_key *key, char name[40])
 
 /* A piece that runs: takes nothing over. */
 static enum ptx_status take(struct ptx_binary *b, struct ptx_version v, const struct piece *p,
-			    const struct ptx_key *key, bool describe, struct ptx_machine_code **code,
+			    const struct vcuda_cache_key *key, bool describe, struct ptx_machine_code **code,
 			    struct ptx_error *error)
 {
 	struct ptx_machine_code *made = calloc(1, sizeof(*made));
@@ -221,18 +221,18 @@ static enum ptx_status take(struct ptx_binary *b, struct ptx_version v, const st
 
 static bool load(struct ptx_binary *b, struct ptx_version v, bool describe, struct ptx_machine_code **code)
 {
-	struct ptx_cache *cache = ptx_cache_default();
+	struct vcuda_cache *cache = ptx_cache_default();
 	struct ptx_error error = {0};
 	struct ptx_times times = {0};
 	double start = now_ms();
-	struct ptx_key key;
+	struct vcuda_cache_key key;
 	struct piece *p;
 	bool ok = false;
 	size_t size;
 
 	if (!cache || !ptx_key_version(b, v, &key))
 		return false;
-	p = ptx_cache_load(cache, &key, &size);
+	p = vcuda_cache_load(cache, &key, &size);
 	if (!p)
 		return false;
 	if (good_piece(p, size) && (!v.masked || !p->site_count))
@@ -242,7 +242,7 @@ static bool load(struct ptx_binary *b, struct ptx_version v, bool describe, stru
 		ptx_statistics_count(&ptx_statistics.loaded);
 		report(b, v, p, &times, true);
 	} else {
-		ptx_cache_forget(cache, &key);
+		vcuda_cache_forget(cache, &key);
 	}
 	free(p);
 	return ok;
@@ -254,7 +254,7 @@ static enum ptx_status compile(struct ptx_binary *b, struct ptx_plan *plan, stru
 	LLVMMemoryBufferRef object = NULL;
 	enum ptx_status status;
 	struct piece *p = NULL;
-	struct ptx_key key;
+	struct vcuda_cache_key key;
 	bool keep = ptx_key_version(b, v, &key);
 	uint64_t stack;
 	double start;
@@ -276,7 +276,7 @@ static enum ptx_status compile(struct ptx_binary *b, struct ptx_plan *plan, stru
 		ptx_statistics_count(&ptx_statistics.quick);
 	report(b, v, p, times, false);
 	if (status == PTX_OK && keep && ptx_cache_default())
-		ptx_cache_store(ptx_cache_default(), &key, p, piece_size(p));
+		vcuda_cache_store(ptx_cache_default(), &key, p, piece_size(p));
 	free(p);
 	return status;
 }

@@ -18,11 +18,11 @@ struct ptx_times {
 
 /* Finds out what the compiler is, which all keys but a text's need; any number of calls, from any thread. */
 void ptx_key_start(void);
-void ptx_key_texts(const struct ptx_text *texts, size_t count, struct ptx_key *key);
+void ptx_key_texts(const struct ptx_text *texts, size_t count, struct vcuda_cache_key *key);
 /* Of what is known about a text, beside its machine code. Returns as the next. */
-bool ptx_key_facts(const struct ptx_key *text, struct ptx_key *key);
+bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *key);
 /* Returns whether the compiler knows itself well enough for the cache. */
-bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct ptx_key *key);
+bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct vcuda_cache_key *key);
 
 /*
  * Makes one version. With `choose`, a version that would take long is made quick, and *version says so; without it, one

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A folder of files that outlives the process: what was made once, found again by its key. Any number of threads and
+ * processes may use a folder at once. What is not wholly there and whole is not there: a lookup that fails, for
+ * whatever reason, is a miss, and a store that fails leaves nothing behind.
+ */
+#ifndef VCUDA_CACHE_H
+#define VCUDA_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VCUDA_CACHE_KEY_BYTES 32
+#define VCUDA_CACHE_DIGEST_BYTES 32
+#define VCUDA_CACHE_MAGIC_BYTES 8
+
+/* SHA-256 of all that the entry was made from. */
+struct vcuda_cache_key {
+	uint8_t bytes[VCUDA_CACHE_KEY_BYTES];
+};
+
+/* Whose entries they are; the caller keeps it as long as the cache is open. */
+struct vcuda_cache_kind {
+	char magic[VCUDA_CACHE_MAGIC_BYTES]; /* how every entry begins */
+	/* SHA-256, of whichever library the user has. */
+	void (*digest)(const void *data, size_t size, uint8_t digest[VCUDA_CACHE_DIGEST_BYTES]);
+	/* Called at most once while the cache is open, when an entry cannot be written; NULL: nobody wants to know. */
+	void (*warn)(int error);
+};
+
+struct vcuda_cache;
+
+/*
+ * Opens a folder, which is made if it is missing; `limit` in bytes. NULL, with errno set, if it cannot be used: it is
+ * another user's or others may write to it, there is no memory.
+ */
+struct vcuda_cache *vcuda_cache_open(const char *path, const struct vcuda_cache_kind *kind, uint64_t limit);
+/* NULL is allowed. */
+void vcuda_cache_close(struct vcuda_cache *cache);
+
+/* An entry's bytes, for free(); NULL: there is none. */
+void *vcuda_cache_load(struct vcuda_cache *cache, const struct vcuda_cache_key *key, size_t *size);
+bool vcuda_cache_store(struct vcuda_cache *cache, const struct vcuda_cache_key *key, const void *data, size_t size);
+/* For an entry that is whole but makes no sense. */
+void vcuda_cache_forget(struct vcuda_cache *cache, const struct vcuda_cache_key *key);
+
+#endif
