@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "compute-cache.h"
 #include "device.h"
 #include "enumerate.h"
 #include "md2.h"
@@ -252,6 +253,15 @@ static const slot module_functions[8] = {
 	FUNCTION(refuse),       FUNCTION(refuse), FUNCTION(refuse), FUNCTION(each_function),
 };
 
+/* ---- what NVRTC and nvJitLink ask ---- */
+
+/* Were there no last slot, data that was loaded would be freed through another table. */
+static const slot compute_cache[7] = {
+	SIZE(compute_cache),          FUNCTION(vcuda_compute_key),   FUNCTION(vcuda_compute_key_free),
+	FUNCTION(vcuda_compute_load), FUNCTION(vcuda_compute_store), FUNCTION(refuse),
+	FUNCTION(vcuda_compute_free),
+};
+
 static const struct {
 	uint8_t uuid[16];
 	const slot *table; /* NULL: tools_context() */
@@ -272,6 +282,8 @@ static const struct {
 	 processor_map},
 	{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
 	 module_functions},
+	{{0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28},
+	 compute_cache},
 };
 
 /* Works before cuInit. */

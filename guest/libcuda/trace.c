@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -83,6 +84,28 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 		print_line(&during, call, result, ns, values);
 		pthread_setcancelstate(cancel_state, NULL);
 	}
+	errno = saved;
+}
+
+void vcuda_trace_note(const char *format, ...)
+{
+	char line[VCUDA_TRACE_LINE];
+	size_t length, room;
+	int saved = errno, cancel_state;
+	va_list arguments;
+
+	if (!prints_lines)
+		return;
+	length = (size_t)snprintf(line, sizeof(line), "[%d] ", (int)gettid());
+	room = sizeof(line) - length - 1;
+	va_start(arguments, format);
+	vsnprintf(line + length, room, format, arguments);
+	va_end(arguments);
+	length = strlen(line);
+	line[length++] = '\n';
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	vcuda_trace_file_write(&lines, line, length);
+	pthread_setcancelstate(cancel_state, NULL);
 	errno = saved;
 }
 

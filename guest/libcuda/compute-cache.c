@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder is opened for each use: these are as rare as compilations, and a program that closes every descriptor it
+ * does not know must not have us write elsewhere. Failures are no errors of the program and are told to the trace only.
+ *
+ * NVRTC (12.9 to 13.2) names machine code by the intermediate code that it began with and by the assembler's options,
+ * though the PTX between them depends on --ftz, --prec-div, --prec-sqrt, --restrict and more. It has asked for the key
+ * of that PTX just before, in the same call and so in the same thread: machine code has that key in its own, or none.
+ */
+#include "compute-cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache.h"
+#include "sha256.h"
+#include "trace.h"
+
+/* Changes when the key's own composition does. */
+#define KEY_FORMAT 1
+#define DEFAULT_BYTES (1ull << 30)
+#define MAX_BYTES (4ull << 30)
+
+struct vcuda_compute_key {
+	struct vcuda_cache_key key;
+};
+
+static const struct vcuda_cache_kind kind = {.magic = {'v', 'c', 'u', 'd', 'a', 'c', 'm', 'p'}, .digest = vcuda_sha256};
+
+/* ---- which folder ---- */
+
+static char path[4096]; /* empty: there is no cache */
+static uint64_t limit;
+
+static uint64_t wanted_bytes(void)
+{
+	const char *disable = secure_getenv("CUDA_CACHE_DISABLE"), *text = secure_getenv("CUDA_CACHE_MAXSIZE");
+	unsigned long long bytes;
+	char *end;
+
+	if (disable && atoi(disable))
+		return 0;
+	if (!text || text[0] < '0' || text[0] > '9')
+		return DEFAULT_BYTES;
+	bytes = strtoull(text, &end, 10);
+	if (*end)
+		return DEFAULT_BYTES;
+	return bytes < MAX_BYTES ? bytes : MAX_BYTES;
+}
+
+static void choose(void)
+{
+	static const struct {
+		const char *variable, *folder;
+	} places[] = {
+		{"CUDA_CACHE_PATH", "vcuda"},
+		{"VCUDA_CACHE", "compute"},
+		{"XDG_CACHE_HOME", "vcuda/compute"},
+		{"HOME", ".cache/vcuda/compute"},
+	};
+	const char *start = NULL;
+	int n;
+
+	limit = wanted_bytes();
+	for (size_t i = 0; limit && i < sizeof(places) / sizeof(places[0]); i++) {
+		start = secure_getenv(places[i].variable);
+		/* a relative one would be elsewhere after chdir() */
+		if (!start || start[0] != '/')
+			continue;
+		n = snprintf(path, sizeof(path), "%s/%s", start, places[i].folder);
+		if (n < 0 || (size_t)n >= sizeof(path))
+			path[0] = 0;
+		return;
+	}
+}
+
+static struct vcuda_cache *open_cache(void)
+{
+	struct vcuda_cache *cache = vcuda_cache_open(path, &kind, limit);
+
+	if (!cache)
+		vcuda_trace_note("compute cache: %s: %s", path, strerror(errno));
+	return cache;
+}
+
+static void note(const char *what, const struct vcuda_compute_key *key, size_t size)
+{
+	uint64_t number;
+
+	memcpy(&number, key->key.bytes, sizeof(number));
+	vcuda_trace_note("compute cache: %s %016llx, %zu bytes", what, (unsigned long long)__builtin_bswap64(number),
+			 size);
+}
+
+/* ---- keys ---- */
+
+/* The thread's last translation, until it is assembled. */
+static _Thread_local struct {
+	bool known;
+	uint8_t subject[VCUDA_SHA256_BYTES];
+	struct vcuda_compute_key key;
+} translated;
+
+/* A length before each part, so that no two lists of parts are the same bytes. */
+static void add(struct vcuda_sha256 *sha, const void *data, uint64_t size)
+{
+	vcuda_sha256_add(sha, &size, sizeof(size));
+	vcuda_sha256_add(sha, data, size);
+}
+
+static void add_text(struct vcuda_sha256 *sha, const char *text)
+{
+	add(sha, text, text ? strlen(text) : 0);
+}
+
+/* PTX is text; intermediate code is marked as binary at its start. */
+static bool is_text(const uint8_t *input, uint32_t size)
+{
+	for (uint32_t n = 0; n < size && n < 4; n++)
+		if (!input[n] || input[n] >= 0x80)
+			return false;
+	return true;
+}
+
+static bool make_key(struct vcuda_compute_key *key, uint32_t stage, const uint8_t subject[VCUDA_SHA256_BYTES],
+		     const char *options, bool text)
+{
+	const uint32_t numbers[] = {KEY_FORMAT, stage};
+	bool translates = stage == VCUDA_COMPUTE_TRANSLATE, follows = !translates && !text, known = translated.known;
+	struct vcuda_sha256 sha;
+
+	translated.known = false;
+	if (follows && !(known && !memcmp(translated.subject, subject, VCUDA_SHA256_BYTES)))
+		return false;
+	vcuda_sha256_start(&sha);
+	add(&sha, numbers, sizeof(numbers));
+	add(&sha, subject, VCUDA_SHA256_BYTES);
+	add_text(&sha, options);
+	if (follows)
+		add(&sha, translated.key.key.bytes, sizeof(translated.key.key.bytes));
+	vcuda_sha256_end(&sha, key->key.bytes);
+	if (translates) {
+		translated.known = true;
+		memcpy(translated.subject, subject, VCUDA_SHA256_BYTES);
+		translated.key = *key;
+	}
+	return true;
+}
+
+CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const void *input, uint32_t size,
+			   const char *options, const char *host, const char *build, uint32_t architecture,
+			   uint32_t flag)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const uint32_t numbers[] = {architecture, flag};
+	uint8_t subject[VCUDA_SHA256_BYTES];
+	struct vcuda_sha256 sha;
+
+	if (!key)
+		return CUDA_ERROR_INVALID_VALUE;
+	*key = NULL;
+	if (!input || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_once(&once, choose);
+	if (!path[0])
+		return CUDA_ERROR_NOT_SUPPORTED;
+	vcuda_sha256_start(&sha);
+	add(&sha, numbers, sizeof(numbers));
+	add(&sha, input, size);
+	add_text(&sha, host);
+	add_text(&sha, build);
+	vcuda_sha256_end(&sha, subject);
+	*key = malloc(sizeof(**key));
+	if (!*key)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (make_key(*key, stage, subject, options, is_text(input, size)))
+		return CUDA_SUCCESS;
+	free(*key);
+	*key = NULL;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult vcuda_compute_key_free(struct vcuda_compute_key *key)
+{
+	free(key);
+	return CUDA_SUCCESS;
+}
+
+/* ---- entries ---- */
+
+CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size)
+{
+	struct vcuda_cache *cache;
+	size_t found;
+
+	if (!data || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	*data = NULL;
+	*size = 0;
+	if (!key || zero)
+		return CUDA_ERROR_INVALID_VALUE;
+	cache = open_cache();
+	if (!cache)
+		return CUDA_ERROR_NOT_FOUND;
+	*data = vcuda_cache_load(cache, &key->key, &found);
+	vcuda_cache_close(cache);
+	if (*data && found <= UINT32_MAX) {
+		*size = (uint32_t)found;
+		note("found", key, found);
+		return CUDA_SUCCESS;
+	}
+	note("has no", key, 0);
+	free(*data);
+	*data = NULL;
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult vcuda_compute_store(const struct vcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size)
+{
+	struct vcuda_cache *cache;
+	bool stored;
+
+	if (!key || zero || !data || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	cache = open_cache();
+	if (!cache)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	stored = vcuda_cache_store(cache, &key->key, data, size);
+	vcuda_cache_close(cache);
+	note(stored ? "keeps" : "cannot keep", key, size);
+	return stored ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+CUresult vcuda_compute_free(void *data)
+{
+	free(data);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What NVRTC and nvJitLink keep with the driver, through one of its private tables: PTX and machine code that they
+ * compiled, found again by a key. It lies in files of the guest. What cannot be kept or found is compiled again.
+ *
+ * CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH are obeyed as CUDA documents them. NVIDIA's driver has
+ * files of another make in its folder, so ours are in one of our own.
+ */
+#ifndef VCUDA_COMPUTE_CACHE_H
+#define VCUDA_COMPUTE_CACHE_H
+
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+struct vcuda_compute_key;
+
+enum {
+	VCUDA_COMPUTE_ASSEMBLE = 1,  /* to machine code */
+	VCUDA_COMPUTE_TRANSLATE = 2, /* intermediate code to what the compiler wants next: PTX with NVRTC */
+};
+
+/*
+ * The key is made of all that a compiler gives: which stage it is about to do, what goes into it, its options,
+ * "HOST64", when the compiler was built, the architecture's number, and 1 if that ends with an "a".
+ * CUDA_ERROR_NOT_SUPPORTED: there is no cache, or not for this; the compiler does without it then.
+ */
+CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const void *input, uint32_t size,
+			   const char *options, const char *host, const char *build, uint32_t architecture,
+			   uint32_t flag);
+CUresult vcuda_compute_key_free(struct vcuda_compute_key *key);
+
+/* *data is for vcuda_compute_free(). `zero` is that, in all that was seen; anything else is refused. */
+CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size);
+CUresult vcuda_compute_store(const struct vcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size);
+CUresult vcuda_compute_free(void *data);
+
+#endif
