@@ -136,6 +136,12 @@ static int call(const struct product *p, enum form form)
 	}
 }
 
+/* How close is close: sums of integers are large, and those that are kept in halves are rounded with each term. */
+static double scale_of(const struct types *t)
+{
+	return t->from == 'B' || t->from == 'E' ? 1e4 : t->scalar == 'H' ? 200 : 60;
+}
+
 static void product(const struct types *t, enum form form, int64_t most)
 {
 	const struct element *before = now.e;
@@ -148,7 +154,7 @@ static void product(const struct types *t, enum form form, int64_t most)
 		fprintf(stderr, "not there: form %d of %c to %c\n", form, t->from, t->to);
 	} else {
 		CHECK(!status);
-		operand_check(&p.c.o, t->from == 'B' || t->from == 'E' ? 1e4 : 60, "gemmEx");
+		operand_check(&p.c.o, scale_of(t), "gemmEx");
 	}
 	operand_free(&p.a.o);
 	operand_free(&p.b.o);
