@@ -32,6 +32,13 @@ _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_producer producer;
+
+/*
+ * Of the last command that leaves a device something to do, whichever context's: it may be in a stream of another one
+ * than it is called in. One that is waited for leaves it when it is answered, since others may overtake it in the
+ * worker.
+ */
+static uint64_t busy_seq;
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
@@ -204,9 +211,20 @@ bool vcuda_call_ring_is_empty(void)
 /* With the ring lock held: whether the call can be made now, and in the order of the calls. */
 static CUresult enter_ring(struct vcuda_call *call, const struct vcuda_context *context, uint32_t bytes)
 {
-	if (vcuda_thread()->call_settled && (!context || context->busy_seq >= context->settled_seq))
+	if (vcuda_thread()->call_settled && (!context || busy_seq >= context->settled_seq))
 		return CUDA_ERROR_NOT_READY;
 	return reserve(call, bytes);
+}
+
+/* What goes before it is made whatever it is made for. */
+static void before_others(unsigned int op)
+{
+	struct vcuda_thread *thread = vcuda_thread();
+	bool only_settled = thread->call_settled;
+
+	thread->call_settled = false;
+	vcuda_shadow_before(op);
+	thread->call_settled = only_settled;
 }
 
 CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
@@ -227,7 +245,7 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 	if (info->since_minor > vcuda_session.transport->host_minor)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (vcuda_shadow_any)
-		vcuda_shadow_before(op);
+		before_others(op);
 	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync, .op = op, .result = CUDA_ERROR_UNKNOWN};
 	/* A thread that is cancelled in here would keep the ring lock or a slot for ever. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
@@ -281,6 +299,11 @@ static CUresult wait_reply(struct vcuda_call *call)
 	result = wait_while(reply_is_missing, call);
 	if (result)
 		return result;
+	if (!vcuda_call_table[call->op].quiet) {
+		pthread_mutex_lock(&ring_lock);
+		busy_seq = producer.seq;
+		pthread_mutex_unlock(&ring_lock);
+	}
 	result = call->result = (CUresult)slot->result;
 	bytes = slot->bytes;
 	if (bytes > VCUDA_REPLY_MAX)
@@ -294,7 +317,6 @@ static CUresult wait_reply(struct vcuda_call *call)
 CUresult vcuda_call_submit(struct vcuda_call *call)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
-	struct vcuda_context *context = vcuda_context_calling();
 	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
 	bool ring;
 
@@ -305,8 +327,8 @@ CUresult vcuda_call_submit(struct vcuda_call *call)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	call->seq = producer.seq + 1;
-	if (context && !vcuda_call_table[call->op].quiet)
-		context->busy_seq = call->seq;
+	if (!vcuda_call_table[call->op].quiet)
+		busy_seq = call->seq;
 	ring = vcuda_producer_publish(&producer, call->command, bytes);
 	pthread_mutex_unlock(&ring_lock);
 	if (ring)

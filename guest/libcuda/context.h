@@ -33,9 +33,9 @@ struct vcuda_context {
 	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number;                /* for cuCtxGetId */
-	uint64_t busy_seq, settled_seq; /* call.c, under the ring lock */
-	struct vcuda_words words;       /* pace.c */
+	uint64_t number;          /* for cuCtxGetId */
+	uint64_t settled_seq;     /* call.c, under the ring lock */
+	struct vcuda_words words; /* pace.c */
 	struct vcuda_context *next;
 };
 

@@ -47,6 +47,13 @@ static void touch(const char *src, size_t bytes)
 	(void)*(const volatile char *)(src + bytes - 1);
 }
 
+static _Atomic bool others_look;
+
+void vcuda_copy_for_others(void)
+{
+	others_look = true;
+}
+
 /*
  * The synchronous function, with the default stream: nothing is to be waited for if that has nothing left to do.
  * CUDA_ERROR_NOT_READY: it has.
@@ -56,7 +63,7 @@ static CUresult send_if_settled(uint64_t dst, const char *src, size_t bytes)
 	CUresult result = CUDA_SUCCESS;
 
 	/* Nobody shall wait behind parts that the worker has not got to. */
-	if (vcuda_shadow_any || (bytes > IN_QUEUED_COMMANDS && !vcuda_call_ring_is_empty()))
+	if (vcuda_shadow_any || others_look || (bytes > IN_QUEUED_COMMANDS && !vcuda_call_ring_is_empty()))
 		return CUDA_ERROR_NOT_READY;
 	vcuda_call_only_settled();
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
@@ -76,9 +83,28 @@ static CUresult send_and_wait(uint64_t dst, const char *src, size_t bytes)
 	return result;
 }
 
+/*
+ * The software GPU keeps what its streams have not got to yet, with no queue to be full: who has given it so much waits
+ * for his stream. A GPU's streams are paced.
+ */
+#define MOST_KEPT (64u << 20)
+
+static CUresult keep_within(size_t bytes, CUstream stream)
+{
+	static _Atomic size_t kept;
+
+	if (strcmp(vcuda_session.host.backend, "cpu") || atomic_fetch_add(&kept, bytes) + bytes <= MOST_KEPT)
+		return CUDA_SUCCESS;
+	kept = 0;
+	return vcuda_stream_wait(stream);
+}
+
 static CUresult send_later(uint64_t dst, const char *src, size_t bytes, CUstream stream)
 {
-	CUresult result = vcuda_pace(stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
+	CUresult result = keep_within(bytes, stream);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_pace(stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
 
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
 		result = vcuda_call_vcudaCopyInAsync(dst + done, stream, part_of(bytes - done),

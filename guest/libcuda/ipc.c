@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "call.h"
+#include "copy.h"
 #include "capture.h"
 #include "guest-calls.h"
 #include "object.h"
@@ -15,6 +16,7 @@ VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr
 	CUresult result = vcuda_require_context();
 	struct vcuda_range r;
 
+	vcuda_copy_for_others();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
@@ -51,6 +53,7 @@ VCUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle ha
 {
 	CUresult result = vcuda_require_context();
 
+	vcuda_copy_for_others();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "copy.h"
 #include "context.h"
 #include "guest-calls.h"
 #include "object.h"
@@ -27,6 +28,7 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 	CUresult result = check(pool, to);
 	CUipcMemHandle shared;
 
+	vcuda_copy_for_others();
 	if (result == CUDA_SUCCESS && flags)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && !vcuda_shareable_type(type))
@@ -42,6 +44,7 @@ VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, voi
 	CUresult result = vcuda_require_init();
 	CUipcMemHandle shared;
 
+	vcuda_copy_for_others();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pool || flags)

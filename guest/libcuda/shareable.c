@@ -8,6 +8,7 @@
 
 #include "allocation.h"
 #include "call.h"
+#include "copy.h"
 #include "context.h"
 #include "guest-calls.h"
 #include "log.h"
@@ -49,6 +50,7 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 	CUipcMemHandle shared;
 	unsigned int types;
 
+	vcuda_copy_for_others();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!to || flags || vcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
@@ -68,6 +70,7 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 	vcuda_allocation allocation;
 	CUipcMemHandle shared;
 
+	vcuda_copy_for_others();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!handle)

@@ -10,10 +10,12 @@
 
 CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
+CUresult cuModuleUnload(CUmodule module);
 
 #define KIB ((size_t)1 << 10)
 #define MOST (65 * KIB)
 
+static CUcontext context;
 static CUdeviceptr memory; /* of MOST bytes */
 static CUstream blocking, other;
 static cuuint32_t *word; /* that blocked streams wait for */
@@ -131,6 +133,54 @@ static void after_blocking_streams(size_t bytes, CUstream stream)
 	free(source);
 }
 
+static _Atomic bool overtaking;
+
+/* Waits for the default stream again and again: what it finds done may not be what others have called for meanwhile. */
+static void *overtake(void *unused)
+{
+	uint32_t value;
+
+	OK(cuCtxSetCurrent(context));
+	while (atomic_load(&overtaking))
+		OK(cuMemcpyDtoH_v2(&value, memory + MOST - 4, sizeof(value)));
+	return unused;
+}
+
+/* A launch that is waited for, as the first one of a kernel is, can be overtaken by another thread's wait. */
+static void behind_first_launches(void)
+{
+	static const char ptx[] = ".version 6.4\n.target sm_50\n.address_size 64\n"
+				  ".visible .entry slow(.param .u64 p, .param .u32 n)\n{\n"
+				  ".reg .u64 %a; .reg .u32 %i, %n, %x; .reg .pred %q;\n"
+				  "ld.param.u64 %a, [p];\nld.param.u32 %n, [n];\nmov.u32 %i, 0;\nmov.u32 %x, 7;\n"
+				  "L: mad.lo.u32 %x, %x, 1664525, 1013904223;\nadd.u32 %i, %i, 1;\n"
+				  "setp.lt.u32 %q, %i, %n;\n@%q bra L;\n"
+				  "or.b32 %x, %x, 1;\nst.global.u32 [%a], %x;\nret;\n}\n";
+	volatile uint32_t *done;
+	pthread_t thread;
+
+	OK(cuMemHostAlloc((void **)&done, 4096, 0));
+	atomic_store(&overtaking, true);
+	CHECK(!pthread_create(&thread, NULL, overtake, NULL));
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t n = 20000000;
+		void *params[] = {(void *)&done, &n};
+		CUfunction function;
+		CUmodule module;
+
+		OK(cuModuleLoadData(&module, ptx));
+		OK(cuModuleGetFunction(&function, module, "slow"));
+		*done = 0;
+		OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+		OK(cuMemcpyHtoD_v2(memory, &i, sizeof(i)));
+		CHECK(*done);
+		OK(cuModuleUnload(module));
+	}
+	atomic_store(&overtaking, false);
+	CHECK(!pthread_join(thread, NULL));
+	OK(cuMemFreeHost((void *)done));
+}
+
 /* A stream that does not wait for the default one finds what was copied before, and its work is not waited for. */
 static void beside_other_streams(void)
 {
@@ -199,6 +249,7 @@ static void from_lazy_memory(void)
 
 void api_small_copies(void)
 {
+	OK(cuCtxGetCurrent(&context));
 	OK(cuMemAlloc_v2(&memory, MOST));
 	OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
@@ -209,6 +260,7 @@ void api_small_copies(void)
 		after_blocking_streams(sizes[i], blocking);
 		after_blocking_streams(sizes[i], NULL);
 	}
+	behind_first_launches();
 	beside_other_streams();
 	errors();
 	from_lazy_memory();
