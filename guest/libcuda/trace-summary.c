@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts by call. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "call.h"
 #include "guest-calls.h"
 #include "profile-rows.h"
 #include "session.h"
+#include "start-thread.h"
 #include "trace.h"
 
 /* Times are sorted into classes, four for each doubling, from 64 ns on. */
@@ -19,6 +22,9 @@
 
 /* More rows than there are kinds of commands. */
 #define PROFILE_WORDS 900
+
+/* Longer than an idle worker takes by far; one that stands still has nothing to tell. */
+#define LONGEST_WAIT_MS 300
 
 _Static_assert(PROFILE_WORDS * 8 + 64 <= VCUDA_REPLY_MAX, "the worker's answer fits");
 
@@ -167,15 +173,58 @@ static int by_sum(const void *a, const void *b)
 	return x[VCUDA_PROFILE_SUM] < y[VCUDA_PROFILE_SUM] ? 1 : x[VCUDA_PROFILE_SUM] > y[VCUDA_PROFILE_SUM] ? -1 : 0;
 }
 
-static void print_worker(FILE *out)
+/* What a thread of its own asks for: a program may end in a signal handler, in the middle of a call that holds the
+ * ring. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	bool answered;
+	unsigned int used;
+	uint64_t words[PROFILE_WORDS];
+} worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+
+static void *ask(void *unused)
 {
 	static uint64_t words[PROFILE_WORDS];
 	unsigned int used = 0;
+	CUresult result = vcuda_call_vcudaProfile(PROFILE_WORDS, &used, words);
+
+	pthread_mutex_lock(&worker.lock);
+	if (result == CUDA_SUCCESS && used <= PROFILE_WORDS)
+		memcpy(worker.words, words, used * sizeof(*words));
+	worker.used = result == CUDA_SUCCESS && used <= PROFILE_WORDS ? used : 0;
+	worker.answered = true;
+	pthread_cond_signal(&worker.moved);
+	pthread_mutex_unlock(&worker.lock);
+	return unused;
+}
+
+/* The words that the worker has answered, 0 if it does not within LONGEST_WAIT_MS. */
+static unsigned int ask_worker(void)
+{
+	struct timespec until;
+	unsigned int used;
 
 	/* A child that was forked has no worker, and there may be none any more. */
 	if (vcuda_require_init() != CUDA_SUCCESS || vcuda_session_error() != CUDA_SUCCESS ||
-	    vcuda_call_vcudaProfile(PROFILE_WORDS, &used, words) != CUDA_SUCCESS || used > PROFILE_WORDS)
-		return;
+	    !vcuda_thread_start(ask, NULL))
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += LONGEST_WAIT_MS * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&worker.lock);
+	while (!worker.answered && !pthread_cond_timedwait(&worker.moved, &worker.lock, &until))
+		continue;
+	used = worker.answered ? worker.used : 0;
+	pthread_mutex_unlock(&worker.lock);
+	return used;
+}
+
+static void print_worker(FILE *out, unsigned int used)
+{
+	uint64_t *words = worker.words;
+
 	qsort(words, used / VCUDA_PROFILE_WORDS, VCUDA_PROFILE_WORDS * sizeof(*words), by_sum);
 	fprintf(out, "What the worker ran\n%11s %10s %11s %9s  %s\n", "ms", "us/each", "longest us", "commands",
 		"command");
@@ -194,22 +243,28 @@ static void print_worker(FILE *out)
 				(uintmax_t)row[VCUDA_PROFILE_MOST], VCUDA_RING_BYTES);
 }
 
+static void print_calls(FILE *out, const struct row *rows, unsigned int used, const struct row *total)
+{
+	fprintf(out, "CUDA calls of process %d (%s)\n", (int)getpid(), program_invocation_short_name);
+	fprintf(out, "%7s %11s %11s %10s %10s %10s %11s %9s %7s %9s %9s  %s\n", "% time", "ms", "waited ms", "us/call",
+		"50% us", "99% us", "longest us", "calls", "errors", "waits", "queued", "call");
+	for (unsigned int i = 0; i < used; i++)
+		print_row(out, &rows[i], total);
+	print_row(out, total, total);
+}
+
 void vcuda_trace_summary_print(struct vcuda_trace_file *to)
 {
 	struct row *rows = calloc(vcuda_trace_call_count, sizeof(*rows)), total = {.name = "total"};
-	unsigned int used = rows ? collect(rows, &total) : 0;
+	unsigned int used = rows ? collect(rows, &total) : 0, answered = used ? ask_worker() : 0;
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out = used ? open_memstream(&text, &length) : NULL;
 
 	if (out) {
-		fprintf(out, "CUDA calls of process %d (%s)\n", (int)getpid(), program_invocation_short_name);
-		fprintf(out, "%7s %11s %11s %10s %10s %10s %11s %9s %7s %9s %9s  %s\n", "% time", "ms", "waited ms",
-			"us/call", "50% us", "99% us", "longest us", "calls", "errors", "waits", "queued", "call");
-		for (unsigned int i = 0; i < used; i++)
-			print_row(out, &rows[i], &total);
-		print_row(out, &total, &total);
-		print_worker(out);
+		print_calls(out, rows, used, &total);
+		if (answered)
+			print_worker(out, answered);
 		if (!fclose(out))
 			vcuda_trace_file_write(to, text, length);
 		free(text);

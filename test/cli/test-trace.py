@@ -140,6 +140,13 @@ def ends():
     check(len([l for l in lines_of(r.stderr) if l[1] == "cuLaunchKernel"]) == LAUNCHES and "--stats" not in r.stderr, r.stderr)
 
 
+def interrupted():
+    """What the process has counted is printed whatever its calls were at."""
+    for _ in range(4):
+        rows = next(iter(tables_of(traced(["--stats"], "interrupted").stderr).values()))
+        check(rows["cuMemsetD32Async"][0] > 0 and rows["cuLaunchKernel"][0] == LAUNCHES, rows)
+
+
 def forked():
     r = traced(["--stats"], "fork")
     tables, child = tables_of(r.stderr), r.stdout.strip()

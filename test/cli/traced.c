@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken, asked, copied. */
+/*
+ * Makes calls whose trace is known, then ends as the argument says: exit, thread, killed, fork, taken, asked, copied, interrupted.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +28,8 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel);
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
+
+CUresult cuMemsetD32Async(CUdeviceptr address, unsigned int value, size_t count, CUstream stream);
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
 			  ".visible .entry busy(.param .u64 p)\n{\n\tret;\n}\n";
@@ -84,6 +88,24 @@ static void copy(void)
 		OK(cuMemcpyHtoD_v2(p, data, 4));
 	OK(cuMemcpyDtoH_v2(data, p, 4));
 	OK(cuMemcpyHtoD_v2(p, data, sizeof(data)));
+}
+
+static void end_here(int signal)
+{
+	(void)signal;
+	exit(0);
+}
+
+/* Ends in a signal handler, sooner or later in the middle of a call. */
+static void be_interrupted(void)
+{
+	CUdeviceptr p;
+
+	OK(cuMemAlloc_v2(&p, 1 << 20));
+	signal(SIGALRM, end_here);
+	ualarm(100000, 0);
+	for (;;)
+		OK(cuMemsetD32Async(p, 1, 1 << 18, NULL));
 }
 
 static void ask(void)
@@ -172,6 +194,8 @@ int main(int argc, char **argv)
 		pthread_join(thread, NULL);
 	if (!strcmp(end, "killed"))
 		raise(SIGKILL);
+	if (!strcmp(end, "interrupted"))
+		be_interrupted();
 	if (!strcmp(end, "copied"))
 		copy();
 	if (!strcmp(end, "asked"))
