@@ -176,6 +176,6 @@ CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args
 	result = vcuda_stage_events_take(s, &t.set, t.count);
 	if (result == CUDA_SUCCESS)
 		result = take_turns(&t);
-	vcuda_stage_events_give(s, &t.set);
+	vcuda_stage_events_give(s, &t.set, result == CUDA_SUCCESS);
 	return result;
 }

@@ -224,6 +224,12 @@ static void mark_first(unsigned int op, const char *when)
 	vcuda_mark(line);
 }
 
+/* What has done nothing when it fails. */
+static bool may_run_again(const struct vcuda_command *c)
+{
+	return c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].quiet && !vcuda_call_table[c->op].waits;
+}
+
 /* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
 static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *bytes)
 {
@@ -235,7 +241,7 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 		mark_first(c->op, "begins");
 	result = run_command(s, r, c, &w);
 	/* The memory of a process that has ended may not be free yet, where natively it would be. */
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && vcuda_roster_wait_for_ends()) {
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && may_run_again(c) && vcuda_roster_wait_for_ends()) {
 		w = vcuda_writer_init(r->reply, sizeof(r->reply));
 		result = run_command(s, r, c, &w);
 	}

@@ -86,15 +86,16 @@ static bool is_ending(const struct vcuda_roster_slot *slot)
 
 bool vcuda_roster_wait_for_ends(void)
 {
-	bool any = false;
+	bool any = false, waited;
 
 	for (unsigned int i = 0, naps = 0; roster && i < VCUDA_ROSTER_SLOTS; i++) {
-		for (; is_ending(&roster->slots[i]); naps++) {
+		for (waited = false; is_ending(&roster->slots[i]); naps++) {
 			if (naps == MAX_NAPS)
-				return false;
-			any = true;
+				return any;
+			waited = true;
 			usleep(NAP_US);
 		}
+		any |= waited;
 	}
 	return any;
 }

@@ -33,12 +33,12 @@ CUresult vcuda_stage_events_take(struct vcuda_session *s, struct vcuda_stage_eve
 	return result;
 }
 
-void vcuda_stage_events_give(struct vcuda_session *s, struct vcuda_stage_events *set)
+void vcuda_stage_events_give(struct vcuda_session *s, struct vcuda_stage_events *set, bool good)
 {
 	struct vcuda_stage_events old = *set;
 
 	pthread_mutex_lock(&lock);
-	if (set->life == life) {
+	if (good && set->life == life) {
 		old = kept;
 		kept = *set;
 	}

@@ -17,7 +17,8 @@ struct vcuda_stage_events {
 
 /* At least `count` events of the context that the command is in, which is current. What a failed call has made is to be given back too. */
 CUresult vcuda_stage_events_take(struct vcuda_session *s, struct vcuda_stage_events *set, unsigned int count);
-void vcuda_stage_events_give(struct vcuda_session *s, struct vcuda_stage_events *set);
+/* `good`: they can be used again. */
+void vcuda_stage_events_give(struct vcuda_session *s, struct vcuda_stage_events *set, bool good);
 
 /* Before a context ends, whichever it is. */
 void vcuda_stage_events_drop(struct vcuda_session *s);
