@@ -194,6 +194,7 @@ CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool as
 	CUstream resolved = stream;
 	CUresult result = vcuda_stream_enter(&resolved);
 	struct vcuda_operand to, from;
+	struct vcuda_context *before;
 
 	if (result != CUDA_SUCCESS || !b->width || !row_count(b))
 		return result;
@@ -206,7 +207,10 @@ CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool as
 		return result;
 	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure)
 		return row_by_row(b, stream, async);
-	return dispatch(b, to.place, from.place, resolved, async);
+	before = vcuda_stream_visit(resolved);
+	result = dispatch(b, to.place, from.place, resolved, async);
+	vcuda_stream_return(before);
+	return result;
 }
 
 /* ---- CUDA's descriptions of a box ---- */

@@ -274,6 +274,7 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 {
 	CUresult result = vcuda_stream_enter(&stream);
 	struct vcuda_operand to, from;
+	struct vcuda_context *before;
 
 	if (result != CUDA_SUCCESS || !bytes)
 		return result;
@@ -286,9 +287,11 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 		result = vcuda_capture_refuses(stream);
 	if (result != CUDA_SUCCESS || (async && vcuda_capture_any() && captured(dst, src, bytes, stream, &result)))
 		return result;
+	before = vcuda_stream_visit(stream);
 	vcuda_thread()->call_sync = to.unsure || from.unsure;
 	result = dispatch(dst.address, to.place, src.address, from.place, bytes, stream, async);
 	vcuda_thread()->call_sync = false;
+	vcuda_stream_return(before);
 	return result;
 }
 

@@ -74,6 +74,23 @@ CUresult vcuda_stream_enter(CUstream *stream)
 	return result != CUDA_SUCCESS ? result : vcuda_stream_resolve(*stream, stream);
 }
 
+struct vcuda_context *vcuda_stream_visit(CUstream resolved)
+{
+	struct vcuda_context *before = vcuda_thread()->call_context;
+	const struct vcuda_object *o = NULL;
+
+	if (resolved && resolved != CU_STREAM_LEGACY)
+		o = vcuda_object_find(VCUDA_OBJECT_STREAM, resolved);
+	if (o && o->context != vcuda_context_calling())
+		vcuda_context_enter(o->context);
+	return before;
+}
+
+void vcuda_stream_return(struct vcuda_context *before)
+{
+	vcuda_context_enter(before);
+}
+
 CUresult vcuda_stream_wait(CUstream resolved)
 {
 	return vcuda_call_cuStreamSynchronize(resolved);

@@ -19,6 +19,13 @@ CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved);
 /* The same, with vcuda_require_context() first and the stream's own context found. */
 CUresult vcuda_stream_enter(CUstream *stream);
 
+/*
+ * A copy may be in a stream of another context than the current one (CUDA C Programming Guide, "Stream and Event
+ * Behavior"), and is then called in that. Returns what vcuda_stream_return() takes, which is called behind it.
+ */
+struct vcuda_context *vcuda_stream_visit(CUstream resolved);
+void vcuda_stream_return(struct vcuda_context *before);
+
 /* Waits for a stream that is resolved. */
 CUresult vcuda_stream_wait(CUstream resolved);
 

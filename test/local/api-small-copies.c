@@ -11,6 +11,8 @@
 CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 CUresult cuModuleUnload(CUmodule module);
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
 
 #define KIB ((size_t)1 << 10)
 #define MOST (65 * KIB)
@@ -201,6 +203,35 @@ static void beside_other_streams(void)
 	OK(cuStreamSynchronize(other));
 }
 
+/* Copies in a stream of another context than the current one are that one's. */
+static void in_another_context(void)
+{
+	uint32_t *pinned, value = 77, i;
+	CUcontext second;
+	CUdevice device;
+
+	OK(cuCtxGetDevice(&device));
+	OK(cuMemHostAlloc((void **)&pinned, 4096, 0));
+	OK(cuCtxCreate_v2(&second, 0, device));
+	for (i = 0; i < 20; i++) {
+		OK(cuCtxSetCurrent(context));
+		OK(cuCtxSynchronize());
+		OK(cuCtxSetCurrent(second));
+		*pinned = i;
+		OK(cuMemcpyHtoDAsync_v2(memory, pinned, sizeof(i), blocking));
+		OK(cuMemcpyHtoDAsync_v2(memory + 4, &i, sizeof(i), blocking));
+		OK(cuMemcpyDtoHAsync_v2(pinned + 1, memory + 4, sizeof(i), blocking));
+		OK(cuCtxSetCurrent(context));
+		OK(cuMemcpyHtoD_v2(memory + 8, &value, sizeof(value)));
+		CHECK(pinned[1] == i);
+		OK(cuMemcpyDtoH_v2(&value, memory, sizeof(value)));
+		CHECK(value == i);
+	}
+	OK(cuCtxDestroy_v2(second));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemFreeHost(pinned));
+}
+
 /* An error of the copy that was not waited for is the next wait's. */
 static void errors(void)
 {
@@ -262,6 +293,7 @@ void api_small_copies(void)
 	}
 	behind_first_launches();
 	beside_other_streams();
+	in_another_context();
 	errors();
 	from_lazy_memory();
 	OK(cuMemFreeHost(word));
