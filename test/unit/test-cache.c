@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "cache.h"
+#include "folder.h"
 #include "sha256.h"
 
-static char folder[64];
 static int warnings;
 
 static void warn(int error)
@@ -74,22 +74,6 @@ static bool store(struct vcuda_cache *cache, unsigned number, const char *text)
 	struct vcuda_cache_key key = key_of(number);
 
 	return vcuda_cache_store(cache, &key, text, strlen(text));
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	strcpy(folder, "/tmp/test-cache-XXXXXX");
-	return !mkdtemp(folder);
-}
-
-static int tear_down(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
 }
 
 static void entries(void **state)

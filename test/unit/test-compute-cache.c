@@ -13,28 +13,11 @@
 #include <cmocka.h>
 
 #include "compute-cache.h"
+#include "folder.h"
 #include "trace.h"
-
-static char folder[64];
 
 void vcuda_trace_note(const char *format, ...)
 {
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	strcpy(folder, "/tmp/test-compute-cache-XXXXXX");
-	return !mkdtemp(folder);
-}
-
-static int tear_down(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
 }
 
 /* Where the cache is and how large is decided once a process: each scenario is one, and ends with EXPECT's line. */

@@ -4,26 +4,9 @@
 #include <unistd.h>
 
 #include "../ptx/harness.h"
+#include "folder.h"
 #include "ptx-probe.h"
 #include "ptx-version.h"
-
-static char folder[64];
-
-static int set_up(void **state)
-{
-	(void)state;
-	strcpy(folder, "/tmp/test-ptx-cache-XXXXXX");
-	return !mkdtemp(folder);
-}
-
-static int tear_down(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
-}
 
 /* Odd threads go another way, and the last warp is not full: both versions are needed. A variable has an address. */
 #define KERNEL                                                                                                         \
