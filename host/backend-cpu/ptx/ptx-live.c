@@ -41,6 +41,18 @@ void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void
 			visit(data, o->elements[e].reg);
 }
 
+void ptx_body_settle(const struct ptx_body *body, bool (*each)(void *data, const struct ptx_instr *instr), void *data)
+{
+	bool changed;
+
+	do {
+		changed = false;
+		for (uint32_t n = 0; n < body->block_count; n++)
+			for (uint32_t k = body->blocks[n].first; k < body->blocks[n].last; k++)
+				changed |= each(data, &body->instrs[k]);
+	} while (changed);
+}
+
 static void visit_use(void *data, int32_t reg)
 {
 	struct ptx_block *b = data;

@@ -194,6 +194,16 @@ static void merge(void *data, int32_t reg)
 	*old = now;
 }
 
+static bool follow(void *data, const struct ptx_instr *instr)
+{
+	struct pass *p = data;
+
+	p->changed = false;
+	p->origin = origin_of(p->body, instr);
+	ptx_instr_defs(p->body, instr, merge, p);
+	return p->changed;
+}
+
 bool ptx_body_origins(struct ptx_body *body)
 {
 	struct pass p = {.body = body};
@@ -202,14 +212,7 @@ bool ptx_body_origins(struct ptx_body *body)
 	if (!body->origins)
 		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
 				     body->function->name);
-	do {
-		p.changed = false;
-		for (uint32_t n = 0; n < body->block_count; n++)
-			for (uint32_t k = body->blocks[n].first; k < body->blocks[n].last; k++) {
-				p.origin = origin_of(body, &body->instrs[k]);
-				ptx_instr_defs(body, &body->instrs[k], merge, &p);
-			}
-	} while (p.changed);
+	ptx_body_settle(body, follow, &p);
 	return true;
 }
 
