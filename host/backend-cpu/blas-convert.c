@@ -219,3 +219,24 @@ void cpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned in
 		break;
 	}
 }
+
+bool cpu_blas_is_zero(unsigned int type, const void *scalar)
+{
+	const float *f = scalar;
+	const double *d = scalar;
+
+	switch (type) {
+	case VCUDA_BLAS_R_32F:
+		return f[0] == 0;
+	case VCUDA_BLAS_C_32F:
+		return f[0] == 0 && f[1] == 0;
+	case VCUDA_BLAS_R_64F:
+		return d[0] == 0;
+	case VCUDA_BLAS_C_64F:
+		return d[0] == 0 && d[1] == 0;
+	case VCUDA_BLAS_R_16F:
+		return !(*(const uint16_t *)scalar & 0x7fff);
+	default:
+		return !*(const uint32_t *)scalar;
+	}
+}

@@ -3,6 +3,7 @@
 #ifndef VCUDA_CPU_BLAS_CONVERT_H
 #define VCUDA_CPU_BLAS_CONVERT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "blas-abi.h"
@@ -15,5 +16,8 @@ void cpu_blas_widen(unsigned int type, const void *from, int64_t step, int64_t n
 
 /* The other way round; to the nearest, ties to even. */
 void cpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned int type, void *to, int64_t step);
+
+/* Whether a scalar of such a type is 0: of both signs, and both parts of a complex one. */
+bool cpu_blas_is_zero(unsigned int type, const void *scalar);
 
 #endif

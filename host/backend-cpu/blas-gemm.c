@@ -98,15 +98,6 @@ static void store_integers(const struct product *p, const double *sums, char *to
 	}
 }
 
-static bool is_zero(const struct product *p, const uint64_t *scalar)
-{
-	static const float complex none;
-
-	if (p->scale == VCUDA_BLAS_R_16F)
-		return !(*scalar & 0x7fff);
-	return p->scale == VCUDA_BLAS_C_32F ? *(const float complex *)scalar == none : *(const float *)scalar == 0;
-}
-
 static void store(const struct product *p, char *sums, char *to, int64_t n, int64_t step)
 {
 	double complex old[BLOCK];
@@ -115,7 +106,7 @@ static void store(const struct product *p, char *sums, char *to, int64_t n, int6
 		store_integers(p, (const double *)(const void *)sums, to, n, step);
 		return;
 	}
-	if (is_zero(p, p->beta))
+	if (cpu_blas_is_zero(p->scale, p->beta))
 		memset(old, 0, (size_t)n * p->p.wide_size);
 	else
 		cpu_blas_widen(p->c.type, to, step, n, p->p.wide, old);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "blas-call.h"
+#include "blas-convert.h"
 #include "blas-library.h"
 #include "device.h"
 #include "log.h"
@@ -82,31 +83,10 @@ static bool fetch(struct blas *b, const struct vcuda_blas_operand *o)
 	return true;
 }
 
-static bool is_zero(const uint64_t *word, unsigned int type)
-{
-	const float *f = (const float *)word;
-	const double *d = (const double *)word;
-
-	switch (type) {
-	case VCUDA_BLAS_R_32F:
-		return f[0] == 0;
-	case VCUDA_BLAS_C_32F:
-		return f[0] == 0 && f[1] == 0;
-	case VCUDA_BLAS_R_64F:
-		return d[0] == 0;
-	case VCUDA_BLAS_C_64F:
-		return d[0] == 0 && d[1] == 0;
-	case VCUDA_BLAS_R_16F:
-		return !(*word & 0x7fff);
-	default:
-		return !(uint32_t)*word;
-	}
-}
-
 /* Whether an operand is neither read nor written: the scalar that it goes with is 0. */
 static bool is_skipped(const struct blas *b, const struct vcuda_blas_operand *o)
 {
-	return o->unless != VCUDA_BLAS_ALWAYS && is_zero(&b->words[b->o[o->unless].word], b->o[o->unless].type);
+	return o->unless != VCUDA_BLAS_ALWAYS && cpu_blas_is_zero(b->o[o->unless].type, &b->words[b->o[o->unless].word]);
 }
 
 static bool find_memory(const struct blas *b, const struct vcuda_blas_operand *o)

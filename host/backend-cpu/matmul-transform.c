@@ -215,24 +215,6 @@ static bool is_possible(const struct vcuda_matmul_layout *l, unsigned int value)
 	       goes(l->type, value);
 }
 
-static CUresult submit(CUstream handle, struct transform *f)
-{
-	struct CUstream_st *stream;
-	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
-
-	if (result == CUDA_SUCCESS) {
-		stream = cpu_stream_find(c, handle);
-		if (stream) {
-			cpu_submit(stream, &f->op, false);
-			return cpu_leave(CUDA_SUCCESS);
-		}
-		result = cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	}
-	free(f);
-	return result;
-}
-
 CUresult cpu_transform(CUstream handle, void *transform)
 {
 	const vcuda_transform *t = transform;
@@ -254,5 +236,5 @@ CUresult cpu_transform(CUstream handle, void *transform)
 	f->op.start = start;
 	f->op.run = run;
 	f->op.finish = finish;
-	return submit(handle, f);
+	return cpu_stream_submit(handle, &f->op);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "blas-abi.h"
+#include "blas-convert.h"
 #include "blas-library.h"
 #include "device.h"
 #include "log.h"
@@ -119,27 +120,6 @@ static bool fetch_factor(struct cpu_matmul *m, uint64_t address, float *factor)
 	return true;
 }
 
-static bool is_zero(const struct cpu_matmul *m, const uint64_t *words)
-{
-	const float *f = (const float *)words;
-	const double *d = (const double *)words;
-
-	switch (m->m.desc.scale) {
-	case VCUDA_BLAS_R_32F:
-		return f[0] == 0;
-	case VCUDA_BLAS_C_32F:
-		return f[0] == 0 && f[1] == 0;
-	case VCUDA_BLAS_R_64F:
-		return d[0] == 0;
-	case VCUDA_BLAS_C_64F:
-		return d[0] == 0 && d[1] == 0;
-	case VCUDA_BLAS_R_16F:
-		return !(words[0] & 0x7fff);
-	default:
-		return !(uint32_t)words[0];
-	}
-}
-
 static bool start_scalars(struct cpu_matmul *m)
 {
 	const struct vcuda_matmul_desc *d = &m->m.desc;
@@ -151,8 +131,8 @@ static bool start_scalars(struct cpu_matmul *m)
 	    !fetch_factor(m, d->scale_a, &m->factor_ab) || !fetch_factor(m, d->scale_b, &m->factor_ab) ||
 	    !fetch_factor(m, d->scale_c, &m->factor_c) || !fetch_factor(m, d->scale_d, &m->factor_d))
 		return false;
-	m->skips_ab = !m->by_vectors && is_zero(m, m->m.alpha);
-	m->skips_c = !beta_vector && is_zero(m, m->m.beta);
+	m->skips_ab = !m->by_vectors && cpu_blas_is_zero((unsigned int)m->m.desc.scale, m->m.alpha);
+	m->skips_c = !beta_vector && cpu_blas_is_zero((unsigned int)m->m.desc.scale, m->m.beta);
 	if (!d->largest_d)
 		return true;
 	if (!find(m, d->largest_d, 1, sizeof(float), true))
@@ -180,24 +160,6 @@ static void finish(struct cpu_op *op)
 
 /* ---- the operation ---- */
 
-static CUresult submit(CUstream handle, struct cpu_matmul *m)
-{
-	struct CUstream_st *stream;
-	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
-
-	if (result == CUDA_SUCCESS) {
-		stream = cpu_stream_find(c, handle);
-		if (stream) {
-			cpu_submit(stream, &m->op, false);
-			return cpu_leave(CUDA_SUCCESS);
-		}
-		result = cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	}
-	free(m);
-	return result;
-}
-
 /* Claimed several at a time where there are many. */
 static uint64_t chunk(uint64_t units)
 {
@@ -224,7 +186,7 @@ CUresult cpu_matmul(CUstream handle, void *matmul)
 	m->op.start = start;
 	m->op.run = cpu_matmul_run;
 	m->op.finish = finish;
-	return submit(handle, m);
+	return cpu_stream_submit(handle, &m->op);
 }
 
 /* ---- questions ---- */

@@ -30,6 +30,23 @@ struct CUstream_st *cpu_stream_find(struct CUctx_st *context, CUstream handle)
 	return handle;
 }
 
+CUresult cpu_stream_submit(CUstream handle, struct cpu_op *op)
+{
+	struct CUstream_st *stream;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result == CUDA_SUCCESS) {
+		stream = cpu_stream_find(c, handle);
+		if (stream)
+			cpu_submit(stream, op, false);
+		result = cpu_leave(stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+	}
+	if (result != CUDA_SUCCESS)
+		op->finish(op);
+	return result;
+}
+
 void cpu_stream_put(struct CUstream_st *stream)
 {
 	if (--stream->refs || stream->legacy)

@@ -14,6 +14,12 @@ void cpu_stream_init(struct CUstream_st *stream, struct CUctx_st *context, unsig
 struct CUstream_st *cpu_stream_find(struct CUctx_st *context, CUstream handle);
 
 /*
+ * Queues the operation on a stream of the calling thread's context. Its finish() ends it if it cannot be queued: no
+ * context, or CUDA_ERROR_INVALID_HANDLE.
+ */
+CUresult cpu_stream_submit(CUstream handle, struct cpu_op *op);
+
+/*
  * A stream that gathers, or one that holds: for one operation, without a handle. The caller puts it once that is
  * submitted. NULL: no memory.
  */
