@@ -384,21 +384,50 @@ VCUDA_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_
 		       : vcuda_call_cuDeviceGetTexture1DLinearMaxWidth(width, format, channels, vcuda_device_host(dev));
 }
 
-/* All of them, by number. A driver of before CUDA 13 cannot be asked, but its device may be known to have none. */
-static CUresult host_atomics(unsigned int all[CU_ATOMIC_OPERATION_MAX], CUdevice dev)
+/*
+ * All of the operations' capabilities by number: on the host's memory, or with a peer on that device's. A driver of
+ * before CUDA 13 cannot be asked, but the devices may be known to have none.
+ */
+static CUresult all_atomics(unsigned int all[CU_ATOMIC_OPERATION_MAX], CUdevice dev, const CUdevice *peer)
 {
 	CUatomicOperation names[CU_ATOMIC_OPERATION_MAX];
 	CUresult result;
+	int native = 0;
 
 	for (unsigned int i = 0; i < CU_ATOMIC_OPERATION_MAX; i++) {
 		names[i] = (CUatomicOperation)i;
 		all[i] = 0;
 	}
-	result = vcuda_call_cuDeviceGetHostAtomicCapabilities(all, names, CU_ATOMIC_OPERATION_MAX,
-							      vcuda_device_host(dev));
-	if (result == CUDA_ERROR_NOT_SUPPORTED &&
-	    !vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED))
-		result = CUDA_SUCCESS;
+	if (peer)
+		result = vcuda_call_cuDeviceGetP2PAtomicCapabilities(all, names, CU_ATOMIC_OPERATION_MAX,
+								     vcuda_device_host(dev), vcuda_device_host(*peer));
+	else
+		result = vcuda_call_cuDeviceGetHostAtomicCapabilities(all, names, CU_ATOMIC_OPERATION_MAX,
+								      vcuda_device_host(dev));
+	if (result != CUDA_ERROR_NOT_SUPPORTED)
+		return result;
+	if (!peer)
+		native = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED);
+	else if (vcuda_call_cuDeviceGetP2PAttribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+						    vcuda_device_host(dev), vcuda_device_host(*peer)) != CUDA_SUCCESS)
+		return result;
+	return native ? result : CUDA_SUCCESS;
+}
+
+static CUresult atomics(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int n, CUdevice dev,
+			const CUdevice *peer)
+{
+	unsigned int all[CU_ATOMIC_OPERATION_MAX];
+	CUresult result;
+
+	if (!capabilities || !operations || !n)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < n; i++)
+		if ((unsigned int)operations[i] >= CU_ATOMIC_OPERATION_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+	result = all_atomics(all, dev, peer);
+	for (unsigned int i = 0; i < n && result == CUDA_SUCCESS; i++)
+		capabilities[i] = all[operations[i]];
 	return result;
 }
 
@@ -406,17 +435,18 @@ VCUDA_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabiliti
 							unsigned int n, CUdevice dev)
 {
 	CUresult result = vcuda_require_device(dev);
-	unsigned int all[CU_ATOMIC_OPERATION_MAX];
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!capabilities || !operations || !n)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < n; i++)
-		if ((unsigned int)operations[i] >= CU_ATOMIC_OPERATION_MAX)
-			return CUDA_ERROR_INVALID_VALUE;
-	result = host_atomics(all, dev);
-	for (unsigned int i = 0; i < n && result == CUDA_SUCCESS; i++)
-		capabilities[i] = all[operations[i]];
-	return result;
+	return result != CUDA_SUCCESS ? result : atomics(capabilities, operations, n, dev, NULL);
+}
+
+VCUDA_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations,
+						       unsigned int n, CUdevice src, CUdevice dst)
+{
+	CUresult result = vcuda_require_device(src);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_require_device(dst);
+	if (result == CUDA_SUCCESS && src == dst)
+		result = CUDA_ERROR_INVALID_DEVICE;
+	return result != CUDA_SUCCESS ? result : atomics(capabilities, operations, n, src, &dst);
 }

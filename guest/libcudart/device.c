@@ -180,10 +180,20 @@ CUDART_API cudaError_t cudaDeviceDisablePeerAccess(int peer)
 }
 
 CUDART_API cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
-							   const CUatomicOperation *operations,
-							   unsigned int count, int device)
+							   const CUatomicOperation *operations, unsigned int count,
+							   int device)
 {
 	CUDART_TRY(cudart_init());
 	CUDART_TRY(cudart_check_device(device));
 	return cudart_result(cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, device));
+}
+
+CUDART_API cudaError_t cudaDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
+							  const CUatomicOperation *operations, unsigned int count,
+							  int source, int destination)
+{
+	CUDART_TRY(cudart_init());
+	CUDART_TRY(cudart_check_device(source));
+	CUDART_TRY(cudart_check_device(destination));
+	return cudart_result(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, source, destination));
 }

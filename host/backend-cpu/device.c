@@ -360,6 +360,14 @@ CUresult cpu_cuDeviceGetP2PAttribute(int *value, int attrib, CUdevice srcDevice,
 	return value ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cpu_cuDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
+					      unsigned count, CUdevice srcDevice, CUdevice dstDevice)
+{
+	if (!cpu_initialised())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return capabilities && operations && count ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
 	CUresult result = cpu_device_check(dev);

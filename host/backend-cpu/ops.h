@@ -10,7 +10,7 @@
 #define CPU_FUNCTIONS(X) \
 	X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
 	X(cuDeviceGetUuid_v2) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) \
-	X(cuDeviceGetP2PAttribute) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
+	X(cuDeviceGetP2PAttribute) X(cuDeviceGetP2PAtomicCapabilities) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
 	X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset_v2) X(cuDevicePrimaryCtxGetState) \
 	X(cuDevicePrimaryCtxSetFlags_v2) X(cuDeviceGetHostAtomicCapabilities) X(cuDeviceGetTexture1DLinearMaxWidth) \
 	X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxPopCurrent_v2) \

@@ -175,6 +175,8 @@ static void device_questions(void)
 	CHECK(capabilities[0] != 77 && capabilities[1] != 77);
 	GIVES(cuDeviceGetHostAtomicCapabilities(capabilities, &wrong, 1, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuDeviceGetHostAtomicCapabilities(capabilities, operations, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, 0, 0), CUDA_ERROR_INVALID_DEVICE);
+	GIVES(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, 0, 99), CUDA_ERROR_INVALID_DEVICE);
 }
 
 void api_questions(void)

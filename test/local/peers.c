@@ -199,6 +199,18 @@ static void mappings(void)
 	OK(cuMemAddressFree(p, size));
 }
 
+static void atomics(void)
+{
+	const CUatomicOperation operations[] = {CU_ATOMIC_OPERATION_FLOAT_ADD, CU_ATOMIC_OPERATION_CAS};
+	unsigned int capabilities[2] = {77, 77};
+	int native;
+
+	OK(cuDeviceGetP2PAttribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 1, 0));
+	OK(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, 1, 0));
+	CHECK(!native || capabilities[1] & CU_ATOMIC_CAPABILITY_SCALAR_32);
+	CHECK(capabilities[0] != 77 && capabilities[1] != 77);
+}
+
 int main(void)
 {
 	int count, reach = 0;
@@ -210,6 +222,7 @@ int main(void)
 	if (count > 1) {
 		make(&sides[1], 1);
 		copies();
+		atomics();
 		OK(cuDeviceCanAccessPeer(&reach, 1, 0));
 	}
 	if (reach) {
