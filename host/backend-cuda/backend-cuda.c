@@ -7,6 +7,7 @@
 #include "backend-load.h"
 #include "blas.h"
 #include "ending.h"
+#include "handles.h"
 #include "random.h"
 #include "ipc.h"
 #include "matmul.h"
@@ -50,8 +51,9 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 	VCUDA_BACKEND_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
 	vcuda_cuda_share(&ops);
-	vcuda_cuda_blas_init(&ops, library);
-	vcuda_cuda_matmul_init(&ops, library);
+	vcuda_handles_init(&ops, library);
+	vcuda_cuda_blas_init(&ops);
+	vcuda_cuda_matmul_init(&ops);
 	vcuda_cuda_random_init(&ops);
 	vcuda_cuda_ending_init(&ops);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {

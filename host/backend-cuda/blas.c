@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The host's cuBLAS. A handle of it serves one call at a time: a call that waits for its result takes one of its own,
- * so that it delays no other thread's work. Handles are kept for the next call in the same context.
- */
+/* The host's cuBLAS. */
 #include "blas.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
 
 #include "blas-call.h"
+#include "handles.h"
 #include "log.h"
 
 static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
 
-/* Functions that set a handle up, all (handle, int) but the first four. */
+/* Functions that set a handle up, all (handle, int) but the first two. */
 static struct {
-	int (*create)(void **handle);
-	int (*destroy)(void *handle);
 	int (*get_version)(void *handle, int *version);
 	int (*set_stream)(void *handle, CUstream stream);
 	int (*set_pointer_mode)(void *handle, int mode);
@@ -28,22 +23,8 @@ static struct {
 	int (*set_math)(void *handle, int mode);
 } cublas;
 
-struct blas_handle {
-	void *handle;
-	CUcontext context;
-	uint64_t id; /* of the context: another may come to lie at its address */
-	CUstream stream;
-	uint32_t flags;
-	bool set; /* stream and flags are what the handle was told */
-	struct blas_handle *next;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct blas_handle *unused;
+static struct vcuda_handles handles = {.create_name = "cublasCreate", .lock = PTHREAD_MUTEX_INITIALIZER};
 static void *library;
-static bool tried;
-static const struct vcuda_backend_ops *driver;
-static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */
 
 static void *find(const char *name)
 {
@@ -64,16 +45,16 @@ static void load(void)
 			  "any toolkit)");
 		return;
 	}
-	cublas.create = (int (*)(void **))find("cublasCreate_v2");
-	cublas.destroy = (int (*)(void *))find("cublasDestroy_v2");
+	handles.create = (int (*)(void **))find("cublasCreate_v2");
+	handles.destroy = (int (*)(void *))find("cublasDestroy_v2");
 	cublas.get_version = (int (*)(void *, int *))find("cublasGetVersion_v2");
 	cublas.set_stream = (int (*)(void *, CUstream))find("cublasSetStream_v2");
 	cublas.set_pointer_mode = (int (*)(void *, int))find("cublasSetPointerMode_v2");
 	cublas.set_atomics = (int (*)(void *, int))find("cublasSetAtomicsMode");
 	cublas.set_math = (int (*)(void *, int))find("cublasSetMathMode");
-	if (!cublas.create || !cublas.destroy || !cublas.get_version || !cublas.set_stream ||
-	    !cublas.set_pointer_mode || !cublas.set_atomics || !cublas.set_math)
-		cublas.create = NULL;
+	if (!handles.destroy || !cublas.get_version || !cublas.set_stream || !cublas.set_pointer_mode ||
+	    !cublas.set_atomics || !cublas.set_math)
+		handles.create = NULL;
 }
 
 CUresult vcuda_cuda_blas_result(int status)
@@ -94,93 +75,12 @@ CUresult vcuda_cuda_blas_result(int status)
 	}
 }
 
-/* One of the context's that nobody uses. With the lock held. */
-static struct blas_handle *take_unused(CUcontext context, uint64_t id)
-{
-	for (struct blas_handle **at = &unused; *at; at = &(*at)->next) {
-		struct blas_handle *h = *at;
-
-		if (h->context == context && h->id == id) {
-			*at = h->next;
-			return h;
-		}
-	}
-	return NULL;
-}
-
-static CUresult make(struct blas_handle **made, CUcontext context, uint64_t id)
-{
-	struct blas_handle *h = calloc(1, sizeof(*h));
-	int status;
-
-	if (!h)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	h->context = context;
-	h->id = id;
-	status = cublas.create(&h->handle);
-	if (status == CUBLAS_STATUS_SUCCESS) {
-		*made = h;
-		return CUDA_SUCCESS;
-	}
-	vcuda_log("the host's cublasCreate() gave status %d", status);
-	free(h);
-	return vcuda_cuda_blas_result(status);
-}
-
-static CUresult take(struct blas_handle **h)
-{
-	unsigned long long id = 0;
-	CUcontext context;
-	CUresult result = driver->cuCtxGetCurrent(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!context)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (context_id)
-		context_id(context, &id);
-	pthread_mutex_lock(&lock);
-	if (!tried)
-		load();
-	tried = true;
-	*h = take_unused(context, id);
-	pthread_mutex_unlock(&lock);
-	if (!cublas.create)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return *h ? CUDA_SUCCESS : make(h, context, id);
-}
-
-static void put(struct blas_handle *h)
-{
-	pthread_mutex_lock(&lock);
-	h->next = unused;
-	unused = h;
-	pthread_mutex_unlock(&lock);
-}
-
 void vcuda_cuda_blas_forget(CUcontext context)
 {
-	struct blas_handle *its = NULL, *h;
-
-	pthread_mutex_lock(&lock);
-	for (struct blas_handle **at = &unused; (h = *at);) {
-		if (h->context != context) {
-			at = &h->next;
-			continue;
-		}
-		*at = h->next;
-		h->next = its;
-		its = h;
-	}
-	pthread_mutex_unlock(&lock);
-	while ((h = its)) {
-		its = h->next;
-		cublas.destroy(h->handle);
-		free(h);
-	}
+	vcuda_handles_forget(&handles, context);
 }
 
-static int set_up(struct blas_handle *h, CUstream stream, uint32_t flags)
+static int set_up(struct vcuda_handle *h, CUstream stream, uint32_t flags)
 {
 	int status = CUBLAS_STATUS_SUCCESS;
 
@@ -198,7 +98,7 @@ static int set_up(struct blas_handle *h, CUstream stream, uint32_t flags)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-static CUresult open_library(struct blas_handle *h, uint64_t *value)
+static CUresult open_library(struct vcuda_handle *h, uint64_t *value)
 {
 	int version = 0, status = cublas.get_version(h->handle, &version);
 
@@ -224,7 +124,7 @@ static void (*function_of(uint32_t number, bool wide))(void)
 	return function == &none ? NULL : (void (*)(void))function;
 }
 
-static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
+static CUresult call(struct vcuda_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
 		     void *value)
 {
 	_Alignas(16)
@@ -253,19 +153,20 @@ static CUresult call(struct blas_handle *h, CUstream stream, uint32_t number, ui
 
 static CUresult blas(CUstream stream, uint32_t number, uint32_t flags, void *words, void *value)
 {
-	struct blas_handle *h;
-	CUresult result = take(&h);
+	static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+	struct vcuda_handle *h;
+	CUresult result;
 
+	pthread_once(&loaded, load);
+	result = handles.create ? vcuda_handles_take(&handles, &h) : CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = number == VCUDA_BLAS_OPEN ? open_library(h, value) : call(h, stream, number, flags, words, value);
-	put(h);
+	vcuda_handles_put(&handles, h);
 	return result;
 }
 
-void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops, void *driver_library)
+void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops)
 {
-	driver = ops;
-	context_id = (CUresult(*)(CUcontext, unsigned long long *))dlsym(driver_library, "cuCtxGetId");
 	ops->blas = blas;
 }

@@ -15,9 +15,7 @@
 
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lt_library library;
-static bool tried, found;
 
 /* A member of the library, and the function that it is. */
 #define FUNCTIONS(X)                                                                                                   \
@@ -75,17 +73,9 @@ static bool load(void)
 	return complete;
 }
 
-const struct lt_library *vcuda_lt_library(void)
+const struct lt_library *vcuda_lt_open(void)
 {
-	bool there;
-
-	pthread_mutex_lock(&lock);
-	if (!tried)
-		found = load();
-	tried = true;
-	there = found;
-	pthread_mutex_unlock(&lock);
-	return there ? &library : NULL;
+	return load() ? &library : NULL;
 }
 
 /* ---- algorithms ---- */

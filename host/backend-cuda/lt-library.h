@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's cuBLASLt: its functions, and handles of it. */
+/* The host's cuBLASLt: its functions, and algorithms. */
 #ifndef VCUDA_CUDA_LT_LIBRARY_H
 #define VCUDA_CUDA_LT_LIBRARY_H
 
@@ -43,8 +43,8 @@ struct lt_library {
 			 const void *b, void *layout_b, void *c, void *layout_c, CUstream stream);
 };
 
-/* Opened once. NULL, logged: there is none. */
-const struct lt_library *vcuda_lt_library(void);
+/* For one caller, once. NULL, logged: there is none. */
+const struct lt_library *vcuda_lt_open(void);
 
 /*
  * What the library keeps of an algorithm, by its place. The library's own bytes never leave the worker, and none come

@@ -1,119 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by the host's cuBLASLt. A handle of it serves one call at a time, as cuBLAS's here; they are kept for the
- * next. What the guest has described is described to the library anew for each product: an attribute that was left
- * alone is not set.
+ * Products by the host's cuBLASLt. What the guest has described is described to the library anew for each product: an
+ * attribute that was left alone is not set.
  */
 #include "matmul.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "blas.h"
+#include "handles.h"
 #include "log.h"
 #include "lt-library.h"
 
-struct lt_handle {
-	void *handle;
-	CUcontext context;
-	uint64_t id; /* of the context: another may come to lie at its address */
-	struct lt_handle *next;
-};
+static struct vcuda_handles handles = {.create_name = "cublasLtCreate", .lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct lt_handle *unused;
-static const struct vcuda_backend_ops *driver;
-static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */
+static const struct lt_library *library;
 
-/* ---- handles ---- */
-
-/* One of the context's that nobody uses: who uses it cannot have it destroyed. */
-static struct lt_handle *take_unused(CUcontext context, uint64_t id)
+static void open_library(void)
 {
-	struct lt_handle *h;
-
-	pthread_mutex_lock(&lock);
-	for (struct lt_handle **at = &unused; (h = *at); at = &h->next) {
-		if (h->context == context && h->id == id) {
-			*at = h->next;
-			break;
-		}
-	}
-	pthread_mutex_unlock(&lock);
-	return h;
+	library = vcuda_lt_open();
+	if (!library)
+		return;
+	handles.create = library->create;
+	handles.destroy = library->destroy;
 }
 
-static CUresult make(const struct lt_library *lt, CUcontext context, uint64_t id, struct lt_handle **made)
+static CUresult enter(const struct lt_library **lt, struct vcuda_handle **h)
 {
-	struct lt_handle *h = calloc(1, sizeof(*h));
-	int status;
+	static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-	if (!h)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	status = lt->create(&h->handle);
-	if (status != CUBLAS_STATUS_SUCCESS) {
-		vcuda_log("the host's cublasLtCreate() gave status %d", status);
-		free(h);
-		return vcuda_cuda_blas_result(status);
-	}
-	h->context = context;
-	h->id = id;
-	*made = h;
-	return CUDA_SUCCESS;
-}
-
-static CUresult enter(const struct lt_library **lt, struct lt_handle **h)
-{
-	unsigned long long id = 0;
-	CUcontext context;
-	CUresult result = driver->cuCtxGetCurrent(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!context)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	*lt = vcuda_lt_library();
-	if (!*lt)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (context_id)
-		context_id(context, &id);
-	*h = take_unused(context, id);
-	return *h ? CUDA_SUCCESS : make(*lt, context, id, h);
-}
-
-static void leave(struct lt_handle *h)
-{
-	pthread_mutex_lock(&lock);
-	h->next = unused;
-	unused = h;
-	pthread_mutex_unlock(&lock);
+	pthread_once(&opened, open_library);
+	*lt = library;
+	return library ? vcuda_handles_take(&handles, h) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void vcuda_cuda_matmul_forget(CUcontext context)
 {
-	const struct lt_library *lt;
-	struct lt_handle *its = NULL, *h;
-
-	pthread_mutex_lock(&lock);
-	for (struct lt_handle **at = &unused; (h = *at);) {
-		if (h->context != context) {
-			at = &h->next;
-			continue;
-		}
-		*at = h->next;
-		h->next = its;
-		its = h;
-	}
-	pthread_mutex_unlock(&lock);
-	lt = its ? vcuda_lt_library() : NULL;
-	while ((h = its)) {
-		its = h->next;
-		lt->destroy(h->handle);
-		free(h);
-	}
+	vcuda_handles_forget(&handles, context);
 }
 
 /* ---- descriptions ---- */
@@ -215,7 +140,7 @@ static CUresult matmul(CUstream stream, void *matmul)
 	const struct lt_library *lt;
 	cublasLtMatmulAlgo_t algo;
 	struct described d;
-	struct lt_handle *h;
+	struct vcuda_handle *h;
 	CUresult result = enter(&lt, &h);
 
 	if (result != CUDA_SUCCESS)
@@ -229,7 +154,7 @@ static CUresult matmul(CUstream stream, void *matmul)
 				    vcuda_matmul_beta_is_address(mode) ? pointer(beta[0]) : beta, pointer(m->at_c), d.c,
 				    pointer(m->at_d), d.d, &algo, pointer(m->workspace), m->workspace_bytes, stream);
 	forget(lt, &d);
-	leave(h);
+	vcuda_handles_put(&handles, h);
 	return report("cublasLtMatmul", status, &m->a, &m->d, (int)m->desc.epilogue, m->workspace_bytes);
 }
 
@@ -256,7 +181,7 @@ static CUresult transform(CUstream stream, void *transform)
 	bool device = t->desc.pointer_mode != CUBLASLT_POINTER_MODE_HOST;
 	struct described d = {0};
 	const struct lt_library *lt;
-	struct lt_handle *h;
+	struct vcuda_handle *h;
 	int status;
 	CUresult result = enter(&lt, &h);
 
@@ -271,7 +196,7 @@ static CUresult transform(CUstream stream, void *transform)
 		lt->transform_destroy(d.desc);
 	d.desc = NULL;
 	forget(lt, &d);
-	leave(h);
+	vcuda_handles_put(&handles, h);
 	return report("cublasLtMatrixTransform", status, &t->a, &t->c, 0, 0);
 }
 
@@ -377,7 +302,7 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	const struct lt_library *lt;
 	struct described d = {0};
 	int status = CUBLAS_STATUS_SUCCESS;
-	struct lt_handle *h;
+	struct vcuda_handle *h;
 	CUresult result = enter(&lt, &h);
 
 	*count = 0;
@@ -398,14 +323,12 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	else if (!status)
 		status = ask_check(lt, h->handle, q, &d, words, count);
 	forget(lt, &d);
-	leave(h);
+	vcuda_handles_put(&handles, h);
 	return vcuda_cuda_blas_result(status);
 }
 
-void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops, void *driver_library)
+void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops)
 {
-	driver = ops;
-	context_id = (CUresult(*)(CUcontext, unsigned long long *))dlsym(driver_library, "cuCtxGetId");
 	ops->matmulAsk = matmul_ask;
 	ops->matmul = matmul;
 	ops->transform = transform;

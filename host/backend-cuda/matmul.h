@@ -4,10 +4,10 @@
 
 #include "backend.h"
 
-/* Products by the host's own cuBLASLt, which is opened when a guest first asks. `driver`: the driver's library. */
-void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops, void *driver);
+/* Products by the host's own cuBLASLt, which is opened when a guest first asks. */
+void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops);
 
-/* The context, which is current, ends: its handle goes. */
+/* The context, which is current, ends: its handles that nobody uses go. */
 void vcuda_cuda_matmul_forget(CUcontext context);
 
 #endif
