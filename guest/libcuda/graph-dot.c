@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "call.h"
+#include "computation.h"
 #include "function.h"
 #include "graph.h"
 
@@ -20,6 +21,7 @@ static const char *const names[] = {
 	[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = "MEM_ALLOC",
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = "MEM_FREE",
 	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = "BATCH_MEM_OP",
+	[VCUDA_NODE_COMPUTATION] = "KERNEL\\n(of a library)",
 };
 
 /* Names of kernels may hold anything. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "computation.h"
 #include "capture.h"
 #include "graph-kept.h"
 #include "graph.h"
@@ -252,8 +253,10 @@ CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodePar
 
 static bool may_be_disabled(const struct vcuda_node *n)
 {
-	return n->type == CU_GRAPH_NODE_TYPE_KERNEL || n->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
-	       n->type == CU_GRAPH_NODE_TYPE_MEMSET;
+	CUgraphNodeType type = vcuda_node_type_shown(n->type);
+
+	return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+	       type == CU_GRAPH_NODE_TYPE_MEMSET;
 }
 
 VCUDA_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)

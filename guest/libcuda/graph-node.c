@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "callback.h"
+#include "computation.h"
 #include "copy.h"
 #include "event.h"
 #include "graph.h"
@@ -308,6 +309,35 @@ static CUresult mem_ops_run(const struct vcuda_node *n, const struct vcuda_graph
 	return vcuda_memory_ops_issue(n->mem_ops.paramArray, n->mem_ops.count, run->resolved);
 }
 
+/* ---- computations ---- */
+
+static CUresult computation_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+{
+	CUgraphNodeParams from = *p;
+	struct vcuda_computation *copy = vcuda_computation_copy(*vcuda_computation_of(&from));
+
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	free(n->computation);
+	n->computation = copy;
+	return CUDA_SUCCESS;
+}
+
+static void computation_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+{
+	*vcuda_computation_of(p) = n->computation;
+}
+
+static void computation_drop(struct vcuda_node *n)
+{
+	free(n->computation);
+}
+
+static CUresult computation_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+{
+	return n->computation->issue(n->computation, run->resolved);
+}
+
 /* ---- all ---- */
 
 static CUresult empty_set(struct vcuda_node *n, const CUgraphNodeParams *p)
@@ -352,6 +382,8 @@ static const struct {
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = {"mem free", free_set, free_get, free_run, NULL, NULL},
 	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = {"batch mem op", mem_ops_set, mem_ops_get, mem_ops_run, mem_ops_drop, NULL},
 	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = {"conditional", NULL, NULL, NULL, NULL, NULL},
+	[VCUDA_NODE_COMPUTATION] = {"computation", computation_set, computation_get, computation_run, computation_drop,
+				    NULL},
 };
 
 CUresult vcuda_node_set(struct vcuda_node *n, const CUgraphNodeParams *p)

@@ -5,6 +5,7 @@
 
 #include "attribute-value.h"
 #include "call.h"
+#include "computation.h"
 #include "graph.h"
 #include "graph-exec.h"
 
@@ -36,6 +37,12 @@ static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, s
 	return CUDA_SUCCESS;
 }
 
+/* Computations come from captures only. */
+static bool may_be_given(const CUgraphNodeParams *params)
+{
+	return params && params->type != VCUDA_NODE_COMPUTATION;
+}
+
 VCUDA_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 					const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params)
 {
@@ -43,7 +50,7 @@ VCUDA_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const 
 	CUresult result;
 
 	(void)data;
-	if (!params)
+	if (!may_be_given(params))
 		return CUDA_ERROR_INVALID_VALUE;
 	p = *params;
 	result = add(node, graph, deps, count, &p);
@@ -96,12 +103,12 @@ static CUresult set(CUgraphNode node, const CUgraphNodeParams *p)
 
 VCUDA_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
 {
-	return params ? set(node, params) : CUDA_ERROR_INVALID_VALUE;
+	return may_be_given(params) ? set(node, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-	return params ? vcuda_exec_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
+	return may_be_given(params) ? vcuda_exec_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* How CUDA's functions for one type of node name its parameters: what stands behind the node, and the same in a

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "computation.h"
 
 /* Handles that no id of the worker's equals. */
 #define HANDLE(number) ((void *)((number) << 8 | 0x8000000000000000ull))
@@ -558,6 +559,6 @@ VCUDA_EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type
 		return result;
 	if (!type)
 		return CUDA_ERROR_INVALID_VALUE;
-	*type = n->type;
+	*type = vcuda_node_type_shown(n->type);
 	return CUDA_SUCCESS;
 }

@@ -18,7 +18,7 @@ struct vcuda_graph_memory;
 
 struct vcuda_node {
 	CUgraphNode handle;
-	CUgraphNodeType type;
+	CUgraphNodeType type; /* or VCUDA_NODE_COMPUTATION */
 	bool enabled;
 	uint64_t origin; /* number of the node that it is a copy of, through any number of copies; its own if of none */
 	struct vcuda_graph *graph;
@@ -41,6 +41,7 @@ struct vcuda_node {
 		} alloc;
 		CUdeviceptr free;
 		CUDA_BATCH_MEM_OP_NODE_PARAMS mem_ops;
+		struct vcuda_computation *computation;
 	};
 	unsigned int mark; /* for walks */
 	uint32_t kept_as;  /* graph-kept.c: the number of the worker's node at whose end it is done */

@@ -11,7 +11,7 @@ CUresult cuCtxGetCurrent(CUcontext *context);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 
-/* guest/libcuda/random.c */
+/* guest/libcuda/computation.c */
 CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);
 CUresult cuVcudaRandomDestroy(vcuda_generator generator);
 CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random);

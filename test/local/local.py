@@ -419,6 +419,12 @@ def peers():
     print(r.stdout, end="")
 
 
+def computations():
+    """Calls of cuBLAS, cuBLASLt and cuRAND in graphs."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/computations"))
+    check(r.returncode == 0 and r.stdout == "computations: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def runtime_graphs():
     """Nodes of graphs through the runtime."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/runtime-graphs"))
@@ -607,7 +613,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Computations that the guest's libcublas, libcublasLt and libcurand ask for: commands of a stream, or nodes of a
+ * graph. */
+#ifndef VCUDA_COMPUTATION_H
+#define VCUDA_COMPUTATION_H
+
+#include "cuda-abi.h"
+#include "guest-calls.h"
+
+struct vcuda_computation {
+	CUresult (*issue)(const struct vcuda_computation *what, CUstream resolved);
+	union {
+		struct {
+			unsigned int function, flags, count;
+			const uint64_t *words;
+		} blas;
+		vcuda_matmul matmul;
+		vcuda_transform transform;
+		struct {
+			vcuda_generator generator;
+			vcuda_random random;
+		} random;
+	};
+};
+
+/* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
+CUresult vcuda_computation_enqueue(const struct vcuda_computation *what, CUstream stream);
+
+/*
+ * Graphs have one more type of nodes for them than CUDA has. The application sees kernels: so they are natively.
+ */
+#define VCUDA_NODE_COMPUTATION ((CUgraphNodeType)(CU_GRAPH_NODE_TYPE_CONDITIONAL + 1))
+
+static inline CUgraphNodeType vcuda_node_type_shown(CUgraphNodeType type)
+{
+	return type == VCUDA_NODE_COMPUTATION ? CU_GRAPH_NODE_TYPE_KERNEL : type;
+}
+
+/* Where the parameters of such a node have its computation, which whoever keeps them copies. */
+static inline const struct vcuda_computation **vcuda_computation_of(CUgraphNodeParams *params)
+{
+	return (const struct vcuda_computation **)params->reserved1;
+}
+
+/* A copy of it and of what it points to, for free(). NULL: no memory. */
+struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation *what);
+
+#endif
