@@ -24,7 +24,7 @@ struct vcuda_box_side {
 	CUmemorytype type;
 	CUarray array; /* NULL: memory */
 	enum vcuda_place place;
-	bool unsure;
+	bool unsure;     /* the worker's result is waited for */
 	uint64_t extent; /* of memory: bytes from the first to the last */
 };
 

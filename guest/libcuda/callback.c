@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host functions. The worker is told an id for each, and says in the control page which is due; one thread of this
- * process runs it, and says so there: then the stream goes on. While none is outstanding the thread sleeps here, so that
- * it is not woken by every command that the worker finishes.
+ * process runs it, and says so there: then the stream goes on. While none is outstanding the thread sleeps here, so
+ * that it is not woken by every command that the worker finishes.
  */
 #include "callback.h"
 
@@ -151,31 +151,41 @@ CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user)
 
 /* ---- the API ---- */
 
-VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
+static CUresult launch_function(CUstream resolved, CUhostFn function, void *user)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {function, user}};
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result;
+
+	if (!function)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_capture_takes(resolved, &p, &result) ? result : vcuda_callback_launch(resolved, function, user);
+}
+
+VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!function)
-		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_capture_takes(stream, &p, &result) ? result : vcuda_callback_launch(stream, function, user);
+	result = launch_function(stream, function, user);
+	vcuda_stream_return(before);
+	return result;
 }
 
 static CUresult add_callback(CUstream named, CUstreamCallback callback, void *user, unsigned int flags)
 {
 	CUstream stream = named;
-	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!callback || flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_capture_refuses(stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return launch(stream, &(struct callback){.callback = callback, .stream = named, .user = user});
+	result = callback && !flags ? vcuda_capture_refuses(stream) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = launch(stream, &(struct callback){.callback = callback, .stream = named, .user = user});
+	vcuda_stream_return(before);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned int flags)

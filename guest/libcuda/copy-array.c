@@ -26,7 +26,7 @@ static size_t at_least_one(size_t n)
 	return n ? n : 1;
 }
 
-static CUresult check_array(const struct vcuda_box_side *s, const vcuda_box *box)
+static CUresult check_array(struct vcuda_box_side *s, const vcuda_box *box)
 {
 	struct vcuda_object *o = vcuda_array_find(s->array);
 	const vcuda_box_end *e = &s->end;
@@ -39,6 +39,8 @@ static CUresult check_array(const struct vcuda_box_side *s, const vcuda_box *box
 	    !fits(e->y, box->height, at_least_one(o->array.Height)) ||
 	    !fits(e->z, box->depth, at_least_one(o->array.Depth)))
 		return CUDA_ERROR_INVALID_VALUE;
+	/* Whether another context's may be copied the back end says. */
+	s->unsure = o->context != vcuda_context_calling();
 	return CUDA_SUCCESS;
 }
 
@@ -236,16 +238,19 @@ CUresult vcuda_box_copy_check(const CUDA_MEMCPY3D *c, struct vcuda_box_copy *cop
 
 CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
+	struct vcuda_context *before;
 	struct vcuda_box_copy copy;
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result = vcuda_stream_visit(&stream, &before);
 
-	if (result == CUDA_SUCCESS)
-		result = vcuda_box_copy_check(c, &copy);
-	if (result != CUDA_SUCCESS || vcuda_box_is_empty(&copy.box))
+	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_thread()->call_sync = copy.to.unsure || copy.from.unsure;
-	result = dispatch(&copy.box, &copy.to, &copy.from, stream, async);
-	vcuda_thread()->call_sync = false;
+	result = vcuda_box_copy_check(c, &copy);
+	if (result == CUDA_SUCCESS && !vcuda_box_is_empty(&copy.box)) {
+		vcuda_thread()->call_sync = copy.to.unsure || copy.from.unsure;
+		result = dispatch(&copy.box, &copy.to, &copy.from, stream, async);
+		vcuda_thread()->call_sync = false;
+	}
+	vcuda_stream_return(before);
 	return result;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many copies in one call. They may be done in any order, so they are issued one after the other on the stream; what can
- * be wrong with one is looked for first, in all of them.
+ * Many copies in one call. They may be done in any order, so they are issued one after the other on the stream; what
+ * can be wrong with one is looked for first, in all of them.
  */
 #include "array.h"
 #include "call.h"
@@ -10,16 +10,14 @@
 #include "object.h"
 #include "stream.h"
 
-/* Resolves the stream, which is none of the default ones that others wait for. */
-static CUresult enter(CUstream *stream)
+/* Visits the stream, which is none of the default ones that others wait for. */
+static CUresult visit(CUstream *stream, struct vcuda_context **before)
 {
 	CUresult result = vcuda_require_context();
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!*stream || *stream == CU_STREAM_LEGACY)
-		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_stream_resolve(*stream, stream);
+	if (result == CUDA_SUCCESS && (!*stream || *stream == CU_STREAM_LEGACY))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? vcuda_stream_visit(stream, before) : result;
 }
 
 static bool is_order(CUmemcpySrcAccessOrder order)
@@ -34,8 +32,8 @@ static bool are_flags(unsigned int flags)
 }
 
 /*
- * Sources that are read before the call returns: pageable memory always is, other memory once the stream has been waited
- * for. A capture has no such thing.
+ * Sources that are read before the call returns: pageable memory always is, other memory once the stream has been
+ * waited for. A capture has no such thing.
  */
 struct sources {
 	bool during_call, must_wait;
@@ -99,17 +97,12 @@ static struct vcuda_copy_end end_at(CUdeviceptr address)
 	return (struct vcuda_copy_end){.address = address, .side = VCUDA_SIDE_ANY};
 }
 
-static CUresult copy_batch(const struct batch *b, CUstream stream, size_t *fail)
+/* `stream`: as the application named it. */
+static CUresult copy_all(const struct batch *b, CUstream stream, CUstream resolved, size_t *fail)
 {
-	CUstream resolved = stream;
-	CUresult result = enter(&resolved);
 	struct sources sources = {0};
+	CUresult result = is_complete(b) ? check_batch(b, &sources, fail) : CUDA_ERROR_INVALID_VALUE;
 
-	*fail = SIZE_MAX;
-	if (result == CUDA_SUCCESS && !is_complete(b))
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = check_batch(b, &sources, fail);
 	if (result == CUDA_SUCCESS && sources.during_call)
 		result = vcuda_capture_refuses(resolved);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
@@ -118,6 +111,20 @@ static CUresult copy_batch(const struct batch *b, CUstream stream, size_t *fail)
 			*fail = i;
 	}
 	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(resolved) : result;
+}
+
+static CUresult copy_batch(const struct batch *b, CUstream stream, size_t *fail)
+{
+	CUstream resolved = stream;
+	struct vcuda_context *before;
+	CUresult result = visit(&resolved, &before);
+
+	*fail = SIZE_MAX;
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = copy_all(b, stream, resolved, fail);
+	vcuda_stream_return(before);
+	return result;
 }
 
 #define BATCH ((const struct batch){dsts, srcs, sizes, count, attributes, first, attribute_count})
@@ -264,19 +271,13 @@ static CUresult check_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, str
 	return result;
 }
 
-static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsigned long long flags, CUstream stream,
-			   size_t *fail)
+static CUresult copy_all_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream, CUstream resolved,
+			       size_t *fail)
 {
-	CUstream resolved = stream;
-	CUresult result = enter(&resolved);
 	struct sources sources = {0};
+	CUresult result = check_boxes(ops, count, &sources, fail);
 	CUDA_MEMCPY3D c;
 
-	*fail = SIZE_MAX;
-	if (result == CUDA_SUCCESS && (!ops || !count || flags))
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = check_boxes(ops, count, &sources, fail);
 	if (result == CUDA_SUCCESS && sources.during_call)
 		result = vcuda_capture_refuses(resolved);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
@@ -287,6 +288,21 @@ static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsi
 			*fail = i;
 	}
 	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(resolved) : result;
+}
+
+static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsigned long long flags, CUstream stream,
+			   size_t *fail)
+{
+	CUstream resolved = stream;
+	struct vcuda_context *before;
+	CUresult result = visit(&resolved, &before);
+
+	*fail = SIZE_MAX;
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ops && count && !flags ? copy_all_boxes(ops, count, stream, resolved, fail) : CUDA_ERROR_INVALID_VALUE;
+	vcuda_stream_return(before);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,

@@ -189,15 +189,14 @@ static CUresult dispatch(const struct vcuda_copy_box *b, enum vcuda_place to, en
 	return result;
 }
 
-CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool async)
+/* `stream`: as the application named it. */
+static CUresult copy_box(const struct vcuda_copy_box *b, CUstream stream, CUstream resolved, bool async)
 {
-	CUstream resolved = stream;
-	CUresult result = vcuda_stream_enter(&resolved);
 	struct vcuda_operand to, from;
-	struct vcuda_context *before;
+	CUresult result;
 
-	if (result != CUDA_SUCCESS || !b->width || !row_count(b))
-		return result;
+	if (!b->width || !row_count(b))
+		return CUDA_SUCCESS;
 	if (gapless(&b->dst, b) && gapless(&b->src, b))
 		return vcuda_copy(b->dst, b->src, b->width * row_count(b), stream, async);
 	result = vcuda_operand_find(b->dst.address, extent(&b->dst, b), b->dst.side, &to);
@@ -207,8 +206,18 @@ CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool as
 		return result;
 	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure)
 		return row_by_row(b, stream, async);
-	before = vcuda_stream_visit(resolved);
-	result = dispatch(b, to.place, from.place, resolved, async);
+	return dispatch(b, to.place, from.place, resolved, async);
+}
+
+CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool async)
+{
+	CUstream resolved = stream;
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&resolved, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = copy_box(b, stream, resolved, async);
 	vcuda_stream_return(before);
 	return result;
 }

@@ -270,14 +270,13 @@ static bool captured(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_
 	return vcuda_capture_takes(resolved, &p, result);
 }
 
-CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
+static CUresult copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
 {
-	CUresult result = vcuda_stream_enter(&stream);
 	struct vcuda_operand to, from;
-	struct vcuda_context *before;
+	CUresult result;
 
-	if (result != CUDA_SUCCESS || !bytes)
-		return result;
+	if (!bytes)
+		return CUDA_SUCCESS;
 	result = vcuda_operand_find(dst.address, bytes, dst.side, &to);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_operand_find(src.address, bytes, src.side, &from);
@@ -287,10 +286,20 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 		result = vcuda_capture_refuses(stream);
 	if (result != CUDA_SUCCESS || (async && vcuda_capture_any() && captured(dst, src, bytes, stream, &result)))
 		return result;
-	before = vcuda_stream_visit(stream);
 	vcuda_thread()->call_sync = to.unsure || from.unsure;
 	result = dispatch(dst.address, to.place, src.address, from.place, bytes, stream, async);
 	vcuda_thread()->call_sync = false;
+	return result;
+}
+
+CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = copy(dst, src, bytes, stream, async);
 	vcuda_stream_return(before);
 	return result;
 }

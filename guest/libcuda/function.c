@@ -8,6 +8,7 @@
 #include "call.h"
 #include "device.h"
 #include "guest-calls.h"
+#include "thread.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* adding entries */
 static _Atomic uint64_t changes;
@@ -70,7 +71,18 @@ static struct vcuda_function_entry *entry_of(struct vcuda_function *f, struct vc
 	return e;
 }
 
-/* Asks the worker, in the current context. */
+/* Asks the worker, in the entry's context. */
+static CUresult ask(CUfunction handle, struct vcuda_function_entry *e)
+{
+	struct vcuda_context *before = vcuda_thread()->call_context;
+	CUresult result;
+
+	vcuda_context_enter(e->context);
+	result = vcuda_call_vcudaFunctionInfo(handle, &e->info);
+	vcuda_context_enter(before);
+	return result;
+}
+
 static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vcuda_context *context,
 			  struct vcuda_function_entry **entry)
 {
@@ -81,7 +93,7 @@ static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vc
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->context = context;
 	e->life = atomic_load(&context->life);
-	result = vcuda_call_vcudaFunctionInfo(handle, &e->info);
+	result = ask(handle, e);
 	if (result == CUDA_SUCCESS && e->info.param_count > VCUDA_FUNCTION_PARAMS)
 		result = CUDA_ERROR_UNKNOWN;
 	for (uint32_t i = 0; result == CUDA_SUCCESS && i < e->info.param_count; i++)
@@ -105,15 +117,30 @@ static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vc
 	return CUDA_SUCCESS;
 }
 
+static CUresult find_entry(const struct vcuda_object *o, CUfunction handle, struct vcuda_context *context,
+			   struct vcuda_function_entry **entry)
+{
+	*entry = entry_of(o->function, context);
+	return *entry ? CUDA_SUCCESS : add_entry(o->function, handle, context, entry);
+}
+
 CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry)
 {
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
-	struct vcuda_context *context = vcuda_context_calling();
+	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
 
 	if (!o || !o->function)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*entry = entry_of(o->function, context);
-	return *entry ? CUDA_SUCCESS : add_entry(o->function, handle, context, entry);
+	return find_entry(o, handle, o->context ? o->context : vcuda_context_calling(), entry);
+}
+
+CUresult vcuda_function_lookup_here(CUfunction handle, struct vcuda_function_entry **entry)
+{
+	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
+	struct vcuda_context *context = vcuda_context_calling();
+
+	if (!o || !o->function || (o->context && o->context != context))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return find_entry(o, handle, context, entry);
 }
 
 CUresult vcuda_function_attribute(const struct vcuda_function_entry *e, CUfunction_attribute attribute, int *value)

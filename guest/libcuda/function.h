@@ -20,9 +20,9 @@ struct vcuda_occupancy {
 /* A function in one context. */
 struct vcuda_function_entry {
 	struct vcuda_context *context;
-	uint64_t life;            /* of the context */
-	_Atomic bool launched;    /* once: it is compiled, later launches need not wait */
-	_Atomic uint32_t cluster; /* the last one that it was launched with: 8 bits a dimension */
+	uint64_t life;                /* of the context */
+	_Atomic bool launched;        /* once: it is compiled, later launches need not wait */
+	_Atomic uint32_t cluster;     /* the last one that it was launched with: 8 bits a dimension */
 	_Atomic(CUfunction) function; /* of a kernel: what cuKernelGetFunction() gives */
 	struct vcuda_occupancy occupancy[VCUDA_OCCUPANCY_ANSWERS]; /* under a lock of occupancy.c */
 	unsigned int oldest;
@@ -45,9 +45,14 @@ void vcuda_function_free(struct vcuda_function *function);
 CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
 			    const void *parent, const char *name);
 
-/* What is known of a function or kernel in the calling thread's current context. CUDA_ERROR_INVALID_HANDLE: there is no
- * such. */
+/*
+ * What is known of a function, in its context, or of a kernel in the one that calls are made in.
+ * CUDA_ERROR_INVALID_HANDLE: there is no such.
+ */
 CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry);
+
+/* The same for a launch: nor is a function of another context than that which calls are made in. */
+CUresult vcuda_function_lookup_here(CUfunction handle, struct vcuda_function_entry **entry);
 
 /* How often attributes of functions have changed. A kernel's are its function's too, so one count does for all. */
 uint64_t vcuda_function_changes(void);

@@ -12,10 +12,12 @@
 #include "call.h"
 #include "computation.h"
 #include "capture.h"
+#include "detour.h"
 #include "graph-kept.h"
 #include "graph.h"
 #include "guest-calls.h"
 #include "stream.h"
+#include "thread.h"
 
 struct exec {
 	CUgraphExec handle;
@@ -24,8 +26,10 @@ struct exec {
 	cuuint64_t flags;
 	struct vcuda_kept_graph kept;
 	bool launched;
-	bool replayed; /* by the last launch */
-	CUstream last; /* resolved: where it was launched last */
+	bool replayed;              /* by the last launch */
+	CUstream last;              /* resolved: where it was launched last */
+	struct vcuda_context *home; /* of that stream */
+	uint64_t life;              /* of the context then */
 };
 
 #define KNOWN_FLAGS                                                                                                    \
@@ -95,21 +99,20 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 /* Two launches of one executable graph do not overlap. */
 static CUresult after_last_launch(struct exec *e, CUstream resolved)
 {
+	struct vcuda_context *here = vcuda_context_calling(), *before = vcuda_thread()->call_context;
 	CUresult result;
-	CUevent event;
 
-	if (!e->launched || e->last == resolved)
+	if (!e->launched || (e->last == resolved && e->home == here))
 		return CUDA_SUCCESS;
+	/* Nothing more happens in a context that has failed or ended. */
+	if (atomic_load(&e->home->life) != e->life || vcuda_context_usable(e->home) != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	if (!e->last || e->last == CU_STREAM_LEGACY || vcuda_object_find(VCUDA_OBJECT_STREAM, e->last))
+		return vcuda_streams_order(e->last, e->home, resolved, here);
 	/* A stream that is gone finishes its work, but cannot be asked any more. */
-	if (e->last && e->last != CU_STREAM_LEGACY && !vcuda_object_find(VCUDA_OBJECT_STREAM, e->last))
-		return vcuda_call_cuCtxSynchronize();
-	result = vcuda_call_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = vcuda_call_cuEventRecordWithFlags(event, e->last, CU_EVENT_RECORD_DEFAULT);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuStreamWaitEvent(resolved, event, CU_EVENT_WAIT_DEFAULT);
-	vcuda_call_cuEventDestroy_v2(event);
+	vcuda_context_enter(e->home);
+	result = vcuda_call_cuCtxSynchronize();
+	vcuda_context_enter(before);
 	return result;
 }
 
@@ -141,24 +144,36 @@ static CUresult launch(struct exec *e, const struct vcuda_graph_run *run)
 	return result;
 }
 
-VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+static CUresult launch_resolved(CUgraphExec exec, struct vcuda_graph_run *run)
 {
-	struct vcuda_graph_run run = {.stream = stream, .resolved = stream};
-	CUresult result = vcuda_stream_enter(&run.resolved);
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
 	struct exec *e;
+	CUresult result = find(exec, &e);
 
-	if (result == CUDA_SUCCESS)
-		result = find(exec, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	p.graph.graph = e->graph->handle;
-	if (vcuda_capture_takes(run.resolved, &p, &result))
+	if (vcuda_capture_takes(run->resolved, &p, &result))
 		return result;
-	run.frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-	result = launch(e, &run);
+	run->frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	result = launch(e, run);
 	e->launched = true;
-	e->last = run.resolved;
+	e->last = run->resolved;
+	e->home = vcuda_context_calling();
+	e->life = atomic_load(&e->home->life);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	struct vcuda_graph_run run = {.stream = stream, .resolved = stream};
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&run.resolved, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = launch_resolved(exec, &run);
+	vcuda_stream_return(before);
 	return result;
 }
 

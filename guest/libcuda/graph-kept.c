@@ -71,7 +71,7 @@ static bool is_here(uint64_t address)
 {
 	struct vcuda_range r;
 
-	return !vcuda_range_find(address, &r) || !r.context || r.context->device == vcuda_context_current()->device;
+	return !vcuda_range_find(address, &r) || !r.context || r.context->device == vcuda_context_calling()->device;
 }
 
 static bool is_plain_side(const struct vcuda_box_side *side)
@@ -79,7 +79,7 @@ static bool is_plain_side(const struct vcuda_box_side *side)
 	const struct vcuda_object *array = side->type == CU_MEMORYTYPE_ARRAY ? vcuda_array_find(side->array) : NULL;
 
 	if (side->type == CU_MEMORYTYPE_ARRAY)
-		return array && array->context && array->context->device == vcuda_context_current()->device;
+		return array && array->context && array->context->device == vcuda_context_calling()->device;
 	if (side->end.pitch > MAX_PITCH || side->place == VCUDA_PLACE_PAGEABLE)
 		return false;
 	return side->place == VCUDA_PLACE_WINDOW || is_here(side->end.address);
@@ -345,7 +345,7 @@ static CUresult make(struct vcuda_kept_graph *k, struct vcuda_node *const *order
 	struct making m = {.id = NULL};
 	CUresult result;
 
-	k->context = vcuda_context_current();
+	k->context = vcuda_context_calling();
 	k->life = atomic_load(&k->context->life);
 	result = vcuda_call_vcudaGraphCreate(&m.id);
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
@@ -384,16 +384,16 @@ static bool is_due(const struct vcuda_kept_graph *k)
 	return !k->refused && k->launches >= (k->changes > CHANGES ? MORE_LAUNCHES : LAUNCHES);
 }
 
-static bool is_of_current_context(const struct vcuda_kept_graph *k)
+static bool is_of_calling_context(const struct vcuda_kept_graph *k)
 {
-	return k->context == vcuda_context_current() && k->life == atomic_load(&k->context->life);
+	return k->context == vcuda_context_calling() && k->life == atomic_load(&k->context->life);
 }
 
 bool vcuda_kept_prepare(struct vcuda_kept_graph *k, const struct vcuda_graph *g, struct vcuda_node *const *order)
 {
 	if (!atomic_load(&k->id) && is_due(k) && is_possible())
 		keep(k, g, order);
-	return atomic_load(&k->id) && is_of_current_context(k);
+	return atomic_load(&k->id) && is_of_calling_context(k);
 }
 
 CUresult vcuda_kept_launch(struct vcuda_kept_graph *k, CUstream resolved)

@@ -28,8 +28,8 @@ struct vcuda_kept_graph {
 };
 
 /*
- * Whether a launch in the current context can be one command. If it is due the worker is told of the graph for that;
- * `order` is all its nodes, each behind what it depends on.
+ * Whether a launch in the context that calls are made in can be one command. If it is due the worker is told of the
+ * graph for that; `order` is all its nodes, each behind what it depends on.
  */
 bool vcuda_kept_prepare(struct vcuda_kept_graph *kept, const struct vcuda_graph *graph,
 			struct vcuda_node *const *order);

@@ -12,6 +12,7 @@
 #include "graph.h"
 #include "guest-calls.h"
 #include "range.h"
+#include "thread.h"
 
 struct vcuda_graph_memory {
 	CUdeviceptr address;
@@ -28,7 +29,7 @@ static uint64_t used, used_high, reserved, reserved_high;
 
 CUresult vcuda_graph_memory_new(size_t bytes, struct vcuda_graph_memory **memory)
 {
-	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = vcuda_context_current()};
+	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = vcuda_context_calling()};
 	struct vcuda_graph_memory *m = calloc(1, sizeof(*m));
 	CUresult result;
 
@@ -88,6 +89,7 @@ static bool unused(struct vcuda_graph_memory *m)
 /* The worker frees it when what was issued so far is done. */
 static CUresult give_back(struct vcuda_graph_memory *m)
 {
+	struct vcuda_context *before = vcuda_thread()->call_context;
 	CUresult result = CUDA_SUCCESS;
 	struct vcuda_range r;
 
@@ -95,7 +97,7 @@ static CUresult give_back(struct vcuda_graph_memory *m)
 	    vcuda_context_usable(m->context) == CUDA_SUCCESS) {
 		vcuda_context_enter(m->context);
 		result = vcuda_call_cuMemFree_v2(m->address);
-		vcuda_context_leave();
+		vcuda_context_enter(before);
 	}
 	free(m);
 	return result;

@@ -7,6 +7,7 @@
 #include "callback.h"
 #include "computation.h"
 #include "copy.h"
+#include "detour.h"
 #include "event.h"
 #include "graph.h"
 #include "guest-calls.h"
@@ -16,6 +17,21 @@
 #include "stream.h"
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
+
+/* ---- nodes of other contexts than the stream's ---- */
+
+/* Issues a node in its context. NULL: it is of any. */
+static CUresult run_in(struct vcuda_context *home, const struct vcuda_node *n, const struct vcuda_graph_run *run,
+		       CUresult (*issue)(const struct vcuda_node *n, CUstream stream))
+{
+	struct vcuda_detour detour;
+	CUresult result;
+
+	if (!home || home == vcuda_context_calling())
+		return issue(n, run->resolved);
+	result = vcuda_detour_begin(&detour, run->resolved, home);
+	return result == CUDA_SUCCESS ? vcuda_detour_end(&detour, issue(n, detour.stream)) : result;
+}
 
 /* ---- kernels ---- */
 
@@ -66,9 +82,17 @@ static void kernel_drop(struct vcuda_node *n)
 	free(n->kernel.packed);
 }
 
+static CUresult issue_kernel(const struct vcuda_node *n, CUstream stream)
+{
+	return vcuda_launch_issue(&n->kernel.launch, stream, n->kernel.packed);
+}
+
 static CUresult kernel_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	return vcuda_launch_issue(&n->kernel.launch, run->resolved, n->kernel.packed);
+	const struct vcuda_object *f = vcuda_object_find(VCUDA_OBJECT_FUNCTION, n->kernel.launch.function);
+
+	/* A kernel has no context. */
+	return run_in(f ? f->context : NULL, n, run, issue_kernel);
 }
 
 /* ---- copies, memsets ---- */
@@ -192,11 +216,18 @@ static void event_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 	p->eventRecord.event = n->event;
 }
 
+static CUresult issue_record(const struct vcuda_node *n, CUstream stream)
+{
+	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+
+	return event ? vcuda_event_record(event, stream, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
+}
+
 static CUresult record_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
 	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
 
-	return event ? vcuda_event_record(event, run->resolved, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
+	return run_in(event ? event->context : NULL, n, run, issue_record);
 }
 
 static CUresult wait_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
@@ -275,7 +306,7 @@ static CUresult free_run(const struct vcuda_node *n, const struct vcuda_graph_ru
 static CUresult mem_ops_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 {
 	const CUDA_BATCH_MEM_OP_NODE_PARAMS *m = &p->memOp;
-	const struct vcuda_context *c = m->ctx ? vcuda_context_find(m->ctx) : vcuda_context_current();
+	const struct vcuda_context *c = m->ctx ? vcuda_context_find(m->ctx) : vcuda_context_calling();
 	CUstreamBatchMemOpParams *ops;
 	CUresult result;
 

@@ -160,7 +160,7 @@ bool vcuda_launch_is_known(const struct vcuda_launch *l, uint32_t *param_bytes)
 {
 	struct vcuda_function_entry *e;
 
-	if (launches_block() || vcuda_function_lookup(l->function, &e) != CUDA_SUCCESS)
+	if (launches_block() || vcuda_function_lookup_here(l->function, &e) != CUDA_SUCCESS)
 		return false;
 	*param_bytes = e->info.param_bytes;
 	return atomic_load(&e->launched);
@@ -169,7 +169,7 @@ bool vcuda_launch_is_known(const struct vcuda_launch *l, uint32_t *param_bytes)
 CUresult vcuda_launch_issue(const struct vcuda_launch *l, CUstream resolved, const uint8_t *packed)
 {
 	struct vcuda_function_entry *e;
-	CUresult result = vcuda_function_lookup(l->function, &e);
+	CUresult result = vcuda_function_lookup_here(l->function, &e);
 
 	return result == CUDA_SUCCESS ? submit(l, e, resolved, packed) : result;
 }
@@ -186,7 +186,7 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **e
 	if (result == CUDA_SUCCESS)
 		result = vcuda_function_lookup(l->function, &e);
 	if (result == CUDA_SUCCESS)
-		result = check(l, e, vcuda_context_current()->device);
+		result = check(l, e, e->context->device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra) || (e->info.param_count && !params && !extra))
@@ -231,17 +231,36 @@ static bool captured(const struct vcuda_launch *l, CUstream resolved, void **par
 	return vcuda_capture_takes(resolved, &p, result);
 }
 
-static CUresult launch(const struct vcuda_launch *l, void **params, void **extra)
+/* All blocks of the grid must fit the device at once, so that they can wait for one another. */
+static CUresult check_cooperative(const struct vcuda_launch *l, CUdevice dev)
 {
-	CUstream stream = l->stream;
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *, CUfunction, int, size_t, unsigned int);
+	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+	CUresult result;
+	int each;
+
+	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		&each, l->function, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared, 0);
+	/* What is wrong with the launch itself is said by the launch. */
+	if (result == CUDA_SUCCESS && each > 0 &&
+	    blocks > (uint64_t)each *
+			     (unsigned int)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch_resolved(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+{
 	struct vcuda_function_entry *e;
 	const uint8_t *packed;
+	CUresult result = vcuda_function_lookup_here(l->function, &e);
 
+	if (result == CUDA_SUCCESS && l->cooperative)
+		result = check_cooperative(l, e->context->device);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(l->function, &e);
-	if (result == CUDA_SUCCESS)
-		result = check(l, e, vcuda_context_current()->device);
+		result = check(l, e, e->context->device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (vcuda_capture_any() && captured(l, stream, params, extra, &result))
@@ -258,54 +277,37 @@ static CUresult launch(const struct vcuda_launch *l, void **params, void **extra
 	return result == CUDA_SUCCESS ? submit(l, e, stream, packed) : result;
 }
 
+static CUresult launch(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = launch_resolved(l, stream, params, extra);
+	vcuda_stream_return(before);
+	return result;
+}
+
 /* ---- the API ---- */
 
 VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 				     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
 				     void **params, void **extra)
 {
-	struct vcuda_launch l = {
-		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
+	struct vcuda_launch l = {.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
 
-	return launch(&l, params, extra);
-}
-
-/* All blocks of the grid must fit the device at once, so that they can wait for one another. */
-static CUresult check_cooperative(const struct vcuda_launch *l)
-{
-	CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *, CUfunction, int, size_t, unsigned int);
-	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-	CUresult result = vcuda_require_context();
-	int each, dev;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	dev = vcuda_context_current()->device;
-	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-		&each, l->function, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared, 0);
-	/* What is wrong with the launch itself is said by the launch. */
-	if (result == CUDA_SUCCESS && each > 0 &&
-	    blocks > (uint64_t)each *
-			     (unsigned int)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
-		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-	return CUDA_SUCCESS;
+	return launch(&l, stream, params, extra);
 }
 
 VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
 						unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 						CUstream stream, void **params)
 {
-	struct vcuda_launch l = {.function = f,
-				 .grid = {gx, gy, gz},
-				 .block = {bx, by, bz},
-				 .shared = shared,
-				 .stream = stream,
-				 .cooperative = true};
-	CUresult result = check_cooperative(&l);
+	struct vcuda_launch l = {
+		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cooperative = true};
 
-	return result == CUDA_SUCCESS ? launch(&l, params, NULL) : result;
+	return launch(&l, stream, params, NULL);
 }
 
 CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y, unsigned int z)
@@ -333,7 +335,7 @@ static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *
 		l->cooperative = a->value.cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		return vcuda_launch_set_cluster(l, vcuda_context_current()->device, a->value.clusterDim.x,
+		return vcuda_launch_set_cluster(l, vcuda_context_calling()->device, a->value.clusterDim.x,
 						a->value.clusterDim.y, a->value.clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -360,17 +362,20 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f
 		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
 		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},
 		.shared = c->sharedMemBytes,
-		.stream = stream,
 	};
-	CUresult result = vcuda_require_context();
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
 
-	if (result == CUDA_SUCCESS && c->numAttrs && !c->attrs)
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (c->numAttrs && !c->attrs)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
 		result = take_attribute(&l, &c->attrs[i]);
-	if (result == CUDA_SUCCESS && l.cooperative)
-		result = check_cooperative(&l);
-	return result == CUDA_SUCCESS ? launch(&l, params, extra) : result;
+	if (result == CUDA_SUCCESS)
+		result = launch_resolved(&l, stream, params, extra);
+	vcuda_stream_return(before);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)

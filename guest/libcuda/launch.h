@@ -11,7 +11,6 @@
 struct vcuda_launch {
 	CUfunction function;
 	unsigned int grid[3], block[3], shared;
-	CUstream stream; /* as the application named it */
 	bool cooperative;
 	uint8_t cluster[3]; /* blocks, 0: none was asked for */
 };

@@ -54,15 +54,13 @@ static bool is_sound(CUdeviceptr dst, size_t pitch, unsigned int element, size_t
 	       (height <= 1 || (pitch >= width * element && pitch % element == 0));
 }
 
-static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsigned int value, size_t width,
-		     size_t height, CUstream stream)
+static CUresult fill_resolved(CUdeviceptr dst, size_t pitch, unsigned int element, unsigned int value, size_t width,
+			      size_t height, CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
 	struct vcuda_operand to;
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!is_sound(dst, pitch, element, width, height))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!width)
@@ -79,6 +77,19 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsign
 	else
 		result = fill_line(dst, element, value, width, stream);
 	vcuda_thread()->call_sync = false;
+	return result;
+}
+
+static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, unsigned int value, size_t width,
+		     size_t height, CUstream stream)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = fill_resolved(dst, pitch, element, value, width, height, stream);
+	vcuda_stream_return(before);
 	return result;
 }
 

@@ -99,20 +99,25 @@ VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 	return vcuda_call_cuModuleUnload(module);
 }
 
+/* Functions and variables are of the module's context, which need not be the current one. */
 VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
 	CUresult result = vcuda_require_context();
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_MODULE, module);
+	struct vcuda_context *home = o ? o->context : NULL;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!function || !name)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+	if (!home)
 		return CUDA_ERROR_INVALID_HANDLE;
+	vcuda_context_enter(home);
 	result = vcuda_call_cuModuleGetFunction(function, module, name);
+	vcuda_context_leave();
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(), module, name);
+	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, home, module, name);
 }
 
 VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)

@@ -19,7 +19,7 @@ static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)
 		.start = address,
 		.bytes = bytes,
 		.kind = VCUDA_RANGE_DEVICE,
-		.context = vcuda_context_current(),
+		.context = vcuda_context_calling(),
 	};
 
 	if (vcuda_range_add(&r))
@@ -33,7 +33,7 @@ static bool captured_alloc(CUdeviceptr *dptr, size_t bytes, CUstream resolved, C
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 
 	p.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, vcuda_context_current()->device};
+	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, vcuda_context_calling()->device};
 	p.alloc.bytesize = bytes;
 	if (!vcuda_capture_takes(resolved, &p, result))
 		return false;
@@ -41,47 +41,71 @@ static bool captured_alloc(CUdeviceptr *dptr, size_t bytes, CUstream resolved, C
 	return true;
 }
 
+/* `pool`: NULL is the current one of the stream's device. */
+static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	CUresult result;
+
+	if (captured_alloc(dptr, bytes, stream, &result))
+		return result;
+	if (pool)
+		result = vcuda_call_cuMemAllocFromPoolAsync(dptr, bytes, pool, stream);
+	else
+		result = vcuda_call_cuMemAllocAsync(dptr, bytes, stream);
+	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
+}
+
 VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!dptr || !bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (captured_alloc(dptr, bytes, stream, &result))
-		return result;
-	result = vcuda_call_cuMemAllocAsync(dptr, bytes, stream);
-	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
+	result = dptr && bytes ? allocate(dptr, bytes, NULL, stream) : CUDA_ERROR_INVALID_VALUE;
+	vcuda_stream_return(before);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!dptr || !bytes || !vcuda_object_find(VCUDA_OBJECT_POOL, pool))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (captured_alloc(dptr, bytes, stream, &result))
-		return result;
-	result = vcuda_call_cuMemAllocFromPoolAsync(dptr, bytes, pool, stream);
-	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
+	result = CUDA_ERROR_INVALID_VALUE;
+	if (dptr && bytes && vcuda_object_find(VCUDA_OBJECT_POOL, pool))
+		result = allocate(dptr, bytes, pool, stream);
+	vcuda_stream_return(before);
+	return result;
 }
 
-VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+static CUresult free_resolved(CUdeviceptr dptr, CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {dptr}};
 	struct vcuda_range r;
+	CUresult result;
 
-	if (result != CUDA_SUCCESS || !dptr)
-		return result;
+	if (!dptr)
+		return CUDA_SUCCESS;
 	if (vcuda_capture_takes(stream, &p, &result) || vcuda_graph_memory_free(dptr, &result))
 		return result;
 	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
 		return CUDA_ERROR_INVALID_VALUE;
 	return vcuda_call_cuMemFreeAsync(dptr, stream);
+}
+
+VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = free_resolved(dptr, stream);
+	vcuda_stream_return(before);
+	return result;
 }
 
 /* ---- pools ---- */

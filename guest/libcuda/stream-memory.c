@@ -180,15 +180,14 @@ CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned in
 
 /* ---- the API ---- */
 
-static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
+static CUresult batch_resolved(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags,
+			       bool old)
 {
-	CUresult result = vcuda_stream_enter(&stream);
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
-	struct vcuda_context *c = vcuda_context_current();
+	struct vcuda_context *c = vcuda_context_calling();
+	CUresult result = vcuda_memory_ops_check(ops, count, flags, c->device, old);
 	bool unsure;
 
-	if (result == CUDA_SUCCESS)
-		result = vcuda_memory_ops_check(ops, count, flags, c->device, old);
 	if (result == CUDA_SUCCESS)
 		result = check_addresses(ops, count, &unsure);
 	if (result != CUDA_SUCCESS)
@@ -197,6 +196,18 @@ static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpPar
 	if (vcuda_capture_takes(stream, &p, &result))
 		return result;
 	return vcuda_memory_ops_issue(ops, count, stream);
+}
+
+static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = batch_resolved(stream, count, ops, flags, old);
+	vcuda_stream_return(before);
+	return result;
 }
 
 static CUresult one(CUstreamBatchMemOpType type, CUstream stream, CUdeviceptr address, cuuint64_t value,

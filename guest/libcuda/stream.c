@@ -57,14 +57,29 @@ void vcuda_stream_thread_exit(struct vcuda_thread *t)
 	}
 }
 
-CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved)
+/* `home`: the stream's context, or NULL for a default one, which is of that in which calls are made. */
+static CUresult resolve(CUstream stream, CUstream *resolved, struct vcuda_context **home)
 {
+	const struct vcuda_object *o;
+
+	*home = NULL;
 	if (stream == CU_STREAM_PER_THREAD)
 		return per_thread(resolved);
-	if (stream && stream != CU_STREAM_LEGACY && !vcuda_object_find(VCUDA_OBJECT_STREAM, stream))
-		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream && stream != CU_STREAM_LEGACY) {
+		o = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+		if (!o)
+			return CUDA_ERROR_INVALID_HANDLE;
+		*home = o->context;
+	}
 	*resolved = stream;
 	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved)
+{
+	struct vcuda_context *home;
+
+	return resolve(stream, resolved, &home);
 }
 
 CUresult vcuda_stream_enter(CUstream *stream)
@@ -74,16 +89,35 @@ CUresult vcuda_stream_enter(CUstream *stream)
 	return result != CUDA_SUCCESS ? result : vcuda_stream_resolve(*stream, stream);
 }
 
-struct vcuda_context *vcuda_stream_visit(CUstream resolved)
+CUresult vcuda_stream_enter_current(CUstream *stream)
 {
-	struct vcuda_context *before = vcuda_thread()->call_context;
-	const struct vcuda_object *o = NULL;
+	CUresult result = vcuda_require_context();
+	struct vcuda_context *home;
 
-	if (resolved && resolved != CU_STREAM_LEGACY)
-		o = vcuda_object_find(VCUDA_OBJECT_STREAM, resolved);
-	if (o && o->context != vcuda_context_calling())
-		vcuda_context_enter(o->context);
-	return before;
+	if (result == CUDA_SUCCESS)
+		result = resolve(*stream, stream, &home);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return !home || home == vcuda_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before)
+{
+	CUresult result = vcuda_require_context();
+	struct vcuda_context *home;
+
+	if (result == CUDA_SUCCESS)
+		result = resolve(*stream, stream, &home);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* Each launch is here: most are in streams of the current context. */
+	*before = vcuda_thread()->call_context;
+	if (!home || home == (*before ? *before : vcuda_context_current()))
+		return CUDA_SUCCESS;
+	result = vcuda_context_usable(home);
+	if (result == CUDA_SUCCESS)
+		vcuda_context_enter(home);
+	return result;
 }
 
 void vcuda_stream_return(struct vcuda_context *before)
@@ -227,11 +261,13 @@ static CUresult describe(CUstream stream, struct vcuda_object **o)
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result = enter_stream(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_call_cuStreamGetPriority(stream, priority);
+	result = vcuda_call_cuStreamGetPriority(stream, priority);
+	vcuda_context_leave();
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)

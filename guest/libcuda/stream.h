@@ -16,14 +16,18 @@ struct vcuda_thread;
  */
 CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved);
 
-/* The same, with vcuda_require_context() first and the stream's own context found. */
+/* The same, with vcuda_require_context() first. */
 CUresult vcuda_stream_enter(CUstream *stream);
 
+/* The same for what must be in a stream of the current context: CUDA_ERROR_INVALID_HANDLE for another's. */
+CUresult vcuda_stream_enter_current(CUstream *stream);
+
 /*
- * A copy may be in a stream of another context than the current one (CUDA C Programming Guide, "Stream and Event
- * Behavior"), and is then called in that. Returns what vcuda_stream_return() takes, which is called behind it.
+ * The same for work that may be in a stream of another context than the current one, and is then called in that:
+ * statements that follow, up to return(), are. Copies may (CUDA C Programming Guide, "Stream and Event Behavior"), and
+ * launches of what belongs to that context. Visits nest; one that fails has no return. `before` is what return() takes.
  */
-struct vcuda_context *vcuda_stream_visit(CUstream resolved);
+CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before);
 void vcuda_stream_return(struct vcuda_context *before);
 
 /* Waits for a stream that is resolved. */

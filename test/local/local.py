@@ -425,6 +425,13 @@ def computations():
     check(r.returncode == 0 and r.stdout == "computations: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def other_context():
+    """Work in streams of another context than the current one; with a GPU, graphs as a whole and node by node."""
+    for how in ("auto", "replay"):
+        r = vcuda("run", "--backend", BACKEND, "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/other-context"))
+        check(r.returncode == 0 and r.stdout == "other-context: passed\n", f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def runtime_graphs():
     """Nodes of graphs through the runtime."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/runtime-graphs"))
@@ -613,7 +620,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 
