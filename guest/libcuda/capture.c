@@ -215,7 +215,7 @@ CUresult vcuda_capture_refuses(CUstream resolved)
 
 CUresult vcuda_capture_enter_without(CUstream *stream)
 {
-	CUresult result = vcuda_stream_enter(stream);
+	CUresult result = vcuda_stream_enter_current(stream);
 
 	return result == CUDA_SUCCESS ? vcuda_capture_refuses(*stream) : result;
 }

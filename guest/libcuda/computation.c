@@ -12,7 +12,7 @@
 
 CUresult vcuda_computation_enqueue(const struct vcuda_computation *what, CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result = vcuda_stream_enter_current(&stream);
 	CUgraphNodeParams p = {.type = VCUDA_NODE_COMPUTATION};
 
 	if (result != CUDA_SUCCESS)
@@ -49,6 +49,8 @@ struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation 
 	if (!copy)
 		return NULL;
 	*copy = *what;
+	if (!copy->home)
+		copy->home = vcuda_context_current();
 	if (bytes)
 		copy->blas.words = memcpy(copy + 1, what->blas.words, bytes);
 	return copy;

@@ -9,6 +9,7 @@
 
 struct vcuda_computation {
 	CUresult (*issue)(const struct vcuda_computation *what, CUstream resolved);
+	struct vcuda_context *home; /* of one that is kept */
 	union {
 		struct {
 			unsigned int function, flags, count;

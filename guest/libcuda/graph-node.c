@@ -364,9 +364,14 @@ static void computation_drop(struct vcuda_node *n)
 	free(n->computation);
 }
 
+static CUresult issue_computation(const struct vcuda_node *n, CUstream stream)
+{
+	return n->computation->issue(n->computation, stream);
+}
+
 static CUresult computation_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	return n->computation->issue(n->computation, run->resolved);
+	return run_in(n->computation->home, n, run, issue_computation);
 }
 
 /* ---- all ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLAS where something is wrong: blas-errors invalid|stray|hostile, and blas-errors queued, which makes 1000 calls
- * between two synchronisations, for `--stats`.
+ * cuBLAS where something is wrong: blas-errors invalid|stray|hostile|stream, and blas-errors queued, which makes 1000
+ * calls between two synchronisations, for `--stats`.
  */
 #include <math.h>
 
@@ -14,6 +14,7 @@ enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 int cublasCreate_v2(void **handle);
 int cublasDestroy_v2(void *handle);
 int cublasSetPointerMode_v2(void *handle, int mode);
+int cublasSetStream_v2(void *handle, CUstream stream);
 int cublasUint8gemmBias(void *handle, ...);
 const char *cublasGetStatusName(int status);
 int cublasSaxpy_v2(void *h, int n, const float *alpha, const float *x, int incx, float *y, int incy);
@@ -334,6 +335,28 @@ static void hostile(void)
 	CHECK(in_context(unread) == CUDA_SUCCESS);
 }
 
+/* A stream of another context than the handle's is refused at the call, and leaves no error in either. */
+static void stream(void)
+{
+	float *a = memory(N * N), before[2] = {1, 2}, after[2], sum;
+	CUcontext context, other;
+	CUstream s;
+	void *h;
+
+	CHECK(!cuMemcpyHtoD_v2((CUdeviceptr)a, before, sizeof(before)));
+	CHECK(!cuCtxGetCurrent(&context) && !cublasCreate_v2(&h));
+	CHECK(!cuCtxCreate_v2(&other, 0, 0) && !cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	CHECK(!cuCtxSetCurrent(context) && !cublasSetStream_v2(h, s));
+	CHECK(cublasSaxpy_v2(h, 2, &one, a, 1, a, 1));
+	CHECK(cublasSdot_v2(h, 2, a, 1, a, 1, &sum));
+	CHECK(!cuCtxSetCurrent(other) && !cuCtxSynchronize() && !cuCtxDestroy_v2(other));
+	CHECK(!cuCtxSetCurrent(context) && !cuCtxSynchronize());
+	CHECK(!cuMemcpyDtoH_v2(after, (CUdeviceptr)a, sizeof(after)) && after[0] == 1 && after[1] == 2);
+	CHECK(!cublasSetStream_v2(h, NULL) && !cublasSaxpy_v2(h, 2, &one, a, 1, a, 1));
+	CHECK(!cuMemcpyDtoH_v2(after, (CUdeviceptr)a, sizeof(after)) && after[0] == 2 && after[1] == 4);
+	CHECK(!cublasDestroy_v2(h));
+}
+
 static void queued(void)
 {
 	float *a = memory(N * N), result;
@@ -349,8 +372,8 @@ static void queued(void)
 
 int main(int argc, char **argv)
 {
-	static const struct part parts[] = {
-		{"invalid", invalid}, {"stray", stray}, {"hostile", hostile}, {"queued", queued}, {NULL, NULL}};
+	static const struct part parts[] = {{"invalid", invalid}, {"stray", stray},   {"hostile", hostile},
+					    {"stream", stream},   {"queued", queued}, {NULL, NULL}};
 
 	return run_part(argc, argv, parts);
 }

@@ -30,6 +30,8 @@ int curandDestroyGenerator(void *generator);
 int curandSetStream(void *generator, CUstream stream);
 int curandSetPseudoRandomGeneratorSeed(void *generator, unsigned long long seed);
 int curandGenerateUniform(void *generator, float *out, size_t n);
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
 			   size_t count, CUgraphNodeParams *params);
 
@@ -222,11 +224,43 @@ static void matmul(void)
 	OK(cuGraphExecDestroy(exec));
 }
 
+static void expect_uniform(const float *p)
+{
+	float sum = 0;
+
+	OK(cuMemcpyDtoH_v2(host, at(p), sizeof(host)));
+	for (int i = 0; i < COUNT; i++) {
+		CHECK(host[i] > 0 && host[i] <= 1);
+		sum += host[i] / COUNT;
+	}
+	CHECK(sum > 0.45f && sum < 0.55f);
+}
+
+/* The generator's context is not that of the stream that the graph is launched in. */
+static void in_another_context(CUgraphExec exec)
+{
+	CUcontext here, other;
+	CUstream elsewhere;
+
+	OK(cuCtxGetCurrent(&here));
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING));
+	OK(cuCtxSetCurrent(here));
+	fill(c, -1);
+	expect(c, -1);
+	OK(cuGraphLaunch(exec, elsewhere));
+	OK(cuStreamSynchronize(elsewhere));
+	expect_uniform(c);
+	OK(cuCtxSetCurrent(other));
+	OK(cuCtxSynchronize());
+	OK(cuCtxDestroy_v2(other));
+	OK(cuCtxSetCurrent(here));
+}
+
 static void numbers(void)
 {
 	CUgraph graph;
 	CUgraphExec exec;
-	float sum = 0;
 
 	/* Its first call may make what it needs. */
 	CHECK(!curandGenerateUniform(generator, c, COUNT));
@@ -240,12 +274,8 @@ static void numbers(void)
 	OK(cuGraphDestroy(graph));
 	OK(cuGraphLaunch(exec, stream));
 	OK(cuStreamSynchronize(stream));
-	OK(cuMemcpyDtoH_v2(host, at(c), sizeof(host)));
-	for (int i = 0; i < COUNT; i++) {
-		CHECK(host[i] > 0 && host[i] <= 1);
-		sum += host[i] / COUNT;
-	}
-	CHECK(sum > 0.45f && sum < 0.55f);
+	expect_uniform(c);
+	in_another_context(exec);
 	OK(cuGraphExecDestroy(exec));
 }
 

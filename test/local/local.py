@@ -484,7 +484,7 @@ def blas():
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-v1"))
     check(r.returncode == 0 and r.stdout == "blas-v1: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
     # A GPU finds a stray access by the pages of its memory only.
-    for part in ("invalid", "stray", "hostile") if BACKEND == "cpu" else ("invalid",):
+    for part in ("invalid", "stray", "hostile", "stream") if BACKEND == "cpu" else ("invalid", "stream"):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)
         check(r.returncode == 0 and r.stdout == f"{part}: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
         check(r.stderr.count("cublasUint8gemmBias is not supported") == (part == "invalid"), r.stderr)
