@@ -122,6 +122,11 @@ void vcuda_context_leave(void)
 /* The context is about to end in the worker: what lived in it is forgotten here. */
 static void forget_contents(struct vcuda_context *c)
 {
+	if (atomic_load(&c->id)) {
+		vcuda_context_enter(c);
+		vcuda_call_vcudaContextEnds();
+		vcuda_context_leave();
+	}
 	vcuda_kept_end_context(c);
 	atomic_fetch_add(&c->life, 1);
 	vcuda_objects_drop_context(c);

@@ -51,7 +51,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	c->id = ++last_id;
 	c->refs++;
 	c->alive = true;
-	c->abandoned = false;
+	c->ending = c->abandoned = false;
 	__atomic_store_n(&c->cancel, false, __ATOMIC_RELAXED);
 	c->error = CUDA_SUCCESS;
 	c->flags = flags;
@@ -70,15 +70,13 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	ptx_start();
 }
 
-/*
- * Ends a context's life: waits for its work, then frees all that belongs to it. If a stream waits for a value in memory
- * that is not there, what has not started is dropped: who would write it may be the thread that waits here.
- */
+/* Ends a context's life: waits for its work, then frees all that belongs to it. */
 static void end(struct CUctx_st *c)
 {
 	struct cpu_scope scope = {.context = c, .last = cpu_submitted()};
 
 	c->alive = false;
+	c->ending = true;
 	cpu_look_again();
 	cpu_wait(&scope);
 	cpu_streams_destroy(c);
@@ -160,6 +158,20 @@ void cpu_context_put(struct CUctx_st *context)
 		cpu_wake_waiters(); /* who wants to start it anew */
 	else
 		free(context);
+}
+
+CUresult cpu_contextEnds(void)
+{
+	struct cpu_scope scope;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter_failed(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	scope = (struct cpu_scope){.context = c, .last = cpu_submitted()};
+	c->ending = true;
+	cpu_look_again();
+	return cpu_leave(cpu_context_wait(c, &scope));
 }
 
 CUresult cpu_context_state(const struct CUctx_st *context)

@@ -20,13 +20,15 @@ struct CUctx_st {
 	unsigned int refs; /* its life, and each thread that waits in one of its calls */
 	bool alive;
 	bool primary;
-	bool abandoned; /* ends, and what has not started is dropped */
+	bool ending;    /* only its end is to come: who waits for its work does not wait for values that nothing of it
+			   writes */
+	bool abandoned; /* what has not started is dropped */
 	bool cancel;    /* running kernels are to stop; atomic */
 	CUresult error; /* sticky */
 	unsigned int flags;
 	CUfunc_cache cache;
 	size_t limits[CPU_LIMITS]; /* by CUlimit */
-	unsigned int holds; /* streams that hold */
+	unsigned int holds;        /* streams that hold */
 	struct CUstream_st null_stream;
 	struct cpu_list streams; /* all others */
 	struct cpu_list events;

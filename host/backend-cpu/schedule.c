@@ -34,7 +34,7 @@ static unsigned int idle;                              /* workers that sleep */
 static unsigned int extra;                             /* workers beyond the device's number */
 static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
 static uint64_t submitted;
-static uint64_t pending; /* of those, which have not ended */
+static uint64_t pending;                             /* of those, which have not ended */
 static struct cpu_list busy = CPU_LIST_INIT(busy);   /* streams with work */
 static struct cpu_list ready = CPU_LIST_INIT(ready); /* operations with unclaimed units, by priority */
 
@@ -147,17 +147,24 @@ static bool is_its_turn(const struct cpu_op *op)
 
 static bool may_start(const struct cpu_op *op)
 {
-	struct CUctx_st *context = op->stream->context;
+	return is_dropped(op) || (is_its_turn(op) && (!op->due || op->due(op)));
+}
 
-	if (is_dropped(op))
-		return true;
-	if (!is_its_turn(op))
-		return false;
-	if (!op->due || op->due(op))
-		return true;
-	/* Nobody can be counted on any more to write what it waits for. */
-	context->abandoned = !context->alive;
-	return context->abandoned;
+/* Whether a stream of the context waits for a value, and nothing of the context runs or may start. */
+static bool is_stuck(const struct CUctx_st *context)
+{
+	bool waits = false;
+
+	cpu_list_for_each (node, &busy) {
+		const struct cpu_op *op = cpu_list_entry(node, struct CUstream_st, busy)->head;
+
+		if (op->stream->context != context)
+			continue;
+		if (op->started || may_start(op))
+			return false;
+		waits |= op->due && is_its_turn(op);
+	}
+	return waits;
 }
 
 /* Takes the first operation, which has ended, off its stream. The stream may be gone afterwards. */
@@ -275,8 +282,9 @@ static bool claimed_all(const struct cpu_op *op)
 }
 
 /*
- * Whether one more thread may run units of it. A thread of the program that waits is one more than the workers: if all of
- * them ran the same operation, one would have no processor, and the others would wait in the end for what it has claimed.
+ * Whether one more thread may run units of it. A thread of the program that waits is one more than the workers: if all
+ * of them ran the same operation, one would have no processor, and the others would wait in the end for what it has
+ * claimed.
  */
 static bool has_work(const struct cpu_op *op)
 {
@@ -368,6 +376,17 @@ static struct cpu_op *find_work(const struct cpu_scope *scope)
 	return NULL;
 }
 
+/* Who would write what a context that ends waits for may be the thread that ends it. */
+static bool drop_stuck(struct CUctx_st *context)
+{
+	if (!context || !context->ending || !is_stuck(context))
+		return false;
+	context->abandoned = true;
+	dispatch(NULL);
+	cpu_wake_waiters();
+	return true;
+}
+
 void cpu_wait(const struct cpu_scope *scope)
 {
 	while (!cpu_scope_done(scope)) {
@@ -375,7 +394,7 @@ void cpu_wait(const struct cpu_scope *scope)
 
 		if (op)
 			run(op, false);
-		else
+		else if (!drop_stuck(scope->context))
 			cpu_wait_any();
 	}
 }

@@ -39,9 +39,9 @@ struct cpu_op {
 	bool external; /* run by somebody else once start() was called, who calls cpu_op_done(); `units` is 0 */
 	struct cpu_record *after; /* may not start before this is done; NULL: none */
 	/*
-	 * Whether it may start as far as memory is concerned, NULL: always. Asked with the lock held and the operation first
-	 * in its stream, whenever anything is submitted or ends and in cpu_look_again(). In a context that ends it is not
-	 * waited for: all that has not started then is dropped.
+	 * Whether it may start as far as memory is concerned, NULL: always. Asked with the lock held and the operation
+	 * first in its stream, whenever anything is submitted or ends and in cpu_look_again(). In a context that ends
+	 * it is waited for while something of that runs: then all that has not started is dropped.
 	 */
 	bool (*due)(const struct cpu_op *op);
 	/*
@@ -51,7 +51,8 @@ struct cpu_op {
 	bool (*start)(struct cpu_op *op);
 	/* Runs units from `unit` on, more than one only if they are claimed so; without the lock. */
 	void (*run)(struct cpu_op *op, uint64_t unit, uint64_t count);
-	/* With the lock held, when all is done or was dropped because the context failed or ends. May free the operation. */
+	/* With the lock held, when all is done or was dropped because the context failed or ends. May free the
+	 * operation. */
 	void (*finish)(struct cpu_op *op);
 };
 
@@ -67,7 +68,8 @@ struct CUstream_st {
 	int priority;
 	bool legacy;   /* a context's NULL stream; part of the context */
 	bool blocking; /* ordered against the NULL stream */
-	/* Made for one operation of the context as a whole: it comes after all that is older, or all that is newer after it. */
+	/* Made for one operation of the context as a whole: it comes after all that is older, or all that is newer
+	 * after it. */
 	bool gathers, holds;
 };
 

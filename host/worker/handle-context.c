@@ -15,14 +15,16 @@
 #include "unload.h"
 #include "warm.h"
 
-/* The id of a device's primary context, 0 if the guest has none. Retaining and releasing it leaves the count as it was. */
+/* The id of a device's primary context, 0 if the guest has none. Retaining and releasing it leaves the count as it was.
+ */
 static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
 {
 	void *context = NULL;
 	unsigned int flags;
 	int active = 0;
 
-	if (!s->ops->cuDevicePrimaryCtxGetState || s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active) != CUDA_SUCCESS || !active)
+	if (!s->ops->cuDevicePrimaryCtxGetState ||
+	    s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active) != CUDA_SUCCESS || !active)
 		return 0;
 	if (s->ops->cuDevicePrimaryCtxRetain((CUcontext *)&context, dev) != CUDA_SUCCESS)
 		return 0;
@@ -145,7 +147,8 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s,
 	return release(s, a->dev);
 }
 
-CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
+CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
+						 struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
 	unsigned int flags;
 	CUresult result;
@@ -174,6 +177,12 @@ CUresult vcuda_handle_cuCtxCreate_v2(struct vcuda_session *s, struct vcuda_args_
 	if (result == CUDA_SUCCESS)
 		s->ops->cuCtxPopCurrent_v2(&popped);
 	return result;
+}
+
+CUresult vcuda_handle_vcudaContextEnds(struct vcuda_session *s, struct vcuda_args_vcudaContextEnds *a)
+{
+	(void)a;
+	return s->ops->contextEnds ? s->ops->contextEnds() : CUDA_SUCCESS;
 }
 
 CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args_cuCtxDestroy_v2 *a)

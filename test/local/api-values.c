@@ -5,6 +5,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
@@ -13,7 +16,8 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags);
 CUresult cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
 				  const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraphNodeParams *params);
+CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
+			CUgraphNodeParams *params);
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
 CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -134,9 +138,8 @@ static void refusals(void)
 	OK(cuStreamSynchronize(a));
 	CHECK(now(1) == 0);
 	/* The functions of before CUDA 12 are there where the device says so. */
-	GIVES(cuStreamWaitValue32(a, at + 4, 0, 0), attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1)
-							    ? CUDA_SUCCESS
-							    : CUDA_ERROR_NOT_SUPPORTED);
+	GIVES(cuStreamWaitValue32(a, at + 4, 0, 0),
+	      attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
 	OK(cuStreamSynchronize(a));
 }
 
@@ -300,4 +303,40 @@ void api_stuck(void)
 	fflush(stdout);
 	getchar(); /* until its input ends */
 	exit(0);
+}
+
+/* Contexts end although streams of theirs wait for ever, pinned memory and all. What stands behind the waits is not
+ * done. */
+void api_stuck_ends(void)
+{
+	uint32_t *own_memory;
+	CUcontext own;
+	CUstream s;
+
+	set_up();
+	put(0, 0);
+	put(1, 0);
+	OK(cuCtxCreate_v2(&own, 0, 0));
+	OK(cuMemHostAlloc((void **)&own_memory, 64, 0));
+	OK(cuMemHostAlloc((void **)&own_memory, 1 << 20, 0));
+	*own_memory = 0;
+	OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamWaitValue32_v2(s, (CUdeviceptr)own_memory, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuStreamWriteValue32_v2(s, at + 4, 1, 0));
+	OK(cuCtxDestroy_v2(own));
+	CHECK(now(1) == 0);
+	OK(cuCtxSetCurrent(context));
+	OK(cuCtxSynchronize());
+	/* the primary context, in both ways; each gives it another life */
+	for (int reset = 0; reset < 2; reset++) {
+		OK(cuStreamWaitValue32_v2(a, at, 1, CU_STREAM_WAIT_VALUE_EQ));
+		OK(cuMemsetD32Async(at, 1, 1, a));
+		GIVES(cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+		OK(reset ? cuDevicePrimaryCtxReset_v2(0) : cuDevicePrimaryCtxRelease_v2(0));
+		OK(cuDevicePrimaryCtxRetain(&context, 0));
+		OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+		OK(cuMemHostAlloc((void **)&host, 64, 0));
+		OK(cuMemHostGetDevicePointer_v2(&at, host, 0));
+		put(0, 0);
+	}
 }

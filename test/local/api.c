@@ -23,6 +23,7 @@ static const struct {
 	{"values", api_values},
 	{"logs", api_logs},
 	{"stuck", api_stuck},
+	{"stuck_ends", api_stuck_ends},
 	{"contexts", api_contexts},
 	{"questions", api_questions},
 	{"batches", api_batches},

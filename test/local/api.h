@@ -61,6 +61,7 @@ void api_kept_issue(void);
 void api_values(void);
 void api_logs(void);
 void api_stuck(void);
+void api_stuck_ends(void);
 void api_contexts(void);
 void api_questions(void);
 void api_batches(void);

@@ -193,6 +193,56 @@ static void test_end(void **state)
 	assert_int_equal(cuda->cuCtxDestroy_v2(first), CUDA_SUCCESS);
 }
 
+/* What is waited for comes from the context itself: its end waits for all of it. */
+static void test_end_of_chain(void **state)
+{
+	const size_t bytes = 8 << 20;
+	CUdeviceptr p;
+	CUcontext first, second;
+	CUstream s, t;
+	uint32_t *word;
+
+	assert_int_equal(cuda->cuCtxCreate_v2(&first, 0, 0), CUDA_SUCCESS);
+	word = shared_word();
+	assert_int_equal(cuda->cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
+	s = stream(CU_STREAM_NON_BLOCKING);
+	t = stream(CU_STREAM_NON_BLOCKING);
+	assert_int_equal(wait_for(t, &word[0], 1), CUDA_SUCCESS);
+	assert_int_equal(put(t, &word[1], 1), CUDA_SUCCESS);
+	p = alloc(bytes);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(cuda->cuMemsetD8Async(p, 1, bytes, s), CUDA_SUCCESS);
+	assert_int_equal(put(s, &word[0], 1), CUDA_SUCCESS);
+	assert_int_equal(wait_for(s, &word[0], 2), CUDA_SUCCESS);
+	assert_int_equal(put(s, &word[2], 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxDestroy_v2(second), CUDA_SUCCESS);
+	assert_int_equal(word[1], 1);
+	assert_int_equal(word[2], 0);
+	assert_int_equal(cuda->cuCtxSetCurrent(first), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemHostUnregister(word), CUDA_SUCCESS);
+	munmap(word, 4096);
+	assert_int_equal(cuda->cuCtxDestroy_v2(first), CUDA_SUCCESS);
+}
+
+/* A context whose end was announced gives its host memory back, and ends, although a stream of it waits for ever. */
+static void test_end_with_host_memory(void **state)
+{
+	CUcontext c;
+	uint32_t *word;
+	CUstream s;
+
+	assert_int_equal(cuda->cuCtxCreate_v2(&c, 0, 0), CUDA_SUCCESS);
+	word = shared_word();
+	s = stream(CU_STREAM_DEFAULT);
+	assert_int_equal(wait_for(s, &word[0], 1), CUDA_SUCCESS);
+	assert_int_equal(put(s, &word[1], 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->contextEnds(), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemHostUnregister(word), CUDA_SUCCESS);
+	assert_int_equal(word[1], 0);
+	assert_int_equal(cuda->cuCtxDestroy_v2(c), CUDA_SUCCESS);
+	munmap(word, 4096);
+}
+
 /* Another context's memory goes while a stream waits there: the stream's context has failed, and nothing else. */
 static void test_memory_goes(void **state)
 {
@@ -250,9 +300,14 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(test_conditions), IN_CONTEXT(test_many_waits),  cmocka_unit_test(test_end),
+		IN_CONTEXT(test_conditions),
+		IN_CONTEXT(test_many_waits),
+		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_end_of_chain),
+		cmocka_unit_test(test_end_with_host_memory),
 		cmocka_unit_test(test_full),
-		IN_CONTEXT(test_refusals),   IN_CONTEXT(test_memory_goes),
+		IN_CONTEXT(test_refusals),
+		IN_CONTEXT(test_memory_goes),
 	};
 
 	init_device();
