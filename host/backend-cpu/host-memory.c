@@ -119,6 +119,15 @@ CUresult cpu_cuMemHostUnregister(void *p)
 	return cpu_leave(failed ? failed : result);
 }
 
+CUresult cpu_hostRegistered(void *p)
+{
+	const struct cpu_range *range;
+
+	cpu_lock();
+	range = cpu_host_find((uint64_t)(uintptr_t)p, false);
+	return cpu_leave(range ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
 CUresult cpu_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
 {
 	const struct cpu_range *range;

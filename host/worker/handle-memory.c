@@ -20,14 +20,24 @@ CUresult vcuda_handle_cuMemHostRegister_v2(struct vcuda_session *s, struct vcuda
 	return result;
 }
 
+static bool is_registered(struct vcuda_session *s, void *p)
+{
+	return s->ops->hostRegistered && s->ops->hostRegistered(p) == CUDA_SUCCESS;
+}
+
+/*
+ * In a context that has failed the software GPU does it, and gives the context's error all the same. What NVIDIA's
+ * driver does then nobody tells: there the pages stay.
+ */
 CUresult vcuda_handle_cuMemHostUnregister(struct vcuda_session *s, struct vcuda_args_cuMemHostUnregister *a)
 {
+	bool was_registered = is_registered(s, a->p);
 	CUresult result;
 
 	if (!s->ops->cuMemHostUnregister)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = s->ops->cuMemHostUnregister(a->p);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS || (was_registered && !is_registered(s, a->p)))
 		vcuda_window_release(s->windows, a->p);
 	return result;
 }

@@ -10,6 +10,7 @@ CUresult cuCtxSetFlags(unsigned int flags);
 CUresult cuCtxAttach(CUcontext *context, unsigned int flags);
 CUresult cuCtxDetach(CUcontext context);
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p);
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address);
@@ -98,6 +99,52 @@ void api_contexts(void)
 	memset(host, 0, 64);
 	events();
 	own_context();
+}
+
+/* ---- contexts that fail ---- */
+
+/* Pages that this process shares with others, the worker among them. */
+static long shared_pages(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	long size, resident, shared;
+
+	CHECK(f && fscanf(f, "%ld %ld %ld", &size, &resident, &shared) == 3);
+	fclose(f);
+	return shared;
+}
+
+/* A kernel of a context of its own stores to 0. */
+static void fail_with(size_t pinned_bytes)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry stray()\n{\n"
+				  ".reg .b64 %l;\nmov.u64 %l, 0;\nst.global.u64 [%l], %l;\nret;\n}\n";
+	CUcontext own;
+	CUmodule module;
+	CUfunction f;
+	void *pinned;
+
+	OK(cuCtxCreate_v2(&own, 0, 0));
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&f, module, "stray"));
+	OK(cuMemHostAlloc(&pinned, pinned_bytes, 0));
+	memset(pinned, 1, pinned_bytes);
+	OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	GIVES(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	cuCtxDestroy_v2(own);
+}
+
+/* Pinned memory ends with its context, also with one that has failed. */
+void api_faults(void)
+{
+	const size_t bytes = 4 << 20;
+	long before;
+
+	fail_with(bytes);
+	before = shared_pages();
+	for (int i = 0; i < 20; i++)
+		fail_with(bytes);
+	CHECK(shared_pages() - before < 2 * (long)bytes / 4096);
 }
 
 /* ---- what is mapped, and smaller questions ---- */

@@ -25,6 +25,7 @@ static const struct {
 	{"stuck", api_stuck},
 	{"stuck_ends", api_stuck_ends},
 	{"contexts", api_contexts},
+	{"faults", api_faults},
 	{"questions", api_questions},
 	{"batches", api_batches},
 	{"copies", api_copies},

@@ -63,6 +63,7 @@ void api_logs(void);
 void api_stuck(void);
 void api_stuck_ends(void);
 void api_contexts(void);
+void api_faults(void);
 void api_questions(void);
 void api_batches(void);
 void api_copies(void);
