@@ -283,6 +283,20 @@ static void answer(struct vcuda_session *s, const struct runner *r, CUresult res
 		vcuda_lane_wake_guest(s);
 }
 
+/* What the driver answers at once, whatever the device does: the lane is kept, and no follower made ready. */
+static bool is_prompt(unsigned int op)
+{
+	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
+}
+
+static void run_prompt(struct vcuda_session *s, struct runner *r)
+{
+	uint32_t bytes;
+	CUresult result = run_sync(s, r, &bytes);
+
+	answer(s, r, result, bytes);
+}
+
 static bool own(void)
 {
 	bool no = false;
@@ -367,6 +381,21 @@ static void look_for_more(void)
 		__builtin_ia32_pause();
 }
 
+/* Runs what was taken from the ring. Returns true if this thread owns the lane still. */
+static bool run_taken(struct vcuda_session *s, struct runner *r)
+{
+	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+
+	if (!(c->flags & VCUDA_COMMAND_SYNC)) {
+		run_async(s, r);
+	} else if (is_prompt(c->op)) {
+		run_prompt(s, r);
+	} else {
+		return run_sync_disowned(s, r);
+	}
+	return true;
+}
+
 /* Owns the lane until the ring has been empty for a while or another thread took over. */
 static void lead(struct vcuda_session *s, struct runner *r)
 {
@@ -385,9 +414,7 @@ static void lead(struct vcuda_session *s, struct runner *r)
 				vcuda_profile_add(0, vcuda_consumer_backlog(&lane.consumer) + (unsigned int)n);
 			if (vcuda_consumer_made_room(&lane.consumer))
 				vcuda_lane_wake_guest(s);
-			if (!(c->flags & VCUDA_COMMAND_SYNC))
-				run_async(s, r);
-			else if (!run_sync_disowned(s, r))
+			if (!run_taken(s, r))
 				return;
 		} else if (!idle_since) {
 			idle_since = now_ns();
