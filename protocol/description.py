@@ -81,6 +81,11 @@ class Call:
         self.params = []
 
     @property
+    def leaves_work(self):
+        """Whether a stream may have something to do, or to note, when the call has returned."""
+        return not (self.sync and self.quiet)
+
+    @property
     def stream(self):
         """The parameter that says in which stream it is, or None."""
         return next((p for p in self.params if p.ctype == "CUstream"), None)

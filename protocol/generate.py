@@ -158,7 +158,7 @@ def emit_guest_h(desc):
 
 
 def emit_guest_c(desc):
-    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n#include "pace.h"\n']
+    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n#include "known.h"\n#include "pace.h"\n']
     for c in desc.calls:
         out += [f"CUresult vcuda_call_{c.name}({c.prototype()})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
         for p in c.params:
@@ -176,6 +176,10 @@ def emit_guest_c(desc):
         out += [
             f"\tresult = vcuda_call_begin(&call, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
             "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
+        ]
+        if c.leaves_work and c.stream and c.stream.direction == "in":
+            out.append(f"\tcall.work = vcuda_known_work(a.{c.stream.name});")
+        out += [
             f"\tvcuda_encode_{c.name}(&call.writer, &a);",
             "\tresult = vcuda_call_submit(&call);",
         ]
@@ -193,6 +197,7 @@ def emit_guest_c(desc):
         out.append("\tvcuda_call_end(&call);")
         if c.stream and c.stream.direction == "destroy":
             out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_pace_end({c.stream.name});")
+            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_known_stream_end({c.stream.name});")
         out.append("\treturn result;\n}\n")
     for c in desc.calls:
         if c.guest == "auto":

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "known.h"
 #include "log.h"
 #include "output.h"
 #include "session.h"
@@ -208,6 +209,27 @@ bool vcuda_call_ring_is_empty(void)
 	return vcuda_producer_is_empty(&producer);
 }
 
+bool vcuda_call_is_taken(uint64_t position)
+{
+	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;
+}
+
+bool vcuda_call_may_look(void)
+{
+	return spin_ns;
+}
+
+void vcuda_call_hurry(uint64_t after)
+{
+	vcuda_thread()->call_after = after;
+}
+
+static bool may_hurry(unsigned int op)
+{
+	return op == VCUDA_OP_cuStreamSynchronize || op == VCUDA_OP_cuStreamQuery ||
+	       op == VCUDA_OP_cuEventSynchronize || op == VCUDA_OP_cuEventQuery;
+}
+
 /* With the ring lock held: whether the call can be made now, and in the order of the calls. */
 static CUresult enter_ring(struct vcuda_call *call, const struct vcuda_context *context, uint32_t bytes)
 {
@@ -233,8 +255,10 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 	struct vcuda_context *context = vcuda_context_calling();
 	const struct vcuda_call_info *info = &vcuda_call_table[op];
 	size_t size = sizeof(struct vcuda_command) + bytes;
+	uint64_t after = may_hurry(op) && !vcuda_shadow_any ? thread->call_after : 0;
 	CUresult error;
 
+	thread->call_after = 0;
 	if (!vcuda_session_attached())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	error = vcuda_session_error();
@@ -246,7 +270,11 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (vcuda_shadow_any)
 		before_others(op);
-	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync, .op = op, .result = CUDA_ERROR_UNKNOWN};
+	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync,
+				    .op = op,
+				    .after = after,
+				    .result = CUDA_ERROR_UNKNOWN,
+				    .work = &vcuda_known_other_work};
 	/* A thread that is cancelled in here would keep the ring lock or a slot for ever. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
 	if (call->sync)
@@ -288,6 +316,17 @@ static bool is_sticky(CUresult result)
 	       (result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED);
 }
 
+/* With the ring lock held. */
+static void note_work(const struct vcuda_call *call)
+{
+	const struct vcuda_call_info *info = &vcuda_call_table[call->op];
+
+	if (!info->quiet)
+		busy_seq = producer.seq;
+	if (!info->quiet || !info->sync)
+		vcuda_known_issued(call->work, producer.tail);
+}
+
 static CUresult wait_reply(struct vcuda_call *call)
 {
 	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
@@ -299,9 +338,11 @@ static CUresult wait_reply(struct vcuda_call *call)
 	result = wait_while(reply_is_missing, call);
 	if (result)
 		return result;
-	if (!vcuda_call_table[call->op].quiet) {
+	/* Others may have overtaken it in the worker: what it leaves to do, it leaves now. */
+	if (!vcuda_call_table[call->op].quiet || !vcuda_call_table[call->op].sync) {
 		pthread_mutex_lock(&ring_lock);
-		busy_seq = producer.seq;
+		call->position = producer.tail;
+		note_work(call);
 		pthread_mutex_unlock(&ring_lock);
 	}
 	result = call->result = (CUresult)slot->result;
@@ -311,6 +352,8 @@ static CUresult wait_reply(struct vcuda_call *call)
 	call->reader = vcuda_reader_init(slot->data, bytes);
 	if (context && is_sticky(result))
 		atomic_store(&context->error, result);
+	if (vcuda_call_table[call->op].waits && (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY))
+		vcuda_known_heard(context);
 	return result;
 }
 
@@ -326,10 +369,12 @@ CUresult vcuda_call_submit(struct vcuda_call *call)
 		pthread_mutex_unlock(&ring_lock);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	call->seq = producer.seq + 1;
-	if (!vcuda_call_table[call->op].quiet)
-		busy_seq = call->seq;
+	if (call->after)
+		vcuda_producer_ask_early(&producer, call->command, call->after);
 	ring = vcuda_producer_publish(&producer, call->command, bytes);
+	call->seq = producer.seq;
+	call->position = vcuda_thread()->position = producer.tail;
+	note_work(call);
 	pthread_mutex_unlock(&ring_lock);
 	if (ring)
 		t->ops->doorbell(t);
@@ -355,6 +400,7 @@ void vcuda_call_end(struct vcuda_call *call)
 			vcuda_shadow_after(call->op, call->result);
 		/* Those made calls of their own. */
 		vcuda_thread()->seq = call->seq;
+		vcuda_thread()->position = call->position;
 	}
 	pthread_setcancelstate(call->cancel_state, NULL);
 }

@@ -22,7 +22,9 @@ struct vcuda_call {
 	struct vcuda_writer writer;
 	struct vcuda_reader reader;
 	struct vcuda_command *command;
-	uint64_t seq;
+	uint64_t seq, position; /* `position`: of its end in the ring */
+	uint64_t after;         /* it may be answered when the ring is taken up to here; 0: in its turn */
+	_Atomic uint64_t *work; /* of what gets something to do by it (known.h) */
 	uint32_t slot;
 	int cancel_state; /* the thread's, outside of the call */
 	bool sync;
@@ -58,6 +60,18 @@ void vcuda_call_any(void);
 
 /* Whether the worker has taken all commands. */
 bool vcuda_call_ring_is_empty(void);
+
+/* Whether it has taken what ends at a position. */
+bool vcuda_call_is_taken(uint64_t position);
+
+/* Whether a thread that looks at memory lets the worker run. */
+bool vcuda_call_may_look(void);
+
+/*
+ * The calling thread's next question about, or wait for, a stream or an event may be answered as soon as the worker has
+ * taken what ends at `after`, whatever stands behind that.
+ */
+void vcuda_call_hurry(uint64_t after);
 
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);

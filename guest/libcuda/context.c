@@ -9,6 +9,7 @@
 #include "device.h"
 #include "graph-kept.h"
 #include "guest-calls.h"
+#include "known.h"
 #include "memory.h"
 #include "object.h"
 #include "pace.h"
@@ -528,9 +529,7 @@ VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	if (result != CUDA_SUCCESS)
 		return result;
 	vcuda_context_enter(c);
-	result = vcuda_call_cuCtxSynchronize();
-	if (result == CUDA_SUCCESS)
-		vcuda_call_settles();
+	result = vcuda_known_context_wait();
 	vcuda_context_leave();
 	return result;
 }

@@ -24,6 +24,14 @@ struct vcuda_words {
 	_Atomic unsigned int readers; /* threads that look at a word now */
 };
 
+/* What was waited for: positions in the ring (known.h). */
+struct vcuda_waits {
+	_Atomic uint64_t all;      /* all that was issued before it is done */
+	_Atomic uint64_t ordinary; /* so is what the default stream had to do */
+	_Atomic uint64_t printed;  /* a wait, with which came what kernels had printed */
+	_Atomic uint64_t learned;  /* something was found to be done, without such a wait */
+};
+
 struct vcuda_context {
 	_Atomic(CUcontext) id; /* the worker's; NULL: a primary context that is not active, or a destroyed one */
 	_Atomic int error;     /* CUresult that ended it (a kernel's fault): every later call gives it */
@@ -36,6 +44,7 @@ struct vcuda_context {
 	uint64_t number;          /* for cuCtxGetId */
 	uint64_t settled_seq;     /* call.c, under the ring lock */
 	struct vcuda_words words; /* pace.c */
+	struct vcuda_waits waits; /* known.c */
 	struct vcuda_context *next;
 };
 

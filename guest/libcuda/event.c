@@ -4,6 +4,7 @@
 #include "call.h"
 #include "capture.h"
 #include "guest-calls.h"
+#include "known.h"
 #include "object.h"
 #include "stream.h"
 
@@ -14,7 +15,8 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!event || flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
+	if (!event ||
+	    flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
 	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuEventCreate(event, flags);
@@ -43,35 +45,41 @@ static CUresult settle(const struct vcuda_object *event, CUresult result)
 	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 
-CUresult vcuda_event_record(const struct vcuda_object *event, CUstream resolved, unsigned int flags)
+CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags)
 {
-	return settle(event, vcuda_call_cuEventRecordWithFlags(handle_of(event), resolved, flags));
+	CUresult result = vcuda_call_cuEventRecordWithFlags(handle_of(event), resolved, flags);
+
+	vcuda_known_recorded(event);
+	return settle(event, result);
 }
 
 CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags)
 {
+	if (vcuda_known_is_done(event))
+		return CUDA_SUCCESS;
 	return settle(event, vcuda_call_cuStreamWaitEvent(resolved, handle_of(event), flags));
 }
 
 /* Calls in the event's context from here on, which need not be the current one; the caller leaves it. */
-static CUresult enter_event(CUevent event)
+static CUresult enter_event(CUevent event, struct vcuda_object **o)
 {
 	CUresult result = vcuda_require_init();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 
+	*o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!o)
+	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_context_usable(o->context);
+	result = vcuda_context_usable((*o)->context);
 	if (result == CUDA_SUCCESS)
-		vcuda_context_enter(o->context);
+		vcuda_context_enter((*o)->context);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
-	CUresult result = enter_event(event);
+	struct vcuda_object *o;
+	CUresult result = enter_event(event, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -109,37 +117,40 @@ VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 
 VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 {
-	CUresult result = enter_event(event);
+	struct vcuda_object *o;
+	CUresult result = enter_event(event, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_capture_event_refuses(event);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuEventQuery(event);
+		result = vcuda_known_event_query(o);
 	vcuda_context_leave();
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
-	CUresult result = enter_event(event);
+	struct vcuda_object *o;
+	CUresult result = enter_event(event, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_capture_event_refuses(event);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuEventSynchronize(event);
+		result = vcuda_known_event_wait(o);
 	vcuda_context_leave();
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
 {
+	struct vcuda_object *o;
 	CUresult result;
 
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = enter_event(start);
+	result = enter_event(start, &o);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_object_find(VCUDA_OBJECT_EVENT, end) ? vcuda_call_cuEventElapsedTime_v2(ms, start, end)
@@ -186,7 +197,9 @@ VCUDA_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
 	if (o->context == c) {
 		/* One that was recorded in a capture is an ordinary event again. */
 		vcuda_capture_record(event, NULL, CU_EVENT_RECORD_DEFAULT, &result);
-		result = settle(o, vcuda_call_cuCtxRecordEvent(atomic_load(&c->id), event));
+		result = vcuda_call_cuCtxRecordEvent(atomic_load(&c->id), event);
+		vcuda_known_recorded(o);
+		result = settle(o, result);
 	}
 	vcuda_context_leave();
 	return result;

@@ -9,7 +9,7 @@
 #include "cuda-abi.h"
 #include "object.h"
 
-CUresult vcuda_event_record(const struct vcuda_object *event, CUstream resolved, unsigned int flags);
+CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags);
 CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags);
 
 #endif

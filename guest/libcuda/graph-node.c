@@ -225,7 +225,7 @@ static CUresult issue_record(const struct vcuda_node *n, CUstream stream)
 
 static CUresult record_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+	struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
 
 	return run_in(event ? event->context : NULL, n, run, issue_record);
 }

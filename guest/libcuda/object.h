@@ -33,14 +33,17 @@ struct vcuda_function;
 struct vcuda_object {
 	uint64_t id;
 	enum vcuda_object_kind kind;
-	struct vcuda_context *context; /* where it was made; NULL for libraries, kernels and pools, which belong to none */
-	uint64_t parent;               /* id of the module or library it was looked up in, 0: none */
-	uint64_t number;               /* unique in this process, for cuStreamGetId */
-	unsigned int flags;            /* as it was made with */
+	struct vcuda_context
+		*context;   /* where it was made; NULL for libraries, kernels and pools, which belong to none */
+	uint64_t parent;    /* id of the module or library it was looked up in, 0: none */
+	uint64_t number;    /* unique in this process, for cuStreamGetId */
+	unsigned int flags; /* as it was made with */
 	int priority;
-	CUdevice device; /* of a pool */
-	void *data;      /* of graphs, their nodes and user objects: the object itself */
+	CUdevice device;                 /* of a pool */
+	void *data;                      /* of graphs, their nodes and user objects: the object itself */
 	struct vcuda_function *function; /* function.h */
+	_Atomic uint64_t recorded;       /* of an event: where its last record ends in the ring (known.h), 0: none */
+	_Atomic uint64_t done;           /* of an event: records in front of this are done */
 	CUDA_ARRAY3D_DESCRIPTOR array;   /* of an array or mipmapped array */
 	unsigned int levels;
 	struct vcuda_object *next;

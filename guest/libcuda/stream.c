@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "event.h"
 #include "guest-calls.h"
+#include "known.h"
 #include "object.h"
 #include "session.h"
 #include "thread.h"
@@ -33,6 +34,7 @@ static CUresult per_thread(CUstream *resolved)
 			free(s);
 			return result;
 		}
+		vcuda_known_stream_begin(s->stream);
 		s->context = c;
 		s->life = life;
 		s->next = t->streams;
@@ -127,7 +129,7 @@ void vcuda_stream_return(struct vcuda_context *before)
 
 CUresult vcuda_stream_wait(CUstream resolved)
 {
-	return vcuda_call_cuStreamSynchronize(resolved);
+	return vcuda_known_stream_wait(resolved);
 }
 
 /* ---- the API ---- */
@@ -151,6 +153,7 @@ VCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int 
 	}
 	o->flags = flags;
 	o->priority = priority;
+	vcuda_known_stream_begin(*stream);
 	return CUDA_SUCCESS;
 }
 
@@ -210,7 +213,7 @@ VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 		return result;
 	result = vcuda_capture_refuses(stream);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuStreamQuery(stream);
+		result = vcuda_known_stream_query(stream);
 	vcuda_context_leave();
 	return result;
 }
@@ -223,7 +226,7 @@ VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 		return result;
 	result = vcuda_capture_refuses(stream);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuStreamSynchronize(stream);
+		result = vcuda_known_stream_wait(stream);
 	vcuda_context_leave();
 	return result;
 }

@@ -30,6 +30,10 @@ struct vcuda_thread {
 	bool call_sync;                     /* an async call made meanwhile waits for its result */
 	bool call_settled;                  /* a call made meanwhile is only made if the context is settled (call.h) */
 	uint64_t seq;                       /* of the last command that it waited for */
+	uint64_t position;                  /* where its last command ends in the ring */
+	uint64_t call_after;                /* call.h: vcuda_call_hurry() */
+	struct vcuda_context *heard_of;     /* known.c: of this context, that nothing has failed */
+	uint64_t heard_at;                  /* in ticks of the processor's clock */
 	bool in_callback;                   /* runs a host function: those make no CUDA calls */
 	bool marks;                         /* pace.c is at work */
 	bool reads_output;                  /* output.c is at work */

@@ -15,6 +15,8 @@ static const struct {
 } cases[] = {
 	{"callbacks", api_callbacks},
 	{"output", api_output},
+	{"waits", api_waits},
+	{"polls", api_polls},
 	{"managed", api_managed},
 	{"pools", api_pools},
 	{"mapped", api_mapped},
@@ -106,6 +108,11 @@ void api_step(CUdeviceptr p, unsigned int k, unsigned int n, CUstream stream)
 	OK(cuLaunchKernel(api_function("step"), (n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, params, NULL));
 }
 
+void api_load(void)
+{
+	OK(cuModuleLoadData(&api_module, ptx));
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -113,7 +120,7 @@ int main(int argc, char **argv)
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
-	OK(cuModuleLoadData(&api_module, ptx));
+	api_load();
 	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (strcmp(argv[1], cases[i].name))
 			continue;

@@ -45,12 +45,17 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *acces
 
 extern CUmodule api_module;
 
+/* Into the current context. */
+void api_load(void);
+
 /* print(u32), step(u32 *p, u32 k, u32 n): p[i] = p[i] * k + 1, hold(u32 *p): until *p is not 0. */
 CUfunction api_function(const char *name);
 void api_step(CUdeviceptr p, unsigned int k, unsigned int n, CUstream stream);
 
 void api_callbacks(void);
 void api_output(void);
+void api_waits(void);
+void api_polls(void);
 void api_managed(void);
 void api_pools(void);
 void api_mapped(void);

@@ -80,12 +80,21 @@ static void contexts(void **state)
 	assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
 }
 
+/* With something to wait for, else the worker would not be asked. */
+static CUresult work_and_wait(void)
+{
+	CUresult result = cuMemsetD32Async(memory, 0, 1, NULL);
+
+	return result == CUDA_SUCCESS ? cuCtxSynchronize() : result;
+}
+
 static void results(void **state)
 {
 	fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(work_and_wait(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	assert_int_equal(work_and_wait(), CUDA_SUCCESS);
 	/* A kernel's fault stays with the context until it is reset. */
+	assert_int_equal(cuMemsetD32Async(memory, 0, 1, NULL), CUDA_SUCCESS);
 	fake.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
 	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_int_equal(cuMemFree_v2(memory), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -99,7 +108,7 @@ static void slow(void **state)
 {
 	fake.delay_us = 20000;
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+		assert_int_equal(work_and_wait(), CUDA_SUCCESS);
 	fake.delay_us = 0;
 }
 
@@ -118,7 +127,7 @@ static void *synchronize(void *unused)
 	if (cuCtxSetCurrent(context) != CUDA_SUCCESS)
 		return "no context";
 	for (int i = 0; i < 20; i++)
-		if (cuCtxSynchronize() != CUDA_SUCCESS)
+		if (work_and_wait() != CUDA_SUCCESS)
 			return "synchronize";
 	return NULL;
 }

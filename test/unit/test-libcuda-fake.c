@@ -33,6 +33,11 @@ void *fake_memory(uint64_t address)
 	return device + (address - FAKE_DEVICE_START);
 }
 
+struct vcuda_shm *fake_shm(void)
+{
+	return transport.shm;
+}
+
 static bool on_device(uint64_t address, size_t bytes)
 {
 	return address >= FAKE_DEVICE_START && address - FAKE_DEVICE_START + bytes <= FAKE_DEVICE_BYTES;
@@ -205,7 +210,8 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		fake.memsets++;
 		queue(a.hStream);
 		END CASE(vcudaStreamMemOps) write_later(a.hStream, a.ops);
-		END CASE(cuStreamQuery) if (first_mark != last_mark) return CUDA_ERROR_NOT_READY;
+		END CASE(cuStreamQuery) if (fake.busy || first_mark != last_mark) return CUDA_ERROR_NOT_READY;
+		END CASE(cuEventQuery) if (fake.busy) return CUDA_ERROR_NOT_READY;
 		END CASE(cuMemHostUnregister) work_off_all();
 		END CASE(cuCtxSynchronize) work_off_all();
 		END CASE(vcudaImageCreate) fake.image_bytes = a.total;
@@ -255,8 +261,11 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		END CASE(cuStreamCreateWithPriority) a.phStream = (CUstream)ids++;
 		REPLY(cuStreamCreateWithPriority)
 		CASE(cuEventCreate)
+		fake.events++;
 		a.phEvent = (CUevent)ids++;
 		REPLY(cuEventCreate)
+		CASE(cuEventElapsedTime_v2)
+		REPLY(cuEventElapsedTime_v2)
 		CASE(cuStreamWaitEvent)
 		fake.event_waits++;
 		END
@@ -306,8 +315,11 @@ static void *work(void *unused)
 
 	vcuda_consumer_init(&consumer, transport.shm);
 	for (;;) {
-		int n = vcuda_consumer_take(&consumer, command);
+		int n;
 
+		while (fake.holds)
+			usleep(10);
+		n = vcuda_consumer_take(&consumer, command);
 		if (n < 0) {
 			fprintf(stderr, "fake worker: the ring is broken\n");
 			abort();

@@ -15,6 +15,9 @@ struct fake_worker {
 	_Atomic uint64_t memsets;
 	_Atomic uint64_t most_behind;  /* memsets of one stream that nobody has waited for */
 	_Atomic bool stands; /* no stream goes on by itself */
+	_Atomic bool holds;  /* no command is taken */
+	_Atomic bool busy;   /* nothing that is asked about is done */
+	_Atomic uint64_t events; /* made */
 	_Atomic uint64_t out_of_order; /* memsets of a thread whose values do not count up */
 	_Atomic uint64_t doorbells;
 	_Atomic uint64_t windows;     /* live ones */
@@ -33,6 +36,9 @@ extern struct fake_worker fake;
 
 /* The worker ends the session. */
 void fake_lose(CUresult error);
+
+/* The area that both share. */
+struct vcuda_shm *fake_shm(void);
 
 /* The worker's device memory at a device address. */
 void *fake_memory(uint64_t address);

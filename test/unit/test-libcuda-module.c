@@ -292,8 +292,8 @@ static void streams(void **state)
 	assert_int_equal(cuEventRecord(e, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
 	assert_int_equal(cuEventRecord(e, (CUstream)0x9999), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuEventQuery((CUevent)s), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(cuEventQuery(e), CUDA_SUCCESS);
 	assert_int_equal(cuStreamSynchronize(s), CUDA_SUCCESS);
+	assert_int_equal(cuEventQuery(e), CUDA_SUCCESS);
 	assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
 	assert_int_equal(cuStreamDestroy_v2(s), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuStreamDestroy_v2(NULL), CUDA_ERROR_INVALID_HANDLE);

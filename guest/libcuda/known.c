@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "known.h"
+
+#include <pthread.h>
+
+#include "call.h"
+#include "context.h"
+#include "guest-calls.h"
+#include "shadow.h"
+#include "thread.h"
+
+/* About 50 us, by a clock of 2 to 4 GHz. */
+#define HEARD_TICKS (1u << 17)
+
+#define STREAMS 4096
+
+/*
+ * Streams, by their ids' lowest bits. Of two with the same place the younger one is looked after. `id` is 0 while the
+ * rest is changed, and no id comes back: who reads the same id before and after has read what is that stream's.
+ */
+struct stream {
+	_Atomic uint64_t id;
+	_Atomic uint64_t work; /* where the last command ends that gave it something to do */
+	_Atomic uint64_t done; /* what was issued before is done */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes of ids */
+static struct stream streams[STREAMS];
+
+_Atomic uint64_t vcuda_known_other_work;
+static _Atomic uint64_t any_work, default_work;
+
+static void raise(_Atomic uint64_t *at, uint64_t to)
+{
+	uint64_t old = atomic_load(at);
+
+	while (old < to && !atomic_compare_exchange_weak(at, &old, to))
+		continue;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- streams ---- */
+
+static bool is_default(CUstream resolved)
+{
+	return !resolved || resolved == CU_STREAM_LEGACY;
+}
+
+static struct stream *place_of(CUstream stream)
+{
+	return &streams[(uintptr_t)stream % STREAMS];
+}
+
+/* NULL: it is not looked after. */
+static struct stream *find(CUstream stream)
+{
+	struct stream *s = place_of(stream);
+
+	return atomic_load(&s->id) == (uintptr_t)stream ? s : NULL;
+}
+
+void vcuda_known_stream_begin(CUstream stream)
+{
+	struct stream *s = place_of(stream);
+
+	pthread_mutex_lock(&lock);
+	atomic_store(&s->id, 0);
+	atomic_store(&s->work, 0);
+	atomic_store(&s->done, 0);
+	atomic_store(&s->id, (uintptr_t)stream);
+	pthread_mutex_unlock(&lock);
+}
+
+void vcuda_known_stream_end(CUstream stream)
+{
+	struct stream *s = place_of(stream);
+
+	pthread_mutex_lock(&lock);
+	if (atomic_load(&s->id) == (uintptr_t)stream)
+		atomic_store(&s->id, 0);
+	pthread_mutex_unlock(&lock);
+}
+
+_Atomic uint64_t *vcuda_known_work(CUstream resolved)
+{
+	struct stream *s;
+
+	if (is_default(resolved))
+		return &default_work;
+	s = find(resolved);
+	return s ? &s->work : &vcuda_known_other_work;
+}
+
+void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position)
+{
+	/* A plain store each: the ring lock has them count up. */
+	atomic_store_explicit(work, position, memory_order_relaxed);
+	atomic_store_explicit(&any_work, position, memory_order_relaxed);
+}
+
+/*
+ * Where the last command ends that a wait for the stream waits for. The default stream waits for others, so that it is
+ * anything's. False: that is not known.
+ */
+static bool find_work(CUstream resolved, uint64_t *work)
+{
+	struct stream *s;
+
+	if (is_default(resolved)) {
+		*work = atomic_load(&any_work);
+		return true;
+	}
+	s = find(resolved);
+	if (!s)
+		return false;
+	*work = later(atomic_load(&s->work), atomic_load(&vcuda_known_other_work));
+	return atomic_load(&s->id) == (uintptr_t)resolved;
+}
+
+static uint64_t done_by(CUstream resolved, const struct vcuda_context *c)
+{
+	uint64_t all = atomic_load(&c->waits.all);
+	struct stream *s;
+
+	if (is_default(resolved))
+		return later(all, atomic_load(&c->waits.ordinary));
+	s = find(resolved);
+	return s ? later(all, atomic_load(&s->done)) : all;
+}
+
+/* What is read last is what work may have been added to. */
+static bool is_idle(CUstream resolved, const struct vcuda_context *c)
+{
+	uint64_t done = done_by(resolved, c), work;
+
+	return find_work(resolved, &work) && work < done;
+}
+
+/* The worker has not even seen its last command. */
+static bool is_busy(CUstream resolved)
+{
+	struct stream *s = is_default(resolved) ? NULL : find(resolved);
+	uint64_t work = s ? atomic_load(&s->work) : 0;
+
+	return work && !vcuda_call_is_taken(work) && atomic_load(&s->id) == (uintptr_t)resolved &&
+	       vcuda_call_may_look();
+}
+
+/* ---- contexts ---- */
+
+static uint64_t now(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+void vcuda_known_heard(struct vcuda_context *context)
+{
+	struct vcuda_thread *t = vcuda_thread();
+
+	t->heard_of = context;
+	t->heard_at = now();
+}
+
+/* Variables that both sides have go over with the worker's answers. */
+static bool is_well(const struct vcuda_context *c)
+{
+	const struct vcuda_thread *t = vcuda_thread();
+
+	return t->heard_of == c && now() - t->heard_at < HEARD_TICKS && !vcuda_shadow_any;
+}
+
+/* Whether nothing can have been printed since that was asked for last. */
+static bool is_printed(const struct vcuda_context *c)
+{
+	uint64_t printed = atomic_load(&c->waits.printed);
+
+	return later(atomic_load(&any_work), atomic_load(&c->waits.learned)) < printed;
+}
+
+/* ---- the functions ---- */
+
+static void note_stream(CUstream resolved, struct vcuda_context *c, uint64_t position)
+{
+	struct stream *s = is_default(resolved) ? NULL : find(resolved);
+
+	if (is_default(resolved))
+		raise(&c->waits.ordinary, position);
+	else if (s)
+		raise(&s->done, position);
+}
+
+static void hurry(CUstream resolved)
+{
+	uint64_t work;
+
+	vcuda_call_hurry(find_work(resolved, &work) ? work : 0);
+}
+
+CUresult vcuda_known_stream_query(CUstream resolved)
+{
+	struct vcuda_context *c = vcuda_context_calling();
+	CUresult result;
+
+	if (is_idle(resolved, c) && is_well(c))
+		return CUDA_SUCCESS;
+	if (is_busy(resolved))
+		return CUDA_ERROR_NOT_READY;
+	hurry(resolved);
+	result = vcuda_call_cuStreamQuery(resolved);
+	if (result == CUDA_SUCCESS) {
+		note_stream(resolved, c, vcuda_thread()->position);
+		raise(&c->waits.learned, vcuda_thread()->position);
+	}
+	return result;
+}
+
+CUresult vcuda_known_stream_wait(CUstream resolved)
+{
+	struct vcuda_context *c = vcuda_context_calling();
+	CUresult result;
+
+	if (is_idle(resolved, c) && is_printed(c) && is_well(c))
+		return CUDA_SUCCESS;
+	hurry(resolved);
+	result = vcuda_call_cuStreamSynchronize(resolved);
+	if (result == CUDA_SUCCESS) {
+		note_stream(resolved, c, vcuda_thread()->position);
+		raise(&c->waits.printed, vcuda_thread()->position);
+	}
+	return result;
+}
+
+CUresult vcuda_known_context_wait(void)
+{
+	struct vcuda_context *c = vcuda_context_calling();
+	CUresult result;
+
+	if (atomic_load(&any_work) < atomic_load(&c->waits.all) && is_printed(c) && is_well(c))
+		return CUDA_SUCCESS;
+	result = vcuda_call_cuCtxSynchronize();
+	if (result == CUDA_SUCCESS) {
+		raise(&c->waits.all, vcuda_thread()->position);
+		raise(&c->waits.printed, vcuda_thread()->position);
+		vcuda_call_settles();
+	}
+	return result;
+}
+
+/* Of an event that other processes have as well, they know more. */
+bool vcuda_known_is_done(const struct vcuda_object *event)
+{
+	uint64_t done = later(atomic_load(&event->done), atomic_load(&event->context->waits.all));
+
+	return !(event->flags & CU_EVENT_INTERPROCESS) && atomic_load(&event->recorded) < done;
+}
+
+void vcuda_known_recorded(struct vcuda_object *event)
+{
+	raise(&event->recorded, vcuda_thread()->position);
+}
+
+CUresult vcuda_known_event_query(struct vcuda_object *event)
+{
+	uint64_t recorded = atomic_load(&event->recorded);
+	CUresult result;
+
+	if (vcuda_known_is_done(event) && is_well(vcuda_context_calling()))
+		return CUDA_SUCCESS;
+	if (!(event->flags & CU_EVENT_INTERPROCESS) && !vcuda_call_is_taken(recorded) && vcuda_call_may_look())
+		return CUDA_ERROR_NOT_READY;
+	vcuda_call_hurry(recorded);
+	result = vcuda_call_cuEventQuery((CUevent)(uintptr_t)event->id);
+	if (result == CUDA_SUCCESS) {
+		raise(&event->done, vcuda_thread()->position);
+		raise(&vcuda_context_calling()->waits.learned, vcuda_thread()->position);
+	}
+	return result;
+}
+
+CUresult vcuda_known_event_wait(struct vcuda_object *event)
+{
+	struct vcuda_context *c = vcuda_context_calling();
+	CUresult result;
+
+	if (vcuda_known_is_done(event) && is_printed(c) && is_well(c))
+		return CUDA_SUCCESS;
+	vcuda_call_hurry(atomic_load(&event->recorded));
+	result = vcuda_call_cuEventSynchronize((CUevent)(uintptr_t)event->id);
+	if (result == CUDA_SUCCESS) {
+		raise(&event->done, vcuda_thread()->position);
+		raise(&c->waits.printed, vcuda_thread()->position);
+	}
+	return result;
+}

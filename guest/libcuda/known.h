@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions whether something is done, and waits for it, which are answered here where the answer is known: nothing was
+ * issued since the worker said so. What came before what is told by where commands end in the ring, a position that
+ * only grows.
+ *
+ * A context's fault is the worker's to tell. So a thread has such answers only for some 50 us after the worker has
+ * answered it.
+ */
+#ifndef VCUDA_KNOWN_H
+#define VCUDA_KNOWN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda-abi.h"
+#include "object.h"
+
+struct vcuda_context;
+
+/* The functions of the same names, of a stream that is resolved or a live event, in its context. No capture has
+ * anything to do with it. */
+CUresult vcuda_known_stream_query(CUstream resolved);
+CUresult vcuda_known_stream_wait(CUstream resolved);
+CUresult vcuda_known_event_query(struct vcuda_object *event);
+CUresult vcuda_known_event_wait(struct vcuda_object *event);
+CUresult vcuda_known_context_wait(void);
+
+/* Whether nobody has to wait for an event. */
+bool vcuda_known_is_done(const struct vcuda_object *event);
+
+/* The calling thread's last call has recorded it. */
+void vcuda_known_recorded(struct vcuda_object *event);
+
+/* A stream was made, which is not looked after before that; it has ended. */
+void vcuda_known_stream_begin(CUstream stream);
+void vcuda_known_stream_end(CUstream stream);
+
+/* ---- for call.c ---- */
+
+/* Where the work of a stream is noted, for vcuda_known_issued(): with the ring lock held, `position` is the ring's end.
+ */
+_Atomic uint64_t *vcuda_known_work(CUstream resolved);
+void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position);
+
+/* Of commands that name no stream, or one that is not looked after: any stream's. */
+extern _Atomic uint64_t vcuda_known_other_work;
+
+/* The worker has answered, and the context has not failed. */
+void vcuda_known_heard(struct vcuda_context *context);
+
+#endif

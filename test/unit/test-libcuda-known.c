@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is answered without the worker, and what never is. An answer is good for some 50 us, and this thread may lose
+ * its processor meanwhile: of many tries one has to be answered here; what has to be asked for has to be each time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "ring.h"
+#include "test-libcuda-api.h"
+#include "test-libcuda-fake.h"
+
+#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
+#define TRIES 1000
+#define STALE_US 1000 /* longer than any answer is good for */
+
+static CUcontext context;
+static CUdeviceptr memory;
+static CUstream stream, other;
+static CUevent event;
+
+static int setup(void **state)
+{
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemAlloc_v2(&memory, 4096));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	OK(cuEventCreate(&event, 0));
+	return 0;
+}
+
+static void put(CUstream s)
+{
+	OK(cuMemsetD32Async(memory, 0, 1, s));
+}
+
+static CUresult query_stream(void)
+{
+	return cuStreamQuery(stream);
+}
+
+static CUresult wait_for_stream(void)
+{
+	return cuStreamSynchronize(stream);
+}
+
+static CUresult query_default(void)
+{
+	return cuStreamQuery(NULL);
+}
+
+static CUresult query_event(void)
+{
+	return cuEventQuery(event);
+}
+
+static CUresult wait_for_event(void)
+{
+	return cuEventSynchronize(event);
+}
+
+static CUresult (*const all[])(void) = {query_stream, wait_for_stream, query_default,
+					query_event,  wait_for_event,  cuCtxSynchronize};
+#define ALL (sizeof(all) / sizeof(*all))
+
+/* How many commands a call sends. All that were sent before it were taken. */
+static uint64_t commands_of(CUresult (*call)(void))
+{
+	struct vcuda_shm *shm = fake_shm();
+	uint64_t before;
+
+	/* Asleep for no longer than an answer is good for. */
+	while (shm->head != shm->tail)
+		sched_yield();
+	before = shm->tail;
+	OK(call());
+	return shm->tail - before;
+}
+
+/* Twice in a row. */
+static void expect_known(CUresult (*call)(void))
+{
+	for (int i = 0; i < TRIES; i++) {
+		OK(call());
+		if (!commands_of(call))
+			return;
+	}
+	fail();
+}
+
+/* After what is done first, and after a wait for all, of which the worker's answer is new. */
+static void expect_asked(CUresult (*call)(void), void (*first)(void))
+{
+	for (int i = 0; i < TRIES / 10; i++) {
+		put(NULL);
+		OK(cuCtxSynchronize());
+		OK(call());
+		first();
+		assert_true(commands_of(call) > 0);
+	}
+}
+
+static void known(void **state)
+{
+	OK(cuEventRecord(event, stream));
+	OK(cuCtxSynchronize());
+	for (size_t i = 0; i < ALL; i++)
+		expect_known(all[i]);
+}
+
+static void put_in_stream(void)
+{
+	put(stream);
+}
+
+static void put_in_other(void)
+{
+	put(other);
+}
+
+static void put_in_default(void)
+{
+	put(NULL);
+}
+
+static void record(void)
+{
+	OK(cuEventRecord(event, stream));
+}
+
+static void *in_thread(void *f)
+{
+	OK(cuCtxSetCurrent(context));
+	((void (*)(void))(uintptr_t)f)();
+	return NULL;
+}
+
+static void thread_does(void (*f)(void))
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, in_thread, (void *)(uintptr_t)f), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void thread_records(void)
+{
+	thread_does(record);
+}
+
+static void thread_puts(void)
+{
+	thread_does(put_in_stream);
+}
+
+static void asked_after_work(void **state)
+{
+	expect_asked(query_stream, put_in_stream);
+	expect_asked(query_stream, record);
+	expect_asked(query_stream, thread_puts);
+	expect_asked(query_default, put_in_other);
+	expect_asked(query_default, put_in_default);
+	expect_asked(query_event, record);
+	expect_asked(query_event, thread_records);
+	/* With a wait comes what kernels have printed, in whatever stream. */
+	for (size_t i = 0; i < ALL; i++) {
+		if (all[i] != wait_for_stream && all[i] != wait_for_event && all[i] != cuCtxSynchronize)
+			continue;
+		expect_asked(all[i], put_in_stream);
+		expect_asked(all[i], put_in_other);
+		expect_asked(all[i], thread_puts);
+	}
+}
+
+/* Another stream's work is nothing to a question about this one. */
+static void other_streams(void **state)
+{
+	for (int i = 0; i < TRIES; i++) {
+		OK(cuStreamSynchronize(stream));
+		put(other);
+		put(NULL);
+		if (!commands_of(query_stream))
+			return;
+	}
+	fail();
+}
+
+/* What a question has found out, a wait still has to be made for. */
+static void asked_then_waited(void **state)
+{
+	put(stream);
+	OK(cuEventRecord(event, stream));
+	OK(cuCtxSynchronize());
+	put(other);
+	OK(cuEventRecord(event, stream));
+	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+		continue;
+	assert_true(commands_of(wait_for_event) > 0);
+}
+
+static void not_ready(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		put(stream);
+		OK(cuEventRecord(event, stream));
+		OK(cuStreamSynchronize(stream));
+		fake.busy = true;
+		put(stream);
+		OK(cuEventRecord(event, stream));
+		/* Before it is taken and after that. */
+		assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+		assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+		usleep(100);
+		assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+		assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+		fake.busy = false;
+	}
+	OK(cuEventQuery(event));
+	/* Of what the worker has not seen nobody asks it. */
+	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+		return;
+	OK(cuCtxSynchronize());
+	fake.holds = true;
+	usleep(STALE_US);
+	put(stream);
+	OK(cuEventRecord(event, stream));
+	assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+	fake.holds = false;
+	OK(cuStreamSynchronize(stream));
+	OK(cuEventQuery(event));
+}
+
+/* Who polls what is done, without end, learns that the context has failed. */
+static void failed(void **state)
+{
+	for (size_t i = 0; i < ALL; i++) {
+		CUresult result = CUDA_SUCCESS;
+
+		OK(cuCtxSynchronize());
+		fake.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
+		for (int n = 0; n < 1000000 && result == CUDA_SUCCESS; n++)
+			result = all[i]();
+		assert_int_equal(result, CUDA_ERROR_ILLEGAL_ADDRESS);
+		OK(cuDevicePrimaryCtxReset_v2(0));
+		setup(NULL);
+	}
+}
+
+static void wait_events(void **state)
+{
+	uint64_t before;
+
+	OK(cuEventRecord(event, stream));
+	OK(cuEventSynchronize(event));
+	before = fake.event_waits;
+	OK(cuStreamWaitEvent(other, event, 0));
+	OK(cuCtxSynchronize());
+	assert_int_equal(fake.event_waits, before);
+	OK(cuEventRecord(event, stream));
+	OK(cuStreamWaitEvent(other, event, 0));
+	OK(cuCtxSynchronize());
+	assert_int_equal(fake.event_waits, before + 1);
+	thread_records();
+	OK(cuStreamWaitEvent(other, event, 0));
+	OK(cuCtxSynchronize());
+	assert_int_equal(fake.event_waits, before + 2);
+}
+
+static void shared_events(void **state)
+{
+	CUevent mine = event;
+
+	/* Another process may record it. */
+	OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	OK(cuEventRecord(event, stream));
+	for (int i = 0; i < 100; i++) {
+		OK(cuEventSynchronize(event));
+		assert_true(commands_of(query_event) > 0);
+		assert_true(commands_of(wait_for_event) > 0);
+	}
+	OK(cuEventDestroy_v2(event));
+	event = mine;
+}
+
+static void *wait_in_thread(void *unused)
+{
+	return cuCtxSetCurrent(context) == CUDA_SUCCESS && cuStreamSynchronize(stream) == CUDA_SUCCESS ? NULL
+												       : "failed";
+}
+
+/* What the worker is told of a wait behind which others' commands stand. */
+static const struct vcuda_early *ask_early(bool others)
+{
+	struct vcuda_shm *shm = fake_shm();
+	static struct vcuda_early early;
+	uint64_t tail, after, bits;
+	pthread_t thread;
+	void *failure;
+
+	OK(cuCtxSynchronize());
+	fake.holds = true;
+	usleep(STALE_US);
+	put(stream);
+	after = shm->tail;
+	if (others)
+		put(other);
+	tail = shm->tail;
+	assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, NULL), 0);
+	while (shm->tail == tail)
+		usleep(10);
+	bits = atomic_exchange(&shm->early, 0);
+	if (bits) {
+		assert_int_equal(bits & (bits - 1), 0);
+		early = vcuda_shm_slot(shm, (uint32_t)__builtin_ctzll(bits))->early;
+		assert_int_equal(early.after, after);
+		assert_int_equal(1ull << early.command.slot, bits);
+	}
+	fake.holds = false;
+	assert_int_equal(pthread_join(thread, &failure), 0);
+	assert_null(failure);
+	return bits ? &early : NULL;
+}
+
+static void early(void **state)
+{
+	const struct vcuda_early *asked = ask_early(true);
+
+	assert_non_null(asked);
+	assert_int_equal(asked->command.op, VCUDA_OP_cuStreamSynchronize);
+	assert_int_equal(asked->command.size, sizeof(asked->command) + 8);
+	assert_int_equal(asked->command.flags, VCUDA_COMMAND_SYNC);
+	assert_int_equal(asked->handle, (uintptr_t)stream);
+	/* Its turn comes as soon as it can be run. */
+	assert_null(ask_early(false));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(known),         cmocka_unit_test(asked_after_work),
+		cmocka_unit_test(other_streams), cmocka_unit_test(asked_then_waited),
+		cmocka_unit_test(not_ready),     cmocka_unit_test(wait_events),
+		cmocka_unit_test(shared_events), cmocka_unit_test(early),
+		cmocka_unit_test(failed),
+	};
+
+	setenv("VCUDA_TRANSPORT", "local", 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
