@@ -7,6 +7,7 @@
 #include "call.h"
 #include "capture.h"
 #include "device.h"
+#include "event-pool.h"
 #include "graph-kept.h"
 #include "guest-calls.h"
 #include "known.h"
@@ -130,6 +131,7 @@ static void forget_contents(struct vcuda_context *c)
 	}
 	vcuda_kept_end_context(c);
 	atomic_fetch_add(&c->life, 1);
+	vcuda_event_pool_end_context(c);
 	vcuda_objects_drop_context(c);
 	vcuda_pace_end_context(c);
 	vcuda_memory_drop_context(c);

@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "capture.h"
+#include "event-pool.h"
 #include "guest-calls.h"
 #include "known.h"
 #include "object.h"
@@ -12,6 +13,7 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
 	CUresult result = vcuda_require_context();
 	struct vcuda_object *o;
+	bool reused;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -19,7 +21,8 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 	    flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
 	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_call_cuEventCreate(event, flags);
+	reused = vcuda_event_pool_take(event, flags);
+	result = reused ? CUDA_SUCCESS : vcuda_call_cuEventCreate(event, flags);
 	if (result != CUDA_SUCCESS)
 		return result;
 	o = vcuda_object_add(VCUDA_OBJECT_EVENT, *event, vcuda_context_current(), NULL);
@@ -28,6 +31,7 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	o->flags = flags;
+	o->reused = reused;
 	return CUDA_SUCCESS;
 }
 
@@ -80,11 +84,18 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
 	struct vcuda_object *o;
 	CUresult result = enter_event(event, &o);
+	unsigned int flags;
+	bool is_done;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_object_drop(event);
-	result = vcuda_call_cuEventDestroy_v2(event);
+	flags = o->flags;
+	/* A capture may have recorded it, which nobody would know of one that comes again under its name. */
+	is_done = vcuda_known_is_done(o) && !vcuda_capture_any();
+	if (!vcuda_object_drop(event))
+		result = CUDA_ERROR_INVALID_HANDLE;
+	else if (!is_done || !vcuda_event_pool_keep(event, flags))
+		result = vcuda_call_cuEventDestroy_v2(event);
 	vcuda_context_leave();
 	return result;
 }
@@ -143,18 +154,27 @@ VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 	return result;
 }
 
+/* One that was another event of the application's may have been recorded as that. */
+static bool is_not_recorded(const struct vcuda_object *event)
+{
+	return event->reused && !atomic_load(&event->recorded);
+}
+
 VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
 {
-	struct vcuda_object *o;
+	struct vcuda_object *first, *last;
 	CUresult result;
 
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = enter_event(start, &o);
+	result = enter_event(start, &first);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_object_find(VCUDA_OBJECT_EVENT, end) ? vcuda_call_cuEventElapsedTime_v2(ms, start, end)
-							    : CUDA_ERROR_INVALID_HANDLE;
+	last = vcuda_object_find(VCUDA_OBJECT_EVENT, end);
+	if (!last || is_not_recorded(first) || is_not_recorded(last))
+		result = CUDA_ERROR_INVALID_HANDLE;
+	else
+		result = vcuda_call_cuEventElapsedTime_v2(ms, start, end);
 	vcuda_context_leave();
 	return result;
 }

@@ -98,16 +98,18 @@ static bool is_of_context(const struct vcuda_object *o, uint64_t context)
 	return o->context == (struct vcuda_context *)(uintptr_t)context;
 }
 
-void vcuda_object_drop(const void *handle)
+bool vcuda_object_drop(const void *handle)
 {
 	uint64_t id = (uintptr_t)handle;
 	struct vcuda_object **at;
+	bool found;
 
 	if (!id)
-		return;
+		return false;
 	pthread_rwlock_wrlock(&lock);
 	for (at = bucket_of(id); *at && (*at)->id != id; at = &(*at)->next)
 		continue;
+	found = *at;
 	if (*at && (*at)->kind & (VCUDA_OBJECT_MODULE | VCUDA_OBJECT_LIBRARY | VCUDA_OBJECT_MIPMAPPED)) {
 		drop_locked(is_or_is_in, id);
 	} else if (*at) {
@@ -119,6 +121,7 @@ void vcuda_object_drop(const void *handle)
 		unused = o;
 	}
 	pthread_rwlock_unlock(&lock);
+	return found;
 }
 
 void vcuda_objects_drop_context(struct vcuda_context *context)

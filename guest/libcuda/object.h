@@ -43,6 +43,7 @@ struct vcuda_object {
 	void *data;                      /* of graphs, their nodes and user objects: the object itself */
 	struct vcuda_function *function; /* function.h */
 	_Atomic uint64_t recorded;       /* of an event: where its last record ends in the ring (known.h), 0: none */
+	bool reused;                     /* of an event: the driver's was another one's before */
 	_Atomic uint64_t done;           /* of an event: records in front of this are done */
 	CUDA_ARRAY3D_DESCRIPTOR array;   /* of an array or mipmapped array */
 	unsigned int levels;
@@ -56,8 +57,9 @@ struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *h
 /* The record of a live handle of one of `kinds`, else NULL. */
 struct vcuda_object *vcuda_object_find(unsigned int kinds, const void *handle);
 
-/* Forgets a handle and all that was looked up in it. */
-void vcuda_object_drop(const void *handle);
+/* Forgets a handle and all that was looked up in it. Returns whether it was there: of several threads one is told so.
+ */
+bool vcuda_object_drop(const void *handle);
 void vcuda_objects_drop_context(struct vcuda_context *context);
 
 #endif

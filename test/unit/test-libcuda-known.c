@@ -294,6 +294,70 @@ static void shared_events(void **state)
 	event = mine;
 }
 
+static CUevent make(unsigned int flags)
+{
+	CUevent e;
+
+	OK(cuEventCreate(&e, flags));
+	return e;
+}
+
+static void events_again(void **state)
+{
+	CUevent first = make(0), second, pending;
+	uint64_t made;
+	float ms;
+
+	OK(cuEventRecord(first, stream));
+	OK(cuEventSynchronize(first));
+	OK(cuEventDestroy_v2(first));
+	assert_int_equal(cuEventQuery(first), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuEventDestroy_v2(first), CUDA_ERROR_INVALID_HANDLE);
+	made = fake.events;
+	second = make(CU_EVENT_BLOCKING_SYNC);
+	assert_int_equal(fake.events, made + 1);
+	OK(cuEventDestroy_v2(second));
+	second = make(0);
+	assert_int_equal(fake.events, made + 1);
+	/* It has not been recorded, whatever its predecessor was. */
+	OK(cuEventRecord(event, stream));
+	OK(cuEventSynchronize(event));
+	assert_int_equal(cuEventElapsedTime_v2(&ms, second, event), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuEventElapsedTime_v2(&ms, event, second), CUDA_ERROR_INVALID_HANDLE);
+	OK(cuEventRecord(second, stream));
+	OK(cuEventElapsedTime_v2(&ms, event, second));
+	/* One that somebody may wait for goes. */
+	pending = second;
+	OK(cuEventDestroy_v2(pending));
+	made = fake.events;
+	second = make(0);
+	assert_int_equal(fake.events, made + 1);
+	OK(cuEventDestroy_v2(second));
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	setup(NULL);
+	assert_true(event != second);
+}
+
+static void fill_pool(void **state)
+{
+	CUevent events[200];
+	uint64_t made;
+
+	for (int i = 0; i < 200; i++)
+		events[i] = make(CU_EVENT_DISABLE_TIMING);
+	for (int i = 0; i < 200; i++)
+		OK(cuEventDestroy_v2(events[i]));
+	made = fake.events;
+	for (int i = 0; i < 200; i++)
+		events[i] = make(CU_EVENT_DISABLE_TIMING);
+	assert_in_range(fake.events - made, 100, 199);
+	for (int i = 0; i < 200; i++)
+		for (int k = 0; k < i; k++)
+			assert_true(events[i] != events[k]);
+	for (int i = 0; i < 200; i++)
+		OK(cuEventDestroy_v2(events[i]));
+}
+
 static void *wait_in_thread(void *unused)
 {
 	return cuCtxSetCurrent(context) == CUDA_SUCCESS && cuStreamSynchronize(stream) == CUDA_SUCCESS ? NULL
@@ -352,7 +416,8 @@ int main(void)
 		cmocka_unit_test(known),         cmocka_unit_test(asked_after_work),
 		cmocka_unit_test(other_streams), cmocka_unit_test(asked_then_waited),
 		cmocka_unit_test(not_ready),     cmocka_unit_test(wait_events),
-		cmocka_unit_test(shared_events), cmocka_unit_test(early),
+		cmocka_unit_test(shared_events), cmocka_unit_test(events_again),
+		cmocka_unit_test(fill_pool),     cmocka_unit_test(early),
 		cmocka_unit_test(failed),
 	};
 
