@@ -26,9 +26,6 @@
 
 #define NODES_A_PLACE 16
 
-/* A single command is better off without a graph around it. */
-#define LEAST_NODES 2
-
 /* What a driver takes as the distance of two rows. */
 #define MAX_PITCH 0x7fffffffull
 
@@ -130,17 +127,17 @@ static bool is_plain(const struct vcuda_node *n)
 	}
 }
 
-/* Nodes that do something, in plain graphs. */
-static size_t count_work(const struct vcuda_graph *g)
+/* Whether a plain graph does anything. */
+static bool has_work(const struct vcuda_graph *g)
 {
-	size_t count = 0;
+	bool any = false;
 
-	for (const struct vcuda_node *n = g->first; n; n = n->next)
+	for (const struct vcuda_node *n = g->first; n && !any; n = n->next)
 		if (n->enabled && n->type == CU_GRAPH_NODE_TYPE_GRAPH)
-			count += count_work(n->child);
+			any = has_work(n->child);
 		else
-			count += n->enabled && n->type != CU_GRAPH_NODE_TYPE_EMPTY;
-	return count;
+			any = n->enabled && n->type != CU_GRAPH_NODE_TYPE_EMPTY;
+	return any;
 }
 
 /* ---- what the worker is told ---- */
@@ -368,7 +365,7 @@ static void keep(struct vcuda_kept_graph *k, const struct vcuda_graph *g, struct
 	CUresult result;
 
 	k->refused = true;
-	if (!is_plain_graph(g) || count_work(g) < LEAST_NODES)
+	if (!is_plain_graph(g) || !has_work(g))
 		return;
 	result = make(k, order, g->count);
 	k->refused = result != CUDA_SUCCESS;
