@@ -218,7 +218,7 @@ static void event_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 
 static CUresult issue_record(const struct vcuda_node *n, CUstream stream)
 {
-	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+	struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
 
 	return event ? vcuda_event_record(event, stream, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
 }
