@@ -48,7 +48,8 @@ struct vcuda_callback {
 
 /*
  * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `turn` is even, the other one if it
- * is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in turn.
+ * is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in turn. Of a block through which copies follow one
+ * another (vcudaStageIn), it is the ticket of the last one that the device has read.
  */
 struct vcuda_turn {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t turn;

@@ -204,11 +204,6 @@ void vcuda_call_any(void)
 	vcuda_thread()->call_settled = false;
 }
 
-bool vcuda_call_ring_is_empty(void)
-{
-	return vcuda_producer_is_empty(&producer);
-}
-
 bool vcuda_call_is_taken(uint64_t position)
 {
 	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;

@@ -58,9 +58,6 @@ void vcuda_call_settles(void);
 void vcuda_call_only_settled(void);
 void vcuda_call_any(void);
 
-/* Whether the worker has taken all commands. */
-bool vcuda_call_ring_is_empty(void);
-
 /* Whether it has taken what ends at a position. */
 bool vcuda_call_is_taken(uint64_t position);
 

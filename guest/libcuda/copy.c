@@ -16,19 +16,23 @@
 #include "ring.h"
 #include "session.h"
 #include "shadow.h"
+#include "stage-queue.h"
 #include "stage-turns.h"
 #include "stage.h"
 #include "stream.h"
 #include "thread.h"
 
 /*
- * How much goes in commands themselves: what NVIDIA's driver takes at once as well, whatever the stream has before it.
- * The worker copies it once more, so that a staging block is better for most of it where the copy has to be waited for.
+ * How much goes in commands themselves: behind what a stream has to do, what NVIDIA's driver takes at once as well. The
+ * worker copies it once more, so that of what is waited for, and of what the default stream gets when it has nothing to
+ * do, only little does.
  */
 #define IN_COMMANDS (64u * 1024)
 #define IN_WAITED_COMMANDS (4u * 1024)
-#define IN_QUEUED_COMMANDS (16u * 1024)
 #define COMMAND_PART (32u * 1024)
+
+/* Up to that the calling thread alone is as fast as with others that have to wake up first. */
+#define IN_QUEUE (1024u * 1024)
 
 /* Of the memory in which NVIDIA's driver keeps what streams have not got to yet, and which a place in a queue has its
  * share of. */
@@ -60,14 +64,10 @@ void vcuda_copy_for_others(void)
  */
 static CUresult send_if_settled(uint64_t dst, const char *src, size_t bytes)
 {
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
-	/* Nobody shall wait behind parts that the worker has not got to. */
-	if (vcuda_shadow_any || others_look || (bytes > IN_QUEUED_COMMANDS && !vcuda_call_ring_is_empty()))
-		return CUDA_ERROR_NOT_READY;
 	vcuda_call_only_settled();
-	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
-		result = vcuda_call_vcudaCopyIn(dst + done, part_of(bytes - done), (const uint8_t *)src + done);
+	result = vcuda_call_vcudaCopyIn(dst, bytes, (const uint8_t *)src);
 	vcuda_call_any();
 	return result;
 }
@@ -112,33 +112,57 @@ static CUresult send_later(uint64_t dst, const char *src, size_t bytes, CUstream
 	return result;
 }
 
-/* True if the copy was made, or failed: `result`. */
-static bool send_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async, CUresult *result)
-{
-	bool short_enough = bytes <= IN_WAITED_COMMANDS;
+/* Each of these three returns true if the copy was made, or failed: `result`. */
 
-	if (bytes > IN_COMMANDS ||
-	    vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor)
+static bool send_async(uint64_t dst, const char *src, size_t bytes, CUstream stream, CUresult *result)
+{
+	if (bytes > IN_COMMANDS)
 		return false;
 	touch(src, bytes);
-	if (async) {
-		*result = send_later(dst, src, bytes, stream);
+	*result = send_later(dst, src, bytes, stream);
+	return true;
+}
+
+static bool send_on_stream(uint64_t dst, const char *src, size_t bytes, CUstream stream, CUresult *result)
+{
+	if (bytes > IN_WAITED_COMMANDS)
+		return false;
+	touch(src, bytes);
+	*result = send_later(dst, src, bytes, stream);
+	if (*result == CUDA_SUCCESS)
+		*result = vcuda_stream_wait(stream);
+	return true;
+}
+
+static bool send_by_default(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+{
+	/* Memory that others look at, and what may be refused, is copied when the function returns. */
+	bool may_return = !vcuda_shadow_any && !others_look && !vcuda_thread()->call_sync;
+
+	*result = CUDA_ERROR_NOT_READY;
+	if (bytes <= IN_WAITED_COMMANDS) {
+		touch(src, bytes);
+		if (may_return)
+			*result = send_if_settled(dst, src, bytes);
+	}
+	if (*result == CUDA_ERROR_NOT_READY && may_return && bytes <= IN_QUEUE &&
+	    vcuda_stage_queue_in(dst, src, bytes, result))
 		return true;
-	}
-	if (stream) {
-		if (short_enough)
-			*result = send_later(dst, src, bytes, stream);
-		if (short_enough && *result == CUDA_SUCCESS)
-			*result = vcuda_stream_wait(stream);
-		return short_enough;
-	}
-	*result = vcuda_thread()->call_sync ? CUDA_ERROR_NOT_READY : send_if_settled(dst, src, bytes);
-	if (*result == CUDA_ERROR_NOT_READY && short_enough)
+	if (*result == CUDA_ERROR_NOT_READY && bytes <= IN_WAITED_COMMANDS)
 		*result = send_and_wait(dst, src, bytes);
 	if (*result != CUDA_ERROR_NOT_READY)
 		return true;
 	*result = CUDA_SUCCESS;
 	return false;
+}
+
+static bool send_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async, CUresult *result)
+{
+	if (vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor)
+		return false;
+	return async    ? send_async(dst, src, bytes, stream, result)
+	       : stream ? send_on_stream(dst, src, bytes, stream, result)
+			: send_by_default(dst, src, bytes, result);
 }
 
 static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)

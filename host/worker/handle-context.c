@@ -12,6 +12,7 @@
 #include "release.h"
 #include "session.h"
 #include "stage-events.h"
+#include "stage-queue.h"
 #include "unload.h"
 #include "warm.h"
 
@@ -83,6 +84,7 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
+	vcuda_stage_queue_drop(s);
 	id = primary_id(s, dev);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
@@ -158,6 +160,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
 		vcuda_warm_drop();
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
+	vcuda_stage_queue_drop(s);
 	id = primary_id(s, a->dev);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
 	if (result == CUDA_SUCCESS)
@@ -191,6 +194,7 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args
 
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
+	vcuda_stage_queue_drop(s);
 	result = s->ops->cuCtxDestroy_v2(a->ctx);
 	vcuda_unload_end();
 	return result;

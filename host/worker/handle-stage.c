@@ -7,6 +7,7 @@
 #include "log.h"
 #include "session.h"
 #include "stage-events.h"
+#include "stage-queue.h"
 
 /* Staging is pinned in the back end once a context exists; without that copies still work, only slower. */
 static void register_stage(struct vcuda_session *s)
@@ -60,6 +61,18 @@ CUresult vcuda_handle_vcudaCopyIn(struct vcuda_session *s, struct vcuda_args_vcu
 CUresult vcuda_handle_vcudaCopyInAsync(struct vcuda_session *s, struct vcuda_args_vcudaCopyInAsync *a)
 {
 	return s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, a->data, a->bytes, a->hStream);
+}
+
+CUresult vcuda_handle_vcudaStageIn(struct vcuda_session *s, struct vcuda_args_vcudaStageIn *a)
+{
+	const char *block = vcuda_lane_stage(s, a->block, a->offset);
+	struct vcuda_staged copy;
+
+	if (!block || !a->ByteCount || a->ByteCount > VCUDA_STAGE_BLOCK_BYTES - a->offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	register_stage(s);
+	copy = (struct vcuda_staged){a->dstDevice, block + a->offset, a->ByteCount, a->block, a->ticket};
+	return a->behind ? vcuda_stage_queue_put_behind(s, &copy) : vcuda_stage_queue_put(s, &copy);
 }
 
 /* ---- large copies: struct vcuda_turn ---- */

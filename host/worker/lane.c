@@ -23,6 +23,7 @@
 #include "release.h"
 #include "roster-slot.h"
 #include "session.h"
+#include "stage-queue.h"
 
 /*
  * How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program. With a GPU it goes
@@ -121,6 +122,8 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 		return vcuda_malformed(s);
 	if (!s->ops && c->op != VCUDA_OP_vcudaHello)
 		return CUDA_ERROR_NOT_INITIALIZED;
+	if (c->op != VCUDA_OP_vcudaStageIn && vcuda_stage_queue_any())
+		vcuda_stage_queue_settle(s);
 	if (vcuda_call_table[c->op].context) {
 		result = enter_context(s, r, c->context);
 		if (result != CUDA_SUCCESS)
@@ -436,6 +439,7 @@ static void lead(struct vcuda_session *s, struct runner *r)
 	for (;;) {
 		const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 		int n = vcuda_consumer_take(&lane.consumer, r->command);
+		bool copies = !n && vcuda_stage_queue_any();
 
 		if (n < 0 || (n > 0 && c->flags & VCUDA_COMMAND_SYNC && c->slot >= VCUDA_SLOTS)) {
 			vcuda_malformed(s);
@@ -448,6 +452,9 @@ static void lead(struct vcuda_session *s, struct runner *r)
 				vcuda_lane_wake_guest(s);
 			if (!run_taken(s, r))
 				return;
+		} else if (copies) {
+			vcuda_stage_queue_look(s);
+			idle_since = now_ns();
 		} else if (!idle_since) {
 			idle_since = now_ns();
 		} else if (now_ns() - idle_since < SPIN_NS) {

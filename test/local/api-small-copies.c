@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small copies of pageable memory to the device: they may return before they are made, and nobody can tell. */
+/* Copies of pageable memory to the device that may return before they are made, and nobody can tell. */
 #include "api.h"
 
 #include <pthread.h>
@@ -15,14 +15,24 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 CUresult cuCtxDestroy_v2(CUcontext context);
 
 #define KIB ((size_t)1 << 10)
-#define MOST (65 * KIB)
+#define MOST (1040 * KIB)
 
 static CUcontext context;
 static CUdeviceptr memory; /* of MOST bytes */
 static CUstream blocking, other;
 static cuuint32_t *word; /* that blocked streams wait for */
 
-static const size_t sizes[] = {1, 7, 4 * KIB, 4 * KIB + 1, 32 * KIB, 32 * KIB + 1, 64 * KIB, 64 * KIB + 1};
+static const size_t sizes[] = {1,
+			       7,
+			       4 * KIB,
+			       4 * KIB + 1,
+			       32 * KIB,
+			       32 * KIB + 1,
+			       64 * KIB,
+			       64 * KIB + 1,
+			       200 * KIB + 3,
+			       1024 * KIB,
+			       1024 * KIB + 1};
 
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -235,13 +245,76 @@ static void in_another_context(void)
 /* An error of the copy that was not waited for is the next wait's. */
 static void errors(void)
 {
+	static const uint8_t lots[300000];
 	uint32_t value = 1;
 
 	OK(cuCtxSynchronize());
 	CHECK(cuMemcpyHtoD_v2(0x10000, &value, sizeof(value)) == CUDA_ERROR_INVALID_VALUE);
 	CHECK(cuMemcpyHtoD_v2(memory + MOST - 2, &value, sizeof(value)) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuMemcpyHtoD_v2(0x10000, lots, sizeof(lots)) == CUDA_ERROR_INVALID_VALUE);
 	CHECK(cuMemcpyHtoDAsync_v2(memory, &value, sizeof(value), (CUstream)0x77) != CUDA_SUCCESS);
 	OK(cuCtxSynchronize());
+}
+
+enum { THREADS = 5, ROUNDS = 40 };
+
+/* What each copies in the default stream is there at once for a stream that does not wait for that one. */
+static void *copy_and_look(void *number)
+{
+	size_t most = 200 * KIB, seed = (uintptr_t)number;
+	uint8_t *source = malloc(most), *expected = malloc(most), *back = malloc(most);
+	CUdeviceptr own;
+	CUstream beside;
+
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemAlloc_v2(&own, most));
+	OK(cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		size_t bytes = 1 + (seed = seed * 1103515245u + 12345) % most;
+
+		fill(expected, bytes, (unsigned int)seed);
+		memcpy(source, expected, bytes);
+		if (i % 3 == 0)
+			OK(cuMemsetD32Async(own, 0x22222222, 64, NULL));
+		OK(cuMemcpyHtoD_v2(own, source, bytes));
+		memset(source, 0xa5, bytes);
+		OK(cuMemcpyDtoHAsync_v2(back, own, bytes, beside));
+		OK(cuStreamSynchronize(beside));
+		CHECK(!memcmp(back, expected, bytes));
+	}
+	OK(cuStreamDestroy_v2(beside));
+	OK(cuMemFree_v2(own));
+	free(source);
+	free(expected);
+	free(back);
+	return NULL;
+}
+
+static void at_once(void)
+{
+	pthread_t threads[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, copy_and_look, (void *)(i + 1)));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
+/* The last of many copies to one place stays. */
+static void over_one_another(void)
+{
+	uint8_t *source = malloc(200 * KIB);
+
+	OK(cuCtxSynchronize());
+	for (unsigned int i = 0; i < 300; i++) {
+		size_t bytes = 4 * KIB + (i * 7919 % 60) * KIB;
+
+		memset(source, (int)i, 200 * KIB);
+		OK(cuMemcpyHtoD_v2(memory, source, 64 * KIB));
+		OK(cuMemcpyHtoD_v2(memory, source, bytes < 64 * KIB ? bytes : 64 * KIB));
+	}
+	expect(source, 64 * KIB);
+	free(source);
 }
 
 static char *lazy;
@@ -253,9 +326,10 @@ static void give_page(int signal, siginfo_t *info, void *unused)
 
 	(void)signal;
 	(void)unused;
-	if (page < lazy || page >= lazy + 64 * KIB || mprotect(page, 4096, PROT_READ | PROT_WRITE))
+	if (page < lazy || page >= lazy + 512 * KIB || mprotect(page, 4096, PROT_READ | PROT_WRITE))
 		_exit(1);
 	OK(cuMemGetInfo_v2(&available, &total));
+	OK(cuMemcpyHtoD_v2(memory + 512 * KIB, &available, sizeof(available)));
 	memset(page, 1 + (int)((page - lazy) / 4096), 4096);
 }
 
@@ -263,18 +337,19 @@ static void give_page(int signal, siginfo_t *info, void *unused)
 static void from_lazy_memory(void)
 {
 	struct sigaction action = {.sa_sigaction = give_page, .sa_flags = SA_SIGINFO}, before;
-	uint8_t *expected = malloc(64 * KIB);
+	uint8_t *expected = malloc(512 * KIB);
 
-	lazy = mmap(NULL, 64 * KIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	lazy = mmap(NULL, 512 * KIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(lazy != MAP_FAILED && !sigaction(SIGSEGV, &action, &before));
 	OK(cuCtxSynchronize());
 	OK(cuMemcpyHtoD_v2(memory, lazy, 4 * KIB));
 	OK(cuMemcpyHtoD_v2(memory, lazy, 64 * KIB));
+	OK(cuMemcpyHtoD_v2(memory, lazy, 512 * KIB));
 	CHECK(!sigaction(SIGSEGV, &before, NULL));
-	for (size_t i = 0; i < 64 * KIB; i++)
+	for (size_t i = 0; i < 512 * KIB; i++)
 		expected[i] = (uint8_t)(1 + i / 4096);
-	expect(expected, 64 * KIB);
-	munmap(lazy, 64 * KIB);
+	expect(expected, 512 * KIB);
+	munmap(lazy, 512 * KIB);
 	free(expected);
 }
 
@@ -294,6 +369,8 @@ void api_small_copies(void)
 	behind_first_launches();
 	beside_other_streams();
 	in_another_context();
+	at_once();
+	over_one_another();
 	errors();
 	from_lazy_memory();
 	OK(cuMemFreeHost(word));

@@ -65,6 +65,30 @@ static uint64_t sum(const void *data, size_t bytes)
 	return s;
 }
 
+/* Staged copies that the device has not read yet. */
+static struct vcuda_args_vcudaStageIn on_the_way[16];
+static unsigned int staged_count;
+
+static void read_staged(unsigned int but)
+{
+	struct vcuda_shm *shm = transport.shm;
+	unsigned int i = 0;
+
+	for (; staged_count > but; i++, staged_count--) {
+		const struct vcuda_args_vcudaStageIn *a = &on_the_way[i];
+
+		memcpy(fake_memory(a->dstDevice), (char *)vcuda_shm_stage(shm, a->block) + a->offset, a->ByteCount);
+		atomic_store(&shm->turns[a->block].turn, a->ticket);
+	}
+	memmove(on_the_way, on_the_way + i, staged_count * sizeof(on_the_way[0]));
+}
+
+static void stage_later(const struct vcuda_args_vcudaStageIn *a)
+{
+	on_the_way[staged_count++] = *a;
+	read_staged(fake.reads_late);
+}
+
 #define CASE(name)                                                                                                     \
 	case VCUDA_OP_##name: {                                                                                        \
 		struct vcuda_args_##name a = {0};                                                                      \
@@ -197,6 +221,11 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		memcpy(fake_memory(a.dstDevice), vcuda_shm_stage(transport.shm, a.block), a.ByteCount);
 		END CASE(vcudaCopyIn) if (!on_device(a.dstDevice, a.bytes)) return CUDA_ERROR_INVALID_VALUE;
 		memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
+		END CASE(vcudaStageIn) if (fake.loses_staged || !on_device(a.dstDevice, a.ByteCount))
+			return CUDA_ERROR_INVALID_VALUE;
+		fake.staged++;
+		fake.behind += a.behind != 0;
+		stage_later(&a);
 		END CASE(vcudaCopyInAsync) memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
 		END CASE(vcudaStageDtoH) if (!on_device(a.srcDevice, a.ByteCount)) return CUDA_ERROR_INVALID_VALUE;
 		memcpy(vcuda_shm_stage(transport.shm, a.block), fake_memory(a.srcDevice), a.ByteCount);
@@ -260,6 +289,8 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		fake.last_param_sum = sum(a.params, a.paramBytes);
 		END CASE(cuStreamCreateWithPriority) a.phStream = (CUstream)ids++;
 		REPLY(cuStreamCreateWithPriority)
+		CASE(cuStreamGetFlags)
+		REPLY(cuStreamGetFlags)
 		CASE(cuEventCreate)
 		fake.events++;
 		a.phEvent = (CUevent)ids++;
@@ -276,6 +307,8 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 
 static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 {
+	if (c->op != VCUDA_OP_vcudaStageIn)
+		read_staged(0);
 	if (c->op >= VCUDA_OP_vcudaGraphCreate && c->op <= VCUDA_OP_vcudaGraphDestroy)
 		return fake_graph_answer(c, w);
 	return answer_most(c, w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transport whose worker is a thread of the test: what libcuda sends is decoded here, and answered as a device of 1
+/* A transport whose worker is a thread of the test: what libcuda sends is decoded here, and answered as a device of 8
  * MiB would. */
 #ifndef TEST_LIBCUDA_FAKE_H
 #define TEST_LIBCUDA_FAKE_H
@@ -28,6 +28,9 @@ struct fake_worker {
 	_Atomic int launches_sync, launches_async;
 	_Atomic uint32_t last_param_bytes;
 	_Atomic uint64_t last_param_sum;
+	_Atomic unsigned int reads_late; /* so many staged copies are on their way until something else comes */
+	_Atomic uint64_t staged, behind; /* staged copies; those that waited for the default stream */
+	_Atomic bool loses_staged;       /* they are refused, and their place is not given back */
 	_Atomic int delay_us;  /* before each answer */
 	_Atomic int fail_next; /* CUresult of the next command that waits */
 };
@@ -51,6 +54,6 @@ void *fake_memory(uint64_t address);
 #define FAKE_DEVICE_START 0x300000000000ull
 #define FAKE_ARENA_START 0x200000000000ull
 #endif
-#define FAKE_DEVICE_BYTES (1u << 20)
+#define FAKE_DEVICE_BYTES (8u << 20)
 
 #endif

@@ -56,6 +56,7 @@ static void pageable(void **state)
 
 	assert_int_equal(cuMemAlloc_v2(&p, sizeof(host)), CUDA_SUCCESS);
 	assert_int_equal(cuMemcpyHtoD_v2(p, host, sizeof(host)), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	assert_memory_equal(fake_memory(p), host, sizeof(host));
 	assert_int_equal(cuMemcpyDtoH_v2(back, p, sizeof(host)), CUDA_SUCCESS);
 	assert_memory_equal(back, host, sizeof(host));
@@ -64,6 +65,80 @@ static void pageable(void **state)
 	assert_memory_equal(back, host, 1000);
 	assert_int_equal(cuMemcpy((uintptr_t)back, (uintptr_t)host, sizeof(host)), CUDA_SUCCESS);
 	assert_memory_equal(back, host, sizeof(host));
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* What was called for before the copy, and how it was sent. */
+static void copy_staged(CUdeviceptr p, size_t bytes, bool busy)
+{
+	uint64_t staged = fake.staged, behind = fake.behind;
+	char *source = malloc(bytes);
+
+	if (busy)
+		assert_int_equal(cuMemsetD32Async(p, 0, 1, NULL), CUDA_SUCCESS);
+	memcpy(source, host, bytes);
+	assert_int_equal(cuMemcpyHtoD_v2(p, source, bytes), CUDA_SUCCESS);
+	memset(source, 0xa5, bytes);
+	free(source);
+	assert_int_equal(cuMemcpyDtoH_v2(back, p, bytes), CUDA_SUCCESS);
+	assert_memory_equal(back, host, bytes);
+	assert_int_equal(fake.behind - behind, busy);
+	assert_int_equal(fake.staged - staged, bytes > 4096 || busy ? (bytes + 65535) / 65536 : 0);
+}
+
+static void staged(void **state)
+{
+	static const size_t sizes[] = {4, 4096, 4097, 65536, 65537, 200001, sizeof(host)};
+	CUdeviceptr p;
+
+	assert_int_equal(cuMemAlloc_v2(&p, sizeof(host)), CUDA_SUCCESS);
+	for (fake.reads_late = 0; fake.reads_late < 4; fake.reads_late++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+			for (int busy = 0; busy < 2; busy++)
+				copy_staged(p, sizes[i], busy);
+	fake.reads_late = 0;
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* Copies in a row, each of another size: none uses the place of one that the device has not read. */
+static void staged_in_a_row(void **state)
+{
+	const size_t bytes = 500000;
+	CUdeviceptr p;
+	char *source = malloc(65536);
+
+	assert_int_equal(cuMemAlloc_v2(&p, bytes), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	for (fake.reads_late = 0; fake.reads_late < 12; fake.reads_late++) {
+		memset(fake_memory(p), 0, bytes);
+		for (size_t at = 0, part = 5000; at < bytes; at += part, part = 5000 + (part + 7919) % 60000) {
+			if (part > bytes - at)
+				part = bytes - at;
+			memcpy(source, host + at, part);
+			assert_int_equal(cuMemcpyHtoD_v2(p + at, source, part), CUDA_SUCCESS);
+			memset(source, 0xa5, part);
+		}
+		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+		assert_memory_equal(fake_memory(p), host, bytes);
+	}
+	fake.reads_late = 0;
+	free(source);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* The places of those that were lost are found again. */
+static void staged_lost(void **state)
+{
+	CUdeviceptr p;
+
+	assert_int_equal(cuMemAlloc_v2(&p, sizeof(host)), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	fake.loses_staged = true;
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(cuMemcpyHtoD_v2(p, host, 65536), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	fake.loses_staged = false;
+	copy_staged(p, sizeof(host), false);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
@@ -252,9 +327,10 @@ static void box_3d(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bounds),     cmocka_unit_test(pageable), cmocka_unit_test(pinned),
-		cmocka_unit_test(registered), cmocka_unit_test(pointers), cmocka_unit_test(boxes),
-		cmocka_unit_test(box_errors), cmocka_unit_test(box_3d),
+		cmocka_unit_test(bounds),          cmocka_unit_test(pageable),    cmocka_unit_test(staged),
+		cmocka_unit_test(staged_in_a_row), cmocka_unit_test(staged_lost), cmocka_unit_test(pinned),
+		cmocka_unit_test(registered),      cmocka_unit_test(pointers),    cmocka_unit_test(boxes),
+		cmocka_unit_test(box_errors),      cmocka_unit_test(box_3d),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

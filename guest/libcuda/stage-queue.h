@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pageable memory on its way to the device through one staging block, in pieces that follow one another: the caller
+ * fills one while the device reads those before it, and need not wait for the last.
+ */
+#ifndef VCUDA_STAGE_QUEUE_H
+#define VCUDA_STAGE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda-abi.h"
+
+/*
+ * What the synchronous function does with the default stream: returns when what that had to do is done, and the bytes
+ * are taken. False: nothing has happened, since another thread is at it or there is no block. Thread-safe.
+ */
+bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult *result);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stage-queue.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "lane.h"
+
+/* Parts of the staging area that the guest gets back one after the other, and how much is in one at least. */
+#define FLIGHTS 8
+#define FLIGHT_BYTES (64u * 1024)
+
+/* Contexts that have a stream and events; what others copy is waited for. */
+#define LINES 4
+
+struct line {
+	uint64_t id; /* of the context; 0: there is none */
+	CUcontext context;
+	CUstream stream;
+	CUevent before, flown[FLIGHTS];
+	unsigned int events; /* of `flown` */
+};
+
+struct flight {
+	uint32_t block, ticket;
+};
+
+/* The nth flight from the first on has its event at (first + n) % FLIGHTS; what `open` stands for has none yet. */
+static struct {
+	pthread_mutex_t lock;
+	_Atomic bool any; /* changes under the lock; a look without it is enough for who comes behind */
+	struct line lines[LINES], *line;
+	struct flight flights[FLIGHTS], open;
+	unsigned int first, count;
+	size_t open_bytes; /* 0: nothing is open */
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- with the lock held ---- */
+
+/* The context's handles may mean nothing in another. Returns the one that was current. */
+static CUcontext enter(struct vcuda_session *s, const struct line *l)
+{
+	CUcontext before = NULL;
+
+	s->ops->cuCtxGetCurrent(&before);
+	if (before != l->context)
+		s->ops->cuCtxSetCurrent(l->context);
+	return before;
+}
+
+static void leave(struct vcuda_session *s, const struct line *l, CUcontext before)
+{
+	if (before != l->context)
+		s->ops->cuCtxSetCurrent(before);
+}
+
+static void end_line(struct vcuda_session *s, struct line *l)
+{
+	CUcontext before = enter(s, l);
+
+	while (l->events)
+		s->ops->cuEventDestroy_v2(l->flown[--l->events]);
+	if (l->before)
+		s->ops->cuEventDestroy_v2(l->before);
+	if (l->stream)
+		s->ops->cuStreamDestroy_v2(l->stream);
+	leave(s, l, before);
+	*l = (struct line){0};
+}
+
+static CUresult begin_line(struct vcuda_session *s, struct line *l, uint64_t id)
+{
+	CUresult result = s->ops->cuCtxGetCurrent(&l->context);
+
+	l->id = id;
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuStreamCreateWithPriority(&l->stream, CU_STREAM_NON_BLOCKING, 0);
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuEventCreate(&l->before, CU_EVENT_DISABLE_TIMING);
+	while (l->events < FLIGHTS && result == CUDA_SUCCESS)
+		if ((result = s->ops->cuEventCreate(&l->flown[l->events], CU_EVENT_DISABLE_TIMING)) == CUDA_SUCCESS)
+			l->events++;
+	if (result != CUDA_SUCCESS)
+		end_line(s, l);
+	return result;
+}
+
+static void publish(struct vcuda_session *s, struct flight f)
+{
+	struct vcuda_shm *shm = s->shm;
+
+	atomic_store(&shm->turns[f.block].turn, f.ticket);
+}
+
+/* The first has been read, or never will be. */
+static void land(struct vcuda_session *s)
+{
+	publish(s, queue.flights[queue.first]);
+	queue.first = (queue.first + 1) % FLIGHTS;
+	queue.count--;
+}
+
+static void land_all(struct vcuda_session *s)
+{
+	while (queue.count)
+		land(s);
+	if (queue.open_bytes)
+		publish(s, queue.open);
+	queue.open_bytes = 0;
+	atomic_store(&queue.any, false);
+}
+
+static void wait_for_first(struct vcuda_session *s)
+{
+	s->ops->cuEventSynchronize(queue.line->flown[queue.first]);
+	land(s);
+}
+
+/* Gives what is open an event. */
+static void close_open(struct vcuda_session *s)
+{
+	unsigned int at;
+
+	if (!queue.open_bytes)
+		return;
+	if (queue.count == FLIGHTS)
+		wait_for_first(s);
+	at = (queue.first + queue.count) % FLIGHTS;
+	queue.flights[at] = queue.open;
+	queue.count++;
+	queue.open_bytes = 0;
+	/* Where it cannot be had, nothing is read any more once the stream has been waited for. */
+	if (s->ops->cuEventRecordWithFlags(queue.line->flown[at], queue.line->stream, 0) != CUDA_SUCCESS) {
+		s->ops->cuStreamSynchronize(queue.line->stream);
+		land_all(s);
+	}
+}
+
+static void land_what_is_through(struct vcuda_session *s)
+{
+	while (queue.count &&
+	       s->ops->cuEventQuery(queue.line->flown[queue.first]) != CUDA_ERROR_NOT_READY)
+		land(s);
+}
+
+static void settle(struct vcuda_session *s)
+{
+	CUcontext before = enter(s, queue.line);
+
+	close_open(s);
+	while (queue.count)
+		wait_for_first(s);
+	atomic_store(&queue.any, false);
+	leave(s, queue.line, before);
+}
+
+/* The stream and events of the command's context; NULL: they cannot be had. Nothing is on its way in another one then. */
+static struct line *find_line(struct vcuda_session *s)
+{
+	uint64_t id = vcuda_lane_context();
+	struct line *l = queue.lines;
+
+	if (queue.line && queue.line->id == id)
+		return queue.line;
+	if (!s->ops->cuStreamCreateWithPriority || !s->ops->cuEventRecordWithFlags || !s->ops->cuEventQuery ||
+	    !s->ops->cuStreamWaitEvent)
+		return NULL;
+	if (atomic_load(&queue.any))
+		settle(s);
+	queue.line = NULL;
+	while (l < queue.lines + LINES && l->id != id)
+		l++;
+	if (l < queue.lines + LINES)
+		return queue.line = l;
+	for (l = queue.lines; l < queue.lines + LINES && l->id; l++)
+		continue;
+	if (l == queue.lines + LINES || begin_line(s, l, id) != CUDA_SUCCESS)
+		return NULL;
+	return queue.line = l;
+}
+
+/* The copy has been issued: its part of the block is the guest's again when the stream is through. */
+static void add(struct vcuda_session *s, const struct vcuda_staged *copy)
+{
+	if (queue.open_bytes && queue.open.block != copy->block)
+		close_open(s);
+	queue.open = (struct flight){copy->block, copy->ticket};
+	queue.open_bytes += copy->bytes;
+	atomic_store(&queue.any, true);
+	if (queue.open_bytes < FLIGHT_BYTES)
+		return;
+	close_open(s);
+	land_what_is_through(s);
+}
+
+/* ---- from outside ---- */
+
+static CUresult put_now(struct vcuda_session *s, const struct vcuda_staged *copy)
+{
+	CUresult result = s->ops->cuMemcpyHtoD_v2(copy->to, copy->from, copy->bytes);
+
+	publish(s, (struct flight){copy->block, copy->ticket});
+	return result;
+}
+
+CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_staged *copy)
+{
+	/* The software GPU's threads take longer to wake up than the one that waits takes for the copy. */
+	bool with_gpu = strcmp(s->ops->name, "cpu");
+	CUresult result;
+	struct line *l;
+
+	pthread_mutex_lock(&queue.lock);
+	if (!with_gpu && atomic_load(&queue.any))
+		settle(s);
+	l = with_gpu ? find_line(s) : NULL;
+	if (l) {
+		result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, copy->from, copy->bytes, l->stream);
+		add(s, copy);
+	}
+	pthread_mutex_unlock(&queue.lock);
+	return l ? result : put_now(s, copy);
+}
+
+/*
+ * The copy waits for the default stream on the device, and we for that stream: so the device goes on at once, and the guest as soon as it
+ * may. Until the guest has its answer nobody comes behind the copy, which may wait for long, and nobody waits for it.
+ */
+CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy)
+{
+	CUresult result = CUDA_SUCCESS, before;
+	struct line *l;
+
+	pthread_mutex_lock(&queue.lock);
+	l = find_line(s);
+	if (l) {
+		result = s->ops->cuEventRecordWithFlags(l->before, NULL, 0);
+		if (result == CUDA_SUCCESS)
+			result = s->ops->cuStreamWaitEvent(l->stream, l->before, 0);
+		if (result == CUDA_SUCCESS)
+			result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, copy->from, copy->bytes, l->stream);
+	}
+	pthread_mutex_unlock(&queue.lock);
+	if (!l)
+		return put_now(s, copy);
+	before = s->ops->cuStreamSynchronize(NULL);
+	pthread_mutex_lock(&queue.lock);
+	/* Where the context has ended meanwhile, so has the copy. */
+	if (find_line(s))
+		add(s, copy);
+	else
+		publish(s, (struct flight){copy->block, copy->ticket});
+	pthread_mutex_unlock(&queue.lock);
+	return result != CUDA_SUCCESS ? result : before;
+}
+
+bool vcuda_stage_queue_any(void)
+{
+	return atomic_load(&queue.any);
+}
+
+void vcuda_stage_queue_look(struct vcuda_session *s)
+{
+	CUcontext before;
+
+	pthread_mutex_lock(&queue.lock);
+	if (atomic_load(&queue.any)) {
+		before = enter(s, queue.line);
+		close_open(s);
+		land_what_is_through(s);
+		atomic_store(&queue.any, queue.count > 0);
+		leave(s, queue.line, before);
+	}
+	pthread_mutex_unlock(&queue.lock);
+}
+
+void vcuda_stage_queue_settle(struct vcuda_session *s)
+{
+	pthread_mutex_lock(&queue.lock);
+	if (atomic_load(&queue.any))
+		settle(s);
+	pthread_mutex_unlock(&queue.lock);
+}
+
+void vcuda_stage_queue_drop(struct vcuda_session *s)
+{
+	pthread_mutex_lock(&queue.lock);
+	if (atomic_load(&queue.any))
+		settle(s);
+	queue.line = NULL;
+	for (unsigned int i = 0; i < LINES; i++)
+		if (queue.lines[i].id)
+			end_line(s, &queue.lines[i]);
+	pthread_mutex_unlock(&queue.lock);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies to the device that leave the staging area while the guest goes on (vcudaStageIn): by the word of the block (struct vcuda_turn) it
+ * learns how far the device has read. They are in streams of the worker's own, where nothing that takes long can stand in front of them, and
+ * whoever comes behind them finds them done: the lane waits for them before it runs any other command. All that are on their way are of
+ * one context. Thread-safe.
+ */
+#ifndef VCUDA_STAGE_QUEUE_H
+#define VCUDA_STAGE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "session.h"
+
+/* A copy: of `bytes` at `from`, which is in `block`. Once the device has read it the block's word is `ticket`. */
+struct vcuda_staged {
+	CUdeviceptr to;
+	const void *from;
+	size_t bytes;
+	uint32_t block, ticket;
+};
+
+/* In the context that the command is in, which is current. Returns the driver's refusal, with the ticket given all the same. */
+CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_staged *copy);
+/* The same, behind all that the default stream has to do now. Returns when that is done. */
+CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy);
+
+/* Whether copies may be on their way. The next two do not depend on the current context. */
+bool vcuda_stage_queue_any(void);
+/* Tells the guest what is through. */
+void vcuda_stage_queue_look(struct vcuda_session *s);
+/* Waits until all is. */
+void vcuda_stage_queue_settle(struct vcuda_session *s);
+
+/* Before a context ends, whichever it is. */
+void vcuda_stage_queue_drop(struct vcuda_session *s);
+
+#endif

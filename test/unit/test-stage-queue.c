@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies that leave the staging area while the guest goes on, with a driver that does nothing before it is told to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend.h"
+#include "lane.h"
+#include "ring.h"
+#include "session.h"
+#include "stage-queue.h"
+
+#define PART (64u * 1024)
+
+static uint64_t lane_context;
+
+/* The lane's. */
+uint64_t vcuda_lane_context(void)
+{
+	return lane_context;
+}
+
+/* ---- a driver: one list of what all its streams have to do ---- */
+
+enum { COPY, RECORD, WAIT, OTHER };
+
+struct stream {
+	CUcontext context;
+};
+
+struct event {
+	CUcontext context;
+	unsigned int records, done;
+};
+
+struct op {
+	int kind;
+	struct stream *stream;
+	void *to;
+	const void *from;
+	size_t bytes;
+	struct event *event;
+	unsigned int record;
+	bool done;
+};
+
+static struct {
+	CUcontext current;
+	struct op ops[256];
+	unsigned int count;
+	int streams, events; /* live ones */
+	CUresult refuses;    /* copies */
+	CUresult refuses_events;
+	unsigned int copies_now;
+	struct stream null;
+} driver;
+
+static bool may_run(const struct op *o)
+{
+	for (const struct op *before = driver.ops; before < o; before++)
+		if (!before->done && before->stream == o->stream)
+			return false;
+	return o->kind != WAIT || o->event->done >= o->record;
+}
+
+static bool run_one(struct op *o)
+{
+	if (o->done || !may_run(o))
+		return false;
+	if (o->kind == COPY)
+		memcpy(o->to, o->from, o->bytes);
+	if (o->kind == RECORD)
+		o->event->done = o->record;
+	return o->done = true;
+}
+
+/* The first op of all that can run, but of what others do in the default stream. */
+static bool run_next(void)
+{
+	for (unsigned int i = 0; i < driver.count; i++)
+		if (driver.ops[i].kind != OTHER && run_one(&driver.ops[i]))
+			return true;
+	return false;
+}
+
+static struct op *issue(int kind, CUstream stream)
+{
+	struct stream *s = stream ? (struct stream *)stream : &driver.null;
+
+	assert_true(driver.count < 256);
+	if (stream)
+		assert_ptr_equal(s->context, driver.current);
+	driver.ops[driver.count] = (struct op){.kind = kind, .stream = s};
+	return &driver.ops[driver.count++];
+}
+
+static CUresult get_current(CUcontext *context)
+{
+	*context = driver.current;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_current(CUcontext context)
+{
+	driver.current = context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult create_stream(CUstream *stream, unsigned int flags, int priority)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+
+	assert_int_equal(flags, CU_STREAM_NON_BLOCKING);
+	s->context = driver.current;
+	driver.streams++;
+	*stream = (CUstream)s;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_stream(CUstream stream)
+{
+	for (unsigned int i = 0; i < driver.count; i++)
+		assert_true(driver.ops[i].done || driver.ops[i].stream != (struct stream *)stream);
+	assert_ptr_equal(((struct stream *)stream)->context, driver.current);
+	driver.streams--;
+	free(stream);
+	return CUDA_SUCCESS;
+}
+
+static CUresult create_event(CUevent *event, unsigned int flags)
+{
+	struct event *e = calloc(1, sizeof(*e));
+
+	if (driver.refuses_events) {
+		free(e);
+		return driver.refuses_events;
+	}
+	e->context = driver.current;
+	driver.events++;
+	*event = (CUevent)e;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+	assert_ptr_equal(((struct event *)event)->context, driver.current);
+	driver.events--;
+	free(event);
+	return CUDA_SUCCESS;
+}
+
+static CUresult record_event(CUevent event, CUstream stream, unsigned int flags)
+{
+	struct event *e = (struct event *)event;
+	struct op *o = issue(RECORD, stream);
+
+	assert_ptr_equal(e->context, driver.current);
+	o->event = e;
+	o->record = ++e->records;
+	return CUDA_SUCCESS;
+}
+
+static CUresult wait_event(CUstream stream, CUevent event, unsigned int flags)
+{
+	struct op *o = issue(WAIT, stream);
+
+	o->event = (struct event *)event;
+	o->record = o->event->records;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query_event(CUevent event)
+{
+	struct event *e = (struct event *)event;
+
+	assert_ptr_equal(e->context, driver.current);
+	return e->done == e->records ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult synchronize_event(CUevent event)
+{
+	while (query_event(event) == CUDA_ERROR_NOT_READY)
+		assert_true(run_next());
+	return CUDA_SUCCESS;
+}
+
+/* Of the default stream, whose work ends by this, and nothing that comes behind it before. */
+static CUresult synchronize_stream(CUstream stream)
+{
+	assert_null(stream);
+	assert_false(run_next());
+	for (unsigned int i = 0; i < driver.count; i++)
+		if (driver.ops[i].stream == &driver.null)
+			run_one(&driver.ops[i]);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_async(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+	struct op *o;
+
+	if (driver.refuses)
+		return driver.refuses;
+	o = issue(COPY, stream);
+	o->to = (void *)(uintptr_t)to;
+	o->from = from;
+	o->bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_now(CUdeviceptr to, const void *from, size_t bytes)
+{
+	driver.copies_now++;
+	memcpy((void *)(uintptr_t)to, from, bytes);
+	return CUDA_SUCCESS;
+}
+
+static struct vcuda_backend_ops ops = {
+	.name = "fake",
+	.cuCtxGetCurrent = get_current,
+	.cuCtxSetCurrent = set_current,
+	.cuStreamCreateWithPriority = create_stream,
+	.cuStreamDestroy_v2 = destroy_stream,
+	.cuStreamSynchronize = synchronize_stream,
+	.cuStreamWaitEvent = wait_event,
+	.cuEventCreate = create_event,
+	.cuEventDestroy_v2 = destroy_event,
+	.cuEventRecordWithFlags = record_event,
+	.cuEventQuery = query_event,
+	.cuEventSynchronize = synchronize_event,
+	.cuMemcpyHtoDAsync_v2 = copy_async,
+	.cuMemcpyHtoD_v2 = copy_now,
+};
+
+/* ---- the tests ---- */
+
+static struct vcuda_session session = {.ops = &ops};
+static uint8_t device[16 * PART];
+
+static uint8_t *stage(uint32_t block, size_t offset)
+{
+	return (uint8_t *)vcuda_shm_stage(session.shm, block) + offset;
+}
+
+static uint32_t turn(uint32_t block)
+{
+	return atomic_load(&((struct vcuda_shm *)session.shm)->turns[block].turn);
+}
+
+static void enter(uint64_t context)
+{
+	lane_context = context;
+	driver.current = (CUcontext)(uintptr_t)(context * 16);
+}
+
+/* A part of the device's memory is given the value of its ticket. */
+static struct vcuda_staged staged(uint32_t ticket, size_t bytes)
+{
+	uint8_t *from = stage(3, ticket % 4 * PART);
+
+	memset(from, (int)ticket, bytes);
+	return (struct vcuda_staged){(uintptr_t)device + ticket % 16 * PART, from, bytes, 3, ticket};
+}
+
+static CUresult put(uint32_t ticket, size_t bytes)
+{
+	struct vcuda_staged copy = staged(ticket, bytes);
+
+	return vcuda_stage_queue_put(&session, &copy);
+}
+
+static bool has(uint32_t ticket, size_t bytes)
+{
+	const uint8_t *at = device + ticket % 16 * PART;
+
+	for (size_t i = 0; i < bytes; i++)
+		if (at[i] != (uint8_t)ticket)
+			return false;
+	return true;
+}
+
+static int setup(void **state)
+{
+	if (!session.shm)
+		session.shm = aligned_alloc(4096, VCUDA_SHM_BYTES);
+	memset(session.shm, 0, VCUDA_SHM_BYTES);
+	memset(device, 0, sizeof(device));
+	memset(&driver, 0, sizeof(driver));
+	enter(1);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	vcuda_stage_queue_drop(&session);
+	return vcuda_stage_queue_any() || driver.streams || driver.events;
+}
+
+/* The guest learns of a part when the device has read it, not before, and in order. */
+static void in_order(void **state)
+{
+	for (uint32_t t = 1; t <= 3; t++)
+		assert_int_equal(put(t, PART), CUDA_SUCCESS);
+	vcuda_stage_queue_look(&session);
+	assert_int_equal(turn(3), 0);
+	assert_true(vcuda_stage_queue_any());
+	for (uint32_t t = 1; t <= 3; t++) {
+		assert_true(run_next()); /* the copy */
+		vcuda_stage_queue_look(&session);
+		assert_int_equal(turn(3), t - 1);
+		assert_true(run_next()); /* its event */
+		vcuda_stage_queue_look(&session);
+		assert_int_equal(turn(3), t);
+		assert_true(has(t, PART));
+	}
+	assert_false(vcuda_stage_queue_any());
+}
+
+/* Small ones are given back together; when nothing else comes, at once. */
+static void together(void **state)
+{
+	for (uint32_t t = 1; t <= 3; t++)
+		assert_int_equal(put(t, PART / 4), CUDA_SUCCESS);
+	assert_int_equal(driver.count, 3);
+	assert_int_equal(put(4, PART / 4), CUDA_SUCCESS);
+	assert_int_equal(driver.count, 5);
+	assert_int_equal(put(6, 7), CUDA_SUCCESS); /* in the place of the second */
+	vcuda_stage_queue_look(&session);
+	assert_int_equal(driver.count, 7);
+	while (run_next())
+		continue;
+	vcuda_stage_queue_look(&session);
+	assert_int_equal(turn(3), 6);
+	assert_false(vcuda_stage_queue_any());
+	assert_true(has(1, PART / 4) && has(4, PART / 4) && has(6, 7));
+}
+
+/* Each block learns of its own. */
+static void two_blocks(void **state)
+{
+	struct vcuda_staged copy = staged(1, 100);
+
+	assert_int_equal(vcuda_stage_queue_put(&session, &copy), CUDA_SUCCESS);
+	copy.block = 5;
+	copy.ticket = 77;
+	assert_int_equal(vcuda_stage_queue_put(&session, &copy), CUDA_SUCCESS);
+	vcuda_stage_queue_settle(&session);
+	assert_int_equal(turn(3), 1);
+	assert_int_equal(turn(5), 77);
+}
+
+static void settled(void **state)
+{
+	for (uint32_t t = 1; t <= 15; t++)
+		assert_int_equal(put(t, t % 2 ? 1000 : 70), CUDA_SUCCESS);
+	enter(9); /* whoever waits, in whatever context */
+	vcuda_stage_queue_settle(&session);
+	assert_ptr_equal(driver.current, (CUcontext)(9 * 16));
+	assert_int_equal(turn(3), 15);
+	assert_false(vcuda_stage_queue_any());
+	for (uint32_t t = 12; t <= 15; t++)
+		assert_true(has(t, 70));
+	enter(1);
+}
+
+/* More of them than there are events: the oldest are waited for. */
+static void many(void **state)
+{
+	for (uint32_t t = 1; t <= 40; t++)
+		assert_int_equal(put(t, PART), CUDA_SUCCESS);
+	assert_true(turn(3) >= 30 && turn(3) < 40);
+	vcuda_stage_queue_settle(&session);
+	assert_int_equal(turn(3), 40);
+}
+
+static void refused(void **state)
+{
+	driver.refuses = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(put(1, PART), CUDA_ERROR_INVALID_VALUE);
+	driver.refuses = CUDA_SUCCESS;
+	vcuda_stage_queue_settle(&session);
+	assert_int_equal(turn(3), 1);
+}
+
+/* Those of one context are made before those of another begin. */
+static void contexts(void **state)
+{
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	enter(2);
+	assert_int_equal(put(2, 100), CUDA_SUCCESS);
+	assert_true(has(1, 100) && !has(2, 100));
+	assert_int_equal(turn(3), 1);
+	enter(1);
+	assert_int_equal(put(3, 100), CUDA_SUCCESS);
+	assert_true(has(2, 100));
+	assert_int_equal(driver.streams, 2);
+	vcuda_stage_queue_drop(&session);
+	assert_true(has(3, 100));
+	assert_int_equal(driver.streams, 0);
+	assert_ptr_equal(driver.current, (CUcontext)16);
+	/* The fifth context has no stream, and is served all the same. */
+	for (uint64_t c = 1; c <= 5; c++) {
+		enter(c);
+		assert_int_equal(put((uint32_t)c, 100), CUDA_SUCCESS);
+	}
+	assert_int_equal(driver.streams, 4);
+	assert_int_equal(driver.copies_now, 1);
+	assert_int_equal(turn(3), 5);
+	enter(1);
+}
+
+/* The device makes the copy when the default stream has done what it had to do. */
+static void behind(void **state)
+{
+	struct vcuda_staged copy = staged(1, 5000);
+
+	issue(OTHER, NULL);
+	assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
+	assert_true(driver.ops[0].done);
+	assert_false(has(1, 5000));
+	assert_int_equal(turn(3), 0);
+	assert_true(vcuda_stage_queue_any());
+	vcuda_stage_queue_settle(&session);
+	assert_true(has(1, 5000));
+	assert_int_equal(turn(3), 1);
+}
+
+/* Without streams or events a copy is made at once. */
+static void without(void **state)
+{
+	driver.refuses_events = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	assert_true(has(1, 100));
+	assert_int_equal(turn(3), 1);
+	assert_int_equal(driver.streams, 0);
+	driver.refuses_events = CUDA_SUCCESS;
+	ops.name = "cpu";
+	assert_int_equal(put(2, 100), CUDA_SUCCESS);
+	assert_true(has(2, 100));
+	ops.name = "fake";
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled), TEST(many),
+		TEST(refused),  TEST(contexts), TEST(behind),     TEST(without),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
