@@ -26,6 +26,9 @@
 #define MOST_BLOCKS 9
 #define MOST_THREADS 8
 
+/* A thread that may have to wake up first has to have so much of a copy to be of use. */
+#define HELPED (512u * 1024)
+
 /* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
 #define PIECES 16
 #define LEAST_PIECE (128u * 1024) /* the worker's calls of the driver take as long as this does on its way */
@@ -38,8 +41,11 @@
 #define NAP_US 50
 #define LONGEST_NAP_US 1000
 
-/* And before it sleeps when there is no copy at all: the next one often follows, and waking up takes half as long as 1
- * MiB does. */
+/* How often the caller looks at its end for the pieces that others are at, before it sleeps: longer than they take. */
+#define LAST_LOOKS 256
+
+/* And before a thread sleeps when there is no copy for it: the next one often follows, and waking up takes half as long
+ * as 1 MiB does. */
 #define LINGERS 32
 
 struct copy {
@@ -49,15 +55,26 @@ struct copy {
 	bool to_device;
 	unsigned int count; /* of blocks */
 	uint32_t mask, blocks[MOST_BLOCKS];
+	unsigned int useful;  /* threads besides the caller's */
 	unsigned int threads; /* that have a piece of it; under the lock */
+	bool called;          /* for the useful ones */
 	struct copy *following;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t begun = PTHREAD_COND_INITIALIZER, left = PTHREAD_COND_INITIALIZER;
+/* Who finds it taken waits awake for a while: all see at once that a piece is ready, and none has it for long. */
+static pthread_mutex_t lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
+
+/* Those with low numbers are the ones that work, and find caches and processors as they left them. */
+static struct helper {
+	pthread_cond_t called;
+	bool asleep;
+} helpers[MOST_THREADS];
+
 static struct copy *copies;     /* the oldest first; those that have pieces which nobody has taken */
 static _Atomic bool any_copies; /* changes with `copies`, and can be read without the lock */
 static unsigned int threads, wanted_threads, held_blocks;
+static unsigned int useful; /* of all copies together */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose_threads(void)
@@ -112,8 +129,10 @@ static void remove_copy(const struct copy *c)
 
 	while (*at && *at != c)
 		at = &(*at)->following;
-	if (*at)
+	if (*at) {
 		*at = c->following;
+		useful -= c->useful;
+	}
 	atomic_store(&any_copies, copies != NULL);
 }
 
@@ -179,27 +198,40 @@ static void linger(void)
 	pthread_mutex_lock(&lock);
 }
 
-static void *serve(void *unused)
+static void *serve(void *helper)
 {
+	struct helper *h = helper;
 	unsigned int looks = 0;
 
 	pthread_mutex_lock(&lock);
 	for (;;) {
-		struct copy *c = find_ready();
+		bool is_useful = h < helpers + useful;
+		struct copy *c = is_useful ? find_ready() : NULL;
 
 		if (c) {
 			work(c);
 			looks = 0;
-		} else if (copies) {
+		} else if (is_useful) {
 			look_again(looks++);
 		} else if (looks++ < LINGERS) {
 			linger();
 		} else {
-			pthread_cond_wait(&begun, &lock);
+			h->asleep = true;
+			while (h->asleep)
+				pthread_cond_wait(&h->called, &lock);
 			looks = 0;
 		}
 	}
-	return unused;
+	return NULL;
+}
+
+static void call_helpers(void)
+{
+	for (struct helper *h = helpers; h < helpers + useful && h < helpers + threads; h++) {
+		if (h->asleep)
+			pthread_cond_signal(&h->called);
+		h->asleep = false;
+	}
 }
 
 /* ---- the caller's ---- */
@@ -244,27 +276,34 @@ static bool begin(struct copy *c)
 	bool any;
 
 	pthread_mutex_lock(&lock);
-	while (threads < wanted_threads && vcuda_thread_start_with(NULL, faults, serve, NULL))
+	while (threads < wanted_threads) {
+		pthread_cond_init(&helpers[threads].called, NULL);
+		if (!vcuda_thread_start_with(NULL, faults, serve, &helpers[threads]))
+			break;
 		threads++;
+	}
 	any = threads > 0;
 	while (any && *at)
 		at = &(*at)->following;
 	if (any) {
 		*at = c;
+		useful += c->useful;
 		atomic_store(&any_copies, true);
-		pthread_cond_broadcast(&begun);
 	}
 	pthread_mutex_unlock(&lock);
 	return any;
 }
 
-/* What the caller does while it waits for the worker. */
+/* What the caller does while it waits for the worker: first, when that has the command, it calls the others. */
 static bool work_myself(void *copy)
 {
 	struct copy *c = copy;
 	bool ready;
 
 	pthread_mutex_lock(&lock);
+	if (!c->called)
+		call_helpers();
+	c->called = true;
 	ready = is_ready(c);
 	if (ready)
 		work(c);
@@ -279,6 +318,12 @@ static void end(struct copy *c, bool succeeded)
 	while (succeeded && c->next < c->pieces)
 		work(c);
 	remove_copy(c);
+	for (unsigned int i = 0; i < LAST_LOOKS && c->threads; i++) {
+		pthread_mutex_unlock(&lock);
+		for (unsigned int k = 0; k < GLANCES; k++)
+			__builtin_ia32_pause();
+		pthread_mutex_lock(&lock);
+	}
 	while (c->threads)
 		pthread_cond_wait(&left, &lock);
 	pthread_mutex_unlock(&lock);
@@ -303,6 +348,7 @@ bool vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device
 		  : c.piece > VCUDA_STAGE_BLOCK_BYTES ? VCUDA_STAGE_BLOCK_BYTES
 						      : c.piece & ~(size_t)4095;
 	c.pieces = (bytes - 1) / c.piece + 1;
+	c.useful = bytes / HELPED < MOST_THREADS ? (unsigned int)(bytes / HELPED) : MOST_THREADS;
 	/* A thread that is cancelled in here would leave others with its copy. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	has_begun = take_blocks(&c) && begin(&c);

@@ -103,6 +103,12 @@ static _Atomic uint32_t *word_of(const struct turns *t, uint64_t piece)
 	return &shm->turns[t->blocks[piece % t->count]].turn;
 }
 
+/* The device's end with a piece is to be known where the guest does something then, and at the end of all. */
+static bool needs_event(const struct turns *t, uint64_t piece)
+{
+	return !t->a->toDevice || t->pieces - piece > t->count || piece + 1 == t->pieces;
+}
+
 static CUresult issue(struct turns *t)
 {
 	const struct vcuda_args_vcudaStageTurns *a = t->a;
@@ -115,7 +121,7 @@ static CUresult issue(struct turns *t)
 		result = t->s->ops->cuMemcpyHtoDAsync_v2(a->device + offset, memory, bytes, a->hStream);
 	else
 		result = t->s->ops->cuMemcpyDtoHAsync_v2(memory, a->device + offset, bytes, a->hStream);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS && needs_event(t, t->issued))
 		result = t->s->ops->cuEventRecordWithFlags(t->set.events[t->issued % t->count], a->hStream, 0);
 	t->issued += result == CUDA_SUCCESS;
 	return result;
@@ -125,19 +131,20 @@ static CUresult issue(struct turns *t)
 static CUresult step(struct turns *t)
 {
 	bool is_waiting = t->issued == t->pieces || t->issued - t->done == t->count;
-	CUevent oldest = t->set.events[t->done % t->count];
+	uint64_t oldest = needs_event(t, t->done) ? t->done : t->pieces - 1;
+	CUevent event = t->set.events[oldest % t->count];
 	CUresult result;
 
 	if (!is_waiting && atomic_load(word_of(t, t->issued)) == turn_of(t, t->issued))
 		return issue(t);
-	if (t->done == t->issued)
+	if (oldest >= t->issued)
 		return CUDA_ERROR_NOT_READY;
 	/* The guest can do nothing before the device has. */
-	result = is_waiting ? t->s->ops->cuEventSynchronize(oldest) : t->s->ops->cuEventQuery(oldest);
+	result = is_waiting ? t->s->ops->cuEventSynchronize(event) : t->s->ops->cuEventQuery(event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	atomic_store(word_of(t, t->done), turn_of(t, t->done) + 1);
-	t->done++;
+	for (; t->done <= oldest; t->done++)
+		atomic_store(word_of(t, t->done), turn_of(t, t->done) + 1);
 	return CUDA_SUCCESS;
 }
 
