@@ -57,8 +57,8 @@ static int set_actions(posix_spawn_file_actions_t *actions, int channel)
 	if (!error && vcuda_roster_fd() >= 0)
 		error = posix_spawn_file_actions_adddup2(actions, vcuda_roster_fd(), VCUDA_ROSTER_FD);
 	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(
-			actions, vcuda_roster_fd() < 0 ? VCUDA_CHANNEL_FD + 1 : VCUDA_ROSTER_FD + 1);
+		error = posix_spawn_file_actions_addclosefrom_np(actions, vcuda_roster_fd() < 0 ? VCUDA_CHANNEL_FD + 1
+												: VCUDA_ROSTER_FD + 1);
 	return error;
 }
 
@@ -77,17 +77,26 @@ static int set_attributes(posix_spawnattr_t *attributes)
 	return error;
 }
 
-/* The worker would choose its address layout itself, and start a second time for it. */
-static int spawn(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+/*
+ * The worker has our processors and address layout from its first instruction on: the latter it would else choose
+ * itself, and start a second time for it.
+ */
+static int spawn(pid_t *pid, const struct vcuda_options *options, const posix_spawn_file_actions_t *actions,
 		 const posix_spawnattr_t *attributes, char **arguments, char **environment)
 {
 	int layout = personality(0xffffffff), error;
+	cpu_set_t ours;
+	bool moves = CPU_COUNT(&options->cpus) && !sched_getaffinity(0, sizeof(ours), &ours);
 
+	if (moves && sched_setaffinity(0, sizeof(options->cpus), &options->cpus))
+		return errno;
 	if (layout >= 0)
 		personality((unsigned long)layout | VCUDA_WORKER_LAYOUT);
-	error = posix_spawn(pid, file, actions, attributes, arguments, environment);
+	error = posix_spawn(pid, options->worker, actions, attributes, arguments, environment);
 	if (layout >= 0)
 		personality((unsigned long)layout);
+	if (moves)
+		sched_setaffinity(0, sizeof(ours), &ours);
 	return error;
 }
 
@@ -117,7 +126,7 @@ static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind,
 	if (!error)
 		error = set_attributes(&attributes);
 	if (!error)
-		error = spawn(pid, options->worker, &actions, &attributes, arguments, environment);
+		error = spawn(pid, options, &actions, &attributes, arguments, environment);
 	posix_spawnattr_destroy(&attributes);
 destroy_actions:
 	posix_spawn_file_actions_destroy(&actions);

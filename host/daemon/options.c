@@ -32,6 +32,7 @@ static const char help[] =
 	"                          Each takes the memory of an empty context, some 500 MiB of a large GPU's\n"
 	"  --warm-device N|none    the device of these contexts (default: 0; none: no context)\n"
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
+	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
@@ -50,6 +51,7 @@ enum {
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
+	CPUS,
 	MODE,
 	ANY_USER,
 	ONCE,
@@ -70,6 +72,7 @@ static const struct option long_options[] = {
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
+	{"cpus", required_argument, NULL, CPUS},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
 	{"once", no_argument, NULL, ONCE},
@@ -115,6 +118,44 @@ static uint64_t size(const char *option, const char *text)
 	if (errno || end == text || *text == '-' || value > (UINT64_MAX >> 1) >> shift)
 		fail("%s %s: give a size such as 512M or 8G", option, text);
 	return value << shift;
+}
+
+/* One processor's number at the beginning of `text`, which moves behind it. */
+static unsigned long processor(const char **text)
+{
+	char *end;
+	unsigned long value = strtoul(*text, &end, 10);
+
+	if (**text < '0' || **text > '9' || value >= CPU_SETSIZE)
+		return CPU_SETSIZE;
+	*text = end;
+	return value;
+}
+
+static cpu_set_t processors(const char *list)
+{
+	const char *at = list;
+	cpu_set_t set, ours;
+
+	CPU_ZERO(&set);
+	do {
+		unsigned long first = processor(&at), last = first;
+
+		if (*at == '-') {
+			at++;
+			last = processor(&at);
+		}
+		if (first > last || last >= CPU_SETSIZE || (*at && *at != ','))
+			fail("--cpus %s: give a list such as 0-7,16", list);
+		for (unsigned long cpu = first; cpu <= last; cpu++)
+			CPU_SET(cpu, &set);
+	} while (*at && at++);
+	if (!sched_getaffinity(0, sizeof(ours), &ours)) {
+		CPU_AND(&ours, &ours, &set);
+		if (!CPU_EQUAL(&ours, &set))
+			fail("--cpus %s: vcudad itself may not run on all of them", list);
+	}
+	return set;
 }
 
 static char *own_directory(void)
@@ -193,6 +234,9 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 		break;
 	case WARM_ONCE:
 		options->warm_once = true;
+		break;
+	case CPUS:
+		options->cpus = processors(value);
 		break;
 	case MODE:
 		options->socket_mode = (mode_t)number("--socket-mode", value, 8, 0, 0777);

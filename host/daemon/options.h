@@ -2,6 +2,7 @@
 #ifndef VCUDA_OPTIONS_H
 #define VCUDA_OPTIONS_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,6 +15,7 @@ struct vcuda_options {
 	uint64_t max_pinned;
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
+	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	mode_t socket_mode;
 	int ready_fd; /* -1: none */

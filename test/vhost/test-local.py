@@ -183,6 +183,35 @@ class Few(unittest.TestCase):
         daemon.stop()
 
 
+class Processors(unittest.TestCase):
+    def placed(self, cpus, *options):
+        """Where a worker may run, and the daemon that started it."""
+        daemon = Daemon(*(('--cpus', cpus) if cpus else ()), *options, vhost=False, local=True)
+        client = Client(daemon)
+        sets = [os.sched_getaffinity(pid) for pid in (client.attach(), daemon.process.pid)]
+        client.close()
+        daemon.stop()
+        return sets
+
+    def test_workers_run_on_those_they_are_given(self):
+        ours = sorted(os.sched_getaffinity(0))
+        self.assertEqual(self.placed(None), [set(ours), set(ours)])
+        for some in (ours[-1:], ours[:2], ours):
+            self.assertEqual(self.placed(','.join(map(str, some))), [set(some), set(ours)])
+        run_of = [cpu for n, cpu in enumerate(ours) if cpu == ours[0] + n]
+        self.assertEqual(self.placed(f'{run_of[0]}-{run_of[-1]}'), [set(run_of), set(ours)])
+        self.assertEqual(self.placed(str(ours[-1]), '--warm', '1'), [{ours[-1]}, set(ours)])
+
+    def test_lists_that_are_none(self):
+        for text in ('', ',', '1,', '-1', '1-', '3-1', '0x1', '0 1', '9999999', 'all'):
+            result = run('--socket', '/x', '--cpus', text)
+            self.assertEqual(result.returncode, 2, text)
+            self.assertIn('give a list such as', result.stderr)
+        result = run('--socket', '/x', '--cpus', '1023')
+        self.assertEqual(result.returncode, 2)
+        self.assertIn('may not run on all', result.stderr)
+
+
 class CommandLine(unittest.TestCase):
     def test_help_and_version(self):
         for option, text in (('--help', '--vhost-socket'), ('--version', 'vcudad ')):
