@@ -223,6 +223,10 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
 		END CASE(vcudaStageIn) if (fake.loses_staged || !on_device(a.dstDevice, a.ByteCount))
 			return CUDA_ERROR_INVALID_VALUE;
+		if (a.offset + a.ByteCount > VCUDA_STAGE_BLOCK_BYTES) {
+			fprintf(stderr, "fake worker: a copy from behind its block\n");
+			abort();
+		}
 		fake.staged++;
 		fake.behind += a.behind != 0;
 		stage_later(&a);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
+#include "handlers.h"
 #include "lane.h"
 #include "ring.h"
 #include "session.h"
@@ -23,6 +24,11 @@ static uint64_t lane_context;
 uint64_t vcuda_lane_context(void)
 {
 	return lane_context;
+}
+
+void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+{
+	return block < VCUDA_STAGE_BLOCKS && bytes <= VCUDA_STAGE_BLOCK_BYTES ? vcuda_shm_stage(s->shm, block) : NULL;
 }
 
 /* ---- a driver: one list of what all its streams have to do ---- */
@@ -445,13 +451,51 @@ static void without(void **state)
 	ops.name = "fake";
 }
 
+/* What a guest names that lies outside of the block is nobody's: the driver is asked for nothing. */
+static void bounds(void **state)
+{
+	const uint32_t all = VCUDA_STAGE_BLOCK_BYTES;
+	const struct vcuda_args_vcudaStageIn bad[] = {
+		{.block = VCUDA_STAGE_BLOCKS, .ByteCount = 1},
+		{.block = UINT32_MAX, .ByteCount = 1},
+		{.ByteCount = 0},
+		{.ByteCount = all + 1},
+		{.ByteCount = SIZE_MAX},
+		{.offset = 64, .ByteCount = all - 63},
+		{.offset = 64, .ByteCount = SIZE_MAX - 32},
+		{.offset = all, .ByteCount = 1},
+		{.offset = all + 1, .ByteCount = 1},
+		{.offset = UINT32_MAX, .ByteCount = 1},
+	};
+	struct vcuda_args_vcudaStageIn whole = {.dstDevice = (uintptr_t)device,
+						.block = 2,
+						.ByteCount = all,
+						.ticket = 8},
+				       last = {.dstDevice = (uintptr_t)device, .offset = all - 1, .ByteCount = 1};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		for (int behind = 0; behind < 2; behind++) {
+			struct vcuda_args_vcudaStageIn a = bad[i];
+
+			a.dstDevice = (uintptr_t)device;
+			a.behind = behind;
+			assert_int_equal(vcuda_handle_vcudaStageIn(&session, &a), CUDA_ERROR_INVALID_VALUE);
+		}
+	assert_int_equal(driver.count, 0);
+	assert_false(vcuda_stage_queue_any());
+	assert_int_equal(vcuda_handle_vcudaStageIn(&session, &whole), CUDA_SUCCESS);
+	assert_int_equal(vcuda_handle_vcudaStageIn(&session, &last), CUDA_SUCCESS);
+	vcuda_stage_queue_settle(&session);
+	assert_int_equal(turn(2), 8);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled), TEST(many),
-		TEST(refused),  TEST(contexts), TEST(behind),     TEST(without),
+		TEST(refused),  TEST(contexts), TEST(behind),     TEST(without), TEST(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
