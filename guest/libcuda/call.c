@@ -17,6 +17,7 @@
 #include "known.h"
 #include "log.h"
 #include "output.h"
+#include "probe.h"
 #include "session.h"
 #include "shadow.h"
 #include "thread.h"
@@ -106,8 +107,11 @@ static CUresult sleep_while(bool (*blocked)(void *), void *argument)
 	/* seq_cst, then look again: the worker stores what we wait for first and reads `waiters` then. */
 	atomic_fetch_add(&shm->waiters, 1);
 	seen = atomic_load(&shm->wake);
-	if (!atomic_load(&shm->lost) && blocked(argument))
+	if (!atomic_load(&shm->lost) && blocked(argument)) {
+		VCUDA_PROBE(guest_sleep);
 		err = t->ops->wait(t, seen, 0);
+		VCUDA_PROBE(guest_wake);
+	}
 	atomic_fetch_sub(&shm->waiters, 1);
 	if (err == -EPIPE || err == -ENODEV)
 		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
@@ -270,6 +274,7 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 				    .after = after,
 				    .result = CUDA_ERROR_UNKNOWN,
 				    .work = &vcuda_known_other_work};
+	VCUDA_PROBE3(call_begin, op, info->name, call->sync);
 	/* A thread that is cancelled in here would keep the ring lock or a slot for ever. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
 	if (call->sync)
@@ -371,8 +376,10 @@ CUresult vcuda_call_submit(struct vcuda_call *call)
 	call->position = vcuda_thread()->position = producer.tail;
 	note_work(call);
 	pthread_mutex_unlock(&ring_lock);
-	if (ring)
+	if (ring) {
+		VCUDA_PROBE(doorbell);
 		t->ops->doorbell(t);
+	}
 	return call->sync ? wait_reply(call) : CUDA_SUCCESS;
 }
 
@@ -386,6 +393,7 @@ CUresult vcuda_call_check(struct vcuda_call *call)
 
 void vcuda_call_end(struct vcuda_call *call)
 {
+	VCUDA_PROBE2(call_end, call->op, call->result);
 	if (call->sync) {
 		give_slot(call->slot);
 		/* What the worker printed before it answered comes before what the application prints next. */

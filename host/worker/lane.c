@@ -19,6 +19,7 @@
 #include "log.h"
 #include "mark.h"
 #include "output.h"
+#include "probe.h"
 #include "profile.h"
 #include "release.h"
 #include "roster-slot.h"
@@ -136,13 +137,22 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 	return result;
 }
 
+/* For probes. */
+static const char *name_of(unsigned int op)
+{
+	return op < VCUDA_OP_LIMIT ? vcuda_call_table[op].name : NULL;
+}
+
 static CUresult run_command(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const struct vcuda_shm *shm = s->shm;
 	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
 	uint64_t start = profile ? now_ns() : 0;
-	CUresult result = dispatch(s, r, c, w);
+	CUresult result;
 
+	VCUDA_PROBE3(command_begin, c->op, name_of(c->op), c->seq);
+	result = dispatch(s, r, c, w);
+	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
 		vcuda_profile_add(c->op, now_ns() - start);
 	return result;
@@ -478,8 +488,11 @@ static void *follower(void *unused)
 	uint64_t rings;
 
 	while (r) {
-		ssize_t n = read(s->doorbell, &rings, sizeof(rings));
+		ssize_t n;
 
+		VCUDA_PROBE(worker_sleep);
+		n = read(s->doorbell, &rings, sizeof(rings));
+		VCUDA_PROBE(worker_wake);
 		if (n < 0 && errno != EINTR)
 			break;
 		vcuda_callback_rung();

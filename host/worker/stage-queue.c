@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lane.h"
+#include "probe.h"
 
 /* Parts of the staging area that the guest gets back one after the other, and how much is in one at least. */
 #define FLIGHTS 8
@@ -112,7 +113,9 @@ static void land_all(struct vcuda_session *s)
 
 static void wait_for_first(struct vcuda_session *s)
 {
+	VCUDA_PROBE(copies_wait_begin);
 	s->ops->cuEventSynchronize(queue.line->flown[queue.first]);
+	VCUDA_PROBE(copies_wait_end);
 	land(s);
 }
 
