@@ -185,10 +185,13 @@ class Few(unittest.TestCase):
 
 class Processors(unittest.TestCase):
     def placed(self, cpus, *options):
-        """Where a worker may run, and the daemon that started it."""
+        """Where a worker may run, and the daemon that started it, which goes with it for a moment."""
         daemon = Daemon(*(('--cpus', cpus) if cpus else ()), *options, vhost=False, local=True)
         client = Client(daemon)
-        sets = [os.sched_getaffinity(pid) for pid in (client.attach(), daemon.process.pid)]
+        worker, ours, until = client.attach(), os.sched_getaffinity(0), time.monotonic() + 5
+        while os.sched_getaffinity(daemon.process.pid) != ours and time.monotonic() < until:
+            time.sleep(0.01)
+        sets = [os.sched_getaffinity(pid) for pid in (worker, daemon.process.pid)]
         client.close()
         daemon.stop()
         return sets
