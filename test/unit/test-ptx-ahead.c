@@ -89,6 +89,27 @@ static void loops_of_one_lane(void **state)
 	assert_int_equal(count(KERNEL(LOOP("%l2")), 4, 1, FETCHES), 0);
 }
 
+/* A loop of whole warps, whose addresses move on by a register or a constant. */
+#define STRIDES(step)                                                                                                  \
+	"mov.u32 %r8, %nctaid.x;\nmul.wide.u32 %l8, %r8, 4096;\nmul.wide.u32 %l3, %r1, 4;\nadd.s64 %l4, %l1, %l3;\n"   \
+	"mul.wide.u32 %l7, %r1, 8;\nadd.s64 %l5, %l2, %l7;\nmov.u32 %r5, 0;\n$loop:\nld.global.f64 %l6, [%l5];\n"      \
+	"ld.global.u32 %r6, [%l4];\nld.global.u32 %r7, [%l1];\nadd.u32 %r6, %r6, %r7;\nst.global.u32 [%l4], %r6;\n"    \
+	"ld.global.u32 %r7, [%l4+4];\nst.global.f64 [%l5], %l6;\nadd.s64 %l5, %l5, " step ";\nadd.s64 %l4, %l4, " step \
+	";\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 8;\n@%p1 bra $loop;\n"
+
+#define TO_SECOND ", i32 0, i32 2, i32 1)"
+
+/* What a warp has in its next round: two lines of four-byte words and four of eight-byte ones, read and written. */
+static void next_rounds(void **state)
+{
+	(void)state;
+	assert_int_equal(count(KERNEL(STRIDES("%l8")), 256, 1, TO_SECOND), 12);
+	assert_int_equal(count(KERNEL(STRIDES("%l8")), 256, 1, FETCHES), 12);
+	/* with a stack for each warp, it would push those out of the first cache; and no farther than a row */
+	assert_int_equal(count(KERNEL(STRIDES("%l8") "bar.sync 0;\n"), 256, 1, FETCHES), 0);
+	assert_int_equal(count(KERNEL(STRIDES("1024")), 256, 1, FETCHES), 0);
+}
+
 #define SIX                                                                                                            \
 	"ex2.approx.f32 %f1, %f1;\nadd.f32 %f2, %f1, %f1;\nmul.f32 %f1, %f2, %f1;\nfma.rn.f32 %f1, %f1, %f2, %f1;\n"   \
 	"add.f32 %f1, %f1, %f2;\nmul.f32 %f2, %f1, %f1;\n"
@@ -154,10 +175,8 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows),
-		cmocka_unit_test(loops_of_one_lane),
-		cmocka_unit_test(vectors),
-		cmocka_unit_test(at_the_end),
+		cmocka_unit_test(rows),    cmocka_unit_test(loops_of_one_lane), cmocka_unit_test(next_rounds),
+		cmocka_unit_test(vectors), cmocka_unit_test(at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

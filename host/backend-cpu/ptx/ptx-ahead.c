@@ -174,14 +174,13 @@ bool ptx_body_along(struct ptx_body *body)
 
 /* ---- in the full version ---- */
 
-static void prefetch(struct lower *l, const struct access *a, LLVMValueRef pointer, int64_t from, uint64_t bytes)
+void prefetch(struct lower *l, LLVMValueRef pointer, int64_t from, uint64_t bytes, bool write, int caches)
 {
 	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(l->m, LLVMLookupIntrinsicID("llvm.prefetch", 13), &l->ptr, 1);
 
-	/* for reading or writing, to all caches */
 	for (uint64_t at = 0; at < bytes; at += LINE) {
-		LLVMValueRef args[4] = {field(l, pointer, (uint64_t)from + at), scalar_const(l->i32, a->write),
-					scalar_const(l->i32, 3), scalar_const(l->i32, 1)};
+		LLVMValueRef args[4] = {field(l, pointer, (uint64_t)from + at), scalar_const(l->i32, write),
+					scalar_const(l->i32, (uint64_t)caches), scalar_const(l->i32, 1)};
 
 		LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 	}
@@ -202,7 +201,7 @@ static void look_along(struct lower *l, const struct access *a, LLVMValueRef poi
 	if (along->kind != KNOWN || along->by != row || l->body->blockdim[0] == l->body->threads ||
 	    !access_is_in_order(a) || ptx_body_in_loop(l->body, l->block))
 		return;
-	prefetch(l, a, pointer, a->offsets[0] + (int64_t)row * blocks, PTX_LANES * a->size);
+	prefetch(l, pointer, a->offsets[0] + (int64_t)row * blocks, PTX_LANES * a->size, a->write, ALL_CACHES);
 }
 
 static void look_on(struct lower *l, const struct access *a, LLVMValueRef pointer)
@@ -211,7 +210,7 @@ static void look_on(struct lower *l, const struct access *a, LLVMValueRef pointe
 
 	if (a->write || step > MOST_STEP || step < -MOST_STEP || (step < LEAST_STEP && step > -LEAST_STEP))
 		return;
-	prefetch(l, a, pointer, step < 0 ? -BYTES_AHEAD : BYTES_AHEAD, 1);
+	prefetch(l, pointer, step < 0 ? -BYTES_AHEAD : BYTES_AHEAD, 1, false, ALL_CACHES);
 }
 
 void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer)

@@ -80,6 +80,8 @@ struct ptx_body {
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, has_meets, misses, has_signals, has_strides,
 		uses_dynamic_shared;
+	bool has_rounds; /* warps take turns in the full version by themselves; see ptx-rounds.c */
+	uint64_t *kept;  /* what they keep then */
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still
@@ -98,7 +100,7 @@ struct ptx_body {
 /* Whether warps of a block run in turns, each with a stack of its own. With 32 lanes. */
 static inline bool ptx_body_turns(const struct ptx_body *body)
 {
-	return body->has_barrier || body->has_waits || body->has_strides;
+	return (body->has_barrier || body->has_waits || body->has_strides) && !body->has_rounds;
 }
 
 /* The passes, in order; each returns false with body->error set. */
@@ -124,6 +126,7 @@ bool ptx_body_streams(const struct ptx_body *body);
 
 bool ptx_body_origins(struct ptx_body *body);
 void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
+void ptx_body_rounds(struct ptx_body *body);  /* a part of it */
 bool ptx_body_along(struct ptx_body *body);   /* with 32 lanes */
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)

@@ -323,6 +323,22 @@ struct ptx_next ptx_thread_next_warp(struct ptx_thread *t)
 	return (struct ptx_next){t->warps[t->current].sp, &from->sp};
 }
 
+/*
+ * Nothing is waited for: the order is a better one. After the last warp other blocks have their turn, unless the loop
+ * has gone round once only (`last`, where it was before, is 0): nobody knows yet how far it strides.
+ */
+struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last)
+{
+	struct ptx_thread *t = ctx->thread;
+
+	t->moved = true;
+	if (last && t->companions && !(t->ready & ~1u << t->current)) {
+		t->strides = true;
+		return (struct ptx_next){t->scheduler, &t->warps[t->current].sp};
+	}
+	return t->ready & (t->ready - 1) ? ptx_thread_next_warp(t) : (struct ptx_next){NULL, NULL};
+}
+
 void ptx_thread_switch(struct ptx_thread *t, struct ptx_next next)
 {
 	fiber_switch(next.from, next.to, next.to == t->scheduler ? t->mark : t->warps[t->current].mark);

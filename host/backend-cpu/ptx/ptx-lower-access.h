@@ -88,6 +88,12 @@ LLVMValueRef access_index_address(struct lower *l, const struct access *a);
 /* ---- ptx-ahead.c ---- */
 /* After a checked access: has the processor fetch what others like it will need. */
 void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer);
+enum { SECOND_CACHE = 2, ALL_CACHES };
+void prefetch(struct lower *l, LLVMValueRef pointer, int64_t from, uint64_t bytes, bool write, int caches);
+
+/* ---- ptx-stride.c ---- */
+/* Before the check of an access whose lanes' addresses have a shape. */
+void note_stride(struct lower *l, const struct access *a, LLVMValueRef address);
 
 /* ---- ptx-lower-access.c ---- */
 void slow_call(struct lower *l, const struct access *a, const char *name);

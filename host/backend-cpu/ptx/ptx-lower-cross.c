@@ -86,7 +86,10 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 	if (at > (64u << 20))
 		return ptx_body_fail(body, PTX_NOT_SUPPORTED, body->function->line, "`%s` has too many registers",
 				     body->function->name);
-	low->frame_bytes = (uint32_t)at;
+	low->pending_at = (uint32_t)at;
+	low->frame_bytes = (uint32_t)at + 4 * body->block_count;
+	if (body->has_rounds && !lay_out_rounds(body, low))
+		return false;
 	for (uint32_t k = 0; k < body->instr_count; k++) {
 		low->sites[k] = UINT32_MAX;
 		if ((body->instrs[k].op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM | PTX_F_CALL | PTX_F_SITE |

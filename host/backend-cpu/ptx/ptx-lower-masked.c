@@ -240,7 +240,7 @@ static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueR
 	LLVMBuildStore(l->b, scalar_const(l->i1, 0), *forced);
 	LLVMBuildStore(l->b, load_head(l, offsetof(struct ptx_frame, live)), l->live);
 	if (in_memory)
-		table = field(l, l->frame, l->low->frame_bytes);
+		table = field(l, l->frame, l->low->pending_at);
 	for (uint32_t n = 0; n < l->body->block_count; n++) {
 		l->pending[n] = in_memory ? field(l, table, 4ull * n) : LLVMBuildAlloca(l->b, l->i32, "pending");
 		LLVMBuildStore(l->b, zero, l->pending[n]);

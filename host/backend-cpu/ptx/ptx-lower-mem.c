@@ -293,7 +293,7 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 		if (l->keep && a.lanes > 1) {
 			access_load_some(l, &a, pointer_apart(l, &a, base), parts);
 		} else {
-			note_stride(l, base);
+			note_stride(l, &a, base);
 			access_check(l, &a, base);
 			pointer = access_pointer(l, &a, base);
 			access_load(l, &a, pointer, parts);
@@ -349,7 +349,7 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 		store_apart(l, &a, base, parts);
 		return true;
 	}
-	note_stride(l, base);
+	note_stride(l, &a, base);
 	access_check(l, &a, base);
 	pointer = access_pointer(l, &a, base);
 	access_store(l, &a, pointer, parts);

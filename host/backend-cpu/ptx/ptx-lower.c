@@ -202,12 +202,14 @@ static bool begin_function(struct lower *l, const char *name)
 	l->storage = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*l->storage));
 	l->starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->starts));
 	l->pending = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->pending));
-	l->strides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->strides));
+	l->lasts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->lasts));
+	l->strides = ptx_alloc(&body->arena, (body->instr_count + 1u) * sizeof(*l->strides));
 	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
 	l->asides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->asides));
 	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
 	l->bases = ptx_alloc(&body->arena, (body->function->param_bytes + 1) * sizeof(*l->bases));
-	if (!l->storage || !l->starts || !l->pending || !l->strides || !l->covered || !l->asides || !l->ranges || !l->bases)
+	if (!l->storage || !l->starts || !l->pending || !l->strides || !l->lasts || !l->covered || !l->asides ||
+	    !l->ranges || !l->bases)
 		return lower_no_memory(body);
 	if (!choose_resident(l))
 		return false;
@@ -217,7 +219,9 @@ static bool begin_function(struct lower *l, const char *name)
 	for (uint32_t r = 0; r < body->reg_count; r++)
 		l->storage[r] = PTX_BIT(l->resident, r) ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
 	load_context(l);
-	if (!l->masked && (l->width == 1 || !ptx_body_turns(body)))
+	if (!l->masked && l->width > 1 && body->has_rounds)
+		begin_rounds(l);
+	else if (!l->masked && (l->width == 1 || !ptx_body_turns(body)))
 		begin_thread(l);
 	else
 		l->from = load_head(l, offsetof(struct ptx_frame, entry));
@@ -240,26 +244,27 @@ static void leave_at_branch(struct lower *l, LLVMValueRef taken)
 	emit_leave(l, e);
 }
 
-static LLVMBasicBlockRef start_of(struct lower *l, uint32_t block)
+static LLVMBasicBlockRef start_of(struct lower *l, uint32_t block, LLVMBasicBlockRef way)
 {
+	if (way && takes_turn(l, block))
+		return way;
 	return block == PTX_NO_BLOCK ? l->starts[l->body->block_count] : l->starts[block];
 }
 
-static void end_full(struct lower *l)
+/* way: where a turn for other warps is to be, if at all. */
+static void emit_branch(struct lower *l, LLVMBasicBlockRef way)
 {
 	const struct ptx_block *b = &l->body->blocks[l->block];
-	LLVMBasicBlockRef taken = start_of(l, b->succ[0]), other, split, leave;
+	LLVMBasicBlockRef taken = start_of(l, b->succ[0], way), other, split, leave;
 	LLVMValueRef bits, lanes;
 
-	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block)) {
+	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block))
 		emit_poll(l);
-		emit_turn(l);
-	}
 	if (b->condition < 0) {
 		LLVMBuildBr(l->b, taken);
 		return;
 	}
-	other = start_of(l, b->succ[1]);
+	other = start_of(l, b->succ[1], way);
 	if (l->width == 1 || reg_shape(l, b->condition) == PTX_UNIFORM) {
 		LLVMBuildCondBr(l->b, condition_value(l, b, 1), taken, other);
 		return;
@@ -274,6 +279,18 @@ static void end_full(struct lower *l)
 	LLVMPositionBuilderAtEnd(l->b, leave);
 	if (!begin_asides(l, lanes))
 		leave_at_branch(l, bits);
+}
+
+static void end_full(struct lower *l)
+{
+	const struct ptx_block *b = &l->body->blocks[l->block];
+	LLVMBasicBlockRef way = NULL;
+
+	if (takes_turn(l, b->succ[0]) || (b->condition >= 0 && takes_turn(l, b->succ[1])))
+		way = new_bb(l, "way");
+	emit_branch(l, way);
+	if (way)
+		emit_turn(l, way);
 }
 
 static void lower_full(struct lower *l)
@@ -299,6 +316,8 @@ static void lower_full(struct lower *l)
 		copy_live(l, body->blocks[n].live_in, false);
 		LLVMBuildBr(l->b, l->starts[n]);
 	}
+	if (l->next_warp)
+		resume_rounds(l, choice);
 	l->mask = scalar_const(l->i32, UINT32_MAX);
 	l->mask_vector = l->width == 1 ? scalar_const(l->i1, 1) : LLVMConstAllOnes(LLVMVectorType(l->i1, PTX_LANES));
 	for (l->block = 0; l->block < body->block_count && body->status == PTX_OK; l->block++) {
@@ -309,6 +328,10 @@ static void lower_full(struct lower *l)
 		emit_aside(l);
 	}
 	LLVMPositionBuilderAtEnd(l->b, l->starts[body->block_count]);
+	if (l->next_warp) {
+		end_warp(l);
+		return;
+	}
 	if (l->each_thread)
 		end_thread(l);
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));

@@ -64,10 +64,17 @@ struct ptx_lowering {
 	uint32_t exit_count, exit_room;
 	bool *reenter;   /* per block: the masked version may go back to the full one here */
 	uint32_t *slots; /* per register: offset in the frame */
-	uint32_t frame_bytes;
+	uint32_t frame_bytes, pending_at;     /* pending_at: lists of the masked version */
+	uint32_t *kept, entries_at, lasts_at; /* lists of all warps; see ptx-rounds.c */
 	uint32_t *sites; /* per instruction, UINT32_MAX: none */
 	struct ptx_site *site_list;
 	uint32_t site_count, site_room;
+};
+
+/* An access of a loop that may stride through memory: a variable, or NULL, and what is to be fetched ahead. */
+struct stride {
+	LLVMValueRef address;
+	unsigned bytes;
 };
 
 struct lower {
@@ -91,7 +98,10 @@ struct lower {
 	LLVMValueRef *storage;     /* per register */
 	LLVMBasicBlockRef *starts; /* per block: `check` in the masked version */
 	LLVMValueRef *pending;     /* masked: per block */
-	LLVMValueRef *strides;     /* full: per latch, where the access that strides was, or NULL */
+	struct stride *strides;    /* full: per instruction; see ptx-stride.c */
+	LLVMValueRef *lasts;       /* full: per latch, where the access that strides was in the last round, or NULL */
+	LLVMBasicBlockRef next_warp, warp_ended; /* full: where warps take turns in it, or NULL; see ptx-rounds.c */
+	LLVMValueRef next_thread, next_last, ended_thread; /* and who comes there */
 	LLVMValueRef live;         /* masked: lanes that have not exited */
 	LLVMValueRef rounds;       /* masked: how often a waiting loop was gone round */
 	LLVMValueRef mask;         /* of the block at hand, i32; all ones in the full version */
@@ -229,8 +239,17 @@ LLVMValueRef root_base(struct lower *l, int32_t reg);
 bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i);
 
 /* ---- ptx-stride.c ---- */
-void note_stride(struct lower *l, LLVMValueRef address); /* of the access at hand */
-void emit_turn(struct lower *l);
+uint32_t header_of(const struct ptx_body *body, uint32_t latch);
+/* Whether other warps may have a turn between the block at hand and `next`. */
+bool takes_turn(const struct lower *l, uint32_t next);
+void emit_turn(struct lower *l, LLVMBasicBlockRef way);
+
+/* ---- ptx-rounds.c ---- */
+bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low);
+void begin_rounds(struct lower *l);
+void resume_rounds(struct lower *l, LLVMValueRef choice); /* choice: a switch by where the warp goes on */
+void end_round(struct lower *l, LLVMValueRef last);
+void end_warp(struct lower *l);
 
 /* ---- ptx-lower-int.c ---- */
 void check_widening(struct lower *l, const struct ptx_operand *o, bool sign);

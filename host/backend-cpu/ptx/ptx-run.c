@@ -85,22 +85,6 @@ void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
 		ptx_thread_yield(t);
 }
 
-/*
- * Nothing is waited for: the order is a better one. After the last warp other blocks have their turn, unless the loop
- * has gone round once only (`last`, where it was before, is 0): nobody knows yet how far it strides.
- */
-struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last)
-{
-	struct ptx_thread *t = thread_of(ctx);
-
-	t->moved = true;
-	if (last && t->companions && !(t->ready & ~1u << t->current)) {
-		t->strides = true;
-		return (struct ptx_next){t->scheduler, &t->warps[t->current].sp};
-	}
-	return t->ready & (t->ready - 1) ? ptx_thread_next_warp(t) : (struct ptx_next){NULL, NULL};
-}
-
 uint64_t ptx_rt_nanoseconds(void)
 {
 	struct timespec now;
@@ -161,6 +145,12 @@ static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 
 		if (binary->lanes == 1)
 			return;
+		if (masked && done && binary->rounds && w->number < binary->threads / binary->lanes) {
+			/* those that take turns with it go on */
+			w->masked = false;
+			w->frame->entry = PTX_WARP_ENDED;
+			continue;
+		}
 		w->number = masked ? w->number + done : w->frame->thread / binary->lanes;
 		if (!done)
 			w->masked = !masked;
@@ -372,8 +362,12 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 /* After so long of that, blocks beyond this thread's share may be what is waited for. */
 #define PATIENCE_NS 5000000u
 
-/* Blocks that stride through memory side by side, at most, and the shared and local memory that they may have. */
+/*
+ * Blocks that stride through memory side by side, at most, where each warp has a stack and where none has; and the
+ * shared and local memory that they may have.
+ */
 #define PACK 4
+#define PACK_OF_ROUNDS 16
 #define PACK_BYTES (16u << 10)
 
 /* The blocks at hand of one OS thread: those of its list that are `busy`. */
@@ -557,10 +551,11 @@ static uint32_t pack_size(const struct ptx_launch *launch)
 {
 	const struct ptx_binary *b = launch->binary;
 	uint64_t own = b->static_shared + launch->dynamic_shared + b->local_stride * b->threads;
+	uint32_t most = b->rounds ? PACK_OF_ROUNDS : PACK;
 
 	if (!b->strides || own > PACK_BYTES)
 		return 1;
-	return own * PACK <= PACK_BYTES ? PACK : (uint32_t)(PACK_BYTES / own);
+	return own * most <= PACK_BYTES ? most : (uint32_t)(PACK_BYTES / own);
 }
 
 /* The next block, and those that begin beside it; or, if warps never wait, all blocks of the call. */
@@ -571,7 +566,7 @@ static bool run_next(struct residents *r)
 	r->companions = left < r->pack - 1 ? (uint32_t)left : r->pack - 1;
 	if (!begin_next(r))
 		return false;
-	if (!r->launch->binary->fibers) {
+	if (!r->launch->binary->fibers && !r->launch->binary->rounds) {
 		r->first->ctx.more = left;
 		r->next = r->end;
 	}

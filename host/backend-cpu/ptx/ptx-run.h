@@ -63,7 +63,11 @@ struct ptx_frame {
 	uint32_t live;         /* lanes that have not exited */
 	uint32_t taken, other; /* lanes that go either way after a divergent branch */
 	uint32_t thread;       /* from code that goes through the whole warps of a block by itself: where it is now */
+	uint32_t left;         /* where they take turns in it: those that have not ended */
 };
+
+/* Instead of where a whole warp goes on: it has ended in the masked version. */
+#define PTX_WARP_ENDED 0x2000000u
 
 #define PTX_FRAME_HEAD 64
 
@@ -106,6 +110,7 @@ struct ptx_binary {
 	uint64_t frame_bytes;
 	uint64_t static_shared, local_stride;
 	bool fibers;     /* warps wait for one another: each needs a stack */
+	bool rounds;     /* whole warps take turns in the full version by themselves */
 	bool waits;      /* a loop may wait for what other threads do */
 	bool strides;    /* a loop may stride through memory, and blocks say nothing to one another */
 };

@@ -105,8 +105,9 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	b->site_count = plan->low.site_count;
 	b->static_shared = body->static_shared;
 	b->local_stride = body->local_bytes;
-	b->frame_bytes = plan->low.frame_bytes + 4ull * body->block_count;
+	b->frame_bytes = plan->low.frame_bytes;
 	b->fibers = b->lanes > 1 && ptx_body_turns(body);
+	b->rounds = b->lanes > 1 && body->has_rounds;
 	b->waits = b->lanes > 1 && body->has_waits;
 	b->strides = b->lanes > 1 && body->has_strides && !body->has_waits && !body->has_signals;
 }
