@@ -222,12 +222,29 @@ static void test_use_after_free(void **state)
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* What blocks side by side use of three large arrays lies in different places of a cache of 128 KiB a way. */
+static void test_apart(void **state)
+{
+	CUdeviceptr p[3];
+
+	(void)state;
+	for (int n = 0; n < 3; n++)
+		p[n] = alloc(4 << 20);
+	for (int n = 0; n < 3; n++) {
+		uint64_t distance = (p[n] - p[(n + 1) % 3]) % (128 << 10);
+
+		assert_in_range(distance, 16 << 10, 112 << 10);
+	}
+	for (int n = 0; n < 3; n++)
+		assert_int_equal(cuda->cuMemFree_v2(p[n]), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_memory),         IN_CONTEXT(test_copies), IN_CONTEXT(test_memsets),
 		IN_CONTEXT(test_host_memory),    IN_CONTEXT(test_limits), IN_CONTEXT(test_heap),
-		IN_CONTEXT(test_use_after_free),
+		IN_CONTEXT(test_use_after_free), IN_CONTEXT(test_apart),
 	};
 
 	init_device();
