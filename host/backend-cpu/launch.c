@@ -284,6 +284,18 @@ static uint64_t chunk(uint64_t blocks)
 	return n < 1 ? 1 : n > MAX_CHUNK ? MAX_CHUNK : n;
 }
 
+/* Blocks that go through memory side by side are claimed so. */
+static void let_stride(struct launch *l)
+{
+	uint64_t side = ptx_launch_side(&l->ptx), n = l->op.units / (cpu_device()->threads * 4u);
+
+	if (side == 1)
+		return;
+	n = n < side ? n : side;
+	l->op.chunk = l->op.chunk > n ? l->op.chunk : n;
+	l->op.in_rows = true;
+}
+
 static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 {
 	static uint64_t serial;
@@ -367,6 +379,8 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	l->ptx.cancel = &c->cancel;
 	if (ptx_binary_waits(l->ptx.binary))
 		let_wait(l, f, s);
+	else
+		let_stride(l);
 	if (s->cooperative)
 		result = cpu_memory_alloc(c, WORKSPACE_BYTES, CPU_VARIABLE, false, &l->ptx.workspace);
 	if (result != CUDA_SUCCESS)

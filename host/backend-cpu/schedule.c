@@ -299,7 +299,8 @@ static bool has_work(const struct cpu_op *op)
 static uint64_t next_chunk(const struct cpu_op *op, uint64_t chunk, uint64_t took)
 {
 	uint64_t claimed = __atomic_load_n(&op->claimed, __ATOMIC_RELAXED), least = chunk * LEAST_NS / (took + 1) + 1;
-	uint64_t share = claimed < op->units ? (op->units - claimed) / (cpu_device()->threads * 16u) : 0;
+	uint64_t pieces = cpu_device()->threads * (op->in_rows ? 2u : 16u);
+	uint64_t share = claimed < op->units ? (op->units - claimed) / pieces : 0;
 
 	if (took < SHORT_NS)
 		chunk *= 2;

@@ -33,6 +33,7 @@ struct cpu_op {
 	uint64_t units;      /* 0: a marker, done when it may start */
 	uint64_t chunk;      /* units claimed at a time, to begin with */
 	uint64_t most;       /* at most, where they are short */
+	bool in_rows;        /* units take longer in small pieces, so that these are for the very end only */
 	uint64_t claimed;    /* atomic; beyond `units` once all are taken */
 	unsigned int active; /* threads that run units */
 	bool started;

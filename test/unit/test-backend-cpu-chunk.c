@@ -13,6 +13,7 @@ static struct work {
 	unsigned int inside, most_inside;
 	unsigned int pause_us;
 } work;
+static bool in_rows;
 
 static void enter(void)
 {
@@ -51,8 +52,9 @@ static uint64_t largest_of(uint64_t units, uint64_t chunk, uint64_t most, unsign
 {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING);
 
-	work = (struct work){.op = {.units = units, .chunk = chunk, .most = most, .run = run, .finish = finish},
-			     .pause_us = pause_us};
+	work = (struct work){
+		.op = {.units = units, .chunk = chunk, .most = most, .in_rows = in_rows, .run = run, .finish = finish},
+		.pause_us = pause_us};
 	cpu_lock();
 	cpu_submit(s, &work.op, false);
 	cpu_unlock();
@@ -85,6 +87,21 @@ static void test_end(void **state)
 	assert_in_range(work.others, 2, 64ull * threads);
 }
 
+/* Unless small pieces take longer: of the same units fewer are claimed so. */
+static void test_rows(void **state)
+{
+	unsigned int threads = cpu_device()->threads;
+	uint64_t others;
+
+	(void)state;
+	largest_of(64ull * threads, 8, 64, 100);
+	others = work.others;
+	in_rows = true;
+	largest_of(64ull * threads, 8, 64, 100);
+	in_rows = false;
+	assert_in_range(work.others, 2, others / 2);
+}
+
 /* Not the workers and who waits as well: there are so many processors. */
 static void test_threads(void **state)
 {
@@ -104,11 +121,8 @@ static void test_fixed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(test_short),
-		IN_CONTEXT(test_long),
-		IN_CONTEXT(test_end),
-		IN_CONTEXT(test_threads),
-		IN_CONTEXT(test_fixed),
+		IN_CONTEXT(test_short), IN_CONTEXT(test_long),    IN_CONTEXT(test_end),
+		IN_CONTEXT(test_rows),  IN_CONTEXT(test_threads), IN_CONTEXT(test_fixed),
 	};
 
 	init_device();

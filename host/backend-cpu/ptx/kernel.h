@@ -171,6 +171,9 @@ struct ptx_launch {
 	uint32_t multiprocessors;	/* %nsmid: threads that run blocks have numbers below it; 0 is as 1 */
 };
 
+/* How many blocks that follow one another do best in one call, side by side; 1: it does not matter. */
+uint32_t ptx_launch_side(const struct ptx_launch *launch);
+
 /*
  * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on the calling thread. Returns true if
  * all ended well, else false with `fault` filled in; after a fault no thread of that block runs on, and no later block is begun. Never crashes the process,

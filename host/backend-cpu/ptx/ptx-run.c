@@ -558,6 +558,11 @@ static uint32_t pack_size(const struct ptx_launch *launch)
 	return own * most <= PACK_BYTES ? most : (uint32_t)(PACK_BYTES / own);
 }
 
+uint32_t ptx_launch_side(const struct ptx_launch *launch)
+{
+	return launch->binary->rounds ? pack_size(launch) : 1;
+}
+
 /* The next block, and those that begin beside it; or, if warps never wait, all blocks of the call. */
 static bool run_next(struct residents *r)
 {
