@@ -208,6 +208,11 @@ void vcuda_call_any(void)
 	vcuda_thread()->call_settled = false;
 }
 
+uint64_t vcuda_call_tail(void)
+{
+	return atomic_load(&producer.shm->tail);
+}
+
 bool vcuda_call_is_taken(uint64_t position)
 {
 	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;

@@ -58,6 +58,9 @@ void vcuda_call_settles(void);
 void vcuda_call_only_settled(void);
 void vcuda_call_any(void);
 
+/* What was published ends there. */
+uint64_t vcuda_call_tail(void);
+
 /* Whether it has taken what ends at a position. */
 bool vcuda_call_is_taken(uint64_t position);
 

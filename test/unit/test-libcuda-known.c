@@ -410,6 +410,151 @@ static void early(void **state)
 	assert_null(ask_early(false));
 }
 
+/* ---- answers that come early ---- */
+
+static void *ask_other(void *unused)
+{
+	return cuCtxSetCurrent(context) == CUDA_SUCCESS && cuStreamSynchronize(other) == CUDA_SUCCESS ? NULL : "failed";
+}
+
+/* In how many slots something is asked early. */
+static void await_early(int count)
+{
+	while (__builtin_popcountll(fake_shm()->early) != count)
+		usleep(10);
+}
+
+/* The only slot in which something is asked since the last time. */
+static uint32_t asked_slot(void)
+{
+	await_early(1);
+	return (uint32_t)__builtin_ctzll(atomic_exchange(&fake_shm()->early, 0));
+}
+
+static void answer_early(uint32_t slot)
+{
+	fake_answer_early(slot, vcuda_shm_slot(fake_shm(), slot)->early.command.seq, CUDA_SUCCESS);
+}
+
+struct asker {
+	CUresult (*wait)(void), (*ask)(void);
+};
+
+static void *wait_and_ask(void *asker)
+{
+	const struct asker *a = asker;
+
+	return cuCtxSetCurrent(context) == CUDA_SUCCESS && a->wait() == CUDA_SUCCESS && a->ask() == CUDA_ERROR_NOT_READY
+		       ? NULL
+		       : "failed";
+}
+
+/*
+ * One thread waits for what another goes on with before the wait has its place in the ring: the answer, which comes
+ * early, says nothing of that. All reply slots are in use until it is there.
+ */
+static bool is_not_covered(struct asker a)
+{
+	pthread_t threads[VCUDA_SLOTS], thread;
+	void *failure;
+	uint64_t tail;
+	uint32_t slot;
+	bool in_time;
+
+	put(other);
+	OK(cuCtxSynchronize());
+	put(stream);
+	OK(cuEventRecord(event, stream));
+	while (fake_shm()->head != fake_shm()->tail)
+		usleep(10);
+	fake.holds = true;
+	usleep(STALE_US);
+	put(NULL);
+	for (int i = 0; i < VCUDA_SLOTS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_other, NULL), 0);
+	await_early(VCUDA_SLOTS);
+	atomic_exchange(&fake_shm()->early, 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_and_ask, &a), 0);
+	usleep(20000);
+	tail = fake_shm()->tail;
+	put(stream);
+	OK(cuEventRecord(event, stream));
+	put(other);
+	answer_early(0);
+	slot = asked_slot();
+	in_time = vcuda_shm_slot(fake_shm(), slot)->early.after <= tail;
+	answer_early(slot);
+	assert_int_equal(pthread_join(thread, &failure), 0);
+	fake.holds = false;
+	for (int i = 0; i < VCUDA_SLOTS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_true(!in_time || !failure);
+	return in_time;
+}
+
+static void expect_not_covered(struct asker a)
+{
+	for (int i = 0; i < 10; i++)
+		if (is_not_covered(a))
+			return;
+	fail();
+}
+
+static void between(void **state)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+		return;
+	expect_not_covered((struct asker){wait_for_stream, query_stream});
+	expect_not_covered((struct asker){wait_for_event, query_event});
+	expect_not_covered((struct asker){query_stream, query_stream});
+	expect_not_covered((struct asker){query_event, query_event});
+}
+
+static uint64_t sent;
+
+static void *query_then_wait(void *unused)
+{
+	struct vcuda_shm *shm = fake_shm();
+	CUresult result = cuCtxSetCurrent(context);
+
+	if (result == CUDA_SUCCESS)
+		result = cuStreamQuery(stream);
+	sent = shm->tail;
+	if (result == CUDA_SUCCESS)
+		result = cuStreamSynchronize(stream);
+	sent = shm->tail - sent;
+	return result == CUDA_SUCCESS ? NULL : "failed";
+}
+
+/* A question finds out what a wait that stands behind it, and was answered in front of it, could not tell the output
+ * of. */
+static void wait_before_question(void **state)
+{
+	pthread_t asks, waits;
+	void *failure;
+	uint32_t slot;
+
+	OK(cuCtxSynchronize());
+	put(stream);
+	put(other);
+	while (fake_shm()->head != fake_shm()->tail)
+		usleep(10);
+	fake.holds = true;
+	usleep(STALE_US);
+	put(NULL);
+	assert_int_equal(pthread_create(&asks, NULL, query_then_wait, NULL), 0);
+	slot = asked_slot();
+	assert_int_equal(pthread_create(&waits, NULL, ask_other, NULL), 0);
+	answer_early(asked_slot());
+	assert_int_equal(pthread_join(waits, NULL), 0);
+	answer_early(slot);
+	usleep(STALE_US);
+	fake.holds = false;
+	assert_int_equal(pthread_join(asks, &failure), 0);
+	assert_null(failure);
+	assert_true(sent > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -418,6 +563,7 @@ int main(void)
 		cmocka_unit_test(not_ready),     cmocka_unit_test(wait_events),
 		cmocka_unit_test(shared_events), cmocka_unit_test(events_again),
 		cmocka_unit_test(fill_pool),     cmocka_unit_test(early),
+		cmocka_unit_test(between),       cmocka_unit_test(wait_before_question),
 		cmocka_unit_test(failed),
 	};
 
