@@ -96,6 +96,13 @@ static void give_slot(uint32_t slot)
 	sem_post(&free_slots);
 }
 
+static CUresult lose_if_gone(int err)
+{
+	if (err == -EPIPE || err == -ENODEV)
+		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
+	return vcuda_session_error();
+}
+
 /* Sleeps until the worker may have done something. Returns the session's error, 0 if it lives. */
 static CUresult sleep_while(bool (*blocked)(void *), void *argument)
 {
@@ -113,9 +120,15 @@ static CUresult sleep_while(bool (*blocked)(void *), void *argument)
 		VCUDA_PROBE(guest_wake);
 	}
 	atomic_fetch_sub(&shm->waiters, 1);
-	if (err == -EPIPE || err == -ENODEV)
-		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
-	return vcuda_session_error();
+	return lose_if_gone(err);
+}
+
+CUresult vcuda_call_worker_lives(void)
+{
+	struct vcuda_transport *t = vcuda_session.transport;
+
+	/* A wait that need not last says so, too. */
+	return lose_if_gone(t->ops->wait(t, atomic_load(&producer.shm->wake), 1));
 }
 
 /* Calls blocked() for a while with the processor, then asleep in between, until it is false. Returns the session's

@@ -64,6 +64,9 @@ uint64_t vcuda_call_tail(void);
 /* Whether it has taken what ends at a position. */
 bool vcuda_call_is_taken(uint64_t position);
 
+/* Looks whether it is there still: CUDA_SUCCESS, or the session's error from now on. */
+CUresult vcuda_call_worker_lives(void);
+
 /* Whether a thread that looks at memory lets the worker run. */
 bool vcuda_call_may_look(void);
 

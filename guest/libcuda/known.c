@@ -12,6 +12,9 @@
 /* About 50 us, by a clock of 2 to 4 GHz. */
 #define HEARD_TICKS (1u << 17)
 
+/* About 0.1 s. */
+#define LIVES_TICKS (1u << 28)
+
 #define STREAMS 4096
 
 /*
@@ -183,6 +186,21 @@ static bool is_printed(const struct vcuda_context *c)
 
 /* ---- the functions ---- */
 
+/* What the worker has not seen it never will if it is gone, which nobody is told of who does not wait. */
+static CUresult not_ready(void)
+{
+	struct vcuda_thread *t = vcuda_thread();
+	uint64_t time = now();
+	CUresult result;
+
+	if (time - t->heard_at < LIVES_TICKS)
+		return CUDA_ERROR_NOT_READY;
+	t->heard_of = NULL;
+	t->heard_at = time;
+	result = vcuda_call_worker_lives();
+	return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : result;
+}
+
 static void note_stream(CUstream resolved, struct vcuda_context *c, uint64_t position)
 {
 	struct stream *s = is_default(resolved) ? NULL : find(resolved);
@@ -231,7 +249,7 @@ CUresult vcuda_known_stream_query(CUstream resolved)
 	if (is_idle(resolved, c) && is_well(c))
 		return CUDA_SUCCESS;
 	if (is_busy(resolved))
-		return CUDA_ERROR_NOT_READY;
+		return not_ready();
 	work = hurry(resolved);
 	result = vcuda_call_cuStreamQuery(resolved);
 	if (result == CUDA_SUCCESS) {
@@ -295,7 +313,7 @@ CUresult vcuda_known_event_query(struct vcuda_object *event)
 	if (vcuda_known_is_done(event) && is_well(vcuda_context_calling()))
 		return CUDA_SUCCESS;
 	if (!(event->flags & CU_EVENT_INTERPROCESS) && !vcuda_call_is_taken(recorded) && vcuda_call_may_look())
-		return CUDA_ERROR_NOT_READY;
+		return not_ready();
 	vcuda_call_hurry(recorded);
 	result = vcuda_call_cuEventQuery((CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {

@@ -32,14 +32,15 @@ struct vcuda_thread {
 	uint64_t seq;                       /* of the last command that it waited for */
 	uint64_t position;                  /* where its last command ends in the ring */
 	uint64_t call_after;                /* call.h: vcuda_call_hurry() */
-	struct vcuda_context *heard_of;     /* known.c: of this context, that nothing has failed */
-	uint64_t heard_at;                  /* in ticks of the processor's clock */
-	bool in_callback;                   /* runs a host function: those make no CUDA calls */
-	bool marks;                         /* pace.c is at work */
-	bool reads_output;                  /* output.c is at work */
-	uint32_t waits, queued, stalls;     /* so far: answers waited for, commands that nobody waited for, times that
-					       the ring was full */
-	uint64_t waited_ns;                 /* for answers and room, if that is counted */
+	struct vcuda_context
+		*heard_of; /* known.c: of this context, that nothing has failed; NULL: that the worker lives */
+	uint64_t heard_at; /* in ticks of the processor's clock */
+	bool in_callback;  /* runs a host function: those make no CUDA calls */
+	bool marks;        /* pace.c is at work */
+	bool reads_output; /* output.c is at work */
+	uint32_t waits, queued, stalls; /* so far: answers waited for, commands that nobody waited for, times that
+					   the ring was full */
+	uint64_t waited_ns;             /* for answers and room, if that is counted */
 	CUstreamCaptureMode capture_mode;
 	bool (*meanwhile)(
 		void *); /* or NULL: what the thread can do while it waits for an answer; false: nothing now */

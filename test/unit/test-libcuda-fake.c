@@ -418,8 +418,8 @@ static int wait_word(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_
 
 	if (syscall(SYS_futex, &shm->wake, FUTEX_WAIT, seen, timeout_us ? &limit : NULL, NULL, 0) == 0 ||
 	    errno == EAGAIN)
-		return 0;
-	return -errno;
+		return fake.gone ? -EPIPE : 0;
+	return fake.gone ? -EPIPE : -errno;
 }
 
 static int window_create(struct vcuda_transport *t, void *address, size_t bytes)

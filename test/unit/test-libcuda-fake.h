@@ -16,6 +16,7 @@ struct fake_worker {
 	_Atomic uint64_t most_behind;  /* memsets of one stream that nobody has waited for */
 	_Atomic bool stands; /* no stream goes on by itself */
 	_Atomic bool holds;  /* no command is taken */
+	_Atomic bool gone;   /* as a wait says */
 	_Atomic bool busy;   /* nothing that is asked about is done */
 	_Atomic uint64_t events; /* made */
 	_Atomic uint64_t out_of_order; /* memsets of a thread whose values do not count up */

@@ -555,6 +555,31 @@ static void wait_before_question(void **state)
 	assert_true(sent > 0);
 }
 
+/* Who only asks learns that nobody is there any more, who would take what he asks about. The last test. */
+static void gone(void **state)
+{
+	CUresult results[] = {CUDA_ERROR_NOT_READY, CUDA_ERROR_NOT_READY};
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+		return;
+	OK(cuCtxSynchronize());
+	fake.holds = true;
+	usleep(STALE_US);
+	put(stream);
+	OK(cuEventRecord(event, stream));
+	assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	usleep(300000);
+	assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+	fake.gone = true;
+	for (int i = 0; i < 1000 && results[0] == CUDA_ERROR_NOT_READY; i++) {
+		usleep(10000);
+		results[0] = cuEventQuery(event);
+	}
+	results[1] = cuStreamQuery(stream);
+	assert_int_equal(results[0], CUDA_ERROR_LAUNCH_FAILED);
+	assert_int_equal(results[1], CUDA_ERROR_LAUNCH_FAILED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -564,7 +589,7 @@ int main(void)
 		cmocka_unit_test(shared_events), cmocka_unit_test(events_again),
 		cmocka_unit_test(fill_pool),     cmocka_unit_test(early),
 		cmocka_unit_test(between),       cmocka_unit_test(wait_before_question),
-		cmocka_unit_test(failed),
+		cmocka_unit_test(failed),        cmocka_unit_test(gone),
 	};
 
 	setenv("VCUDA_TRANSPORT", "local", 1);
