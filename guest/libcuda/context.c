@@ -139,6 +139,14 @@ static void forget_contents(struct vcuda_context *c)
 
 /* ---- primary contexts ---- */
 
+/* It has ended in the worker. What other threads have made in it since it was forgotten is of no later life. */
+static void note_ended(struct vcuda_context *c)
+{
+	atomic_fetch_add(&c->life, 1);
+	atomic_store(&c->id, NULL);
+	atomic_store(&c->error, 0);
+}
+
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	CUresult result = vcuda_require_device(dev);
@@ -181,8 +189,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	} else if (--c->refs == 0) {
 		forget_contents(c);
 		result = vcuda_call_cuDevicePrimaryCtxRelease_v2(vcuda_device_host(dev));
-		atomic_store(&c->id, NULL);
-		atomic_store(&c->error, 0);
+		note_ended(c);
 		ended = c;
 	}
 	pthread_mutex_unlock(&lock);
@@ -209,8 +216,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 		vcuda_call_cuDevicePrimaryCtxRelease_v2(vcuda_device_host(dev));
 	result = vcuda_call_cuDevicePrimaryCtxReset_v2(vcuda_device_host(dev));
 	c->refs = 0;
-	atomic_store(&c->error, 0);
-	atomic_store(&c->id, NULL);
+	note_ended(c);
 	pthread_mutex_unlock(&lock);
 	return result;
 }

@@ -18,25 +18,24 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept kept[MOST];
 static unsigned int count;
 
-bool vcuda_event_pool_keep(CUevent event, unsigned int flags)
+bool vcuda_event_pool_keep(CUevent event, unsigned int flags, uint64_t life)
 {
 	const struct vcuda_context *c = vcuda_context_calling();
 	bool fits;
 
-	if (flags & CU_EVENT_INTERPROCESS)
+	if (flags & CU_EVENT_INTERPROCESS || life != atomic_load(&c->life))
 		return false;
 	pthread_mutex_lock(&lock);
 	fits = count < MOST;
 	if (fits)
-		kept[count++] = (struct kept){event, flags, c, atomic_load(&c->life)};
+		kept[count++] = (struct kept){event, flags, c, life};
 	pthread_mutex_unlock(&lock);
 	return fits;
 }
 
-bool vcuda_event_pool_take(CUevent *event, unsigned int flags)
+bool vcuda_event_pool_take(CUevent *event, unsigned int flags, uint64_t life)
 {
 	const struct vcuda_context *c = vcuda_context_calling();
-	uint64_t life = atomic_load(&c->life);
 	bool found = false;
 
 	pthread_mutex_lock(&lock);

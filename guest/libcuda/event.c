@@ -13,6 +13,7 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
 	CUresult result = vcuda_require_context();
 	struct vcuda_object *o;
+	uint64_t life;
 	bool reused;
 
 	if (result != CUDA_SUCCESS)
@@ -21,7 +22,8 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 	    flags & ~(unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
 	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	reused = vcuda_event_pool_take(event, flags);
+	life = atomic_load(&vcuda_context_current()->life);
+	reused = vcuda_event_pool_take(event, flags, life);
 	result = reused ? CUDA_SUCCESS : vcuda_call_cuEventCreate(event, flags);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -31,6 +33,7 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	o->flags = flags;
+	o->life = life;
 	o->reused = reused;
 	return CUDA_SUCCESS;
 }
@@ -85,16 +88,18 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 	struct vcuda_object *o;
 	CUresult result = enter_event(event, &o);
 	unsigned int flags;
+	uint64_t life;
 	bool is_done;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	flags = o->flags;
+	life = o->life;
 	/* A capture may have recorded it, which nobody would know of one that comes again under its name. */
 	is_done = vcuda_known_is_done(o) && !vcuda_capture_any();
 	if (!vcuda_object_drop(event))
 		result = CUDA_ERROR_INVALID_HANDLE;
-	else if (!is_done || !vcuda_event_pool_keep(event, flags))
+	else if (!is_done || !vcuda_event_pool_keep(event, flags, life))
 		result = vcuda_call_cuEventDestroy_v2(event);
 	vcuda_context_leave();
 	return result;

@@ -292,12 +292,13 @@ CUresult vcuda_known_context_wait(void)
 	return result;
 }
 
-/* Of an event that other processes have as well, they know more. */
+/* Of an event that other processes have as well, they know more; of one that another thread ends meanwhile, nobody. */
 bool vcuda_known_is_done(const struct vcuda_object *event)
 {
-	uint64_t done = later(atomic_load(&event->done), atomic_load(&event->context->waits.all));
+	const struct vcuda_context *c = __atomic_load_n(&event->context, __ATOMIC_RELAXED);
 
-	return !(event->flags & CU_EVENT_INTERPROCESS) && atomic_load(&event->recorded) < done;
+	return c && !(event->flags & CU_EVENT_INTERPROCESS) &&
+	       atomic_load(&event->recorded) < later(atomic_load(&event->done), atomic_load(&c->waits.all));
 }
 
 void vcuda_known_recorded(struct vcuda_object *event)

@@ -43,6 +43,7 @@ struct vcuda_object {
 	void *data;                      /* of graphs, their nodes and user objects: the object itself */
 	struct vcuda_function *function; /* function.h */
 	_Atomic uint64_t recorded;       /* of an event: where its last record ends in the ring (known.h), 0: none */
+	uint64_t life;                   /* of an event: its context's (context.h) when it was made */
 	bool reused;                     /* of an event: the driver's was another one's before */
 	_Atomic uint64_t done;           /* of an event: records in front of this are done */
 	CUDA_ARRAY3D_DESCRIPTOR array;   /* of an array or mipmapped array */

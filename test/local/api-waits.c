@@ -158,3 +158,50 @@ void api_polls(void)
 		api_load();
 	}
 }
+
+#define LIVES 300
+
+/* Events come and go; errors are what a thread has to expect whose context ends meanwhile. */
+static void *make_events(void *unused)
+{
+	CUevent made[8];
+	int count;
+
+	OK(cuCtxSetCurrent(context));
+	while (!stop) {
+		for (count = 0; count < 8; count++)
+			if (cuEventCreate(&made[count], 0) != CUDA_SUCCESS)
+				break;
+		for (int i = 0; i < count; i++)
+			cuEventRecord(made[i], NULL);
+		cuCtxSynchronize();
+		while (count)
+			cuEventDestroy_v2(made[--count]);
+	}
+	return unused;
+}
+
+/* A context ends while other threads make events in it: what is made afterwards is of the new one. */
+void api_lives(void)
+{
+	pthread_t threads[3];
+	CUevent made[70];
+
+	OK(cuCtxGetCurrent(&context));
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&threads[i], NULL, make_events, NULL));
+	for (int round = 0; round < LIVES; round++) {
+		usleep(round % 7 * 50);
+		OK(cuDevicePrimaryCtxReset_v2(0));
+		OK(cuDevicePrimaryCtxRetain(&context, 0));
+		for (int i = 0; i < 70; i++) {
+			OK(cuEventCreate(&made[i], 0));
+			OK(cuEventRecord(made[i], NULL));
+		}
+		/* Also tells of what was issued and failed. */
+		OK(cuCtxSynchronize());
+	}
+	stop = true;
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}

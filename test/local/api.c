@@ -17,6 +17,7 @@ static const struct {
 	{"output", api_output},
 	{"waits", api_waits},
 	{"polls", api_polls},
+	{"lives", api_lives},
 	{"managed", api_managed},
 	{"pools", api_pools},
 	{"mapped", api_mapped},

@@ -56,6 +56,7 @@ void api_callbacks(void);
 void api_output(void);
 void api_waits(void);
 void api_polls(void);
+void api_lives(void);
 void api_managed(void);
 void api_pools(void);
 void api_mapped(void);
