@@ -171,6 +171,9 @@ static struct line *find_line(struct vcuda_session *s)
 	if (atomic_load(&queue.any))
 		settle(s);
 	queue.line = NULL;
+	/* A guest may name no context: lines that nobody has are not that one's. */
+	if (!id)
+		return NULL;
 	while (l < queue.lines + LINES && l->id != id)
 		l++;
 	if (l < queue.lines + LINES)

@@ -436,6 +436,20 @@ static void behind(void **state)
 	assert_int_equal(turn(3), 1);
 }
 
+/* A hostile guest's, of no context: the driver says what it thinks of it, and no handle is taken for one that is not.
+ */
+static void no_context(void **state)
+{
+	lane_context = 0;
+	driver.current = NULL;
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	vcuda_stage_queue_look(&session);
+	assert_int_equal(driver.count, 0);
+	assert_int_equal(driver.copies_now, 1);
+	assert_int_equal(turn(3), 1);
+	enter(1);
+}
+
 /* Without streams or events a copy is made at once. */
 static void without(void **state)
 {
@@ -494,8 +508,8 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled), TEST(many),
-		TEST(refused),  TEST(contexts), TEST(behind),     TEST(without), TEST(bounds),
+		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled), TEST(many),       TEST(refused),
+		TEST(contexts), TEST(behind),   TEST(without),    TEST(bounds),  TEST(no_context),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
