@@ -16,21 +16,26 @@
 #include "unload.h"
 #include "warm.h"
 
-/* The id of a device's primary context, 0 if the guest has none. Retaining and releasing it leaves the count as it was.
- */
-static uint64_t primary_id(struct vcuda_session *s, CUdevice dev)
+/* A device's primary context, NULL if the guest has none. Retaining and releasing it leaves the count as it was. */
+static CUcontext primary(struct vcuda_session *s, CUdevice dev)
 {
-	void *context = NULL;
+	CUcontext context = NULL;
 	unsigned int flags;
 	int active = 0;
 
 	if (!s->ops->cuDevicePrimaryCtxGetState ||
 	    s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active) != CUDA_SUCCESS || !active)
-		return 0;
-	if (s->ops->cuDevicePrimaryCtxRetain((CUcontext *)&context, dev) != CUDA_SUCCESS)
-		return 0;
+		return NULL;
+	if (s->ops->cuDevicePrimaryCtxRetain(&context, dev) != CUDA_SUCCESS)
+		return NULL;
 	s->ops->cuDevicePrimaryCtxRelease_v2(dev);
-	if (vcuda_publish(s, VCUDA_KIND_CONTEXT, true, 0, &context) != CUDA_SUCCESS)
+	return context;
+}
+
+/* 0: it has none. */
+static uint64_t id_of(struct vcuda_session *s, void *context)
+{
+	if (!context || vcuda_publish(s, VCUDA_KIND_CONTEXT, true, 0, &context) != CUDA_SUCCESS)
 		return 0;
 	return (uint64_t)(uintptr_t)context;
 }
@@ -79,18 +84,21 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 {
 	unsigned int flags;
 	CUresult result;
+	CUcontext context;
 	int active = 1;
 	uint64_t id;
 
 	vcuda_unload_begin();
+	context = primary(s, dev);
 	vcuda_stage_events_drop(s);
-	vcuda_stage_queue_drop(s);
-	id = primary_id(s, dev);
+	vcuda_stage_queue_close(s, context);
+	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
 	if (!active)
 		vcuda_handle_remove_children(s->handles, id);
+	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
 }
@@ -153,18 +161,21 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
 						 struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
 	unsigned int flags;
+	CUcontext context;
 	CUresult result;
 	uint64_t id;
 
 	if (vcuda_warm_hides(a->dev, &flags))
 		vcuda_warm_drop();
 	vcuda_unload_begin();
+	context = primary(s, a->dev);
 	vcuda_stage_events_drop(s);
-	vcuda_stage_queue_drop(s);
-	id = primary_id(s, a->dev);
+	vcuda_stage_queue_close(s, context);
+	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
 	if (result == CUDA_SUCCESS)
 		vcuda_handle_remove_children(s->handles, id);
+	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
 }
@@ -194,8 +205,9 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args
 
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
-	vcuda_stage_queue_drop(s);
+	vcuda_stage_queue_close(s, a->ctx);
 	result = s->ops->cuCtxDestroy_v2(a->ctx);
+	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
 }

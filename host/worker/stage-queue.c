@@ -33,7 +33,8 @@ static struct {
 	struct line lines[LINES], *line;
 	struct flight flights[FLIGHTS], open;
 	unsigned int first, count;
-	size_t open_bytes; /* 0: nothing is open */
+	unsigned int ending; /* contexts that end just now */
+	size_t open_bytes;   /* 0: nothing is open */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- with the lock held ---- */
@@ -180,7 +181,8 @@ static struct line *find_line(struct vcuda_session *s)
 		return queue.line = l;
 	for (l = queue.lines; l < queue.lines + LINES && l->id; l++)
 		continue;
-	if (l == queue.lines + LINES || begin_line(s, l, id) != CUDA_SUCCESS)
+	/* While a context ends this may be that one, whose line nobody would take away again. */
+	if (l == queue.lines + LINES || queue.ending || begin_line(s, l, id) != CUDA_SUCCESS)
 		return NULL;
 	return queue.line = l;
 }
@@ -288,14 +290,22 @@ void vcuda_stage_queue_settle(struct vcuda_session *s)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-void vcuda_stage_queue_drop(struct vcuda_session *s)
+void vcuda_stage_queue_close(struct vcuda_session *s, CUcontext context)
 {
 	pthread_mutex_lock(&queue.lock);
+	queue.ending++;
 	if (atomic_load(&queue.any))
 		settle(s);
 	queue.line = NULL;
-	for (unsigned int i = 0; i < LINES; i++)
-		if (queue.lines[i].id)
-			end_line(s, &queue.lines[i]);
+	for (struct line *l = queue.lines; l < queue.lines + LINES; l++)
+		if (l->id && (!context || l->context == context))
+			end_line(s, l);
+	pthread_mutex_unlock(&queue.lock);
+}
+
+void vcuda_stage_queue_reopen(void)
+{
+	pthread_mutex_lock(&queue.lock);
+	queue.ending--;
 	pthread_mutex_unlock(&queue.lock);
 }

@@ -34,7 +34,11 @@ void vcuda_stage_queue_look(struct vcuda_session *s);
 /* Waits until all is. */
 void vcuda_stage_queue_settle(struct vcuda_session *s);
 
-/* Before a context ends, whichever it is. */
-void vcuda_stage_queue_drop(struct vcuda_session *s);
+/*
+ * Before a context ends, and when it has or could not; NULL: whichever it is. What others have is left to them: a copy
+ * of theirs may wait for its default stream still.
+ */
+void vcuda_stage_queue_close(struct vcuda_session *s, CUcontext context);
+void vcuda_stage_queue_reopen(void);
 
 #endif

@@ -64,6 +64,7 @@ static struct {
 	CUresult refuses_events;
 	unsigned int copies_now;
 	struct stream null;
+	void (*meanwhile)(void); /* what others do while the default stream is waited for */
 } driver;
 
 static bool may_run(const struct op *o)
@@ -200,6 +201,8 @@ static CUresult synchronize_stream(CUstream stream)
 {
 	assert_null(stream);
 	assert_false(run_next());
+	if (driver.meanwhile)
+		driver.meanwhile();
 	for (unsigned int i = 0; i < driver.count; i++)
 		if (driver.ops[i].stream == &driver.null)
 			run_one(&driver.ops[i]);
@@ -280,6 +283,12 @@ static CUresult put(uint32_t ticket, size_t bytes)
 	return vcuda_stage_queue_put(&session, &copy);
 }
 
+static void end(CUcontext context)
+{
+	vcuda_stage_queue_close(&session, context);
+	vcuda_stage_queue_reopen();
+}
+
 static bool has(uint32_t ticket, size_t bytes)
 {
 	const uint8_t *at = device + ticket % 16 * PART;
@@ -303,7 +312,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	vcuda_stage_queue_drop(&session);
+	end(NULL);
 	return vcuda_stage_queue_any() || driver.streams || driver.events;
 }
 
@@ -405,7 +414,7 @@ static void contexts(void **state)
 	assert_int_equal(put(3, 100), CUDA_SUCCESS);
 	assert_true(has(2, 100));
 	assert_int_equal(driver.streams, 2);
-	vcuda_stage_queue_drop(&session);
+	end(NULL);
 	assert_true(has(3, 100));
 	assert_int_equal(driver.streams, 0);
 	assert_ptr_equal(driver.current, (CUcontext)16);
@@ -434,6 +443,54 @@ static void behind(void **state)
 	vcuda_stage_queue_settle(&session);
 	assert_true(has(1, 5000));
 	assert_int_equal(turn(3), 1);
+}
+
+static void end_second(void)
+{
+	lane_context = 2;
+	end((CUcontext)32);
+	lane_context = 1;
+}
+
+/* A context that ends takes nothing away from a copy in another, which is not yet made. */
+static void other_ends(void **state)
+{
+	struct vcuda_staged copy = staged(1, 5000);
+
+	enter(2);
+	assert_int_equal(put(7, 100), CUDA_SUCCESS);
+	enter(1);
+	issue(OTHER, NULL);
+	driver.meanwhile = end_second;
+	assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
+	assert_int_equal(driver.streams, 1);
+	vcuda_stage_queue_look(&session);
+	assert_false(has(1, 5000));
+	assert_int_equal(turn(3), 7);
+	vcuda_stage_queue_settle(&session);
+	assert_true(has(1, 5000));
+	assert_int_equal(turn(3), 1);
+}
+
+/* Another thread copies in a context that ends: nothing is made in it that would be there when it is not. */
+static void while_it_ends(void **state)
+{
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	enter(2);
+	assert_int_equal(put(2, 100), CUDA_SUCCESS);
+	enter(1);
+	vcuda_stage_queue_close(&session, driver.current);
+	assert_int_equal(put(3, 100), CUDA_SUCCESS);
+	assert_int_equal(driver.copies_now, 1);
+	assert_int_equal(driver.streams, 1);
+	enter(2); /* has its own */
+	assert_int_equal(put(4, 100), CUDA_SUCCESS);
+	assert_int_equal(driver.copies_now, 1);
+	vcuda_stage_queue_reopen();
+	enter(1);
+	assert_int_equal(put(5, 100), CUDA_SUCCESS);
+	assert_int_equal(driver.copies_now, 1);
+	assert_int_equal(driver.streams, 2);
 }
 
 /* A hostile guest's, of no context: the driver says what it thinks of it, and no handle is taken for one that is not.
@@ -508,8 +565,9 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled), TEST(many),       TEST(refused),
-		TEST(contexts), TEST(behind),   TEST(without),    TEST(bounds),  TEST(no_context),
+		TEST(in_order),   TEST(together),   TEST(two_blocks),    TEST(settled), TEST(many),
+		TEST(refused),    TEST(contexts),   TEST(behind),        TEST(without), TEST(bounds),
+		TEST(no_context), TEST(other_ends), TEST(while_it_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
