@@ -48,10 +48,11 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 			  from, to);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case EOPNOTSUPP:
-		vcuda_log("memory at 0x%llx-0x%llx cannot be registered over the %s transport: it is no private "
-			  "anonymous memory, or a "
-			  "stack; use cudaHostAlloc",
-			  from, to, vcuda_session.transport->ops->name);
+		vcuda_log(
+			"memory at 0x%llx-0x%llx cannot be registered over the %s transport: it is a stack or part of "
+			"a file, or not all of one kind, or shared memory whose file this process can no longer "
+			"open; use cudaHostAlloc",
+			from, to, vcuda_session.transport->ops->name);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case EPIPE:
 	case ECONNRESET:
@@ -71,18 +72,13 @@ static struct vcuda_transport *waited_for(void)
 	return vcuda_session.transport;
 }
 
-static bool created(const struct vcuda_range *r)
-{
-	return r->kind & (VCUDA_RANGE_PINNED | VCUDA_RANGE_ANY_MANAGED);
-}
-
 static int window_release(const struct vcuda_range *r)
 {
 	struct vcuda_transport *t = waited_for();
-	int err = t->ops->window_release(t, (void *)r->window, r->window_bytes, created(r));
+	int err = t->ops->window_release(t, (void *)r->window, r->window_bytes, r->pages);
 
 	/* A range that could not be released is not used again. */
-	if (!err && created(r))
+	if (!err && r->pages == VCUDA_WINDOW_CREATED)
 		vcuda_arena_give((void *)r->window, r->window_bytes);
 	return err;
 }
@@ -232,7 +228,8 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 	if (vcuda_range_window_overlaps(r.window, r.window_bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	t = waited_for();
-	err = t->ops->window_register(t, (void *)r.window, r.window_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY));
+	err = t->ops->window_register(t, (void *)r.window, r.window_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY),
+				      &r.pages);
 	if (err)
 		return vcuda_pinned_error(err, r.window, r.window_bytes);
 	return finish(&r, flags | CU_MEMHOSTREGISTER_DEVICEMAP);

@@ -2,40 +2,26 @@
 #include "private-memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* One line of the list of mappings. */
-struct mapping {
-	unsigned long long from, to, inode;
-	char prot[5], name[16];
-};
-
-static bool parse(const char *line, struct mapping *m)
-{
-	m->name[0] = 0;
-	return sscanf(line, "%llx-%llx %4s %*x %*s %llu %15s", &m->from, &m->to, m->prot, &m->inode, m->name) >= 4;
-}
+#include "mapping.h"
 
 int vcuda_private_memory_check(const void *address, size_t bytes, bool writable)
 {
 	uint64_t at = (uintptr_t)address, end = at + bytes;
-	FILE *maps = fopen("/proc/self/maps", "re");
+	FILE *maps = vcuda_mappings();
 	int result = maps ? 0 : -EOPNOTSUPP;
-	struct mapping m;
-	char line[512];
+	struct vcuda_mapping m;
 
-	while (maps && at < end && fgets(line, sizeof(line), maps)) {
-		if (!parse(line, &m) || m.to <= at)
+	while (maps && at < end && vcuda_mapping_next(maps, &m)) {
+		if (m.to <= at)
 			continue;
 		if (m.from > at || m.prot[0] != 'r' || (writable && m.prot[1] != 'w'))
 			break;
-		/* A stack that runs while its pages are exchanged loses what it writes; this one is where `line` is. */
-		if (m.prot[3] != 'p' || m.inode || !strcmp(m.name, "[stack]") ||
-		    (uintptr_t)line - m.from < m.to - m.from)
+		/* A stack that runs while its pages are exchanged loses what it writes; this one is where `m` is. */
+		if (m.prot[3] != 'p' || m.inode || !strcmp(m.name, "[stack]") || (uintptr_t)&m - m.from < m.to - m.from)
 			result = -EOPNOTSUPP;
 		at = m.to;
 	}

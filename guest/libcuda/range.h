@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "context.h"
+#include "transport.h"
 
 enum vcuda_range_kind {
 	VCUDA_RANGE_DEVICE = 1,     /* cuMemAlloc */
@@ -21,7 +22,8 @@ enum vcuda_range_kind {
 	VCUDA_RANGE_RESERVED = 32,  /* cuMemAddressReserve: only the worker knows what is mapped there */
 	VCUDA_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle; the flags count how often */
 	VCUDA_RANGE_VARIABLE = 128, /* a __managed__ variable: managed memory that belongs to a module or library */
-	VCUDA_RANGE_SHADOW = 256,   /* such a one that the driver has placed (shadow.h): to commands it is on the device */
+	VCUDA_RANGE_SHADOW =
+		256, /* such a one that the driver has placed (shadow.h): to commands it is on the device */
 };
 
 #define VCUDA_RANGE_ANY_MANAGED (VCUDA_RANGE_MANAGED | VCUDA_RANGE_VARIABLE | VCUDA_RANGE_SHADOW)
@@ -42,6 +44,7 @@ struct vcuda_range {
 	enum vcuda_range_kind kind;
 	unsigned int flags;            /* as it was allocated or registered with */
 	uint64_t window, window_bytes; /* on the host: the pages around it that the worker maps */
+	enum vcuda_window pages;       /* what these are */
 	struct vcuda_context *context;
 	uint64_t owner; /* id of a variable's module or library */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */

@@ -19,9 +19,11 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "control.h"
 #include "log.h"
 #include "private-memory.h"
 #include "ring.h"
+#include "shared-memory.h"
 #include "transport.h"
 #include "wire.h"
 
@@ -106,19 +108,28 @@ static int take_fds(struct msghdr *h, int *fds, unsigned int wanted)
 	return -EPROTO;
 }
 
-/* One request and its reply; the reply's descriptors go to fds[wanted]. */
-static int exchange_locked(struct local_transport *t, struct vcuda_channel_message *m, int *fds, unsigned int wanted)
+/* One request, with the descriptor `sent` unless that is -1, and its reply, whose descriptors go to fds[wanted]. */
+static int exchange_locked(struct local_transport *t, struct vcuda_channel_message *m, int sent, int *fds,
+			   unsigned int wanted)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * 4)];
 		struct cmsghdr align;
-	} control;
+	} control = {0};
 	struct iovec iov = {m, sizeof(*m)};
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	uint64_t cookie = ++t->cookie;
 	ssize_t n;
 
 	m->cookie = cookie;
+	if (sent >= 0) {
+		h.msg_control = &control;
+		h.msg_controllen = CMSG_SPACE(sizeof(int));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &sent, sizeof(int));
+	}
 	do {
 		n = sendmsg(t->socket, &h, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
@@ -144,13 +155,13 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 	return take_fds(&h, fds, wanted);
 }
 
-static int exchange(struct local_transport *t, struct vcuda_channel_message *m, int *fds, unsigned int wanted)
+static int exchange(struct local_transport *t, struct vcuda_channel_message *m, int sent, int *fds, unsigned int wanted)
 {
 	int err, cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&t->lock);
-	err = exchange_locked(t, m, fds, wanted);
+	err = exchange_locked(t, m, sent, fds, wanted);
 	pthread_mutex_unlock(&t->lock);
 	pthread_setcancelstate(cancel_state, NULL);
 	return err;
@@ -168,7 +179,7 @@ static int attach(struct local_transport *t)
 	};
 	int fds[2], err;
 
-	err = exchange(t, &m, fds, 2);
+	err = exchange(t, &m, -1, fds, 2);
 	t->base.host_major = m.major;
 	t->base.host_minor = m.minor;
 	if (err)
@@ -259,7 +270,7 @@ static int request_window(struct local_transport *t, void *address, size_t bytes
 		.length = bytes,
 	};
 
-	return exchange(t, &m, memfd, 1);
+	return exchange(t, &m, -1, memfd, 1);
 }
 
 static int request_unmap(struct local_transport *t, void *address, size_t bytes)
@@ -270,7 +281,7 @@ static int request_unmap(struct local_transport *t, void *address, size_t bytes)
 		.length = bytes,
 	};
 
-	return exchange(t, &m, NULL, 0);
+	return exchange(t, &m, -1, NULL, 0);
 }
 
 static int local_window_create(struct vcuda_transport *t, void *address, size_t bytes)
@@ -291,16 +302,13 @@ static int local_window_create(struct vcuda_transport *t, void *address, size_t 
 }
 
 /*
- * The pages cannot be handed over, so they are replaced by shared ones with the same contents. What another thread
+ * Private pages cannot be handed over, so they are replaced by shared ones with the same contents. What another thread
  * writes to them in that moment is lost; nobody writes to a buffer while registering it.
  */
-static int local_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int exchange_pages(struct vcuda_transport *t, void *address, size_t bytes)
 {
-	int memfd, err = vcuda_private_memory_check(address, bytes, writable);
+	int memfd, err = request_window(of(t), address, bytes, &memfd);
 
-	if (err)
-		return err;
-	err = request_window(of(t), address, bytes, &memfd);
 	if (err)
 		return err;
 	err = vcuda_private_memory_share(address, bytes, memfd);
@@ -310,17 +318,48 @@ static int local_window_register(struct vcuda_transport *t, void *address, size_
 	return err;
 }
 
-static int local_window_release(struct vcuda_transport *t, void *address, size_t bytes, bool created)
+static int hand_over_pages(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+{
+	struct vcuda_channel_message m = {
+		.type = VCUDA_CHANNEL_WINDOW_ADOPT,
+		.flags = writable ? VCUDA_MAP_WRITABLE : 0,
+		.address = (uintptr_t)address,
+		.length = bytes,
+	};
+	int file = t->host_minor ? vcuda_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP, err;
+
+	if (file < 0)
+		return file;
+	err = exchange(of(t), &m, file, NULL, 0);
+	close(file);
+	return err;
+}
+
+static int local_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
+				 enum vcuda_window *window)
+{
+	int err = vcuda_private_memory_check(address, bytes, writable);
+
+	if (err == -EOPNOTSUPP) {
+		*window = VCUDA_WINDOW_AS_IT_WAS;
+		return hand_over_pages(t, address, bytes, writable);
+	}
+	*window = VCUDA_WINDOW_EXCHANGED;
+	return err ? err : exchange_pages(t, address, bytes);
+}
+
+static int local_window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
 {
 	int err = request_unmap(of(t), address, bytes);
 
 	/* A worker that is gone maps nothing. */
 	if (err && err != -EPIPE && err != -ECONNRESET)
 		return err;
-	if (!created)
+	if (window == VCUDA_WINDOW_EXCHANGED)
 		return vcuda_private_memory_restore(address, bytes);
-	if (mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
-	    MAP_FAILED)
+	if (window == VCUDA_WINDOW_CREATED &&
+	    mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+		    MAP_FAILED)
 		return -errno;
 	return 0;
 }

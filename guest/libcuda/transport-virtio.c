@@ -128,12 +128,14 @@ static int virtio_window_create(struct vcuda_transport *t, void *address, size_t
 	return err;
 }
 
-static int virtio_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int virtio_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
+				  enum vcuda_window *window)
 {
+	*window = VCUDA_WINDOW_AS_IT_WAS;
 	return pin(t, address, bytes, writable);
 }
 
-static int virtio_window_release(struct vcuda_transport *t, void *address, size_t bytes, bool created)
+static int virtio_window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
 {
 	struct vcuda_unpin u = {.address = (uintptr_t)address, .length = bytes};
 	int err;
@@ -141,7 +143,7 @@ static int virtio_window_release(struct vcuda_transport *t, void *address, size_
 	do {
 		err = do_ioctl(t, VCUDA_IOC_UNPIN, &u);
 	} while (err == -EINTR);
-	if (created && !err)
+	if (window == VCUDA_WINDOW_CREATED && !err)
 		err = back_to_reservation(address, bytes);
 	return err;
 }

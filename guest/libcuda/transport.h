@@ -19,6 +19,13 @@ struct vcuda_transport {
 		host_minor; /* the worker's protocol version, also where open failed with -EPROTONOSUPPORT */
 };
 
+/* What the pages of a window are, and become when it is released. */
+enum vcuda_window {
+	VCUDA_WINDOW_CREATED,   /* new ones: PROT_NONE again */
+	VCUDA_WINDOW_AS_IT_WAS, /* the application's: nothing happens to them */
+	VCUDA_WINDOW_EXCHANGED, /* shared ones in place of the application's private ones: private again */
+};
+
 struct vcuda_transport_ops {
 	const char *name; /* "virtio", "local" */
 
@@ -38,11 +45,11 @@ struct vcuda_transport_ops {
 	int (*window_create)(struct vcuda_transport *t, void *address, size_t bytes);
 
 	/* Makes existing memory of the application (page aligned) visible to the worker at the same address. */
-	int (*window_register)(struct vcuda_transport *t, void *address, size_t bytes, bool writable);
+	int (*window_register)(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
+			       enum vcuda_window *window);
 
-	/* Undoes either: afterwards the worker can no longer touch the pages. `created`: the range becomes PROT_NONE
-	 * again. */
-	int (*window_release)(struct vcuda_transport *t, void *address, size_t bytes, bool created);
+	/* Undoes either: afterwards the worker can no longer touch the pages. */
+	int (*window_release)(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window);
 
 	/* In a forked child: closes what it inherited. Async-signal-safe; may be NULL. */
 	void (*forked)(struct vcuda_transport *t);

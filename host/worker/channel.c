@@ -5,12 +5,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "channel-serve.h"
@@ -336,6 +339,28 @@ static int create_window(struct vcuda_session *s, const struct request *q)
 	return err;
 }
 
+/*
+ * local: memory that the guest process shares with others already. On a tmpfs nothing is ever waited for; if the file
+ * is cut short under us, this worker ends, and with it that guest process alone.
+ */
+static int adopt_window(struct vcuda_session *s, const struct request *q)
+{
+	struct vcuda_window_extent e = {.offset = q->m.offset, .length = q->m.length};
+	struct statfs fs;
+	struct stat file;
+
+	if (q->fd_count != 1)
+		return -EPROTO;
+	e.fd = q->fds[0];
+	if (fstatfs(e.fd, &fs) || fstat(e.fd, &file))
+		return -errno;
+	if (fs.f_type != TMPFS_MAGIC || !S_ISREG(file.st_mode))
+		return -EOPNOTSUPP;
+	if (e.length > (uint64_t)file.st_size || e.offset > (uint64_t)file.st_size - e.length)
+		return -EFAULT;
+	return vcuda_window_map(s->windows, q->m.address, e.length, 0, q->m.flags & VCUDA_MAP_WRITABLE, true, &e, 1);
+}
+
 static int map_window(struct vcuda_session *s, const struct request *q)
 {
 	static struct vcuda_window_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
@@ -356,6 +381,8 @@ static int serve_request(struct vcuda_session *s, const struct request *q, bool 
 		err = channel.local ? create_window(s, q) : -EPROTO;
 		*replied = err == 0;
 		return err;
+	case VCUDA_CHANNEL_WINDOW_ADOPT:
+		return channel.local ? adopt_window(s, q) : -EPROTO;
 	case VCUDA_CHANNEL_WINDOW_MAP:
 		return channel.local ? -EPROTO : map_window(s, q);
 	case VCUDA_CHANNEL_WINDOW_UNMAP:

@@ -34,6 +34,9 @@ enum vcuda_channel_type {
 	 * the reply it is the channel, and vcudad's end of the old one may be closed.
 	 */
 	VCUDA_CHANNEL_CLIENT,
+	/* local, since minor 1: the page-aligned part at `offset` of the shared memory in fds {file}, which is on a
+	 * tmpfs, as a window (flags: VCUDA_MAP_WRITABLE). */
+	VCUDA_CHANNEL_WINDOW_ADOPT,
 };
 
 /* A run of a RAM region: fds[2 + region] of ATTACH, at `offset` bytes in it. Validated by vcudad. */

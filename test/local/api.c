@@ -20,6 +20,8 @@ static const struct {
 	{"lives", api_lives},
 	{"managed", api_managed},
 	{"pools", api_pools},
+	{"shared_memory", api_shared_memory},
+	{"shared_memory_refused", api_shared_memory_refused},
 	{"mapped", api_mapped},
 	{"graphs", api_graphs},
 	{"capture", api_capture},

@@ -59,6 +59,8 @@ void api_polls(void);
 void api_lives(void);
 void api_managed(void);
 void api_pools(void);
+void api_shared_memory(void);
+void api_shared_memory_refused(void);
 void api_mapped(void);
 void api_graphs(void);
 void api_capture(void);

@@ -230,8 +230,8 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		memcpy(fake_memory(a.dstDevice), vcuda_shm_stage(transport.shm, a.block), a.ByteCount);
 		END CASE(vcudaCopyIn) if (!on_device(a.dstDevice, a.bytes)) return CUDA_ERROR_INVALID_VALUE;
 		memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
-		END CASE(vcudaStageIn) if (fake.loses_staged || !on_device(a.dstDevice, a.ByteCount))
-			return CUDA_ERROR_INVALID_VALUE;
+		END CASE(vcudaStageIn) if (fake.loses_staged ||
+					   !on_device(a.dstDevice, a.ByteCount)) return CUDA_ERROR_INVALID_VALUE;
 		if (a.offset + a.ByteCount > VCUDA_STAGE_BLOCK_BYTES) {
 			fprintf(stderr, "fake worker: a copy from behind its block\n");
 			abort();
@@ -312,9 +312,7 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		REPLY(cuEventElapsedTime_v2)
 		CASE(cuStreamWaitEvent)
 		fake.event_waits++;
-		END
-	default:
-		return CUDA_SUCCESS;
+		END default : return CUDA_SUCCESS;
 	}
 }
 
@@ -430,16 +428,18 @@ static int window_create(struct vcuda_transport *t, void *address, size_t bytes)
 	return 0;
 }
 
-static int window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
+			   enum vcuda_window *window)
 {
+	*window = VCUDA_WINDOW_AS_IT_WAS;
 	fake.windows++;
 	return 0;
 }
 
-static int window_release(struct vcuda_transport *t, void *address, size_t bytes, bool created)
+static int window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
 {
 	fake.windows--;
-	if (created)
+	if (window == VCUDA_WINDOW_CREATED)
 		mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	return 0;
 }
