@@ -78,8 +78,18 @@ void cli_warm_device(char *text, size_t size)
 		snprintf(text, size, "none");
 }
 
-/* In the child. What our own libraries are found by must not reach the worker: it would take our libcuda.so.1 for the
- * real driver. */
+/* Whether a program of ours would reach a GPU of this machine that another host lends. */
+static bool is_guest(void)
+{
+	const char *given = getenv("VCUDA_SOCKET");
+
+	return (given && *given) || access("/dev/vcuda", R_OK | W_OK) == 0;
+}
+
+/*
+ * In the child. What our own libraries are found by reaches the worker only where it is to lend on what this guest has:
+ * it takes our libcuda.so.1 for the driver then.
+ */
 static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes,
 			int ready, pid_t parent)
 {
@@ -93,7 +103,7 @@ static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *path
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
-	if (libraries && strstr(libraries, paths->guest_lib))
+	if (libraries && strstr(libraries, paths->guest_lib) && (strcmp(backend, "cuda") || !is_guest()))
 		unsetenv("LD_LIBRARY_PATH");
 	unsetenv("LD_PRELOAD");
 	strcpy(device, "none");

@@ -45,7 +45,7 @@ run() {
 }
 
 if build "$BUILD" all; then
-	run "$BUILD" unit ring protocol fuzz vhost local libraries vm gpu ptx
+	run "$BUILD" unit ring protocol fuzz vhost local nested libraries vm gpu ptx
 else
 	broken=$((broken + 1))
 fi

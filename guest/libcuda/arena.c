@@ -40,6 +40,20 @@ static bool reserve(uint64_t start, uint64_t length)
 	return false;
 }
 
+/* There, or in as much address space behind that, where hosts since minor 1 take windows as well. */
+static bool reserve_arena(const vcuda_host_info *host)
+{
+	for (unsigned int i = 0; i < (host->minor ? 2 : 1); i++) {
+		uint64_t start = host->arena_start + i * host->arena_length;
+
+		if (reserve(start, host->arena_length)) {
+			vcuda_arena_give((void *)start, host->arena_length);
+			return true;
+		}
+	}
+	return false;
+}
+
 void vcuda_arena_reserve(const vcuda_host_info *host)
 {
 	static bool done;
@@ -57,14 +71,11 @@ void vcuda_arena_reserve(const vcuda_host_info *host)
 				  (unsigned long long)r->start, (unsigned long long)(r->start + r->length));
 		devices[device_count++] = *r;
 	}
-	if (!reserve(host->arena_start, host->arena_length)) {
+	if (!reserve_arena(host))
 		vcuda_log("address range 0x%llx-0x%llx is not free in this process (or `ulimit -v` is set): no pinned "
 			  "memory",
 			  (unsigned long long)host->arena_start,
 			  (unsigned long long)(host->arena_start + host->arena_length));
-		return;
-	}
-	vcuda_arena_give((void *)host->arena_start, host->arena_length);
 }
 
 bool vcuda_arena_is_device(uint64_t address)

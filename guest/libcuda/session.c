@@ -257,6 +257,16 @@ CUresult vcuda_session_connect(void)
 	return result;
 }
 
+/* For a worker that lends this process's GPU on. */
+VCUDA_EXPORT CUresult cuVcudaHost(vcuda_host_info *info)
+{
+	CUresult result = vcuda_require_init();
+
+	if (result == CUDA_SUCCESS)
+		*info = vcuda_session.host;
+	return result;
+}
+
 VCUDA_EXPORT CUresult cuInit(unsigned int flags)
 {
 	return flags ? CUDA_ERROR_INVALID_VALUE : vcuda_session_connect();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real GPU: NVIDIA's driver library by dlopen. Nothing of a toolkit is needed, to build or to run. */
+/*
+ * A GPU by its driver's library, which is opened at run time: NVIDIA's, or in a guest of virtio-cuda the guest's.
+ * Nothing of a toolkit is needed, to build or to run.
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +17,8 @@
 
 #define DRIVER_LIBRARY "libcuda.so.1"
 
-/* A function under the name it had in older drivers, with the same arguments and meaning. A structure may have grown at its end. */
+/* A function under the name it had in older drivers, with the same arguments and meaning. A structure may have grown at
+ * its end. */
 static const struct {
 	const char *name, *older;
 } older_names[] = {
@@ -32,7 +36,7 @@ static void *look_up(void *library, const char *name)
 	return function;
 }
 
-const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
+const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size)
 {
 	static struct vcuda_backend_ops ops = {.name = "cuda"};
 	void *library = dlopen(DRIVER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -41,12 +45,7 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size)
 		snprintf(why, size, "no NVIDIA driver (%s)", dlerror());
 		return NULL;
 	}
-	/* Our own guest library has the same name: a worker that used it would call itself. */
-	if (dlsym(library, "vcuda_guest_library")) {
-		snprintf(why, size, DRIVER_LIBRARY " on the loader's path is virtio-cuda's guest library, not NVIDIA's driver");
-		dlclose(library);
-		return NULL;
-	}
+	*host = (__typeof__(*host))dlsym(library, "cuVcudaHost");
 #define LOOK_UP(function) ops.function = (__typeof__(ops.function))look_up(library, #function);
 	VCUDA_BACKEND_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "local.h"
@@ -98,8 +99,22 @@ static bool start_warm(struct client *client, int fd)
 	return true;
 }
 
+/* One of ours whose libcuda.so.1 is the guest's: it would wait for a worker that would wait for another one. */
+static bool is_own_worker(pid_t process)
+{
+	siginfo_t unused;
+
+	return !waitid(P_PID, (id_t)process, &unused, WEXITED | WNOHANG | WNOWAIT);
+}
+
 static bool may_enter(const struct vcuda_local *local, const struct ucred *who)
 {
+	if (is_own_worker(who->pid)) {
+		vcuda_log_peer("worker %d is refused: the libcuda.so.1 that its loader finds is virtio-cuda's own, and "
+			       "VCUDA_SOCKET names this daemon",
+			       who->pid);
+		return false;
+	}
 	if (local->options->allow_any_user || who->uid == geteuid() || who->uid == 0)
 		return true;
 	vcuda_log_peer("process %d of user %u is refused: not our user (allow with --allow-any-user)", who->pid,
@@ -157,6 +172,6 @@ void vcuda_local_close(struct vcuda_local *local)
 
 	local->closed = true;
 	vcuda_listener_close(&local->listener);
-	list_for_each_entry_safe(client, after, &local->clients, struct client, entry)
+	list_for_each_entry_safe (client, after, &local->clients, struct client, entry)
 		vcuda_worker_kill(client->worker);
 }

@@ -11,13 +11,15 @@
 #include "log.h"
 #include "mark.h"
 #include "share.h"
+#include "window.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
 /* Beside the worker in an installation, in its own folder in a build tree, else wherever the loader looks. */
 static void *open_cpu_library(void)
 {
-	static const char *const places[] = {"", "../backend-cpu/", "../../lib/vcuda/", "../../lib/x86_64-linux-gnu/vcuda/"};
+	static const char *const places[] = {"", "../backend-cpu/", "../../lib/vcuda/",
+					     "../../lib/x86_64-linux-gnu/vcuda/"};
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	void *library = NULL;
@@ -53,8 +55,9 @@ static bool load_cpu(struct vcuda_backend *backend, void **handle, char *why, si
 }
 
 /*
- * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout (main.c), and a fixed range near 8 GiB.
- * Measured with driver 580; both hold no memory of a guest process unless it asks for these very addresses.
+ * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout (main.c), and a fixed
+ * range near 8 GiB. Measured with driver 580; both hold no memory of a guest process unless it asks for these very
+ * addresses.
  */
 static void cuda_ranges(struct vcuda_backend *backend)
 {
@@ -64,7 +67,8 @@ static void cuda_ranges(struct vcuda_backend *backend)
 
 static void cpu_range(struct vcuda_backend *backend, void *library)
 {
-	void (*get)(uint64_t *, uint64_t *) = (void (*)(uint64_t *, uint64_t *))dlsym(library, "vcuda_cpu_address_range");
+	void (*get)(uint64_t *, uint64_t *) =
+		(void (*)(uint64_t *, uint64_t *))dlsym(library, "vcuda_cpu_address_range");
 
 	if (get)
 		get(&backend->ranges[0].start, &backend->ranges[0].length);
@@ -87,22 +91,45 @@ static bool init(struct vcuda_backend *backend, char *why, size_t size)
 	return false;
 }
 
-bool vcuda_backend_load(struct vcuda_backend *backend, const char *which)
+/* A guest's host has told it where device memory lies. */
+static void nested_ranges(struct vcuda_backend *backend, CUresult (*host)(vcuda_host_info *info))
+{
+	vcuda_host_info info;
+
+	if (host(&info) != CUDA_SUCCESS)
+		return;
+	memcpy(backend->ranges, info.ranges, sizeof(backend->ranges));
+	backend->range_count = info.range_count;
+}
+
+static bool load_cuda(struct vcuda_backend *backend, struct vcuda_windows *windows, char *why, size_t size)
+{
+	CUresult (*host)(vcuda_host_info * info);
+
+	backend->ops = vcuda_backend_cuda(&host, why, size);
+	if (backend->ops && host)
+		vcuda_windows_nest(windows);
+	if (!backend->ops || !init(backend, why, size)) {
+		backend->ops = NULL;
+		return false;
+	}
+	if (host)
+		nested_ranges(backend, host);
+	else
+		cuda_ranges(backend);
+	backend->share_scope = vcuda_share_scope;
+	return true;
+}
+
+bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which)
 {
 	bool try_cuda = strcmp(which, "cpu") != 0, try_cpu = strcmp(which, "cuda") != 0;
 	void *library;
 	char cuda_why[300] = "not asked for", cpu_why[300] = "not asked for";
 
 	*backend = (struct vcuda_backend){0};
-	if (try_cuda) {
-		backend->ops = vcuda_backend_cuda(cuda_why, sizeof(cuda_why));
-		if (backend->ops && init(backend, cuda_why, sizeof(cuda_why))) {
-			cuda_ranges(backend);
-			backend->share_scope = vcuda_share_scope;
-			return true;
-		}
-		backend->ops = NULL;
-	}
+	if (try_cuda && load_cuda(backend, windows, cuda_why, sizeof(cuda_why)))
+		return true;
 	if (try_cpu && load_cpu(backend, &library, cpu_why, sizeof(cpu_why))) {
 		if (init(backend, cpu_why, sizeof(cpu_why))) {
 			cpu_range(backend, library);

@@ -10,24 +10,33 @@
 
 #include "backend.h"
 
+struct vcuda_windows;
+
 struct vcuda_backend {
 	const struct vcuda_backend_ops *ops;
 	/* Software GPU only, else NULL: how many bytes the next image has. */
-	void (*count_memory)(_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
+	void (*count_memory)(
+		_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
 	void (*set_image_bound)(size_t bytes);
 	/* Both: which workers may be given memory, and be asked for it (host/share/share.h). */
 	void (*share_scope)(bool (*same_guest)(pid_t worker));
-	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own memory. */
+	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own
+	 * memory. */
 	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];
 	unsigned int range_count;
 };
 
-/* The real driver (host/backend-cuda). Returns NULL with a sentence in `why` (ending without a full stop) if it cannot be used. */
-const struct vcuda_backend_ops *vcuda_backend_cuda(char *why, size_t size);
+/*
+ * The driver's library (host/backend-cuda). Returns NULL with a sentence in `why` (ending without a full stop) if it
+ * cannot be used. *host: in a guest of virtio-cuda that library is the guest's, and this, once it is initialised, says
+ * what it knows of its host; else NULL.
+ */
+const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size);
 
 /*
- * Loads the back end `which` ("auto", "cuda", "cpu"; auto: cuda if it initialises, else cpu) and initialises it. Returns false, having logged why.
+ * Loads the back end `which` ("auto", "cuda", "cpu"; auto: cuda if it initialises, else cpu) and initialises it.
+ * Returns false, having logged why.
  */
-bool vcuda_backend_load(struct vcuda_backend *backend, const char *which);
+bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which);
 
 #endif

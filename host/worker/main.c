@@ -28,6 +28,7 @@
 static struct vcuda_session session;
 
 const char *vcuda_worker_backend = "auto";
+struct vcuda_windows *vcuda_worker_windows;
 
 /* vcudad has started us with it, where it can. */
 static void choose_address_layout(char **argv)
@@ -138,7 +139,7 @@ int main(int argc, char **argv)
 	session.doorbell = session.notify = -1;
 	if (vcuda_output_open())
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));
-	session.windows = vcuda_windows_create();
+	session.windows = vcuda_worker_windows = vcuda_windows_create();
 	session.handles = vcuda_handles_create();
 	if (!session.windows || !session.handles) {
 		vcuda_log("out of memory");

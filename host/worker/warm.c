@@ -63,7 +63,7 @@ static void *run(void *unused)
 {
 	bool good;
 
-	warm.loaded = good = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_backend);
+	warm.loaded = good = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_windows, vcuda_worker_backend);
 	move_to(LOADED);
 	if (good && warm.device >= 0)
 		good = make_context();
@@ -106,7 +106,7 @@ bool vcuda_warm_backend(void)
 	pthread_mutex_lock(&warm.lock);
 	wait_for(LOADED);
 	if (!warm.loaded)
-		warm.loaded = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_backend);
+		warm.loaded = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_windows, vcuda_worker_backend);
 	loaded = warm.loaded;
 	pthread_mutex_unlock(&warm.lock);
 	return loaded;

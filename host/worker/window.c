@@ -2,31 +2,31 @@
 #include "window.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /*
- * Where memory of guest processes lies: low for non-PIE programs' heaps, 0x54-0x57 for PIE programs and their heaps, below 0x7fff for
- * mmap()ed memory and stacks, below 0x1555 (a sixth of it) for mmap()ed memory where stacks have no limit, and our own arena. The worker
- * itself runs elsewhere (main.c: personality and link address). With the thread sanitizer all programs are in the same few places, of
- * which the worker keeps those between 0x7e80 and 0x7e90 for itself, and what it has by now.
+ * Where memory of guest processes lies: low for non-PIE programs' heaps, 0x54-0x57 for PIE programs and their heaps,
+ * below 0x7fff for mmap()ed memory and stacks, below 0x1555 (a sixth of it) for mmap()ed memory where stacks have no
+ * limit, and our own arena. The worker itself runs elsewhere (main.c: personality and link address). With the thread
+ * sanitizer all programs are in the same few places, of which the worker keeps those between 0x7e80 and 0x7e90 for
+ * itself, and what it has by now.
  */
 static const struct {
 	uint64_t start, end;
 } guest_ranges[] = {
 #ifdef __SANITIZE_THREAD__
 	{0x000000400000, 0x000080000000},
-	{VCUDA_ARENA_START, VCUDA_ARENA_START + VCUDA_ARENA_LENGTH},
+	{VCUDA_ARENA_START, VCUDA_ARENA_END},
 	{0x554000000000, 0x568000000000},
 	{0x7e9000000000, 0x7fffff000000},
 #else
-	{0x000000400000, 0x000080000000},
-	{0x140000000000, 0x155555556000},
-	{VCUDA_ARENA_START, VCUDA_ARENA_START + VCUDA_ARENA_LENGTH},
-	{0x540000000000, 0x580000000000},
-	{0x7e0000000000, 0x7fffff000000},
+	{0x000000400000, 0x000080000000}, {0x140000000000, 0x155555556000}, {VCUDA_ARENA_START, VCUDA_ARENA_END},
+	{0x540000000000, 0x580000000000}, {0x7e0000000000, 0x7fffff000000},
 #endif
 };
 
@@ -36,8 +36,9 @@ static const struct {
 
 struct window {
 	uint64_t address, length;
-	uint64_t mapped;	/* bytes mapped so far, from the start */
-	unsigned int held;	/* registrations with the back end */
+	uint64_t mapped;   /* bytes mapped so far, from the start */
+	unsigned int held; /* registrations with the back end */
+	int file;          /* its only extent's, kept open for a back end that hands it on; -1: none is */
 	bool writable, complete;
 	struct window *next;
 };
@@ -48,6 +49,7 @@ struct vcuda_windows {
 		uint64_t start, end;
 	} reserved[MAX_RESERVED];
 	unsigned int reserved_count;
+	bool nested;
 	struct window *first;
 };
 
@@ -110,10 +112,26 @@ void vcuda_windows_destroy(struct vcuda_windows *w)
 	free(w);
 }
 
+void vcuda_windows_nest(struct vcuda_windows *w)
+{
+	const uint64_t from = VCUDA_ARENA_START + VCUDA_ARENA_LENGTH;
+
+	pthread_mutex_lock(&w->lock);
+	for (unsigned int i = 0; i < w->reserved_count && !w->nested; i++) {
+		if (w->reserved[i].start > from || w->reserved[i].end != VCUDA_ARENA_END)
+			continue;
+		munmap((void *)from, VCUDA_ARENA_LENGTH);
+		w->reserved[i].end = from;
+	}
+	w->nested = true;
+	pthread_mutex_unlock(&w->lock);
+}
+
 static bool in_reserved(const struct vcuda_windows *w, uint64_t address, uint64_t length)
 {
 	for (unsigned int i = 0; i < w->reserved_count; i++)
-		if (address >= w->reserved[i].start && address < w->reserved[i].end && length <= w->reserved[i].end - address)
+		if (address >= w->reserved[i].start && address < w->reserved[i].end &&
+		    length <= w->reserved[i].end - address)
 			return true;
 	return false;
 }
@@ -143,12 +161,15 @@ static void drop(struct vcuda_windows *w, struct window *window)
 		if (*at != window)
 			continue;
 		*at = window->next;
+		if (window->file >= 0)
+			close(window->file);
 		free(window);
 		return;
 	}
 }
 
-/* Undoes a window. If even that fails (no memory for the kernel) the pages must not be given back: the session has to end. */
+/* Undoes a window. If even that fails (no memory for the kernel) the pages must not be given back: the session has to
+ * end. */
 static int remove_window(struct vcuda_windows *w, struct window *window)
 {
 	int err = unmap_range(window->address, window->mapped);
@@ -170,7 +191,8 @@ static int new_window(struct vcuda_windows *w, uint64_t address, uint64_t length
 	*window = calloc(1, sizeof(**window));
 	if (!*window)
 		return -ENOMEM;
-	**window = (struct window){.address = address, .length = length, .writable = writable, .next = w->first};
+	**window = (struct window){
+		.address = address, .length = length, .writable = writable, .file = -1, .next = w->first};
 	w->first = *window;
 	return 0;
 }
@@ -192,8 +214,8 @@ static int map_extents(struct window *window, const struct vcuda_window_extent *
 	return 0;
 }
 
-static int map_part(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
-		    const struct vcuda_window_extent *extents, unsigned int count)
+static int map_part(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
+		    bool last, const struct vcuda_window_extent *extents, unsigned int count)
 {
 	struct window *window = NULL;
 	int err;
@@ -204,7 +226,8 @@ static int map_part(struct vcuda_windows *w, uint64_t address, uint64_t length, 
 			return err;
 	} else {
 		window = overlapping(w, address, 1);
-		if (!window || window->address != address || window->length != length || window->complete || window->mapped != offset)
+		if (!window || window->address != address || window->length != length || window->complete ||
+		    window->mapped != offset)
 			return -EINVAL;
 	}
 	err = map_extents(window, extents, count);
@@ -215,11 +238,13 @@ static int map_part(struct vcuda_windows *w, uint64_t address, uint64_t length, 
 		return err;
 	}
 	window->complete = last;
+	if (w->nested && last && !offset && count == 1)
+		window->file = fcntl(extents->fd, F_DUPFD_CLOEXEC, 0);
 	return 0;
 }
 
-int vcuda_window_map(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
-		     const struct vcuda_window_extent *extents, unsigned int count)
+int vcuda_window_map(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
+		     bool last, const struct vcuda_window_extent *extents, unsigned int count)
 {
 	int err;
 

@@ -2,8 +2,8 @@
 /*
  * Windows: guest memory mapped into the worker at the guest process's own addresses.
  *
- * They lie only in address ranges that the worker reserved (PROT_NONE) before it loaded a back end, are never executable, and unmapping
- * restores the reservation: a guest cannot map over the worker's own memory. Thread-safe.
+ * They lie only in address ranges that the worker reserved (PROT_NONE) before it loaded a back end, are never
+ * executable, and unmapping restores the reservation: a guest cannot map over the worker's own memory. Thread-safe.
  * Functions return 0 or -errno.
  */
 #ifndef VCUDA_WINDOW_H
@@ -16,8 +16,8 @@
 struct vcuda_windows;
 
 struct vcuda_window_extent {
-	int fd;			/* a memfd */
-	uint64_t offset, length;/* page aligned */
+	int fd;                  /* a memfd */
+	uint64_t offset, length; /* page aligned */
 };
 
 /*
@@ -32,17 +32,27 @@ struct vcuda_window_extent {
 #define VCUDA_ARENA_LENGTH 0x020000000000ull /* 2 TiB of address space */
 #endif
 
+/* A second one behind it is for processes that cannot have that: for a worker whose own GPU is virtual (nest()). */
+#define VCUDA_ARENA_END (VCUDA_ARENA_START + 2 * VCUDA_ARENA_LENGTH)
+
 /* Reserves the address ranges; called once, before any other library is loaded. */
 struct vcuda_windows *vcuda_windows_create(void);
 void vcuda_windows_destroy(struct vcuda_windows *w);
 
 /*
- * Maps a part of the window [address, address + length): the extents follow one another from address + offset on. The first part (offset 0)
- * creates the window; it can be used once the part with `last` is mapped. On failure the whole window is gone.
- * -EADDRNOTAVAIL: outside the reserved ranges; -EEXIST: overlaps a window; -EINVAL; -ENOMEM (vm.max_map_count).
+ * The back end is a guest of another host: the second arena is its own, and windows of one extent keep their files, for
+ * it to hand on. Called before it is initialised.
  */
-int vcuda_window_map(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
-		     const struct vcuda_window_extent *extents, unsigned int count);
+void vcuda_windows_nest(struct vcuda_windows *w);
+
+/*
+ * Maps a part of the window [address, address + length): the extents follow one another from address + offset on. The
+ * first part (offset 0) creates the window; it can be used once the part with `last` is mapped. On failure the whole
+ * window is gone. -EADDRNOTAVAIL: outside the reserved ranges; -EEXIST: overlaps a window; -EINVAL; -ENOMEM
+ * (vm.max_map_count).
+ */
+int vcuda_window_map(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
+		     bool last, const struct vcuda_window_extent *extents, unsigned int count);
 
 /* Removes exactly this window. -ENOENT; -EBUSY while it is registered with the back end. */
 int vcuda_window_unmap(struct vcuda_windows *w, uint64_t address, uint64_t length);

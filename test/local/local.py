@@ -481,12 +481,16 @@ def check_queued(r, word, counts):
 
 
 def blas():
-    """cuBLAS against plain C, in each of its versions; what is wrong; that what is queued does not wait for its end."""
+    """cuBLAS against plain C, in each of its versions."""
     for version in ("11", "12", "13"):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas"), f"libcublas.so.{version}", "12" if version == "13" else "2")
         check(r.returncode == 0 and r.stdout == "blas: passed\n", f"{version}: {r.returncode}\n{r.stdout}{r.stderr}")
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-v1"))
     check(r.returncode == 0 and r.stdout == "blas-v1: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
+def blas_errors():
+    """What is wrong with calls of cuBLAS; that what is queued does not wait for its end."""
     # A GPU finds a stray access by the pages of its memory only.
     for part in ("invalid", "stray", "hostile", "stream") if BACKEND == "cpu" else ("invalid", "stream"):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)
@@ -494,6 +498,26 @@ def blas():
         check(r.stderr.count("cublasUint8gemmBias is not supported") == (part == "invalid"), r.stderr)
     r = vcuda("run", "--backend", BACKEND, "--stats", "--", build("test/local/blas-errors"), "queued")
     check_queued(r, "Blas", {"cuVcudaBlas": None, "cuVcudaBlasValue": 2})
+
+
+def own_worker():
+    """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes all the same."""
+    with daemon() as (_, env):
+        with tempfile.TemporaryDirectory() as directory:
+            path, log = os.path.join(directory, "socket"), os.path.join(directory, "log")
+            with open(log, "w", encoding="utf-8") as f:
+                own = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path], stderr=f,
+                                       env=dict(env, VCUDA_SOCKET=path))
+            try:
+                wait_until(lambda: os.path.exists(path), 10, "no socket")
+                r = subprocess.run([build("examples/vectorAdd")], capture_output=True, text=True, timeout=60,
+                                   env=dict(env, VCUDA_SOCKET=path))
+            finally:
+                own.terminate()
+                own.wait(20)
+            text = open(log, encoding="utf-8").read()
+            check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}{text}")
+            check("VCUDA_SOCKET names this daemon" in text, text)
 
 
 def blas_lt():
@@ -624,7 +648,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, blas, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

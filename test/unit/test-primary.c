@@ -121,7 +121,9 @@ static const struct vcuda_backend_ops ops = {
 	.cuCtxSynchronize = synchronize,
 };
 
-bool vcuda_backend_load(struct vcuda_backend *backend, const char *which)
+struct vcuda_windows *vcuda_worker_windows;
+
+bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which)
 {
 	usleep(20000);
 	backend->ops = driver.loads ? &ops : NULL;
