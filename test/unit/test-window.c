@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's windows: only in reserved ranges, never over something else, complete before use, gone without a trace. */
+/* The worker's windows: only in reserved ranges, never over something else, complete before use, gone without a trace.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,16 +77,43 @@ static void scattered_pages_become_one_window(void **state)
 static void own_memory_is_out_of_reach(void **state)
 {
 	struct vcuda_window_extent e = extent(0, 1);
-	uint64_t text = (uint64_t)(uintptr_t)vcuda_window_map & ~(PAGE - 1), stack = (uint64_t)(uintptr_t)&e & ~(PAGE - 1);
+	uint64_t text = (uint64_t)(uintptr_t)vcuda_window_map & ~(PAGE - 1),
+		 stack = (uint64_t)(uintptr_t)&e & ~(PAGE - 1);
 
 	assert_int_equal(vcuda_window_map(windows, text, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, stack, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, 0, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
-	assert_int_equal(vcuda_window_map(windows, AT + VCUDA_ARENA_LENGTH, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	assert_int_equal(vcuda_window_map(windows, VCUDA_ARENA_END, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, AT, 0 - AT, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, AT + 1, PAGE, 0, true, true, &e, 1), -EINVAL);
 	assert_int_equal(vcuda_window_map(windows, AT, PAGE - 1, 0, true, true, &e, 1), -EINVAL);
 	assert_int_equal(vcuda_window_map(windows, AT, 0, 0, true, true, &e, 1), -EINVAL);
+}
+
+/* What is left to a back end that is a guest itself is out of reach as well, and free for it. */
+static void nested_back_end_has_room(void **state)
+{
+	struct vcuda_windows *nested;
+	struct vcuda_window_extent e = extent(0, 1);
+	uint64_t second = AT + VCUDA_ARENA_LENGTH;
+	void *p;
+
+	vcuda_windows_destroy(windows);
+	nested = vcuda_windows_create();
+	assert_int_equal(vcuda_window_map(nested, second, PAGE, 0, true, true, &e, 1), 0);
+	assert_int_equal(vcuda_window_unmap(nested, second, PAGE), 0);
+	vcuda_windows_nest(nested);
+	vcuda_windows_nest(nested);
+	assert_int_equal(vcuda_window_map(nested, second, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	assert_int_equal(vcuda_window_map(nested, second - PAGE, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	p = mmap((void *)second, VCUDA_ARENA_LENGTH, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_equal(p, (void *)second);
+	munmap(p, VCUDA_ARENA_LENGTH);
+	assert_int_equal(vcuda_window_map(nested, second - PAGE, PAGE, 0, true, true, &e, 1), 0);
+	assert_int_equal(vcuda_window_unmap(nested, second - PAGE, PAGE), 0);
+	vcuda_windows_destroy(nested);
+	windows = vcuda_windows_create();
 }
 
 static void windows_do_not_overlap(void **state)
@@ -153,6 +181,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(scattered_pages_become_one_window, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_memory_is_out_of_reach, setup, teardown),
 		cmocka_unit_test_setup_teardown(windows_do_not_overlap, setup, teardown),
+		cmocka_unit_test_setup_teardown(nested_back_end_has_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts_make_a_window_only_when_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_are_checked, setup, teardown),
 		cmocka_unit_test_setup_teardown(registered_windows_stay, setup, teardown),
