@@ -10,7 +10,8 @@
 #include "capture.h"
 #include "stream.h"
 
-CUresult vcuda_computation_enqueue(const struct vcuda_computation *what, CUstream stream)
+/* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
+static CUresult enqueue(const struct vcuda_computation *what, CUstream stream)
 {
 	CUresult result = vcuda_stream_enter_current(&stream);
 	CUgraphNodeParams p = {.type = VCUDA_NODE_COMPUTATION};
@@ -63,7 +64,7 @@ VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsign
 {
 	struct vcuda_computation what = {.issue = issue_blas, .blas = {function, flags, count, words}};
 
-	return vcuda_computation_enqueue(&what, stream);
+	return enqueue(&what, stream);
 }
 
 /* The same, and waits for its result of at most VCUDA_BLAS_VALUE_WORDS, which no capture lets it do. */
@@ -90,14 +91,14 @@ VCUDA_EXPORT CUresult cuVcudaMatmul(CUstream stream, const vcuda_matmul *matmul)
 {
 	struct vcuda_computation what = {.issue = issue_matmul, .matmul = *matmul};
 
-	return vcuda_computation_enqueue(&what, stream);
+	return enqueue(&what, stream);
 }
 
 VCUDA_EXPORT CUresult cuVcudaTransform(CUstream stream, const vcuda_transform *transform)
 {
 	struct vcuda_computation what = {.issue = issue_transform, .transform = *transform};
 
-	return vcuda_computation_enqueue(&what, stream);
+	return enqueue(&what, stream);
 }
 
 /* ---- libcurand: generators, and a generation as random-abi.h describes it ---- */
@@ -120,5 +121,5 @@ VCUDA_EXPORT CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, 
 {
 	struct vcuda_computation what = {.issue = issue_random, .random = {generator, *random}};
 
-	return vcuda_computation_enqueue(&what, stream);
+	return enqueue(&what, stream);
 }

@@ -24,9 +24,6 @@ struct vcuda_computation {
 	};
 };
 
-/* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
-CUresult vcuda_computation_enqueue(const struct vcuda_computation *what, CUstream stream);
-
 /*
  * Graphs have one more type of nodes for them than CUDA has. The application sees kernels: so they are natively.
  */

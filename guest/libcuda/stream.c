@@ -84,20 +84,25 @@ CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved)
 	return resolve(stream, resolved, &home);
 }
 
-CUresult vcuda_stream_enter(CUstream *stream)
+static CUresult enter(CUstream *stream, struct vcuda_context **home)
 {
 	CUresult result = vcuda_require_context();
 
-	return result != CUDA_SUCCESS ? result : vcuda_stream_resolve(*stream, stream);
+	return result != CUDA_SUCCESS ? result : resolve(*stream, stream, home);
+}
+
+CUresult vcuda_stream_enter(CUstream *stream)
+{
+	struct vcuda_context *home;
+
+	return enter(stream, &home);
 }
 
 CUresult vcuda_stream_enter_current(CUstream *stream)
 {
-	CUresult result = vcuda_require_context();
 	struct vcuda_context *home;
+	CUresult result = enter(stream, &home);
 
-	if (result == CUDA_SUCCESS)
-		result = resolve(*stream, stream, &home);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return !home || home == vcuda_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -105,11 +110,9 @@ CUresult vcuda_stream_enter_current(CUstream *stream)
 
 CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before)
 {
-	CUresult result = vcuda_require_context();
 	struct vcuda_context *home;
+	CUresult result = enter(stream, &home);
 
-	if (result == CUDA_SUCCESS)
-		result = resolve(*stream, stream, &home);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Each launch is here: most are in streams of the current context. */
