@@ -2,13 +2,14 @@
 /*
  * The device as the guest's kernel sees it: config space, virtqueues and their messages.
  *
- * Spoken between virtio-cuda.ko and vcudad, over QEMU's generic vhost-user device. It knows memory, doorbells and contexts
- * ("context": one guest process and its worker), never CUDA. Little-endian; every message a multiple of 8 bytes. Messages are only
- * ever added, at the end, and the minor version then grows.
+ * Spoken between virtio-cuda.ko and vcudad, over QEMU's generic vhost-user device. It knows memory, doorbells and
+ * contexts
+ * ("context": one guest process and its worker), never CUDA. Little-endian; every message a multiple of 8 bytes.
+ * Messages are only ever added, at the end, and the minor version then grows.
  *
  * Queues:
- *   0 control   guest to host: one readable request (struct vcuda_ctl_request, with its extents behind it), one writable
- *               struct vcuda_ctl_reply. A reply may come late and out of order: DESTROY answers when the worker is reaped.
+ *   0 control   guest to host: one readable request (struct vcuda_ctl_request, with its extents behind it), one
+ * writable struct vcuda_ctl_reply. A reply may come late and out of order: DESTROY answers when the worker is reaped.
  *   1 event     host to guest: the guest posts writable struct vcuda_event buffers, the host fills one an event.
  *   2 doorbell  guest to host: one readable 8-byte context id, nothing written.
  */

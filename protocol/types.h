@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structures of our own that cross the wire, beside CUDA's. Plain data, no pointers, the same layout on both sides (x86-64). */
+/* Structures of our own that cross the wire, beside CUDA's. Plain data, no pointers, the same layout on both sides
+ * (x86-64). */
 #ifndef VCUDA_TYPES_H
 #define VCUDA_TYPES_H
 
@@ -47,8 +48,8 @@ typedef struct vcuda_link_part {
 #define VCUDA_LINK_ALIGN 16
 
 /*
- * The compiler's options whose values are numbers, by CUjit_option: they go to the worker. The others are buffers of the
- * guest, tables of its addresses, or options of a compiler that takes another language than PTX.
+ * The compiler's options whose values are numbers, by CUjit_option: they go to the worker. The others are buffers of
+ * the guest, tables of its addresses, or options of a compiler that takes another language than PTX.
  */
 #define VCUDA_JIT_NUMBERS                                                                                              \
 	(1ull << CU_JIT_MAX_REGISTERS | 1ull << CU_JIT_THREADS_PER_BLOCK | 1ull << CU_JIT_OPTIMIZATION_LEVEL |         \
@@ -90,7 +91,8 @@ typedef struct vcuda_function_info {
 	} params[VCUDA_FUNCTION_PARAMS];
 } vcuda_function_info;
 
-/* One end of a box that is copied: a position in an array, or in memory, where rows are `pitch` bytes apart and slices `height` rows. */
+/* One end of a box that is copied: a position in an array, or in memory, where rows are `pitch` bytes apart and slices
+ * `height` rows. */
 typedef struct vcuda_box_end {
 	uint64_t address; /* of device memory; else 0 */
 	uint64_t x, y, z; /* x in bytes */

@@ -2,10 +2,10 @@
 /*
  * The wire's version and its primitive codec: what the generated encoders and decoders are made of.
  *
- * Everything is little-endian and 8-byte aligned: a scalar takes 8 bytes, an array its bytes padded to 8 (its count is another
- * parameter), a string its count in 8 bytes and then its bytes, padded.
- * Readers and writers keep one sticky error: after it reads give zero, writes go nowhere, and the caller tests it once, at the end.
- * Not thread-safe; each belongs to one call.
+ * Everything is little-endian and 8-byte aligned: a scalar takes 8 bytes, an array its bytes padded to 8 (its count is
+ * another parameter), a string its count in 8 bytes and then its bytes, padded. Readers and writers keep one sticky
+ * error: after it reads give zero, writes go nowhere, and the caller tests it once, at the end. Not thread-safe; each
+ * belongs to one call.
  */
 #ifndef VCUDA_WIRE_H
 #define VCUDA_WIRE_H
@@ -70,7 +70,8 @@ void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes); /*
 void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count, size_t size); /* the same, overflow checked */
 uint64_t vcuda_get_word(struct vcuda_reader *r);
 
-/* Reads `bytes` padded bytes in place: a pointer into the reader's buffer, NULL and the sticky error if they are not there. */
+/* Reads `bytes` padded bytes in place: a pointer into the reader's buffer, NULL and the sticky error if they are not
+ * there. */
 const void *vcuda_get_bytes(struct vcuda_reader *r, size_t bytes);
 
 /* The same with `count` elements of `size` bytes, overflow checked. */

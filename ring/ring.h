@@ -2,13 +2,14 @@
 /*
  * The shared area of one guest process and its worker, and the command ring in it.
  *
- * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks, of which minor versions may have more. Guest threads are the
- * producers (serialised by a lock of the guest process, so that commands stand in the order of the API calls), one lane
- * thread of the worker is the consumer. Each side keeps its own indices privately and only publishes copies: the other side
- * may write anything at any time, so what is read from here is read once and checked.
+ * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks, of which
+ * minor versions may have more. Guest threads are the producers (serialised by a lock of the guest process, so that
+ * commands stand in the order of the API calls), one lane thread of the worker is the consumer. Each side keeps its own
+ * indices privately and only publishes copies: the other side may write anything at any time, so what is read from here
+ * is read once and checked.
  *
- * Sleeping: whoever wants to sleep sets its flag, then looks again; whoever publishes stores its index first and reads the
- * flag then. All four accesses are seq_cst, which is what rules out a lost wake-up (test/ring/ring.pml checks it).
+ * Sleeping: whoever wants to sleep sets its flag, then looks again; whoever publishes stores its index first and reads
+ * the flag then. All four accesses are seq_cst, which is what rules out a lost wake-up (test/ring/ring.pml checks it).
  */
 #ifndef VCUDA_RING_H
 #define VCUDA_RING_H
@@ -47,9 +48,10 @@ struct vcuda_callback {
 };
 
 /*
- * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `turn` is even, the other one if it
- * is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in turn. Of a block through which copies follow one
- * another (vcudaStageIn), it is the ticket of the last one that the device has read.
+ * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `turn` is even,
+ * the other one if it is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in turn.
+ * Of a block through which copies follow one another (vcudaStageIn), it is the ticket of the last one that the device
+ * has read.
  */
 struct vcuda_turn {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t turn;
@@ -92,8 +94,8 @@ struct vcuda_command {
 #define VCUDA_COMMAND_SYNC 0x1
 
 /*
- * A command that may be run before those in front of it: as soon as `after` bytes of the ring have been taken, where the
- * last command ends that it asks about. It stands in the ring as well, where it is passed over if it was answered.
+ * A command that may be run before those in front of it: as soon as `after` bytes of the ring have been taken, where
+ * the last command ends that it asks about. It stands in the ring as well, where it is passed over if it was answered.
  */
 struct vcuda_early {
 	uint64_t after;
@@ -140,8 +142,8 @@ struct vcuda_producer {
 void vcuda_producer_init(struct vcuda_producer *p, void *shm);
 
 /*
- * Makes room for one command of at most `bytes` (header included, <= VCUDA_COMMAND_MAX) and returns its contiguous place, or NULL
- * while the ring is too full: wait until vcuda_producer_may_retry() and try again.
+ * Makes room for one command of at most `bytes` (header included, <= VCUDA_COMMAND_MAX) and returns its contiguous
+ * place, or NULL while the ring is too full: wait until vcuda_producer_may_retry() and try again.
  */
 struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t bytes);
 
@@ -153,12 +155,13 @@ bool vcuda_producer_may_retry(const struct vcuda_producer *p);
 bool vcuda_producer_is_empty(const struct vcuda_producer *p);
 
 /*
- * Before publish(): the command, of one input, asks about what ends at `after`. Nothing is done where only such commands
- * are in front of it as have to be run first.
+ * Before publish(): the command, of one input, asks about what ends at `after`. Nothing is done where only such
+ * commands are in front of it as have to be run first.
  */
 void vcuda_producer_ask_early(struct vcuda_producer *p, const struct vcuda_command *command, uint64_t after);
 
-/* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then. */
+/* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then.
+ */
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes);
 
 /* ---- consumer: the worker's lane ---- */
@@ -171,8 +174,8 @@ struct vcuda_consumer {
 void vcuda_consumer_init(struct vcuda_consumer *c, void *shm);
 
 /*
- * Copies the next command into `buffer` (VCUDA_COMMAND_MAX bytes, 8-byte aligned) and frees its place. Returns its size, 0 if the ring is
- * empty, -EPROTO if the producer's indices or sizes make no sense (end the session).
+ * Copies the next command into `buffer` (VCUDA_COMMAND_MAX bytes, 8-byte aligned) and frees its place. Returns its
+ * size, 0 if the ring is empty, -EPROTO if the producer's indices or sizes make no sense (end the session).
  */
 int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
 
@@ -180,8 +183,8 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
 uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c);
 
 /*
- * The slots in which something was put since the last time; vcuda_consumer_early() then copies one's out, of which nothing
- * is checked. unask_early() takes one's bit back: of a call that was taken from the ring.
+ * The slots in which something was put since the last time; vcuda_consumer_early() then copies one's out, of which
+ * nothing is checked. unask_early() takes one's bit back: of a call that was taken from the ring.
  */
 uint64_t vcuda_consumer_asked_early(struct vcuda_consumer *c);
 void vcuda_consumer_early(const struct vcuda_consumer *c, uint32_t slot, struct vcuda_early *early);
@@ -194,14 +197,16 @@ void vcuda_consumer_awake(struct vcuda_consumer *c);
 /* ---- worker to guest ---- */
 
 /*
- * Each returns true if guest threads sleep, with the wake word already moved: the caller wakes them (futex or event) exactly then.
- * vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command that nobody waits for wakes
- * nobody: where one thread sleeps, that would be a system call for each command of all the others.
+ * Each returns true if guest threads sleep, with the wake word already moved: the caller wakes them (futex or event)
+ * exactly then. vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command that
+ * nobody waits for wakes nobody: where one thread sleeps, that would be a system call for each command of all the
+ * others.
  */
 bool vcuda_consumer_made_room(struct vcuda_consumer *c);
 bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes);
 
-/* The nth host function is due; one whose place is free, since n - VCUDA_CALLBACKS of them have returned. One thread at a time. */
+/* The nth host function is due; one whose place is free, since n - VCUDA_CALLBACKS of them have returned. One thread at
+ * a time. */
 bool vcuda_callback_due(struct vcuda_shm *shm, uint64_t n, uint64_t id, int32_t status);
 
 /* Tells the guest that the session is over; `result` is a CUresult other than 0. */

@@ -132,7 +132,8 @@ static bool launch_empty(void)
 	return check(cuda->cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), "cuLaunchKernel");
 }
 
-/* Microseconds: `first`: load the module and run a small kernel; `launch`: a launch of many; `sync`: one and the wait for it. */
+/* Microseconds: `first`: load the module and run a small kernel; `launch`: a launch of many; `sync`: one and the wait
+ * for it. */
 static int extra(const char *what)
 {
 	const struct bench_case *c = &bench_cases[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cases, and each in C with OpenMP as one would write it by hand for a CPU: with the loops in the order that vectorises,
- * and no more tricks than that. Compiled with -O3 -march=native -fopenmp.
+ * The cases, and each in C with OpenMP as one would write it by hand for a CPU: with the loops in the order that
+ * vectorises, and no more tricks than that. Compiled with -O3 -march=native -fopenmp.
  */
 #include <math.h>
 #include <stdio.h>

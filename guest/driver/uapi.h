@@ -2,8 +2,8 @@
 /*
  * /dev/vcuda: what virtio-cuda.ko offers to the guest's libraries. Append-only.
  *
- * One open file description with OPEN done is one context: one worker on the host. It belongs to the mm that opened it; calls
- * from another process (a forked child) fail with EPERM. All calls are thread-safe. Closing frees everything.
+ * One open file description with OPEN done is one context: one worker on the host. It belongs to the mm that opened it;
+ * calls from another process (a forked child) fail with EPERM. All calls are thread-safe. Closing frees everything.
  */
 #ifndef VCUDA_UAPI_H
 #define VCUDA_UAPI_H
@@ -14,10 +14,10 @@
 #define VCUDA_DEVICE_PATH "/dev/vcuda"
 
 /*
- * Creates the context: `shm_bytes` (page multiple, <= 4 MiB) of zeroed shared memory, which mmap(fd, offset 0, MAP_SHARED) maps,
- * and a worker that maps the same pages. major and minor are the wire protocol's (protocol/wire.h), in: the library's, out: the
- * worker's, also when the call fails with EPROTONOSUPPORT. Errors: EBUSY (done already), EPROTONOSUPPORT, ENODEV (no host, or lost),
- * ENOMEM, ENOSPC (the host's limit of contexts), ETIMEDOUT, EINTR.
+ * Creates the context: `shm_bytes` (page multiple, <= 4 MiB) of zeroed shared memory, which mmap(fd, offset 0,
+ * MAP_SHARED) maps, and a worker that maps the same pages. major and minor are the wire protocol's (protocol/wire.h),
+ * in: the library's, out: the worker's, also when the call fails with EPROTONOSUPPORT. Errors: EBUSY (done already),
+ * EPROTONOSUPPORT, ENODEV (no host, or lost), ENOMEM, ENOSPC (the host's limit of contexts), ETIMEDOUT, EINTR.
  */
 struct vcuda_open {
 	__u32 major, minor;
@@ -29,8 +29,9 @@ struct vcuda_open {
 
 /*
  * Pins [address, address + length) (page aligned) of this process and maps it into the worker at the same address.
- * Errors: EINVAL, EFAULT (not mapped, or not writable though VCUDA_PIN_WRITABLE), EEXIST (overlaps a pinned range), EPERM (pin limit:
- * raise RLIMIT_MEMLOCK or the module's max_pinned_mib), EADDRNOTAVAIL (the host cannot mirror this address), ENOMEM, ENODEV.
+ * Errors: EINVAL, EFAULT (not mapped, or not writable though VCUDA_PIN_WRITABLE), EEXIST (overlaps a pinned range),
+ * EPERM (pin limit: raise RLIMIT_MEMLOCK or the module's max_pinned_mib), EADDRNOTAVAIL (the host cannot mirror this
+ * address), ENOMEM, ENODEV.
  */
 #define VCUDA_PIN_WRITABLE 0x1
 struct vcuda_pin {
@@ -45,8 +46,8 @@ struct vcuda_unpin {
 };
 
 /*
- * Sleeps while the wake word equals `seen`, at most timeout_us (0: no limit). Returns 0 when it differs (or at once if it does already).
- * Errors: ETIMEDOUT, EINTR, EPIPE (the worker is gone: the context is lost), ENODEV.
+ * Sleeps while the wake word equals `seen`, at most timeout_us (0: no limit). Returns 0 when it differs (or at once if
+ * it does already). Errors: ETIMEDOUT, EINTR, EPIPE (the worker is gone: the context is lost), ENODEV.
  */
 struct vcuda_wait {
 	__u32 seen;

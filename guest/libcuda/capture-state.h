@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What capture.c keeps, for the functions of the API in capture-api.c. With its lock held but where it says otherwise. */
+/* What capture.c keeps, for the functions of the API in capture-api.c. With its lock held but where it says otherwise.
+ */
 #ifndef VCUDA_CAPTURE_STATE_H
 #define VCUDA_CAPTURE_STATE_H
 

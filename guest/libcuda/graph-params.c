@@ -341,7 +341,8 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNo
 	return CUDA_SUCCESS;
 }
 
-/* Those that a kernel's launch can have. Of the ones that cannot be set, or are hints, every node has the value to begin with. */
+/* Those that a kernel's launch can have. Of the ones that cannot be set, or are hints, every node has the value to
+ * begin with. */
 static bool is_kernel_attribute(CUkernelNodeAttrID attribute)
 {
 	switch (attribute) {

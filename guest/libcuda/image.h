@@ -15,7 +15,8 @@
  */
 CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
 
-/* The same for a file's contents, of which `room` bytes are there and zeroes behind them: its headers are not believed. */
+/* The same for a file's contents, of which `room` bytes are there and zeroes behind them: its headers are not believed.
+ */
 CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's linker. A host with NVIDIA's driver links all parts at once with that one's. For the software GPU, what is
- * added becomes a list of fatbin containers behind an empty one, which is how code arrives that no device linker has
+ * The driver's linker. A host with NVIDIA's driver links all parts at once with that one's. For the software GPU, what
+ * is added becomes a list of fatbin containers behind an empty one, which is how code arrives that no device linker has
  * seen: the host links it when it is loaded. Completing loads it once, so that errors show where a program looks for
  * them. The result is a container of its own that only this library reads.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's log for programs: why calls were refused, as this library says it on stderr too (log.c). As much of it is
- * kept as NVIDIA's driver keeps of its own.
+ * The driver's log for programs: why calls were refused, as this library says it on stderr too (log.c). As much of it
+ * is kept as NVIDIA's driver keeps of its own.
  */
 #include "logs.h"
 
@@ -123,7 +123,8 @@ VCUDA_EXPORT CUresult cuLogsCurrent(CUlogIterator *iterator, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-/* With the lock held: the bytes of the newest lines from `first` on that fit in `room`, the first of which *first is then. */
+/* With the lock held: the bytes of the newest lines from `first` on that fit in `room`, the first of which *first is
+ * then. */
 static size_t measure(CUlogIterator *first, size_t room)
 {
 	CUlogIterator wanted = *first;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between contexts. Addresses are unique over all devices, so that such a copy is a copy like others, but for its order. */
+/* Copies between contexts. Addresses are unique over all devices, so that such a copy is a copy like others, but for
+ * its order. */
 #ifndef VCUDA_PEER_H
 #define VCUDA_PEER_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture and surface references, which CUDA 12 dropped and its driver has: variables of a module that kernels name and
- * the program binds memory to. What is said of one is kept here. NVIDIA's driver is told all of it at each change. On the software
- * GPU a reference is a variable of the device code that holds the handle of an object of today's kind
+ * the program binds memory to. What is said of one is kept here. NVIDIA's driver is told all of it at each change. On
+ * the software GPU a reference is a variable of the device code that holds the handle of an object of today's kind
  * (ptx-parse-body.c), which is made anew.
  */
 #include <pthread.h>
@@ -174,7 +174,8 @@ static CUresult make_object(const struct reference *r, unsigned long long *objec
 			  : cuTexObjectCreate(object, &r->resource, &r->texture, NULL);
 }
 
-/* Launches take what is bound when they are made; here kernels look when they run, so those that were launched are waited for. */
+/* Launches take what is bound when they are made; here kernels look when they run, so those that were launched are
+ * waited for. */
 static CUresult bind_object(struct reference *r)
 {
 	unsigned long long before = r->object, object;
@@ -216,7 +217,8 @@ static CUresult bind(struct reference *r)
 	return strcmp(vcuda_session.host.backend, "cpu") ? bind_by_host(r) : bind_object(r);
 }
 
-/* A reference may be described after it was bound, and until it is whole mean nothing: a kernel that uses it then fails. */
+/* A reference may be described after it was bound, and until it is whole mean nothing: a kernel that uses it then
+ * fails. */
 static CUresult changed(struct reference *r)
 {
 	CUresult result = r->bound ? bind(r) : CUDA_SUCCESS;

@@ -24,8 +24,8 @@ bool vcuda_shadow_possible(void);
 extern _Atomic bool vcuda_shadow_any;
 
 /*
- * The variable at [address, address + bytes), which belongs to `owner`, gets memory here, with its value, until the owner or the context (NULL: none, a
- * library's) ends. One that is there stays as it is. Errors:
+ * The variable at [address, address + bytes), which belongs to `owner`, gets memory here, with its value, until the
+ * owner or the context (NULL: none, a library's) ends. One that is there stays as it is. Errors:
  * CUDA_ERROR_NOT_SUPPORTED (logged: the program has something else there), CUDA_ERROR_OUT_OF_MEMORY.
  */
 CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, struct vcuda_context *context);

@@ -206,7 +206,8 @@ static CUresult destroy_event(CUevent event)
 	return driver.cuEventDestroy_v2(event);
 }
 
-/* ---- memory of cuMemCreate: what the worker calls fabric handles are the guest's, the driver's are descriptors ---- */
+/* ---- memory of cuMemCreate: what the worker calls fabric handles are the guest's, the driver's are descriptors ----
+ */
 
 static CUresult create_allocation(uint64_t *handle, size_t size, void *prop, uint64_t flags)
 {

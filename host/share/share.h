@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What workers of one host give to one another: files in memory, and notes of 64 bytes that a driver made, with or
- * without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of the
- * socket where the offering worker hands things out, and a key. Who does not know the key gets nothing: knowing a handle
- * is the permission, as with CUDA's own. Compiled into each back end, which says where messages go (VCUDA_SHARE_LOG).
+ * without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of
+ * the socket where the offering worker hands things out, and a key. Who does not know the key gets nothing: knowing a
+ * handle is the permission, as with CUDA's own. Compiled into each back end, which says where messages go
+ * (VCUDA_SHARE_LOG).
  */
 #ifndef VCUDA_VCUDA_SHARE_H
 #define VCUDA_VCUDA_SHARE_H

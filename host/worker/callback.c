@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host functions of the guest process. The back end calls callback_run() in stream order; that tells the guest through
- * the control page which function is due, and returns, so that the stream goes on, once the guest says there that it has
- * returned. None of it goes through the ring: a driver whose queue is full waits for the stream in the command that is at
- * its head, and one that frees memory keeps other threads from its contexts meanwhile.
+ * the control page which function is due, and returns, so that the stream goes on, once the guest says there that it
+ * has returned. None of it goes through the ring: a driver whose queue is full waits for the stream in the command that
+ * is at its head, and one that frees memory keeps other threads from its contexts meanwhile.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,8 @@
 #include "lane.h"
 #include "session.h"
 
-/* The guest rings when a function has returned. All threads that would hear it may be in calls, so that we look as well. */
+/* The guest rings when a function has returned. All threads that would hear it may be in calls, so that we look as
+ * well. */
 #define LOOK_NS 1000000
 
 struct callback {

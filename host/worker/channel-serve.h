@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's end of the control channel: ATTACH first, then windows, on a thread of its own until the peer hangs up. */
+/* The worker's end of the control channel: ATTACH first, then windows, on a thread of its own until the peer hangs up.
+ */
 #ifndef VCUDA_CHANNEL_SERVE_H
 #define VCUDA_CHANNEL_SERVE_H
 
@@ -9,8 +10,8 @@ struct vcuda_session;
 enum vcuda_channel_kind { VCUDA_CHANNEL_LOCAL, VCUDA_CHANNEL_VIRTIO, VCUDA_CHANNEL_WARM };
 
 /*
- * Waits for ATTACH and sets up the session's shared area and event descriptors. 0 or -errno (logged); the peer has its answer in
- * either case.
+ * Waits for ATTACH and sets up the session's shared area and event descriptors. 0 or -errno (logged); the peer has its
+ * answer in either case.
  */
 int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind);
 

@@ -9,7 +9,8 @@ struct vcuda_session;
 
 typedef CUresult (*vcuda_run_call)(struct vcuda_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w);
 
-/* By number; NULL: no such call. Each decodes the arguments, resolves handles, runs the handler and encodes the reply. */
+/* By number; NULL: no such call. Each decodes the arguments, resolves handles, runs the handler and encodes the reply.
+ */
 extern const vcuda_run_call vcuda_dispatch_table[VCUDA_OP_LIMIT];
 
 #define VCUDA_ACCEPT(kind) (1u << (kind))
@@ -21,28 +22,31 @@ CUresult vcuda_malformed(struct vcuda_session *s);
 CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op);
 
 /*
- * Replaces the id in *handle by the back end's object, if it names a live object of an accepted kind (bits VCUDA_ACCEPT); ids below
- * `specials` stay as they are. Else CUDA_ERROR_INVALID_HANDLE (CUDA_ERROR_INVALID_CONTEXT for contexts).
+ * Replaces the id in *handle by the back end's object, if it names a live object of an accepted kind (bits
+ * VCUDA_ACCEPT); ids below `specials` stay as they are. Else CUDA_ERROR_INVALID_HANDLE (CUDA_ERROR_INVALID_CONTEXT for
+ * contexts).
  */
 CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle);
 
-/* Before an object is made: whether the guest may have one more. Each of the worker's threads may make one of the last. */
+/* Before an object is made: whether the guest may have one more. Each of the worker's threads may make one of the last.
+ */
 bool vcuda_room(struct vcuda_session *s, enum vcuda_kind kind);
 
 /*
- * Replaces a back-end object in *handle by a new id, or by its present id where the kind is `shared` and it has one. The id dies with
- * `parent` (an id, 0: none: what it was looked up in) and with the context that is current.
+ * Replaces a back-end object in *handle by a new id, or by its present id where the kind is `shared` and it has one.
+ * The id dies with `parent` (an id, 0: none: what it was looked up in) and with the context that is current.
  */
 CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle);
 
 /*
- * For a call that destroys: as vcuda_resolve(), and nobody else resolves the id from then on. vcuda_destroyed() ends it: the object is gone,
- * or, where `result` is an error, lives on.
+ * For a call that destroys: as vcuda_resolve(), and nobody else resolves the id from then on. vcuda_destroyed() ends
+ * it: the object is gone, or, where `result` is an error, lives on.
  */
 CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle);
 void vcuda_destroyed(struct vcuda_session *s, uint64_t id, CUresult result);
 
-/* CUDA_SUCCESS if [p, p + bytes) lies in one window of the session, writable if so asked; else CUDA_ERROR_INVALID_VALUE. */
+/* CUDA_SUCCESS if [p, p + bytes) lies in one window of the session, writable if so asked; else
+ * CUDA_ERROR_INVALID_VALUE. */
 CUresult vcuda_check_window(struct vcuda_session *s, const void *p, uint64_t bytes, bool writable);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: mapped memory and pools of several processes. Between worker and guest its handles have the form of fabric handles. */
+/* Handlers: mapped memory and pools of several processes. Between worker and guest its handles have the form of fabric
+ * handles. */
 #include "dispatch.h"
 #include "handlers.h"
 #include "session.h"

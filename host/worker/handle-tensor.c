@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers: what a GPU's memory accelerator is told of tensors. Only numbers go in and only a kernel uses what comes out,
- * with the rights that it has anyway.
+ * Handlers: what a GPU's memory accelerator is told of tensors. Only numbers go in and only a kernel uses what comes
+ * out, with the rights that it has anyway.
  */
 #include <string.h>
 

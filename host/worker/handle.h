@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handle table: the ids that the guest sees for objects of the back end. An id holds an index, the kind and a generation, so a stale or
- * invented id never resolves. Thread-safe.
+ * The handle table: the ids that the guest sees for objects of the back end. An id holds an index, the kind and a
+ * generation, so a stale or invented id never resolves. Thread-safe.
  */
 #ifndef VCUDA_HANDLE_H
 #define VCUDA_HANDLE_H
@@ -33,9 +33,9 @@ uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind);
 bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *object);
 
 /*
- * Before an object is destroyed: as vcuda_handle_get(), and from then on `id` and all that dies with it resolve no more, so that no two
- * threads destroy it and an object that the back end makes at the freed address gets an id of its own. Ends with vcuda_handle_remove(),
- * or, where the object lives on, with unclaim.
+ * Before an object is destroyed: as vcuda_handle_get(), and from then on `id` and all that dies with it resolve no
+ * more, so that no two threads destroy it and an object that the back end makes at the freed address gets an id of its
+ * own. Ends with vcuda_handle_remove(), or, where the object lives on, with unclaim.
  */
 void *vcuda_handle_claim(struct vcuda_handles *h, uint64_t id, uint32_t kinds);
 void vcuda_handle_unclaim(struct vcuda_handles *h, uint64_t id);

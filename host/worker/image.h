@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images that a guest process ships: code to load, or parts to link, with the options of the compiler and its two logs. */
+/* Images that a guest process ships: code to load, or parts to link, with the options of the compiler and its two logs.
+ */
 #ifndef VCUDA_WORKER_IMAGE_H
 #define VCUDA_WORKER_IMAGE_H
 

@@ -27,8 +27,8 @@
 #include "stage-queue.h"
 
 /*
- * How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program. With a GPU it goes
- * on, and lets others run in between, for the gaps in which a program waits for that.
+ * How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program.
+ * With a GPU it goes on, and lets others run in between, for the gaps in which a program waits for that.
  */
 #define SPIN_NS 50000
 #define GPU_SPIN_NS 500000
@@ -131,7 +131,8 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 			return result;
 		return vcuda_dispatch_table[c->op](s, &reader, &arena, w);
 	}
-	/* Calls without a context may change the thread's current one behind our back, and end those of other threads. */
+	/* Calls without a context may change the thread's current one behind our back, and end those of other threads.
+	 */
 	result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
 	atomic_fetch_add(&lane.context_calls, 1);
 	return result;
@@ -312,8 +313,8 @@ static void run_prompt(struct vcuda_session *s, struct runner *r)
 }
 
 /*
- * A wait for a stream, or a question about one, whose work has all been issued: it need not stand behind the work of others. The wait
- * itself follows once it has nothing to wait for, since with it comes what kernels have printed.
+ * A wait for a stream, or a question about one, whose work has all been issued: it need not stand behind the work of
+ * others. The wait itself follows once it has nothing to wait for, since with it comes what kernels have printed.
  */
 static void answer_early(struct vcuda_session *s, struct runner *r)
 {
@@ -347,15 +348,16 @@ static bool own(void)
 }
 
 /*
- * Gives the lane up. What was published after the last look is rung for, unless the publisher found us awake; then somebody has to look
- * once more, and that is us. Returns true if we own the lane again.
+ * Gives the lane up. What was published after the last look is rung for, unless the publisher found us awake; then
+ * somebody has to look once more, and that is us. Returns true if we own the lane again.
  */
 static bool disown_idle(void)
 {
 	uint64_t head = lane.consumer.head;
 
 	atomic_store(&lane.owned, false);
-	/* A flag that was taken: the ring may have gone to a follower that found the lane owned, and the next publisher would not ring. */
+	/* A flag that was taken: the ring may have gone to a follower that found the lane owned, and the next publisher
+	 * would not ring. */
 	if (atomic_load(&lane.consumer.shm->tail) == head && atomic_load(&lane.consumer.shm->consumer_sleeps))
 		return false;
 	return own();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vcuda-worker: the host's side of one guest process. Started by vcudad with the control channel as descriptor 3; ends with the guest
- * process, and everything it held on the GPU ends with it.
+ * vcuda-worker: the host's side of one guest process. Started by vcudad with the control channel as descriptor 3; ends
+ * with the guest process, and everything it held on the GPU ends with it.
  */
 #include <errno.h>
 #include <getopt.h>

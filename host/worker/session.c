@@ -26,7 +26,8 @@ CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* CUDA takes a CUkernel for a CUfunction in launches, but not in all that we do with a function: use the one of this context. */
+/* CUDA takes a CUkernel for a CUfunction in launches, but not in all that we do with a function: use the one of this
+ * context. */
 static CUresult function_of(struct vcuda_session *s, uint64_t id, void **handle)
 {
 	CUkernel kernel = vcuda_handle_get(s->handles, id, VCUDA_ACCEPT(VCUDA_KIND_KERNEL));
@@ -61,8 +62,8 @@ CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle)
 }
 
 /*
- * What one guest process may have of each kind, far above what programs use: objects are memory of the host. Together less than the table
- * of handles has room for.
+ * What one guest process may have of each kind, far above what programs use: objects are memory of the host. Together
+ * less than the table of handles has room for.
  */
 static const uint32_t most[] = {
 	[VCUDA_KIND_CONTEXT] = 256,	  [VCUDA_KIND_MODULE] = 1 << 16,     [VCUDA_KIND_LIBRARY] = 1 << 16,

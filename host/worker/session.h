@@ -2,8 +2,8 @@
 /*
  * A session: what one worker keeps for its guest process. There is one per worker.
  *
- * Locking: `handles` and `windows` have locks of their own; the rest is set before the lane starts and then constant, or belongs
- * to the lane.
+ * Locking: `handles` and `windows` have locks of their own; the rest is set before the lane starts and then constant,
+ * or belongs to the lane.
  */
 #ifndef VCUDA_SESSION_H
 #define VCUDA_SESSION_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The events of large copies (vcudaStageTurns), kept from one copy to the next of the same context: making and destroying them takes
- * as long as a piece of a copy on its way. One set is kept; copies at the same time make their own. Thread-safe.
+ * The events of large copies (vcudaStageTurns), kept from one copy to the next of the same context: making and
+ * destroying them takes as long as a piece of a copy on its way. One set is kept; copies at the same time make their
+ * own. Thread-safe.
  */
 #ifndef VCUDA_STAGE_EVENTS_H
 #define VCUDA_STAGE_EVENTS_H
@@ -15,7 +16,8 @@ struct vcuda_stage_events {
 	CUevent events[VCUDA_STAGE_BLOCKS];
 };
 
-/* At least `count` events of the context that the command is in, which is current. What a failed call has made is to be given back too. */
+/* At least `count` events of the context that the command is in, which is current. What a failed call has made is to be
+ * given back too. */
 CUresult vcuda_stage_events_take(struct vcuda_session *s, struct vcuda_stage_events *set, unsigned int count);
 /* `good`: they can be used again. */
 void vcuda_stage_events_give(struct vcuda_session *s, struct vcuda_stage_events *set, bool good);

@@ -158,7 +158,8 @@ static void settle(struct vcuda_session *s)
 	leave(s, queue.line, before);
 }
 
-/* The stream and events of the command's context; NULL: they cannot be had. Nothing is on its way in another one then. */
+/* The stream and events of the command's context; NULL: they cannot be had. Nothing is on its way in another one then.
+ */
 static struct line *find_line(struct vcuda_session *s)
 {
 	uint64_t id = vcuda_lane_context();
@@ -231,8 +232,9 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 }
 
 /*
- * The copy waits for the default stream on the device, and we for that stream: so the device goes on at once, and the guest as soon as it
- * may. Until the guest has its answer nobody comes behind the copy, which may wait for long, and nobody waits for it.
+ * The copy waits for the default stream on the device, and we for that stream: so the device goes on at once, and the
+ * guest as soon as it may. Until the guest has its answer nobody comes behind the copy, which may wait for long, and
+ * nobody waits for it.
  */
 CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies to the device that leave the staging area while the guest goes on (vcudaStageIn): by the word of the block (struct vcuda_turn) it
- * learns how far the device has read. They are in streams of the worker's own, where nothing that takes long can stand in front of them, and
- * whoever comes behind them finds them done: the lane waits for them before it runs any other command. All that are on their way are of
- * one context. Thread-safe.
+ * Copies to the device that leave the staging area while the guest goes on (vcudaStageIn): by the word of the block
+ * (struct vcuda_turn) it learns how far the device has read. They are in streams of the worker's own, where nothing
+ * that takes long can stand in front of them, and whoever comes behind them finds them done: the lane waits for them
+ * before it runs any other command. All that are on their way are of one context. Thread-safe.
  */
 #ifndef VCUDA_STAGE_QUEUE_H
 #define VCUDA_STAGE_QUEUE_H
@@ -22,7 +22,8 @@ struct vcuda_staged {
 	uint32_t block, ticket;
 };
 
-/* In the context that the command is in, which is current. Returns the driver's refusal, with the ticket given all the same. */
+/* In the context that the command is in, which is current. Returns the driver's refusal, with the ticket given all the
+ * same. */
 CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_staged *copy);
 /* The same, behind all that the default stream has to do now. Returns when that is done. */
 CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy);

@@ -137,8 +137,8 @@ static int call(const struct product *p, enum form form)
 }
 
 /*
- * How close is close. Sums of integers are large. Those that are kept in halves are rounded with each of their terms: an
- * H100's library was off by 0.0716 after 296 of them, which is what adding them one after the other in halves gives.
+ * How close is close. Sums of integers are large. Those that are kept in halves are rounded with each of their terms:
+ * an H100's library was off by 0.0716 after 296 of them, which is what adding them one after the other in halves gives.
  */
 static double scale_of(const struct product *p)
 {

@@ -191,7 +191,8 @@ static void by_copy(CUstream stream)
 	CHECK(word == *total_of);
 }
 
-/* However a program waits, it sees what kernels did; and they what it did, also beside what another kernel has changed. */
+/* However a program waits, it sees what kernels did; and they what it did, also beside what another kernel has changed.
+ */
 static void is_seen_at_every_wait(void)
 {
 	static void (*const waits[])(CUstream) = {by_stream, by_event, by_event_query, by_query, by_callback, by_copy};

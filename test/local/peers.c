@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two devices, where there are two: peer access and copies, pools and mappings for both. What one device answers, on any. */
+/* Two devices, where there are two: peer access and copies, pools and mappings for both. What one device answers, on
+ * any. */
 #include "api.h"
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the property structure of each toolkit has what: the offsets of CUDA 11.8, 12.9 and 13.0 are those of NVIDIA's headers;
- * those of 9 and 10 were seen in what NVIDIA's libraries of 9.0 and 10.0 to 10.2 wrote. -1: no such member.
+ * Where the property structure of each toolkit has what: the offsets of CUDA 11.8, 12.9 and 13.0 are those of NVIDIA's
+ * headers; those of 9 and 10 were seen in what NVIDIA's libraries of 9.0 and 10.0 to 10.2 wrote. -1: no such member.
  */
 #ifndef VCUDA_TEST_PROPERTY_OFFSETS_H
 #define VCUDA_TEST_PROPERTY_OFFSETS_H

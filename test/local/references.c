@@ -16,7 +16,8 @@ CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref);
 
 enum { COUNT = 32 };
 
-/* read: to[tid] = line at tid. sample: to[tid] = board at (tid + 0.5, 0.5). twice: what lies in `paper` at tid doubles. */
+/* read: to[tid] = line at tid. sample: to[tid] = board at (tid + 0.5, 0.5). twice: what lies in `paper` at tid doubles.
+ */
 static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
 			  ".global .texref line;\n.global .texref board;\n.global .surfref paper;\n"
 			  ".visible .global .align 4 .u32 plain;\n"

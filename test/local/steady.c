@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that computes and checks without end, for tests that disturb it: prints "ready" after the first round, then goes on for SECONDS.
- * Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error (its number is printed).
+ * A program that computes and checks without end, for tests that disturb it: prints "ready" after the first round, then
+ * goes on for SECONDS. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error (its number is
+ * printed).
  *
  * usage: steady SECONDS
  */

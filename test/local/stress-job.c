@@ -22,8 +22,8 @@ struct job {
 	uint32_t expected[COUNT], result[COUNT];
 	unsigned int hops;
 	/*
-	 * By host functions, last of all. Atomic for the thread sanitizer, which sees nothing of the order that the stream
-	 * gives, by way of another process.
+	 * By host functions, last of all. Atomic for the thread sanitizer, which sees nothing of the order that the
+	 * stream gives, by way of another process.
 	 */
 	_Atomic unsigned int called;
 	bool permitted; /* CUDA, in a host function: never */

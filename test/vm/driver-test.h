@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks of the driver have in common: contexts of /dev/vcuda, each with a host that behaves in its own way. */
+/* What the checks of the driver have in common: contexts of /dev/vcuda, each with a host that behaves in its own way.
+ */
 #ifndef VCUDA_DRIVER_TEST_H
 #define VCUDA_DRIVER_TEST_H
 

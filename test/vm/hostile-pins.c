@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a guest process may try with registered memory. Each case ends in an error or in correct data; in none may memory change that
- * the process cannot write itself, and the process that comes after must find everything in order.
+ * What a guest process may try with registered memory. Each case ends in an error or in correct data; in none may
+ * memory change that the process cannot write itself, and the process that comes after must find everything in order.
  *
  * usage: hostile-pins CASE (alone: prints the cases)     exit status 0: as it should be; 1: not
  */
@@ -183,8 +183,8 @@ static void zero_page(void)
 }
 
 /*
- * Other memory comes to the addresses of a registered range. The device keeps the pages that were registered: what it reads is what was
- * there, and what it writes never shows in the new memory, nor anywhere else.
+ * Other memory comes to the addresses of a registered range. The device keeps the pages that were registered: what it
+ * reads is what was there, and what it writes never shows in the new memory, nor anywhere else.
  */
 static void remapped(void)
 {

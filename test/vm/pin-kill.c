@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages outlive the DMA: a process is killed in the middle of asynchronous copies to (and from) its pinned memory, again and again, and its
- * pages are filled at once by another process. If the device wrote to a page after the kernel had given it away, that process sees it.
+ * Pages outlive the DMA: a process is killed in the middle of asynchronous copies to (and from) its pinned memory,
+ * again and again, and its pages are filled at once by another process. If the device wrote to a page after the kernel
+ * had given it away, that process sees it.
  *
  * usage: pin-kill [ITERATIONS [MIB]]   exit status 0: nothing foreign seen; 1: seen; 77: no device here
  */
