@@ -24,11 +24,10 @@
 
 /*
  * How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. With
- * a GPU, for which NVIDIA's driver looks without end, it goes on for as long as that pays for the wake-up, and lets
- * others run in between.
+ * a GPU, for which NVIDIA's driver looks without end, it goes on for as long as that pays for the wake-up
+ * (transport.h), and lets others run in between.
  */
 #define SPIN_NS 50000
-#define GPU_SPIN_NS 1000000
 
 _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 
@@ -62,7 +61,7 @@ void vcuda_call_profile(void)
 void vcuda_call_wait_for_gpu(void)
 {
 	if (spin_ns)
-		spin_ns = GPU_SPIN_NS;
+		spin_ns = vcuda_session.transport->ops->gpu_spin_ns;
 }
 
 static uint64_t now_ns(void)

@@ -372,6 +372,7 @@ static void local_forked(struct vcuda_transport *t)
 
 const struct vcuda_transport_ops vcuda_transport_local = {
 	.name = "local",
+	.gpu_spin_ns = 1000000,
 	.open = local_open,
 	.doorbell = local_doorbell,
 	.wait = local_wait,

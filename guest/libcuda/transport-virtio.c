@@ -155,6 +155,8 @@ static void virtio_forked(struct vcuda_transport *t)
 
 const struct vcuda_transport_ops vcuda_transport_virtio = {
 	.name = "virtio",
+	/* An interrupt: 0.3 ms where QEMU emulates the processor. */
+	.gpu_spin_ns = 10000000,
 	.open = virtio_open,
 	.doorbell = virtio_doorbell,
 	.wait = virtio_wait,

@@ -29,6 +29,10 @@ enum vcuda_window {
 struct vcuda_transport_ops {
 	const char *name; /* "virtio", "local" */
 
+	/* How long to look for what a GPU does before wait() is called: so much that to be woken up takes a few
+	 * hundredths of it at most. */
+	uint64_t gpu_spin_ns;
+
 	/* -ENOENT: this transport is not there (no device, no socket): try the next. Others are reported to the user.
 	 */
 	int (*open)(struct vcuda_transport **transport, const char *where);

@@ -447,6 +447,7 @@ static int window_release(struct vcuda_transport *t, void *address, size_t bytes
 const struct vcuda_transport_ops vcuda_transport_virtio = {.name = "virtio", .open = no_device};
 const struct vcuda_transport_ops vcuda_transport_local = {
 	.name = "local",
+	.gpu_spin_ns = 1000000,
 	.open = fake_open,
 	.doorbell = ring,
 	.wait = wait_word,
