@@ -160,10 +160,13 @@ static int make_shared_area(struct request *q)
 static int attach_local(struct vcuda_session *s, struct request *q)
 {
 	int err = channel.resumed ? 0 : make_shared_area(q);
+	void *place;
 
 	if (err)
 		return err;
-	s->shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, q->fds[0], 0);
+	place = vcuda_windows_own_place(s->windows);
+	s->shm = mmap(place, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), q->fds[0],
+		      0);
 	if (s->shm == MAP_FAILED)
 		return -errno;
 	s->doorbell = q->fds[1];
@@ -173,6 +176,8 @@ static int attach_local(struct vcuda_session *s, struct request *q)
 
 /* Larger than needed where guest RAM comes in large pages: extents are whole pages. */
 #define MAX_SHARED_BYTES (4u << 20)
+
+_Static_assert(MAX_SHARED_BYTES <= VCUDA_OWN_BYTES && VCUDA_SHM_BYTES <= VCUDA_OWN_BYTES, "it fits its place");
 
 /* A run of guest RAM as the window code wants it. vcudad has checked it against the region's size. */
 static int translate(const struct vcuda_channel_extent *e, struct vcuda_window_extent *to)
@@ -194,7 +199,9 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 	s->notify = q->fds[1];
 	channel.ram_count = q->fd_count - 2;
 	memcpy(channel.ram, q->fds + 2, channel.ram_count * sizeof(int));
-	at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	at = vcuda_windows_own_place(s->windows);
+	if (!at)
+		at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return -errno;
 	for (unsigned int i = 0; i < q->m.extents; i++) {

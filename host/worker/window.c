@@ -10,23 +10,22 @@
 #include <unistd.h>
 
 /*
- * Where memory of guest processes lies: low for non-PIE programs' heaps, 0x54-0x57 for PIE programs and their heaps,
- * below 0x7fff for mmap()ed memory and stacks, below 0x1555 (a sixth of it) for mmap()ed memory where stacks have no
- * limit, and our own arena. The worker itself runs elsewhere (main.c: personality and link address). With the thread
- * sanitizer all programs are in the same few places, of which the worker keeps those between 0x7e80 and 0x7e90 for
- * itself, and what it has by now.
+ * Where memory of guest processes lies. The worker itself runs elsewhere (main.c: personality and link address). With
+ * the thread sanitizer all programs are in the same few places, of which the worker keeps those between 0x7e80 and
+ * 0x7e90 for itself, and what it has by now.
  */
 static const struct {
 	uint64_t start, end;
 } guest_ranges[] = {
+	{VCUDA_ARENA_START, VCUDA_ARENA_END + VCUDA_OWN_PLACES *VCUDA_OWN_BYTES}, /* the arenas, and other workers */
+	{0x000000400000, 0x000080000000}, /* heaps of programs that lie where they were linked */
 #ifdef __SANITIZE_THREAD__
-	{0x000000400000, 0x000080000000},
-	{VCUDA_ARENA_START, VCUDA_ARENA_END},
 	{0x554000000000, 0x568000000000},
 	{0x7e9000000000, 0x7fffff000000},
 #else
-	{0x000000400000, 0x000080000000}, {0x140000000000, 0x155555556000}, {VCUDA_ARENA_START, VCUDA_ARENA_END},
-	{0x540000000000, 0x580000000000}, {0x7e0000000000, 0x7fffff000000},
+	{0x140000000000, 0x155555556000}, /* mmap(), where stacks have no limit: below a sixth of the address space */
+	{0x540000000000, 0x580000000000}, /* other programs, and their heaps */
+	{0x7e0000000000, 0x7fffff000000}, /* mmap(), and stacks */
 #endif
 };
 
@@ -112,19 +111,42 @@ void vcuda_windows_destroy(struct vcuda_windows *w)
 	free(w);
 }
 
+/* Takes [from, to), with whatever is mapped there, out of the reserved range around it. False: it is in none. */
+static bool take_out(struct vcuda_windows *w, uint64_t from, uint64_t to)
+{
+	for (unsigned int i = 0; i < w->reserved_count; i++) {
+		uint64_t end = w->reserved[i].end;
+
+		if (w->reserved[i].start > from || end < to || w->reserved_count == MAX_RESERVED)
+			continue;
+		w->reserved[i].end = from;
+		w->reserved[w->reserved_count].start = to;
+		w->reserved[w->reserved_count++].end = end;
+		return true;
+	}
+	return false;
+}
+
 void vcuda_windows_nest(struct vcuda_windows *w)
 {
 	const uint64_t from = VCUDA_ARENA_START + VCUDA_ARENA_LENGTH;
 
 	pthread_mutex_lock(&w->lock);
-	for (unsigned int i = 0; i < w->reserved_count && !w->nested; i++) {
-		if (w->reserved[i].start > from || w->reserved[i].end != VCUDA_ARENA_END)
-			continue;
+	if (!w->nested && take_out(w, from, VCUDA_ARENA_END))
 		munmap((void *)from, VCUDA_ARENA_LENGTH);
-		w->reserved[i].end = from;
-	}
 	w->nested = true;
 	pthread_mutex_unlock(&w->lock);
+}
+
+void *vcuda_windows_own_place(struct vcuda_windows *w)
+{
+	uint64_t from = VCUDA_ARENA_END + (uint64_t)((unsigned int)getpid() % VCUDA_OWN_PLACES) * VCUDA_OWN_BYTES;
+	bool there;
+
+	pthread_mutex_lock(&w->lock);
+	there = take_out(w, from, from + VCUDA_OWN_BYTES);
+	pthread_mutex_unlock(&w->lock);
+	return there ? (void *)from : NULL;
 }
 
 static bool in_reserved(const struct vcuda_windows *w, uint64_t address, uint64_t length)

@@ -35,6 +35,10 @@ struct vcuda_window_extent {
 /* A second one behind it is for processes that cannot have that: for a worker whose own GPU is virtual (nest()). */
 #define VCUDA_ARENA_END (VCUDA_ARENA_START + 2 * VCUDA_ARENA_LENGTH)
 
+/* Behind that: where workers have what they share with their guest processes. */
+#define VCUDA_OWN_PLACES 64ull
+#define VCUDA_OWN_BYTES (16u << 20)
+
 /* Reserves the address ranges; called once, before any other library is loaded. */
 struct vcuda_windows *vcuda_windows_create(void);
 void vcuda_windows_destroy(struct vcuda_windows *w);
@@ -44,6 +48,13 @@ void vcuda_windows_destroy(struct vcuda_windows *w);
  * it to hand on. Called before it is initialised.
  */
 void vcuda_windows_nest(struct vcuda_windows *w);
+
+/*
+ * A place of VCUDA_OWN_BYTES for this worker's own memory, PROT_NONE so far, where no window can be from now on: one of
+ * several, so that another worker, whose guest process this worker is, most probably can have a window there.
+ * NULL: none is free.
+ */
+void *vcuda_windows_own_place(struct vcuda_windows *w);
 
 /*
  * Maps a part of the window [address, address + length): the extents follow one another from address + offset on. The

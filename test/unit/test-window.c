@@ -83,7 +83,9 @@ static void own_memory_is_out_of_reach(void **state)
 	assert_int_equal(vcuda_window_map(windows, text, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, stack, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, 0, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
-	assert_int_equal(vcuda_window_map(windows, VCUDA_ARENA_END, PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	assert_int_equal(vcuda_window_map(windows, VCUDA_ARENA_END + VCUDA_OWN_PLACES * VCUDA_OWN_BYTES, PAGE, 0, true,
+					  true, &e, 1),
+			 -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, AT, 0 - AT, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(vcuda_window_map(windows, AT + 1, PAGE, 0, true, true, &e, 1), -EINVAL);
 	assert_int_equal(vcuda_window_map(windows, AT, PAGE - 1, 0, true, true, &e, 1), -EINVAL);
@@ -114,6 +116,25 @@ static void nested_back_end_has_room(void **state)
 	assert_int_equal(vcuda_window_unmap(nested, second - PAGE, PAGE), 0);
 	vcuda_windows_destroy(nested);
 	windows = vcuda_windows_create();
+}
+
+/* Its own memory is nowhere that a guest can have a window, and beside it there are places for others'. */
+static void own_place_is_out_of_reach(void **state)
+{
+	struct vcuda_window_extent e = extent(0, 1);
+	char *own = vcuda_windows_own_place(windows), *next = own + VCUDA_OWN_BYTES;
+
+	assert_non_null(own);
+	assert_null(vcuda_windows_own_place(windows));
+	for (uint64_t at = 0; at < VCUDA_OWN_BYTES; at += VCUDA_OWN_BYTES / 4)
+		assert_int_equal(vcuda_window_map(windows, (uintptr_t)own + at, PAGE, 0, true, true, &e, 1),
+				 -EADDRNOTAVAIL);
+	assert_int_equal(vcuda_window_map(windows, (uintptr_t)own - PAGE, 2 * PAGE, 0, true, true, &e, 1),
+			 -EADDRNOTAVAIL);
+	if ((uintptr_t)next == VCUDA_ARENA_END + VCUDA_OWN_PLACES * VCUDA_OWN_BYTES)
+		next = own - VCUDA_OWN_BYTES;
+	assert_int_equal(vcuda_window_map(windows, (uintptr_t)next, PAGE, 0, true, true, &e, 1), 0);
+	assert_int_equal(vcuda_window_unmap(windows, (uintptr_t)next, PAGE), 0);
 }
 
 static void windows_do_not_overlap(void **state)
@@ -180,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(scattered_pages_become_one_window, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_memory_is_out_of_reach, setup, teardown),
+		cmocka_unit_test_setup_teardown(own_place_is_out_of_reach, setup, teardown),
 		cmocka_unit_test_setup_teardown(windows_do_not_overlap, setup, teardown),
 		cmocka_unit_test_setup_teardown(nested_back_end_has_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts_make_a_window_only_when_complete, setup, teardown),
