@@ -61,20 +61,6 @@ bool vcuda_producer_is_empty(const struct vcuda_producer *p)
 	return atomic_load(&p->shm->tail) == atomic_load(&p->shm->head);
 }
 
-void vcuda_producer_ask_early(struct vcuda_producer *p, const struct vcuda_command *command, uint64_t after)
-{
-	struct vcuda_early *early = &vcuda_shm_slot(p->shm, command->slot)->early;
-
-	if (after >= p->tail || vcuda_producer_is_empty(p))
-		return;
-	early->after = after;
-	early->command = *command;
-	early->command.size = sizeof(early->command) + sizeof(early->handle);
-	early->command.seq = p->seq + 1;
-	memcpy(&early->handle, command + 1, sizeof(early->handle));
-	atomic_fetch_or(&p->shm->early, 1ull << command->slot);
-}
-
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes)
 {
 	command->size = (bytes + 7) & ~7u;
@@ -122,24 +108,6 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer)
 		atomic_store(&c->shm->head, c->head);
 		return (int)size;
 	}
-}
-
-uint64_t vcuda_consumer_asked_early(struct vcuda_consumer *c)
-{
-	if (!atomic_load_explicit(&c->shm->early, memory_order_relaxed))
-		return 0;
-	return atomic_exchange(&c->shm->early, 0);
-}
-
-void vcuda_consumer_early(const struct vcuda_consumer *c, uint32_t slot, struct vcuda_early *early)
-{
-	memcpy(early, &vcuda_shm_slot(c->shm, slot)->early, sizeof(*early));
-}
-
-void vcuda_consumer_unask_early(struct vcuda_consumer *c, uint32_t slot)
-{
-	if (atomic_load_explicit(&c->shm->early, memory_order_relaxed) & 1ull << slot)
-		atomic_fetch_and(&c->shm->early, ~(1ull << slot));
 }
 
 uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c)

@@ -73,12 +73,20 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;
 	struct vcuda_callback callbacks[VCUDA_CALLBACKS];	/* the nth, from 1 on, at n % VCUDA_CALLBACKS */
 	struct vcuda_turn turns[VCUDA_STAGE_BLOCKS];
-	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t early;	/* guest: slots whose calls may be answered early */
 };
 
 _Static_assert(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET, "the control page is one page");
 
 #define VCUDA_WAKE_OFFSET offsetof(struct vcuda_shm, wake)
+
+/* A reply slot: one synchronous call in flight. `done` = the call's seq once result and data are valid. */
+struct vcuda_slot {
+	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t done;
+	int32_t result;		/* CUresult */
+	uint32_t bytes;		/* of data */
+	uint8_t pad[48];
+	uint8_t data[VCUDA_REPLY_MAX];
+};
 
 /* Every command starts with this; 8-byte aligned, little-endian. */
 struct vcuda_command {
@@ -92,27 +100,6 @@ struct vcuda_command {
 };
 
 #define VCUDA_COMMAND_SYNC 0x1
-
-/*
- * A command that may be run before those in front of it: as soon as `after` bytes of the ring have been taken, where
- * the last command ends that it asks about. It stands in the ring as well, where it is passed over if it was answered.
- */
-struct vcuda_early {
-	uint64_t after;
-	struct vcuda_command command;
-	uint64_t handle;	/* the command's only input */
-};
-
-/* A reply slot: one synchronous call in flight. `done` = the call's seq once result and data are valid. */
-struct vcuda_slot {
-	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t done;
-	int32_t result;			/* CUresult */
-	uint32_t bytes;			/* of data */
-	struct vcuda_early early;	/* of the guest, where its bit says so */
-	uint8_t data[VCUDA_REPLY_MAX];
-};
-
-_Static_assert(offsetof(struct vcuda_slot, data) == VCUDA_CACHELINE, "the place of the data is fixed");
 
 static inline struct vcuda_slot *vcuda_shm_slot(void *shm, uint32_t slot)
 {
@@ -154,12 +141,6 @@ bool vcuda_producer_may_retry(const struct vcuda_producer *p);
 /* Whether the consumer has taken all that was published, as far as can be seen. */
 bool vcuda_producer_is_empty(const struct vcuda_producer *p);
 
-/*
- * Before publish(): the command, of one input, asks about what ends at `after`. Nothing is done where only such
- * commands are in front of it as have to be run first.
- */
-void vcuda_producer_ask_early(struct vcuda_producer *p, const struct vcuda_command *command, uint64_t after);
-
 /* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then.
  */
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes);
@@ -181,14 +162,6 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
 
 /* How many bytes the producers have published that were not taken, as far as their index makes sense. */
 uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c);
-
-/*
- * The slots in which something was put since the last time; vcuda_consumer_early() then copies one's out, of which
- * nothing is checked. unask_early() takes one's bit back: of a call that was taken from the ring.
- */
-uint64_t vcuda_consumer_asked_early(struct vcuda_consumer *c);
-void vcuda_consumer_early(const struct vcuda_consumer *c, uint32_t slot, struct vcuda_early *early);
-void vcuda_consumer_unask_early(struct vcuda_consumer *c, uint32_t slot);
 
 /* Before sleeping: returns true if the consumer may sleep now (flag set, ring still empty), false if there is work. */
 bool vcuda_consumer_prepare_sleep(struct vcuda_consumer *c);

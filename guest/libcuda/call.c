@@ -220,11 +220,6 @@ void vcuda_call_any(void)
 	vcuda_thread()->call_settled = false;
 }
 
-uint64_t vcuda_call_tail(void)
-{
-	return atomic_load(&producer.shm->tail);
-}
-
 bool vcuda_call_is_taken(uint64_t position)
 {
 	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;
@@ -233,17 +228,6 @@ bool vcuda_call_is_taken(uint64_t position)
 bool vcuda_call_may_look(void)
 {
 	return spin_ns;
-}
-
-void vcuda_call_hurry(uint64_t after)
-{
-	vcuda_thread()->call_after = after;
-}
-
-static bool may_hurry(unsigned int op)
-{
-	return op == VCUDA_OP_cuStreamSynchronize || op == VCUDA_OP_cuStreamQuery ||
-	       op == VCUDA_OP_cuEventSynchronize || op == VCUDA_OP_cuEventQuery;
 }
 
 /* With the ring lock held: whether the call can be made now, and in the order of the calls. */
@@ -271,10 +255,8 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 	struct vcuda_context *context = vcuda_context_calling();
 	const struct vcuda_call_info *info = &vcuda_call_table[op];
 	size_t size = sizeof(struct vcuda_command) + bytes;
-	uint64_t after = may_hurry(op) && !vcuda_shadow_any ? thread->call_after : 0;
 	CUresult error;
 
-	thread->call_after = 0;
 	if (!vcuda_session_attached())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	error = vcuda_session_error();
@@ -288,7 +270,6 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 		before_others(op);
 	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync,
 				    .op = op,
-				    .after = after,
 				    .result = CUDA_ERROR_UNKNOWN,
 				    .work = &vcuda_known_other_work};
 	VCUDA_PROBE3(call_begin, op, info->name, call->sync);
@@ -386,8 +367,6 @@ CUresult vcuda_call_submit(struct vcuda_call *call)
 		pthread_mutex_unlock(&ring_lock);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (call->after)
-		vcuda_producer_ask_early(&producer, call->command, call->after);
 	ring = vcuda_producer_publish(&producer, call->command, bytes);
 	call->seq = producer.seq;
 	call->position = vcuda_thread()->position = producer.tail;

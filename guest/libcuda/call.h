@@ -23,7 +23,6 @@ struct vcuda_call {
 	struct vcuda_reader reader;
 	struct vcuda_command *command;
 	uint64_t seq, position; /* `position`: of its end in the ring */
-	uint64_t after;         /* it may be answered when the ring is taken up to here; 0: in its turn */
 	_Atomic uint64_t *work; /* of what gets something to do by it (known.h) */
 	uint32_t slot;
 	int cancel_state; /* the thread's, outside of the call */
@@ -58,9 +57,6 @@ void vcuda_call_settles(void);
 void vcuda_call_only_settled(void);
 void vcuda_call_any(void);
 
-/* What was published ends there. */
-uint64_t vcuda_call_tail(void);
-
 /* Whether it has taken what ends at a position. */
 bool vcuda_call_is_taken(uint64_t position);
 
@@ -69,12 +65,6 @@ CUresult vcuda_call_worker_lives(void);
 
 /* Whether a thread that looks at memory lets the worker run. */
 bool vcuda_call_may_look(void);
-
-/*
- * The calling thread's next question about, or wait for, a stream or an event may be answered as soon as the worker has
- * taken what ends at `after`, whatever stands behind that.
- */
-void vcuda_call_hurry(uint64_t after);
 
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);

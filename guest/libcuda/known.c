@@ -211,50 +211,34 @@ static void note_stream(CUstream resolved, struct vcuda_context *c, uint64_t pos
 		raise(&s->done, position);
 }
 
-/* Returns what the next call is to be hurried for. */
-static uint64_t hurry(CUstream resolved)
+/* What the calling thread's last call stood behind is done. */
+static uint64_t reached(void)
 {
-	uint64_t work;
-
-	if (!find_work(resolved, &work))
-		work = 0;
-	vcuda_call_hurry(work);
-	return work;
+	return vcuda_thread()->position;
 }
 
 /*
- * What is done by the answer that the thread's last call has: one that may have come early says nothing of what another
- * thread has issued since it was looked up what it is for, although that stands in front of the call.
- */
-static uint64_t reached(uint64_t hurried_for)
-{
-	return hurried_for ? hurried_for + 1 : vcuda_thread()->position;
-}
-
-/*
- * Something was found to be done by a question, which only waits from here on tell the output of: those that are in the
- * ring may have been answered before. Before anybody else can know that it is done.
+ * Something was found to be done by a question, which only waits behind it tell the output of. Before anybody else can
+ * know that it is done.
  */
 static void note_learned(struct vcuda_context *c)
 {
-	raise(&c->waits.learned, vcuda_call_tail());
+	raise(&c->waits.learned, reached());
 }
 
 CUresult vcuda_known_stream_query(CUstream resolved)
 {
 	struct vcuda_context *c = vcuda_context_calling();
 	CUresult result;
-	uint64_t work;
 
 	if (is_idle(resolved, c) && is_well(c))
 		return CUDA_SUCCESS;
 	if (is_busy(resolved))
 		return not_ready();
-	work = hurry(resolved);
 	result = vcuda_call_cuStreamQuery(resolved);
 	if (result == CUDA_SUCCESS) {
 		note_learned(c);
-		note_stream(resolved, c, reached(work));
+		note_stream(resolved, c, reached());
 	}
 	return result;
 }
@@ -263,15 +247,13 @@ CUresult vcuda_known_stream_wait(CUstream resolved)
 {
 	struct vcuda_context *c = vcuda_context_calling();
 	CUresult result;
-	uint64_t work;
 
 	if (is_idle(resolved, c) && is_printed(c) && is_well(c))
 		return CUDA_SUCCESS;
-	work = hurry(resolved);
 	result = vcuda_call_cuStreamSynchronize(resolved);
 	if (result == CUDA_SUCCESS) {
-		note_stream(resolved, c, reached(work));
-		raise(&c->waits.printed, vcuda_thread()->position);
+		note_stream(resolved, c, reached());
+		raise(&c->waits.printed, reached());
 	}
 	return result;
 }
@@ -285,8 +267,8 @@ CUresult vcuda_known_context_wait(void)
 		return CUDA_SUCCESS;
 	result = vcuda_call_cuCtxSynchronize();
 	if (result == CUDA_SUCCESS) {
-		raise(&c->waits.all, vcuda_thread()->position);
-		raise(&c->waits.printed, vcuda_thread()->position);
+		raise(&c->waits.all, reached());
+		raise(&c->waits.printed, reached());
 		vcuda_call_settles();
 	}
 	return result;
@@ -315,11 +297,10 @@ CUresult vcuda_known_event_query(struct vcuda_object *event)
 		return CUDA_SUCCESS;
 	if (!(event->flags & CU_EVENT_INTERPROCESS) && !vcuda_call_is_taken(recorded) && vcuda_call_may_look())
 		return not_ready();
-	vcuda_call_hurry(recorded);
 	result = vcuda_call_cuEventQuery((CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {
 		note_learned(vcuda_context_calling());
-		raise(&event->done, reached(recorded));
+		raise(&event->done, reached());
 	}
 	return result;
 }
@@ -327,16 +308,14 @@ CUresult vcuda_known_event_query(struct vcuda_object *event)
 CUresult vcuda_known_event_wait(struct vcuda_object *event)
 {
 	struct vcuda_context *c = vcuda_context_calling();
-	uint64_t recorded = atomic_load(&event->recorded);
 	CUresult result;
 
 	if (vcuda_known_is_done(event) && is_printed(c) && is_well(c))
 		return CUDA_SUCCESS;
-	vcuda_call_hurry(recorded);
 	result = vcuda_call_cuEventSynchronize((CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {
-		raise(&event->done, reached(recorded));
-		raise(&c->waits.printed, vcuda_thread()->position);
+		raise(&event->done, reached());
+		raise(&c->waits.printed, reached());
 	}
 	return result;
 }

@@ -31,7 +31,6 @@ struct vcuda_thread {
 	bool call_settled;                  /* a call made meanwhile is only made if the context is settled (call.h) */
 	uint64_t seq;                       /* of the last command that it waited for */
 	uint64_t position;                  /* where its last command ends in the ring */
-	uint64_t call_after;                /* call.h: vcuda_call_hurry() */
 	struct vcuda_context
 		*heard_of; /* known.c: of this context, that nothing has failed; NULL: that the worker lives */
 	uint64_t heard_at; /* in ticks of the processor's clock */

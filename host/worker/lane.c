@@ -15,7 +15,6 @@
 
 #include "callback.h"
 #include "dispatch.h"
-#include "early.h"
 #include "log.h"
 #include "mark.h"
 #include "output.h"
@@ -312,34 +311,6 @@ static void run_prompt(struct vcuda_session *s, struct runner *r)
 	answer(s, r, result, bytes);
 }
 
-/*
- * A wait for a stream, or a question about one, whose work has all been issued: it need not stand behind the work of
- * others. The wait itself follows once it has nothing to wait for, since with it comes what kernels have printed.
- */
-static void answer_early(struct vcuda_session *s, struct runner *r)
-{
-	const struct vcuda_early *early = vcuda_early_next(&lane.consumer);
-	struct vcuda_command *c = (struct vcuda_command *)r->command;
-	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
-	CUresult result = CUDA_SUCCESS;
-
-	if (!early)
-		return;
-	memcpy(c, (const uint8_t *)early + offsetof(struct vcuda_early, command), early->command.size);
-	c->op = vcuda_early_question(c->op);
-	if (c->op)
-		result = run_command(s, r, c, &w);
-	c->op = early->command.op;
-	if (result == CUDA_SUCCESS) {
-		vcuda_early_answered(early);
-		run_prompt(s, r);
-	} else if (result == CUDA_ERROR_NOT_READY) {
-		vcuda_early_put_off(early);
-	} else {
-		vcuda_early_leave(early);
-	}
-}
-
 static bool own(void)
 {
 	bool no = false;
@@ -432,9 +403,6 @@ static bool run_taken(struct vcuda_session *s, struct runner *r)
 
 	if (!(c->flags & VCUDA_COMMAND_SYNC)) {
 		run_async(s, r);
-		answer_early(s, r);
-	} else if (vcuda_early_was_answered(&lane.consumer, c)) {
-		return true;
 	} else if (is_prompt(c->op)) {
 		run_prompt(s, r);
 	} else {

@@ -116,7 +116,8 @@ static void *produce(void *unused)
 {
 	if (cuCtxSetCurrent(context) != CUDA_SUCCESS)
 		return "no context";
-	for (unsigned int i = 1; i <= COMMANDS; i++)
+	/* 0 begins anew: a thread that ended before may have had the same number. */
+	for (unsigned int i = 0; i < COMMANDS; i++)
 		if (cuMemsetD32Async(memory, i, 1, NULL) != CUDA_SUCCESS)
 			return "memset";
 	return cuCtxSynchronize() == CUDA_SUCCESS ? NULL : "synchronize";

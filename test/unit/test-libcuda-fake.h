@@ -41,9 +41,6 @@ extern struct fake_worker fake;
 /* The worker ends the session. */
 void fake_lose(CUresult error);
 
-/* Answers the command that is in a reply slot, before the worker has come to it. */
-void fake_answer_early(uint32_t slot, uint64_t seq, CUresult result);
-
 /* The area that both share. */
 struct vcuda_shm *fake_shm(void);
 
