@@ -73,6 +73,8 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;
 	struct vcuda_callback callbacks[VCUDA_CALLBACKS];	/* the nth, from 1 on, at n % VCUDA_CALLBACKS */
 	struct vcuda_turn turns[VCUDA_STAGE_BLOCKS];
+	/* worker: not 0 while a stream's mark says all that a wait for it would (vcudaStreamMark) */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t marks;
 };
 
 _Static_assert(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET, "the control page is one page");

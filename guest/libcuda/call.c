@@ -210,6 +210,12 @@ void vcuda_call_settles(void)
 	pthread_mutex_unlock(&ring_lock);
 }
 
+bool vcuda_call_offers_marks(void)
+{
+	return atomic_load_explicit(&producer.shm->marks, memory_order_relaxed) && spin_ns && !vcuda_shadow_any &&
+	       vcuda_session.transport->host_minor;
+}
+
 void vcuda_call_only_settled(void)
 {
 	vcuda_thread()->call_settled = true;
@@ -370,6 +376,8 @@ CUresult vcuda_call_submit(struct vcuda_call *call)
 	ring = vcuda_producer_publish(&producer, call->command, bytes);
 	call->seq = producer.seq;
 	call->position = vcuda_thread()->position = producer.tail;
+	vcuda_thread()->seq = call->seq;
+	vcuda_thread()->launched = call->op == VCUDA_OP_vcudaLaunchKernel || call->op == VCUDA_OP_vcudaGraphLaunch;
 	note_work(call);
 	pthread_mutex_unlock(&ring_lock);
 	if (ring) {

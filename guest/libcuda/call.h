@@ -66,6 +66,9 @@ CUresult vcuda_call_worker_lives(void);
 /* Whether a thread that looks at memory lets the worker run. */
 bool vcuda_call_may_look(void);
 
+/* Whether a stream that got to a mark (pace.h) has done what it had, and nothing has been printed. */
+bool vcuda_call_offers_marks(void);
+
 /* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
 void vcuda_call_attach(void *shm);
 

@@ -2,10 +2,12 @@
 #include "known.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include "call.h"
 #include "context.h"
 #include "guest-calls.h"
+#include "pace.h"
 #include "shadow.h"
 #include "thread.h"
 
@@ -23,6 +25,7 @@
  */
 struct stream {
 	_Atomic uint64_t id;
+	_Atomic bool apart;    /* the default stream does not wait for it */
 	_Atomic uint64_t work; /* where the last command ends that gave it something to do */
 	_Atomic uint64_t done; /* what was issued before is done */
 };
@@ -32,6 +35,7 @@ static struct stream streams[STREAMS];
 
 _Atomic uint64_t vcuda_known_other_work;
 static _Atomic uint64_t any_work, default_work;
+static _Atomic uint64_t apart_work; /* of streams that the default one does not wait for, as far as is known */
 
 static void raise(_Atomic uint64_t *at, uint64_t to)
 {
@@ -66,7 +70,7 @@ static struct stream *find(CUstream stream)
 	return atomic_load(&s->id) == (uintptr_t)stream ? s : NULL;
 }
 
-void vcuda_known_stream_begin(CUstream stream)
+void vcuda_known_stream_begin(CUstream stream, bool apart)
 {
 	struct stream *s = place_of(stream);
 
@@ -74,6 +78,7 @@ void vcuda_known_stream_begin(CUstream stream)
 	atomic_store(&s->id, 0);
 	atomic_store(&s->work, 0);
 	atomic_store(&s->done, 0);
+	atomic_store(&s->apart, apart);
 	atomic_store(&s->id, (uintptr_t)stream);
 	pthread_mutex_unlock(&lock);
 }
@@ -98,11 +103,20 @@ _Atomic uint64_t *vcuda_known_work(CUstream resolved)
 	return s ? &s->work : &vcuda_known_other_work;
 }
 
+static bool is_apart(const _Atomic uint64_t *work)
+{
+	if (work == &vcuda_known_other_work || work == &default_work)
+		return work != &default_work;
+	return atomic_load(&((const struct stream *)((const char *)work - offsetof(struct stream, work)))->apart);
+}
+
 void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position)
 {
 	/* A plain store each: the ring lock has them count up. */
 	atomic_store_explicit(work, position, memory_order_relaxed);
 	atomic_store_explicit(&any_work, position, memory_order_relaxed);
+	if (is_apart(work))
+		atomic_store_explicit(&apart_work, position, memory_order_relaxed);
 }
 
 /*
@@ -243,12 +257,26 @@ CUresult vcuda_known_stream_query(CUstream resolved)
 	return result;
 }
 
+/*
+ * Behind a launch: from a copy to a mark a GPU goes from one of its engines to another, which takes longer than to ask.
+ * The calling thread's last command is then the mark that the stream got to, so that is done as well.
+ */
+static bool waits_by_mark(CUstream resolved, struct vcuda_context *c)
+{
+	if (!vcuda_thread()->launched || !vcuda_pace_wait(resolved))
+		return false;
+	vcuda_known_heard(c);
+	note_stream(resolved, c, reached() + 1);
+	raise(&c->waits.printed, reached() + 1);
+	return true;
+}
+
 CUresult vcuda_known_stream_wait(CUstream resolved)
 {
 	struct vcuda_context *c = vcuda_context_calling();
 	CUresult result;
 
-	if (is_idle(resolved, c) && is_printed(c) && is_well(c))
+	if ((is_idle(resolved, c) && is_printed(c) && is_well(c)) || waits_by_mark(resolved, c))
 		return CUDA_SUCCESS;
 	result = vcuda_call_cuStreamSynchronize(resolved);
 	if (result == CUDA_SUCCESS) {
@@ -265,6 +293,12 @@ CUresult vcuda_known_context_wait(void)
 
 	if (atomic_load(&any_work) < atomic_load(&c->waits.all) && is_printed(c) && is_well(c))
 		return CUDA_SUCCESS;
+	/* What the default stream does not wait for is done: so it has done what all have, when it has done its own. */
+	if (atomic_load(&apart_work) < atomic_load(&c->waits.all) && waits_by_mark(NULL, c)) {
+		raise(&c->waits.all, reached() + 1);
+		vcuda_call_settles();
+		return CUDA_SUCCESS;
+	}
 	result = vcuda_call_cuCtxSynchronize();
 	if (result == CUDA_SUCCESS) {
 		raise(&c->waits.all, reached());

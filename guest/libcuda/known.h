@@ -33,8 +33,8 @@ bool vcuda_known_is_done(const struct vcuda_object *event);
 /* The calling thread's last call has recorded it. */
 void vcuda_known_recorded(struct vcuda_object *event);
 
-/* A stream was made, which is not looked after before that; it has ended. */
-void vcuda_known_stream_begin(CUstream stream);
+/* A stream was made, which is not looked after before that; it has ended. `apart`: CU_STREAM_NON_BLOCKING. */
+void vcuda_known_stream_begin(CUstream stream, bool apart);
 void vcuda_known_stream_end(CUstream stream);
 
 /* ---- for call.c ---- */

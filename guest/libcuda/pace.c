@@ -337,6 +337,76 @@ CUresult vcuda_pace(CUstream stream, unsigned int places)
 	return result;
 }
 
+/* ---- waits ---- */
+
+/* After so many waits in a context it is worth while to have words. */
+#define FEW_WAITS 16
+
+/* Who waits for longer than these asks the worker: another thread may have use for the processor, and a stream that has
+ * failed gets to no mark. About 100 us, by a clock of 2 to 4 GHz. */
+#define WAIT_TICKS (1u << 18)
+
+/* Gives the stream a mark for a wait; 0: it has no word. */
+static uint32_t mark_wait(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
+{
+	bool first = false;
+	uint32_t number = 0;
+
+	pthread_mutex_lock(&p->marking);
+	if (is_of(p, c, atomic_load(&p->stream)) && !atomic_load(&p->word)) {
+		atomic_store(&p->mark, 0);
+		atomic_store(&p->word, take_word(c, &first));
+	}
+	if (is_of(p, c, atomic_load(&p->stream)) && atomic_load(&p->word)) {
+		number = atomic_fetch_add(&p->mark, 1) + 1;
+		if (vcuda_call_vcudaStreamMark(stream, (uintptr_t)atomic_load(&p->word), number) != CUDA_SUCCESS) {
+			atomic_fetch_sub(&p->mark, 1);
+			number = 0;
+		}
+	}
+	pthread_mutex_unlock(&p->marking);
+	return number;
+}
+
+/* The memory goes only when nobody is in here any more. */
+static bool look(struct vcuda_pace *p, struct vcuda_context *c, uint32_t number)
+{
+	uint64_t start = __builtin_ia32_rdtsc();
+	bool there = false;
+	uint32_t *word;
+
+	atomic_fetch_add(&c->words.readers, 1);
+	word = atomic_load(&p->word);
+	while (is_alive(p) && word && !there && __builtin_ia32_rdtsc() - start < WAIT_TICKS) {
+		there = (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - number) >= 0;
+		__builtin_ia32_pause();
+	}
+	atomic_fetch_sub(&c->words.readers, 1);
+	return there;
+}
+
+bool vcuda_pace_wait(CUstream stream)
+{
+	struct vcuda_thread *thread = vcuda_thread();
+	struct vcuda_context *c = vcuda_context_calling();
+	struct vcuda_pace *p;
+	uint32_t number;
+	int cancel;
+
+	if (!vcuda_call_offers_marks() || thread->marks || thread->call_sync || !c || is_refused(c) ||
+	    atomic_fetch_add(&c->words.waits, 1) < FEW_WAITS)
+		return false;
+	p = find(c, stream);
+	if (!p)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	thread->marks = true;
+	number = mark_wait(p, c, stream);
+	thread->marks = false;
+	pthread_setcancelstate(cancel, NULL);
+	return number && look(p, c, number);
+}
+
 void vcuda_pace_end(CUstream stream)
 {
 	struct vcuda_context *c = vcuda_context_calling();

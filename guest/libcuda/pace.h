@@ -21,6 +21,12 @@ void vcuda_pace_start(unsigned int places);
  */
 CUresult vcuda_pace(CUstream stream, unsigned int places);
 
+/*
+ * Waits for a short while until the calling context's stream has done what it has got so far, without an answer of the
+ * worker's. False: that is not known, and everything else is, as if nobody had asked.
+ */
+bool vcuda_pace_wait(CUstream stream);
+
 /* The stream is gone. */
 void vcuda_pace_end(CUstream stream);
 

@@ -34,7 +34,7 @@ static CUresult per_thread(CUstream *resolved)
 			free(s);
 			return result;
 		}
-		vcuda_known_stream_begin(s->stream);
+		vcuda_known_stream_begin(s->stream, false);
 		s->context = c;
 		s->life = life;
 		s->next = t->streams;
@@ -156,7 +156,7 @@ VCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int 
 	}
 	o->flags = flags;
 	o->priority = priority;
-	vcuda_known_stream_begin(*stream);
+	vcuda_known_stream_begin(*stream, flags & CU_STREAM_NON_BLOCKING);
 	return CUDA_SUCCESS;
 }
 

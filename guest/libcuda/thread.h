@@ -29,8 +29,9 @@ struct vcuda_thread {
 	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
 	bool call_sync;                     /* an async call made meanwhile waits for its result */
 	bool call_settled;                  /* a call made meanwhile is only made if the context is settled (call.h) */
-	uint64_t seq;                       /* of the last command that it waited for */
+	uint64_t seq;                       /* of its last command */
 	uint64_t position;                  /* where its last command ends in the ring */
+	bool launched;                      /* that was a launch */
 	struct vcuda_context
 		*heard_of; /* known.c: of this context, that nothing has failed; NULL: that the worker lives */
 	uint64_t heard_at; /* in ticks of the processor's clock */

@@ -8,6 +8,7 @@
 #include "channel-serve.h"
 #include "handlers.h"
 #include "log.h"
+#include "marks.h"
 #include "roster-slot.h"
 #include "session.h"
 #include "warm.h"
@@ -101,6 +102,7 @@ CUresult vcuda_handle_vcudaHello(struct vcuda_session *s, struct vcuda_args_vcud
 	memcpy(info->ranges, vcuda_worker_loaded.ranges, sizeof(info->ranges));
 	if (s->ops->cuDriverGetVersion)
 		s->ops->cuDriverGetVersion(&info->driver_version);
+	vcuda_marks_offer(s);
 	return s->ops->cuDeviceGetCount(&info->device_count);
 }
 

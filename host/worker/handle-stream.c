@@ -3,6 +3,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "memory-ops.h"
+#include "lane.h"
 #include "session.h"
 
 static CUstreamBatchMemOpParams read_op(const uint64_t *word)
@@ -44,4 +45,13 @@ CUresult vcuda_handle_vcudaStreamMemOps(struct vcuda_session *s, struct vcuda_ar
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->ops->cuStreamBatchMemOp_v2(a->hStream, count, params, 0);
+}
+
+CUresult vcuda_handle_vcudaStreamMark(struct vcuda_session *s, struct vcuda_args_vcudaStreamMark *a)
+{
+	if (!s->ops->cuStreamWriteValue32_v2)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaStreamMark);
+	if (vcuda_lane_has_error(s))
+		return CUDA_SUCCESS;
+	return s->ops->cuStreamWriteValue32_v2(a->hStream, a->address, a->value, CU_STREAM_WRITE_VALUE_DEFAULT);
 }

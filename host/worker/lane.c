@@ -57,11 +57,11 @@ struct runner {
 	bool has_context;
 };
 
-static __thread uint64_t command_context;
+static __thread const struct vcuda_command *running;
 
 uint64_t vcuda_lane_context(void)
 {
-	return command_context;
+	return running ? running->context : 0;
 }
 
 void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
@@ -116,7 +116,7 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 	struct vcuda_arena arena = {r->arena, r->arena + sizeof(r->arena)};
 	CUresult result;
 
-	command_context = c->context;
+	running = c;
 	vcuda_release_wait();
 	if (c->op >= VCUDA_OP_LIMIT || !vcuda_dispatch_table[c->op])
 		return vcuda_malformed(s);
@@ -190,6 +190,11 @@ static _Atomic uint64_t *place_of_error(struct vcuda_session *s, const struct vc
 	}
 	/* Those of contexts that have ended stay: where there are so many, one goes. */
 	return place ? place : &all[c->context % VCUDA_PENDING_ERRORS];
+}
+
+bool vcuda_lane_has_error(struct vcuda_session *s)
+{
+	return is_in_context(atomic_load(place_of_error(s, running)), running->context);
 }
 
 /* A context's first one stays. */

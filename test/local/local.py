@@ -502,6 +502,8 @@ def blas_errors():
 
 def own_worker():
     """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes all the same."""
+    if BACKEND != "cpu":  # on the software GPU
+        return
     with daemon() as (_, env):
         with tempfile.TemporaryDirectory() as directory:
             path, log = os.path.join(directory, "socket"), os.path.join(directory, "log")

@@ -14,11 +14,11 @@ struct fake_worker {
 	_Atomic uint64_t commands, async_commands;
 	_Atomic uint64_t memsets;
 	_Atomic uint64_t most_behind;  /* memsets of one stream that nobody has waited for */
-	_Atomic bool stands; /* no stream goes on by itself */
-	_Atomic bool holds;  /* no command is taken */
-	_Atomic bool gone;   /* as a wait says */
-	_Atomic bool busy;   /* nothing that is asked about is done */
-	_Atomic uint64_t events; /* made */
+	_Atomic bool stands;           /* no stream goes on by itself */
+	_Atomic bool holds;            /* no command is taken */
+	_Atomic bool gone;             /* as a wait says */
+	_Atomic bool busy;             /* nothing that is asked about is done */
+	_Atomic uint64_t events;       /* made */
 	_Atomic uint64_t out_of_order; /* memsets of a thread whose values do not count up */
 	_Atomic uint64_t doorbells;
 	_Atomic uint64_t windows;     /* live ones */
@@ -32,8 +32,10 @@ struct fake_worker {
 	_Atomic unsigned int reads_late; /* so many staged copies are on their way until something else comes */
 	_Atomic uint64_t staged, behind; /* staged copies; those that waited for the default stream */
 	_Atomic bool loses_staged;       /* they are refused, and their place is not given back */
-	_Atomic int delay_us;  /* before each answer */
-	_Atomic int fail_next; /* CUresult of the next command that waits */
+	_Atomic uint64_t stream_marks, whole_waits; /* marks; waits for streams and contexts that came here */
+	_Atomic bool loses_marks;                   /* no stream gets to one */
+	_Atomic int delay_us;                       /* before each answer */
+	_Atomic int fail_next;                      /* CUresult of the next command that waits */
 };
 
 extern struct fake_worker fake;
