@@ -132,7 +132,7 @@ static void queue(CUstream stream)
 	pthread_mutex_unlock(&queue_lock);
 }
 
-static void write_later(CUstream stream, uint64_t address, uint64_t value)
+static void write_later(CUstream stream, const uint64_t *op)
 {
 	unsigned int m;
 
@@ -140,8 +140,8 @@ static void write_later(CUstream stream, uint64_t address, uint64_t value)
 	m = last_mark++ % MARKS;
 	marks[m].stream = stream_of(stream);
 	marks[m].queued = queued[marks[m].stream];
-	marks[m].word = (uint32_t *)(uintptr_t)address;
-	marks[m].value = (uint32_t)value;
+	marks[m].word = (uint32_t *)(uintptr_t)op[1];
+	marks[m].value = (uint32_t)op[2];
 	pthread_mutex_unlock(&queue_lock);
 }
 
@@ -242,10 +242,10 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		last_value[c->thread] = a.ui;
 		fake.memsets++;
 		queue(a.hStream);
-		END CASE(vcudaStreamMemOps) write_later(a.hStream, a.ops[1], a.ops[2]);
+		END CASE(vcudaStreamMemOps) write_later(a.hStream, a.ops);
 		END CASE(vcudaStreamMark) fake.stream_marks++;
 		if (!fake.loses_marks)
-			write_later(a.hStream, a.address, a.value);
+			__atomic_store_n((uint32_t *)(uintptr_t)a.address, a.value, __ATOMIC_RELEASE);
 		END CASE(cuStreamQuery) if (fake.busy || first_mark != last_mark) return CUDA_ERROR_NOT_READY;
 		END CASE(cuEventQuery) if (fake.busy) return CUDA_ERROR_NOT_READY;
 		END CASE(cuMemHostUnregister) work_off_all();
