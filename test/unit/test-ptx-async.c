@@ -255,6 +255,15 @@ static void remote_stores(void **state)
 		assert_int_equal(target[4 * n + 2], n * 16);
 		assert_int_equal(target[4 * n + 3], 4);
 	}
+	/* a sum of 64 bits, each thread's own less 2^32 */
+	run(PREPARE "st.shared.v2.b32 [%r2], {%r1, 7};\nbar.sync 0;\n" EXPECT("512") "mov.u64 %l7, -4294967296;\n"
+		    "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.s64 [%r2], %l7, [bar];\n"
+		    AWAIT GIVE, 64, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	for (unsigned n = 0; n < 64; n++) {
+		assert_int_equal(target[4 * n], n);
+		assert_int_equal(target[4 * n + 1], 6);
+	}
 	run(PREPARE "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r2+2], %r1, [bar];\nret;\n", 1, &fault);
 	assert_int_equal(fault.kind, PTX_FAULT_MISALIGNED);
 	run(PREPARE "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r2+4096], %r1, [bar];\nret;\n", 1, &fault);

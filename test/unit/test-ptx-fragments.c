@@ -217,6 +217,7 @@ static void products(void **state)
 		{"mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc", 16, 8, 256, '1', '1', 'i', 'i'},
 		{"mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", 16, 8, 32, '4', '5', 'f', 'f'},
 		{"mma.sync.aligned.m16n8k16.row.col.f32.e5m2.e4m3.f32", 16, 8, 16, '5', '4', 'f', 'f'},
+		{"mma.sync.aligned.m16n8k16.row.col.kind::f8f6f4.f32.e5m2.e4m3.f32", 16, 8, 16, '5', '4', 'f', 'f'},
 		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m3.f32", 16, 8, 32, '2', '3', 'f', 'f'},
 		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", 16, 8, 32, '6', '2', 'f', 'f'},
 		{"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m3.e4m3.f32", 16, 8, 32, '3', '4', 'f', 'f'},

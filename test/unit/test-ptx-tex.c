@@ -572,7 +572,7 @@ static void refused(void **state)
 {
 	static const char *const texts[] = {
 		KERNEL("tex.2dms.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"),
-		KERNEL("tex.2d.v2.f16x2.f32 {%o1, %o2}, [%t, {%f1, %f2}];\n"),
+		KERNEL("tex.2d.v4.f16x2.f32 " TO ", [%t, {%f1, %f2}];\n"),
 		KERNEL("txq.channel_order.b32 %o1, [%t];\n"),
 		KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1}];\n"),
 		KERNEL("tex.2d.v4.f32.f32 {%o1, %o2}, [%t, {%f1, %f2}];\n"),

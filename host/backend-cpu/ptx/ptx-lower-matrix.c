@@ -177,6 +177,7 @@ static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_
 {
 	bool wmma = i->op->arg, bits;
 	struct named s;
+	uint32_t rounds;
 
 	if (!read_name(i, &s) || s.rows + s.columns != 2 || s.shape_first == wmma)
 		return false;
@@ -193,13 +194,18 @@ static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_
 	bits = o->a == PTX_EL_B1;
 	*flags = (ptx_word(i, "satfinite") ? PTX_MMA_SATURATE : 0) | (ptx_word(i, "xor") ? PTX_MMA_XOR : 0) |
 		 (ptx_word(i, "and") ? PTX_MMA_AND : 0) | (s.a_col ? PTX_MMA_A_COL : 0) |
-		 (s.b_row ? PTX_MMA_B_ROW : 0);
+		 (s.b_row ? PTX_MMA_B_ROW : 0) | (ptx_word(i, "rz") ? PTX_MMA_RZ : 0) |
+		 (ptx_word(i, "rm") ? PTX_MMA_RM : 0) | (ptx_word(i, "rp") ? PTX_MMA_RP : 0);
+	rounds = *flags & PTX_MMA_ROUND;
+	if (rounds && (o->a != PTX_EL_F64 || (rounds & (rounds - 1)) || ptx_word(i, "rn")))
+		return false;
 	if (!shape_has(&s, wmma, o->a) || !go_together(o->a, o->b) || !accumulates(o->a, o->c) ||
 	    !accumulates(o->a, o->d))
 		return false;
 	/* numbers of less than 8 bits, and results of mixed types, only in the form that says so */
-	if (ptx_word(i, "kind::f8f6f4") ? !((FP8 | SMALL) >> o->a & 1) || o->k != 32 || o->c != o->d
-					: (SMALL >> o->a & 1) || (SMALL >> o->b & 1))
+	if (ptx_word(i, "kind::f8f6f4")
+		    ? !((FP8 | SMALL) >> o->a & 1) || (o->k != 32 && (SMALL >> o->b & 1)) || o->c != o->d
+		    : (SMALL >> o->a & 1) || (SMALL >> o->b & 1))
 		return false;
 	if (bits != ptx_word(i, "popc") || bits != !!(*flags & (PTX_MMA_XOR | PTX_MMA_AND)))
 		return false;

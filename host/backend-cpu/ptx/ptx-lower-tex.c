@@ -76,21 +76,46 @@ static bool put_modifiers(struct lower *l, const struct ptx_instr *i, unsigned n
 	return next == i->count;
 }
 
+static LLVMValueRef result(struct lower *l, unsigned n, unsigned bits)
+{
+	LLVMValueRef v =
+		LLVMBuildLoad2(l->b, type_for(l, int_type(l, bits)), field(l, l->extra, n * bits / 8 * PTX_LANES), "");
+
+	LLVMSetAlignment(v, 4);
+	return v;
+}
+
+/* Four floats as two pairs of halves: the first of each goes down. */
+static void take_halves(struct lower *l, const struct ptx_instr *i)
+{
+	for (unsigned n = 0; n < 2; n++) {
+		LLVMValueRef half[2];
+
+		for (unsigned k = 0; k < 2; k++)
+			half[k] = resize(l, half_bits(l, to_float(l, result(l, 2 * n + k, 32), PTX_F32), PTX_F16, 0),
+					 32, false);
+		half[1] = LLVMBuildShl(l->b, half[1], int_const(l, 32, 16), "");
+		set(l, &i->ops[0].elements[n], LLVMBuildOr(l->b, half[0], half[1], ""), false);
+	}
+}
+
 static void take_results(struct lower *l, const struct ptx_instr *i)
 {
 	const struct ptx_tex *tex = i->tex;
 	unsigned bits = tex->operation == PTX_SURF_LOAD && ptx_types[i->type].bits == 64 ? 64 : 32;
 	const struct ptx_operand *to = &i->ops[0];
 
+	if (i->type == PTX_F16X2) {
+		take_halves(l, i);
+		return;
+	}
 	for (unsigned n = 0; n < tex->count; n++) {
 		const struct ptx_operand *o = to->kind == PTX_OP_VECTOR ? &to->elements[n] : to;
 		LLVMValueRef v;
 
 		if (o->kind == PTX_OP_SINK)
 			continue;
-		v = LLVMBuildLoad2(l->b, type_for(l, int_type(l, bits)), field(l, l->extra, n * bits / 8 * PTX_LANES),
-				   "");
-		LLVMSetAlignment(v, 4);
+		v = result(l, n, bits);
 		if (tex->operation == PTX_IS_TYPE)
 			v = resize(l, v, 1, false);
 		set(l, o, v, false);

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <xmmintrin.h>
 
 #include "ptx-matrix.h"
 
@@ -439,7 +440,7 @@ VERSION(with_avx512, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,prefer-ve
 VERSION(with_avx2, "avx2,fma,f16c")
 VERSION(with_sse, "sse2")
 
-void ptx_rt_mma(uint64_t operation, uint32_t flags, const void *a, const void *b, const void *c, void *d)
+static void multiply(uint64_t operation, uint32_t flags, const void *a, const void *b, const void *c, void *d)
 {
 	struct ptx_mma o;
 
@@ -455,6 +456,27 @@ void ptx_rt_mma(uint64_t operation, uint32_t flags, const void *a, const void *b
 		with_avx2(&o, flags, a, b, c, d);
 	else
 		with_sse(&o, flags, a, b, c, d);
+}
+
+/* As in ptx-math.c, operands and results are in memory: the arithmetic cannot leave the changed mode. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
+
+void ptx_rt_mma(uint64_t operation, uint32_t flags, const void *a, const void *b, const void *c, void *d)
+{
+	unsigned int before;
+
+	if (!(flags & PTX_MMA_ROUND)) {
+		multiply(operation, flags, a, b, c, d);
+		return;
+	}
+	before = _mm_getcsr();
+	_mm_setcsr((before & ~(unsigned int)_MM_ROUND_MASK) | (flags & PTX_MMA_RZ   ? _MM_ROUND_TOWARD_ZERO
+							       : flags & PTX_MMA_RM ? _MM_ROUND_DOWN
+										    : _MM_ROUND_UP));
+	BARRIER();
+	multiply(operation, flags, a, b, c, d);
+	BARRIER();
+	_mm_setcsr(before);
 }
 
 /* ---- between memory and registers ---- */

@@ -33,7 +33,18 @@ enum ptx_element {
 
 extern const uint8_t ptx_element_bits[PTX_EL_COUNT];
 
-enum { PTX_MMA_SATURATE = 1, PTX_MMA_XOR = 2, PTX_MMA_AND = 4, PTX_MMA_A_COL = 8, PTX_MMA_B_ROW = 16 };
+enum {
+	PTX_MMA_SATURATE = 1,
+	PTX_MMA_XOR = 2,
+	PTX_MMA_AND = 4,
+	PTX_MMA_A_COL = 8,
+	PTX_MMA_B_ROW = 16,
+	/* of f64: how each step rounds, if not to nearest */
+	PTX_MMA_RZ = 32,
+	PTX_MMA_RM = 64,
+	PTX_MMA_RP = 128,
+	PTX_MMA_ROUND = PTX_MMA_RZ | PTX_MMA_RM | PTX_MMA_RP,
+};
 
 /* One operation; passed to the runtime as an integer. */
 struct ptx_mma {

@@ -107,6 +107,19 @@ static bool parse_tex_address(struct ptx_parser *p, struct ptx_operand *ops, str
 	return ptx_parse_expect(p, ']');
 }
 
+/* result|predicate: is what a fetch found in memory? */
+static bool parse_resident(struct ptx_parser *p, struct ptx_operand *result)
+{
+	struct ptx_operand o = {0};
+
+	ptx_parse_next(p);
+	if (p->token.kind != PTX_TOK_NAME || !ptx_parse_named(p, &o, false) || o.select ||
+	    (o.kind != PTX_OP_SINK && (o.kind != PTX_OP_REG || p->function->regs[o.reg].type != PTX_PRED)))
+		return ptx_parse_fail(p, PTX_INVALID, "`|` must be followed by a predicate");
+	result->reg2 = o.reg;
+	return true;
+}
+
 static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 {
 	struct ptx_operand ops[6];
@@ -123,7 +136,7 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 			ok = parse_tex_address(p, ops, i);
 		else
 			ok = ptx_parse_operand(p, &ops[i->count++], label, 0);
-		if (!ok)
+		if (!ok || (i->tex && i->count == 1 && p->token.kind == '|' && !parse_resident(p, &ops[0])))
 			return false;
 		if (!ptx_parse_accept(p, ','))
 			break;
@@ -152,134 +165,6 @@ struct ptx_instr *ptx_parse_append(struct ptx_parser *p)
 
 	return ptx_grow(&p->module->arena, (void **)&fn->instrs, &fn->instr_count, &p->instr_room,
 			sizeof(struct ptx_instr));
-}
-
-/* A load or store of 128 bits (the last instruction) becomes one of two words, with a mov behind or before it. */
-static bool split_wide_access(struct ptx_parser *p, struct ptx_instr *i)
-{
-	bool load = i->op->flags & PTX_F_LOAD;
-	struct ptx_operand *words = ptx_alloc(&p->module->arena, 4 * sizeof(*words));
-	struct ptx_symbol pair = {0};
-	struct ptx_instr access = *i, move = *i, *at;
-
-	if (!words)
-		return no_memory(p);
-	if ((i->mods & (M(V2) | M(V4))) || i->count != 2)
-		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the instruction `%s` is not supported", i->name);
-	if (!ptx_parse_registers(p, &pair, PTX_B64, 2))
-		return false;
-	for (unsigned n = 0; n < 2; n++)
-		words[n] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = (int32_t)(pair.index + n), .reg2 = -1};
-	move.ops = words + 2;
-	move.ops[load ? 0 : 1] = access.ops[load ? 0 : 1];
-	move.ops[load ? 1 : 0] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 2, .reg = -1, .reg2 = -1, .elements = words};
-	access.ops[load ? 0 : 1] = move.ops[load ? 1 : 0];
-	access.type = PTX_B64;
-	access.mods |= M(V2);
-	move.op = ptx_opcode_find("mov", 3, PTX_B128, PTX_NONE, 0);
-	move.mods = 0;
-	move.space = PTX_GENERIC;
-	*i = load ? access : move;
-	at = ptx_parse_append(p);
-	if (!at)
-		return no_memory(p);
-	*at = load ? move : access;
-	return true;
-}
-
-static bool append_copy(struct ptx_parser *p, const struct ptx_instr *i)
-{
-	struct ptx_instr *at = ptx_parse_append(p);
-
-	if (!at)
-		return no_memory(p);
-	*at = *i;
-	return true;
-}
-
-/*
- * A load or store of eight words (the last instruction) becomes one of four pairs, with moves behind or before it: it is
- * one access, aligned as such, and its address may be one of the words.
- */
-static bool pair_words(struct ptx_parser *p, const struct ptx_instr *i)
-{
-	bool load = i->op->flags & PTX_F_LOAD;
-	unsigned vector = load ? 0 : 1;
-	struct ptx_operand *pairs = ptx_alloc(&p->module->arena, 14 * sizeof(*pairs)), *ops = pairs + 6;
-	struct ptx_operand *elements = i->ops[vector].elements;
-	struct ptx_instr access = *i, move = *i;
-	struct ptx_symbol registers = {0};
-
-	if (!pairs)
-		return no_memory(p);
-	if (ptx_types[i->type].bits != 32 || (i->mods & (M(V2) | M(V4))) || i->count != 2 ||
-	    i->ops[vector].kind != PTX_OP_VECTOR || i->ops[vector].count != 8 || i->ops[!vector].kind != PTX_OP_MEM)
-		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the instruction `%s` is not supported", i->name);
-	if (!ptx_parse_registers(p, &registers, PTX_B64, 4))
-		return false;
-	access.ops = pairs + 4;
-	access.ops[vector] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 4, .reg = -1, .reg2 = -1};
-	access.ops[vector].elements = pairs;
-	access.ops[!vector] = move.ops[!vector];
-	access.type = PTX_B64;
-	access.mods = (i->mods & ~M(V8)) | M(V4);
-	/* a word may be loaded to a larger register */
-	move.type = i->type == PTX_S32 ? PTX_S64 : PTX_B64;
-	move.op = ptx_opcode_find("mov", 3, move.type, PTX_NONE, 0);
-	move.mods = 0;
-	move.space = PTX_GENERIC;
-	p->function->instr_count--;
-	if (load && !append_copy(p, &access))
-		return false;
-	for (unsigned n = 0; n < 4; n++) {
-		pairs[n] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = (int32_t)(registers.index + n), .reg2 = -1};
-		move.ops = ops + 2 * n;
-		move.ops[vector] = (struct ptx_operand){.kind = PTX_OP_VECTOR, .count = 2, .reg = -1, .reg2 = -1};
-		move.ops[vector].elements = elements + 2 * n;
-		move.ops[!vector] = pairs[n];
-		if (!append_copy(p, &move))
-			return false;
-	}
-	return load || append_copy(p, &access);
-}
-
-/*
- * An instruction (the last one) that names a texture or surface reference: a load of the handle, then the instruction
- * with the register that has it.
- */
-static bool load_reference(struct ptx_parser *p, struct ptx_instr *i, struct ptx_operand *handle)
-{
-	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 2 * sizeof(*ops));
-	struct ptx_symbol registers = {0};
-	struct ptx_instr use, *at;
-
-	if (!ops)
-		return no_memory(p);
-	if (!ptx_parse_registers(p, &registers, PTX_B64, 1))
-		return false;
-	ops[0] = (struct ptx_operand){.kind = PTX_OP_REG, .reg = (int32_t)registers.index, .reg2 = -1};
-	ops[1] = *handle;
-	ops[1].kind = PTX_OP_MEM;
-	*handle = ops[0];
-	use = *i;
-	i->op = ptx_opcode_find("ld", 2, PTX_B64, PTX_NONE, M(GLOBAL));
-	i->mods = M(GLOBAL);
-	i->space = PTX_GLOBAL;
-	i->type = PTX_B64;
-	i->type2 = PTX_NONE;
-	i->tex = NULL;
-	i->ops = ops;
-	i->count = 2;
-	at = ptx_parse_append(p);
-	if (!at)
-		return no_memory(p);
-	*at = use;
-	return true;
-}
-
-static bool is_reference(const struct ptx_operand *o)
-{
-	return o->kind == PTX_OP_SYMBOL && o->symbol->reference;
 }
 
 /* Finds out what a name means. It is copied once for all that follow. */
@@ -352,16 +237,11 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
 		return false;
-	if (i->tex && i->count) {
-		unsigned handle = i->op->flags & PTX_F_NO_DST ? 0 : 1;
-
-		if (handle < i->count && is_reference(&i->ops[handle]) && !load_reference(p, i, &i->ops[handle]))
-			return false;
-		return ptx_parse_expect(p, ';');
-	}
-	if ((i->mods & M(V8)) && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !pair_words(p, i))
+	if (i->tex && i->count)
+		return ptx_parse_tex_rest(p, i) && ptx_parse_expect(p, ';');
+	if ((i->mods & M(V8)) && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !ptx_parse_eight(p, i))
 		return false;
-	if (i->type == PTX_B128 && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !split_wide_access(p, i))
+	if (i->type == PTX_B128 && (i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) && !ptx_parse_wide_access(p, i))
 		return false;
 	return ptx_parse_expect(p, ';');
 }

@@ -10,7 +10,8 @@
 
 #define ON(operation) (1u << (operation))
 #define FETCHES (ON(PTX_TEX_FETCH) | ON(PTX_TEX_GATHER))
-#define SURFACES (ON(PTX_SURF_LOAD) | ON(PTX_SURF_STORE) | ON(PTX_SURF_STORE_FORMATTED) | ON(PTX_SURF_REDUCE))
+#define REDUCTIONS (ON(PTX_SURF_REDUCE) | ON(PTX_SURF_REDUCE_FORMATTED))
+#define SURFACES (ON(PTX_SURF_LOAD) | ON(PTX_SURF_STORE) | ON(PTX_SURF_STORE_FORMATTED) | REDUCTIONS)
 
 static const struct {
 	const char *name;
@@ -37,7 +38,7 @@ static const struct {
 	{"a2d", FETCHES | SURFACES, GEOMETRY, PTX_GEOMETRY_A2D},
 	{"cube", FETCHES, GEOMETRY, PTX_GEOMETRY_CUBE},
 	{"acube", FETCHES, GEOMETRY, PTX_GEOMETRY_ACUBE},
-	{"v2", SURFACES, COUNT, 2},
+	{"v2", SURFACES | ON(PTX_TEX_FETCH), COUNT, 2},
 	{"v4", FETCHES | SURFACES, COUNT, 4},
 	{"base", FETCHES, LOD, PTX_LOD_BASE},
 	{"level", ON(PTX_TEX_FETCH), LOD, PTX_LOD_LEVEL},
@@ -49,6 +50,7 @@ static const struct {
 	{"a", ON(PTX_TEX_GATHER), DETAIL, 3},
 	{"b", SURFACES, IGNORED, 0},
 	{"p", ON(PTX_SURF_STORE), FORM, PTX_SURF_STORE_FORMATTED},
+	{"p", ON(PTX_SURF_REDUCE), FORM, PTX_SURF_REDUCE_FORMATTED},
 	{"trap", SURFACES, BOUNDS, PTX_BOUNDS_TRAP},
 	{"clamp", SURFACES, BOUNDS, PTX_BOUNDS_CLAMP},
 	{"zero", SURFACES, BOUNDS, PTX_BOUNDS_ZERO},
@@ -64,11 +66,11 @@ static const struct {
 	{"array_size", ON(PTX_TEX_QUERY), DETAIL, PTX_QUERY_ARRAY_SIZE},
 	{"num_mipmap_levels", ON(PTX_TEX_QUERY), DETAIL, PTX_QUERY_LEVELS},
 	{"normalized_coords", ON(PTX_TEX_QUERY), DETAIL, PTX_QUERY_NORMALIZED},
-	{"add", ON(PTX_SURF_REDUCE), DETAIL, PTX_REDUCE_ADD},
-	{"min", ON(PTX_SURF_REDUCE), DETAIL, PTX_REDUCE_MIN},
-	{"max", ON(PTX_SURF_REDUCE), DETAIL, PTX_REDUCE_MAX},
-	{"and", ON(PTX_SURF_REDUCE), DETAIL, PTX_REDUCE_AND},
-	{"or", ON(PTX_SURF_REDUCE), DETAIL, PTX_REDUCE_OR},
+	{"add", REDUCTIONS, DETAIL, PTX_REDUCE_ADD},
+	{"min", REDUCTIONS, DETAIL, PTX_REDUCE_MIN},
+	{"max", REDUCTIONS, DETAIL, PTX_REDUCE_MAX},
+	{"and", REDUCTIONS, DETAIL, PTX_REDUCE_AND},
+	{"or", REDUCTIONS, DETAIL, PTX_REDUCE_OR},
 	{"texref", ON(PTX_IS_TYPE), DETAIL, PTX_OPAQUE_TEXTURE},
 	{"surfref", ON(PTX_IS_TYPE), DETAIL, PTX_OPAQUE_SURFACE},
 	{"samplerref", ON(PTX_IS_TYPE), DETAIL, PTX_OPAQUE_SAMPLER},
@@ -124,9 +126,11 @@ static bool complete(struct ptx_tex *tex, const struct ptx_instr *i)
 		return false;
 	if (FETCHES >> tex->operation & 1) {
 		tex->float_coords = i->type2 == PTX_F32;
-		return tex->count == 4 && (i->type2 == PTX_F32 || i->type2 == PTX_S32);
+		return tex->count == (i->type == PTX_F16X2 ? 2 : 4) && (i->type2 == PTX_F32 || i->type2 == PTX_S32);
 	}
-	return !i->type2;
+	if (tex->operation == PTX_SURF_REDUCE_FORMATTED)
+		return i->type == PTX_B32 || i->type == PTX_B64;
+	return !i->type2 && (tex->operation != PTX_SURF_REDUCE || i->type != PTX_B64);
 }
 
 bool ptx_parse_tex_name(struct ptx_parser *p, struct ptx_instr *i, const char *name, size_t length, size_t *first)

@@ -127,7 +127,14 @@ bool ptx_parse_is_last_operand(const struct ptx_instr *i);
 /* Are there as many operands as the instruction's row says, and do their registers agree with its types? */
 bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i);
 
-/* ---- ptx-parse-body.c, for ptx-parse-call.c ---- */
+/* ---- ptx-parse-expand.c: instructions, each the last one so far, that become several ---- */
+/* A load or store of 128 bits, or of eight numbers. */
+bool ptx_parse_wide_access(struct ptx_parser *p, struct ptx_instr *i);
+bool ptx_parse_eight(struct ptx_parser *p, const struct ptx_instr *i);
+/* A texture or surface instruction that names a reference, or asks whether what it fetches is there. */
+bool ptx_parse_tex_rest(struct ptx_parser *p, struct ptx_instr *i);
+
+/* ---- ptx-parse-body.c, for the two files around it ---- */
 struct ptx_instr *ptx_parse_append(struct ptx_parser *p);             /* an empty instruction; NULL: no memory */
 bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned type, uint64_t count);
 

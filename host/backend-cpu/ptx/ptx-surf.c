@@ -153,11 +153,11 @@ static void store_formatted(const struct ptx_tex_call *call, const struct ptx_te
 	}
 }
 
-static uint64_t reduced(const struct ptx_tex *op, uint64_t old, uint64_t value)
+static uint64_t reduced(const struct ptx_tex *op, unsigned type, uint64_t old, uint64_t value)
 {
 	bool less;
 
-	switch (op->type) {
+	switch (type) {
 	case PTX_S32:
 		less = (int32_t)value < (int32_t)old;
 		break;
@@ -184,17 +184,30 @@ static uint64_t reduced(const struct ptx_tex *op, uint64_t old, uint64_t value)
 #define REDUCE(type)                                                                                                   \
 	{                                                                                                              \
 		type *to = (type *)(void *)at, now = __atomic_load_n(to, __ATOMIC_RELAXED);                            \
-		while (!__atomic_compare_exchange_n(to, &now, (type)reduced(call->op, now, value), true,               \
+		while (!__atomic_compare_exchange_n(to, &now, (type)reduced(call->op, kind, now, value), true,         \
 						    __ATOMIC_RELAXED, __ATOMIC_RELAXED))                               \
 			;                                                                                              \
 	}
 
+/* As formatted data the surface says whether its numbers have signs. */
+static unsigned type_of(const struct ptx_tex_call *call, const struct ptx_texture *s)
+{
+	bool wide = element_bytes(call->op) == 8;
+
+	if (call->op->operation == PTX_SURF_REDUCE)
+		return call->op->type;
+	if (s->format >= PTX_FORMAT_S8 && s->format <= PTX_FORMAT_S32)
+		return wide ? PTX_S64 : PTX_S32;
+	return wide ? PTX_U64 : PTX_U32;
+}
+
 static void reduce(const struct ptx_tex_call *call, const struct ptx_texture *s)
 {
-	unsigned bytes = element_bytes(call->op);
+	unsigned bytes = element_bytes(call->op), kind = type_of(call, s);
+	unsigned scale = call->op->operation == PTX_SURF_REDUCE ? 1 : s->texel_bytes;
 
 	PTX_EACH_LANE (lane, call->mask) {
-		uint8_t *at = find(call, s, lane, bytes, 1);
+		uint8_t *at = find(call, s, lane, bytes, scale);
 		uint64_t value = source(call, 0, lane);
 
 		if (at && bytes == 8)

@@ -22,6 +22,7 @@ enum ptx_tex_operation {
 	PTX_SURF_STORE, /* sust.b */
 	PTX_SURF_STORE_FORMATTED, /* sust.p */
 	PTX_SURF_REDUCE, /* sured.b */
+	PTX_SURF_REDUCE_FORMATTED, /* sured.p */
 	PTX_IS_TYPE,     /* istypep */
 };
 

@@ -22,6 +22,7 @@
 #define MBARRIER (EFFECT | PTX_F_SITE | PTX_F_WRITE)
 #define FREE (EFFECT | PTX_F_NO_DST)
 #define VIDEO "u32 s32 "
+#define ROUND "rn rz rm rp "
 #define POLICY "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged "
 
 static const struct {
@@ -102,12 +103,12 @@ static const struct {
 	{{"min", 0, 0, "ttt", SHAPE(PURE), PTX_F_WORDS, emit_half, OP_MIN}, "ftz NaN xorsign abs f16 f16x2 bf16 bf16x2"},
 	{{"mma", 0, 0, "rRRc", SHAPE(VARYING), WARP, emit_mma, 0},
 	 "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m8n8k16 m16n8k32 m8n8k32 m16n8k64 m8n8k128 m16n8k128 m16n8k256 "
-	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 e2m1 e2m3 e3m2 kind::f8f6f4 rn"},
+	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 e2m1 e2m3 e3m2 kind::f8f6f4 " ROUND},
 	{{"movmatrix", 0, 0, "bb", SHAPE(VARYING), WARP, emit_movmatrix, 0}, "sync aligned m8n8 trans b16"},
 	{{"pmevent", 0, 0, "-", SHAPE(NONE), FREE, emit_nothing, 0}, "mask"},
 	{{"prefetch", 0, 0, "a", SHAPE(NONE), FREE, emit_nothing, 0}, "tensormap const param"},
 	{{"red.async", 0, 0, "ata", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_store_async, 1},
-	 "relaxed cluster shared::cluster mbarrier::complete_tx::bytes and or xor add inc dec min max b32 u32 s32 u64"},
+	 "relaxed cluster shared::cluster mbarrier::complete_tx::bytes and or xor add inc dec min max b32 u32 s32 u64 s64"},
 	{{"red.async", 0, 0, "at", SHAPE(NONE), FREE | PTX_F_ATOM, emit_atom, 0},
 	 "mmio release gpu cluster sys global add u32 s32 u64 s64"},
 	{{"redux", 0, 0, "ttu", SHAPE(VARYING), WARP, emit_redux, 0}, "sync min max abs NaN f32"},
@@ -145,7 +146,7 @@ static const struct {
 	{{"wmma.load", 0, 0, "rau?", SHAPE(VARYING), WARP | PTX_F_SITE, emit_tile_load, 0},
 	 "a b c sync aligned row col " SPACE WMMA_SHAPES WMMA_TYPES},
 	{{"wmma.mma", 0, 0, "rRRc", SHAPE(VARYING), WARP, emit_mma, 1},
-	 "sync aligned row col satfinite xor and popc rn " WMMA_SHAPES WMMA_TYPES},
+	 "sync aligned row col satfinite xor and popc " ROUND WMMA_SHAPES WMMA_TYPES},
 	{{"wmma.store", 0, 0, "aru?", SHAPE(NONE), WARP | PTX_F_SITE | PTX_F_WRITE | PTX_F_NO_DST, emit_tile_store, 0},
 	 "d sync aligned row col " SPACE WMMA_SHAPES WMMA_TYPES},
 };
