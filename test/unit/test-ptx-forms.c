@@ -215,12 +215,17 @@ static void eight(void **state)
 W32(w_expression, a + 7 + 3 * 5 - (9 >> 1) + (4 > 3 ? 2 : 1) + 1)
 W32(w_blocks, (int32_t)a < 0 ? ((int32_t)b < 0 ? 1 : 2) : 3)
 
+W32(w_five_more, a + 5)
+
 static void text(void **state)
 {
 	(void)state;
 	check32("constant expressions", HEAD32("add.s32 %x, %a, 7 + 3 * 5 - (9 >> 1) + (4 > 3 ? 2 : 1) + !0;\n"),
 		w_expression);
 	/* a block's label hides the one outside; what it does not define is the one outside */
+	/* a statement may follow on the same line */
+	check32(".loc", HEAD32(".loc 1 2 3 mov.b32 %x, 5;\n.loc 1 2 3, function_name N+4, inlined_at 1 7 1 add.s32 %x, %x, %a;\n"),
+		w_five_more);
 	check32("labels of blocks",
 		HEAD32("setp.lt.s32 %p1, %a, 0;\nsetp.lt.s32 %p2, %b, 0;\nmov.b32 %x, 3;\n@!%p1 bra out;\n"
 		       "{\nmov.b32 %x, 1;\n@%p2 bra end;\n{\nbra out;\nout: mov.b32 %x, 2;\n}\nend:\n}\n"
@@ -230,18 +235,26 @@ static void text(void **state)
 
 W32(w_function, (a - b) * 2)
 
+W32(w_predicates, ((int32_t)a < 0 && (int32_t)b < 0 ? 8 : 9) + ((int32_t)a < 0 ? 2 : 0))
+
 static void functions(void **state)
 {
 	static const char head[] = PTX_HEAD
 		".func (.reg .b32 out) difference(.reg .b32 p, .reg .b32 q)\n{\n.reg .pred %p;\nsub.s32 out, p, q;\n"
 		"setp.eq.b32 %p, p, 0;\n@%p ret;\nadd.s32 out, out, 0;\n}\n";
 	static const char call[] = HEAD32("call (%x), difference, (%a, %b);\nadd.s32 %x, %x, %x;\n");
+	static const char predicates[] = PTX_HEAD
+		".func (.reg .pred o) both(.reg .pred p, .reg .pred q)\n{\nand.pred o, p, q;\n}\n";
+	static const char ask[] = HEAD32("setp.lt.s32 %p1, %a, 0;\nsetp.lt.s32 %p2, %b, 0;\ncall (%p3), both, (%p1, %p2);\n"
+					 "selp.b32 %x, 8, 9, %p3;\n@!%p2 call (%p1), both, (%p1, %p1);\n@%p1 add.s32 %x, %x, 2;\n");
 	char all[8192];
 
 	(void)state;
 	/* the kernel's own head is not needed again */
 	snprintf(all, sizeof(all), "%s%s", head, call + strlen(PTX_HEAD));
 	check32("parameters in registers", all, w_function);
+	snprintf(all, sizeof(all), "%s%s", predicates, ask + strlen(PTX_HEAD));
+	check32("predicates as parameters", all, w_predicates);
 }
 
 /* A block of so few threads gets code of one lane, if nothing in it asks for its neighbours. */

@@ -128,6 +128,7 @@ struct ptx_symbol {
 	const struct ptx_symbol *outer; /* of a label: the one that it is, of the block around its own */
 	const char *register_name; /* a .reg parameter of a function, which is passed as a .param one */
 	int32_t reg;               /* of that name, in the body */
+	bool predicate;            /* it is one, and passed as a .b32 */
 };
 
 enum ptx_operand_kind {

@@ -317,6 +317,35 @@ static bool parse_registers(struct ptx_parser *p)
 	return ptx_parse_expect(p, ';');
 }
 
+static bool parse_place(struct ptx_parser *p)
+{
+	uint64_t file, line, column;
+
+	return ptx_parse_integer(p, &file) && ptx_parse_integer(p, &line) && ptx_parse_integer(p, &column);
+}
+
+/* .loc FILE LINE COLUMN {, function_name LABEL {+ OFFSET}, inlined_at FILE LINE COLUMN} has no ; at its end. */
+static bool parse_location(struct ptx_parser *p)
+{
+	uint64_t offset;
+
+	ptx_parse_next(p);
+	if (!parse_place(p))
+		return false;
+	while (ptx_parse_accept(p, ',')) {
+		bool name = ptx_token_is(&p->token, "function_name");
+
+		if (!name && !ptx_token_is(&p->token, "inlined_at"))
+			return ptx_parse_expect(p, ';');
+		ptx_parse_next(p);
+		if (name ? !ptx_parse_expect(p, PTX_TOK_NAME) ||
+				    (ptx_parse_accept(p, '+') && !ptx_parse_integer(p, &offset))
+			 : !parse_place(p))
+			return false;
+	}
+	return true;
+}
+
 static bool parse_body_directive(struct ptx_parser *p)
 {
 	unsigned line = p->token.line;
@@ -332,7 +361,9 @@ static bool parse_body_directive(struct ptx_parser *p)
 		ptx_parse_next(p);
 		return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
 	}
-	if (ptx_token_is(&p->token, ".loc") || ptx_token_is(&p->token, ".file")) {
+	if (ptx_token_is(&p->token, ".loc"))
+		return parse_location(p);
+	if (ptx_token_is(&p->token, ".file")) {
 		while (p->token.kind && p->token.line == line)
 			ptx_parse_next(p);
 		return true;

@@ -30,8 +30,8 @@ static unsigned plain_type(unsigned type)
 }
 
 /* A load of a parameter to a register, or a store of a value to one. */
-static bool append_move(struct ptx_parser *p, const struct ptx_symbol *param, const struct ptx_operand *value, bool load,
-			const struct ptx_instr *like)
+static bool append_access(struct ptx_parser *p, const struct ptx_symbol *param, const struct ptx_operand *value,
+			  bool load, const struct ptx_instr *like)
 {
 	struct ptx_instr *i = ptx_parse_append(p);
 	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 2 * sizeof(*ops));
@@ -53,6 +53,53 @@ static bool append_move(struct ptx_parser *p, const struct ptx_symbol *param, co
 				.ops = ops};
 	return i->op || ptx_parse_fail(p, PTX_NOT_SUPPORTED, "a parameter of type `%s` is not supported",
 				       ptx_types[param->type].text);
+}
+
+/* A predicate to the number that stands for it, or from it. */
+static bool append_change(struct ptx_parser *p, struct ptx_operand predicate, struct ptx_operand number, bool to_number,
+			  const struct ptx_instr *like)
+{
+	struct ptx_instr *i = ptx_parse_append(p);
+	struct ptx_operand *ops = ptx_alloc(&p->module->arena, 4 * sizeof(*ops));
+
+	if (!i || !ops)
+		return ptx_parse_no_memory(p);
+	for (unsigned n = 1; n < 4; n++)
+		ops[n] = (struct ptx_operand){.kind = PTX_OP_INT, .reg = -1, .reg2 = -1};
+	*i = (struct ptx_instr){.op = to_number ? ptx_opcode_find("selp", 4, PTX_B32, PTX_NONE, 0)
+						: ptx_opcode_find("setp", 4, PTX_B32, PTX_NONE, M(NE)),
+				.name = to_number ? "selp.b32" : "setp.ne.b32",
+				.mods = to_number ? 0 : M(NE),
+				.type = PTX_B32,
+				.count = to_number ? 4 : 3,
+				.guard = like ? like->guard : -1,
+				.guard_negate = like && like->guard_negate,
+				.line = like ? like->line : p->token.line,
+				.ops = ops};
+	ops[0] = to_number ? number : predicate;
+	if (to_number) {
+		ops[1].imm = 1;
+		ops[3] = predicate;
+	} else {
+		ops[1] = number;
+	}
+	return true;
+}
+
+static bool append_move(struct ptx_parser *p, const struct ptx_symbol *param, const struct ptx_operand *value,
+			bool load, const struct ptx_instr *like)
+{
+	struct ptx_operand number = {.kind = PTX_OP_REG, .reg2 = -1};
+	struct ptx_symbol s = {0};
+
+	if (value->kind != PTX_OP_REG || p->function->regs[value->reg].type != PTX_PRED)
+		return append_access(p, param, value, load, like);
+	if (!ptx_parse_registers(p, &s, PTX_B32, 1))
+		return false;
+	number.reg = (int32_t)s.index;
+	if (load)
+		return append_access(p, param, &number, true, like) && append_change(p, *value, number, false, like);
+	return append_change(p, *value, number, true, like) && append_access(p, param, &number, false, like);
 }
 
 static bool add_passed(struct ptx_parser *p, struct arguments *a, const struct ptx_symbol **slot)
@@ -220,7 +267,7 @@ static bool open_param(struct ptx_parser *p, struct ptx_symbol *param, bool load
 	if (!param->register_name)
 		return true;
 	s = ptx_parse_declare(p, &p->symbols, param->register_name, strlen(param->register_name));
-	if (!s || !ptx_parse_registers(p, s, param->type, 1))
+	if (!s || !ptx_parse_registers(p, s, param->predicate ? PTX_PRED : param->type, 1))
 		return false;
 	s->kind = PTX_SYM_REGISTER;
 	param->reg = value.reg = (int32_t)s->index;

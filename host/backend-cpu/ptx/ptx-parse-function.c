@@ -6,14 +6,19 @@
 #include "ptx-parse.h"
 
 /* The name of a .reg parameter stands for a register in the body: the parameter itself gets one that no text has. */
-static struct ptx_symbol *declare_param(struct ptx_parser *p, const struct ptx_declaration *d, bool in_register)
+static struct ptx_symbol *declare_param(struct ptx_parser *p, struct ptx_declaration *d, bool in_register)
 {
+	bool predicate = in_register && d->type == PTX_PRED;
 	struct ptx_symbol *symbol;
 	char *name;
 
 	if (!in_register)
 		return ptx_parse_declare(p, &p->symbols, d->name, d->name_length);
-	if (d->type == PTX_PRED || d->open_array || d->size != ptx_types[d->type].bits / 8) {
+	if (predicate) {
+		d->type = PTX_B32;
+		d->size = d->align = 4;
+	}
+	if (d->open_array || d->size != ptx_types[d->type].bits / 8) {
 		ptx_parse_fail(p, PTX_NOT_SUPPORTED, "the .reg parameter `%.*s` is not of a plain type",
 			       (int)(d->name_length < 100 ? d->name_length : 100), d->name);
 		return NULL;
@@ -26,8 +31,10 @@ static struct ptx_symbol *declare_param(struct ptx_parser *p, const struct ptx_d
 	name[0] = ' ';
 	memcpy(name + 1, d->name, d->name_length);
 	symbol = ptx_parse_declare(p, &p->symbols, name, d->name_length + 1);
-	if (symbol)
-		symbol->register_name = name + 1;
+	if (!symbol)
+		return NULL;
+	symbol->register_name = name + 1;
+	symbol->predicate = predicate;
 	return symbol;
 }
 
