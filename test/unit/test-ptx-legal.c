@@ -47,6 +47,38 @@ static void eight_numbers(void **state)
 		w_stored_halves);
 }
 
+/* ---- video instructions ---- */
+
+static uint32_t limited(int64_t v, int64_t low, int64_t high)
+{
+	return (uint32_t)(v < low ? low : v > high ? high : v);
+}
+
+static uint32_t shifted(uint32_t a, uint32_t by)
+{
+	unsigned __int128 v = (unsigned __int128)a << (by < 32 ? by : 32);
+
+	return v > INT32_MAX ? INT32_MAX : (uint32_t)v;
+}
+
+W32(w_shifted, shifted(a, b))
+/* A negated c makes the sum signed, and c is extended as such. */
+W32(w_less, (uint32_t)(((int64_t)(a & 0xffff) * (b >> 16) - (int32_t)b) >> 7))
+W32(w_less_limited, limited((int64_t)(a >> 24) * (b & 255) - (int32_t)a, INT32_MIN, INT32_MAX))
+
+W32(w_byte_sum, (a & 0xffffff) | limited((int64_t)(a & 0xffff) + b, 0, 255) << 24)
+
+static void video(void **state)
+{
+	(void)state;
+	check32("vadd.sat of unsigned words into a byte", HEAD32("vadd.u32.u32.u32.sat %x.b3, %a.h0, %b, %a;\n"),
+		w_byte_sum);
+	check32("vshl.sat.clamp of an unsigned word", HEAD32("vshl.s32.u32.u32.sat.clamp %x, %a, %b;\n"), w_shifted);
+	check32("vmad of unsigned words less c", HEAD32("vmad.u32.u32.u32.shr7 %x, %a.h0, %b.h1, -%b;\n"), w_less);
+	check32("vmad.sat of unsigned words less c", HEAD32("vmad.u32.u32.u32.sat %x, %a.b3, %b.b0, -%a;\n"),
+		w_less_limited);
+}
+
 /* ---- products of doubles that round otherwise ---- */
 
 static double doubles_in[7 * 32], doubles_out[4 * 32];
@@ -246,8 +278,8 @@ static void formatted_reductions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eight_numbers), cmocka_unit_test(rounded_products),     cmocka_unit_test(resident),
-		cmocka_unit_test(halves),        cmocka_unit_test(formatted_reductions),
+		cmocka_unit_test(eight_numbers), cmocka_unit_test(video),  cmocka_unit_test(rounded_products),
+		cmocka_unit_test(resident),      cmocka_unit_test(halves), cmocka_unit_test(formatted_reductions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

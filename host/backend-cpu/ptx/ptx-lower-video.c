@@ -64,11 +64,17 @@ static LLVMValueRef limits(struct lower *l, LLVMValueRef v, unsigned bits, bool 
 	return int2(l, "llvm.smin", v, int_const(l, 64, (uint64_t)(low + (1ll << bits) - 1)));
 }
 
-static LLVMValueRef shift_by(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef by)
+static LLVMValueRef shift_by(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef by, bool sign)
 {
+	LLVMValueRef r;
+
 	by = ptx_word(i, "wrap") ? LLVMBuildAnd(l->b, by, int_const(l, 64, 31), "")
 				 : int2(l, "llvm.umin", by, int_const(l, 64, 32));
-	return i->op->arg == LLVMShl ? LLVMBuildShl(l->b, a, by, "") : LLVMBuildAShr(l->b, a, by, "");
+	if (i->op->arg != LLVMShl)
+		return LLVMBuildAShr(l->b, a, by, "");
+	r = LLVMBuildShl(l->b, a, by, "");
+	/* what takes all 64 bits is positive if what was shifted is */
+	return !sign && ptx_word(i, "sat") ? int2(l, "llvm.umin", r, int_const(l, 64, INT64_MAX)) : r;
 }
 
 static LLVMValueRef compared(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef b)
@@ -85,7 +91,8 @@ static LLVMValueRef compared(struct lower *l, const struct ptx_instr *i, LLVMVal
 	return NULL;
 }
 
-static LLVMValueRef primary(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef primary(struct lower *l, const struct ptx_instr *i, const struct video *v, LLVMValueRef a,
+			    LLVMValueRef b)
 {
 	LLVMValueRef r;
 
@@ -107,7 +114,7 @@ static LLVMValueRef primary(struct lower *l, const struct ptx_instr *i, LLVMValu
 	case OP_SET:
 		return compared(l, i, a, b);
 	default:
-		return shift_by(l, i, a, b);
+		return shift_by(l, i, a, b, v->sign[1]);
 	}
 }
 
@@ -123,11 +130,11 @@ static LLVMValueRef secondary(struct lower *l, const struct ptx_instr *i, const 
 	return resize(l, int2(l, ptx_word(i, "min") ? "llvm.smin" : "llvm.smax", r, c), 32, false);
 }
 
-/* As recorded on an H100: a sum of unsigned words wraps around, whatever is said about saturation. */
-static bool saturates(const struct ptx_instr *i, const struct video *v)
+/* As recorded on an H100: a sum of unsigned words that stays one wraps around, whatever is said about saturation. */
+static bool saturates(const struct ptx_instr *i, const struct video *v, unsigned bits)
 {
 	return ptx_word(i, "sat") &&
-	       !(i->op->arg == LLVMAdd && v->parts == 1 && !v->sign[0] && !v->sign[1] && !v->sign[2]);
+	       !(i->op->arg == LLVMAdd && bits == 32 && !v->sign[0] && !v->sign[1] && !v->sign[2]);
 }
 
 static uint16_t selector(const struct ptx_operand *o)
@@ -184,7 +191,7 @@ static bool emit_simd(struct lower *l, const struct ptx_instr *i, const struct v
 
 		if (!(mask >> n & 1))
 			continue;
-		r = primary(l, i, part_of(l, both, &i->ops[1], v, n, 0, v->sign[1]),
+		r = primary(l, i, v, part_of(l, both, &i->ops[1], v, n, 0, v->sign[1]),
 			    part_of(l, both, &i->ops[2], v, n, v->parts, v->sign[2]));
 		if (!r)
 			return false;
@@ -221,10 +228,10 @@ static bool emit_scalar(struct lower *l, const struct ptx_instr *i, const struct
 
 	if ((i->count == 4) != (second || select) || (second && select) || (i->count == 4 && selector(&i->ops[3])))
 		return false;
-	r = primary(l, i, scalar_of(l, &i->ops[1], v->sign[1]), scalar_of(l, &i->ops[2], v->sign[2]));
+	r = primary(l, i, v, scalar_of(l, &i->ops[1], v->sign[1]), scalar_of(l, &i->ops[2], v->sign[2]));
 	if (!r)
 		return false;
-	if (saturates(i, v))
+	if (saturates(i, v, bits))
 		r = limits(l, r, bits, v->sign[0]);
 	r = resize(l, r, 32, false);
 	if (select)
@@ -233,7 +240,7 @@ static bool emit_scalar(struct lower *l, const struct ptx_instr *i, const struct
 	return true;
 }
 
-/* a * b + c, exact in 128 bits; either the product or c may be negated. */
+/* a * b + c, exact in 128 bits; either the product or c may be negated, and then c has a sign, whatever its type. */
 static bool emit_vmad(struct lower *l, const struct ptx_instr *i, const struct video *v)
 {
 	bool minus = i->ops[1].minus != i->ops[2].minus, less = i->ops[3].minus;
@@ -248,7 +255,7 @@ static bool emit_vmad(struct lower *l, const struct ptx_instr *i, const struct v
 	for (unsigned n = 0; n < 2; n++)
 		part[n] = resize(l, scalar_of(l, &i->ops[n + 1], v->sign[n + 1]), 128, v->sign[n + 1]);
 	r = LLVMBuildMul(l->b, part[0], part[1], "");
-	c = resize(l, get(l, &i->ops[3], PTX_U32), 128, sign);
+	c = resize(l, get(l, &i->ops[3], PTX_U32), 128, final_sign);
 	r = minus ? LLVMBuildNeg(l->b, r, "") : r;
 	r = less ? LLVMBuildSub(l->b, r, c, "") : LLVMBuildAdd(l->b, r, c, "");
 	if (ptx_word(i, "po"))
