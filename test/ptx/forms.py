@@ -32,7 +32,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 TARGETS = (('9.0', 'sm_90a', ''), ('9.0', 'sm_100a', ''), ('9.0', 'sm_103a', ''), ('9.0', 'sm_120a', ''),
-           ('9.0', 'sm_121a', ''), ('6.3', 'sm_70', 'sm_75'))
+           ('9.0', 'sm_121a', ''), ('6.3', 'sm_70', 'sm_75'), ('3.1', 'sm_20', 'sm_75'))
 MOST = 400  # forms of one line
 GROUP = 60  # forms in one kernel
 REFUSED = (

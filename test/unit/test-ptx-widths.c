@@ -340,6 +340,37 @@ static void test_first_devices(void **state)
 	}
 }
 
+/* Until ISA 3.1 mad.f32 alone did not, for any device: it rounds to nearest. */
+static void test_old_sums(void **state)
+{
+	static const char head[] = "\n.target sm_20\n.address_size 64\n.entry k(.param .u64 out)\n{\n.reg .f32 %f<2>;\n.reg .b64 %l;\n"
+				   "ld.param.u64 %l, [out];\nld.global.f32 %f0, [%l];\n";
+	const uint32_t block[3] = {1, 1, 1};
+	const struct ptx_binary *binary;
+	struct ptx_error error = {0};
+	struct ptx_fault fault;
+	struct ptx_module *m;
+	char text[512];
+	static _Alignas(64) float out;
+	void *params[1] = {&out};
+
+	snprintf(text, sizeof(text), ".version 3.1%smad.f32 %%f1, %%f0, %%f0, %%f0;\nst.global.f32 [%%l], %%f1;\nret;\n}\n", head);
+	out = 1.0f / 3;
+	map.count = 0;
+	add_range(&out, sizeof(out), true);
+	m = load(text);
+	assert_true(launch(m, 1, 1, 1, 0, params, &fault));
+	assert_true(out == fmaf(1.0f / 3, 1.0f / 3, 1.0f / 3));
+	ptx_module_destroy(m);
+	for (unsigned n = 0; n < 2; n++) {
+		snprintf(text, sizeof(text), ".version %s%s%s %%f1, %%f0, %%f0, %%f0;\nret;\n}\n", n ? "3.1" : "3.2", head,
+			 n ? "fma.f32" : "mad.f32");
+		m = load(text);
+		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
+		ptx_module_destroy(m);
+	}
+}
+
 /* A body is read as its own text says, also when it is read after a text for a later device. */
 static void test_mixed_devices(void **state)
 {
@@ -362,6 +393,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_devices),
+		cmocka_unit_test(test_old_sums),
 		cmocka_unit_test(test_mixed_devices),
 		cmocka_unit_test(mismatches_are_refused),
 		cmocka_unit_test(matches_are_taken),

@@ -283,10 +283,13 @@ static const struct {
 	{"tanh", ~0u, M(APPROX)},
 };
 
-bool ptx_opcode_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods, unsigned target)
+bool ptx_opcode_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods, const struct ptx_module *module)
 {
+	bool mad = !strcmp(op->name, "mad") && type == PTX_F32 && module->version < 32;
+
+
 	for (size_t n = 0; n < sizeof(needed) / sizeof(needed[0]); n++) {
-		if (target < 20 && (needed[n].mods & (ROUND | M(APPROX))))
+		if ((module->target < 20 || mad) && (needed[n].mods & (ROUND | M(APPROX))))
 			continue;
 		if (!strcmp(needed[n].name, op->name) && (needed[n].types >> type & 1) && !(mods & needed[n].mods))
 			return false;

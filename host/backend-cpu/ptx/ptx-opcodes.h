@@ -79,9 +79,9 @@ struct ptx_opcode {
 const struct ptx_opcode *ptx_opcode_find(const char *name, size_t length, unsigned type, unsigned type2, ptx_mods mods);
 /*
  * Whether it has the modifiers that one of its kind must have. Texts for compute capabilities before 2.0 need not say how
- * an instruction rounds.
+ * an instruction rounds, and those before ISA 3.2 not how mad.f32 does: to nearest.
  */
-bool ptx_opcode_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods, unsigned target);
+bool ptx_opcode_complete(const struct ptx_opcode *op, unsigned type, ptx_mods mods, const struct ptx_module *module);
 size_t ptx_opcode_table(const struct ptx_opcode **table);
 
 /*

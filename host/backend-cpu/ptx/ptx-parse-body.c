@@ -181,7 +181,7 @@ static bool read_name(struct ptx_parser *p, struct ptx_instr *i, const struct pt
 	else
 		known = split_name(i, i->name, name->length, &first, false);
 	i->op = known ? ptx_opcode_find(i->name, first, i->type, i->tex ? PTX_NONE : i->type2, i->mods) : NULL;
-	if (i->op && !ptx_opcode_complete(i->op, i->type, i->mods, p->module->target))
+	if (i->op && !ptx_opcode_complete(i->op, i->type, i->mods, p->module))
 		i->op = NULL;
 	if (!i->op && (i->op = ptx_words_find(i->name, name->length))) {
 		i->type = i->type2 = PTX_NONE;

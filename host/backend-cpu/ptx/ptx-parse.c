@@ -210,6 +210,9 @@ static void parse_version(struct ptx_parser *p)
 	}
 	if (version < 10)
 		ptx_parse_fail(p, PTX_INVALID, ".version must be followed by a number such as 9.0");
+	/* as below: mad.f32 */
+	if (p->module->version && (p->module->version < 32) != (version < 32))
+		p->module->indivisible = true;
 	if (version > p->module->version)
 		p->module->version = version;
 	ptx_parse_next(p);
