@@ -47,6 +47,30 @@ static void eight_numbers(void **state)
 		w_stored_halves);
 }
 
+/* ---- parameters of bytes ---- */
+
+W32(w_parameters, (uint32_t)((int32_t)(int8_t)a + (int32_t)(uint8_t)b - 3))
+
+/* A call that is inlined, with bytes in parameters of their own and in one that is an array. */
+static void byte_parameters(void **state)
+{
+	static const char function[] =
+		PTX_HEAD ".func (.param .align 4 .b8 o[4]) sum(.param .s8 p, .param .align 4 .b8 q[4])\n{\n.reg .b16 "
+			 "%h<4>;\n.reg .b32 %v<4>;\n"
+			 "ld.param.s8 %v1, [p];\nld.param.v2.u8 {%h1, %h2}, [q+1];\nld.param.s8 %v3, "
+			 "[q+3];\ncvt.u32.u16 %v2, %h2;\n"
+			 "add.s32 %v1, %v1, %v2;\nadd.s32 %v1, %v1, %v3;\nst.param.b32 [o], %v1;\n}\n";
+	static const char call[] =
+		HEAD32("{\n.param .s8 p;\n.param .align 4 .b8 q[4];\n.param .align 4 .b8 o[4];\nst.param.b8 [p], %a;\n"
+		       "st.param.v2.b8 [q+1], {7, %b};\nst.param.s8 [q+3], -3;\ncall (o), sum, (p, q);\n"
+		       "ld.param.b32 %x, [o];\n}\n");
+	char all[8192];
+
+	(void)state;
+	snprintf(all, sizeof(all), "%s%s", function, call + strlen(PTX_HEAD));
+	check32("bytes as parameters", all, w_parameters);
+}
+
 /* ---- video instructions ---- */
 
 static uint32_t limited(int64_t v, int64_t low, int64_t high)
@@ -278,8 +302,10 @@ static void formatted_reductions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eight_numbers), cmocka_unit_test(video),  cmocka_unit_test(rounded_products),
-		cmocka_unit_test(resident),      cmocka_unit_test(halves), cmocka_unit_test(formatted_reductions),
+		cmocka_unit_test(eight_numbers), cmocka_unit_test(byte_parameters),
+		cmocka_unit_test(video),         cmocka_unit_test(rounded_products),
+		cmocka_unit_test(resident),
+		cmocka_unit_test(halves),        cmocka_unit_test(formatted_reductions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,19 @@ static bool check_slots(struct ptx_body *body)
 	return body->status == PTX_OK;
 }
 
+/* A load or store of one value becomes a move, which there is none of for bytes. */
+static void make_move(struct ptx_instr *i)
+{
+	i->mods = 0;
+	i->count = 2;
+	if (ptx_types[i->type].bits == 8) {
+		i->type = i->type2 = ptx_types[i->type].cls == 's' ? PTX_S8 : PTX_U8;
+		i->op = ptx_opcode_find("cvt", 3, i->type, i->type2, 0);
+	} else {
+		i->op = ptx_opcode_find("mov", 3, i->type, PTX_NONE, 0);
+	}
+}
+
 static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, struct ptx_operand *memory)
 {
 	struct ptx_instance *n = (struct ptx_instance *)(uintptr_t)memory->symbol;
@@ -109,9 +122,7 @@ static bool rewrite_param(struct ptx_body *body, const struct ptx_instr *i, stru
 		if (!copy)
 			return false;
 		reg.reg = slot_of(body, n, memory->imm + e * bytes, bytes)->reg;
-		copy->op = ptx_opcode_find("mov", 3, i->type, PTX_NONE, 0);
-		copy->mods = 0;
-		copy->count = 2;
+		make_move(copy);
 		copy->ops = ptx_alloc(&body->arena, 2 * sizeof(*copy->ops));
 		if (!copy->ops)
 			return ptx_inline_no_memory(body);
