@@ -215,6 +215,8 @@ static void eight(void **state)
 W32(w_expression, a + 7 + 3 * 5 - (9 >> 1) + (4 > 3 ? 2 : 1) + 1)
 W32(w_blocks, (int32_t)a < 0 ? ((int32_t)b < 0 ? 1 : 2) : 3)
 
+W32(w_less_warp, a - 32)
+W32(w_quarter, bits32(0.25f))
 W32(w_five_more, a + 5)
 
 static void text(void **state)
@@ -223,6 +225,8 @@ static void text(void **state)
 	check32("constant expressions", HEAD32("add.s32 %x, %a, 7 + 3 * 5 - (9 >> 1) + (4 > 3 ? 2 : 1) + !0;\n"),
 		w_expression);
 	/* a block's label hides the one outside; what it does not define is the one outside */
+	check32("a sign before WARP_SZ", HEAD32("add.s32 %x, %a, -WARP_SZ;\n"), w_less_warp);
+	check32("no digit before the point", HEAD32("mov.f32 %f1, .5;\nadd.f32 %f1, %f1, -.25;\nmov.b32 %x, %f1;\n"), w_quarter);
 	/* a statement may follow on the same line */
 	check32(".loc", HEAD32(".loc 1 2 3 mov.b32 %x, 5;\n.loc 1 2 3, function_name N+4, inlined_at 1 7 1 add.s32 %x, %x, %a;\n"),
 		w_five_more);

@@ -249,6 +249,23 @@ static void resident(void **state)
 	}
 }
 
+/* A coordinate alone needs no braces. */
+static void one_coordinate(void **state)
+{
+	static const char fetch[] = TEXTURE_KERNEL("tex.1d.v4.f32.s32 {%a, _, _, _}, [%l4, %r1];\n"
+						   "tex.1d.v4.f32.f32 {%b, _, _, _}, [%l4, %f1];\n");
+
+	(void)state;
+	make_texture(PTX_FORMAT_F32, 1, false);
+	for (unsigned n = 0; n < LANES; n++)
+		memcpy(texels + 4 * n, &(float){(float)n}, 4);
+	run_texture(fetch);
+	for (unsigned n = 0; n < LANES; n++) {
+		assert_int_equal(pairs_out[n][0], bits32((float)n));
+		assert_int_equal(pairs_out[n][1], bits32((float)n));
+	}
+}
+
 /* Red and green in one register, blue and alpha in the other, as the nearest halves. */
 static void halves(void **state)
 {
@@ -304,7 +321,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(eight_numbers), cmocka_unit_test(byte_parameters),
 		cmocka_unit_test(video),         cmocka_unit_test(rounded_products),
-		cmocka_unit_test(resident),
+		cmocka_unit_test(resident),      cmocka_unit_test(one_coordinate),
 		cmocka_unit_test(halves),        cmocka_unit_test(formatted_reductions),
 	};
 

@@ -39,6 +39,9 @@ static void unsupported_is_named(void **state)
 	(void)state;
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\ntex.2dms.v4.f32.s32 {%r1}, [x, {%r1}];\n}\n",
 	       PTX_NOT_SUPPORTED, 7, "tex.2dms.v4.f32.s32");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b64 %l<2>;\n.reg .f32 %f<4>;\n"
+			"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%l0, %l1, {%f0, %f1}];\n}\n",
+	       PTX_NOT_SUPPORTED, 8, "samplers");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nadd.frob.s32 %r1, %r1, %r1;\n}\n", PTX_NOT_SUPPORTED,
 	       7, "add.frob.s32");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nmul.sat.lo.s32 %r1, %r1, %r1;\n}\n",

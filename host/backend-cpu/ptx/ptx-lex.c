@@ -143,7 +143,7 @@ void ptx_lex_next(struct ptx_lexer *lx, struct ptx_token *token)
 	if (lx->at >= lx->end)
 		return;
 	c = *lx->at;
-	if (is(c, DIGIT)) {
+	if (is(c, DIGIT) || (c == '.' && lx->end - lx->at > 1 && is(lx->at[1], DIGIT))) {
 		lex_number(lx, token);
 	} else if (starts_name(lx)) {
 		do {

@@ -98,11 +98,12 @@ static bool parse_tex_address(struct ptx_parser *p, struct ptx_operand *ops, str
 	if (!ptx_parse_operand(p, handle, false, 1))
 		return false;
 	if (ptx_parse_accept(p, ',')) {
-		if ((p->token.kind != '{' && !i->tex->surface) || i->count == 6)
+		if (i->count == 6 || !ptx_parse_operand(p, &ops[i->count++], false, 0))
+			return false;
+		/* what stands before the coordinates */
+		if (p->token.kind == ',')
 			return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: samplers of their own are not supported",
 					      i->name);
-		if (!ptx_parse_operand(p, &ops[i->count++], false, 0))
-			return false;
 	}
 	return ptx_parse_expect(p, ']');
 }

@@ -163,7 +163,9 @@ static bool at_constant(const struct ptx_parser *p)
 		return true;
 	while (at < p->lexer.end && (*at == ' ' || *at == '\t'))
 		at++;
-	return at < p->lexer.end && memchr("0123456789(-+~!", *at, 15);
+	if (p->lexer.end - at >= 7 && !memcmp(at, "WARP_SZ", 7))
+		return true;
+	return at < p->lexer.end && memchr("0123456789.(-+~!", *at, 16);
 }
 
 static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
