@@ -6,7 +6,8 @@ usage: forms.py [--all] [--keep FOLDER] [--part TEXT] CHECKER [TABLE]
 
 forms.table holds lines of a name and its operands; each choice in <|> makes a form of its own (%or% is a |), and
 `let NAME a|b` a choice for $NAME. A line that begins with `: ` is whole statements, in which %% is a number of their
-own; one that begins with `= ` stands before the kernel, with names f, g, x, y of its own. In operands, @ and a letter stand for what depends on the name:
+own; one that begins with `= ` stands before the kernel, with names f, g, x, y of its own. In operands, @ and a letter
+stand for what depends on the name:
 
   @t @T @D      a register of the first or second type, of twice the first
   @b @h @r @l @q @f @d @p   a register of 8, 16, 32, 64, 128 bits, an f32, an f64, a predicate
@@ -22,7 +23,6 @@ TARGETS go to CHECKER, which compiles them. What it refuses must be in REFUSED, 
 """
 import argparse
 import hashlib
-import itertools
 import os
 import re
 import shutil
@@ -32,15 +32,16 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 TARGETS = (('9.0', 'sm_90a', ''), ('9.0', 'sm_100a', ''), ('9.0', 'sm_103a', ''), ('9.0', 'sm_120a', ''),
-           ('9.0', 'sm_121a', ''), ('6.3', 'sm_70', 'sm_75'), ('3.1', 'sm_20', 'sm_75'))
+           ('9.0', 'sm_121a', ''), ('6.3', 'sm_70', 'sm_75'), ('3.1', 'sm_20', 'sm_75'), ('2.3', 'sm_13', 'sm_75'))
 MOST = 400  # forms of one line
 GROUP = 60  # forms in one kernel
 REFUSED = (
-    r'\btcgen05\.', r'\bwgmma\.', r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\.', r'\btensormap\.', r'\bmultimem\.',
-    r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.', r'\bldmatrix\..*\.m16n16\.', r'\bstmatrix\..*\.m16n8\.', r'\bcvt\.rs\.',
-    r'\.reqnctapercluster ([2-9]|.*, [2-9])', r'\.param \.(tex|surf)ref\b', r'\.texref \w* = ',
-    r'\btex\.a?2dms\.', r'\btex\.(base\.)?[^lg].*\], (%f|0f)', r'\btex\.level\..*\], [^,]*, .*(%f|0f)\w*;', r'\btld4\..*\], (%f|0f)',
-    r'\b(txq|suq)\.(channel|num_samples|filter_mode|addr_mode|memory_layout)')
+    r'\btcgen05\.', r'\bwgmma\.', r'\btensormap\.', r'\bmultimem\.',
+    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\.', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
+    r'\bldmatrix\..*\.m16n16\.', r'\bstmatrix\..*\.m16n8\.', r'\bcvt\.rs\.',
+    r'\.reqnctapercluster ([2-9]|.*, [2-9])', r'\.param \.(tex|surf)ref\b', r'\.texref \w* = ', r'^= \.local ',
+    r'\btex\.a?2dms\.', r'\btex\.(base\.)?[^lg].*\], (%f|0f)', r'\btex\.level\..*\], [^,]*, .*(%f|0f)\w*;',
+    r'\btld4\..*\], (%f|0f)', r'\b(txq|suq)\.(channel|num_samples|filter_mode|addr_mode|memory_layout)')
 BITS = {'b8': 8, 'u8': 8, 's8': 8, 'e2m1x2': 8, 'b16': 16, 'u16': 16, 's16': 16, 'f16': 16, 'bf16': 16, 'e4m3x2': 16,
         'e5m2x2': 16, 'e2m3x2': 16, 'e3m2x2': 16, 'ue8m0x2': 16, 'b32': 32, 'u32': 32, 's32': 32, 'f16x2': 32,
         'bf16x2': 32, 'u16x2': 32, 's16x2': 32, 'tf32': 32, 'f32': 32, 'b64': 64, 'u64': 64, 's64': 64, 'f64': 64,
@@ -141,7 +142,7 @@ class Name:
         return LETTERS[BITS[kind]]
 
     def shape(self):
-        m = next((re.fullmatch('m([0-9]+)n([0-9]+)k([0-9]+)', w) for w in self.words if re.fullmatch('m.*n.*k.*', w)))
+        m = next(re.fullmatch('m([0-9]+)n([0-9]+)k([0-9]+)', w) for w in self.words if re.fullmatch('m.*n.*k.*', w))
         return [int(n) for n in m.groups()]
 
     def matrix(self, which, wmma):
@@ -187,9 +188,11 @@ class Operands:
         n = self.name
         if n.has('param'):
             return ('[kp]', '[kp+8]', '[%l1]')[self.choice % 3]
-        for space, symbol, letter in (('shared', 'sv', 'r'), ('local', 'lv', 'r'), ('const', 'cv', 'l'), ('global', 'gv', 'l')):
+        for space in ('shared', 'local', 'const', 'global'):
             if n.has(space):
-                return (f'[%{letter}1]', f'[%{letter}1+32]', f'[{symbol}]', f'[{symbol}+32]', f'[%{letter}1+-32]')[self.choice % 5]
+                register, symbol = '%r1' if space in ('shared', 'local') else '%l1', space[0] + 'v'
+                kinds = register, f'{register}+32', symbol, f'{symbol}+32', f'{register}+-32'
+                return f'[{kinds[self.choice % len(kinds)]}]'
         return ('[%l1]', '[%l1+32]', '[%l1+-32]')[self.choice % 3]
 
     def matrix(self, which):
@@ -206,7 +209,7 @@ class Operands:
         if code in 'XY':
             count = next((int(w[1]) for w in n.words if w in ('x1', 'x2', 'x4')), 1)
             return self.vector(count * (1 + (code == 'Y')), 'r')
-        return self.matrix(code[1]) if len(code) > 1 else self.matrix({'a': 'A', 'b': 'B', 'c': 'C', 'd': 'D'}[n.words[2]])
+        return self.matrix(code[1:] or n.words[2].upper())
 
     def of_texture(self, code):
         width = {'1d': 1, 'a1d': 1, '2d': 2, 'a2d': 2}.get(self.dims, 4)
@@ -232,7 +235,7 @@ class Operands:
             return self.vector(n.count, n.register('V')) if n.count else self.new(n.register('V'))
         if code == 'S':
             return self.new('r') + ('', '.b0', '.b3', '.h0', '.h1')[self.choice % 5]
-        there = {'c': n.has('cas'), 'N': n.has('sync'), 'H': n.has('L2') and 'L2::cache_hint' in n.words, 'K': n.has('cp_mask')}
+        there = {'c': n.has('cas'), 'N': n.has('sync'), 'H': 'L2::cache_hint' in n.words, 'K': n.has('cp_mask')}
         if code in there:
             return ', ' + self.new({'c': n.register('t'), 'N': 'r', 'H': 'l', 'K': 'h'}[code]) if there[code] else ''
         return self.of_matrix(code) if code[0] in 'XYMW' else self.of_texture(code)
@@ -398,7 +401,8 @@ def judge(legal, refused, every):
     stale = [pattern for pattern, forms in known.items() if every and not forms]
     for pattern in stale:
         print(f'{pattern}\n\tis said to be refused, and no form is')
-    print(f'{len(legal)} legal forms: {len(legal) - len(refused)} taken, {len(refused)} refused, {len(wrong)} of them unexpectedly')
+    print(f'{len(legal)} legal forms: {len(legal) - len(refused)} taken, {len(refused)} refused, '
+          f'{len(wrong)} of them unexpectedly')
     return not wrong and not taken and not stale
 
 
@@ -409,7 +413,7 @@ def main():
     options.add_argument('--keep', help='leave the texts in this folder')
     options.add_argument('--jobs', type=int, default=2)
     options.add_argument('checker')
-    options.add_argument('table', nargs='?', default=os.path.join(os.path.dirname(os.path.abspath(__file__)), 'forms.table'))
+    options.add_argument('table', nargs='?', default=os.path.join(os.path.dirname(__file__), 'forms.table'))
     options = options.parse_args()
     path = shutil.which('ptxas') or shutil.which('/usr/local/cuda/bin/ptxas')
     if not path:
