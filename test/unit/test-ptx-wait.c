@@ -169,7 +169,7 @@ static void not_all_reach(void **state)
 				"B:\nbarrier.sync 5, 64;\nJ:\n"),
 			 64, &f));
 	assert_int_equal(f.kind, PTX_FAULT_BARRIER);
-	assert_int_equal(f.bytes, 64);
+	assert_int_equal(f.bytes, 32);
 	assert_int_equal(f.address, 4);
 	assert_int_equal(f.thread[0], 0);
 	assert_true(f.line > 0);

@@ -232,10 +232,10 @@ void ptx_barrier_reset(struct ptx_thread *t)
 	t->parted = false;
 }
 
-/* For the report: where the first warp waits, and how many threads do. */
+/* For the report: where the first warp waits, and how many threads do at the same barrier. */
 void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 {
-	uint32_t lane = 0, warps = t->warp_count;
+	uint32_t lane = 0, warps = t->warp_count, waiting[PTX_BARRIERS] = {0};
 	const uint32_t *d = t->ctx.binary->blockdim;
 
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_BARRIER, .space = "generic"};
@@ -249,7 +249,8 @@ void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 				lane = warps * 32 + (uint32_t)__builtin_ctz(there);
 				fault->address = id;
 				fault->line = warp->line;
-				fault->bytes += (uint32_t)__builtin_popcount(there);
+				waiting[id] += (uint32_t)__builtin_popcount(there);
+				fault->bytes = waiting[id];
 			}
 		}
 	fault->thread[0] = lane % d[0];
