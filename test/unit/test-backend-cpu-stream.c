@@ -147,23 +147,30 @@ static void test_events(void **state)
 }
 
 /*
- * A fault is reported when something waits, then by every call; what was queued behind it does not run; another context
- * lives.
+ * A fault is reported when something waits, then by every call; what was queued behind it does not run; the kernel of
+ * another context goes on.
  */
 static void test_fault(void **state)
 {
 	CUmodule module = load();
 	CUfunction store = function(module, "store"), spin = function(module, "spin");
-	uint32_t *gate = shared_word(), *never = gate + 1;
+	uint32_t *gate = shared_word(), *never = gate + 1, *behind = gate + 2, *late = gate + 3, *done = gate + 4;
+	CUcontext other, mine;
 	CUstream a = stream(0), b = stream(0);
-	CUcontext other;
 	CUdeviceptr p = alloc(4), q;
 	CUevent e;
 
+	assert_int_equal(cuda->cuCtxGetCurrent(&mine), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+	module = load();
+	assert_int_equal(launch_spin(function(module, "spin"), NULL, late), CUDA_SUCCESS);
+	assert_int_equal(launch_store(function(module, "store"), NULL, (uintptr_t)done, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSetCurrent(mine), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuEventCreate(&e, 0), CUDA_SUCCESS);
 	assert_int_equal(launch_spin(spin, a, gate), CUDA_SUCCESS);
 	assert_int_equal(launch_spin(spin, b, never), CUDA_SUCCESS); /* ends only because the context fails */
 	assert_int_equal(launch_store(store, a, p + 4, 1), CUDA_SUCCESS);
+	assert_int_equal(launch_store(store, a, (uintptr_t)behind, 1), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuEventRecordWithFlags(e, a, 0), CUDA_SUCCESS);
 	open_gate(gate);
 	assert_int_equal(cuda->cuStreamSynchronize(a), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -172,7 +179,12 @@ static void test_fault(void **state)
 	assert_int_equal(cuda->cuMemAlloc_v2(&q, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_int_equal(launch_store(store, NULL, p, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
-	assert_int_equal(cuda->cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(*behind, 0);
+	assert_int_equal(cuda->cuCtxSetCurrent(other), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+	open_gate(late);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(*done, 1);
 	q = alloc(4);
 	assert_int_equal(cuda->cuMemsetD32_v2(q, 1, 1), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
