@@ -211,3 +211,24 @@ void api_lives(void)
 	for (int i = 0; i < 3; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 }
+
+/* Ends, in two ways, while a kernel runs that never does: local.py sees what becomes of the worker. */
+void api_endless(void)
+{
+	void *params[] = {&device};
+	CUstream s;
+
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	api_load();
+	OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	OK(cuMemAlloc_v2(&device, 4));
+	OK(cuMemsetD32Async(device, 0, 1, s));
+	OK(cuLaunchKernel(api_function("hold"), 1, 1, 1, 1, 1, 1, 0, s, params, NULL));
+	usleep(100000);
+	GIVES(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+	printf("stuck\n");
+	fflush(stdout);
+	getchar(); /* until its input ends */
+	exit(0);
+}

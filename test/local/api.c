@@ -28,6 +28,7 @@ static const struct {
 	{"values", api_values},
 	{"logs", api_logs},
 	{"stuck", api_stuck},
+	{"endless", api_endless},
 	{"stuck_ends", api_stuck_ends},
 	{"contexts", api_contexts},
 	{"faults", api_faults},

@@ -69,6 +69,7 @@ void api_kept_issue(void);
 void api_values(void);
 void api_logs(void);
 void api_stuck(void);
+void api_endless(void);
 void api_stuck_ends(void);
 void api_contexts(void);
 void api_faults(void);

@@ -389,16 +389,17 @@ def processor_seconds(pid):
 
 
 def stuck():
-    """A process ends, or is killed, while a stream waits for a value for ever: it costs nothing, and its worker goes."""
+    """A process ends, or is killed, while a stream waits for a value for ever, which costs nothing, or while a kernel runs
+    that never ends: its worker goes."""
     with daemon() as (d, env):
-        for kill in (False, True):
-            p = subprocess.Popen([build("test/local/api"), "stuck"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for part, kill in (("stuck", False), ("stuck", True), *((("endless", False), ("endless", True)) if BACKEND == "cpu" else ())):
+            p = subprocess.Popen([build("test/local/api"), part], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             line = p.stdout.readline()
             check(line == "stuck\n", f"said {line!r}")
             workers = children(d.pid)
             check(len(workers) == 1, f"{len(workers)} workers for one process")
             before = processor_seconds(workers[0])
-            time.sleep(2)
+            time.sleep(2 if part == "stuck" else 0)  # a kernel is busy
             used = processor_seconds(workers[0]) - before
             check(BACKEND != "cpu" or used < 0.2, f"waiting took {used} s of 2 s")
             if kill:
