@@ -6,8 +6,9 @@
 
 Both versions get the same made-up input (the suite's own data files are not needed), and what they write is compared:
 integers exactly, other numbers within a tolerance, since the two add in different orders. The checkout is copied to the
-build folder, because the programs' sources are built where they lie. Programs whose sources do not compile with the
-toolkit at hand, or that need a data file that cannot be made up, are listed with the reason.
+build folder, because the programs' sources are built where they lie, and what CUDA 13 has under another name gets that in
+the copy. Programs whose sources do not compile with the toolkit at hand all the same, or that need a data file that cannot
+be made up, are listed with the reason.
 """
 import argparse
 import json
@@ -22,6 +23,10 @@ import time
 
 # The programs seed their generators with the time of day; both versions are given the same one.
 FIXED_TIME = "#include <time.h>\ntime_t time(time_t *t)\n{\n\tif (t)\n\t\t*t = 42;\n\treturn 42;\n}\n"
+
+# What CUDA 13 no longer has, and what its documentation names instead. The clock's rate is only printed.
+RENAMED = {"cudaThreadSynchronize": "cudaDeviceSynchronize", "cudaThreadExit": "cudaDeviceReset",
+           "deviceOverlap": "asyncEngineCount", "deviceProp.clockRate": "0"}
 
 # backprop prints nothing of what it has learnt: the weights are written where it would free them.
 DUMP_WEIGHTS = """#include <stdio.h>
@@ -159,7 +164,7 @@ PROGRAMS = [
     Program("hotspot3D", ("hotspot3D", "3D.cu", "", "512 8 20 power temperature out"),
             ("hotspot3D", "3D.c", "", "512 8 20 power temperature out"), lambda folder: heat(folder, 512 * 512 * 8), file="out",
             tolerance=1e-3),
-    Program("huffman", ("huffman", "main_test_cu.cu vlc_kernel_sm64huff.cu scan.cu pack_kernels.cu hist.cu cpuencode.cpp "
+    Program("huffman", ("huffman", "main_test_cu.cu vlc_kernel_sm64huff.cu scan.cu pack_kernels.cu cpuencode.cpp "
                         "stats_logger.cpp", "-DTESTING", "input.bin"), None, random_bytes, verify="PASS! vectors are matching"),
     Program("hybridsort", ("hybridsort", "bucketsort.cu mergesort.cu main.cu", "-DVERIFY", "r"), None, verify="PASSED"),
     Program("kmeans", ("kmeans", "cluster.c getopt.c kmeans.c kmeans_clustering.c kmeans_cuda.cu rmse.c", "", "-o -i points"), None,
@@ -227,6 +232,15 @@ def compile_program(folder, sources, flags, output, nvcc, runtime=None, helpers=
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise Unbuilt((done.stderr.strip().splitlines() or ["it does not link"])[-1][:150])
+
+
+def rename(tree):
+    for path in tree.rglob("*"):
+        if path.suffix in (".c", ".cpp", ".cu", ".cuh", ".h") and path.is_file():
+            old = path.read_text(errors="surrogateescape")
+            new = re.sub("|".join(map(re.escape, RENAMED)), lambda found: RENAMED[found[0]], old)
+            if new != old:
+                path.write_text(new, errors="surrogateescape")
 
 
 def execute(command, folder, timeout, **settings):
@@ -347,9 +361,11 @@ def main():
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     options.vcuda = os.path.abspath(options.vcuda)
+    options.helpers = options.helpers and options.helpers.resolve()
     tree = options.build.resolve() / "rodinia"
     if not tree.is_dir():
         shutil.copytree(options.checkout, tree, ignore=shutil.ignore_patterns(".git", "opencl"))
+        rename(tree / "cuda")
     results = json.loads(options.json.read_text()) if options.json and options.json.is_file() else {}
     for program in PROGRAMS:
         if options.names and program.name not in options.names:
