@@ -3,7 +3,8 @@
  * Runs random kernels on whatever libcuda.so.1 it finds, and prints a hash of each one's results.
  *
  * usage: run-random FIRST LAST             one line "SEED HASH" a kernel
- *        run-random --check FILE [COUNT]   compares with such lines of a real GPU; the first COUNT of them
+ *        run-random --check FILE [EVERY [FIRST]]
+ *                                          compares with such lines of a real GPU: of EVERY (1) of them the FIRSTth (0)
  *        run-random --text SEED [N,...]    the PTX, without the statements N,...
  *        run-random --list                 reads lines "SEED N,..." and prints a hash for each
  *        run-random --results SEED [N,...] what the hash is of
@@ -108,7 +109,7 @@ static bool run_line(const char *line, char *hash, size_t size)
 	return ok;
 }
 
-static int check(const char *path, unsigned count)
+static int check(const char *path, unsigned every, unsigned first)
 {
 	char line[128], want[64], hash[64];
 	FILE *file = fopen(path, "r");
@@ -119,8 +120,8 @@ static int check(const char *path, unsigned count)
 		perror(path);
 		return 1;
 	}
-	while (right + wrong < count && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%" SCNu64 " %63s", &seed, want) != 2)
+	for (unsigned n = 0; fgets(line, sizeof(line), file);) {
+		if (sscanf(line, "%" SCNu64 " %63s", &seed, want) != 2 || n++ % every != first)
 			continue;
 		*strchr(line, ' ') = 0;
 		run_line(line, hash, sizeof(hash));
@@ -158,8 +159,11 @@ int main(int argc, char **argv)
 		return show(argc, argv);
 	cuda_open();
 	open_memory();
-	if (argc > 2 && !strcmp(argv[1], "--check"))
-		return check(argv[2], argc > 3 ? (unsigned)atoi(argv[3]) : UINT32_MAX);
+	if (argc > 2 && !strcmp(argv[1], "--check")) {
+		unsigned every = argc > 3 ? (unsigned)atoi(argv[3]) : 1, first = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
+
+		return first < every ? check(argv[2], every, first) : 2;
+	}
 	if (argc > 2 && !strcmp(argv[1], "--results")) {
 		snprintf(line, sizeof(line), "%s %s", argv[2], argc > 3 ? argv[3] : "");
 		return !run_line(line, hash, sizeof(hash)) || fwrite(&output, sizeof(output), 1, stdout) != 1;
