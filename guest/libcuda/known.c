@@ -289,13 +289,16 @@ CUresult vcuda_known_stream_wait(CUstream resolved)
 CUresult vcuda_known_context_wait(void)
 {
 	struct vcuda_context *c = vcuda_context_calling();
+	uint64_t all = atomic_load(&c->waits.all);
 	CUresult result;
 
-	if (atomic_load(&any_work) < atomic_load(&c->waits.all) && is_printed(c) && is_well(c))
+	if (atomic_load(&any_work) < all && is_printed(c) && is_well(c))
 		return CUDA_SUCCESS;
-	/* What the default stream does not wait for is done: so it has done what all have, when it has done its own. */
-	if (atomic_load(&apart_work) < atomic_load(&c->waits.all) && waits_by_mark(NULL, c)) {
-		raise(&c->waits.all, reached() + 1);
+	/* What the default stream does not wait for is done: so all is, when it has done what it waits for. */
+	if (atomic_load(&apart_work) < all && waits_by_mark(NULL, c)) {
+		/* Unless another thread has issued some of that in front of the mark. */
+		if (atomic_load(&apart_work) < all)
+			raise(&c->waits.all, reached() + 1);
 		vcuda_call_settles();
 		return CUDA_SUCCESS;
 	}

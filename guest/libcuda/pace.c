@@ -391,6 +391,7 @@ bool vcuda_pace_wait(CUstream stream)
 	struct vcuda_context *c = vcuda_context_calling();
 	struct vcuda_pace *p;
 	uint32_t number;
+	bool there;
 	int cancel;
 
 	if (!vcuda_call_offers_marks() || thread->marks || thread->call_sync || !c || is_refused(c) ||
@@ -403,8 +404,10 @@ bool vcuda_pace_wait(CUstream stream)
 	thread->marks = true;
 	number = mark_wait(p, c, stream);
 	thread->marks = false;
+	there = number && look(p, c, number);
 	pthread_setcancelstate(cancel, NULL);
-	return number && look(p, c, number);
+	/* Code that may print may have been loaded, and launched, in front of the mark. */
+	return there && vcuda_call_offers_marks();
 }
 
 void vcuda_pace_end(CUstream stream)
