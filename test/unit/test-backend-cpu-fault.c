@@ -27,9 +27,8 @@ static int log_file, terminal, output_file, output;
 
 #define KERNEL(name, body)                                                                                             \
 	".visible .entry " name "(.param .u64 " name "_p)\n{\n"                                                        \
-	"	.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<8>;\n"                                                      \
-	"	ld.param.u64 %rd1, [" name "_p];\n	mov.u32 %r1, %tid.x;\n	mov.u32 %r2, %ctaid.x;\n" body         \
-	"	ret;\n}\n"
+	"	.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<8>;\n"                                                \
+	"	ld.param.u64 %rd1, [" name "_p];\n	mov.u32 %r1, %tid.x;\n	mov.u32 %r2, %ctaid.x;\n" body "	ret;\n}\n"
 
 /* Where one thread only does it, that is thread 37 of block 2. */
 #define ONE "	shl.b32 %r3, %r2, 8;\n	add.s32 %r3, %r3, %r1;\n	setp.ne.u32 %p1, %r3, 549;\n	@%p1 bra OUT;\n"
@@ -39,8 +38,7 @@ static int log_file, terminal, output_file, output;
 	"	div." sign bits " %" r "3, %" r "2, %" r "1;\n	st.global.b" bits " [%rd1+" at "], %" r "3;\n"         \
 	"	rem." sign bits " %" r "3, %" r "2, %" r "1;\n	st.global.b" bits " [%rd1+8+" at "], %" r "3;\n"
 
-static const char ptx[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	".const .align 4 .u32 fixed = 5;\n"
 	".global .align 1 .b8 claim[6] = {110, 32, 62, 32, 48, 0};\n"        /* n > 0 */
 	".global .align 1 .b8 source[5] = {97, 46, 99, 117, 0};\n"           /* a.cu */
@@ -49,94 +47,58 @@ static const char ptx[] =
 	/* never ends, and each call has a variable of its own */
 	".func (.param .b32 r) deeper(.param .b32 n)\n{\n	.local .align 4 .b8 own[64];\n	.reg .b32 %r<4>;\n"
 	"	ld.param.u32 %r1, [n];\n	st.local.u32 [own], %r1;\n	add.u32 %r2, %r1, 1;\n"
-	"	{\n	.param .b32 v;\n	.param .b32 w;\n	st.param.b32 [v], %r2;\n	call (w), "
-	"deeper, (v);\n"
+	"	{\n	.param .b32 v;\n	.param .b32 w;\n	st.param.b32 [v], %r2;\n	call (w), deeper, (v);\n"
 	"	ld.param.b32 %r2, [w];\n	}\n	ld.local.u32 %r3, [own];\n	add.u32 %r2, %r2, %r3;\n"
-	"	st.param.b32 [r], %r2;\n	ret;\n}\n" KERNEL("store", "	st.global.u32 [%rd1], %r1;\n") KERNEL(
-		"past_end", ONE "	st.global.u32 [%rd1+4096], %r1;\nOUT:\n") KERNEL("far_past_end", ONE
-											 "	st.global.u32 "
-											 "[%rd1+4194304], %r1;\nOUT:\n")
-		KERNEL("below", ONE "	ld.global.u32 %r4, [%rd1+-8];\n	st.global.u32 [%rd1], %r4;\nOUT:\n") KERNEL(
-			"misaligned", ONE "	ld.global.u64 %rd2, [%rd1+4];\n	st.global.u64 [%rd1], %rd2;\nOUT:\n")
-			KERNEL("null", ONE "	mov.u64 %rd2, 0;\n	ld.global.u32 %r4, [%rd2];\n	st.global.u32 "
-					   "[%rd1], %r4;\nOUT:\n") KERNEL(
-				"local",
-				"	.local .align 4 .b8 array[64];\n" ONE
-				"	mov.u32 %r4, array;\n	add.s32 %r4, %r4, %r3;\n	and.b32 %r4, %r4, -4;\n"
-				"	st.local.u32 [%r4+65536], %r1;\nOUT:\n")
-				KERNEL("shared",
-				       "	.shared .align 4 .b8 tile[64];\n" ONE
-				       "	mov.u32 %r4, tile;\n	st.shared.u32 [%r4+1048576], %r1;\nOUT:\n")
-					KERNEL("trapped", ONE "	trap;\nOUT:\n") KERNEL(
-						"endless", "AGAIN:\n	ld.volatile.global.u32 %r4, [%rd1];\n	"
-							   "setp.ne.u32 %p2, %r4, 12345;\n"
-							   "	@%p2 bra AGAIN;\n")
-						KERNEL("endless_alone",
-						       "	mov.u32 %r4, 1;\nAGAIN:\n	add.u32 %r4, %r4, "
-						       "2;\n	setp.ne.u32 %p2, %r4, 0;\n"
-						       "	@%p2 bra AGAIN;\n	st.global.u32 [%rd1], %r4;\n")
-							KERNEL("half_barrier",
-							       "	and.b32 %r4, %r1, 32;\n	setp.eq.u32 %p1, %r4, "
-							       "0;\n	@%p1 bra ODD;\n"
-							       "	barrier.sync 3, 256;\n	bra.uni "
-							       "OUT;\nODD:\n	barrier.sync 4, 256;\nOUT:\n")
-								KERNEL("endless_barrier", "AGAIN:\n	bar.sync "
-											  "0;\n	bra.uni AGAIN;\n")
-									KERNEL("endless_sleep",
-									       "AGAIN:\n	nanosleep.u32 "
-									       "1000;\n	ld.volatile.global.u32 %r4, "
-									       "[%rd1];\n"
-									       "	setp.ne.u32 %p2, %r4, "
-									       "12345;\n	@%p2 bra AGAIN;\n")
+	"	st.param.b32 [r], %r2;\n	ret;\n}\n"
+	KERNEL("store", "	st.global.u32 [%rd1], %r1;\n")
+	KERNEL("past_end", ONE "	st.global.u32 [%rd1+4096], %r1;\nOUT:\n")
+	KERNEL("far_past_end", ONE "	st.global.u32 [%rd1+4194304], %r1;\nOUT:\n")
+	KERNEL("below", ONE "	ld.global.u32 %r4, [%rd1+-8];\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
+	KERNEL("misaligned", ONE "	ld.global.u64 %rd2, [%rd1+4];\n	st.global.u64 [%rd1], %rd2;\nOUT:\n")
+	KERNEL("null", ONE "	mov.u64 %rd2, 0;\n	ld.global.u32 %r4, [%rd2];\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
+	KERNEL("local", "	.local .align 4 .b8 array[64];\n" ONE
+	       "	mov.u32 %r4, array;\n	add.s32 %r4, %r4, %r3;\n	and.b32 %r4, %r4, -4;\n"
+	       "	st.local.u32 [%r4+65536], %r1;\nOUT:\n")
+	KERNEL("shared", "	.shared .align 4 .b8 tile[64];\n" ONE
+	       "	mov.u32 %r4, tile;\n	st.shared.u32 [%r4+1048576], %r1;\nOUT:\n")
+	KERNEL("trapped", ONE "	trap;\nOUT:\n")
+	KERNEL("endless", "AGAIN:\n	ld.volatile.global.u32 %r4, [%rd1];\n	setp.ne.u32 %p2, %r4, 12345;\n"
+	       "	@%p2 bra AGAIN;\n")
+	KERNEL("endless_alone", "	mov.u32 %r4, 1;\nAGAIN:\n	add.u32 %r4, %r4, 2;\n	setp.ne.u32 %p2, %r4, 0;\n"
+	       "	@%p2 bra AGAIN;\n	st.global.u32 [%rd1], %r4;\n")
+	KERNEL("half_barrier", "	and.b32 %r4, %r1, 32;\n	setp.eq.u32 %p1, %r4, 0;\n	@%p1 bra ODD;\n"
+	       "	barrier.sync 3, 256;\n	bra.uni OUT;\nODD:\n	barrier.sync 4, 256;\nOUT:\n")
+	KERNEL("endless_barrier", "AGAIN:\n	bar.sync 0;\n	bra.uni AGAIN;\n")
+	KERNEL("endless_sleep", "AGAIN:\n	nanosleep.u32 1000;\n	ld.volatile.global.u32 %r4, [%rd1];\n"
+	       "	setp.ne.u32 %p2, %r4, 12345;\n	@%p2 bra AGAIN;\n")
 	/* taken by the first thread that comes, and never given back */
-	KERNEL("endless_lock",
-	       "AGAIN:\n	atom.global.cas.b32 %r4, [%rd1], 0, 1;\n	setp.ne.u32 %p2, %r4, 0;\n"
-	       "	@%p2 bra AGAIN;\n") KERNEL("null_store", ONE "	mov.u64 %rd2, 0;\n	st.u32 [%rd2], "
-								     "%r1;\nOUT:\n") KERNEL("misaligned_shared",
-											    "	.shared .align 8 .b8 "
-											    "tile[64];\n" ONE
-											    "	mov.u32 %r4, "
-											    "tile;\n	st.shared.u32 "
-											    "[%r4+2], %r1;\nOUT:\n")
-		KERNEL("misaligned_atom", ONE "	atom.global.add.u32 %r4, [%rd1+2], 1;\nOUT:\n") KERNEL(
-			"wild_atom", ONE "	atom.global.add.u32 %r4, [%rd1+1048576], 1;\nOUT:\n")
-			KERNEL("constant", ONE "	mov.u64 %rd2, fixed;\n	cvta.const.u64 %rd2, %rd2;\n	st.u32 "
-					       "[%rd2], %r1;\nOUT:\n") KERNEL(
-				"asserted",
-				ONE "	mov.u64 %rd2, claim;\n	cvta.global.u64 %rd2, %rd2;\n	mov.u32 %r4, 77;\n"
-				    "	mov.u64 %rd4, source;\n	cvta.global.u64 %rd4, %rd4;\n	mov.u64 %rd5, whose;\n"
-				    "	cvta.global.u64 %rd5, %rd5;\n	mov.u64 %rd3, 1;\n	{\n	.param .b64 a; "
-				    ".param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;\n"
-				    "	st.param.b64 [a], %rd2;\n	st.param.b64 [b], %rd4;\n	st.param.b32 "
-				    "[c], %r4;\n"
-				    "	st.param.b64 [d], %rd5;\n	st.param.b64 [e], %rd3;\n	call.uni "
-				    "__assertfail, (a, b, c, d, e);\n	}\n"
-				    "OUT:\n") KERNEL("deep", ONE
-						     "	{\n	.param .b32 v;\n	.param .b32 w;\n	"
-						     "st.param.b32 [v], %r1;\n	call (w), deeper, (v);\n"
-						     "	ld.param.b32 %r4, [w];\n	}\n	st.global.u32 [%rd1], "
-						     "%r4;\nOUT:\n")
-				KERNEL("wild_call", ONE "	mov.u64 %rd2, 4096;\n"
-							"PROTO: .callprototype _ ();\n	call %rd2, (), PROTO;\nOUT:\n")
-					KERNEL("divide_all",
-					       "	.reg .b16 %h<4>; .reg .b32 %w<4>; .reg .b64 %l<4>;\n	"
-					       "setp.ne.u32 %p1, %r1, 9;\n"
-					       "	@%p1 bra OUT;\n	ld.global.u64 %l1, [%rd1+1024];\n	"
-					       "sub.u64 %l2, %l1, 9;\n"
-					       "	cvt.u32.u64 %w1, %l1;\n	cvt.u32.u64 %w2, %l2;\n	cvt.u16.u64 "
-					       "%h1, %l1;\n	cvt.u16.u64 %h2, %l2;\n" DIVIDE("u", "16", "h", "0")
-						       DIVIDE("s", "16", "h", "16") DIVIDE("u", "32", "w", "32") DIVIDE(
-							       "s", "32", "w",
-							       "48") DIVIDE("u", "64", "l", "64")
-							       DIVIDE("s", "64", "l", "80") "OUT:\n")
-						KERNEL("divide",
-						       "	mov.u32 %r4, 0;\n	div.u32 %r5, %r1, "
-						       "%r4;\n	rem.u32 %r6, %r1, %r4;\n"
-						       "	mov.u32 %r7, -2147483648;\n	sub.s32 %r4, %r4, "
-						       "1;\n	div.s32 %r7, %r7, %r4;\n"
-						       "	setp.ne.u32 %p1, %r1, 9;\n	@%p1 bra OUT;\n"
-						       "	st.global.u32 [%rd1], %r5;\n	st.global.u32 "
-						       "[%rd1+4], %r6;\n	st.global.u32 [%rd1+8], %r7;\nOUT:\n");
+	KERNEL("endless_lock", "AGAIN:\n	atom.global.cas.b32 %r4, [%rd1], 0, 1;\n	setp.ne.u32 %p2, %r4, 0;\n"
+	       "	@%p2 bra AGAIN;\n")
+	KERNEL("null_store", ONE "	mov.u64 %rd2, 0;\n	st.u32 [%rd2], %r1;\nOUT:\n")
+	KERNEL("misaligned_shared", "	.shared .align 8 .b8 tile[64];\n" ONE
+	       "	mov.u32 %r4, tile;\n	st.shared.u32 [%r4+2], %r1;\nOUT:\n")
+	KERNEL("misaligned_atom", ONE "	atom.global.add.u32 %r4, [%rd1+2], 1;\nOUT:\n")
+	KERNEL("wild_atom", ONE "	atom.global.add.u32 %r4, [%rd1+1048576], 1;\nOUT:\n")
+	KERNEL("constant", ONE "	mov.u64 %rd2, fixed;\n	cvta.const.u64 %rd2, %rd2;\n	st.u32 [%rd2], %r1;\nOUT:\n")
+	KERNEL("asserted", ONE "	mov.u64 %rd2, claim;\n	cvta.global.u64 %rd2, %rd2;\n	mov.u32 %r4, 77;\n"
+	       "	mov.u64 %rd4, source;\n	cvta.global.u64 %rd4, %rd4;\n	mov.u64 %rd5, whose;\n"
+	       "	cvta.global.u64 %rd5, %rd5;\n	mov.u64 %rd3, 1;\n	{\n	.param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;\n"
+	       "	st.param.b64 [a], %rd2;\n	st.param.b64 [b], %rd4;\n	st.param.b32 [c], %r4;\n"
+	       "	st.param.b64 [d], %rd5;\n	st.param.b64 [e], %rd3;\n	call.uni __assertfail, (a, b, c, d, e);\n	}\n"
+	       "OUT:\n")
+	KERNEL("deep", ONE "	{\n	.param .b32 v;\n	.param .b32 w;\n	st.param.b32 [v], %r1;\n	call (w), deeper, (v);\n"
+	       "	ld.param.b32 %r4, [w];\n	}\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
+	KERNEL("wild_call", ONE "	mov.u64 %rd2, 4096;\n"
+	       "PROTO: .callprototype _ ();\n	call %rd2, (), PROTO;\nOUT:\n")
+	KERNEL("divide_all", "	.reg .b16 %h<4>; .reg .b32 %w<4>; .reg .b64 %l<4>;\n	setp.ne.u32 %p1, %r1, 9;\n"
+	       "	@%p1 bra OUT;\n	ld.global.u64 %l1, [%rd1+1024];\n	sub.u64 %l2, %l1, 9;\n"
+	       "	cvt.u32.u64 %w1, %l1;\n	cvt.u32.u64 %w2, %l2;\n	cvt.u16.u64 %h1, %l1;\n	cvt.u16.u64 %h2, %l2;\n"
+	       DIVIDE("u", "16", "h", "0") DIVIDE("s", "16", "h", "16") DIVIDE("u", "32", "w", "32")
+	       DIVIDE("s", "32", "w", "48") DIVIDE("u", "64", "l", "64") DIVIDE("s", "64", "l", "80") "OUT:\n")
+	KERNEL("divide", "	mov.u32 %r4, 0;\n	div.u32 %r5, %r1, %r4;\n	rem.u32 %r6, %r1, %r4;\n"
+	       "	mov.u32 %r7, -2147483648;\n	sub.s32 %r4, %r4, 1;\n	div.s32 %r7, %r7, %r4;\n"
+	       "	setp.ne.u32 %p1, %r1, 9;\n	@%p1 bra OUT;\n"
+	       "	st.global.u32 [%rd1], %r5;\n	st.global.u32 [%rd1+4], %r6;\n	st.global.u32 [%rd1+8], %r7;\nOUT:\n");
 
 static const struct fault {
 	const char *kernel;
