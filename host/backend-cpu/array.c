@@ -159,7 +159,7 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, unsigne
 	    !cpu_array_format(d->Format, d->NumChannels, &s->format, &s->texel_bytes))
 		goto fail;
 	result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (!lay_out(s, &bytes) || cpu_memory_alloc(c, bytes, CPU_ARRAY_MEMORY, false, &s->address) != CUDA_SUCCESS)
+	if (!lay_out(s, &bytes) || cpu_memory_alloc(c, bytes, CPU_ARRAY_MEMORY, &s->address) != CUDA_SUCCESS)
 		goto fail;
 	for (unsigned int n = 0; n < s->count; n++)
 		s->levels[n].level.data += s->address;

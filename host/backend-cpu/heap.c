@@ -93,7 +93,7 @@ CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap)
 		h = create(context->limits[CU_LIMIT_MALLOC_HEAP_SIZE], &bytes);
 		if (!h)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, false, &h->start);
+		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, &h->start);
 		if (result != CUDA_SUCCESS) {
 			cpu_heap_destroy(h);
 			return result;

@@ -382,7 +382,7 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	else
 		let_stride(l);
 	if (s->cooperative)
-		result = cpu_memory_alloc(c, WORKSPACE_BYTES, CPU_VARIABLE, false, &l->ptx.workspace);
+		result = cpu_memory_alloc(c, WORKSPACE_BYTES, CPU_VARIABLE, &l->ptx.workspace);
 	if (result != CUDA_SUCCESS)
 		goto put_module;
 	cpu_submit(stream, &l->op, false);

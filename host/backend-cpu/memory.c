@@ -122,15 +122,14 @@ void cpu_range_remove(uint64_t start)
 	changed();
 }
 
-CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
-			  uint64_t *address)
+CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, uint64_t *address)
 {
 	uint64_t total = cpu_device()->memory, slot;
 	struct cpu_range range = {
 		.size = bytes,
 		.context = context,
 		.kind = kind,
-		.kernel_writes = !constant,
+		.kernel_writes = true,
 		.copy_writes = true,
 	};
 
@@ -319,7 +318,7 @@ CUresult cpu_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 		return result;
 	if (!dptr || bytesize == 0)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	result = cpu_memory_alloc(c, bytesize, CPU_ALLOCATION, false, &address);
+	result = cpu_memory_alloc(c, bytesize, CPU_ALLOCATION, &address);
 	if (result == CUDA_SUCCESS)
 		*dptr = address;
 	return cpu_leave(result);

@@ -61,8 +61,7 @@ const struct cpu_range *cpu_host_find(uint64_t start, bool managed);
 bool cpu_host_remove(uint64_t start, bool managed);
 
 /* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
-CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, bool constant,
-			  uint64_t *address);
+CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, uint64_t *address);
 
 /* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
 bool cpu_memory_count(uint64_t bytes);

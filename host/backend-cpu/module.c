@@ -117,7 +117,8 @@ static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t
 
 		if (variables[i].managed)
 			continue;
-		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, variables[i].constant, &addresses[i]);
+		/* constants too may be written by kernels, by their addresses, for launches to come */
+		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, &addresses[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
 		ptx_module_place(ptx, i, addresses[i]);

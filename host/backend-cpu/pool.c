@@ -76,7 +76,7 @@ static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmem
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (pool->limit && bytes > pool->limit - pool->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cpu_memory_alloc(c, bytes, CPU_ALLOCATION, false, &address);
+	result = cpu_memory_alloc(c, bytes, CPU_ALLOCATION, &address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	cpu_memory_set_pool(address, pool);

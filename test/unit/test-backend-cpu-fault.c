@@ -79,7 +79,9 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	       "	mov.u32 %r4, tile;\n	st.shared.u32 [%r4+2], %r1;\nOUT:\n")
 	KERNEL("misaligned_atom", ONE "	atom.global.add.u32 %r4, [%rd1+2], 1;\nOUT:\n")
 	KERNEL("wild_atom", ONE "	atom.global.add.u32 %r4, [%rd1+1048576], 1;\nOUT:\n")
-	KERNEL("constant", ONE "	mov.u64 %rd2, fixed;\n	cvta.const.u64 %rd2, %rd2;\n	st.u32 [%rd2], %r1;\nOUT:\n")
+	KERNEL("change_constant", ONE "	mov.u64 %rd2, fixed;\n	cvta.const.u64 %rd2, %rd2;\n	st.u32 [%rd2], %r1;\n"
+	       "	atom.global.add.u32 %r4, [%rd2], 1000;\nOUT:\n")
+	KERNEL("read_constant", ONE "	ld.const.u32 %r4, [fixed];\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
 	KERNEL("asserted", ONE "	mov.u64 %rd2, claim;\n	cvta.global.u64 %rd2, %rd2;\n	mov.u32 %r4, 77;\n"
 	       "	mov.u64 %rd4, source;\n	cvta.global.u64 %rd4, %rd4;\n	mov.u64 %rd5, whose;\n"
 	       "	cvta.global.u64 %rd5, %rd5;\n	mov.u64 %rd3, 1;\n	{\n	.param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;\n"
@@ -133,7 +135,6 @@ static const struct fault {
 	 "st.shared"},
 	{"misaligned_atom", CUDA_ERROR_MISALIGNED_ADDRESS, {"misaligned address", "thread (37,0,0)"}, "atom."},
 	{"wild_atom", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address", "block (2,0,0), thread (37,0,0)"}, "atom."},
-	{"constant", CUDA_ERROR_ILLEGAL_ADDRESS, {"a store of 4 bytes", "thread (37,0,0)"}, "st.u32"},
 	{"asserted", CUDA_ERROR_ASSERT, {"assertion failed", "block (2,0,0), thread (37,0,0)"}, "call.uni"},
 	{"deep", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address", "(local)", "block (2,0,0), thread (37,0,0)"}, NULL},
 	{"wild_call",
