@@ -83,9 +83,7 @@ static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t fro
 
 bool cpu_copy_device_side(uint64_t address, size_t bytes, bool write)
 {
-	const struct cpu_range *range = cpu_range_find(address, bytes);
-
-	return range && range->kind != CPU_ARRAY_MEMORY && (!write || range->copy_writes);
+	return cpu_range_spans(address, bytes, write);
 }
 
 bool cpu_copy_host_side(uint64_t address, size_t bytes, bool write)
@@ -142,7 +140,7 @@ static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t 
 		return cpu_leave(CUDA_SUCCESS);
 	if (!check(sides, to, from, bytes))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES && !cpu_range_find(from, bytes);
+	take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES && !cpu_range_spans(from, bytes, false);
 	return cpu_leave(copy_async(stream, to, from, bytes, take));
 }
 

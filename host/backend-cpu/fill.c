@@ -72,7 +72,6 @@ static size_t extent(size_t pitch, size_t width, size_t rows)
 static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int element, size_t width, size_t rows,
 		     CUstream handle, bool sync)
 {
-	const struct cpu_range *range;
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
 	struct fill *f;
@@ -88,10 +87,9 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	if (__builtin_mul_overflow(width, element, &width) || to % element ||
 	    (rows > 1 && (pitch < width || pitch % element)))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	range = cpu_range_find(to, extent(pitch, width, rows));
-	if (!range || !range->copy_writes)
+	if (!cpu_range_spans(to, extent(pitch, width, rows), true))
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	sync = sync && range->kind == CPU_HOST;
+	sync = sync && cpu_range_find(to, 1)->kind == CPU_HOST;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);

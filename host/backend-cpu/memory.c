@@ -60,6 +60,23 @@ const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes)
 	return &table[i];
 }
 
+bool cpu_range_spans(uint64_t address, uint64_t bytes, bool write)
+{
+	for (size_t i = first_behind(address); i < count && address >= table[i].start; i++) {
+		uint64_t here = table[i].start + table[i].size - address;
+
+		if (table[i].kind == CPU_ARRAY_MEMORY || (write && !table[i].copy_writes))
+			return false;
+		if (bytes <= here)
+			return true;
+		if (table[i].kind != CPU_MAPPED || i + 1 == count || table[i + 1].kind != CPU_MAPPED)
+			return false;
+		address += here;
+		bytes -= here;
+	}
+	return false;
+}
+
 bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write)
 {
 	while (bytes) {

@@ -33,6 +33,12 @@ struct cpu_range {
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
 const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes);
 
+/*
+ * Whether copies, memsets and textures may use all of [address, address + bytes): memory of one range, or of mappings
+ * (vmm.c) that lie side by side, as a program's own pool has them that grows by one after the other.
+ */
+bool cpu_range_spans(uint64_t address, uint64_t bytes, bool write);
+
 /* Whether all of it is memory that lies in one piece, and that kernels may write if that is wanted; several allocations
  * may make it up. */
 bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write);

@@ -59,12 +59,9 @@ void cpu_texture_map_put(struct cpu_texture_map *map)
 /* Whether there is something behind it now. */
 static bool lives(const struct texture *t)
 {
-	const struct cpu_range *range;
-
 	if (t->array || !t->bytes)
 		return t->array;
-	range = cpu_range_find(t->address, t->bytes);
-	return range && range->kind != CPU_ARRAY_MEMORY;
+	return cpu_range_spans(t->address, t->bytes, false);
 }
 
 bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
@@ -131,14 +128,11 @@ static void take_array(struct texture *t, const struct CUmipmappedArray_st *s, u
 /* Linear memory, of one row or of several. */
 static CUresult take_memory(struct texture *t, CUdeviceptr address, size_t width, size_t height, size_t pitch)
 {
-	const struct cpu_range *range;
-
 	if (!width || !height || address % ADDRESS_ALIGNMENT)
 		return CUDA_ERROR_INVALID_VALUE;
 	t->address = address;
 	t->bytes = (height - 1) * pitch + width * t->ptx.texel_bytes;
-	range = cpu_range_find(address, t->bytes);
-	if (!range || range->kind == CPU_ARRAY_MEMORY)
+	if (!cpu_range_spans(address, t->bytes, false))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->ptx.levels = 1;
 	t->ptx.level[0] = (struct ptx_level){

@@ -135,6 +135,41 @@ void api_pools(void)
 	CHECK(own == pool);
 }
 
+/* What a program's pool that grows by one mapping after the other hands out lies in two of them at times. All is 1. */
+static void over_the_seam(CUdeviceptr p, size_t granule)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
+	CUdeviceptr seam = p + granule;
+	CUDA_TEXTURE_DESC how = {0};
+	uint32_t in[8], out[8];
+	CUtexObject texture;
+
+	OK(cuMemcpyDtoH_v2(out, seam - 16, 32));
+	for (uint32_t i = 0; i < 8; i++) {
+		CHECK(out[i] == 1);
+		in[i] = i + 10;
+	}
+	OK(cuMemcpyHtoDAsync_v2(seam - 16, in, 32, NULL));
+	OK(cuMemcpyDtoDAsync_v2(p, seam - 16, 32, NULL));
+	OK(cuMemcpyDtoH_v2(out, p, 32));
+	CHECK(memcmp(out, in, sizeof(in)) == 0);
+	OK(cuMemcpy(seam - 12, p, 32));
+	OK(cuMemcpyDtoH_v2(out, seam - 12, 32));
+	CHECK(memcmp(out, in, sizeof(in)) == 0);
+	resource.res.linear.devPtr = seam - 512;
+	resource.res.linear.format = CU_AD_FORMAT_UNSIGNED_INT32;
+	resource.res.linear.numChannels = 1;
+	resource.res.linear.sizeInBytes = 1024;
+	OK(cuTexObjectCreate(&texture, &resource, &how, NULL));
+	OK(cuTexObjectDestroy(texture));
+	OK(cuMemsetD2D8_v2(seam - 16, 16, 3, 16, 3));
+	OK(cuMemcpyDtoH_v2(out, seam - 12, 32));
+	for (uint32_t i = 0; i < 8; i++)
+		CHECK(out[i] == 0x03030303);
+	OK(cuMemsetD32Async(seam - 16, 1, 12, NULL));
+	OK(cuMemsetD32Async(p, 1, 8, NULL));
+}
+
 /* Two allocations side by side in one reservation. */
 void api_mapped(void)
 {
@@ -142,7 +177,7 @@ void api_mapped(void)
 				     .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle a, b;
-	uint32_t in[8], out[8];
+	uint32_t in[1] = {0}, out[8];
 	size_t granule;
 	unsigned int n;
 	CUdeviceptr p;
@@ -166,16 +201,13 @@ void api_mapped(void)
 	GIVES(cuMemRelease(a), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemcpyHtoD_v2(p, in, 4), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemSetAccess(p, 2 * granule, &access, 1));
-	OK(cuMemsetD8Async(p, 0, granule, NULL));
-	OK(cuMemsetD8Async(p + granule, 0, granule, NULL));
+	OK(cuMemsetD8Async(p, 0, 2 * granule, NULL));
 	api_step(p, 1, n, NULL);
-	/* Over the seam. */
-	OK(cuMemcpyDtoH_v2(out, p + granule - 16, 16));
-	OK(cuMemcpyDtoH_v2(out + 4, p + granule, 16));
-	for (int i = 0; i < 8; i++)
-		CHECK(out[i] == 1);
+	over_the_seam(p, granule);
 	OK(cuMemUnmap(p + granule, granule));
 	GIVES(cuMemcpyDtoH_v2(out, p + granule, 16), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemcpyDtoH_v2(out, p + granule - 16, 32), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemsetD8_v2(p + granule - 16, 0, 32), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemAddressFree(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
 	/* What was written is still there. */
 	OK(cuMemMap(p + granule, granule, 0, b, 0));
