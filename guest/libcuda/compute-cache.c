@@ -6,6 +6,11 @@
  * NVRTC (12.9 to 13.2) names machine code by the intermediate code that it began with and by the assembler's options,
  * though the PTX between them depends on --ftz, --prec-div, --prec-sqrt, --restrict and more. It has asked for the key
  * of that PTX just before, in the same call and so in the same thread: machine code has that key in its own, or none.
+ *
+ * The software GPU runs no machine code, and a program that compiles for the newest architecture that its NVRTC knows
+ * would have nothing that can be loaded. There NVRTC finds in place of machine code the PTX that it would be made of,
+ * which all calls that load code take as well. nvJitLink looks into what it finds and must have machine code: it is
+ * told from NVRTC by what it starts from, which is text.
  */
 #include "compute-cache.h"
 
@@ -17,6 +22,8 @@
 #include <string.h>
 
 #include "cache.h"
+#include "call.h"
+#include "session.h"
 #include "sha256.h"
 #include "trace.h"
 
@@ -27,6 +34,8 @@
 
 struct vcuda_compute_key {
 	struct vcuda_cache_key key;
+	bool translation; /* what belongs to it is the text that the thread assembles next */
+	char *text;       /* found in place of machine code; NULL: nothing is */
 };
 
 static const struct vcuda_cache_kind kind = {.magic = {'v', 'c', 'u', 'd', 'a', 'c', 'm', 'p'}, .digest = vcuda_sha256};
@@ -35,6 +44,7 @@ static const struct vcuda_cache_kind kind = {.magic = {'v', 'c', 'u', 'd', 'a', 
 
 static char path[4096]; /* empty: there is no cache */
 static uint64_t limit;
+static pthread_key_t last_text; /* of the thread's last translation, once it is there */
 
 static uint64_t wanted_bytes(void)
 {
@@ -65,6 +75,7 @@ static void choose(void)
 	const char *start = NULL;
 	int n;
 
+	pthread_key_create(&last_text, free);
 	limit = wanted_bytes();
 	for (size_t i = 0; limit && i < sizeof(places) / sizeof(places[0]); i++) {
 		start = secure_getenv(places[i].variable);
@@ -80,9 +91,9 @@ static void choose(void)
 
 static struct vcuda_cache *open_cache(void)
 {
-	struct vcuda_cache *cache = vcuda_cache_open(path, &kind, limit);
+	struct vcuda_cache *cache = path[0] ? vcuda_cache_open(path, &kind, limit) : NULL;
 
-	if (!cache)
+	if (!cache && path[0])
 		vcuda_trace_note("compute cache: %s: %s", path, strerror(errno));
 	return cache;
 }
@@ -126,6 +137,22 @@ static bool is_text(const uint8_t *input, uint32_t size)
 	return true;
 }
 
+/* VCUDA_NVRTC=cubin is for programs that do not load what they compile. */
+static bool text_only(void)
+{
+	const char *wanted = secure_getenv("VCUDA_NVRTC");
+
+	return vcuda_require_init() == CUDA_SUCCESS && !strcmp(vcuda_session.host.backend, "cpu") &&
+	       !(wanted && !strcmp(wanted, "cubin"));
+}
+
+static void set_last_text(char *text)
+{
+	free(pthread_getspecific(last_text));
+	if (pthread_setspecific(last_text, text))
+		free(text);
+}
+
 static bool make_key(struct vcuda_compute_key *key, uint32_t stage, const uint8_t subject[VCUDA_SHA256_BYTES],
 		     const char *options, bool text)
 {
@@ -143,7 +170,9 @@ static bool make_key(struct vcuda_compute_key *key, uint32_t stage, const uint8_
 	if (follows)
 		add(&sha, translated.key.key.bytes, sizeof(translated.key.key.bytes));
 	vcuda_sha256_end(&sha, key->key.bytes);
+	key->translation = translates;
 	if (translates) {
+		set_last_text(NULL);
 		translated.known = true;
 		memcpy(translated.subject, subject, VCUDA_SHA256_BYTES);
 		translated.key = *key;
@@ -159,6 +188,8 @@ CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const
 	const uint32_t numbers[] = {architecture, flag};
 	uint8_t subject[VCUDA_SHA256_BYTES];
 	struct vcuda_sha256 sha;
+	const char *last;
+	bool for_text;
 
 	if (!key)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -166,7 +197,8 @@ CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const
 	if (!input || !size)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_once(&once, choose);
-	if (!path[0])
+	for_text = text_only();
+	if (!path[0] && !for_text)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	vcuda_sha256_start(&sha);
 	add(&sha, numbers, sizeof(numbers));
@@ -174,11 +206,15 @@ CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const
 	add_text(&sha, host);
 	add_text(&sha, build);
 	vcuda_sha256_end(&sha, subject);
-	*key = malloc(sizeof(**key));
+	*key = calloc(1, sizeof(**key));
 	if (!*key)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (make_key(*key, stage, subject, options, is_text(input, size)))
+	if (make_key(*key, stage, subject, options, is_text(input, size))) {
+		last = pthread_getspecific(last_text);
+		if (for_text && stage == VCUDA_COMPUTE_ASSEMBLE && last && !is_text(input, size))
+			(*key)->text = strdup(last);
 		return CUDA_SUCCESS;
+	}
 	free(*key);
 	*key = NULL;
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -186,11 +222,24 @@ CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const
 
 CUresult vcuda_compute_key_free(struct vcuda_compute_key *key)
 {
+	if (key)
+		free(key->text);
 	free(key);
 	return CUDA_SUCCESS;
 }
 
 /* ---- entries ---- */
+
+static CUresult give_text(const struct vcuda_compute_key *key, void **data, uint32_t *size)
+{
+	*data = strdup(key->text);
+	if (!*data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* with its end, which loading it as machine code needs and PTX that is asked for as such comes without */
+	*size = (uint32_t)strlen(key->text) + 1;
+	note("gives PTX for", key, *size);
+	return CUDA_SUCCESS;
+}
 
 CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size)
 {
@@ -203,6 +252,8 @@ CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero,
 	*size = 0;
 	if (!key || zero)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (key->text)
+		return give_text(key, data, size);
 	cache = open_cache();
 	if (!cache)
 		return CUDA_ERROR_NOT_FOUND;
@@ -210,6 +261,8 @@ CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero,
 	vcuda_cache_close(cache);
 	if (*data && found <= UINT32_MAX) {
 		*size = (uint32_t)found;
+		if (key->translation)
+			set_last_text(strndup(*data, found));
 		note("found", key, found);
 		return CUDA_SUCCESS;
 	}
@@ -226,6 +279,8 @@ CUresult vcuda_compute_store(const struct vcuda_compute_key *key, uintptr_t zero
 
 	if (!key || zero || !data || !size)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (key->translation)
+		set_last_text(strndup(data, size));
 	cache = open_cache();
 	if (!cache)
 		return CUDA_ERROR_NOT_SUPPORTED;

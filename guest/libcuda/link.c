@@ -186,6 +186,15 @@ static CUresult append_fatbin(struct CUlinkState_st *s, const void *image, const
 	return s->by_host ? append_part(s, CU_JIT_INPUT_FATBINARY, data, bytes, name) : append(s, data, bytes);
 }
 
+/* What NVRTC gives for machine code where nothing runs that (compute-cache.c). */
+static bool is_text(const char *data, size_t bytes)
+{
+	for (size_t n = 0; n < bytes && n < 4; n++)
+		if (!data[n] || data[n] & 0x80 || data[n] == 0x7f)
+			return false;
+	return bytes >= 4;
+}
+
 static CUresult add_part(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name)
 {
 	static const char *const names[] = {"a cubin", "PTX", "a fatbin", "an object file", "a library", "NVVM"};
@@ -197,7 +206,7 @@ static CUresult add_part(CUlinkState state, CUjitInputType type, const void *dat
 		return append_fatbin(state, data, name);
 	if (state->by_host)
 		return append_part(state, type, data, bytes, name);
-	if (type == CU_JIT_INPUT_PTX)
+	if (type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_CUBIN && is_text(data, bytes)))
 		return append_ptx(state, data, bytes);
 	snprintf(line, sizeof(line), "linking %s is not supported, only PTX and fatbins are", names[type]);
 	vcuda_log("%s", line);

@@ -22,7 +22,7 @@ class Run:
     def __init__(self, folder, source, *options, **settings):
         self.trace = tempfile.NamedTemporaryFile('r', prefix='nvrtc-cache-trace-')
         env = {k: v for k, v in os.environ.items() if not k.startswith(('CUDA_CACHE_', 'VCUDA_TRACE'))}
-        env.update(CUDA_CACHE_PATH=folder, VCUDA_TRACE=self.trace.name, **settings)
+        env.update({'CUDA_CACHE_PATH': folder, 'VCUDA_TRACE': self.trace.name, 'VCUDA_NVRTC': 'cubin', **settings})
         self.process = subprocess.Popen([VCUDA, 'run', '--backend', 'cpu', '--', PROGRAM, source, '-arch=sm_90', *options],
                                         env=env, stdout=subprocess.PIPE, text=True)
 
@@ -30,7 +30,7 @@ class Run:
         self.output = self.process.communicate(timeout=120)[0]
         assert self.process.returncode == 0, self.process.returncode
         with self.trace as f:
-            self.notes = re.findall(r'compute cache: (found|has no|keeps|cannot keep) [0-9a-f]{16}, ', f.read())
+            self.notes = re.findall(r'compute cache: (found|has no|keeps|cannot keep|gives PTX for) [0-9a-f]{16}, ', f.read())
         return self
 
 
@@ -119,6 +119,22 @@ def at_once(folder, first):
     check(len(files(folder)) == 2, 'leave two entries', files(folder))
 
 
+def instead_of_machine_code(folder, first):
+    """The software GPU's programs find PTX, with its end; what was kept for others stays theirs."""
+    for settings, notes in (({}, ['has no', 'keeps', 'gives PTX for']), ({}, ['found', 'gives PTX for']),
+                            ({'CUDA_CACHE_DISABLE': '1'}, ['gives PTX for'])):
+        made = run(folder, FIRST, VCUDA_NVRTC='', **settings)
+        ptx, cubin = (line.split()[1] for line in made.output.splitlines()[1:])
+        check(made.notes == notes and cubin == ptx and cubin.endswith('00'), 'PTX for machine code', settings, made.notes)
+        check('ptx ' + ptx in first.output, 'that is the same otherwise')
+    other = run(folder, FIRST, '-ftz=true', VCUDA_NVRTC='', COMPILATIONS='2')
+    check(len(set(line.split()[1] for line in other.output.splitlines()[1:])) == 1 and other.output != made.output,
+          'of the same compilation', other.notes)
+    again = run(folder, FIRST)
+    check(again.notes == ['found', 'has no', 'keeps'] and again.output == first.output, 'machine code is made', again.notes)
+    check(run(folder, FIRST, VCUDA_NVRTC='').output == made.output, 'and not found')
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix='nvrtc-cache-') as root:
         first = same_program(os.path.join(root, 'one'))
@@ -127,6 +143,7 @@ def main():
         nowhere(os.path.join(root, 'small'), first)
         run(os.path.join(root, 'two'), FIRST)
         damaged(os.path.join(root, 'two'), first)
+        instead_of_machine_code(os.path.join(root, 'four'), first)
         at_once(os.path.join(root, 'three'), first)
     print('nvrtc-cache: passed')
 

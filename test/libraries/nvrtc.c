@@ -4,36 +4,21 @@
 
 #include <cuda.h>
 #include <nvrtc.h>
+#include <stdbool.h>
+
+enum { N = 100 };
 
 static const char source[] = "template <int k> __global__ void scale(float *a, int n)\n"
 			     "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = a[i] * k + i; }\n";
 
-int main(void)
+static void run(CUmodule module, const char *lowered)
 {
-	enum { N = 100 };
-	const char *options[] = {"--gpu-architecture=compute_75"}, *name = "scale<3>", *lowered;
 	float host[N];
 	CUdeviceptr d;
-	nvrtcProgram program;
 	CUfunction function;
-	CUcontext context;
-	CUmodule module;
-	size_t bytes;
-	char *ptx;
 	int n = N;
 	void *params[] = {&d, &n};
 
-	OK(nvrtcCreateProgram(&program, source, "scale.cu", 0, NULL, NULL));
-	OK(nvrtcAddNameExpression(program, name));
-	OK(nvrtcCompileProgram(program, 1, options));
-	OK(nvrtcGetLoweredName(program, name, &lowered));
-	OK(nvrtcGetPTXSize(program, &bytes));
-	ptx = malloc(bytes);
-	OK(nvrtcGetPTX(program, ptx));
-	OK(cuInit(0));
-	OK(cuDevicePrimaryCtxRetain(&context, 0));
-	OK(cuCtxSetCurrent(context));
-	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&function, module, lowered));
 	for (int i = 0; i < N; i++)
 		host[i] = (float)number(i);
@@ -43,7 +28,54 @@ int main(void)
 	OK(cuMemcpyDtoH(host, d, sizeof(host)));
 	for (int i = 0; i < N; i++)
 		CHECK(host[i] == (float)number(i) * 3 + (float)i);
+	OK(cuMemFree(d));
+}
+
+/* What it is asked for is loaded as it is: directly, and through the driver's linker. */
+static void compile(const char *option, bool machine_code)
+{
+	const char *name = "scale<3>", *lowered;
+	nvrtcProgram program;
+	CUlinkState link;
+	CUmodule module;
+	size_t bytes;
+	void *image;
+	char *code;
+
+	OK(nvrtcCreateProgram(&program, source, "scale.cu", 0, NULL, NULL));
+	OK(nvrtcAddNameExpression(program, name));
+	OK(nvrtcCompileProgram(program, 1, &option));
+	OK(nvrtcGetLoweredName(program, name, &lowered));
+	OK(machine_code ? nvrtcGetCUBINSize(program, &bytes) : nvrtcGetPTXSize(program, &bytes));
+	code = malloc(bytes);
+	OK(machine_code ? nvrtcGetCUBIN(program, code) : nvrtcGetPTX(program, code));
+	OK(cuModuleLoadData(&module, code));
+	run(module, lowered);
+	OK(cuModuleUnload(module));
+	OK(cuLinkCreate(0, NULL, NULL, &link));
+	OK(cuLinkAddData(link, machine_code ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_PTX, code, bytes, "a", 0, NULL, NULL));
+	OK(cuLinkComplete(link, &image, &bytes));
+	OK(cuModuleLoadData(&module, image));
+	run(module, lowered);
+	OK(cuModuleUnload(module));
+	OK(cuLinkDestroy(link));
+	free(code);
 	OK(nvrtcDestroyProgram(&program));
+}
+
+int main(void)
+{
+	CUcontext context;
+	int major, minor;
+
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	compile("--gpu-architecture=compute_75", false);
+	OK(nvrtcVersion(&major, &minor));
+	/* the older ones do not ask the driver for what they compiled before */
+	if (major * 10 + minor >= 129)
+		compile("--gpu-architecture=sm_90", true);
 	printf("nvrtc: passed\n");
 	return 0;
 }

@@ -12,9 +12,18 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "call.h"
 #include "compute-cache.h"
 #include "folder.h"
+#include "session.h"
 #include "trace.h"
+
+struct vcuda_guest_session vcuda_session = {.host.backend = "cuda"};
+
+CUresult vcuda_require_init(void)
+{
+	return CUDA_SUCCESS;
+}
 
 void vcuda_trace_note(const char *format, ...)
 {
@@ -46,6 +55,7 @@ static void place(void)
 {
 	unsetenv("CUDA_CACHE_DISABLE");
 	unsetenv("CUDA_CACHE_MAXSIZE");
+	unsetenv("VCUDA_NVRTC");
 	setenv("CUDA_CACHE_PATH", folder, 1);
 }
 
@@ -170,6 +180,68 @@ static void scenario_stages(void)
 	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
 }
 
+/* ---- where nothing runs machine code ---- */
+
+/* What is found for machine code, which is text with its end. */
+static bool finds_text(struct vcuda_compute_key *key, const char *text)
+{
+	void *data;
+	uint32_t size;
+	bool same;
+
+	EXPECT(key && vcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
+	same = size == strlen(text) + 1 && !memcmp(data, text, size);
+	EXPECT(vcuda_compute_free(data) == CUDA_SUCCESS && vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	return same;
+}
+
+static void *translate_elsewhere(void *unused)
+{
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	return NULL;
+}
+
+static void scenario_text(void)
+{
+	struct job otherwise = translate;
+	pthread_t thread;
+
+	/* what is kept for devices that run it */
+	EXPECT(keep(key_of(translate), "PTX"));
+	EXPECT(keep(key_of(assemble), "machine code"));
+	EXPECT(keep(key_of(from_text), "of text"));
+	strcpy(vcuda_session.host.backend, "cpu");
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	otherwise.options = "-arch=compute_90 -ftz=1";
+	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
+	EXPECT(!pthread_create(&thread, NULL, translate_elsewhere, NULL) && !pthread_join(thread, NULL));
+	EXPECT(finds_text(key_of(assemble), "PTX, ftz"));
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	/* nvJitLink's: it looks into it */
+	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+	/* nothing came of the translation: the one before it does not count */
+	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
+	otherwise.options = "-arch=compute_90 -ftz=2";
+	EXPECT(!*found(key_of(otherwise)));
+	EXPECT(!*found(key_of(assemble)));
+	/* whoever wants machine code gets it, and what others kept is theirs still */
+	setenv("VCUDA_NVRTC", "cubin", 1);
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(!strcmp(found(key_of(assemble)), "machine code"));
+	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+}
+
+static void scenario_text_without_cache(void)
+{
+	strcpy(vcuda_session.host.backend, "cpu");
+	EXPECT(!keep(key_of(translate), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	EXPECT(!*found(key_of(translate)));
+}
+
 static void *assemble_elsewhere(void *unused)
 {
 	return key_of(assemble);
@@ -256,6 +328,15 @@ static void keys(void **state)
 	in_process(scenario_mistakes);
 }
 
+static void text(void **state)
+{
+	(void)state;
+	place();
+	in_process(scenario_text);
+	setenv("CUDA_CACHE_DISABLE", "1", 1);
+	in_process(scenario_text_without_cache);
+}
+
 static void places(void **state)
 {
 	static const char *const variables[] = {"CUDA_CACHE_PATH", "VCUDA_CACHE", "XDG_CACHE_HOME", "HOME"},
@@ -338,6 +419,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(keys, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(text, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(places, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(limits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(damage, set_up, tear_down),

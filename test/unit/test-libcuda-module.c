@@ -145,8 +145,13 @@ static void links(void **state)
 	assert_int_equal(cuLinkCreate_v2(0, NULL, NULL, &link), CUDA_SUCCESS);
 	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "a", 0, NULL, NULL), CUDA_SUCCESS);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)ptx, 4, "b", 0, NULL, NULL),
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"\177ELF", 4, "b", 0, NULL, NULL),
 			 CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)ptx, 3, "b", 0, NULL, NULL),
+			 CUDA_ERROR_NOT_SUPPORTED);
+	/* NVRTC's machine code, here */
+	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)ptx, sizeof(ptx), "b", 0, NULL, NULL),
+			 CUDA_SUCCESS);
 	assert_int_equal(cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, "/nowhere", 0, NULL, NULL), CUDA_ERROR_FILE_NOT_FOUND);
 	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_SUCCESS);
 	assert_int_equal(fake.image_bytes, bytes - 16);
