@@ -21,7 +21,7 @@ OPTIONS = {"trans": 2, "fill": 1, "side": 1, "diag": 1}  # the largest value
 NUMBERS = ("compute", "algorithm", "type")  # of which the library is told, each an int
 CBLAS_OPTION = {"trans": "111 + {}", "fill": "122 - {}", "diag": "131 + {}", "side": "141 + {}"}
 MEMORY = {"out", "pointers", "strided"}
-FLAGS = {"trans": {"symmetric", "hermitian"}, "size": {"any", "small"}, "scalar": {"real", "typed", "next", "scale", "five"},
+FLAGS = {"trans": {"symmetric", "hermitian"}, "size": {"any", "small"}, "scalar": {"real", "typed", "next", "scale", "five", "optional"},
          "vector": MEMORY | {"any", "typed"}, "matrix": MEMORY | {"typed"}, "packed": MEMORY,
          "elements": {"out", "pointers", "each", "optional", "int", "real"}}
 LENGTHS = {"vector": 1, "matrix": 2, "packed": 1, "elements": 1}
@@ -357,7 +357,8 @@ def guest_body(r, function, letters, wide):
     out += [f"\tblas_begin(&call, handle, {function}, {str(wide).lower()});"]
     for p in r.params:
         if p.kind == "scalar":
-            out.append(f"\tblas_scalar(&call, {p.name}, {guest_type(r, p, letters)}, {5 if 'five' in p.flags else 1});")
+            function = "blas_optional_scalar" if "optional" in p.flags else "blas_scalar"
+            out.append(f"\t{function}(&call, {p.name}, {guest_type(r, p, letters)}, {5 if 'five' in p.flags else 1});")
         elif p.kind == "result":
             out.append(f"\tblas_result(&call, result, {guest_type(r, p, letters)});")
         elif p.kind == "info":

@@ -40,6 +40,13 @@ void blas_scalar(struct blas_call *call, const void *scalar, unsigned int type, 
 		memcpy(words, scalar, vcuda_blas_bytes(type) * numbers);
 }
 
+void blas_optional_scalar(struct blas_call *call, const void *scalar, unsigned int type, unsigned int numbers)
+{
+	static const double zero[2];
+
+	blas_scalar(call, scalar || by_address(call) ? scalar : zero, type, numbers);
+}
+
 void blas_result(struct blas_call *call, void *result, unsigned int type)
 {
 	call->result = result;

@@ -133,5 +133,8 @@ GETTING(cublasGetStream_v2, CUstream, stream)
 SETTING(cublasSetPointerMode_v2, cublasGetPointerMode_v2, int, pointer_mode, value == 0 || value == 1)
 SETTING(cublasSetAtomicsMode, cublasGetAtomicsMode, int, atomics_mode, value == 0 || value == 1)
 SETTING(cublasSetMathMode, cublasGetMathMode, int, math_mode, is_math_mode(value))
+/* Neither is of consequence here: NVIDIA's cuSOLVER sets them, and does not start without. */
+SETTING(cublasSetEnvironmentMode, cublasGetEnvironmentMode, int, environment_mode, value == 0 || value == 1)
+SETTING(cublasSetEmulationStrategy, cublasGetEmulationStrategy, int, emulation_strategy, value >= 0 && value <= 2)
 SETTING(cublasSetSmCountTarget, cublasGetSmCountTarget, int, sm_count, value >= 0)
 /* clang-format on */

@@ -22,7 +22,8 @@ struct blas_handle {
 	CUcontext context;
 	CUstream stream;
 	int pointer_mode, atomics_mode, math_mode, sm_count;
-	void *workspace; /* the program's; the host's library has one of its own */
+	int environment_mode, emulation_strategy; /* kept for who asks: no variable changes what ours compute */
+	void *workspace;                          /* the program's; the host's library has one of its own */
 	size_t workspace_bytes;
 };
 
@@ -42,6 +43,8 @@ void blas_begin(struct blas_call *call, void *handle, unsigned int function, boo
 void blas_word(struct blas_call *call, uint64_t word);
 /* Some numbers of a type. */
 void blas_scalar(struct blas_call *call, const void *scalar, unsigned int type, unsigned int numbers);
+/* One number, for which NULL is a 0 of the host's. */
+void blas_optional_scalar(struct blas_call *call, const void *scalar, unsigned int type, unsigned int numbers);
 void blas_result(struct blas_call *call, void *result, unsigned int type);
 void blas_info(struct blas_call *call, int *info);
 /* Sends it. The function's status. */

@@ -14,6 +14,10 @@ enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 int cublasCreate_v2(void **handle);
 int cublasDestroy_v2(void *handle);
 int cublasSetPointerMode_v2(void *handle, int mode);
+int cublasSetEnvironmentMode(void *handle, int mode);
+int cublasGetEnvironmentMode(void *handle, int *mode);
+int cublasSgeam(void *handle, int transa, int transb, int m, int n, const float *alpha, const float *a, int lda,
+		const float *beta, const float *b, int ldb, float *c, int ldc);
 int cublasSetStream_v2(void *handle, CUstream stream);
 int cublasUint8gemmBias(void *handle, ...);
 const char *cublasGetStatusName(int status);
@@ -61,6 +65,27 @@ static float *memory(size_t floats)
 
 	CHECK(!cuMemAlloc_v2(&p, floats * sizeof(float)) && !cuMemsetD32_v2(p, 0x3f800000, floats));
 	return (float *)(uintptr_t)p;
+}
+
+/* What NVIDIA's cuSOLVER and others keep in a handle. */
+static void settings(void)
+{
+	float *a = memory(N * N), host[N];
+	int mode = -1;
+	void *h;
+
+	CHECK(!cublasCreate_v2(&h));
+	CHECK(cublasSetEnvironmentMode(NULL, 0) == NOT_INITIALIZED);
+	CHECK(!cublasGetEnvironmentMode(h, &mode) && mode == 0);
+	CHECK(!cublasSetEnvironmentMode(h, 1) && !cublasGetEnvironmentMode(h, &mode) && mode == 1);
+	CHECK(cublasSetEnvironmentMode(h, 2) == INVALID_VALUE && cublasSetEnvironmentMode(h, -1) == INVALID_VALUE);
+	CHECK(cublasGetEnvironmentMode(h, NULL) == INVALID_VALUE);
+	/* a 0 need not be there, unless it would be the device's */
+	CHECK(!cublasSgeam(h, 0, 0, N, N, &one, a, N, NULL, a, N, a, N));
+	CHECK(!cuMemcpyDtoH_v2(host, (uintptr_t)a, sizeof(host)) && host[0] == 1);
+	CHECK(!cublasSetPointerMode_v2(h, 1));
+	CHECK(cublasSgeam(h, 0, 0, N, N, a, a, N, NULL, a, N, a, N) == INVALID_VALUE);
+	CHECK(!cublasDestroy_v2(h));
 }
 
 /* Found at the call: nothing is done and nothing is lost. */
@@ -373,7 +398,8 @@ static void queued(void)
 int main(int argc, char **argv)
 {
 	static const struct part parts[] = {{"invalid", invalid}, {"stray", stray},   {"hostile", hostile},
-					    {"stream", stream},   {"queued", queued}, {NULL, NULL}};
+					    {"stream", stream},   {"queued", queued}, {"settings", settings},
+					    {NULL, NULL}};
 
 	return run_part(argc, argv, parts);
 }

@@ -493,7 +493,7 @@ def blas():
 def blas_errors():
     """What is wrong with calls of cuBLAS; that what is queued does not wait for its end."""
     # A GPU finds a stray access by the pages of its memory only.
-    for part in ("invalid", "stray", "hostile", "stream") if BACKEND == "cpu" else ("invalid", "stream"):
+    for part in ("settings", "invalid", "stray", "hostile", "stream") if BACKEND == "cpu" else ("settings", "invalid", "stream"):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)
         check(r.returncode == 0 and r.stdout == f"{part}: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
         check(r.stderr.count("cublasUint8gemmBias is not supported") == (part == "invalid"), r.stderr)
