@@ -16,6 +16,7 @@
 #include "guest-calls.h"
 #include "image.h"
 #include "log.h"
+#include "object-file.h"
 #include "session.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u
@@ -195,9 +196,14 @@ static bool is_text(const char *data, size_t bytes)
 	return bytes >= 4;
 }
 
+static CUresult append_container(void *state, const void *container, size_t bytes)
+{
+	return append(state, container, bytes);
+}
+
 static CUresult add_part(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name)
 {
-	static const char *const names[] = {"a cubin", "PTX", "a fatbin", "an object file", "a library", "NVVM"};
+	static const char *const names[] = {[CU_JIT_INPUT_CUBIN] = "a cubin", [CU_JIT_INPUT_NVVM] = "NVVM"};
 	char line[96];
 
 	if (!data || !bytes || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || state->complete)
@@ -208,7 +214,9 @@ static CUresult add_part(CUlinkState state, CUjitInputType type, const void *dat
 		return append_part(state, type, data, bytes, name);
 	if (type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_CUBIN && is_text(data, bytes)))
 		return append_ptx(state, data, bytes);
-	snprintf(line, sizeof(line), "linking %s is not supported, only PTX and fatbins are", names[type]);
+	if (type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY)
+		return vcuda_object_file_parts(data, bytes, append_container, state);
+	snprintf(line, sizeof(line), "linking %s is not supported, only what has PTX is", names[type]);
 	vcuda_log("%s", line);
 	vcuda_jit_error(&state->jit, line);
 	return CUDA_ERROR_NOT_SUPPORTED;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend-cpu.h"
+#include "device-runtime.h"
 #include "device.h"
 #include "fatbin.h"
 #include "log.h"
@@ -148,6 +149,25 @@ static CUresult read_text(const char *text, size_t bound, struct cpu_image *imag
 	return CUDA_SUCCESS;
 }
 
+/* What the device runtime library calls, if the program was linked with it. */
+static CUresult add_device_runtime(struct cpu_image *image)
+{
+	unsigned int n = image->count;
+	size_t length = strlen(cpu_device_runtime);
+
+	while (n && !memmem(image->part[n - 1].text, image->part[n - 1].length, CPU_DEVICE_RUNTIME_MARK,
+			    strlen(CPU_DEVICE_RUNTIME_MARK)))
+		n--;
+	if (!n || image->count == CPU_IMAGE_TEXTS)
+		return CUDA_SUCCESS;
+	image->part[image->count].text = strdup(cpu_device_runtime);
+	if (!image->part[image->count].text)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	image->bytes += length;
+	image->part[image->count++].length = length;
+	return CUDA_SUCCESS;
+}
+
 CUresult cpu_image_read(const void *data, struct cpu_image *image)
 {
 	size_t bound = image_bound;
@@ -165,6 +185,8 @@ CUresult cpu_image_read(const void *data, struct cpu_image *image)
 	memcpy(&magic, data, sizeof(magic));
 	if (magic == FATBIN_MAGIC) {
 		result = read_fatbin(data, bound ? bound : fatbin_size(data), image);
+		if (result == CUDA_SUCCESS && image->relocatable)
+			result = add_device_runtime(image);
 	} else if (memcmp(data, "\177ELF", 4) == 0) {
 		cpu_log("the image is machine code (a cubin) and the software GPU runs PTX only: load PTX or a fatbin "
 			"that has it");

@@ -63,6 +63,48 @@ static void compile(const char *option, bool machine_code)
 	OK(nvrtcDestroyProgram(&program));
 }
 
+/* NVRTC declares them. */
+static const char waiting[] = "extern \"C\" __global__ void turn(int *a, int n)\n"
+			      "{ int i = blockIdx.x * blockDim.x + threadIdx.x, x = i; a[i] = x;\n"
+			      "  unsigned long long grid = cudaCGGetIntrinsicHandle(cudaCGScopeGrid);\n"
+			      "  cudaCGSynchronize(grid, 0); x = a[n - 1 - i];\n"
+			      "  cudaCGSynchronize(grid, 0); a[i] = x; }\n";
+
+/* Code that is linked with an archive of object files, NVIDIA's for what kernels call. */
+static void link_with_archive(void)
+{
+	const char *const options[] = {"--gpu-architecture=compute_75", "-rdc=true"};
+	nvrtcProgram program;
+	CUfunction function;
+	CUlinkState link;
+	CUmodule module;
+	CUdeviceptr d;
+	int n = 4 * 32, host[4 * 32];
+	void *image, *params[] = {&d, &n};
+	size_t bytes;
+	char *ptx;
+
+	OK(nvrtcCreateProgram(&program, waiting, "turn.cu", 0, NULL, NULL));
+	OK(nvrtcCompileProgram(program, 2, options));
+	OK(nvrtcGetPTXSize(program, &bytes));
+	ptx = malloc(bytes);
+	OK(nvrtcGetPTX(program, ptx));
+	OK(nvrtcDestroyProgram(&program));
+	OK(cuLinkCreate(0, NULL, NULL, &link));
+	OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, ptx, bytes, "turn", 0, NULL, NULL));
+	OK(cuLinkAddFile(link, CU_JIT_INPUT_LIBRARY, TOOLKIT "/lib64/libcudadevrt.a", 0, NULL, NULL));
+	OK(cuLinkComplete(link, &image, &bytes));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	OK(cuModuleGetFunction(&function, module, "turn"));
+	OK(cuMemAlloc(&d, sizeof(host)));
+	OK(cuLaunchCooperativeKernel(function, 4, 1, 1, 32, 1, 1, 0, NULL, params));
+	OK(cuMemcpyDtoH(host, d, sizeof(host)));
+	for (int i = 0; i < n; i++)
+		CHECK(host[i] == n - 1 - i);
+	free(ptx);
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -72,6 +114,7 @@ int main(void)
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
 	compile("--gpu-architecture=compute_75", false);
+	link_with_archive();
 	OK(nvrtcVersion(&major, &minor));
 	/* the older ones do not ask the driver for what they compiled before */
 	if (major * 10 + minor >= 129)

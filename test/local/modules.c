@@ -11,6 +11,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 			    void **values);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+				   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+				   void **params);
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module);
 CUresult cuFuncGetName(const char **name, CUfunction function);
@@ -229,9 +232,60 @@ static void says_what_is_wrong(void)
 	ask(&told);
 	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
 	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL),
+	      CUDA_ERROR_INVALID_IMAGE);
+	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"\177ELF", 4, "o", 0, NULL, NULL),
 	      CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(strstr(told.errors, "an object file"));
+	CHECK(strstr(told.errors, "a cubin"));
 	OK(cuLinkDestroy(link));
+}
+
+/* As cudaCGSynchronize() of the device runtime library does: each thread turns what another block's wrote, twice. */
+static void waits_for_the_grid(void)
+{
+	static const char turns[] = HEAD
+		".extern .func (.param .b64 r) __cuda_syscall_CGS_get_intrinsic_handle (.param .b32 a);\n"
+		".extern .func (.param .b32 r) __cuda_syscall_CGS_sync (.param .b64 a, .param .b32 b);\n"
+		".visible .entry turns(.param .u64 p, .param .u32 one)\n{\n"
+		".reg .b64 %h, %p, %q, %d; .reg .b32 %i, %j, %k, %n, %x, %one; .reg .pred %some;\n"
+		"ld.param.u64 %p, [p]; ld.param.u32 %one, [one]; mov.u32 %k, 0;\n"
+		"mov.u32 %i, %ctaid.x; mov.u32 %j, %ntid.x; mov.u32 %n, %nctaid.x; mul.lo.u32 %n, %n, %j;\n"
+		"mov.u32 %x, %tid.x; mad.lo.u32 %i, %i, %j, %x; mul.wide.u32 %d, %i, 4; add.u64 %q, %p, %d;\n"
+		"sub.u32 %j, %n, %i; sub.u32 %j, %j, 1; mul.wide.u32 %d, %j, 4; add.u64 %p, %p, %d;\n"
+		"st.global.u32 [%q], %i; setp.ne.u32 %some, %x, 0;\n"
+		"{ .param .b32 a; st.param.b32 [a], 1; .param .b64 r;\n"
+		"call.uni (r), __cuda_syscall_CGS_get_intrinsic_handle, (a); ld.param.b64 %h, [r]; }\n"
+		"AGAIN: bar.sync 0; setp.eq.u32 %some, %one, 0; @%some bra CALL;\n"
+		"setp.ne.u32 %some, %x, 0; @%some bra MET;\n"
+		"CALL: { .param .b64 a; st.param.b64 [a], %h; .param .b32 b; st.param.b32 [b], %one; .param .b32 r;\n"
+		"call (r), __cuda_syscall_CGS_sync, (a, b); ld.param.b32 %x, [r]; }\n"
+		"mov.u32 %x, %tid.x;\n"
+		"MET: bar.sync 0; setp.ne.u32 %some, %k, 0; @%some bra WRITE;\n"
+		"mov.u32 %k, 1; ld.volatile.global.u32 %j, [%p]; bra AGAIN;\n"
+		"WRITE: st.global.u32 [%q], %j; ret;\n}\n";
+	uint32_t out[256], one;
+	CUdeviceptr p;
+	void *params[] = {&p, &one}, *image;
+	CUfunction kernel;
+	CUlinkState link;
+	CUmodule module;
+	size_t bytes;
+
+	OK(cuMemAlloc_v2(&p, sizeof(out)));
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	add(link, turns);
+	OK(cuLinkComplete(link, &image, &bytes));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	OK(cuModuleGetFunction(&kernel, module, "turns"));
+	for (one = 0; one < 2; one++) {
+		OK(cuMemsetD8_v2(p, 0xff, sizeof(out)));
+		OK(cuLaunchCooperativeKernel(kernel, 4, 1, 1, 64, 1, 1, 0, NULL, params));
+		OK(cuMemcpyDtoH_v2(out, p, sizeof(out)));
+		for (uint32_t i = 0; i < 256; i++)
+			CHECK(out[i] == 255 - i);
+	}
+	OK(cuModuleUnload(module));
+	OK(cuMemFree_v2(p));
 }
 
 /* Files are read when they are added. */
@@ -399,6 +453,9 @@ int main(int argc, char **argv)
 	links();
 	says_what_is_wrong();
 	links_files();
+	/* a GPU's driver has these for its own library only */
+	if (is_software())
+		waits_for_the_grid();
 	lists_functions();
 	if (is_software()) /* a GPU's driver is not made for that: the program's worker ends */
 		unloads_beside_enumeration();
