@@ -153,8 +153,8 @@ static void registers(void **state)
 	float fractions[MOST_VALUES] = {0};
 
 	(void)state;
-	n += snprintf(body + n, sizeof(body) - (size_t)n,
-		      ".reg .b32 %%a<%d>;\n.reg .f32 %%f<%d>;\nmov.u32 %%r4, 0;\n", MOST_VALUES, MOST_VALUES + 1);
+	n += snprintf(body + n, sizeof(body) - (size_t)n, ".reg .b32 %%a<%d>;\n.reg .f32 %%f<%d>;\nmov.u32 %%r4, 0;\n",
+		      MOST_VALUES, MOST_VALUES + 1);
 	for (int k = 0; k < MOST_VALUES; k++)
 		n += snprintf(body + n, sizeof(body) - (size_t)n, "mov.u32 %%a%d, 0;\nmov.f32 %%f%d, 0f00000000;\n", k,
 			      k);
@@ -255,14 +255,16 @@ static void widths(void **state)
 	(void)state;
 	snprintf(body, sizeof(body), "mov.u64 %%l6, 0x500000000000;\ncvt.s64.s32 %%l4, %%l6;\n%s", access);
 	good(body, IN, 1064, 0);
-	snprintf(body, sizeof(body), "mov.u64 %%l6, 0x50000000ffff;\ncvt.s64.s16 %%l4, %%l6;\nmul.lo.s64 %%l4, %%l4, -4;\n%s",
-		 access);
+	snprintf(body, sizeof(body),
+		 "mov.u64 %%l6, 0x50000000ffff;\ncvt.s64.s16 %%l4, %%l6;\nmul.lo.s64 %%l4, %%l4, -4;\n%s", access);
 	good(body, IN, 1065, 0);
-	snprintf(body, sizeof(body), "mov.u32 %%r6, 65535;\ncvt.u64.u16 %%l4, %%r6;\nmul.lo.s64 %%l4, %%l4, 4;\n%s", access);
+	snprintf(body, sizeof(body), "mov.u32 %%r6, 65535;\ncvt.u64.u16 %%l4, %%r6;\nmul.lo.s64 %%l4, %%l4, 4;\n%s",
+		 access);
 	bad(body, IN, PTX_FAULT_ILLEGAL_ADDRESS, (void *)((uintptr_t)IN + 4 * 65535), 0);
 	/* not from the parameter itself, so that only the address is checked */
 	snprintf(body, sizeof(body),
-		 "xor.b64 %%l2, %%l2, 1;\nxor.b64 %%l2, %%l2, 1;\nmov.u64 %%l6, 0x500000000000;\ncvt.s64.s32 %%l4, %%l6;\n%s",
+		 "xor.b64 %%l2, %%l2, 1;\nxor.b64 %%l2, %%l2, 1;\nmov.u64 %%l6, 0x500000000000;\ncvt.s64.s32 %%l4, "
+		 "%%l6;\n%s",
 		 access);
 	good(body, IN, 1064, 0);
 	/* checked along with the first one, whose index is another by then; of both, the second is reported */
@@ -275,12 +277,11 @@ static void widths(void **state)
 	    PTX_FAULT_ILLEGAL_ADDRESS, (void *)(uintptr_t)(int64_t)(int32_t)(uintptr_t)IN, 0);
 }
 
-#define PAIRS                                                                                                          \
-	"mul.wide.s32 %l4, %r1, 8;\nadd.s64 %l5, %l2, %l4;\nld.global.v2.u32 {%r5, %r6}, [%l5];\n"
+#define PAIRS "mul.wide.s32 %l4, %r1, 8;\nadd.s64 %l5, %l2, %l4;\nld.global.v2.u32 {%r5, %r6}, [%l5];\n"
 /* in[thread] and in[thread + 128], twice */
 #define IN_TURNS                                                                                                       \
 	"mov.u32 %r5, 0;\nmov.u32 %r6, 0;\n$again:\nand.b32 %r7, %r6, 1;\nshl.b32 %r7, %r7, 7;\n"                      \
-	"add.s32 %r2, %r1, %r7;\nmul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r8, [%l5];\n"        \
+	"add.s32 %r2, %r1, %r7;\nmul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r8, [%l5];\n"       \
 	"add.u32 %r5, %r5, %r8;\nadd.u32 %r6, %r6, 1;\nsetp.lt.u32 %p1, %r6, 4;\n@%p1 bra $again;\n"
 
 /* Warps compare a span, with what is known of the parameter when the launch begins and of what was hit last. */
@@ -311,17 +312,29 @@ static void warps(void **state)
 	threads = LANES;
 }
 
+/* A parameter that is taken apart, as the mathematics of doubles does: its halves are numbers of 32 bits. */
+static void halves(void **state)
+{
+	uint64_t both = (uint64_t)(uintptr_t)IN;
+
+	(void)state;
+	good("mov.b64 {%r2, %r3}, %l2;\nxor.b32 %r5, %r2, %r3;\nadd.s32 %r5, %r5, %r1;\n", IN,
+	     (uint32_t)both ^ (uint32_t)(both >> 32), 1);
+	/* and put together are an address again */
+	good("mov.b64 {%r2, %r3}, %l2;\nadd.s32 %r2, %r2, 4;\nmov.b64 %l5, {%r2, %r3};\nld.global.u32 %r5, [%l5];\n"
+	     "add.s32 %r5, %r5, %r1;\n",
+	     IN, 1065, 1);
+	/* nothing is known of how they are aligned */
+	bad("mov.b64 {%r2, %r3}, %l2;\nadd.s32 %r2, %r2, 2;\nmov.b64 %l5, {%r2, %r3};\nld.global.u32 %r5, [%l5];\n", IN,
+	    PTX_FAULT_MISALIGNED, (char *)IN + 2, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bounds),
-		cmocka_unit_test(inside),
-		cmocka_unit_test(strides),
-		cmocka_unit_test(alignment),
-		cmocka_unit_test(others),
-		cmocka_unit_test(registers),
-		cmocka_unit_test(widths),
-		cmocka_unit_test(warps),
+		cmocka_unit_test(bounds),    cmocka_unit_test(inside), cmocka_unit_test(strides),
+		cmocka_unit_test(alignment), cmocka_unit_test(others), cmocka_unit_test(registers),
+		cmocka_unit_test(widths),    cmocka_unit_test(warps),  cmocka_unit_test(halves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

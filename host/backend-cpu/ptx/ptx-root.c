@@ -180,8 +180,12 @@ static void merge(void *data, int32_t reg)
 	struct pass *p = data;
 	struct ptx_origin *old = &p->body->origins[reg], now = p->origin;
 
-	if (now.kind == ANYTHING && ptx_types[p->body->regs[reg].type].bits < 64)
+	/* a half of an address (mov.b64 {a, b}) is none */
+	if (now.kind >= ROOTED && ptx_types[p->body->regs[reg].type].bits < 64) {
+		now.zeros = now.exact ? 0 : now.zeros;
 		now.kind = NUMBER;
+		now.exact = false;
+	}
 	if (now.kind == NOTHING || old->kind == ANYTHING)
 		return;
 	if (old->kind != NOTHING) {
