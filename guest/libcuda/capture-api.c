@@ -105,6 +105,10 @@ VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 		*edges = NULL;
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(stream);
+	if (!s && vcuda_capture_is_legacy(stream) && vcuda_capture_blocks_legacy()) {
+		vcuda_capture_unlock();
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
 	if (!s)
 		*status = CU_STREAM_CAPTURE_STATUS_NONE;
 	else

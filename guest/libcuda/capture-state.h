@@ -47,6 +47,12 @@ static inline bool vcuda_capture_is_legacy(CUstream resolved)
 	return !resolved || resolved == CU_STREAM_LEGACY;
 }
 
+/*
+ * Whether a blocking stream of the current context captures, in any mode: what the legacy stream does then would depend
+ * on it, and not even its state can be asked for.
+ */
+bool vcuda_capture_blocks_legacy(void);
+
 /* NULL: that stream does not capture. */
 struct vcuda_capturing *vcuda_capturing_find(CUstream resolved);
 

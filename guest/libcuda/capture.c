@@ -143,12 +143,30 @@ CUresult vcuda_capture_unsafe(void)
 	return any ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-/* The legacy default stream waits for all blocking streams: work in it would be work of the capture. */
-static bool minds_legacy(const struct vcuda_capture *c)
+static bool is_blocking(const struct vcuda_capture *c)
 {
 	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, c->origin);
 
-	return minds(c) && !(o && o->flags & CU_STREAM_NON_BLOCKING);
+	return !(o && o->flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* The legacy default stream waits for all blocking streams: work in it would be work of the capture. */
+static bool minds_legacy(const struct vcuda_capture *c)
+{
+	return minds(c) && is_blocking(c);
+}
+
+bool vcuda_capture_blocks_legacy(void)
+{
+	const struct vcuda_context *here = vcuda_context_current();
+
+	for (const struct vcuda_capture *c = captures; c; c = c->next) {
+		const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, c->origin);
+
+		if (is_blocking(c) && (!o || o->context == here))
+			return true;
+	}
+	return false;
 }
 
 static CUresult add_node(struct vcuda_capturing *s, CUgraphNodeParams *p)

@@ -174,6 +174,35 @@ void api_graphs(void)
 	OK(cuMemFree_v2(p));
 }
 
+/* While a blocking stream captures the legacy stream's state cannot be asked for, which ends no capture. */
+static void legacy_stream(CUstream other)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUstream blocking;
+	CUgraph graph;
+
+	OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	for (int mode = CU_STREAM_CAPTURE_MODE_GLOBAL; mode <= CU_STREAM_CAPTURE_MODE_RELAXED; mode++) {
+		OK(cuStreamBeginCapture_v2(blocking, (CUstreamCaptureMode)mode));
+		GIVES(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+		GIVES(cuStreamGetCaptureInfo_v3(CU_STREAM_LEGACY, &status, NULL, NULL, NULL, NULL, NULL),
+		      CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+		OK(cuStreamIsCapturing(other, &status));
+		CHECK(status == CU_STREAM_CAPTURE_STATUS_NONE);
+		OK(cuStreamIsCapturing(blocking, &status));
+		CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+		OK(cuStreamEndCapture(blocking, &graph));
+		OK(cuGraphDestroy(graph));
+		/* what does not wait for the legacy stream is no matter */
+		OK(cuStreamBeginCapture_v2(other, (CUstreamCaptureMode)mode));
+		OK(cuStreamIsCapturing(NULL, &status));
+		CHECK(status == CU_STREAM_CAPTURE_STATUS_NONE);
+		OK(cuStreamEndCapture(other, &graph));
+		OK(cuGraphDestroy(graph));
+	}
+	OK(cuStreamDestroy_v2(blocking));
+}
+
 static void capture_errors(CUstream s, CUstream t, CUevent event)
 {
 	CUstreamCaptureStatus status;
@@ -204,6 +233,7 @@ static void capture_errors(CUstream s, CUstream t, CUevent event)
 	OK(cuEventQuery(event));
 	OK(cuStreamQuery(s));
 	OK(cuMemFree_v2(p));
+	legacy_stream(s);
 }
 
 /* A fork and a join over two streams, with memory allocated in the graph. */
