@@ -253,14 +253,22 @@ static struct ptx_instr *append_call(struct ptx_body *body, struct frame *f, con
 	return copy;
 }
 
+/* How many results of a call the callee has. */
+static uint32_t common_rets(const struct ptx_call *call, const struct ptx_function *callee)
+{
+	return call->ret_count < callee->ret_count ? call->ret_count : callee->ret_count;
+}
+
 static bool check_signature(struct ptx_body *body, const struct ptx_instr *i, const struct ptx_function *callee)
 {
 	const struct ptx_call *call = i->call;
+	uint32_t rets = common_rets(call, callee);
 
-	if (callee->entry || call->arg_count != callee->param_count || call->ret_count != callee->ret_count)
+	/* a result that only one side has is no matter to a device linker: Numba declares all functions with one */
+	if (callee->entry || call->arg_count != callee->param_count || (call->ret_count != callee->ret_count && rets))
 		return ptx_body_fail(body, PTX_INVALID, i->line, "the call does not fit the declaration of `%s`",
 				     callee->name);
-	for (uint32_t n = 0; n < call->arg_count + call->ret_count; n++) {
+	for (uint32_t n = 0; n < call->arg_count + rets; n++) {
 		bool arg = n < call->arg_count;
 		const struct ptx_symbol *outer = arg ? call->args[n] : call->rets[n - call->arg_count];
 		const struct ptx_symbol *formal = arg ? callee->params[n] : callee->rets[n - call->arg_count];
@@ -288,6 +296,9 @@ static bool real_call(struct ptx_body *body, struct frame *f, const struct ptx_i
 				     prototype->name);
 	if (!check_signature(body, i, declared))
 		return false;
+	if (i->call->ret_count != declared->ret_count)
+		return ptx_body_fail(body, PTX_INVALID, i->line, "the call does not fit the declaration of `%s`",
+				     declared->name);
 	copy = append_call(body, f, i);
 	if (!copy || !(copy->ops = ptx_alloc(&body->arena, sizeof(*copy->ops))))
 		return ptx_inline_no_memory(body);
@@ -313,7 +324,7 @@ static bool inline_body(struct ptx_body *body, struct frame *f, const struct ptx
 		return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line, "calls are nested too deeply");
 	if (!check_signature(body, i, callee))
 		return false;
-	for (uint32_t n = 0; n < call->arg_count + call->ret_count; n++) {
+	for (uint32_t n = 0; n < call->arg_count + common_rets(call, callee); n++) {
 		bool arg = n < call->arg_count;
 		const struct ptx_symbol *formal = arg ? callee->params[n] : callee->rets[n - call->arg_count];
 		struct ptx_instance *s = instance_of(body, f, arg ? call->args[n] : call->rets[n - call->arg_count]);
