@@ -44,6 +44,7 @@ static struct {
 	_Atomic unsigned int idle;	/* threads that wait at the doorbell */
 	_Atomic unsigned int threads;
 	_Atomic uint64_t context_calls;	/* calls that may have made or ended contexts */
+	_Atomic uint64_t first_context;	/* 0: none yet */
 	bool marks;
 } lane;
 
@@ -109,6 +110,21 @@ static CUresult enter_context(struct vcuda_session *s, struct runner *r, uint64_
 	return result;
 }
 
+/*
+ * The first context that commands come in stays current. A second one, which often ends while others are in use, does
+ * not: the driver was seen to fail where one thread ends a context and others, in which that is current, go on to
+ * another one (doc/measured.md).
+ */
+static void leave_context(struct vcuda_session *s, struct runner *r)
+{
+	uint64_t first = atomic_load_explicit(&lane.first_context, memory_order_relaxed);
+
+	if (first == r->context || (!first && atomic_compare_exchange_strong(&lane.first_context, &first, r->context)))
+		return;
+	s->ops->cuCtxSetCurrent(NULL);
+	r->has_context = false;
+}
+
 static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const uint8_t *body = (const uint8_t *)(c + 1);
@@ -128,7 +144,9 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 		result = enter_context(s, r, c->context);
 		if (result != CUDA_SUCCESS)
 			return result;
-		return vcuda_dispatch_table[c->op](s, &reader, &arena, w);
+		result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
+		leave_context(s, r);
+		return result;
 	}
 	/* Calls without a context may change the thread's current one behind our back, and end those of other threads.
 	 */

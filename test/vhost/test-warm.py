@@ -48,6 +48,8 @@ class Warm(unittest.TestCase):
         self.start('--warm', '2', '--warm-device', '3')
         first = self.wait_for(2)
         for pid in first:
+            # It is there before it runs its program.
+            wait(lambda: arguments_of(pid))
             self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--warm', '3'])
             self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4}, 'nothing of a guest')
         clients = [Client(self.daemon), Client(self.daemon)]
