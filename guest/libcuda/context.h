@@ -22,7 +22,7 @@ struct vcuda_words {
 	uint64_t page_life;
 	unsigned int taken;
 	_Atomic unsigned int readers; /* threads that look at a word now */
-	_Atomic unsigned int waits;   /* so far */
+	_Atomic unsigned int waits;   /* the first few */
 };
 
 /* What was waited for: positions in the ring (known.h). */

@@ -227,6 +227,17 @@ static uint32_t *take_word(struct vcuda_context *c, bool *first)
 	return word;
 }
 
+/* The record's word; NULL: its context has none. */
+static uint32_t *word_of(struct vcuda_pace *p, struct vcuda_context *c, bool *first)
+{
+	*first = false;
+	if (!atomic_load(&p->word)) {
+		atomic_store(&p->mark, 0);
+		atomic_store(&p->word, take_word(c, first));
+	}
+	return atomic_load(&p->word);
+}
+
 static unsigned int busy_streams(const struct vcuda_context *c)
 {
 	unsigned int n = 0;
@@ -274,14 +285,10 @@ static CUresult wait_for_room(struct vcuda_pace *p, struct vcuda_context *c, CUs
 static CUresult mark(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
 {
 	uint64_t write[VCUDA_MEMORY_OP_WORDS] = {CU_STREAM_MEM_OP_WRITE_VALUE_32};
-	bool first = false;
 	CUresult result;
+	bool first;
 
-	if (!atomic_load(&p->word)) {
-		atomic_store(&p->mark, 0);
-		atomic_store(&p->word, take_word(c, &first));
-	}
-	if (!atomic_load(&p->word))
+	if (!word_of(p, c, &first))
 		return CUDA_SUCCESS;
 	result = wait_for_room(p, c, stream);
 	/* The stream or its context may have ended. */
@@ -349,15 +356,11 @@ CUresult vcuda_pace(CUstream stream, unsigned int places)
 /* Gives the stream a mark for a wait; 0: it has no word. */
 static uint32_t mark_wait(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
 {
-	bool first = false;
 	uint32_t number = 0;
+	bool first;
 
 	pthread_mutex_lock(&p->marking);
-	if (is_of(p, c, atomic_load(&p->stream)) && !atomic_load(&p->word)) {
-		atomic_store(&p->mark, 0);
-		atomic_store(&p->word, take_word(c, &first));
-	}
-	if (is_of(p, c, atomic_load(&p->stream)) && atomic_load(&p->word)) {
+	if (is_of(p, c, atomic_load(&p->stream)) && word_of(p, c, &first)) {
 		number = atomic_fetch_add(&p->mark, 1) + 1;
 		if (vcuda_call_vcudaStreamMark(stream, (uintptr_t)atomic_load(&p->word), number) != CUDA_SUCCESS) {
 			atomic_fetch_sub(&p->mark, 1);
@@ -394,9 +397,12 @@ bool vcuda_pace_wait(CUstream stream)
 	bool there;
 	int cancel;
 
-	if (!vcuda_call_offers_marks() || thread->marks || thread->call_sync || !c || is_refused(c) ||
-	    atomic_fetch_add(&c->words.waits, 1) < FEW_WAITS)
+	if (!vcuda_call_offers_marks() || thread->marks || thread->call_sync || !c || is_refused(c))
 		return false;
+	if (atomic_load(&c->words.waits) < FEW_WAITS) {
+		atomic_fetch_add(&c->words.waits, 1);
+		return false;
+	}
 	p = find(c, stream);
 	if (!p)
 		return false;

@@ -209,6 +209,17 @@ static void asked_then_waited(void **state)
 	assert_true(commands_of(wait_for_event) > 0);
 }
 
+/* Work of the stream, and its event, that the worker does not see before `fake.holds` ends. */
+static void hold_work(void)
+{
+	OK(cuCtxSynchronize());
+	fake.holds = true;
+	usleep(STALE_US);
+	put(stream);
+	OK(cuEventRecord(event, stream));
+	assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+}
+
 static void not_ready(void **state)
 {
 	for (int i = 0; i < 100; i++) {
@@ -230,12 +241,7 @@ static void not_ready(void **state)
 	/* Of what the worker has not seen nobody asks it. */
 	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
 		return;
-	OK(cuCtxSynchronize());
-	fake.holds = true;
-	usleep(STALE_US);
-	put(stream);
-	OK(cuEventRecord(event, stream));
-	assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	hold_work();
 	assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 	fake.holds = false;
 	OK(cuStreamSynchronize(stream));
@@ -454,12 +460,7 @@ static void gone(void **state)
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
 		return;
-	OK(cuCtxSynchronize());
-	fake.holds = true;
-	usleep(STALE_US);
-	put(stream);
-	OK(cuEventRecord(event, stream));
-	assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	hold_work();
 	usleep(300000);
 	assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 	fake.gone = true;
