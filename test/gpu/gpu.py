@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "local"))
 os.environ["VCUDA_TEST_BACKEND"] = "cuda"
+import harness  # noqa: E402
 import local  # noqa: E402
 
 
@@ -62,7 +63,7 @@ SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.exam
 
 
 def main():
-    local.BUILD = os.path.abspath(sys.argv[1])
+    harness.BUILD = os.path.abspath(sys.argv[1])
     need_gpu()
     SCENARIOS[sys.argv[2]]()
     print("ok")

@@ -7,7 +7,6 @@ usage: local.py BUILD_DIRECTORY SCENARIO        (--list prints the scenarios)
 
 import array
 import contextlib
-import ctypes
 import glob
 import mmap
 import os
@@ -21,122 +20,10 @@ import sys
 import tempfile
 import time
 
-BUILD = ""
-BACKEND = os.environ.get("VCUDA_TEST_BACKEND", "cpu")
-THREAD_SANITIZER = "TSAN_OPTIONS" in os.environ  # test/meson.build
-EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "legacyLaunch"]
+import harness
+from harness import (ATTACH, BACKEND, EXAMPLES, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
+                     need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until)
 
-# struct vcuda_channel_message of host/worker/channel.h
-MESSAGE = struct.Struct("<IIQQQQIIIIiI")
-ATTACH = 1
-
-
-def fail(text):
-    sys.exit(f"FAILED: {text}")
-
-
-def check(condition, text):
-    if not condition:
-        fail(text)
-
-
-def build(path):
-    return os.path.join(BUILD, path)
-
-
-def vcuda(*args, **kwargs):
-    return subprocess.run([build("cli/vcuda"), *args], capture_output=True, text=True, timeout=300, **kwargs)
-
-
-def run_example(name, *args, env=None):
-    r = vcuda("run", *([] if env else ["--backend", BACKEND]), "--", build(f"examples/{name}"), *args, env=env)
-    check(r.returncode == 0, f"{name} ended with {r.returncode}:\n{r.stdout}{r.stderr}")
-    check(r.stdout.rstrip().endswith("Test PASSED"), f"{name} printed:\n{r.stdout}{r.stderr}")
-    return r.stdout
-
-
-@contextlib.contextmanager
-def daemon(*options):
-    """A vcudad of our own: yields (process, environment of its clients)."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "socket")
-        log = open(os.path.join(directory, "log"), "w+", encoding="utf-8")
-        process = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path, "--backend", BACKEND, *options], stderr=log,
-                                   env=dict(os.environ, VCUDA_TIMES="1") if options else None)
-        process.log_path = log.name
-        try:
-            for _ in range(200):
-                if os.path.exists(path):
-                    break
-                time.sleep(0.05)
-            # the second: where no more was built than the thread sanitizer's tests need
-            libraries = build("guest/lib") + ":" + build("guest/libcuda")
-            env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=libraries)
-            yield process, env
-            check(process.poll() is None, "the daemon died")
-        finally:
-            process.terminate()
-            process.wait(20)
-            log.seek(0)
-            text = log.read()
-            log.close()
-            sys.stderr.write(text)
-        check("Sanitizer:" not in text, "a sanitizer found something in the daemon or a worker")
-
-
-def start_steady(env, seconds):
-    p = subprocess.Popen([build("test/local/steady"), str(seconds)], env=env, stdout=subprocess.PIPE, text=True)
-    line = p.stdout.readline()
-    check(line == "ready\n", f"steady said {line!r}")
-    return p
-
-
-def children(pid):
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError, IndexError):
-                with open(f"/proc/{entry}/stat", encoding="utf-8") as f:
-                    fields = f.read().rsplit(")", 1)[1].split()
-                if int(fields[1]) == pid and fields[0] != "Z":
-                    found.append(int(entry))
-    return found
-
-
-def need_thread_sanitizer():
-    """Ends the test where programs with the thread sanitizer do not start: it has its shadow at fixed addresses."""
-    no_randomize = 0x0040000
-    bits = 32
-    with contextlib.suppress(OSError), open("/proc/sys/vm/mmap_rnd_bits", encoding="utf-8") as f:
-        bits = int(f.read())
-    if bits > 28:
-        # A program or library lies in the shadow at times, unless those that are started from here lie where they always do.
-        libc = ctypes.CDLL(None)
-        layout = libc.personality(0xffffffff)
-        if layout != -1:
-            libc.personality(layout | no_randomize)
-    # Says how it is used, and ends.
-    r = subprocess.run([build("host/worker/vcuda-worker")], capture_output=True, text=True, timeout=60)
-    if r.returncode != 2:
-        print(f"programs with the thread sanitizer do not run here (status {r.returncode}): it needs fixed addresses, for "
-              "which the kernel must allow personality(ADDR_NO_RANDOMIZE), and address space without a limit\n"
-              + r.stderr[-600:])
-        sys.exit(77)
-
-
-def resident_kib(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-        return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
-
-
-def wait_until(condition, seconds, text):
-    end = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < end, text)
-        time.sleep(0.02)
-
-
-# ---- scenarios ----
 
 def examples():
     """Each example passes under `vcuda run`, and says which device it ran on."""
@@ -658,11 +545,10 @@ SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_stat
 
 
 def main():
-    global BUILD
     if sys.argv[1:] == ["--list"]:
         print("\n".join(SCENARIOS))
         return
-    BUILD = os.path.abspath(sys.argv[1])
+    harness.BUILD = os.path.abspath(sys.argv[1])
     if THREAD_SANITIZER:
         need_thread_sanitizer()
     SCENARIOS[sys.argv[2]]()

@@ -19,7 +19,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, "../../scripts")
 sys.path.insert(0, os.path.join(HERE, "../local"))
-from local import check, children, wait_until  # noqa: E402
+from harness import check, children, wait_until  # noqa: E402
 
 DEVICE = "vhost-user-test-device-pci,virtio-id=38,num_vqs=3,vq_size=128,config_size=64,chardev=cuda"
 

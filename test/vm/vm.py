@@ -16,7 +16,7 @@ import sys
 import time
 
 from machine import Machine, parts
-from local import check, resident_kib, wait_until
+from harness import check, resident_kib, wait_until
 
 BUILD = ""
 EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legacyLaunch", "managed"]
