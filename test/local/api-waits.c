@@ -165,7 +165,10 @@ void api_polls(void)
 	}
 }
 
+/* Rounds: as many as fit into the time, for a GPU's driver takes a tenth of a second and more for each. */
 #define LIVES 300
+#define LEAST_LIVES 20
+#define LIVES_SECONDS 20
 
 /* Events come and go; errors are what a thread has to expect whose context ends meanwhile. */
 static void *make_events(void *unused)
@@ -190,13 +193,14 @@ static void *make_events(void *unused)
 /* A context ends while other threads make events in it: what is made afterwards is of the new one. */
 void api_lives(void)
 {
+	time_t begun = time(NULL);
 	pthread_t threads[3];
 	CUevent made[70];
 
 	OK(cuCtxGetCurrent(&context));
 	for (int i = 0; i < 3; i++)
 		CHECK(!pthread_create(&threads[i], NULL, make_events, NULL));
-	for (int round = 0; round < LIVES; round++) {
+	for (int round = 0; round < LIVES && (round < LEAST_LIVES || time(NULL) < begun + LIVES_SECONDS); round++) {
 		usleep(round % 7 * 50);
 		OK(cuDevicePrimaryCtxReset_v2(0));
 		OK(cuDevicePrimaryCtxRetain(&context, 0));
