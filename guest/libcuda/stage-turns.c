@@ -117,7 +117,7 @@ static void copy_piece(const struct copy *c, uint64_t piece)
 	size_t offset = piece * c->piece, bytes = c->bytes - offset < c->piece ? c->bytes - offset : c->piece;
 
 	if (c->to_device)
-		memcpy(memory, c->host + offset, bytes);
+		vcuda_stage_fill(memory, c->host + offset, bytes);
 	else
 		memcpy(c->host + offset, memory, bytes);
 	atomic_store(turn_of(c, piece), our_turn(c, piece) + 1);

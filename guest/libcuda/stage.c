@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stage.h"
 
+#include <emmintrin.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "ring.h"
 
 _Static_assert(VCUDA_STAGE_BLOCKS < 32, "the blocks in use are the bits of one word");
+
+/* The processor fetches ahead by itself, but not beyond the page. */
+#define AHEAD 4096
 
 static void *area;
 static unsigned int all_blocks;
@@ -62,4 +67,19 @@ void vcuda_stage_give(uint32_t block)
 {
 	atomic_fetch_and(&used_blocks, ~(1u << block));
 	sem_post(&free_blocks);
+}
+
+void vcuda_stage_fill(void *block, const void *from, size_t bytes)
+{
+	const char *in = from;
+	__m128i *out = block;
+
+	for (; bytes >= 64; bytes -= 64, in += 64, out += 4) {
+		_mm_prefetch(in + AHEAD, _MM_HINT_T0);
+		for (int i = 0; i < 4; i++)
+			_mm_stream_si128(out + i, _mm_loadu_si128((const __m128i *)in + i));
+	}
+	/* Who is told that the block is full finds all of it there. */
+	_mm_sfence();
+	memcpy(out, in, bytes);
 }

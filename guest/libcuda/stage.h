@@ -3,6 +3,7 @@
 #ifndef VCUDA_STAGE_H
 #define VCUDA_STAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 void vcuda_stage_attach(void *shm, unsigned int blocks);
@@ -13,5 +14,11 @@ uint32_t vcuda_stage_take(void **memory);
 uint32_t vcuda_stage_try(void);
 
 void vcuda_stage_give(uint32_t block);
+
+/*
+ * As memcpy(), from a block's begin, but past the processor's caches: a device reads what lies in those of many
+ * processors at half the rate that it reads memory at.
+ */
+void vcuda_stage_fill(void *block, const void *from, size_t bytes);
 
 #endif
