@@ -105,7 +105,7 @@ VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 		*edges = NULL;
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(stream);
-	if (!s && vcuda_capture_is_legacy(stream) && vcuda_capture_blocks_legacy()) {
+	if (!s && vcuda_capture_blocks(stream)) {
 		vcuda_capture_unlock();
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}

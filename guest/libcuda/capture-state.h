@@ -10,6 +10,7 @@
 
 #include "cuda-abi.h"
 
+struct vcuda_context;
 struct vcuda_graph;
 struct vcuda_node;
 struct vcuda_thread;
@@ -34,6 +35,8 @@ struct vcuda_capture {
 
 struct vcuda_capturing {
 	CUstream stream;
+	const struct vcuda_context *context;
+	bool is_blocking;
 	struct vcuda_capture *capture;
 	struct vcuda_frontier at;
 	struct vcuda_capturing *next;
@@ -48,10 +51,10 @@ static inline bool vcuda_capture_is_legacy(CUstream resolved)
 }
 
 /*
- * Whether a blocking stream of the current context captures, in any mode: what the legacy stream does then would depend
- * on it, and not even its state can be asked for.
+ * Whether this is the legacy stream, while a blocking stream of its context captures: not even its state can be asked
+ * for then.
  */
-bool vcuda_capture_blocks_legacy(void);
+bool vcuda_capture_blocks(CUstream resolved);
 
 /* NULL: that stream does not capture. */
 struct vcuda_capturing *vcuda_capturing_find(CUstream resolved);

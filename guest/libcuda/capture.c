@@ -58,11 +58,15 @@ static struct captured_event *find_event(CUevent event)
 
 static struct vcuda_capturing *add_stream(CUstream resolved, struct vcuda_capture *c)
 {
+	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, resolved);
 	struct vcuda_capturing *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->stream = resolved;
+	/* A thread's own default stream is no object. */
+	s->context = o ? o->context : vcuda_context_calling();
+	s->is_blocking = !o || !(o->flags & CU_STREAM_NON_BLOCKING);
 	s->capture = c;
 	s->next = streams;
 	streams = s;
@@ -118,55 +122,50 @@ static bool minds(const struct vcuda_capture *c)
 	return c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && t->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-static bool invalidate(bool (*which)(const struct vcuda_capture *))
-{
-	bool any = false;
-
-	for (struct vcuda_capture *c = captures; c; c = c->next) {
-		if (!which(c))
-			continue;
-		c->invalid = true;
-		any = true;
-	}
-	return any;
-}
-
 CUresult vcuda_capture_unsafe(void)
 {
-	bool any;
+	bool any = false;
 
 	if (!vcuda_capture_any())
 		return CUDA_SUCCESS;
 	vcuda_capture_lock();
-	any = invalidate(minds);
+	for (struct vcuda_capture *c = captures; c; c = c->next) {
+		if (!minds(c))
+			continue;
+		c->invalid = true;
+		any = true;
+	}
 	vcuda_capture_unlock();
 	return any ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-static bool is_blocking(const struct vcuda_capture *c)
+/*
+ * The legacy default stream waits for all blocking streams of its context: work in it would be work of the capture.
+ * That is so in every mode and for every thread; modes are about calls that no stream sees.
+ */
+static bool concerns_legacy(const struct vcuda_capturing *s)
 {
-	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, c->origin);
-
-	return !(o && o->flags & CU_STREAM_NON_BLOCKING);
+	return s->is_blocking && s->context == vcuda_context_calling();
 }
 
-/* The legacy default stream waits for all blocking streams: work in it would be work of the capture. */
-static bool minds_legacy(const struct vcuda_capture *c)
+bool vcuda_capture_blocks(CUstream resolved)
 {
-	return minds(c) && is_blocking(c);
+	struct vcuda_capturing *s = vcuda_capture_is_legacy(resolved) ? streams : NULL;
+
+	while (s && !concerns_legacy(s))
+		s = s->next;
+	return s;
 }
 
-bool vcuda_capture_blocks_legacy(void)
+/* The stream is used: if it is one that is blocked, all captures that block it are invalid. */
+static bool spoils(CUstream resolved)
 {
-	const struct vcuda_context *here = vcuda_context_current();
+	bool any = vcuda_capture_blocks(resolved);
 
-	for (const struct vcuda_capture *c = captures; c; c = c->next) {
-		const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, c->origin);
-
-		if (is_blocking(c) && (!o || o->context == here))
-			return true;
-	}
-	return false;
+	for (struct vcuda_capturing *s = any ? streams : NULL; s; s = s->next)
+		if (concerns_legacy(s))
+			s->capture->invalid = true;
+	return any;
 }
 
 static CUresult add_node(struct vcuda_capturing *s, CUgraphNodeParams *p)
@@ -204,7 +203,7 @@ bool vcuda_capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *resu
 	taken = s;
 	if (s) {
 		*result = add_node(s, p);
-	} else if (vcuda_capture_is_legacy(resolved) && invalidate(minds_legacy)) {
+	} else if (spoils(resolved)) {
 		*result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 		taken = true;
 	}
@@ -224,7 +223,7 @@ CUresult vcuda_capture_refuses(CUstream resolved)
 	if (s) {
 		s->capture->invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	} else if (vcuda_capture_is_legacy(resolved) && invalidate(minds_legacy)) {
+	} else if (spoils(resolved)) {
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	vcuda_capture_unlock();
@@ -246,9 +245,7 @@ CUresult vcuda_capture_context_refuses(const struct vcuda_context *context)
 		return CUDA_SUCCESS;
 	vcuda_capture_lock();
 	for (struct vcuda_capturing *s = streams; s; s = s->next) {
-		const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, s->stream);
-
-		if (!o || o->context != context)
+		if (s->context != context)
 			continue;
 		s->capture->invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -308,6 +305,7 @@ bool vcuda_capture_record(CUevent event, CUstream resolved, unsigned int flags, 
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {event}};
 	struct vcuda_capturing *s;
+	bool taken;
 
 	if (!vcuda_capture_any())
 		return false;
@@ -315,17 +313,18 @@ bool vcuda_capture_record(CUevent event, CUstream resolved, unsigned int flags, 
 		return vcuda_capture_takes(resolved, &p, result);
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
-	if (s)
-		*result = record(s, event);
+	taken = s || spoils(resolved);
+	if (taken)
+		*result = s ? record(s, event) : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	/* Recorded outside it is an ordinary event again. */
-	for (struct captured_event **at = &events; !s && *at; at = &(*at)->next) {
+	for (struct captured_event **at = &events; !taken && *at; at = &(*at)->next) {
 		if ((*at)->event != event)
 			continue;
 		forget_event(at);
 		break;
 	}
 	vcuda_capture_unlock();
-	return s;
+	return taken;
 }
 
 static CUresult join(struct captured_event *e, CUstream resolved)
@@ -352,6 +351,7 @@ bool vcuda_capture_wait(CUevent event, CUstream resolved, unsigned int flags, CU
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {event}};
 	struct vcuda_capturing *s;
 	struct captured_event *e;
+	bool taken = true;
 
 	if (!vcuda_capture_any())
 		return false;
@@ -366,9 +366,13 @@ bool vcuda_capture_wait(CUevent event, CUstream resolved, unsigned int flags, CU
 		/* Work outside is nothing that a graph can wait for. */
 		s->capture->invalid = true;
 		*result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	} else {
+		taken = spoils(resolved);
+		if (taken)
+			*result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	vcuda_capture_unlock();
-	return e || s;
+	return taken;
 }
 
 /* ---- from begin to end ---- */

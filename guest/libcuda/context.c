@@ -533,7 +533,7 @@ VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	if (result == CUDA_SUCCESS)
 		result = vcuda_context_usable(c);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = vcuda_capture_context_refuses(c);
 	if (result != CUDA_SUCCESS)
 		return result;
 	vcuda_context_enter(c);

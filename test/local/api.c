@@ -25,6 +25,7 @@ static const struct {
 	{"mapped", api_mapped},
 	{"graphs", api_graphs},
 	{"capture", api_capture},
+	{"legacy_capture", api_legacy_capture},
 	{"values", api_values},
 	{"logs", api_logs},
 	{"stuck", api_stuck},

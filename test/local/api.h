@@ -64,6 +64,7 @@ void api_shared_memory_refused(void);
 void api_mapped(void);
 void api_graphs(void);
 void api_capture(void);
+void api_legacy_capture(void);
 void api_kept_graphs(void);
 void api_kept_issue(void);
 void api_values(void);
