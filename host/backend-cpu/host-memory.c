@@ -102,30 +102,29 @@ bool cpu_host_remove(uint64_t start, bool managed)
 
 /*
  * Also in a context that has failed, where it returns the error all the same: the memory must be free of kernels before
- * it is unmapped. An error of the work that is waited for here is for its own waiters.
+ * it is unmapped. An error of the work that is waited for here is for its own waiters. Of several calls at once one
+ * does it.
  */
-CUresult cpu_cuMemHostUnregister(void *p)
+CUresult cpu_hostUnregister(void *p, int *done)
 {
 	struct CUctx_st *c;
 	CUresult result = cpu_enter_failed(&c), failed;
 
+	*done = 0;
 	if (result != CUDA_SUCCESS)
 		return result;
 	failed = c->error;
-	if (!p)
-		result = CUDA_ERROR_INVALID_VALUE;
-	else if (!cpu_host_remove((uint64_t)(uintptr_t)p, false))
-		result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	*done = p && cpu_host_remove((uint64_t)(uintptr_t)p, false);
+	if (!*done)
+		result = p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
 	return cpu_leave(failed ? failed : result);
 }
 
-CUresult cpu_hostRegistered(void *p)
+CUresult cpu_cuMemHostUnregister(void *p)
 {
-	const struct cpu_range *range;
+	int done;
 
-	cpu_lock();
-	range = cpu_host_find((uint64_t)(uintptr_t)p, false);
-	return cpu_leave(range ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	return cpu_hostUnregister(p, &done);
 }
 
 CUresult cpu_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)

@@ -40,7 +40,7 @@
 	X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
 	X(cuStreamCreateWithPriority) X(cuStreamDestroy_v2) X(cuStreamQuery) X(cuStreamSynchronize) \
 	X(cuStreamWaitEvent) X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamAddCallback) \
-	X(cuStreamBatchMemOp_v2) X(cuCtxRecordEvent) X(cuCtxWaitEvent) X(contextEnds) X(hostRegistered) \
+	X(cuStreamBatchMemOp_v2) X(cuCtxRecordEvent) X(cuCtxWaitEvent) X(contextEnds) X(hostUnregister) \
 	X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize) \
 	X(cuEventElapsedTime_v2) \
 	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \

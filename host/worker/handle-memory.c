@@ -20,24 +20,25 @@ CUresult vcuda_handle_cuMemHostRegister_v2(struct vcuda_session *s, struct vcuda
 	return result;
 }
 
-static bool is_registered(struct vcuda_session *s, void *p)
-{
-	return s->ops->hostRegistered && s->ops->hostRegistered(p) == CUDA_SUCCESS;
-}
-
 /*
  * In a context that has failed the software GPU does it, and gives the context's error all the same. What NVIDIA's
- * driver does then nobody tells: there the pages stay.
+ * driver does then nobody tells: there the pages stay. Several threads of the guest may do so at once, of which one may
+ * release the window.
  */
 CUresult vcuda_handle_cuMemHostUnregister(struct vcuda_session *s, struct vcuda_args_cuMemHostUnregister *a)
 {
-	bool was_registered = is_registered(s, a->p);
 	CUresult result;
+	int done;
 
-	if (!s->ops->cuMemHostUnregister)
+	if (s->ops->hostUnregister) {
+		result = s->ops->hostUnregister(a->p, &done);
+	} else if (s->ops->cuMemHostUnregister) {
+		result = s->ops->cuMemHostUnregister(a->p);
+		done = result == CUDA_SUCCESS;
+	} else {
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = s->ops->cuMemHostUnregister(a->p);
-	if (result == CUDA_SUCCESS || (was_registered && !is_registered(s, a->p)))
+	}
+	if (done)
 		vcuda_window_release(s->windows, a->p);
 	return result;
 }
