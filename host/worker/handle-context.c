@@ -12,6 +12,7 @@
 #include "release.h"
 #include "session.h"
 #include "stage-events.h"
+#include "stage-pin.h"
 #include "stage-queue.h"
 #include "unload.h"
 #include "warm.h"
@@ -96,8 +97,10 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
-	if (!active)
+	if (!active) {
 		vcuda_handle_remove_children(s->handles, id);
+		vcuda_stage_pin_forget(context);
+	}
 	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
@@ -175,6 +178,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
 	if (result == CUDA_SUCCESS)
 		vcuda_handle_remove_children(s->handles, id);
+	vcuda_stage_pin_forget(context);
 	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
@@ -207,6 +211,7 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, a->ctx);
 	result = s->ops->cuCtxDestroy_v2(a->ctx);
+	vcuda_stage_pin_forget(a->ctx);
 	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;

@@ -4,25 +4,10 @@
 
 #include "handlers.h"
 #include "lane.h"
-#include "log.h"
 #include "session.h"
 #include "stage-events.h"
+#include "stage-pin.h"
 #include "stage-queue.h"
-
-/* Staging is pinned in the back end once a context exists; without that copies still work, only slower. */
-static void register_stage(struct vcuda_session *s)
-{
-	CUresult result;
-
-	if (atomic_exchange(&s->stage_registered, true) || !s->ops->cuMemHostRegister_v2)
-		return;
-	result = s->ops->cuMemHostRegister_v2(vcuda_shm_stage(s->shm, 0),
-					      (size_t)vcuda_shm_blocks(s->peer_minor) * VCUDA_STAGE_BLOCK_BYTES,
-					      CU_MEMHOSTREGISTER_PORTABLE);
-	if (result != CUDA_SUCCESS)
-		vcuda_log("staging memory could not be pinned (CUDA error %d): pageable copies are slower",
-			  (int)result);
-}
 
 CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageHtoD *a)
 {
@@ -31,7 +16,7 @@ CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_
 
 	if (!from)
 		return CUDA_ERROR_INVALID_VALUE;
-	register_stage(s);
+	vcuda_stage_pin(s);
 	if (!a->onStream)
 		return s->ops->cuMemcpyHtoD_v2(a->dstDevice, from, a->ByteCount);
 	result = s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, from, a->ByteCount, a->hStream);
@@ -45,7 +30,7 @@ CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_
 
 	if (!to)
 		return CUDA_ERROR_INVALID_VALUE;
-	register_stage(s);
+	vcuda_stage_pin(s);
 	if (!a->onStream)
 		return s->ops->cuMemcpyDtoH_v2(to, a->srcDevice, a->ByteCount);
 	result = s->ops->cuMemcpyDtoHAsync_v2(to, a->srcDevice, a->ByteCount, a->hStream);
@@ -70,7 +55,7 @@ CUresult vcuda_handle_vcudaStageIn(struct vcuda_session *s, struct vcuda_args_vc
 
 	if (!block || !a->ByteCount || a->ByteCount > VCUDA_STAGE_BLOCK_BYTES - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
-	register_stage(s);
+	vcuda_stage_pin(s);
 	copy = (struct vcuda_staged){a->dstDevice, block + a->offset, a->ByteCount, a->block, a->ticket};
 	return a->behind ? vcuda_stage_queue_put_behind(s, &copy) : vcuda_stage_queue_put(s, &copy);
 }
@@ -188,7 +173,7 @@ CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	register_stage(s);
+	vcuda_stage_pin(s);
 	t.pieces = (a->ByteCount - 1) / a->piece + 1;
 	for (uint32_t i = 0; i < VCUDA_STAGE_BLOCKS; i++)
 		if (a->blocks >> i & 1)

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +17,9 @@
 #include "lane.h"
 #include "log.h"
 #include "release.h"
+#include "ring.h"
 #include "session.h"
+#include "stage-pin.h"
 #include "unload.h"
 #include "warm.h"
 #include "worker.h"
@@ -38,6 +41,9 @@ static struct {
 	unsigned int flags[DEVICES], made[DEVICES], created;
 	useconds_t ending; /* what the end of a context takes */
 	CUresult state;    /* of its contexts */
+	CUcontext current;
+	unsigned int pins;
+	CUresult pinned; /* what pinning gives */
 } driver;
 
 static CUcontext context_of(CUdevice dev)
@@ -100,7 +106,25 @@ static CUresult pop(CUcontext *context)
 
 static CUresult set_current(CUcontext context)
 {
+	driver.current = context;
 	return CUDA_SUCCESS;
+}
+
+static CUresult get_current(CUcontext *context)
+{
+	*context = driver.current;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy(CUcontext context)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult pin(void *memory, size_t bytes, unsigned int flags)
+{
+	driver.pins++;
+	return driver.pinned;
 }
 
 static CUresult synchronize(void)
@@ -118,6 +142,9 @@ static const struct vcuda_backend_ops ops = {
 	.cuCtxCreate_v2 = create,
 	.cuCtxPopCurrent_v2 = pop,
 	.cuCtxSetCurrent = set_current,
+	.cuCtxGetCurrent = get_current,
+	.cuCtxDestroy_v2 = destroy,
+	.cuMemHostRegister_v2 = pin,
 	.cuCtxSynchronize = synchronize,
 };
 
@@ -277,6 +304,54 @@ static int release_it(void)
 	return 0;
 }
 
+/* How often the staging blocks have been pinned once they are to be in that context. */
+static unsigned int pins(CUcontext context)
+{
+	driver.current = context;
+	vcuda_stage_pin(&session);
+	vcuda_stage_pin(&session);
+	return driver.pins;
+}
+
+static CUresult release_primary(void)
+{
+	CUresult result = vcuda_handle_cuDevicePrimaryCtxRelease_v2(
+		&session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 0});
+
+	vcuda_release_wait();
+	return result;
+}
+
+/* With the context in which they are pinned that ends, and with no other. */
+static int pin_again(void)
+{
+	struct vcuda_args_cuDevicePrimaryCtxRetain retained = {.dev = 0};
+	CUcontext first = context_of(0), own = (CUcontext)&driver.created;
+
+	session.shm = calloc(1, VCUDA_SHM_BYTES);
+	NEED(session.shm);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	NEED(pins(first) == 1 && pins(own) == 1);
+	NEED(vcuda_handle_cuCtxDestroy_v2(&session, &(struct vcuda_args_cuCtxDestroy_v2){.ctx = own}) == CUDA_SUCCESS);
+	NEED(pins(first) == 1);
+	NEED(release_primary() == CUDA_SUCCESS && pins(own) == 1);
+	NEED(release_primary() == CUDA_SUCCESS && driver.retained[0] == 0 && pins(own) == 2);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
+		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 0}) == CUDA_SUCCESS);
+	NEED(pins(first) == 2);
+	NEED(vcuda_handle_cuCtxDestroy_v2(&session, &(struct vcuda_args_cuCtxDestroy_v2){.ctx = own}) == CUDA_SUCCESS);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS && pins(first) == 3);
+	/* What cannot be done is not tried with each copy. */
+	driver.pinned = CUDA_ERROR_OUT_OF_MEMORY;
+	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
+		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 0}) == CUDA_SUCCESS);
+	NEED(pins(first) == 4 && pins(own) == 4);
+	free(session.shm);
+	return 0;
+}
+
 static int failed_meanwhile(void)
 {
 	unsigned int flags;
@@ -324,6 +399,12 @@ static void test_release(void **unused)
 	assert_int_equal(in_worker(1, true, release_it), 0);
 }
 
+static void test_pins(void **unused)
+{
+	driver.loads = true;
+	assert_int_equal(in_worker(-2, true, pin_again), 0);
+}
+
 static void test_failures(void **unused)
 {
 	driver.loads = true;
@@ -337,7 +418,8 @@ static void test_failures(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_context), cmocka_unit_test(test_without),
-					   cmocka_unit_test(test_release), cmocka_unit_test(test_failures)};
+					   cmocka_unit_test(test_release), cmocka_unit_test(test_pins),
+					   cmocka_unit_test(test_failures)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stage-pin.h"
+
+#include <pthread.h>
+
+#include "log.h"
+#include "ring.h"
+
+static struct {
+	pthread_mutex_t lock;
+	_Atomic bool
+		tried; /* changes under the lock; where it could not be done it is not tried again in that context */
+	CUcontext context;
+} pin = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void try_to(struct vcuda_session *s)
+{
+	CUresult result;
+
+	pin.context = NULL;
+	if (s->ops->cuCtxGetCurrent)
+		s->ops->cuCtxGetCurrent(&pin.context);
+	result = s->ops->cuMemHostRegister_v2(vcuda_shm_stage(s->shm, 0),
+					      (size_t)vcuda_shm_blocks(s->peer_minor) * VCUDA_STAGE_BLOCK_BYTES,
+					      CU_MEMHOSTREGISTER_PORTABLE);
+	/* A context that ends, or tries to, may leave them as they are. */
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		vcuda_log("staging memory could not be pinned (CUDA error %d): pageable copies are slower",
+			  (int)result);
+}
+
+void vcuda_stage_pin(struct vcuda_session *s)
+{
+	if (atomic_load_explicit(&pin.tried, memory_order_acquire) || !s->ops->cuMemHostRegister_v2)
+		return;
+	pthread_mutex_lock(&pin.lock);
+	if (!pin.tried)
+		try_to(s);
+	atomic_store_explicit(&pin.tried, true, memory_order_release);
+	pthread_mutex_unlock(&pin.lock);
+}
+
+void vcuda_stage_pin_forget(CUcontext context)
+{
+	pthread_mutex_lock(&pin.lock);
+	if (pin.context == context)
+		atomic_store(&pin.tried, false);
+	pthread_mutex_unlock(&pin.lock);
+}
