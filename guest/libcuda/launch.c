@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launches: checked here from what is known of the function and the device, so that they need not wait; the first one
- * of a function does, because it may have to be compiled.
+ * of a function does, because it may have to be compiled, and one that cannot be, whose error is the driver's.
  */
 #include "launch.h"
 
@@ -47,10 +47,19 @@ static CUresult check(const struct vcuda_launch *l, const struct vcuda_function_
 	if (vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) == CUDA_SUCCESS &&
 	    l->shared > (unsigned int)limit)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit) == CUDA_SUCCESS &&
-	    threads > (uint64_t)limit)
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	return CUDA_SUCCESS;
+}
+
+/*
+ * More threads than the function's blocks can have is an invalid value where the program has set that bound itself
+ * (__launch_bounds__), and a lack of resources where its registers do: the driver knows which.
+ */
+static bool is_too_large(const struct vcuda_launch *l, const struct vcuda_function_entry *e)
+{
+	int limit;
+
+	return vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit) == CUDA_SUCCESS &&
+	       l->block[0] * l->block[1] * l->block[2] > (unsigned int)limit;
 }
 
 /* `extra` is a list of keys and values: the application has packed the parameters itself. */
@@ -129,7 +138,7 @@ static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry
 	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed) || is_new_cluster(l, e);
 	CUresult result;
 
-	vcuda_thread()->call_sync = first;
+	vcuda_thread()->call_sync = first || is_too_large(l, e);
 	result = call(l, e, stream, params);
 	vcuda_thread()->call_sync = false;
 	if (first && result == CUDA_SUCCESS)
@@ -187,6 +196,8 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **e
 		result = vcuda_function_lookup(l->function, &e);
 	if (result == CUDA_SUCCESS)
 		result = check(l, e, e->context->device);
+	if (result == CUDA_SUCCESS && is_too_large(l, e))
+		result = CUDA_ERROR_INVALID_VALUE; /* all that CUDA has for a node that cannot be */
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra) || (e->info.param_count && !params && !extra))

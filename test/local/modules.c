@@ -439,6 +439,25 @@ static void unloads_beside_enumeration(void)
 	free(ptx);
 }
 
+/* More threads than the program has said that a kernel has: no lack of anything, the launch is wrong. */
+static void launch_bounds(void)
+{
+	static const char ptx[] = HEAD ".visible .entry few(.param .u64 p)\n.maxntid 128, 1, 1\n{\nret;\n}\n";
+	void *params[] = {&memory};
+	CUmodule module;
+	CUfunction few;
+
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&few, module, "few"));
+	/* Before one has been launched, and behind that. */
+	for (int i = 0; i < 2; i++) {
+		GIVES(cuLaunchKernel(few, 1, 1, 1, 64, 3, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
+		OK(cuLaunchKernel(few, 1, 1, 1, 64, 2, 1, 0, NULL, params, NULL));
+	}
+	OK(cuCtxSynchronize());
+	OK(cuModuleUnload(module));
+}
+
 int main(int argc, char **argv)
 {
 	OK(cuInit(0));
@@ -450,6 +469,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	library_functions();
+	launch_bounds();
 	links();
 	says_what_is_wrong();
 	links_files();

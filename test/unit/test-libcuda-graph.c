@@ -96,6 +96,21 @@ static CUgraphNode add_kernel(CUgraph g, unsigned int grid, const CUgraphNode *d
 	return n;
 }
 
+/* The function of the fake worker takes 512. */
+static void too_many_threads(void **state)
+{
+	CUDA_KERNEL_NODE_PARAMS p = kernel_params(1);
+	CUgraphNode n;
+	CUgraph g;
+
+	OK(cuGraphCreate(&g, 0));
+	p.blockDimX = 513;
+	assert_int_equal(cuGraphAddKernelNode_v2(&n, g, NULL, 0, &p), CUDA_ERROR_INVALID_VALUE);
+	p.blockDimX = 512;
+	OK(cuGraphAddKernelNode_v2(&n, g, NULL, 0, &p));
+	OK(cuGraphDestroy(g));
+}
+
 /* Two in a row and one beside them; returns the last. */
 static CUgraphNode add_three(CUgraph g)
 {
@@ -524,6 +539,7 @@ int main(void)
 		TEST(empty_child),
 		TEST(copies),
 		TEST(changed),
+		TEST(too_many_threads),
 		TEST(not_kept),
 		TEST(refused),
 		TEST(other_streams),

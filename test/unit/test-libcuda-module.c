@@ -266,7 +266,6 @@ static void launches(void **state)
 	assert_int_equal(launch(1, 70000, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(launch(0, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(launch(1, 1, 1, 300000, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(launch(1, 1, 513, 0, NULL, params, NULL), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(launch(1, 1, 1, 0, (CUstream)0x77, params, NULL), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(fake.launches_sync + fake.launches_async, 0);
@@ -281,6 +280,12 @@ static void launches(void **state)
 	assert_int_equal(fake.last_param_sum, 36);
 	bytes = 11;
 	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+	/* More threads than the function may have: the driver knows whether the program said so or there is no room. */
+	fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	assert_int_equal(launch(1, 1, 513, 0, NULL, params, NULL), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(launch(1, 1, 513, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake.launches_async, 1);
 	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
 	assert_int_equal(launch(1, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
