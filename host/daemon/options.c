@@ -170,9 +170,11 @@ static char *own_directory(void)
 	return strdup(path);
 }
 
+/* Beside this program, in a build tree, in the same installation, and where that was to be. */
 static char *find_worker(void)
 {
 	static const char *const places[] = {"%s/vcuda-worker", "%s/../worker/vcuda-worker",
+					     "%s/" VCUDA_WORKER_FROM_BIN "/vcuda-worker",
 					     VCUDA_WORKER_DIRECTORY "/vcuda-worker"};
 	char *directory = own_directory();
 	char *path = NULL;

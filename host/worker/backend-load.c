@@ -15,11 +15,10 @@
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
-/* Beside the worker in an installation, in its own folder in a build tree, else wherever the loader looks. */
+/* Beside the worker, in its own folder in a build tree, in the same installation, else wherever the loader looks. */
 static void *open_cpu_library(void)
 {
-	static const char *const places[] = {"", "../backend-cpu/", "../../lib/vcuda/",
-					     "../../lib/x86_64-linux-gnu/vcuda/"};
+	static const char *const places[] = {"", "../backend-cpu/", VCUDA_CPU_FROM_WORKER "/"};
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	void *library = NULL;

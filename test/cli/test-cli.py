@@ -183,4 +183,19 @@ def doctor():
         check(re.search(r"^missing vcudad: /nonexistent/vcudad", r.stdout, re.M) and "cannot work yet" in r.stdout, r.stdout)
 
 
+
+def installed():
+    """What a package builder installs somewhere else (DESTDIR) runs from there."""
+    root, meson = FOLDER.parents[1], sys.argv[4]
+    with tempfile.TemporaryDirectory() as top:
+        r = subprocess.run([meson, "install", "-C", root, "--no-rebuild", "--quiet", "--destdir", top], capture_output=True, text=True,
+                           timeout=60, check=False)
+        check(r.returncode == 0, f"meson install: {r.returncode}\n{r.stdout}{r.stderr}")
+        program, = pathlib.Path(top).glob("**/bin/vcuda")
+        steady = root / "test/local/steady"  # it opens the libcuda.so.1 that it is given
+        r = subprocess.run([program, "run", *BACKEND, "--", "env", "VCUDA_VERBOSE=1", steady, "0"], capture_output=True, text=True,
+                           timeout=60, check=False)
+        check(r.returncode == 0 and "transport local, back end cpu" in r.stderr, f"status {r.returncode}\n{r.stdout}{r.stderr}")
+
+
 globals()[sys.argv[3]]()
