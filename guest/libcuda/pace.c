@@ -77,27 +77,6 @@ static bool is_of(const struct vcuda_pace *p, const struct vcuda_context *c, CUs
 	return atomic_load(&p->used) && p->home == c && atomic_load(&p->stream) == stream && is_alive(p);
 }
 
-/* How many marks the stream has not got to; 0 if its context's life has ended. */
-static uint32_t behind(struct vcuda_pace *p)
-{
-	struct vcuda_context *c = p->home;
-	uint32_t marks = 0, *word;
-
-	/* Its memory goes only when nobody is in here any more. */
-	atomic_fetch_add(&c->words.readers, 1);
-	word = atomic_load(&p->word);
-	if (is_alive(p) && word)
-		marks = atomic_load(&p->mark) - __atomic_load_n(word, __ATOMIC_ACQUIRE);
-	atomic_fetch_sub(&c->words.readers, 1);
-	return marks;
-}
-
-void vcuda_pace_end_context(struct vcuda_context *context)
-{
-	while (atomic_load(&context->words.readers))
-		sched_yield();
-}
-
 /* A primary context is used again with another life, on which the refusal of one says nothing. */
 static bool is_refused(const struct vcuda_context *c)
 {
@@ -107,6 +86,38 @@ static bool is_refused(const struct vcuda_context *c)
 static void refuse(struct vcuda_context *c, uint64_t life)
 {
 	atomic_store(&c->words.refused, life + 1);
+}
+
+/* Whether the record's word can be looked at, by who has counted himself as a reader before he asks. */
+static bool is_readable(const struct vcuda_pace *p)
+{
+	return is_alive(p) && !is_refused(p->home);
+}
+
+/* How many marks the stream has not got to; 0 if its context's life has ended. */
+static uint32_t behind(struct vcuda_pace *p)
+{
+	struct vcuda_context *c = p->home;
+	uint32_t marks = 0, *word;
+
+	/* Its memory goes only when nobody is in here any more. */
+	atomic_fetch_add(&c->words.readers, 1);
+	word = atomic_load(&p->word);
+	if (is_readable(p) && word)
+		marks = atomic_load(&p->mark) - __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	atomic_fetch_sub(&c->words.readers, 1);
+	return marks;
+}
+
+/*
+ * A life has begun that lasts until all of the one before is gone. Words that threads have taken in it go as well, and
+ * no others are to be had in it.
+ */
+void vcuda_pace_end_context(struct vcuda_context *context)
+{
+	refuse(context, atomic_load(&context->life));
+	while (atomic_load(&context->words.readers))
+		sched_yield();
 }
 
 /* ---- records; with the lock held ---- */
@@ -380,7 +391,7 @@ static bool look(struct vcuda_pace *p, struct vcuda_context *c, uint32_t number)
 
 	atomic_fetch_add(&c->words.readers, 1);
 	word = atomic_load(&p->word);
-	while (is_alive(p) && word && !there && __builtin_ia32_rdtsc() - start < WAIT_TICKS) {
+	while (is_readable(p) && word && !there && __builtin_ia32_rdtsc() - start < WAIT_TICKS) {
 		there = (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - number) >= 0;
 		__builtin_ia32_pause();
 	}

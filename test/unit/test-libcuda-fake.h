@@ -34,6 +34,7 @@ struct fake_worker {
 	_Atomic bool loses_staged;       /* they are refused, and their place is not given back */
 	_Atomic uint64_t stream_marks, whole_waits; /* marks; waits for streams and contexts that came here */
 	_Atomic bool loses_marks;                   /* no stream gets to one */
+	_Atomic bool ends_marks;                    /* there are none any more when a stream gets to one */
 	_Atomic int delay_us;                       /* before each answer */
 	_Atomic int fail_next;                      /* CUresult of the next command that waits */
 };
@@ -45,6 +46,9 @@ void fake_lose(CUresult error);
 
 /* The area that both share. */
 struct vcuda_shm *fake_shm(void);
+
+/* How many commands a call sends, which succeeds. All that were sent before it were taken. */
+uint64_t fake_commands_of(CUresult (*call)(void));
 
 /* The worker's device memory at a device address. */
 void *fake_memory(uint64_t address);

@@ -10,12 +10,9 @@
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "calls.h"
-#include "ring.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
 
@@ -74,26 +71,12 @@ static CUresult (*const all[])(void) = {query_stream, wait_for_stream, query_def
 					query_event,  wait_for_event,  cuCtxSynchronize};
 #define ALL (sizeof(all) / sizeof(*all))
 
-/* How many commands a call sends. All that were sent before it were taken. */
-static uint64_t commands_of(CUresult (*call)(void))
-{
-	struct vcuda_shm *shm = fake_shm();
-	uint64_t before;
-
-	/* Asleep for no longer than an answer is good for. */
-	while (shm->head != shm->tail)
-		sched_yield();
-	before = shm->tail;
-	OK(call());
-	return shm->tail - before;
-}
-
 /* Twice in a row. */
 static void expect_known(CUresult (*call)(void))
 {
 	for (int i = 0; i < TRIES; i++) {
 		OK(call());
-		if (!commands_of(call))
+		if (!fake_commands_of(call))
 			return;
 	}
 	fail();
@@ -107,7 +90,7 @@ static void expect_asked(CUresult (*call)(void), void (*first)(void))
 		OK(cuCtxSynchronize());
 		OK(call());
 		first();
-		assert_true(commands_of(call) > 0);
+		assert_true(fake_commands_of(call) > 0);
 	}
 }
 
@@ -190,7 +173,7 @@ static void other_streams(void **state)
 		OK(cuStreamSynchronize(stream));
 		put(other);
 		put(NULL);
-		if (!commands_of(query_stream))
+		if (!fake_commands_of(query_stream))
 			return;
 	}
 	fail();
@@ -206,7 +189,7 @@ static void asked_then_waited(void **state)
 	OK(cuEventRecord(event, stream));
 	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
 		continue;
-	assert_true(commands_of(wait_for_event) > 0);
+	assert_true(fake_commands_of(wait_for_event) > 0);
 }
 
 /* Work of the stream, and its event, that the worker does not see before `fake.holds` ends. */
@@ -293,8 +276,8 @@ static void shared_events(void **state)
 	OK(cuEventRecord(event, stream));
 	for (int i = 0; i < 100; i++) {
 		OK(cuEventSynchronize(event));
-		assert_true(commands_of(query_event) > 0);
-		assert_true(commands_of(wait_for_event) > 0);
+		assert_true(fake_commands_of(query_event) > 0);
+		assert_true(fake_commands_of(wait_for_event) > 0);
 	}
 	OK(cuEventDestroy_v2(event));
 	event = mine;
@@ -364,95 +347,6 @@ static void fill_pool(void **state)
 		OK(cuEventDestroy_v2(events[i]));
 }
 
-/* ---- waits by a mark ---- */
-
-static CUfunction function;
-
-static void launch(CUstream s)
-{
-	uint64_t a = 0;
-	uint32_t b = 0;
-	void *params[] = {&a, &b};
-
-	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, s, params, NULL));
-}
-
-/* Waits behind launches; for a few the worker may be asked, as who looks at a mark may lose his processor. */
-static void wait_behind(CUstream s, CUresult (*wait)(void), bool by_mark)
-{
-	uint64_t whole = fake.whole_waits, marks = fake.stream_marks;
-
-	for (int i = 0; i < TRIES; i++) {
-		launch(s);
-		OK(wait());
-	}
-	if (by_mark)
-		assert_true(fake.whole_waits - whole < TRIES && fake.stream_marks - marks == TRIES);
-	else
-		assert_true(fake.whole_waits - whole == TRIES && fake.stream_marks == marks);
-}
-
-static CUresult wait_for_default(void)
-{
-	return cuStreamSynchronize(NULL);
-}
-
-static void by_marks(void **state)
-{
-	CUmodule module;
-
-	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
-		skip();
-	OK(cuModuleLoadData(&module, "//"));
-	OK(cuModuleGetFunction(&function, module, "kernel"));
-	OK(cuCtxSynchronize());
-	fake_shm()->marks = 0;
-	wait_behind(stream, wait_for_stream, false);
-	fake_shm()->marks = 1;
-	/* Before the first mark there are some waits in which it is seen that there are many. */
-	for (int i = 0; i < 20; i++) {
-		launch(NULL);
-		OK(cuStreamSynchronize(NULL));
-	}
-	wait_behind(stream, wait_for_stream, true);
-	wait_behind(NULL, wait_for_default, true);
-	OK(cuCtxSynchronize());
-	wait_behind(NULL, cuCtxSynchronize, true);
-	/* The default stream does not wait for this one. */
-	wait_behind(stream, cuCtxSynchronize, false);
-	fake_shm()->marks = 0;
-}
-
-/* Behind a copy, or whatever else is no launch; a stream that gets to none; code that may print was loaded. */
-static void not_by_marks(void **state)
-{
-	uint64_t marks, whole;
-
-	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
-		skip();
-	fake_shm()->marks = 1;
-	marks = fake.stream_marks;
-	for (int i = 0; i < 100; i++) {
-		launch(stream);
-		put(stream);
-		OK(wait_for_stream());
-	}
-	assert_int_equal(fake.stream_marks, marks);
-	fake.loses_marks = true;
-	whole = fake.whole_waits;
-	for (int i = 0; i < 100; i++) {
-		launch(stream);
-		OK(wait_for_stream());
-	}
-	assert_int_equal(fake.stream_marks, marks + 100);
-	assert_int_equal(fake.whole_waits, whole + 100);
-	fake.loses_marks = false;
-	fake_shm()->marks = 0;
-	launch(stream);
-	OK(wait_for_stream());
-	assert_int_equal(fake.stream_marks, marks + 100);
-}
-
 /* Who only asks learns that nobody is there any more, who would take what he asks about. The last test. */
 static void gone(void **state)
 {
@@ -480,8 +374,7 @@ int main(void)
 		cmocka_unit_test(other_streams), cmocka_unit_test(asked_then_waited),
 		cmocka_unit_test(not_ready),     cmocka_unit_test(wait_events),
 		cmocka_unit_test(shared_events), cmocka_unit_test(events_again),
-		cmocka_unit_test(fill_pool),     cmocka_unit_test(by_marks),
-		cmocka_unit_test(not_by_marks),  cmocka_unit_test(failed),
+		cmocka_unit_test(fill_pool),     cmocka_unit_test(failed),
 		cmocka_unit_test(gone),
 	};
 

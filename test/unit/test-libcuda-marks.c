@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waits that a mark of the stream's answers, alone and while other threads do what makes such an answer wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "pace.h"
+#include "ring.h"
+#include "test-libcuda-api.h"
+#include "test-libcuda-fake.h"
+
+#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
+#define TRIES 1000
+#define ROUNDS 200
+
+static CUcontext context;
+static CUdeviceptr memory;
+static CUfunction function;
+static CUstream stream;
+
+static void begin(void)
+{
+	CUmodule module;
+
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuModuleLoadData(&module, "//"));
+	OK(cuModuleGetFunction(&function, module, "kernel"));
+}
+
+static int setup(void **state)
+{
+	OK(cuInit(0));
+	begin();
+	OK(cuMemAlloc_v2(&memory, 4096));
+	return 0;
+}
+
+static CUresult launch(CUstream s)
+{
+	uint64_t a = 0;
+	uint32_t b = 0;
+	void *params[] = {&a, &b};
+
+	return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, s, params, NULL);
+}
+
+static CUresult wait_for_stream(void)
+{
+	return cuStreamSynchronize(stream);
+}
+
+static CUresult wait_for_default(void)
+{
+	return cuStreamSynchronize(NULL);
+}
+
+/* Each test begins where marks are used: before the first one there are some waits in which it is seen that there are
+ * many. One processor is the worker's while this thread looks. */
+static int offer(void **state)
+{
+	for (int i = 0; i < 20; i++) {
+		fake_shm()->marks = 1;
+		OK(launch(NULL));
+		OK(wait_for_default());
+	}
+	OK(cuCtxSynchronize());
+	return 0;
+}
+
+static int withdraw(void **state)
+{
+	fake_shm()->marks = 0;
+	return 0;
+}
+
+static void need_two_processors(void)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+		skip();
+}
+
+/* Waits behind launches; for a few the worker may be asked, as who looks at a mark may lose his processor. */
+static void wait_behind(CUstream s, CUresult (*wait)(void), bool by_mark)
+{
+	uint64_t whole = fake.whole_waits, marks = fake.stream_marks;
+
+	for (int i = 0; i < TRIES; i++) {
+		OK(launch(s));
+		OK(wait());
+	}
+	if (by_mark)
+		assert_true(fake.whole_waits - whole < TRIES && fake.stream_marks - marks == TRIES);
+	else
+		assert_true(fake.whole_waits - whole == TRIES && fake.stream_marks == marks);
+}
+
+static void by_marks(void **state)
+{
+	need_two_processors();
+	wait_behind(stream, wait_for_stream, true);
+	wait_behind(NULL, wait_for_default, true);
+	OK(cuCtxSynchronize());
+	wait_behind(NULL, cuCtxSynchronize, true);
+	/* The default stream does not wait for this one. */
+	wait_behind(stream, cuCtxSynchronize, false);
+	fake_shm()->marks = 0;
+	wait_behind(stream, wait_for_stream, false);
+}
+
+/* Behind a copy, or whatever else is no launch; a stream that gets to none; code that may print was loaded. */
+static void not_by_marks(void **state)
+{
+	uint64_t marks, whole;
+
+	need_two_processors();
+	marks = fake.stream_marks;
+	for (int i = 0; i < 100; i++) {
+		OK(launch(stream));
+		OK(cuMemsetD32Async(memory, 0, 1, stream));
+		OK(wait_for_stream());
+	}
+	assert_int_equal(fake.stream_marks, marks);
+	fake.loses_marks = true;
+	whole = fake.whole_waits;
+	for (int i = 0; i < 100; i++) {
+		OK(launch(stream));
+		OK(wait_for_stream());
+	}
+	assert_int_equal(fake.stream_marks, marks + 100);
+	assert_int_equal(fake.whole_waits, whole + 100);
+	fake.loses_marks = false;
+	fake_shm()->marks = 0;
+	OK(launch(stream));
+	OK(wait_for_stream());
+	assert_int_equal(fake.stream_marks, marks + 100);
+}
+
+/* Another thread has loaded code that may print, and launched it in front of the mark: the wait must bring its output.
+ */
+static void prints_meanwhile(void **state)
+{
+	uint64_t marks = fake.stream_marks, whole = fake.whole_waits;
+
+	need_two_processors();
+	fake.ends_marks = true;
+	for (int i = 0; i < ROUNDS; i++) {
+		fake_shm()->marks = 1;
+		OK(launch(stream));
+		OK(wait_for_stream());
+	}
+	fake.ends_marks = false;
+	assert_int_equal(fake.stream_marks, marks + ROUNDS);
+	assert_int_equal(fake.whole_waits, whole + ROUNDS);
+}
+
+/* ---- two threads ---- */
+
+static pthread_barrier_t both;
+
+/* Launches, and waits behind that when it is told to. */
+static void *waits(void *wait)
+{
+	CUresult (*function_of)(void) = (CUresult(*)(void))(uintptr_t)wait, result;
+
+	OK(cuCtxSetCurrent(context));
+	result = launch(function_of == wait_for_stream ? stream : NULL);
+	pthread_barrier_wait(&both);
+	pthread_barrier_wait(&both);
+	if (result == CUDA_SUCCESS)
+		result = function_of();
+	return (void *)(uintptr_t)result;
+}
+
+static pthread_t begin_launch(CUresult (*wait)(void))
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
+	assert_int_equal(pthread_create(&thread, NULL, waits, (void *)(uintptr_t)wait), 0);
+	pthread_barrier_wait(&both);
+	return thread;
+}
+
+static void begin_wait(void)
+{
+	pthread_barrier_wait(&both);
+}
+
+static CUresult end_wait(pthread_t thread)
+{
+	void *result;
+
+	assert_int_equal(pthread_join(thread, &result), 0);
+	pthread_barrier_destroy(&both);
+	return (CUresult)(uintptr_t)result;
+}
+
+/* More than the default stream may be behind: this thread waits, with the stream's marks in its hand. */
+static void *floods(void *stop)
+{
+	OK(cuCtxSetCurrent(context));
+	while (!atomic_load((_Atomic bool *)stop))
+		OK(cuMemsetD32Async(memory, 0, 1, NULL));
+	return NULL;
+}
+
+static void wait_until_stuck(void)
+{
+	uint64_t before;
+
+	do {
+		before = fake.memsets;
+		usleep(5000);
+	} while (fake.memsets != before);
+}
+
+/* What is known is said only just after the worker has answered something. */
+static CUresult ask_again_and_again(void)
+{
+	CUresult result = CUDA_ERROR_NOT_READY;
+	CUevent event;
+
+	for (int i = 0; i < 20 && result == CUDA_ERROR_NOT_READY; i++) {
+		OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+		result = cuStreamQuery(stream);
+	}
+	return result;
+}
+
+/*
+ * A wait for all of a context has seen that the default stream waits for all that there is, and waits for it by a mark.
+ * In front of the mark another thread gives a stream something to do that the default one does not wait for. That is
+ * not known to be done then.
+ */
+static bool works_meanwhile(void)
+{
+	_Atomic bool stop = false;
+	pthread_t flooding, waiting;
+	CUresult answer;
+	uint64_t whole;
+
+	OK(cuCtxSynchronize());
+	whole = fake.whole_waits;
+	waiting = begin_launch(cuCtxSynchronize);
+	vcuda_pace_start(900);
+	fake.stands = true;
+	assert_int_equal(pthread_create(&flooding, NULL, floods, &stop), 0);
+	wait_until_stuck();
+	begin_wait();
+	usleep(5000);
+	OK(cuMemsetD32Async(memory, 0, 1, stream));
+	atomic_store(&stop, true);
+	fake.stands = false;
+	OK(end_wait(waiting));
+	fake.busy = true;
+	answer = ask_again_and_again();
+	fake.busy = false;
+	assert_int_equal(pthread_join(flooding, NULL), 0);
+	vcuda_pace_start(0);
+	/* The worker may have been asked to wait for all, as ever. */
+	if (fake.whole_waits != whole)
+		return false;
+	assert_int_equal(answer, CUDA_ERROR_NOT_READY);
+	return true;
+}
+
+static void work_of_others(void **state)
+{
+	bool met = false;
+
+	need_two_processors();
+	for (int i = 0; i < 20 && !met; i++) {
+		fake_shm()->marks = 1;
+		met = works_meanwhile();
+	}
+	assert_true(met);
+}
+
+/* The memory that the mark is written to goes with the context, while another thread looks at it. */
+static void context_ends(void **state)
+{
+	need_two_processors();
+	fake.loses_marks = true;
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		pthread_t thread = begin_launch(wait_for_default);
+
+		begin_wait();
+		usleep(i % 100);
+		OK(cuDevicePrimaryCtxReset_v2(0));
+		end_wait(thread); /* that it ends is enough: its context may be gone */
+		begin();
+		fake_shm()->marks = 1;
+	}
+	fake.loses_marks = false;
+}
+
+/* A stream ends that another thread waits for, and has not got to its mark: a new stream's marks are none of it. */
+static void stream_ends(void **state)
+{
+	need_two_processors();
+	for (int i = 0; i < ROUNDS; i++) {
+		pthread_t thread = begin_launch(wait_for_stream);
+		uint64_t whole = fake.whole_waits, marks = fake.stream_marks;
+
+		fake.loses_marks = true;
+		begin_wait();
+		while (fake.stream_marks == marks && fake.whole_waits == whole)
+			continue;
+		OK(cuStreamDestroy_v2(stream));
+		fake.loses_marks = false;
+		OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+		OK(launch(stream));
+		OK(wait_for_stream());
+		end_wait(thread);
+		assert_true(fake.whole_waits > whole);
+	}
+}
+
+#define WITH_MARKS(test) cmocka_unit_test_setup_teardown(test, offer, withdraw)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_MARKS(by_marks),       WITH_MARKS(not_by_marks), WITH_MARKS(prints_meanwhile),
+		WITH_MARKS(work_of_others), WITH_MARKS(stream_ends),  WITH_MARKS(context_ends),
+	};
+
+	setenv("VCUDA_TRANSPORT", "local", 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
