@@ -1,100 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texture and surface instructions. Expectations are computed here from the formulas of the CUDA programming guide. */
-#include "../ptx/harness.h"
-
-#include "ptx-tex.h"
-
-#define LANES 32
-#define HANDLE(n) ((uint64_t)(n) + 1 + (7ull << PTX_HANDLE_INDEX))
-
-/* Every thread reads four words to %i1 to %i4 (also as %f1 to %f4) and writes %o1 to %o4. The handle is in %t. */
-#define KERNEL(body)                                                                                                   \
-	PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in, .param .u64 p_handle)\n{\n"                \
-		 ".reg .pred %p<4>;\n.reg .b16 %h<8>;\n.reg .b32 %r<8>, %i<8>, %o<8>;\n.reg .f32 %f<8>;\n"             \
-		 ".reg .b64 %l<8>, %t;\n"                                                                              \
-		 "ld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_in];\nld.param.u64 %t, [p_handle];\n"               \
-		 "mov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 16;\nadd.s64 %l1, %l1, %l3;\nadd.s64 %l2, %l2, %l3;\n"  \
-		 "ld.global.v4.b32 {%i1, %i2, %i3, %i4}, [%l2];\nmov.b32 %f1, %i1;\nmov.b32 %f2, %i2;\n"               \
-		 "mov.b32 %f3, %i3;\nmov.b32 %f4, %i4;\nmov.b32 %o1, 0;\nmov.b32 %o2, 0;\nmov.b32 %o3, 0;\n"           \
-		 "mov.b32 %o4, 0;\n" body "st.global.v4.b32 [%l1], {%o1, %o2, %o3, %o4};\nret;\n}\n"
-
-#define TO "{%o1, %o2, %o3, %o4}"
-
-static uint32_t in[LANES][4], out[LANES][4];
-static struct ptx_texture texture;
-static float texels[4096];
-static const struct ptx_texture *entries[2];
-static const struct ptx_texture_table table = {2, entries};
-
-static struct ptx_level level_of(void *data, uint32_t w, uint32_t h, uint32_t slices, uint64_t texel)
-{
-	return (struct ptx_level){data, w, h, slices, w * texel, w * h * texel};
-}
-
-/* One-channel floats with the number of the texel as value. */
-static void make(uint32_t w, uint32_t h, uint32_t slices)
-{
-	assert_true((size_t)w * h * slices <= 4096);
-	for (uint32_t n = 0; n < w * h * slices; n++)
-		texels[n] = (float)n;
-	texture = (struct ptx_texture){
-		.handle = HANDLE(1),
-		.format = PTX_FORMAT_F32,
-		.channels = 1,
-		.texel_bytes = 4,
-		.address = {PTX_CLAMP, PTX_CLAMP, PTX_CLAMP},
-		.as_float = true,
-		.most = 100,
-		.levels = 1,
-	};
-	texture.level[0] = level_of(texels, w, h, slices, 4);
-	entries[0] = NULL;
-	entries[1] = &texture;
-	textures = &table;
-}
-
-static bool run_handle(const char *text, uint64_t handle, unsigned threads, struct ptx_fault *fault)
-{
-	struct {
-		void *out, *in;
-		uint64_t handle;
-	} params = {out, in, handle};
-	struct ptx_module *m;
-	bool ok;
-
-	map.count = 0;
-	add_range(out, sizeof(out), true);
-	add_range(in, sizeof(in), false);
-	m = load(text);
-	ok = launch(m, 1, threads, 1, 0, &params, fault);
-	ptx_module_destroy(m);
-	return ok;
-}
-
-static void run(const char *text)
-{
-	struct ptx_fault fault;
-
-	assert_true(ptx_texture_prepare(&texture));
-	memset(out, 0xee, sizeof(out));
-	if (!run_handle(text, HANDLE(1), LANES, &fault))
-		fail_msg("fault %d, line %u", fault.kind, fault.line);
-}
-
-static void put(unsigned lane, float a, float b, float c, float d)
-{
-	in[lane][0] = bits32(a);
-	in[lane][1] = bits32(b);
-	in[lane][2] = bits32(c);
-	in[lane][3] = bits32(d);
-}
-
-static void want(unsigned lane, float value)
-{
-	if (f32(out[lane][0]) != value)
-		fail_msg("lane %u: %g, %g gives %.9g, not %.9g", lane, (double)f32(in[lane][0]),
-			 (double)f32(in[lane][1]), (double)f32(out[lane][0]), (double)value);
-}
+/* Texture instructions. Expectations are computed here from the formulas of the CUDA programming guide. */
+#include "test-ptx-tex.h"
 
 static double T(int x, int y, unsigned mode, int w, int h)
 {
@@ -471,76 +377,6 @@ static void queries(void **state)
 	assert_true(out[5][0] == 4 && out[5][1] == 3 && out[5][2] == 2 && out[5][3] == 1);
 }
 
-static void make_surface(void)
-{
-	make(8, 4, 2);
-	texture.surface = true;
-}
-
-static void surfaces(void **state)
-{
-	(void)state;
-	make_surface();
-	for (unsigned n = 0; n < LANES; n++) {
-		put(n, 0, 0, (float)n, 0);
-		in[n][0] = n % 8 * 4;
-		in[n][1] = n / 8;
-	}
-	run(KERNEL("suld.b.2d.b32.trap {%o1}, [%t, {%i1, %i2}];\nsust.b.2d.b32.trap [%t, {%i1, %i2}], {%i3};\n"
-		   "suld.b.2d.b32.trap %o2, [%t, {%i1, %i2}];\n"));
-	for (unsigned n = 0; n < LANES; n++)
-		assert_true(f32(out[n][0]) == (float)n && f32(out[n][1]) == (float)n && texels[n] == (float)n);
-	/* past the edges */
-	in[0][0] = (uint32_t)-4;
-	in[1][0] = 100;
-	in[2][1] = 9;
-	run(KERNEL("suld.b.2d.b32.zero {%o1}, [%t, {%i1, %i2}];\nsuld.b.2d.b32.clamp {%o2}, [%t, {%i1, %i2}];\n"
-		   "sust.b.2d.b32.zero [%t, {%i1, %i2}], {%i1};\nsuld.b.2d.v2.b32.clamp {%o3, %o4}, [%t, {%i1, %i2}];\n"));
-	assert_true(out[0][0] == 0 && out[1][0] == 0 && out[2][0] == 0);
-	assert_true(f32(out[0][1]) == 0 && f32(out[1][1]) == 7 && f32(out[2][1]) == 26);
-	/* layers, bytes and doubles */
-	make_surface();
-	in[0][0] = 1;
-	run(KERNEL("mov.u32 %i1, 1;\nmov.u32 %i2, 0;\nsuld.b.a2d.v2.b64.trap {%l4, %l5}, [%t, {%i1, %i2, %i2, %i2}];\n"
-		   "mov.b64 {%o1, %o2}, %l4;\nmov.b64 {%o3, %o4}, %l5;\nmov.u32 %i3, 3;\nmov.u16 %h1, 64;\n"
-		   "sust.b.a2d.b8.trap [%t, {%i1, %i3, %i2, %i2}], {%h1};\n"
-		   "suld.b.a1d.b16.trap {%h2}, [%t, {%i1, %i2}];\n"));
-	assert_true(f32(out[3][0]) == 32 && f32(out[3][3]) == 35);
-	assert_true(((uint8_t *)&texels[32])[3] == 64);
-}
-
-static void formatted_and_reduced(void **state)
-{
-	static uint8_t bytes[4];
-	static uint32_t sum[2];
-
-	(void)state;
-	make_surface();
-	texture.format = PTX_FORMAT_U8;
-	texture.channels = texture.texel_bytes = 4;
-	texture.level[0] = level_of(bytes, 1, 1, 1, 4);
-	run(KERNEL("mov.u32 %i1, 0;\nmov.u32 %i2, 7;\nmov.u32 %i3, 300;\n"
-		   "sust.p.2d.v4.b32.trap [%t, {%i1, %i1}], {%i2, %i3, %i2, %i1};\n"));
-	assert_true(bytes[0] == 7 && bytes[1] == 255 && bytes[2] == 7 && bytes[3] == 0);
-	texture.format = PTX_FORMAT_U32;
-	texture.channels = 1;
-	texture.level[0] = level_of(sum, 2, 1, 1, 4);
-	run(KERNEL("mov.u32 %i1, 0;\nmov.u32 %i2, 4;\nsured.b.add.1d.u32.trap [%t, {%i1}], %r1;\n"
-		   "sured.b.max.1d.u32.trap [%t, {%i2}], %r1;\n"));
-	assert_true(sum[0] == 31 * 16 && sum[1] == 31);
-}
-
-static void expect_fault(const char *text, uint64_t handle, unsigned threads, enum ptx_fault_kind kind,
-			 const char *space)
-{
-	struct ptx_fault fault;
-
-	assert_true(ptx_texture_prepare(&texture));
-	assert_false(run_handle(text, handle, threads, &fault));
-	assert_int_equal(fault.kind, kind);
-	assert_string_equal(fault.space, space);
-}
-
 static void hostile(void **state)
 {
 	static const uint64_t bad[] = {0, 1, HANDLE(0), HANDLE(2), UINT64_MAX, HANDLE(1) + (1ull << PTX_HANDLE_INDEX)};
@@ -550,22 +386,6 @@ static void hostile(void **state)
 	for (unsigned n = 0; n < 6; n++)
 		for (unsigned threads = 1; threads <= 32; threads += 31)
 			expect_fault(tex_2d, bad[n], threads, PTX_FAULT_ILLEGAL_ADDRESS, "texture");
-	/* a texture is no surface */
-	expect_fault(KERNEL("suld.b.2d.b32.zero {%o1}, [%t, {%i1, %i2}];\n"), HANDLE(1), 32, PTX_FAULT_ILLEGAL_ADDRESS,
-		     "surface");
-	make_surface();
-	expect_fault(tex_2d, HANDLE(1), 32, PTX_FAULT_ILLEGAL_ADDRESS, "texture");
-	for (unsigned n = 0; n < LANES; n++)
-		in[n][0] = in[n][1] = 0;
-	in[9][0] = 32;
-	expect_fault(KERNEL("suld.b.2d.b32.trap {%o1}, [%t, {%i1, %i2}];\n"), HANDLE(1), 32, PTX_FAULT_TRAP, "surface");
-	in[9][0] = 29;
-	expect_fault(KERNEL("sust.b.2d.b32.trap [%t, {%i1, %i2}], {%i1};\n"), HANDLE(1), 32, PTX_FAULT_TRAP, "surface");
-	/* an access wider than a row, whatever the mode */
-	texture.level[0] = level_of(texels, 1, 1, 1, 4);
-	in[9][0] = 0;
-	run(KERNEL("suld.b.2d.v4.b32.clamp " TO ", [%t, {%i1, %i2}];\n"));
-	assert_int_equal(out[9][0], 0);
 }
 
 static void refused(void **state)
@@ -632,9 +452,8 @@ int main(void)
 		cmocka_unit_test(quick_ways),      cmocka_unit_test(some_lanes),
 		cmocka_unit_test(layers_and_volumes), cmocka_unit_test(cubes),
 		cmocka_unit_test(levels),          cmocka_unit_test(gathers),
-		cmocka_unit_test(queries),         cmocka_unit_test(surfaces),
-		cmocka_unit_test(formatted_and_reduced), cmocka_unit_test(hostile),
-		cmocka_unit_test(refused), cmocka_unit_test(references),
+		cmocka_unit_test(queries),         cmocka_unit_test(hostile),
+		cmocka_unit_test(refused),         cmocka_unit_test(references),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
