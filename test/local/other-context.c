@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work in a stream of another context than the current one: what may be there is done there, in its order, and what may
- * not is refused at the call, with no error left for later.
+ * not is refused at the call, with no error left for later. "other-context native" is for NVIDIA's driver.
  */
 #include "api.h"
 
@@ -444,8 +444,11 @@ static void captured(void)
 	OK(cuGraphDestroy(graph));
 }
 
-/* A stream of a context that is gone, and a graph that was launched last in it. */
-static void destroyed(void)
+/*
+ * A graph that was launched last in a stream of a context that is gone; and that stream, which went with it: CUDA says
+ * nothing of a handle of what is no more, and NVIDIA's driver reads what it points to. Here it is refused.
+ */
+static void destroyed(bool native)
 {
 	CUgraphExec exec;
 	CUgraph graph;
@@ -460,12 +463,14 @@ static void destroyed(void)
 	OK(cuGraphLaunch(exec, here.stream));
 	OK(cuStreamSynchronize(here.stream));
 	CHECK(word(here.memory) == 11);
-	CHECK(cuMemsetD32Async(here.memory, 1, 1, there.stream) != CUDA_SUCCESS);
-	CHECK(note(here.note, here.memory, 1, there.stream) != CUDA_SUCCESS);
+	if (!native) {
+		CHECK(cuMemsetD32Async(here.memory, 1, 1, there.stream) != CUDA_SUCCESS);
+		CHECK(note(here.note, here.memory, 1, there.stream) != CUDA_SUCCESS);
+	}
 	OK(cuCtxSynchronize());
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	OK(cuInit(0));
 	OK(cuDeviceGet(&device, 0));
@@ -487,7 +492,7 @@ int main(void)
 	events();
 	graphs();
 	captured();
-	destroyed();
+	destroyed(argc > 1 && !strcmp(argv[1], "native"));
 	printf("other-context: passed\n");
 	return 0;
 }
