@@ -6,11 +6,6 @@
 
 #define TURN 6.28318530717958647692
 
-float rng_uniform(uint32_t x)
-{
-	return (float)x * 0x1p-32f + 0x1p-33f;
-}
-
 double rng_uniform_double(uint32_t x, uint32_t y)
 {
 	return (double)(x ^ (uint64_t)y << 21) * 0x1p-53 + 0x1p-54;
@@ -117,6 +112,11 @@ double rng_normal_double(const struct rng_job *job, uint32_t x)
 	double z = lower_quantile((upper ? ~x : x) * 0x1p-32 + 0x1p-33);
 
 	return scale_double(job, upper ? -z : z);
+}
+
+double rng_normal_widened(const struct rng_job *job, uint32_t x)
+{
+	return scale_double(job, (double)rng_quantile(x));
 }
 
 double rng_normal_long(const struct rng_job *job, uint64_t x)

@@ -4,7 +4,8 @@
  *
  *   a square histogram (Marsaglia, Tsang, Wang: "Fast generation of discrete random variables") below 2000, but not
  * with Sobol's sequences, whose order it would spoil: there, from 10 on (Sobol64: everywhere), the distribution is
- * searched; from 2000 on (Sobol32: 8000) the normal distribution, rounded.
+ * searched, and with MTGP32 from 32 on; from 2000 on (Sobol32 and MTGP32: beyond 8000) the normal distribution,
+ * rounded.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -97,6 +98,20 @@ static bool fill(struct table *t, double lambda)
 	return done;
 }
 
+static bool is_normal(uint32_t type, double lambda)
+{
+	bool late = type == VCUDA_RANDOM_MTGP32 || (vcuda_random_is_quasi(type) && !vcuda_random_is_long(type));
+
+	return late ? lambda > 8000 : lambda >= 2000;
+}
+
+static bool is_searched(uint32_t type, double lambda)
+{
+	if (type == VCUDA_RANDOM_MTGP32)
+		return lambda >= 32;
+	return vcuda_random_is_quasi(type) && (vcuda_random_is_long(type) || lambda >= 10);
+}
+
 void rng_poisson_end(struct rng_job *job)
 {
 	struct table *t = (struct table *)(uintptr_t)job->table;
@@ -111,18 +126,16 @@ void rng_poisson_end(struct rng_job *job)
 
 bool rng_poisson_begin(struct rng_job *job)
 {
-	uint32_t type = job->settings.type;
-	bool sobol = vcuda_random_is_quasi(type);
 	struct table *t;
 
 	job->table = NULL;
-	if (job->kind != VCUDA_RANDOM_POISSON || job->a >= (sobol && !vcuda_random_is_long(type) ? 8000 : 2000))
+	if (job->kind != VCUDA_RANDOM_POISSON || is_normal(job->settings.type, job->a))
 		return true;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return false;
 	job->table = t;
-	t->sums = sobol && (vcuda_random_is_long(type) || job->a >= 10);
+	t->sums = is_searched(job->settings.type, job->a);
 	if (find_range(job->a, t) && fill(t, job->a))
 		return true;
 	rng_poisson_end(job);

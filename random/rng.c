@@ -15,6 +15,8 @@ static const struct rng_type *find(uint32_t type)
 		return &rng_mrg32k3a;
 	case VCUDA_RANDOM_MT19937:
 		return &rng_mt19937;
+	case VCUDA_RANDOM_MTGP32:
+		return &rng_mtgp32;
 	case VCUDA_RANDOM_SOBOL32:
 	case VCUDA_RANDOM_SOBOL64:
 		return &rng_sobol;

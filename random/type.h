@@ -26,7 +26,7 @@ struct rng_type {
 	const struct rng_lanes *lanes;
 };
 
-extern const struct rng_type rng_xorwow, rng_mrg32k3a, rng_philox, rng_mt19937, rng_sobol;
+extern const struct rng_type rng_xorwow, rng_mrg32k3a, rng_philox, rng_mt19937, rng_mtgp32, rng_sobol;
 
 /* Generators of as many lanes, each with a sequence of its own. A row is one turn of all lanes. */
 struct rng_lanes {
@@ -86,8 +86,14 @@ void rng_store_word(const struct rng_job *job, uint32_t x, uint64_t i);
 /* Normal numbers by the inverse of their distribution, from 32 bits and from 64. */
 double rng_normal_double(const struct rng_job *job, uint32_t x);
 double rng_normal_long(const struct rng_job *job, uint64_t x);
+/* One of single precision as a double: only mean and deviation are of double precision. */
+double rng_normal_widened(const struct rng_job *job, uint32_t x);
 
-float rng_uniform(uint32_t x);
+static inline float rng_uniform(uint32_t x)
+{
+	return (float)x * 0x1p-32f + 0x1p-33f;
+}
+
 double rng_uniform_double(uint32_t x, uint32_t y);
 /* Two normal numbers from two uniform ones, by Box and Muller, with the job's mean and deviation, or their exponential.
  */

@@ -17,7 +17,7 @@ enum {
 	ARCH_MISMATCH = 204,
 };
 
-enum { XORWOW = 101, MRG32K3A = 121, MT19937 = 142, PHILOX = 161, SOBOL32 = 201, SOBOL64 = 203 };
+enum { XORWOW = 101, MRG32K3A = 121, MTGP32 = 141, MT19937 = 142, PHILOX = 161, SOBOL32 = 201, SOBOL64 = 203 };
 
 int curandCreateGenerator(void **generator, int type);
 int curandCreateGeneratorHost(void **generator, int type);
@@ -86,6 +86,9 @@ static void quasi(int (*create)(void **, int), void *out)
 	CHECK(curandGenerate(g, out, 4) == LENGTH_NOT_MULTIPLE && !curandGenerate(g, out, 6));
 	CHECK(curandGenerateLongLong(g, out, 3) == TYPE_ERROR && !curandDestroyGenerator(g));
 	CHECK(!create(&g, SOBOL64) && curandGenerate(g, out, 4) == TYPE_ERROR && !curandGenerateLongLong(g, out, 4));
+	CHECK(!curandDestroyGenerator(g) && !create(&g, MTGP32) && curandSetGeneratorOffset(g, 1) == TYPE_ERROR);
+	CHECK(curandSetGeneratorOrdering(g, 102) == OUT_OF_RANGE && !curandSetGeneratorOrdering(g, 100));
+	CHECK(!curandGenerateNormal(g, out, 3, 0, 1) && curandGenerateLongLong(g, out, 3) == TYPE_ERROR);
 	CHECK(!curandDestroyGenerator(g) && !create(&g, MT19937) && curandSetGeneratorOffset(g, 1) == TYPE_ERROR);
 	CHECK(!curandGenerateNormal(g, out, 3, 0, 1) && !curandDestroyGenerator(g));
 }
