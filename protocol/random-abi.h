@@ -58,6 +58,7 @@ enum vcuda_random_fault { VCUDA_RANDOM_SOUND, VCUDA_RANDOM_TYPE, VCUDA_RANDOM_RA
 
 bool vcuda_random_is_type(uint32_t type);
 bool vcuda_random_is_quasi(uint32_t type);
+bool vcuda_random_is_scrambled(uint32_t type);
 /* Quasi-random numbers of 64 bits. */
 bool vcuda_random_is_long(uint32_t type);
 

@@ -15,6 +15,11 @@ bool vcuda_random_is_long(uint32_t type)
 	return type == VCUDA_RANDOM_SOBOL64 || type == VCUDA_RANDOM_SCRAMBLED_SOBOL64;
 }
 
+bool vcuda_random_is_scrambled(uint32_t type)
+{
+	return type == VCUDA_RANDOM_SCRAMBLED_SOBOL32 || type == VCUDA_RANDOM_SCRAMBLED_SOBOL64;
+}
+
 bool vcuda_random_is_type(uint32_t type)
 {
 	return vcuda_random_is_quasi(type) || type == VCUDA_RANDOM_XORWOW || type == VCUDA_RANDOM_MRG32K3A ||

@@ -10,7 +10,7 @@
 #define CHUNK 64
 #define ROUNDS 10
 
-static void philox(uint64_t low, uint64_t high, uint64_t seed, uint32_t out[4])
+void rng_philox_block(uint64_t low, uint64_t high, uint64_t seed, uint32_t out[4])
 {
 	uint32_t a = (uint32_t)low, b = (uint32_t)(low >> 32), c = (uint32_t)high, d = (uint32_t)(high >> 32);
 	uint32_t key = (uint32_t)seed, other_key = (uint32_t)(seed >> 32);
@@ -104,7 +104,7 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 		double four[4];
 
 		for (unsigned int i = 0; i < calls; i++)
-			philox(count + i, lane, job->settings.seed, x + (size_t)4 * i);
+			rng_philox_block(count + i, lane, job->settings.seed, x + (size_t)4 * i);
 		quad(job, x, four);
 		__builtin_memcpy(at, (char *)four + skip * size, n * size);
 		/* Whoever takes the last of the four lets the lane go on, by as many as his own took. */

@@ -17,32 +17,24 @@ static const struct rng_type *find(uint32_t type)
 		return &rng_mt19937;
 	case VCUDA_RANDOM_MTGP32:
 		return &rng_mtgp32;
-	case VCUDA_RANDOM_SOBOL32:
-	case VCUDA_RANDOM_SOBOL64:
-		return &rng_sobol;
 	case VCUDA_RANDOM_PHILOX:
 		return &rng_philox;
 	default:
-		return NULL;
+		return &rng_sobol;
 	}
-}
-
-bool rng_has(uint32_t type)
-{
-	return find(type);
 }
 
 size_t rng_bytes(uint32_t type)
 {
 	const struct rng_type *ops = find(type);
 
-	return ops ? sizeof(struct rng) + ops->chunks + ops->state_bytes : 0;
+	return sizeof(struct rng) + ops->chunks + ops->state_bytes;
 }
 
 struct rng *rng_new(uint32_t type)
 {
 	const struct rng_type *ops = find(type);
-	struct rng *rng = ops ? calloc(1, sizeof(*rng) + ops->chunks) : NULL;
+	struct rng *rng = calloc(1, sizeof(*rng) + ops->chunks);
 
 	if (!rng)
 		return NULL;
@@ -66,6 +58,11 @@ void rng_free(struct rng *rng)
 	if (rng)
 		free(rng->state);
 	free(rng);
+}
+
+void rng_set_scrambles(struct rng *rng, const uint64_t *words)
+{
+	rng->scrambles = words;
 }
 
 bool rng_begin(struct rng *rng, const vcuda_random *r, void *out, struct rng_job *job)

@@ -30,13 +30,16 @@ struct rng_job {
 	const void *table; /* poisson.c */
 };
 
-/* NULL: no memory, or a type that is not there. */
+/* `type`: vcuda_random_is_type(). NULL: no memory. */
 struct rng *rng_new(uint32_t type);
 void rng_free(struct rng *rng);
 
-/* Whether a generator of that type can be had, and the memory that it takes. */
-bool rng_has(uint32_t type);
+/* The memory that a generator takes. */
 size_t rng_bytes(uint32_t type);
+
+/* Of scrambled types: others than those of scramble.c. By dimension, the directions and what is added; they are kept.
+ */
+void rng_set_scrambles(struct rng *rng, const uint64_t *words);
 
 /*
  * `r` passed vcuda_random_check() and is of the generator's type. One job of a generator after

@@ -2,8 +2,10 @@
 /*
  * Sobol's sequences, in the order of Gray's code: number i of a dimension is the sum, without carries, of the
  * directions whose bits are set in the code of i. All numbers of a dimension come one after the other, then those of
- * the next.
+ * the next. To those of a scrambled sequence a number is added in the same way.
  */
+#include <string.h>
+
 #include "sobol-data.h"
 #include "type.h"
 
@@ -12,6 +14,21 @@
 static unsigned int bits_of(const struct rng_job *job)
 {
 	return vcuda_random_is_long(job->settings.type) ? 64 : 32;
+}
+
+uint64_t rng_load_sobol(uint32_t type, const uint64_t *scrambles, unsigned int dimension, uint64_t directions[])
+{
+	unsigned int bits = vcuda_random_is_long(type) ? 64 : 32;
+
+	if (!vcuda_random_is_scrambled(type)) {
+		rng_directions(dimension, bits, directions);
+		return 0;
+	}
+	if (!scrambles)
+		return rng_scrambled(dimension, bits, directions);
+	scrambles += (size_t)dimension * (bits + 1);
+	memcpy(directions, scrambles, bits * sizeof(*directions));
+	return scrambles[bits];
 }
 
 static bool begin(struct rng_job *job)
@@ -63,9 +80,9 @@ static void store(const struct rng_job *job, uint64_t x, uint64_t i)
 static void run_dimension(const struct rng_job *job, unsigned int dimension, uint64_t from, uint64_t to)
 {
 	unsigned int bits = bits_of(job);
-	uint64_t directions[64], at = job->cursor + from, x = 0;
+	uint64_t directions[64], at = job->cursor + from;
+	uint64_t first = rng_load_sobol(job->settings.type, job->rng->scrambles, dimension, directions), x = first;
 
-	rng_directions(dimension, bits, directions);
 	for (unsigned int k = 0; k < bits; k++)
 		if ((at ^ at >> 1) >> k & 1)
 			x ^= directions[k];
@@ -77,7 +94,7 @@ static void run_dimension(const struct rng_job *job, unsigned int dimension, uin
 		x = last < bits ? x ^ directions[last] : x;
 		at++;
 		if (bits == 32 && !(uint32_t)at)
-			x = 0;
+			x = first;
 	}
 }
 

@@ -10,7 +10,8 @@ struct rng {
 	vcuda_random settings; /* of the last that was fresh */
 	uint64_t cursor;       /* where the next generation starts: a slot, or an index of the sequence */
 	void *state;
-	uint8_t ready[]; /* by chunk of lanes: its state is that of the settings, or what came of it */
+	const uint64_t *scrambles; /* others than scramble.c's; else NULL */
+	uint8_t ready[];           /* by chunk of lanes: its state is that of the settings, or what came of it */
 };
 
 struct rng_type {
@@ -59,6 +60,9 @@ static inline bool rng_cancelled(const struct rng_job *job)
 {
 	return job->cancel && __atomic_load_n(job->cancel, __ATOMIC_RELAXED);
 }
+
+/* The four words of a counter, whose halves these are, and a key. */
+void rng_philox_block(uint64_t low, uint64_t high, uint64_t key, uint32_t out[4]);
 
 /* ---- poisson.c ---- */
 

@@ -123,3 +123,11 @@ VCUDA_EXPORT CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, 
 
 	return enqueue(&what, stream);
 }
+
+/* `room`: a multiple of `bits` + 1. */
+VCUDA_EXPORT CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words)
+{
+	CUresult result = vcuda_require_init();
+
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomScrambles(bits, first, room, words) : result;
+}

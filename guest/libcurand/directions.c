@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of directions that programs give to their own kernels. */
+/* The tables of directions and constants that programs give to their own kernels. */
 #include "generator.h"
 
 #include <pthread.h>
@@ -7,70 +7,118 @@
 
 #include "sobol-data.h"
 
-enum { DIRECTIONS_32 = 101, SCRAMBLED_32 = 102, DIRECTIONS_64 = 103, SCRAMBLED_64 = 104 };
+/* cuRAND's numbers of the tables are those of the types, less this. */
+#define TYPE_OF_SET 100
 
-__attribute__((weak)) void vcuda_log(const char *format, ...);
+struct table_32 {
+	unsigned int directions[VCUDA_RANDOM_DIMENSIONS][32], constants[VCUDA_RANDOM_DIMENSIONS];
+};
+
+struct table_64 {
+	unsigned long long directions[VCUDA_RANDOM_DIMENSIONS][64], constants[VCUDA_RANDOM_DIMENSIONS];
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int (*table_32)[32];
-static unsigned long long (*table_64)[64];
 
-/* Made when they are first asked for, and kept: programs hold pointers. */
-static void make_32(void)
+/* By type; made when they are first asked for, and kept, since programs hold pointers. */
+static struct table_32 *tables_32[2];
+static struct table_64 *tables_64[2];
+
+static void make_32(uint32_t type, const uint64_t *scrambles)
 {
+	struct table_32 *table = malloc(sizeof(*table));
 	uint64_t directions[64];
 
-	table_32 = malloc(sizeof(*table_32) * VCUDA_RANDOM_DIMENSIONS);
-	for (unsigned int i = 0; i < VCUDA_RANDOM_DIMENSIONS && table_32; i++) {
-		rng_directions(i, 32, directions);
+	for (unsigned int i = 0; i < VCUDA_RANDOM_DIMENSIONS && table; i++) {
+		table->constants[i] = (unsigned int)rng_load_sobol(type, scrambles, i, directions);
 		for (unsigned int k = 0; k < 32; k++)
-			table_32[i][k] = (unsigned int)directions[k];
+			table->directions[i][k] = (unsigned int)directions[k];
 	}
+	tables_32[vcuda_random_is_scrambled(type)] = table;
 }
 
-static void make_64(void)
+static void make_64(uint32_t type, const uint64_t *scrambles)
 {
+	struct table_64 *table = malloc(sizeof(*table));
 	uint64_t directions[64];
 
-	table_64 = malloc(sizeof(*table_64) * VCUDA_RANDOM_DIMENSIONS);
-	for (unsigned int i = 0; i < VCUDA_RANDOM_DIMENSIONS && table_64; i++) {
-		rng_directions(i, 64, directions);
+	for (unsigned int i = 0; i < VCUDA_RANDOM_DIMENSIONS && table; i++) {
+		table->constants[i] = rng_load_sobol(type, scrambles, i, directions);
 		for (unsigned int k = 0; k < 64; k++)
-			table_64[i][k] = directions[k];
+			table->directions[i][k] = directions[k];
 	}
+	tables_64[vcuda_random_is_scrambled(type)] = table;
 }
 
-static int refuse(const char *name)
+static bool is_there(uint32_t type)
 {
-	if (vcuda_log)
-		vcuda_log("%s: scrambled directions are not supported", name);
-	return RAND_ARCH_MISMATCH;
+	bool scrambled = vcuda_random_is_scrambled(type);
+
+	return vcuda_random_is_long(type) ? tables_64[scrambled] != NULL : tables_32[scrambled] != NULL;
+}
+
+static int need(uint32_t type)
+{
+	const uint64_t *scrambles = NULL;
+	int status = RAND_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (!is_there(type) && vcuda_random_is_scrambled(type))
+		status = rand_scrambles(type, &scrambles);
+	if (!is_there(type) && !status)
+		(vcuda_random_is_long(type) ? make_64 : make_32)(type, scrambles);
+	if (!is_there(type) && !status)
+		status = RAND_ALLOCATION_FAILED;
+	pthread_mutex_unlock(&lock);
+	return status;
 }
 
 RAND_API int curandGetDirectionVectors32(unsigned int (**vectors)[32], int set)
 {
-	if (set == SCRAMBLED_32)
-		return refuse("curandGetDirectionVectors32");
-	if (set != DIRECTIONS_32 || !vectors)
+	uint32_t type = (uint32_t)set + TYPE_OF_SET;
+	int status;
+
+	if (!vcuda_random_is_quasi(type) || vcuda_random_is_long(type) || !vectors)
 		return RAND_OUT_OF_RANGE;
-	pthread_mutex_lock(&lock);
-	if (!table_32)
-		make_32();
-	*vectors = table_32;
-	pthread_mutex_unlock(&lock);
-	return *vectors ? RAND_SUCCESS : RAND_ALLOCATION_FAILED;
+	status = need(type);
+	if (!status)
+		*vectors = tables_32[vcuda_random_is_scrambled(type)]->directions;
+	return status;
 }
 
 RAND_API int curandGetDirectionVectors64(unsigned long long (**vectors)[64], int set)
 {
-	if (set == SCRAMBLED_64)
-		return refuse("curandGetDirectionVectors64");
-	if (set != DIRECTIONS_64 || !vectors)
+	uint32_t type = (uint32_t)set + TYPE_OF_SET;
+	int status;
+
+	if (!vcuda_random_is_long(type) || !vectors)
 		return RAND_OUT_OF_RANGE;
-	pthread_mutex_lock(&lock);
-	if (!table_64)
-		make_64();
-	*vectors = table_64;
-	pthread_mutex_unlock(&lock);
-	return *vectors ? RAND_SUCCESS : RAND_ALLOCATION_FAILED;
+	status = need(type);
+	if (!status)
+		*vectors = tables_64[vcuda_random_is_scrambled(type)]->directions;
+	return status;
+}
+
+RAND_API int curandGetScrambleConstants32(unsigned int **constants)
+{
+	int status;
+
+	if (!constants)
+		return RAND_OUT_OF_RANGE;
+	status = need(VCUDA_RANDOM_SCRAMBLED_SOBOL32);
+	if (!status)
+		*constants = tables_32[true]->constants;
+	return status;
+}
+
+RAND_API int curandGetScrambleConstants64(unsigned long long **constants)
+{
+	int status;
+
+	if (!constants)
+		return RAND_OUT_OF_RANGE;
+	status = need(VCUDA_RANDOM_SCRAMBLED_SOBOL64);
+	if (!status)
+		*constants = tables_64[true]->constants;
+	return status;
 }

@@ -14,6 +14,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 /* guest/libcuda/computation.c */
 CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);
 CUresult cuVcudaRandomDestroy(vcuda_generator generator);
+CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words);
 CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random);
 
 #endif

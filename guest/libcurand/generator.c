@@ -2,12 +2,7 @@
 /* Generators, and what is set in them. */
 #include "generator.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* libcuda's, which keeps what it says for programs that ask. */
-__attribute__((weak)) void vcuda_log(const char *format, ...);
 
 int rand_status_of(CUresult result, int otherwise)
 {
@@ -66,18 +61,18 @@ static int real_type(int type)
 
 RAND_API int curandCreateGeneratorHost(struct rand_generator **generator, int type)
 {
+	const uint64_t *scrambles = NULL;
 	struct rand_generator *g;
+	int status;
 
 	if (!generator)
 		return RAND_NOT_INITIALIZED;
 	type = real_type(type);
 	if (!vcuda_random_is_type((uint32_t)type))
 		return RAND_TYPE_ERROR;
-	if (!rng_has((uint32_t)type)) {
-		if (vcuda_log)
-			vcuda_log("curandCreateGeneratorHost: generators of type %d are not supported", type);
-		return RAND_ARCH_MISMATCH;
-	}
+	status = vcuda_random_is_scrambled((uint32_t)type) ? rand_scrambles((uint32_t)type, &scrambles) : RAND_SUCCESS;
+	if (status)
+		return status;
 	g = new_generator(type);
 	if (!g)
 		return RAND_ALLOCATION_FAILED;
@@ -86,6 +81,7 @@ RAND_API int curandCreateGeneratorHost(struct rand_generator **generator, int ty
 		free(g);
 		return RAND_ALLOCATION_FAILED;
 	}
+	rng_set_scrambles(g->rng, scrambles);
 	*generator = g;
 	return RAND_SUCCESS;
 }

@@ -40,6 +40,10 @@ struct rand_generator {
 	CUstream stream;
 };
 
+/* By dimension, the directions and the constant of a scrambled type, for rng_set_scrambles(). NULL: those of random/.
+ */
+int rand_scrambles(uint32_t type, const uint64_t **words);
+
 /* The driver's result in cuRAND's words; `otherwise`: for errors that have none of their own. */
 int rand_status_of(CUresult result, int otherwise);
 

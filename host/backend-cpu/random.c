@@ -60,13 +60,8 @@ CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
 {
 	vcuda_generator g;
 	struct CUctx_st *c;
-	CUresult result;
+	CUresult result = cpu_enter(&c);
 
-	if (!rng_has(type)) {
-		cpu_log("generators of random numbers of type %u are not supported", type);
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
-	result = cpu_enter(&c);
 	if (result != CUDA_SUCCESS)
 		return result;
 	g = bytes_used + rng_bytes(type) <= MOST_BYTES ? calloc(1, sizeof(*g)) : NULL;

@@ -49,7 +49,13 @@ static struct {
 	int (*set_ordering)(void *generator, int ordering);
 	int (*set_dimensions)(void *generator, unsigned int dimensions);
 	void *generate[VCUDA_RANDOM_KINDS];
+	int (*directions_32)(unsigned int (**vectors)[32], int set);
+	int (*directions_64)(unsigned long long (**vectors)[64], int set);
+	int (*constants_32)(unsigned int **constants);
+	int (*constants_64)(unsigned long long **constants);
 } curand;
+
+enum { SCRAMBLED_32 = 102, SCRAMBLED_64 = 104 }; /* sets of directions */
 
 static const char *const names[VCUDA_RANDOM_KINDS] = {
 	[VCUDA_RANDOM_BITS] = "curandGenerate",
@@ -80,12 +86,17 @@ static void load(void)
 	curand.set_ordering = (int (*)(void *, int))dlsym(library, "curandSetGeneratorOrdering");
 	curand.set_dimensions =
 		(int (*)(void *, unsigned int))dlsym(library, "curandSetQuasiRandomGeneratorDimensions");
+	curand.directions_32 = (int (*)(unsigned int(**)[32], int))dlsym(library, "curandGetDirectionVectors32");
+	curand.directions_64 = (int (*)(unsigned long long(**)[64], int))dlsym(library, "curandGetDirectionVectors64");
+	curand.constants_32 = (int (*)(unsigned int **))dlsym(library, "curandGetScrambleConstants32");
+	curand.constants_64 = (int (*)(unsigned long long **))dlsym(library, "curandGetScrambleConstants64");
 	for (unsigned int i = 0; i < VCUDA_RANDOM_KINDS; i++) {
 		curand.generate[i] = dlsym(library, names[i]);
 		complete &= curand.generate[i] != NULL;
 	}
 	if (complete && curand.destroy && curand.set_stream && curand.set_seed && curand.set_offset &&
-	    curand.set_ordering && curand.set_dimensions)
+	    curand.set_ordering && curand.set_dimensions && curand.directions_32 && curand.directions_64 &&
+	    curand.constants_32 && curand.constants_64)
 		curand.create = (int (*)(void **, int))dlsym(library, "curandCreateGenerator");
 	if (!curand.create)
 		vcuda_log("no cuRAND for guests: the host's " LIBRARY " lacks functions");
@@ -265,10 +276,49 @@ static CUresult generate(CUstream stream, vcuda_generator g, void *random)
 	return result_of(status);
 }
 
+static CUresult scrambles_32(uint32_t first, uint32_t dimensions, uint64_t *words)
+{
+	unsigned int(*directions)[32], *constants;
+	int status = curand.directions_32(&directions, SCRAMBLED_32);
+
+	if (status == SUCCESS)
+		status = curand.constants_32(&constants);
+	for (uint32_t i = first; i < first + dimensions && status == SUCCESS; i++) {
+		for (unsigned int k = 0; k < 32; k++)
+			*words++ = directions[i][k];
+		*words++ = constants[i];
+	}
+	return result_of(status);
+}
+
+static CUresult scrambles_64(uint32_t first, uint32_t dimensions, uint64_t *words)
+{
+	unsigned long long(*directions)[64], *constants;
+	int status = curand.directions_64(&directions, SCRAMBLED_64);
+
+	if (status == SUCCESS)
+		status = curand.constants_64(&constants);
+	for (uint32_t i = first; i < first + dimensions && status == SUCCESS; i++) {
+		for (unsigned int k = 0; k < 64; k++)
+			*words++ = directions[i][k];
+		*words++ = constants[i];
+	}
+	return result_of(status);
+}
+
+static CUresult scrambles(uint32_t bits, uint32_t first, uint32_t dimensions, void *words)
+{
+	pthread_once(&once, load);
+	if (!curand.create)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return bits == 32 ? scrambles_32(first, dimensions, words) : scrambles_64(first, dimensions, words);
+}
+
 void vcuda_cuda_random_init(struct vcuda_backend_ops *ops)
 {
 	driver = ops;
 	ops->randomCreate = create;
 	ops->randomDestroy = destroy;
 	ops->random = generate;
+	ops->randomScrambles = scrambles;
 }

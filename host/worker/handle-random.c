@@ -28,3 +28,16 @@ CUresult vcuda_handle_vcudaRandom(struct vcuda_session *s, struct vcuda_args_vcu
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->ops->random(a->stream, a->generator, &a->random);
 }
+
+/* No line in the log: who asks has numbers of his own. */
+CUresult vcuda_handle_vcudaRandomScrambles(struct vcuda_session *s, struct vcuda_args_vcudaRandomScrambles *a)
+{
+	uint32_t dimensions = (uint32_t)(a->room / (a->bits + 1ull));
+
+	if ((a->bits != 32 && a->bits != 64) || !dimensions || a->room % (a->bits + 1) ||
+	    dimensions > VCUDA_RANDOM_DIMENSIONS || a->first > VCUDA_RANDOM_DIMENSIONS - dimensions)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!s->ops->randomScrambles)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return s->ops->randomScrambles(a->bits, a->first, dimensions, a->words);
+}
