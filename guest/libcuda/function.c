@@ -40,6 +40,7 @@ void vcuda_function_free(struct vcuda_function *f)
 		return;
 	for (e = atomic_load(&f->entries); e; e = next) {
 		next = e->next;
+		free(atomic_load(&e->frame));
 		free(e);
 	}
 	free(f->name);

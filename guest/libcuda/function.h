@@ -26,6 +26,7 @@ struct vcuda_function_entry {
 	_Atomic(CUfunction) function; /* of a kernel: what cuKernelGetFunction() gives */
 	struct vcuda_occupancy occupancy[VCUDA_OCCUPANCY_ANSWERS]; /* under a lock of occupancy.c */
 	unsigned int oldest;
+	_Atomic(struct vcuda_frame *) frame; /* NULL, or launch-frame.c's; freed with this */
 	vcuda_function_info info;
 	struct vcuda_function_entry *next;
 };

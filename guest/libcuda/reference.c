@@ -11,6 +11,7 @@
 
 #include "array.h"
 #include "call.h"
+#include "function.h"
 #include "context.h"
 #include "device.h"
 #include "guest-calls.h"
@@ -400,4 +401,16 @@ VCUDA_EXPORT CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref)
 	if (result == CUDA_SUCCESS)
 		*array = r->resource.res.array.hArray;
 	return result;
+}
+
+/* Of CUDA 1 to 3 (launch-frame.c). A module's references are there for all its functions: nothing is left to do. */
+VCUDA_EXPORT CUresult cuParamSetTexRef(CUfunction function, int unit, CUtexref ref)
+{
+	struct vcuda_function_entry *e;
+	struct reference *r;
+	CUresult result = find(ref, false, &r);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_function_lookup(function, &e);
+	return result != CUDA_SUCCESS || unit == CU_PARAM_TR_DEFAULT ? result : CUDA_ERROR_INVALID_VALUE;
 }

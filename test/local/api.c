@@ -37,6 +37,7 @@ static const struct {
 	{"batches", api_batches},
 	{"copies", api_copies},
 	{"small_copies", api_small_copies},
+	{"frames", api_frames},
 	{"kept_graphs", api_kept_graphs},
 	{"kept_issue", api_kept_issue},
 };

@@ -78,5 +78,6 @@ void api_questions(void);
 void api_batches(void);
 void api_copies(void);
 void api_small_copies(void);
+void api_frames(void);
 
 #endif

@@ -13,6 +13,7 @@ CUresult cuTexRefGetFilterMode(CUfilter_mode *mode, CUtexref ref);
 CUresult cuTexRefGetFormat(CUarray_format *format, int *channels, CUtexref ref);
 CUresult cuTexRefGetFlags(unsigned int *flags, CUtexref ref);
 CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref);
+CUresult cuParamSetTexRef(CUfunction function, int unit, CUtexref ref);
 
 enum { COUNT = 32 };
 
@@ -158,6 +159,22 @@ static void surfaces(void)
 		CHECK(read[i] == 14 * i);
 }
 
+/* As programs of CUDA 1 to 3 say it before a launch. */
+static void named(void)
+{
+	CUsurfref surface;
+	CUfunction f;
+	CUtexref ref;
+
+	OK(cuModuleGetFunction(&f, module, "read"));
+	OK(cuModuleGetTexRef(&ref, module, "line"));
+	OK(cuModuleGetSurfRef(&surface, module, "paper"));
+	OK(cuParamSetTexRef(f, CU_PARAM_TR_DEFAULT, ref));
+	GIVES(cuParamSetTexRef(f, 0, ref), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuParamSetTexRef(f, CU_PARAM_TR_DEFAULT, (CUtexref)surface), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuParamSetTexRef((CUfunction)&ref, CU_PARAM_TR_DEFAULT, ref), CUDA_ERROR_INVALID_HANDLE);
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -174,6 +191,7 @@ int main(void)
 	linear();
 	arrays();
 	surfaces();
+	named();
 	OK(cuModuleGetTexRef(&old, module, "line"));
 	OK(cuModuleUnload(module));
 	GIVES(cuTexRefSetFlags(old, 0), CUDA_ERROR_INVALID_VALUE);
