@@ -15,6 +15,7 @@
 
 #include "backend-cpu.h"
 #include "device.h"
+#include "ipc.h"
 #include "log.h"
 
 #define GRAIN 512u
@@ -207,8 +208,12 @@ uint64_t cpu_arena_alloc(uint64_t bytes)
 
 static void discard(uint64_t start, uint64_t end)
 {
-	if (start < end)
-		madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
+	if (start >= end)
+		return;
+	/* Of larger ones no page is shared as part of a small one. */
+	if (end - start <= 16 * PAGE)
+		cpu_ipc_unshare(start, end);
+	madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
 }
 
 void cpu_arena_discard(uint64_t address, uint64_t bytes)
@@ -216,14 +221,21 @@ void cpu_arena_discard(uint64_t address, uint64_t bytes)
 	discard(round_up(address, PAGE), (address + cpu_arena_slot(bytes)) / PAGE * PAGE);
 }
 
+/* Nothing lies on that page; beyond the top nothing does either. */
+static bool is_free(uint64_t page, const struct span *free_span)
+{
+	return page >= free_span->start &&
+	       page + PAGE <= (free_span->end == top ? round_up(top, PAGE) : free_span->end);
+}
+
 /* The pages at the ends of a small allocation were shared with its neighbours; they go when those are free as well. */
 static void discard_edges(uint64_t start, uint64_t end, const struct span *free_span)
 {
 	uint64_t first = start / PAGE * PAGE, last = end / PAGE * PAGE;
 
-	if (first < start && first >= free_span->start && first + PAGE <= free_span->end)
+	if ((first < start || end < first + PAGE) && is_free(first, free_span))
 		discard(first, first + PAGE);
-	if (last < end && last != first && last >= free_span->start && last + PAGE <= free_span->end)
+	if (last < end && last != first && is_free(last, free_span))
 		discard(last, last + PAGE);
 }
 

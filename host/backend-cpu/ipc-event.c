@@ -91,7 +91,7 @@ struct cpu_shared_event *cpu_shared_event_create(void)
 			close(fd);
 		return NULL;
 	}
-	e->offered = vcuda_share_offer(VCUDA_SHARE_EVENT, PAGE, fd, &e->handle);
+	e->offered = vcuda_share_offer(VCUDA_SHARE_EVENT, (struct vcuda_share_part){0, PAGE}, fd, &e->handle);
 	if (e->offered)
 		return e;
 	cpu_shared_event_put(e);
@@ -323,9 +323,10 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
 	struct cpu_shared_event *shared;
 	struct vcuda_share_handle h;
+	struct vcuda_share_part part;
 	struct CUctx_st *c;
-	uint64_t bytes;
 	CUresult result;
+	bool whole;
 	int fd;
 
 	if (!phEvent)
@@ -333,13 +334,14 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	memcpy(&h, &handle, sizeof(h));
 	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = vcuda_share_take(&h, VCUDA_SHARE_EVENT, &bytes, &fd);
+	result = vcuda_share_take(&h, VCUDA_SHARE_EVENT, &part, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
-	shared = bytes == PAGE ? map(fd) : NULL;
+	whole = !part.offset && part.bytes == PAGE;
+	shared = whole ? map(fd) : NULL;
 	close(fd);
 	if (!shared)
-		return bytes == PAGE ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+		return whole ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	result = cpu_enter(&c);
 	if (result != CUDA_SUCCESS) {
 		cpu_lock();

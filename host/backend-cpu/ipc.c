@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations that several processes use. One that is offered for the first time moves into a file, at the same
- * address; whoever opens it maps that file. It must have its pages to itself, as larger ones do. Nothing waits for work
- * on it, which may itself wait for what the program does next.
+ * address; whoever opens it maps that file. Nothing waits for work on it, which may itself wait for what the program
+ * does next.
+ *
+ * Larger ones have whole pages, and get a file each. The pages of small ones hold others as well: all such pages go to
+ * one file, each as far from its beginning as it is from the arena's. Who opens a small allocation gets what lies on
+ * its pages with it, as with CUDA, whose pages have 2 MiB; kernels reach the allocation only.
  */
 #include "ipc.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +28,8 @@
 
 _Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUipcMemHandle), "CUDA says how large handles are");
 
-struct export {
+struct export
+{
 	uint64_t address, bytes;
 	bool offered;
 	struct vcuda_share_handle handle;
@@ -31,13 +37,22 @@ struct export {
 };
 
 struct import {
-	uint64_t address, bytes;
+	uint64_t address;
+	uint64_t start, bytes; /* of the pages */
 	struct CUctx_st *context;
 	struct vcuda_share_handle handle;
 	unsigned int refs; /* times that it was opened */
 	struct import *next;
 };
 
+/* One that lies in the file of small allocations. */
+struct page {
+	uint64_t address;
+	struct page *next;
+};
+
+static struct page *pages;
+static int pages_fd = -1;
 static struct export *exports;
 static struct import *imports;
 
@@ -61,10 +76,63 @@ static bool map_own(uint64_t address, uint64_t bytes)
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-static bool map_file(uint64_t address, uint64_t bytes, int fd)
+static bool map_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset)
 {
-	return mmap((void *)(uintptr_t)address, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		    0) != MAP_FAILED;
+	return mmap((void *)(uintptr_t)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		    (off_t)offset) != MAP_FAILED;
+}
+
+/* ---- pages of small allocations ---- */
+
+static bool is_shared(uint64_t address)
+{
+	const struct page *p;
+
+	for (p = pages; p && p->address != address; p = p->next)
+		continue;
+	return p;
+}
+
+static bool share_page(uint64_t address, uint64_t arena)
+{
+	struct page *p = calloc(1, sizeof(*p));
+
+	if (!p || !cpu_move_to_file(address, PAGE, pages_fd, address - arena)) {
+		free(p);
+		return false;
+	}
+	*p = (struct page){address, pages};
+	pages = p;
+	return true;
+}
+
+/* Moves the pages of an allocation to the file, those that are not there. Returns another descriptor of it; -1: no. */
+static int share_pages(uint64_t start, uint64_t end, struct vcuda_share_part *part)
+{
+	uint64_t arena, length;
+
+	cpu_arena_range(&arena, &length);
+	if (pages_fd < 0)
+		pages_fd = vcuda_share_file(whole_pages(length));
+	if (pages_fd < 0)
+		return -1;
+	for (uint64_t at = start & ~(uint64_t)(PAGE - 1); at < end; at += PAGE)
+		if (!is_shared(at) && !share_page(at, arena))
+			return -1;
+	*part = (struct vcuda_share_part){start - arena, end - start};
+	return fcntl(pages_fd, F_DUPFD_CLOEXEC, 0);
+}
+
+void cpu_ipc_unshare(uint64_t start, uint64_t end)
+{
+	for (struct page **at = &pages, *p; (p = *at);) {
+		if (p->address < start || p->address >= end || !map_own(p->address, PAGE)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		free(p);
+	}
 }
 
 /* ---- offered ---- */
@@ -78,26 +146,35 @@ static struct export *find_export(uint64_t address)
 	return e;
 }
 
-/* The memory goes on in a file, under the same address. */
+/* With pages to itself: it gets a file, and keeps its address. */
+static int move_all(uint64_t address, uint64_t bytes)
+{
+	int fd = vcuda_share_file(whole_pages(bytes));
+
+	cpu_ipc_unshare(address, address + bytes);
+	if (fd < 0 || cpu_move_to_file(address, whole_pages(bytes), fd, 0))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 static CUresult offer(uint64_t address, uint64_t bytes)
 {
 	struct export *e = calloc(1, sizeof(*e));
-	int fd = e ? vcuda_share_file(whole_pages(bytes)) : -1;
+	struct vcuda_share_part part = {0, bytes};
+	int fd;
 
+	if (!e)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	fd = bytes < LEAST ? share_pages(address, address + bytes, &part) : move_all(address, bytes);
 	if (fd < 0) {
 		free(e);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*e = (struct export){.address = address, .bytes = bytes};
-	if (!cpu_move_to_file(address, whole_pages(bytes), fd)) {
-		close(fd);
-		free(e);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	e->next = exports;
+	*e = (struct export){.address = address, .bytes = bytes, .next = exports};
 	exports = e;
 	/* else it lies in a file that nobody else has: no harm */
-	e->offered = vcuda_share_offer(VCUDA_SHARE_MEMORY, bytes, fd, &e->handle);
+	e->offered = vcuda_share_offer(VCUDA_SHARE_MEMORY, part, fd, &e->handle);
 	return CUDA_SUCCESS;
 }
 
@@ -108,7 +185,8 @@ void cpu_ipc_freed(uint64_t address)
 			*at = e->next;
 			if (e->offered)
 				vcuda_share_withdraw(&e->handle);
-			if (!map_own(e->address, e->bytes))
+			/* pages with others on them: cpu_ipc_unshare() */
+			if (e->bytes >= LEAST && !map_own(e->address, e->bytes))
 				cpu_log("freed memory stays shared with the processes that opened it");
 			free(e);
 			return;
@@ -134,10 +212,6 @@ CUresult cpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	r = pHandle ? find_shareable(c, dptr) : NULL;
 	if (!r)
 		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (r->size < LEAST) {
-		cpu_log("allocations of less than %u KiB cannot be shared between processes", LEAST >> 10);
-		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
-	}
 	if (!find_export(r->start))
 		result = offer(r->start, r->size);
 	if (result != CUDA_SUCCESS)
@@ -161,10 +235,32 @@ static bool is_opened(const struct vcuda_share_handle *handle)
 	return i;
 }
 
-static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle, uint64_t bytes, int fd,
-			  CUdeviceptr *address)
+static bool map_import(struct import *i, const struct vcuda_share_part *part, int fd)
+{
+	uint64_t before = part->offset % PAGE;
+
+	i->bytes = whole_pages(before + part->bytes);
+	/* so much that it begins on a page */
+	i->start = cpu_arena_alloc(i->bytes < LEAST ? LEAST : i->bytes);
+	if (!i->start)
+		return false;
+	i->address = i->start + before;
+	if (!map_file(i->start, i->bytes, fd, part->offset - before))
+		goto free_address;
+	if (cpu_range_add(&(struct cpu_range){i->address, part->bytes, i->context, CPU_IMPORTED, true, true, NULL}))
+		return true;
+	if (!map_own(i->start, i->bytes))
+		return false;
+free_address:
+	cpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
+	return false;
+}
+
+static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle,
+			  const struct vcuda_share_part *part, int fd, CUdeviceptr *address)
 {
 	struct import *i;
+	uint64_t bytes;
 	bool counts;
 
 	for (i = imports; i; i = i->next)
@@ -173,42 +269,31 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 			*address = i->address;
 			return CUDA_SUCCESS;
 		}
-	if (bytes < LEAST)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (part->bytes > cpu_device()->memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	bytes = whole_pages(part->offset % PAGE + part->bytes);
 	counts = !is_opened(handle);
-	if (bytes > cpu_device()->memory || (counts && !cpu_memory_count(whole_pages(bytes))))
+	if (counts && !cpu_memory_count(bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	i = calloc(1, sizeof(*i));
-	if (!i)
-		goto uncount;
-	*i = (struct import){cpu_arena_alloc(bytes), bytes, c, *handle, 1, imports};
-	if (!i->address)
-		goto free_import;
-	if (!map_file(i->address, bytes, fd))
-		goto free_address;
-	if (!cpu_range_add(&(struct cpu_range){i->address, bytes, c, CPU_IMPORTED, true, true, NULL}))
-		goto unmap;
+	if (i)
+		*i = (struct import){.context = c, .handle = *handle, .refs = 1, .next = imports};
+	if (!i || !map_import(i, part, fd)) {
+		free(i);
+		if (counts)
+			cpu_memory_uncount(bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	imports = i;
 	*address = i->address;
 	return CUDA_SUCCESS;
-
-unmap:
-	map_own(i->address, bytes);
-free_address:
-	cpu_arena_free(i->address, bytes);
-free_import:
-	free(i);
-uncount:
-	if (counts)
-		cpu_memory_uncount(whole_pages(bytes));
-	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
 {
+	struct vcuda_share_part part;
 	struct vcuda_share_handle h;
 	struct CUctx_st *c;
-	uint64_t bytes;
 	CUresult result;
 	int fd;
 
@@ -217,29 +302,30 @@ CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	memcpy(&h, &handle, sizeof(h));
 	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &bytes, &fd);
+	result = vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &part, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cpu_enter(&c);
 	if (result == CUDA_SUCCESS)
-		result = cpu_leave(open_file(c, &h, bytes, fd, pdptr));
+		result = cpu_leave(open_file(c, &h, &part, fd, pdptr));
 	close(fd);
 	return result;
 }
 
-void cpu_ipc_closed(uint64_t address, uint64_t bytes)
+void cpu_ipc_closed(uint64_t address)
 {
-	for (struct import **at = &imports, *i; (i = *at); at = &i->next)
-		if (i->address == address) {
-			*at = i->next;
-			if (!is_opened(&i->handle))
-				cpu_memory_uncount(whole_pages(bytes));
-			free(i);
-			break;
-		}
-	/* else the addresses are lost, nothing worse */
-	if (map_own(address, bytes))
-		cpu_arena_free(address, bytes);
+	for (struct import **at = &imports, *i; (i = *at); at = &i->next) {
+		if (i->address != address)
+			continue;
+		*at = i->next;
+		if (!is_opened(&i->handle))
+			cpu_memory_uncount(i->bytes);
+		/* else the addresses are lost, nothing worse */
+		if (map_own(i->start, i->bytes))
+			cpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
+		free(i);
+		return;
+	}
 }
 
 CUresult cpu_cuIpcCloseMemHandle(CUdeviceptr dptr)
@@ -267,6 +353,6 @@ CUresult cpu_cuIpcCloseMemHandle(CUdeviceptr dptr)
 	if (result != CUDA_SUCCESS || !i || --i->refs)
 		return cpu_leave(result);
 	cpu_range_remove(dptr);
-	cpu_ipc_closed(dptr, i->bytes);
+	cpu_ipc_closed(dptr);
 	return cpu_leave(CUDA_SUCCESS);
 }

@@ -5,10 +5,13 @@
 
 #include <stdint.h>
 
-/* An allocation is given back: if others were offered it, it has from now on pages of its own. */
+/* An allocation is given back: nobody is offered it any more. */
 void cpu_ipc_freed(uint64_t address);
 
+/* Nothing lies on these pages now: those that others could open become this process's own. */
+void cpu_ipc_unshare(uint64_t start, uint64_t end);
+
 /* Another process's memory, whose range is off the table and which no work uses, is unmapped. */
-void cpu_ipc_closed(uint64_t address, uint64_t bytes);
+void cpu_ipc_closed(uint64_t address);
 
 #endif

@@ -171,7 +171,7 @@ CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_ran
 static void give_back(const struct cpu_range *range)
 {
 	if (range->kind == CPU_IMPORTED) {
-		cpu_ipc_closed(range->start, range->size);
+		cpu_ipc_closed(range->start);
 		return;
 	}
 	cpu_ipc_freed(range->start);

@@ -73,10 +73,11 @@ static bool prepare(void)
 	return sigaction(SIGSEGV, &action, NULL) == 0;
 }
 
-static bool write_all(int fd, uint64_t address, uint64_t bytes)
+static bool write_all(int fd, uint64_t address, uint64_t bytes, uint64_t offset)
 {
 	for (uint64_t done = 0; done < bytes;) {
-		ssize_t n = pwrite(fd, (const void *)(uintptr_t)(address + done), bytes - done, (off_t)done);
+		ssize_t n = pwrite(fd, (const void *)(uintptr_t)(address + done), bytes - done,
+				   (off_t)(offset + done));
 
 		if (n <= 0 && errno != EINTR)
 			return false;
@@ -85,7 +86,7 @@ static bool write_all(int fd, uint64_t address, uint64_t bytes)
 	return true;
 }
 
-bool cpu_move_to_file(uint64_t address, uint64_t bytes, int fd)
+bool cpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset)
 {
 	void *pages = (void *)(uintptr_t)address;
 	bool ok;
@@ -94,8 +95,8 @@ bool cpu_move_to_file(uint64_t address, uint64_t bytes, int fd)
 		return false;
 	atomic_store(&moving, 1);
 	atomic_fetch_add(&moves, 1);
-	ok = mprotect(pages, bytes, PROT_READ) == 0 && write_all(fd, address, bytes) &&
-	     mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+	ok = mprotect(pages, bytes, PROT_READ) == 0 && write_all(fd, address, bytes, offset) &&
+	     mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) != MAP_FAILED;
 	/* That it may be written again splits no mapping, so that it takes no memory that could be missing. */
 	if (!ok && mprotect(pages, bytes, PROT_READ | PROT_WRITE))
 		cpu_log("memory that could not be shared can no longer be written: %s", strerror(errno));

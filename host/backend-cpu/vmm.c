@@ -233,7 +233,8 @@ static bool offer(struct file *f)
 {
 	int fd = dup(f->fd);
 
-	f->offered = fd >= 0 && vcuda_share_offer(VCUDA_SHARE_ALLOCATION, f->size, fd, &f->name);
+	f->offered = fd >= 0 &&
+		     vcuda_share_offer(VCUDA_SHARE_ALLOCATION, (struct vcuda_share_part){0, f->size}, fd, &f->name);
 	f->named |= f->offered;
 	return f->offered;
 }
@@ -276,23 +277,23 @@ CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, in
 {
 	struct vcuda_share_handle shared;
 	struct allocation *a;
+	struct vcuda_share_part part;
 	struct file *f;
-	uint64_t size;
 	CUresult result;
 	int fd;
 
 	if (!handle || !osHandle || shHandleType != CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&shared, osHandle, sizeof(shared));
-	result = vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &size, &fd);
+	result = vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &part, &fd);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!in_granules(size)) {
+	if (part.offset || !in_granules(part.bytes)) {
 		close(fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	cpu_lock();
-	f = import(&shared, fd, size);
+	f = import(&shared, fd, part.bytes);
 	a = f ? make_allocation(f) : NULL;
 	if (!a)
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);

@@ -30,7 +30,8 @@ static const uint8_t magic[8] = "vcuda\0\0\1";
 
 /* What is sent with the file; of kind BUSY it comes without one. Who asks for what is not there gets no answer. */
 struct answer {
-	uint64_t kind, bytes; /* of a file of ours */
+	uint64_t kind;
+	struct vcuda_share_part part; /* of a file of ours */
 	uint64_t has_fd;
 	uint8_t note[VCUDA_SHARE_NOTE_BYTES];
 };
@@ -102,7 +103,8 @@ static bool is_used_up(int error)
 /* Each file that is mapped or offered needs one. */
 static void say_used_up(void)
 {
-	VCUDA_SHARE_LOG("no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
+	VCUDA_SHARE_LOG(
+		"no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
 		"open files (ulimit -Hn, LimitNOFILE=)");
 }
 
@@ -323,9 +325,10 @@ static bool offer(const struct answer *answer, int fd, struct vcuda_share_handle
 	return ok;
 }
 
-bool vcuda_share_offer(enum vcuda_share_kind kind, uint64_t bytes, int fd, struct vcuda_share_handle *handle)
+bool vcuda_share_offer(enum vcuda_share_kind kind, struct vcuda_share_part part, int fd,
+		       struct vcuda_share_handle *handle)
 {
-	return offer(&(struct answer){.kind = kind, .bytes = bytes, .has_fd = true}, fd, handle);
+	return offer(&(struct answer){.kind = kind, .part = part, .has_fd = true}, fd, handle);
 }
 
 bool vcuda_share_offer_note(enum vcuda_share_kind kind, const void *note, int fd, struct vcuda_share_handle *handle)
@@ -402,8 +405,8 @@ static CUresult ask(const struct vcuda_share_handle *handle, struct answer *answ
 		return CUDA_SUCCESS;
 	/* either worker has no descriptor left */
 	VCUDA_SHARE_LOG("memory or an event of another process cannot be had: %s",
-		h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)" :
-					   "that process has no file descriptor left (ulimit -Hn)");
+			h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)"
+						 : "that process has no file descriptor left (ulimit -Hn)");
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -428,13 +431,13 @@ static CUresult look_up(const uint8_t *key, struct answer *answer, int *fd)
 }
 
 /* Of a file that can shrink, an access behind its end would end this process. */
-static bool is_safe(int fd, uint64_t bytes)
+static bool is_safe(int fd, const struct vcuda_share_part *part)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 && st.st_size > 0 &&
-	       (uint64_t)st.st_size >= bytes;
+	return part->bytes && seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 && st.st_size > 0 &&
+	       part->offset <= (uint64_t)st.st_size && part->bytes <= (uint64_t)st.st_size - part->offset;
 }
 
 bool vcuda_share_is_own(const struct vcuda_share_handle *handle)
@@ -447,7 +450,8 @@ bool vcuda_share_is_own(const struct vcuda_share_handle *handle)
 	return own;
 }
 
-static CUresult take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct answer *answer, int *fd)
+static CUresult take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct answer *answer,
+		     int *fd)
 {
 	CUresult result;
 
@@ -463,19 +467,20 @@ static CUresult take(const struct vcuda_share_handle *handle, enum vcuda_share_k
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, uint64_t *bytes, int *fd)
+CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind,
+			  struct vcuda_share_part *part, int *fd)
 {
 	struct answer answer;
 	CUresult result = take(handle, kind, &answer, fd);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (*fd < 0 || !answer.bytes || !is_safe(*fd, answer.bytes)) {
+	if (*fd < 0 || !is_safe(*fd, &answer.part)) {
 		if (*fd >= 0)
 			close(*fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	*bytes = answer.bytes;
+	*part = answer.part;
 	return CUDA_SUCCESS;
 }
 

@@ -45,8 +45,14 @@ void vcuda_share_scope(bool (*same_guest)(pid_t worker));
 /* A new file of zeroes that can never shrink under those who map it; -1: none. */
 int vcuda_share_file(uint64_t bytes);
 
-/* Offers `bytes` of a file until vcuda_share_withdraw(); the descriptor is taken over. False: not possible. */
-bool vcuda_share_offer(enum vcuda_share_kind kind, uint64_t bytes, int fd, struct vcuda_share_handle *handle);
+/* A part of a file. */
+struct vcuda_share_part {
+	uint64_t offset, bytes;
+};
+
+/* Offers a part of a file until vcuda_share_withdraw(); the descriptor is taken over. False: not possible. */
+bool vcuda_share_offer(enum vcuda_share_kind kind, struct vcuda_share_part part, int fd,
+		       struct vcuda_share_handle *handle);
 
 /* The same for a note, or, where there is none, for a descriptor that is no file of ours; -1: none. */
 bool vcuda_share_offer_note(enum vcuda_share_kind kind, const void *note, int fd, struct vcuda_share_handle *handle);
@@ -56,11 +62,14 @@ void vcuda_share_withdraw(const struct vcuda_share_handle *handle);
 bool vcuda_share_is_own(const struct vcuda_share_handle *handle);
 
 /*
- * What a worker offers under a handle, which anybody may have made up. Not with the lock held: it may wait for another.
+ * What a worker offers under a handle, which anybody may have made up: the file has that part, and cannot lose it. Not
+ * with the lock held: it may wait for another.
  */
-CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, uint64_t *bytes, int *fd);
+CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind,
+			  struct vcuda_share_part *part, int *fd);
 
 /* For notes and such descriptors: 64 bytes go to `note`, the descriptor to *fd (-1: it has none). */
-CUresult vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note, int *fd);
+CUresult vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note,
+			       int *fd);
 
 #endif

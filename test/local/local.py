@@ -462,8 +462,9 @@ def managed():
 
 def ipc():
     """Two processes of one guest with memory and events in common."""
-    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/ipc"))
-    check(r.returncode == 0 and r.stdout == "ipc: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+    for program in ("ipc", "ipc-small"):
+        r = vcuda("run", "--backend", BACKEND, "--", build(f"test/local/{program}"))
+        check(r.returncode == 0 and r.stdout == f"{program}: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def ipc_killed():

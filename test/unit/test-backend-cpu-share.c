@@ -53,13 +53,13 @@ static int connect_to(const struct vcuda_share_handle *handle)
 static void serve(const struct request *q, struct reply *r)
 {
 	static int connection;
-	uint64_t bytes;
+	struct vcuda_share_part part;
 	int fd;
 
 	*r = (struct reply){CUDA_SUCCESS, q->handle};
 	if (q->what == OFFER) {
 		fd = vcuda_share_file(q->bytes);
-		if (fd < 0 || !vcuda_share_offer(q->kind, q->bytes, fd, &r->handle))
+		if (fd < 0 || !vcuda_share_offer(q->kind, (struct vcuda_share_part){0, q->bytes}, fd, &r->handle))
 			r->result = CUDA_ERROR_UNKNOWN;
 	} else if (q->what == WITHDRAW) {
 		vcuda_share_withdraw(&q->handle);
@@ -68,7 +68,7 @@ static void serve(const struct request *q, struct reply *r)
 	} else if (q->what == HANG_UP) {
 		close(connection);
 	} else {
-		r->result = vcuda_share_take(&q->handle, q->kind, &bytes, &fd);
+		r->result = vcuda_share_take(&q->handle, q->kind, &part, &fd);
 		if (r->result == CUDA_SUCCESS)
 			close(fd);
 	}
