@@ -138,6 +138,16 @@ static void launch_beside(struct stress_thread *t, struct job *j, uint32_t adden
 	NEED(cuStreamDestroy_v2(beside));
 }
 
+/* Held for reading by who captures: meanwhile nobody may wait for the context as a whole. */
+static pthread_rwlock_t captures = PTHREAD_RWLOCK_INITIALIZER;
+
+void stress_wait_for_all(struct stress_thread *t)
+{
+	pthread_rwlock_wrlock(&captures);
+	NEED(cuCtxSynchronize());
+	pthread_rwlock_unlock(&captures);
+}
+
 static void launch_graph(struct stress_thread *t, struct job *j, uint32_t addend)
 {
 	CUgraphExec exec;
@@ -146,9 +156,11 @@ static void launch_graph(struct stress_thread *t, struct job *j, uint32_t addend
 
 	/* Not of j->stream, which may be one that others' work in the default stream waits for. */
 	NEED(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+	pthread_rwlock_rdlock(&captures);
 	NEED(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	launch(t, j, addend, captured);
 	NEED(cuStreamEndCapture(captured, &graph));
+	pthread_rwlock_unlock(&captures);
 	NEED(cuStreamDestroy_v2(captured));
 	NEED(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	NEED(cuGraphLaunch(exec, j->stream));
@@ -226,7 +238,7 @@ void stress_end_jobs(struct stress_thread *t)
 {
 	struct job *j;
 
-	NEED(cuCtxSynchronize());
+	stress_wait_for_all(t);
 	while ((j = take(false)))
 		wait_and_check(t, j);
 }

@@ -226,7 +226,7 @@ static void zero_copy(struct stress_thread *t)
 		munmap(memory, count * 4);
 		return;
 	}
-	NEED(cuCtxSynchronize());
+	stress_wait_for_all(t);
 	verify(t, "zero copy", memory, count);
 	do_step(t, (CUdeviceptr)(uintptr_t)memory, count, NULL);
 	if (registered) {
@@ -323,7 +323,7 @@ static void *victim(void *argument)
 	for (;;) {
 		NEED(cuMemcpyHtoD_v2(data, host, sizeof(host)));
 		NEED(cuMemsetD32Async(data, 1, 1000, NULL));
-		NEED(cuCtxSynchronize());
+		NEED(cuStreamSynchronize(NULL));
 		pthread_testcancel();
 	}
 	return NULL;

@@ -25,6 +25,9 @@ void stress_wrong(const struct stress_thread *t, const char *what, uint32_t inde
 
 uint32_t stress_pick(struct stress_thread *t, uint32_t below);
 
+/* For all that the context has to do, between captures. */
+void stress_wait_for_all(struct stress_thread *t);
+
 /* Takes a stream that another thread has left, or makes one; adds work to it; leaves it to others or waits for it. */
 void stress_hand_on(struct stress_thread *t);
 
