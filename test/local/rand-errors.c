@@ -42,6 +42,7 @@ CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
 CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);
 CUresult cuVcudaRandomDestroy(vcuda_generator generator);
+CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words);
 CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random);
 
 #define N 1024
@@ -71,6 +72,20 @@ static void directions(void)
 	for (int i = 0; i < 20000; i++)
 		for (int k = 0; k < 32; k++)
 			CHECK(wide[i][k] >> 32 == narrow[i][k] && wide[i][k + 32] & 1ull << (31 - k));
+}
+
+/* What no library asks for: dimensions and widths that there are not, and parts of dimensions. */
+static void scrambles(void)
+{
+	static const unsigned int wrong[][3] = {
+		{0, 0, 1},   {33, 0, 34},     {31, 0, 32},     {0xffffffff, 0, 1}, {32, 0, 0},          {32, 0, 34},
+		{64, 0, 64}, {32, 20000, 33}, {32, 19999, 66}, {64, 19990, 715},   {32, 0xffffffff, 33}};
+	static uint64_t words[1000];
+	CUresult result = cuVcudaRandomScrambles(64, 19999, 65, words);
+
+	CHECK(!result || result == CUDA_ERROR_NOT_SUPPORTED);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CHECK(cuVcudaRandomScrambles(wrong[i][0], wrong[i][1], wrong[i][2], words) == CUDA_ERROR_INVALID_VALUE);
 }
 
 static void quasi(int (*create)(void **, int), void *out)
@@ -133,6 +148,7 @@ static void invalid(void)
 	quasi(curandCreateGeneratorHost, host);
 	quasi(curandCreateGenerator, as(d));
 	directions();
+	scrambles();
 	CHECK(!curandCreateGeneratorHost(&g, XORWOW));
 	CHECK(curandSetGeneratorOrdering(g, 104) == OUT_OF_RANGE && curandGenerateUniform(g, NULL, 2) == OUT_OF_RANGE);
 	CHECK(!curandDestroyGenerator(g));
