@@ -42,6 +42,7 @@ enum vcuda_random_kind {
 };
 
 #define VCUDA_RANDOM_DIMENSIONS 20000
+#define VCUDA_RANDOM_MOST_LAMBDA 400000
 
 /* A generator's settings and one generation of it. */
 typedef struct vcuda_random {

@@ -3,7 +3,6 @@
 
 /* Counts beyond this are refused: sums and products with sizes of elements fit. */
 #define MOST (1ull << 40)
-#define MOST_LAMBDA 400000
 
 bool vcuda_random_is_quasi(uint32_t type)
 {
@@ -64,7 +63,7 @@ enum vcuda_random_fault vcuda_random_check(const vcuda_random *r)
 	    (r->dimensions != 1 && !vcuda_random_is_quasi(r->type)) || r->fresh > 1 || r->count > MOST)
 		return VCUDA_RANDOM_RANGE;
 	/* NaN, too, is out of range. */
-	if (r->kind == VCUDA_RANDOM_POISSON && !(r->a > 0 && r->a <= MOST_LAMBDA))
+	if (r->kind == VCUDA_RANDOM_POISSON && !(r->a > 0 && r->a <= VCUDA_RANDOM_MOST_LAMBDA))
 		return VCUDA_RANDOM_RANGE;
 	if (r->count % r->dimensions || r->count % vcuda_random_pair(r->type, r->kind))
 		return VCUDA_RANDOM_LENGTH;

@@ -7,17 +7,12 @@
  * searched, and with MTGP32 from 32 on; from 2000 on (Sobol32 and MTGP32: beyond 8000) the normal distribution,
  * rounded.
  */
+#include "poisson.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "type.h"
-
-struct table {
-	uint32_t shift, length; /* of what has a probability that a double can hold */
-	bool sums;              /* `value` is the sum of the probabilities so far; else a square histogram */
-	double *value;
-	uint32_t *other;
-};
 
 static double probability(double lambda, uint32_t k)
 {
@@ -26,7 +21,7 @@ static double probability(double lambda, uint32_t k)
 	return exp(-lambda + k * log(lambda) - lgamma_r((double)k + 1, &sign));
 }
 
-static bool find_range(double lambda, struct table *t)
+static bool find_range(double lambda, struct rng_poisson_table *t)
 {
 	uint32_t k = (uint32_t)lambda;
 
@@ -54,7 +49,7 @@ static int64_t last_rich(const double *p, const bool *taken, int64_t from, doubl
  * Every column gets an even share: those with less are filled up, in their order, from the last that has more, until
  * none has; who gave until he has less comes when the turn is next at him.
  */
-static bool square(struct table *t, double *p)
+static bool square(struct rng_poisson_table *t, double *p)
 {
 	bool *taken = calloc(t->length, sizeof(*taken)), moved = true;
 	double share = 1.0 / t->length;
@@ -80,7 +75,7 @@ static bool square(struct table *t, double *p)
 	return taken;
 }
 
-static bool fill(struct table *t, double lambda)
+static bool fill(struct rng_poisson_table *t, double lambda)
 {
 	double *p = t->sums ? t->value : malloc(t->length * sizeof(*p)), sum = 0;
 	bool done = p;
@@ -98,11 +93,33 @@ static bool fill(struct table *t, double lambda)
 	return done;
 }
 
+struct rng_poisson_table *rng_poisson_table_new(double lambda, bool sums)
+{
+	struct rng_poisson_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->sums = sums;
+	if (find_range(lambda, t) && fill(t, lambda))
+		return t;
+	rng_poisson_table_free(t);
+	return NULL;
+}
+
+void rng_poisson_table_free(struct rng_poisson_table *t)
+{
+	if (!t)
+		return;
+	free(t->value);
+	free(t->other);
+	free(t);
+}
+
 static bool is_normal(uint32_t type, double lambda)
 {
 	bool late = type == VCUDA_RANDOM_MTGP32 || (vcuda_random_is_quasi(type) && !vcuda_random_is_long(type));
 
-	return late ? lambda > 8000 : lambda >= 2000;
+	return late ? lambda > 8000 : lambda >= RNG_POISSON_NORMAL;
 }
 
 static bool is_searched(uint32_t type, double lambda)
@@ -114,37 +131,22 @@ static bool is_searched(uint32_t type, double lambda)
 
 void rng_poisson_end(struct rng_job *job)
 {
-	struct table *t = (struct table *)(uintptr_t)job->table;
-
-	if (t) {
-		free(t->value);
-		free(t->other);
-	}
-	free(t);
+	rng_poisson_table_free(job->table);
 	job->table = NULL;
 }
 
 bool rng_poisson_begin(struct rng_job *job)
 {
-	struct table *t;
-
 	job->table = NULL;
 	if (job->kind != VCUDA_RANDOM_POISSON || is_normal(job->settings.type, job->a))
 		return true;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return false;
-	job->table = t;
-	t->sums = is_searched(job->settings.type, job->a);
-	if (find_range(job->a, t) && fill(t, job->a))
-		return true;
-	rng_poisson_end(job);
-	return false;
+	job->table = rng_poisson_table_new(job->a, is_searched(job->settings.type, job->a));
+	return job->table;
 }
 
 uint32_t rng_poisson(const struct rng_job *job, double u)
 {
-	const struct table *t = job->table;
+	const struct rng_poisson_table *t = job->table;
 	uint32_t low = 0, high = t->length - 1, column;
 
 	if (!t->sums) {

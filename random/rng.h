@@ -27,7 +27,7 @@ struct rng_job {
 	const bool *cancel; /* where it becomes true, what is left may remain undone; NULL: never */
 	/* The rest is the type's own. */
 	uint64_t cursor, slots, row, first;
-	const void *table; /* poisson.c */
+	struct rng_poisson_table *table; /* poisson.c */
 };
 
 /* `type`: vcuda_random_is_type(). NULL: no memory. */

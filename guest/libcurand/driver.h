@@ -10,6 +10,9 @@ CUresult cuInit(unsigned int flags);
 CUresult cuCtxGetCurrent(CUcontext *context);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr address);
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 
 /* guest/libcuda/computation.c */
 CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);

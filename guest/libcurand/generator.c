@@ -25,7 +25,7 @@ int rand_status_of(CUresult result, int otherwise)
 	}
 }
 
-static CUresult current_context(CUcontext *context)
+CUresult rand_current_context(CUcontext *context)
 {
 	CUresult result = cuInit(0);
 
@@ -99,7 +99,7 @@ RAND_API int curandCreateGenerator(struct rand_generator **generator, int type)
 	g = new_generator(type);
 	if (!g)
 		return RAND_ALLOCATION_FAILED;
-	result = current_context(&g->context);
+	result = rand_current_context(&g->context);
 	if (result == CUDA_SUCCESS)
 		result = cuVcudaRandomCreate(&g->device, g->now.type);
 	if (result != CUDA_SUCCESS) {

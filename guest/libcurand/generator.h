@@ -47,6 +47,9 @@ int rand_scrambles(uint32_t type, const uint64_t **words);
 /* The driver's result in cuRAND's words; `otherwise`: for errors that have none of their own. */
 int rand_status_of(CUresult result, int otherwise);
 
+/* The context that is current, or the first device's primary one, which is it then. */
+CUresult rand_current_context(CUcontext *context);
+
 /* Generated: what curandGetVersion() says. */
 extern const int curand_version;
 

@@ -438,6 +438,8 @@ def rand():
     for part in ("even", "tables", "device", "settings") + (("own",) if BACKEND == "cpu" else ()):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/rand-scrambled"), part)
         check(r.returncode == 0 and r.stdout == f"{part}: passed\n", f"{part}: {r.returncode}\n{r.stdout}{r.stderr}")
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/rand-discrete"), "libcurand.so.10")
+    check(r.returncode == 0 and r.stdout == "rand-discrete: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
     r = vcuda("run", "--backend", BACKEND, "--stats", "--", build("test/local/rand-errors"), "queued")
     check_queued(r, "Random", {"cuVcudaRandom": None, "cuVcudaRandomCreate": 1, "cuVcudaRandomDestroy": 1})
 
