@@ -340,6 +340,20 @@ VCUDA_EXPORT CUresult cuStreamGetDevice(CUstream stream, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
+/* Every stream is of a whole device. cuDNN asks. */
+VCUDA_EXPORT CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
+{
+	struct vcuda_object *o;
+	CUresult result = describe(stream, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!green)
+		return CUDA_ERROR_INVALID_VALUE;
+	*green = NULL;
+	return CUDA_SUCCESS;
+}
+
 VCUDA_SAME(cuStreamDestroy, cuStreamDestroy_v2);
 
 /* ---- the same with per-thread default streams ---- */

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
 CUresult cuCtxWaitEvent(CUcontext context, CUevent event);
 CUresult cuCtxSetFlags(unsigned int flags);
@@ -226,8 +227,25 @@ static void device_questions(void)
 	GIVES(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, 0, 99), CUDA_ERROR_INVALID_DEVICE);
 }
 
+/* No stream is of a part of the device. */
+static void green_contexts(void)
+{
+	CUgreenCtx green = (CUgreenCtx)&green;
+	CUstream s;
+
+	OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamGetGreenCtx(s, &green));
+	CHECK(!green);
+	green = (CUgreenCtx)&green;
+	OK(cuStreamGetGreenCtx(NULL, &green));
+	CHECK(!green);
+	GIVES(cuStreamGetGreenCtx(s, NULL), CUDA_ERROR_INVALID_VALUE);
+	OK(cuStreamDestroy_v2(s));
+}
+
 void api_questions(void)
 {
+	green_contexts();
 	mapped_handles();
 	pools();
 	device_questions();

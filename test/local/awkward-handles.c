@@ -36,6 +36,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *size);
 CUresult cuLinkDestroy(CUlinkState state);
 CUresult cuGetExportTable(const void **table, const CUuuid *id);
+CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
 CUresult cuGetErrorName(CUresult error, const char **name);
 
 static const char *what; /* what the handle in use is */
@@ -71,6 +72,7 @@ static void use_stream(void *h)
 	REFUSED(cuStreamGetFlags(h, (unsigned int *)out));
 	REFUSED(cuStreamGetPriority(h, (int *)out));
 	REFUSED(cuStreamGetId(h, (unsigned long long *)out));
+	REFUSED(cuStreamGetGreenCtx(h, (CUgreenCtx *)out));
 	REFUSED(cuStreamGetDevice(h, (CUdevice *)out));
 	REFUSED(cuStreamAddCallback(h, (CUstreamCallback)(void *)nothing, NULL, 0));
 	REFUSED(cuLaunchHostFunc(h, nothing, NULL));
