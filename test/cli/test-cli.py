@@ -198,4 +198,46 @@ def installed():
         check(r.returncode == 0 and "transport local, back end cpu" in r.stderr, f"status {r.returncode}\n{r.stdout}{r.stderr}")
 
 
+LOAD = """
+import ctypes, sys
+cuda, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+def ok(result):
+    assert result == 0, result
+ok(cuda.cuInit(0))
+ok(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0))
+ok(cuda.cuCtxSetCurrent(p))
+ok(cuda.cuModuleLoadData(ctypes.byref(p), open(sys.argv[1], "rb").read()))
+ok(cuda.cuModuleGetFunction(ctypes.byref(p), p, b"empty"))
+"""
+
+
+def ptxas():
+    """What stands for NVIDIA's assembler: programs load what it made, and it says what it cannot take."""
+    def run(*arguments):
+        return subprocess.run([sys.argv[4], *arguments], capture_output=True, text=True, timeout=10, check=False)
+
+    with tempfile.TemporaryDirectory() as top:
+        ptx, made = f"{top}/a.ptx", f"{top}/a.cubin"
+        text = "//\n.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry empty()\n{\n\tret;\n}\n"
+        pathlib.Path(ptx).write_text(text)
+        # as JAX calls it, and as Triton does
+        for line in ([ptx, "-o", made, "-arch=sm_90a", "--warn-on-spills"], ["-lineinfo", "-v", "--gpu-name=sm_90", ptx, "-o", made],
+                     ["-arch", "sm_90", "-O", "3", ptx, f"--output-file={made}"]):
+            r = run(*line)
+            check(r.returncode == 0 and not r.stderr and pathlib.Path(made).read_text() == text + "\0", f"{line}: {r.returncode}\n{r.stderr}")
+            pathlib.Path(made).unlink()
+        run(ptx, "-o", made)
+        r = vcuda("run", *BACKEND, "--", sys.executable, "-c", LOAD, made)
+        check(r.returncode == 0, f"loading it: {r.returncode}\n{r.stdout}{r.stderr}")
+        r = run("--version")
+        check(r.returncode == 0 and re.search(r"release \d+\.\d+, V\d+\.\d+\.\d+$", r.stdout, re.M), r.stdout)
+        other = f"{top}/other"
+        pathlib.Path(other).write_text("ELF")
+        for line, word in (([], "no input"), ([other, "-o", made], "no PTX"), ([f"{top}/none", "-o", made], "cannot be read"),
+                           ([ptx, "-o"], "needs a file"), ([ptx, ptx, "-o", made], "one file"), ([ptx, "-o", f"{top}/none/a"], "cannot be written")):
+            pathlib.Path(made).unlink(missing_ok=True)
+            r = run(*line)
+            check(r.returncode == 1 and word in r.stderr and not pathlib.Path(made).exists(), f"{line}: {r.returncode}\n{r.stderr}")
+
+
 globals()[sys.argv[3]]()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy, Numba and XGBoost: what they compute, compared with NumPy and the processor.
+"""CuPy, Numba, XGBoost and JAX: what they compute, compared with NumPy and the processor.
 
 usage: python-clients.py [PART...]                                       natively
        vcuda run --backend cpu -- python3 python-clients.py [PART...]    through virtio-cuda
@@ -278,6 +278,60 @@ def training(xgb):
     return close(scores[0].mean(), scores[1].mean(), 1e-3), bool(((scores[1] > 0.5) == y).mean() > 0.95)
 
 
+# ---- JAX: what its own processor's compiler makes of the same ----
+
+
+def jax_agrees(jax, f, *args, tolerance=1e-4):
+    """Whether the device computes what the processor does, compiled, with products in all their bits."""
+    results = []
+    for platform in ("cpu", "cuda"):
+        with jax.default_device(jax.devices(platform)[0]), jax.default_matmul_precision("highest"):
+            results.append(jax.tree.map(np.asarray, jax.jit(f)(*[jax.numpy.asarray(a) for a in args])))
+    same = jax.tree.map(lambda a, b: close(a, b, tolerance), *results)
+    return bool(jax.tree.all(same))
+
+
+@part("jax")
+def expressions(jax):
+    jnp = jax.numpy
+    x = numbers(1000, kind=np.float32)
+    return (jax_agrees(jax, lambda x: jnp.sin(x) ** 2 + jnp.exp(x) / (1 + x), x), jax_agrees(jax, lambda x: (x.sum(), x.max(), jnp.cumsum(x)), x),
+            jax_agrees(jax, jnp.sort, x), jax_agrees(jax, lambda x: jax.lax.scan(lambda c, y: (c * 0.5 + y, c), 0.0, x), x))
+
+
+@part("jax")
+def products(jax):
+    jnp = jax.numpy
+    a, b = numbers(64, 96, kind=np.float32), numbers(96, 32, kind=np.float32)
+    batch = numbers(5, 24, 24, kind=np.float32)
+    return (jax_agrees(jax, jnp.matmul, a, b), jax_agrees(jax, lambda x: jnp.einsum("bij,bkj->bik", x, x), batch),
+            jax_agrees(jax, lambda x: jnp.linalg.solve(x + 24 * jnp.eye(24), jnp.ones((24, 1))), batch, tolerance=1e-3),
+            jax_agrees(jax, lambda x: jnp.abs(jnp.fft.fft(x)), a, tolerance=1e-3))
+
+
+@part("jax")
+def random_numbers(jax):
+    return jax_agrees(jax, lambda n: jax.random.normal(jax.random.PRNGKey(n), (1000,)), 7)
+
+
+@part("jax")
+def training(jax):
+    jnp = jax.numpy
+    x, y = numbers(128, 16, kind=np.float32), numbers(128, 1, kind=np.float32)
+    w = [numbers(16, 32, kind=np.float32) - 0.5, numbers(32, 1, kind=np.float32) - 0.5]
+
+    def loss(w, x, y):
+        return jnp.mean((jnp.tanh(x @ w[0]) @ w[1] - y) ** 2)
+
+    def steps(w0, w1, x, y):
+        w = [w0, w1]
+        for _ in range(5):
+            w = jax.tree.map(lambda p, g: p - 0.1 * g, w, jax.grad(loss)(w, x, y))
+        return loss(w, x, y), w
+
+    return jax_agrees(jax, steps, *w, x, y, tolerance=1e-3)
+
+
 def load(library):
     if library == "cupy":
         import cupy
@@ -287,6 +341,10 @@ def load(library):
         from numba import cuda
         numba.config.CUDA_LOW_OCCUPANCY_WARNINGS = numba.config.CUDA_WARN_ON_IMPLICIT_COPY = 0
         return cuda, f"{numba.__version__}, numba-cuda {metadata.version('numba-cuda')}"
+    if library == "jax":
+        import jax
+        jax.devices("cuda")
+        return jax, jax.__version__
     import xgboost
     return xgboost, xgboost.__version__
 
@@ -300,7 +358,7 @@ def main():
             try:
                 loaded[library], version = load(library)
                 print(library, version)
-            except ImportError as error:
+            except (ImportError, RuntimeError) as error:
                 loaded[library] = None
                 print(f"{library}: skipped: {error}")
         if not loaded[library]:
