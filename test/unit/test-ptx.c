@@ -34,6 +34,21 @@ static void errors_name_the_line(void **state)
 	refuse(PTX_HEAD ".tex .u32 t;\n", PTX_NOT_SUPPORTED, 4, ".tex");
 }
 
+/* Names of templates have kilobytes: the reason comes behind. */
+static void long_names_are_short(void **state)
+{
+	char name[1001] = {0}, text[4000];
+
+	(void)state;
+	memset(name, 'a', sizeof(name) - 1);
+	memcpy(name, "first", 5);
+	memcpy(name + sizeof(name) - 5, "last", 5);
+	snprintf(text, sizeof(text), PTX_HEAD ".func %s()\n{\nret;\n}\n.func %s()\n{\nret;\n}\n", name, name);
+	refuse(text, PTX_INVALID, 9, "`firstaaa");
+	refuse(text, PTX_INVALID, 9, "aaa...aaa");
+	refuse(text, PTX_INVALID, 9, "aaalast` is defined twice");
+}
+
 static void unsupported_is_named(void **state)
 {
 	(void)state;
@@ -237,7 +252,7 @@ static void limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_name_the_line),
+		cmocka_unit_test(errors_name_the_line), cmocka_unit_test(long_names_are_short),
 		cmocka_unit_test(unsupported_is_named),
 		cmocka_unit_test(vectors_are_whole),
 		cmocka_unit_test(heads_and_vectors),

@@ -95,14 +95,46 @@ void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t 
 	return (char *)*array + (*count)++ * element;
 }
 
-void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
+/* Of a longer name in a message its ends: templates have names of kilobytes, behind which the reason would be lost. */
+#define NAME_BEGIN 60
+#define NAME_END 20
+
+static void shorten_names(char *text)
 {
-	va_list args;
+	char *end;
+
+	for (char *begin = text; (begin = strchr(begin, '`')) && (end = strchr(begin + 1, '`')); begin = end + 1) {
+		char *from = end - NAME_END, *to = begin + 1 + NAME_BEGIN;
+
+		if (end - begin - 1 <= NAME_BEGIN + NAME_END + 3)
+			continue;
+		memcpy(to, "...", 3);
+		memmove(to + 3, from, strlen(from) + 1);
+		end = to + 3 + NAME_END;
+	}
+}
+
+void ptx_error_set_list(struct ptx_error *error, unsigned line, const char *format, va_list args)
+{
+	char *whole;
 
 	if (error->text[0])
 		return;
 	error->line = line;
+	if (vasprintf(&whole, format, args) < 0) {
+		snprintf(error->text, sizeof(error->text), "%s", format);
+		return;
+	}
+	shorten_names(whole);
+	snprintf(error->text, sizeof(error->text), "%s", whole);
+	free(whole);
+}
+
+void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
+{
+	va_list args;
+
 	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
+	ptx_error_set_list(error, line, format, args);
 	va_end(args);
 }

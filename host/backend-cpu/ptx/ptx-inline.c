@@ -32,14 +32,12 @@ struct frame {
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)
 {
-	char text[200];
 	va_list args;
 
 	if (body->status == PTX_OK) {
 		va_start(args, format);
-		vsnprintf(text, sizeof(text), format, args);
+		ptx_error_set_list(body->error, line, format, args);
 		va_end(args);
-		ptx_error_set(body->error, line, "%s", text);
 		body->status = status;
 	}
 	return false;

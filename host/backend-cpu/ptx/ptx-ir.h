@@ -340,9 +340,11 @@ enum ptx_special {
 };
 int ptx_special_find(const char *name);
 
-/* Sets *error (the first caller wins: an error that is already there stays). */
+/* Sets *error (the first caller wins: an error that is already there stays). Of long names in `` it has the ends. */
 void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+void ptx_error_set_list(struct ptx_error *error, unsigned line, const char *format, va_list args)
+	__attribute__((format(printf, 3, 0)));
 
 /* ---- ptx-alias.c ---- */
 /* Puts functions in the place of their aliases. To be called once, when all is parsed. */

@@ -27,14 +27,12 @@ void ptx_parse_next(struct ptx_parser *p)
 
 bool ptx_parse_fail(struct ptx_parser *p, enum ptx_status status, const char *format, ...)
 {
-	char text[200];
 	va_list args;
 
 	if (p->status == PTX_OK) {
 		va_start(args, format);
-		vsnprintf(text, sizeof(text), format, args);
+		ptx_error_set_list(p->error, p->token.line, format, args);
 		va_end(args);
-		ptx_error_set(p->error, p->token.line, "%s", text);
 		p->status = status;
 	}
 	p->token.kind = PTX_TOK_END;
