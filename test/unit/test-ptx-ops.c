@@ -404,6 +404,8 @@ W32(w_shfr, b >= 32 ? b : b ? a >> b | b << (32 - b) : a)
 W32(w_copysign, (a & 0x80000000) | (b & 0x7fffffff))
 W32(w_bfind_s, (int32_t)a < 0 ? (~a ? 31 - __builtin_clz(~a) : -1) : a ? 31 - __builtin_clz(a) : -1)
 W32(w_borrow, (((uint64_t)a << 32 | b) - ((uint64_t)b << 32 | a)) >> 32)
+W32(w_no_borrow, 10 * a + (b >= a))
+W32(w_no_carry, a - b - ((uint64_t)a + b <= UINT32_MAX))
 W32(w_madc, ((unsigned __int128)((uint64_t)a * b) + ((uint64_t)b << 32 | a)) >> 32)
 
 static void packed_and_odd(void **state)
@@ -423,6 +425,9 @@ static void packed_and_odd(void **state)
 	check32("copysign", HEAD32("copysign.f32 %x, %a, %b;\n"), w_copysign);
 	check32("bfind.s32", HEAD32("bfind.s32 %x, %a;\n"), w_bfind_s);
 	check32("sub.cc subc", HEAD32("sub.cc.u32 %r2, %b, %a;\nsubc.u32 %x, %a, %b;\n"), w_borrow);
+	check32("sub.cc addc", HEAD32("mul.lo.u32 %r3, %a, 10;\nsub.cc.u32 %r2, %b, %a;\naddc.u32 %x, %r3, 0;\n"),
+		w_no_borrow);
+	check32("add.cc subc", HEAD32("add.cc.u32 %r2, %b, %a;\nsubc.u32 %x, %a, %b;\n"), w_no_carry);
 	check32("mad.cc madc", HEAD32("mad.lo.cc.u32 %r2, %a, %b, %a;\nmadc.hi.u32 %x, %a, %b, %b;\n"), w_madc);
 }
 

@@ -70,6 +70,10 @@ bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
+/*
+ * The flag is the adder's carry, of a - b = a + ~b + 1 too: set where nothing is borrowed. Who looks only at sub and
+ * subc cannot tell, but NVIDIA's compiler has addc after subc.cc where it divides 128 bits.
+ */
 static void set_carry(struct lower *l, LLVMValueRef carry)
 {
 	set_reg(l, l->body->carry, carry, false);
@@ -88,11 +92,11 @@ bool emit_binary(struct lower *l, const struct ptx_instr *i)
 	}
 	set(l, &i->ops[0], r, is_signed_type(i->type));
 	if (i->mods & M(CC))
-		set_carry(l, i->op->arg == LLVMAdd ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntULT, a, b));
+		set_carry(l, i->op->arg == LLVMAdd ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntUGE, a, b));
 	return true;
 }
 
-/* a + b + carry, or a - b - borrow, in one more bit than the type has */
+/* a + b + carry, or a + ~b + carry, in one more bit than the type has */
 static LLVMValueRef with_carry(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef b, bool add,
 			       bool carry_in)
 {
@@ -100,11 +104,10 @@ static LLVMValueRef with_carry(struct lower *l, const struct ptx_instr *i, LLVMV
 	LLVMValueRef r;
 
 	a = resize(l, a, wide, false);
-	b = resize(l, b, wide, false);
-	r = LLVMBuildBinOp(l->b, add ? LLVMAdd : LLVMSub, a, b, "");
+	b = resize(l, add ? b : LLVMBuildNot(l->b, b, ""), wide, false);
+	r = LLVMBuildAdd(l->b, a, b, "");
 	if (carry_in)
-		r = LLVMBuildBinOp(l->b, add ? LLVMAdd : LLVMSub, r,
-				   resize(l, read_reg(l, l->body->carry, l->lanes), wide, false), "");
+		r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->lanes), wide, false), "");
 	if (i->mods & M(CC))
 		set_carry(l, resize(l, LLVMBuildLShr(l->b, r, int_const(l, wide, bits), ""), 1, false));
 	return resize(l, r, bits, false);
@@ -152,7 +155,8 @@ bool emit_int_pair(struct lower *l, const struct ptx_instr *i)
 
 	for (unsigned n = 0; n < 2; n++)
 		v[n] = LLVMBuildBitCast(l->b, get(l, &i->ops[n + 1], i->type), pairs, "");
-	r = i->op->arg == LLVMAdd ? LLVMBuildAdd(l->b, v[0], v[1], "") : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
+	r = i->op->arg == LLVMAdd ? LLVMBuildAdd(l->b, v[0], v[1], "")
+				  : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
 	set(l, &i->ops[0], LLVMBuildBitCast(l->b, r, words, ""), false);
 	return true;
 }
