@@ -13,11 +13,12 @@
 static char *large_kernel(unsigned steps)
 {
 	char *text = malloc(1000 + 64ul * steps);
-	int n = sprintf(text, "%s", PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
-					     ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\n"
-					     "ld.param.u64 %l1, [p_out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %r1;\n"
-					     "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
-					     "and.b32 %r3, %r1, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra $odd;\n");
+	int n = sprintf(text, "%s",
+			PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
+				 ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\n"
+				 "ld.param.u64 %l1, [p_out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %r1;\n"
+				 "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
+				 "and.b32 %r3, %r1, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra $odd;\n");
 
 	for (unsigned k = 0; k < steps; k++)
 		n += sprintf(text + n, "mad.lo.u32 %%r2, %%r2, 3, %u;\n%s", k, k == steps / 2 ? "$odd:\n" : "");
@@ -91,6 +92,66 @@ static void small_ones_at_once(void **state)
 	assert_int_equal(after.quick, before.quick + 1);
 	ptx_tier_wait();
 	assert_false(binary_of(m)->masked->quick);
+	ptx_module_destroy(m);
+	free(text);
+}
+
+#define STEPS 96
+#define LOCALS 12
+
+/* A loop with two ways in, lanes of each, and registers that live for a few instructions only. */
+static char *two_ways_in(void)
+{
+	char *text = malloc(1000 + STEPS * (200ul + 100 * LOCALS));
+	int n = sprintf(text,
+			PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
+				 ".reg .pred %%p<4>;\n.reg .b32 %%r<8>;\n.reg .b64 %%l<8>, %%x, %%q<%u>;\n"
+				 "ld.param.u64 %%l1, [p_out];\nmov.u32 %%r1, %%tid.x;\nmul.wide.u32 %%l3, %%r1, 8;\n"
+				 "add.s64 %%l3, %%l1, %%l3;\ncvt.u64.u32 %%x, %%r1;\nmov.u32 %%r2, 0;\n"
+				 "and.b32 %%r3, %%r1, 1;\nsetp.ne.u32 %%p1, %%r3, 0;\n@%%p1 bra $s%u;\n",
+			STEPS * LOCALS, STEPS / 2);
+
+	for (unsigned k = 0; k < STEPS; k++) {
+		n += sprintf(text + n, "$s%u:\nadd.u64 %%q%u, %%x, %u;\n", k, k * LOCALS, k);
+		for (unsigned m = 1; m < LOCALS; m++)
+			n += sprintf(text + n, "mad.lo.u64 %%q%u, %%q%u, 3, %%x;\n", k * LOCALS + m,
+				     k * LOCALS + m - 1);
+		n += sprintf(text + n,
+			     "mov.u64 %%x, %%q%u;\nand.b64 %%l4, %%x, 16;\nsetp.ne.u64 %%p2, %%l4, 0;\n"
+			     "@%%p2 bra $t%u;\nadd.u64 %%x, %%x, 7;\n$t%u:\n",
+			     k * LOCALS + LOCALS - 1, k, k);
+	}
+	strcpy(text + n, "add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p3, %r2, 2;\n@%p3 bra $s0;\n"
+			 "st.global.u64 [%l3], %x;\nret;\n}\n");
+	return text;
+}
+
+static uint64_t through_both(uint32_t thread)
+{
+	uint64_t x = thread, q;
+
+	for (unsigned k = thread & 1 ? STEPS / 2 : 0; k < 2 * STEPS; k++) {
+		q = x + k % STEPS;
+		for (unsigned m = 1; m < LOCALS; m++)
+			q = q * 3 + x;
+		x = q & 16 ? q : q + 7;
+	}
+	return x;
+}
+
+/* What does not leave its block costs the other blocks nothing. */
+static void short_lives(void **state)
+{
+	char *text = two_ways_in();
+	struct ptx_module *m = load_binary(text, 64);
+
+	(void)state;
+	memset(out64, 0, sizeof(out64));
+	launch_binary(m, 64);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out64[n], through_both(n));
+	assert_in_range(__atomic_load_n(&binary_of(m)->masked, __ATOMIC_ACQUIRE)->stack, 1, 1 << 20);
+	ptx_tier_wait();
 	ptx_module_destroy(m);
 	free(text);
 }
@@ -183,11 +244,8 @@ static void ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ends),
-		cmocka_unit_test(switches),
-		cmocka_unit_test(small_ones_at_once),
-		cmocka_unit_test(no_waiting),
-		cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(ends),        cmocka_unit_test(switches),   cmocka_unit_test(small_ones_at_once),
+		cmocka_unit_test(short_lives), cmocka_unit_test(no_waiting), cmocka_unit_test(gone_meanwhile),
 		cmocka_unit_test(limits),
 	};
 

@@ -490,6 +490,19 @@ static bool shapes_together(struct ptx_body *body)
 	return true;
 }
 
+/*
+ * Any lanes may be apart, so all that one block passes to another is blended. What stays within a block is written
+ * there before it is read: blended, it would live everywhere, and the code would be a hundred times as large.
+ */
+static void blend_all(struct ptx_body *body)
+{
+	for (uint32_t b = 0; b < body->block_count; b++) {
+		body->blocks[b].divergent = body->blocks[b].condition >= 0;
+		for (size_t w = 0; w < body->words; w++)
+			body->blend[w] |= body->blocks[b].live_in[w];
+	}
+}
+
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 {
 	size_t n = body->block_count + 1u;
@@ -509,9 +522,7 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 	if (lanes == 1)
 		return true;
 	if (body->irreducible) {
-		memset(body->blend, 0xff, body->words * sizeof(*body->blend));
-		for (uint32_t b = 0; b < body->block_count; b++)
-			body->blocks[b].divergent = body->blocks[b].condition >= 0;
+		blend_all(body);
 		return true;
 	}
 	do {
