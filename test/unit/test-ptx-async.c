@@ -79,6 +79,13 @@ static void bulk(void **state)
 	run(PREPARE "mbarrier.init.shared.b64 [bar], 1;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
 		    "[%r2], [%l2], 2064, [bar];\nret;\n", 1, &fault);
 	assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
+	/* nothing, from and to nowhere in particular */
+	run(PREPARE "mbarrier.init.shared.b64 [bar], 1;\nmov.u32 %r9, s;\nadd.u32 %r9, %r9, 15;\nmov.u32 %r3, 0;\n"
+		    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r9], [3], %r3, [bar];\n"
+		    "cp.async.bulk.global.shared::cta.bulk_group [3], [%r9], %r3;\n"
+		    "mbarrier.arrive.shared.b64 %l6, [bar];\nst.global.b32 [%l1], 5;\nret;\n", 1, &fault);
+	assert_int_equal(fault.kind, PTX_FAULT_NONE);
+	assert_int_equal(target[0], 5);
 }
 
 static void barriers(void **state)

@@ -96,6 +96,9 @@ uint8_t *ptx_shared_bytes(struct ptx_context *ctx, uint32_t number, uint64_t add
 {
 	struct ptx_site site = ctx->binary->sites[number];
 
+	/* nothing: CUB copies that from and to wherever its rounding ends */
+	if (!bytes)
+		return ctx->shared;
 	site.space = PTX_SHARED;
 	site.write = write;
 	if (address & (align - 1))
