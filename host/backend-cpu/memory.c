@@ -205,7 +205,8 @@ void cpu_memory_drop(struct CUctx_st *context, uint64_t address)
 	const struct cpu_range *found = cpu_range_find(address, 1);
 	struct cpu_range range;
 
-	if (!found || found->start != address || found->context != context || (found->kind != CPU_VARIABLE && found->kind != CPU_ARRAY_MEMORY))
+	if (!found || found->start != address || found->context != context ||
+	    (found->kind != CPU_VARIABLE && found->kind != CPU_ARRAY_MEMORY))
 		return;
 	range = *found;
 	cpu_range_remove(range.start);
@@ -235,6 +236,9 @@ void cpu_memory_release(struct CUctx_st *context)
 	}
 }
 
+/* libcu++ loads two bytes for an atomic of one, and swaps the word around it: no allocation begins within that. */
+#define WORD 4
+
 /* Ranges are sorted by start, and so are they after this. */
 static struct ptx_range bounds(const struct cpu_range *r)
 {
@@ -243,6 +247,8 @@ static struct ptx_range bounds(const struct cpu_range *r)
 	if (cpu_device()->whole_pages && r->kind != CPU_HOST) {
 		range.start &= ~(uint64_t)(CPU_MAPPING - 1);
 		range.end = (range.end + CPU_MAPPING - 1) & ~(uint64_t)(CPU_MAPPING - 1);
+	} else {
+		range.end = (range.end + WORD - 1) & ~(uint64_t)(WORD - 1);
 	}
 	return range;
 }

@@ -2,6 +2,8 @@
 /* Managed memory, pools, mapped memory. */
 #include "api.h"
 
+CUresult cuModuleUnload(CUmodule module);
+
 #include <unistd.h>
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr p);
@@ -85,6 +87,30 @@ static uint64_t used(CUmemoryPool pool, CUmemPool_attribute attribute)
 	return value;
 }
 
+/* A load of two bytes and a swap of four, which libcu++ makes of atomics of one byte: all that is allocated. */
+static void word_of_a_byte(void)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+				  ".visible .entry byte(.param .u64 p)\n{\n.reg .u64 %a; .reg .u32 %x; .reg .b16 %h;\n"
+				  "ld.param.u64 %a, [p];\nld.relaxed.sys.b16 %h, [%a];\ncvt.u32.u16 %x, %h;\n"
+				  "and.b32 %x, %x, 255;\nadd.u32 %x, %x, 1;\natom.exch.b32 %x, [%a], %x;\nret;\n}\n";
+	CUfunction function;
+	CUmodule module;
+	CUdeviceptr p;
+	uint8_t byte = 0;
+	void *params[] = {&p};
+
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&function, module, "byte"));
+	OK(cuMemAlloc_v2(&p, 1));
+	OK(cuMemsetD8_v2(p, 41, 1));
+	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(&byte, p, 1));
+	CHECK(byte == 42);
+	OK(cuMemFree_v2(p));
+	OK(cuModuleUnload(module));
+}
+
 void api_pools(void)
 {
 	const size_t bytes = 1 << 20;
@@ -98,6 +124,7 @@ void api_pools(void)
 	uint32_t back[4];
 	int policy;
 
+	word_of_a_byte();
 	OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 	OK(cuDeviceGetDefaultMemPool(&pool, 0));
 	OK(cuDeviceGetMemPool(&own, 0));
