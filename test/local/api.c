@@ -38,6 +38,7 @@ static const struct {
 	{"copies", api_copies},
 	{"small_copies", api_small_copies},
 	{"frames", api_frames},
+	{"vectors", api_vectors},
 	{"kept_graphs", api_kept_graphs},
 	{"kept_issue", api_kept_issue},
 };

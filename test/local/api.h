@@ -79,5 +79,6 @@ void api_batches(void);
 void api_copies(void);
 void api_small_copies(void);
 void api_frames(void);
+void api_vectors(void);
 
 #endif

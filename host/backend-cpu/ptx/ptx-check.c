@@ -169,13 +169,49 @@ uint32_t ptx_rt_reach(struct ptx_context *ctx, uint32_t number, uint64_t from, u
 		volatile type *at = (volatile type *)(uintptr_t)(address + window);                                    \
 		if (address < start || address > last || (address & (bytes - 1)))                                      \
 			at = (volatile type *)ptx_check_lane(ctx, number, address, thread + lane);                     \
-		for (unsigned part = 0; part < count; part++)                                                          \
-			statement;                                                                                     \
+		statement;                                                                                             \
 	}                                                                                                              \
 	break
 
-#define LOAD_LANES(type) EACH_LANE(type, ((type *)data)[part * 32 + lane] = at[part])
-#define STORE_LANES(type) EACH_LANE(type, at[part] = ((const type *)data)[part * 32 + lane])
+/*
+ * A vector of 8 or 16 bytes goes to and from memory whole, as on a GPU. PTX does not promise it, but what hands on a state
+ * and a number by one, as CUB's scans do, takes it for granted.
+ */
+typedef uint64_t two_words __attribute__((vector_size(16)));
+
+static void load_whole(void *to, const volatile void *from, uint64_t bytes)
+{
+	if (bytes == 16)
+		*(two_words *)to = *(const volatile two_words *)from;
+	else if (bytes == 8)
+		*(uint64_t *)to = *(const volatile uint64_t *)from;
+}
+
+static void store_whole(volatile void *to, const void *from, uint64_t bytes)
+{
+	if (bytes == 16)
+		*(volatile two_words *)to = *(const two_words *)from;
+	else if (bytes == 8)
+		*(volatile uint64_t *)to = *(const uint64_t *)from;
+}
+
+#define LOAD_LANES(type)                                                                                               \
+	EACH_LANE(type, {                                                                                              \
+		_Alignas(16) type whole[16 / sizeof(type)];                                                            \
+		const volatile type *from = bytes == 8 || bytes == 16 ? whole : at;                                    \
+		load_whole(whole, at, bytes);                                                                          \
+		for (unsigned part = 0; part < count; part++)                                                          \
+			((type *)data)[part * 32 + lane] = from[part];                                                 \
+	})
+
+#define STORE_LANES(type)                                                                                              \
+	EACH_LANE(type, {                                                                                              \
+		_Alignas(16) type whole[16 / sizeof(type)];                                                            \
+		volatile type *to = bytes == 8 || bytes == 16 ? whole : at;                                            \
+		for (unsigned part = 0; part < count; part++)                                                          \
+			to[part] = ((const type *)data)[part * 32 + lane];                                             \
+		store_whole(at, whole, bytes);                                                                         \
+	})
 
 /* Addresses in [*start, *last] need no further check; `window` is what makes them host addresses. */
 static void fast_window(struct ptx_context *ctx, uint32_t number, const uint64_t *addresses, uint32_t mask,

@@ -395,6 +395,15 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	LLVMPositionBuilderAtEnd(l->b, fine);
 }
 
+bool access_is_whole(const struct access *a)
+{
+	const ptx_mods seen = M(VOLATILE) | M(RELAXED) | M(ACQUIRE) | M(RELEASE) | M(CG) | M(CV);
+	unsigned bytes = a->size * a->count;
+
+	return a->count > 1 && (bytes == 8 || bytes == 16) && a->i->mods & seen &&
+	       (a->space == PTX_GLOBAL || a->space == PTX_SHARED || a->space == PTX_GENERIC);
+}
+
 /*
  * True if the access can be checked and done as a whole. Fills in the lanes' offsets, also in the site for reports. A
  * local address that all lanes share means another place for each, `local_bytes` apart; the check is about one lane's
@@ -408,7 +417,7 @@ bool access_is_direct(struct lower *l, struct access *a)
 
 	if (l->width == 1)
 		return true;
-	if (a->space == PTX_LOCAL)
+	if (a->space == PTX_LOCAL || access_is_whole(a))
 		return false;
 	if (kind == PTX_VARYING)
 		return false;

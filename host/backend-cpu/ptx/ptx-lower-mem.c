@@ -98,7 +98,8 @@ static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned p
 
 static bool is_inline(struct lower *l, const struct access *a)
 {
-	return !l->quick && a->space != PTX_LOCAL && l->width > 1 && l->gathers++ < MAX_INLINE;
+	return !l->quick && a->space != PTX_LOCAL && !access_is_whole(a) && l->width > 1 &&
+	       l->gathers++ < MAX_INLINE;
 }
 
 /* Where lanes point to: the addresses, or what they are made of. */

@@ -104,11 +104,39 @@ static LLVMValueRef collect(struct lower *l, const struct runs *r, LLVMValueRef 
 	return result;
 }
 
+/* One lane's vector, at once. */
+static void load_whole(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts)
+{
+	LLVMTypeRef type = LLVMVectorType(int_type(l, a->size * 8), a->count);
+	LLVMValueRef whole = load_at(l, a, type, pointer, a->offsets[0]);
+
+	LLVMSetAlignment(whole, a->size * a->count);
+	LLVMSetVolatile(whole, true);
+	for (unsigned p = 0; p < a->count; p++)
+		parts[p] = LLVMBuildExtractElement(l->b, whole, lane_index(l, p), "");
+}
+
+static void store_whole(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts)
+{
+	LLVMValueRef whole = LLVMGetPoison(LLVMVectorType(int_type(l, a->size * 8), a->count)), store;
+
+	for (unsigned p = 0; p < a->count; p++)
+		whole = LLVMBuildInsertElement(l->b, whole, parts[p], lane_index(l, p), "");
+	store = LLVMBuildStore(l->b, whole, field(l, pointer, (uint64_t)a->offsets[0]));
+	LLVMSetAlignment(store, a->size * a->count);
+	LLVMSetVolatile(store, true);
+}
+
 void access_load(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef *parts)
 {
 	LLVMTypeRef element = int_type(l, a->size * 8);
 	LLVMValueRef loaded[MAX_RUNS];
 	struct runs r;
+
+	if (access_is_whole(a)) {
+		load_whole(l, a, pointer, parts);
+		return;
+	}
 
 	if (a->lanes > 1 && (find_runs(a, &r) || find_span(a, &r))) {
 		for (unsigned k = 0; k < r.count; k++)
@@ -149,6 +177,10 @@ void access_store(struct lower *l, const struct access *a, LLVMValueRef pointer,
 {
 	struct runs r;
 
+	if (access_is_whole(a)) {
+		store_whole(l, a, pointer, parts);
+		return;
+	}
 	if (a->lanes > 1 && !find_runs(a, &r) && a->space == PTX_SHARED && access_blend(l, a, pointer, parts))
 		return;
 	if (a->lanes > 1 && find_runs(a, &r)) {
