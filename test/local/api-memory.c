@@ -97,7 +97,7 @@ static void word_of_a_byte(void)
 	CUfunction function;
 	CUmodule module;
 	CUdeviceptr p;
-	uint8_t byte = 0;
+	uint8_t byte = 0, *pinned;
 	void *params[] = {&p};
 
 	OK(cuModuleLoadData(&module, ptx));
@@ -108,6 +108,13 @@ static void word_of_a_byte(void)
 	OK(cuMemcpyDtoH_v2(&byte, p, 1));
 	CHECK(byte == 42);
 	OK(cuMemFree_v2(p));
+	OK(cuMemHostAlloc((void **)&pinned, 1, 0));
+	*pinned = 17;
+	p = (CUdeviceptr)(uintptr_t)pinned;
+	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	OK(cuCtxSynchronize());
+	CHECK(*pinned == 18);
+	OK(cuMemFreeHost(pinned));
 	OK(cuModuleUnload(module));
 }
 
