@@ -9,13 +9,14 @@ CUresult cuModuleUnload(CUmodule module);
 
 enum { ROUNDS = 200000 };
 
-/* Of the two blocks the first writes ROUNDS vectors of like numbers to its thread's place, the other reads as often. */
+/* Of the two blocks the first writes ROUNDS vectors of like numbers to its thread's place, `step` bytes apart, the
+ * other reads as often. */
 static const char text[] =
 	".version 8.0\n.target sm_70\n.address_size 64\n"
 	".visible .entry hand_on(.param .u64 places, .param .u64 torn, .param .u32 rounds)\n{\n"
 	"	.reg .pred %%p; .reg .u32 %%i, %%n, %%t; .reg .u64 %%a, %%e, %%o; .reg .%1$s %%v<4>;\n"
 	"	ld.param.u64 %%a, [places]; ld.param.u64 %%e, [torn]; ld.param.u32 %%n, [rounds];\n"
-	"	mov.u32 %%t, %%tid.x; mul.wide.u32 %%o, %%t, 16; add.u64 %%a, %%a, %%o;\n"
+	"	mov.u32 %%t, %%tid.x; mul.wide.u32 %%o, %%t, %7$u; add.u64 %%a, %%a, %%o;\n"
 	"	mov.u32 %%i, 0; mov.u32 %%t, %%ctaid.x; setp.ne.u32 %%p, %%t, 0; @%%p bra READ;\n"
 	"WRITE:\n	add.u32 %%i, %%i, 1; cvt.%1$s.u32 %%v0, %%i;\n"
 	"	st.%2$s.v%3$u.%1$s [%%a], {%4$s};\n"
@@ -24,7 +25,7 @@ static const char text[] =
 	"	setp.eq.%1$s %%p, %%v0, %%v%6$u; @%%p bra SAME;\n	atom.global.add.u32 %%t, [%%e], 1;\n"
 	"SAME:\n	setp.lt.u32 %%p, %%i, %%n; @%%p bra READ;\n	ret;\n}\n";
 
-static void hand_on(const char *type, const char *how, unsigned int count)
+static void hand_on(const char *type, const char *how, unsigned int count, unsigned int step)
 {
 	uint32_t rounds = ROUNDS, torn;
 	CUdeviceptr places, wrong;
@@ -34,7 +35,7 @@ static void hand_on(const char *type, const char *how, unsigned int count)
 	CUfunction f;
 
 	snprintf(ptx, sizeof(ptx), text, type, how, count, count == 4 ? "%v0, %v0, %v0, %v0" : "%v0, %v0",
-		 count == 4 ? "%v0, %v1, %v2, %v3" : "%v0, %v1", count - 1);
+		 count == 4 ? "%v0, %v1, %v2, %v3" : "%v0, %v1", count - 1, step);
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&f, module, "hand_on"));
 	OK(cuMemAlloc_v2(&places, 16 * 32));
@@ -57,9 +58,12 @@ static void hand_on(const char *type, const char *how, unsigned int count)
 
 void api_vectors(void)
 {
-	hand_on("u64", "relaxed.gpu", 2);
-	hand_on("u32", "relaxed.gpu", 4);
-	hand_on("u32", "relaxed.gpu.global", 2);
-	hand_on("u64", "volatile.global", 2);
-	hand_on("u32", "global.cg", 4);
+	/* each thread at a place of its own, and all at one */
+	for (unsigned int step = 0; step <= 16; step += 16) {
+		hand_on("u64", "relaxed.gpu", 2, step);
+		hand_on("u32", "relaxed.gpu", 4, step);
+		hand_on("u32", "relaxed.gpu.global", 2, step);
+		hand_on("u64", "volatile.global", 2, step);
+		hand_on("u32", "global.cg", 4, step);
+	}
 }

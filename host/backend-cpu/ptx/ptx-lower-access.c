@@ -417,12 +417,14 @@ bool access_is_direct(struct lower *l, struct access *a)
 
 	if (l->width == 1)
 		return true;
-	if (a->space == PTX_LOCAL || access_is_whole(a))
+	if (a->space == PTX_LOCAL)
 		return false;
 	if (kind == PTX_VARYING)
 		return false;
 	if (kind == PTX_UNIFORM)
 		return true;
+	if (access_is_whole(a))
+		return false;
 	a->lanes = PTX_LANES;
 	memcpy(a->offsets, l->body->shapes[a->o->reg].offsets, sizeof(a->offsets));
 	for (unsigned n = 0; n < PTX_LANES; n++)
