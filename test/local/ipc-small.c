@@ -5,8 +5,6 @@
 
 #include "pair.h"
 
-CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
-
 enum { COUNT = 8, MOST = 65535, LARGE = 1 << 20 };
 
 /* Beside one another, from within a page to 16 of them and more. The last one is offered to nobody. */
@@ -31,26 +29,6 @@ static void expect(CUdeviceptr p, size_t bytes, uint8_t value)
 	OK(cuMemcpyDtoH_v2(data, p, bytes));
 	for (size_t n = 0; n < bytes; n++)
 		CHECK(data[n] == value);
-}
-
-static void say(int to)
-{
-	CHECK(write(to, "x", 1) == 1);
-}
-
-static void hear(int from)
-{
-	char c;
-
-	CHECK(read(from, &c, 1) == 1);
-}
-
-static bool is_software(void)
-{
-	char name[256];
-
-	OK(cuDeviceGetName(name, sizeof(name), 0));
-	return strstr(name, "Software") != NULL;
 }
 
 /* ---- the child: opens what it is given, finds `base` + i in the ith, and leaves ten more ---- */

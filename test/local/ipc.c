@@ -12,7 +12,6 @@ CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle han
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
 					CUmemAllocationHandleType type);
 
-CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool pool, CUmemAllocationHandleType type,
 					  unsigned long long flags);
@@ -31,31 +30,11 @@ struct message {
 
 static uint32_t data[BYTES / 4];
 
-static bool is_software(void)
-{
-	char name[256];
-
-	OK(cuDeviceGetName(name, sizeof(name), 0));
-	return strstr(name, "Software") != NULL;
-}
-
 static void expect(CUdeviceptr p, uint32_t value)
 {
 	OK(cuMemcpyDtoH_v2(data, p, BYTES));
 	for (size_t n = 0; n < BYTES / 4; n++)
 		CHECK(data[n] == value);
-}
-
-static void say(int to)
-{
-	CHECK(write(to, "x", 1) == 1);
-}
-
-static void hear(int from)
-{
-	char c;
-
-	CHECK(read(from, &c, 1) == 1);
 }
 
 /* ---- mapped memory: a descriptor goes from process to process ---- */
@@ -67,7 +46,8 @@ static void send_descriptor(int to, int fd)
 		struct cmsghdr align;
 	} control = {0};
 	struct iovec iov = {"x", 1};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct msghdr h = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 
 	control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
 	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
@@ -82,7 +62,8 @@ static int receive_descriptor(int from)
 	} control;
 	char c;
 	struct iovec iov = {&c, 1};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct msghdr h = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	int fd;
 
 	CHECK(recvmsg(from, &h, 0) == 1 && h.msg_controllen >= CMSG_LEN(sizeof(int)));

@@ -32,4 +32,25 @@ static pid_t fork_pair(int *end)
 	return pid;
 }
 
+static inline void say(int to)
+{
+	CHECK(write(to, "x", 1) == 1);
+}
+
+static inline void hear(int from)
+{
+	char c;
+
+	CHECK(read(from, &c, 1) == 1);
+}
+
+static inline bool is_software(void)
+{
+	CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
+	char name[256];
+
+	OK(cuDeviceGetName(name, sizeof(name), 0));
+	return strstr(name, "Software") != NULL;
+}
+
 #endif
