@@ -174,16 +174,21 @@ uint32_t ptx_rt_reach(struct ptx_context *ctx, uint32_t number, uint64_t from, u
 	break
 
 /*
- * A vector of 8 or 16 bytes goes to and from memory whole, as on a GPU. PTX does not promise it, but what hands on a state
- * and a number by one, as CUB's scans do, takes it for granted.
+ * A vector of 8 or 16 bytes goes to and from memory whole, as on a GPU. PTX does not promise it, but what hands on a
+ * state and a number by one, as CUB's scans do, takes it for granted.
  */
-typedef uint64_t two_words __attribute__((vector_size(16)));
+typedef uint64_t two_words __attribute__((vector_size(16), aligned(1)));
+
+static bool goes_whole(unsigned count, uint64_t bytes)
+{
+	return count > 1 && (bytes == 8 || bytes == 16);
+}
 
 static void load_whole(void *to, const volatile void *from, uint64_t bytes)
 {
 	if (bytes == 16)
 		*(two_words *)to = *(const volatile two_words *)from;
-	else if (bytes == 8)
+	else
 		*(uint64_t *)to = *(const volatile uint64_t *)from;
 }
 
@@ -191,26 +196,30 @@ static void store_whole(volatile void *to, const void *from, uint64_t bytes)
 {
 	if (bytes == 16)
 		*(volatile two_words *)to = *(const two_words *)from;
-	else if (bytes == 8)
+	else
 		*(volatile uint64_t *)to = *(const uint64_t *)from;
 }
 
 #define LOAD_LANES(type)                                                                                               \
 	EACH_LANE(type, {                                                                                              \
-		_Alignas(16) type whole[16 / sizeof(type)];                                                            \
-		const volatile type *from = bytes == 8 || bytes == 16 ? whole : at;                                    \
-		load_whole(whole, at, bytes);                                                                          \
+		type whole[16 / sizeof(type)];                                                                         \
+		const volatile type *from = at;                                                                        \
+		if (is_whole) {                                                                                        \
+			load_whole(whole, at, bytes);                                                                  \
+			from = whole;                                                                                  \
+		}                                                                                                      \
 		for (unsigned part = 0; part < count; part++)                                                          \
 			((type *)data)[part * 32 + lane] = from[part];                                                 \
 	})
 
 #define STORE_LANES(type)                                                                                              \
 	EACH_LANE(type, {                                                                                              \
-		_Alignas(16) type whole[16 / sizeof(type)];                                                            \
-		volatile type *to = bytes == 8 || bytes == 16 ? whole : at;                                            \
+		type whole[16 / sizeof(type)];                                                                         \
+		volatile type *to = is_whole ? whole : at;                                                             \
 		for (unsigned part = 0; part < count; part++)                                                          \
 			to[part] = ((const type *)data)[part * 32 + lane];                                             \
-		store_whole(at, whole, bytes);                                                                         \
+		if (is_whole)                                                                                          \
+			store_whole(at, whole, bytes);                                                                 \
 	})
 
 /* Addresses in [*start, *last] need no further check; `window` is what makes them host addresses. */
@@ -246,6 +255,7 @@ void ptx_rt_load(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 {
 	unsigned count = ctx->binary->sites[number].count, size = ctx->binary->sites[number].size;
 	uint64_t bytes = (uint64_t)size * count, start, last, window;
+	bool is_whole = goes_whole(count, bytes);
 
 	fast_window(ctx, number, addresses, mask, &start, &last, &window, thread);
 	switch (size) {
@@ -265,6 +275,7 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t number, uint32_t mask, const
 {
 	unsigned count = ctx->binary->sites[number].count, size = ctx->binary->sites[number].size;
 	uint64_t bytes = (uint64_t)size * count, start, last, window;
+	bool is_whole = goes_whole(count, bytes);
 
 	fast_window(ctx, number, addresses, mask, &start, &last, &window, thread);
 	switch (size) {
