@@ -82,9 +82,11 @@ class Warm(unittest.TestCase):
         client = Client(self.daemon)
         pid = client.attach()
         own = f'/proc/{self.daemon.process.pid}/fd'
-        held = [os.readlink(f'{own}/{fd}') for fd in os.listdir(own)]
-        self.assertEqual(len([name for name in held if name.startswith('socket')]), 1, f'its listener: {held}')
-        self.assertFalse([name for name in held if 'eventfd' in name], held)
+        held = lambda: [os.readlink(f'{own}/{fd}') for fd in os.listdir(own)]
+        # The worker may answer its client before the daemon has closed what it gave away.
+        wait(lambda: len([name for name in held() if name.startswith('socket')]) == 1)
+        self.assertEqual(len([name for name in held() if name.startswith('socket')]), 1, f'its listener: {held()}')
+        self.assertFalse([name for name in held() if 'eventfd' in name], held())
         client.close()
         self.assertTrue(wait(lambda: pid not in self.daemon.workers()))
 
