@@ -97,6 +97,7 @@ uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t number, uint64_t addre
 
 	if (address & (bytes - 1) && bytes > 1)
 		ptx_fault_at(ctx, site, PTX_FAULT_MISALIGNED, address, thread);
+	bytes -= site->unused;
 	if (site->space == PTX_SHARED) {
 		if (inside(address, bytes, 0, ctx->shared_bytes))
 			return ctx->shared + address;
@@ -141,7 +142,7 @@ void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint3
 
 	/* most often the whole warp lies in one allocation */
 	if (site->space != PTX_SHARED && site->space != PTX_LOCAL && !(from & (bytes - 1)) &&
-	    find_range(ctx, from, (uint64_t)(site->high - site->low) + bytes, site->write, &start, &end)) {
+	    find_range(ctx, from, (uint64_t)(site->high - site->low) + bytes - site->unused, site->write, &start, &end)) {
 		remember(ctx, number, start, end);
 		return;
 	}
@@ -227,7 +228,7 @@ static void fast_window(struct ptx_context *ctx, uint32_t number, const uint64_t
 			uint64_t *start, uint64_t *last, uint64_t *window, uint32_t thread)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
-	uint64_t bytes = (uint64_t)site->size * site->count;
+	uint64_t bytes = (uint64_t)site->size * site->count - site->unused;
 	const struct ptx_cached_range *cached = &ctx->cache[number];
 
 	*start = 1;

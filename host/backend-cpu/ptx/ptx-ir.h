@@ -181,6 +181,7 @@ struct ptx_instr {
 	uint8_t type, type2; /* the first two types of the name */
 	uint8_t count;
 	uint8_t space;
+	uint8_t unused; /* of a load: so many of its last bytes need not be there (.pragma "used_bytes_mask") */
 	bool guard_negate;
 	int32_t guard; /* predicate register, or -1 */
 	uint32_t line;

@@ -25,6 +25,7 @@ void access_describe(struct lower *l, const struct ptx_instr *i, struct access *
 			     .lanes = 1,
 			     .site = l->low->sites[l->instr]};
 	a->count = i->mods & M(V8) ? 8 : i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
+	a->needed = a->size * a->count - i->unused;
 	a->write = !(i->op->flags & PTX_F_LOAD);
 	if (a->o->reg < 0 && a->o->symbol)
 		a->space = a->o->symbol->space;
@@ -149,7 +150,7 @@ static void find_group(struct lower *l, const struct access *a, struct group *g)
 			o = &i->ops[a->write ? 0 : 1];
 			delta = (int64_t)(o->imm - a->o->imm);
 			if (o->reg == a->o->reg && i->space == a->i->space && i->type == a->i->type &&
-			    !((i->mods ^ a->i->mods) & (M(V2) | M(V4))) && delta > -MAX_SPAN && delta < MAX_SPAN &&
+			    !((i->mods ^ a->i->mods) & (M(V2) | M(V4))) && i->unused == a->i->unused && delta > -MAX_SPAN && delta < MAX_SPAN &&
 			    !(delta % (int64_t)(a->size * a->count))) {
 				l->covered[k] = true;
 				g->sites[g->count++] = l->low->sites[k];
@@ -274,6 +275,7 @@ static LLVMValueRef some_reach(struct lower *l, const struct access *a, LLVMValu
 	last = LLVMBuildZExt(l->b, intrinsic(l, "llvm.ctlz", l->i32, args, 2), l->i64, "");
 	last = LLVMBuildSub(l->b, scalar_const(l->i64, PTX_LANES), last, "");
 	end = LLVMBuildAdd(l->b, *from, LLVMBuildMul(l->b, last, scalar_const(l->i64, a->size), ""), "");
+	end = LLVMBuildSub(l->b, end, scalar_const(l->i64, a->i->unused), "");
 	*from = LLVMBuildAdd(l->b, *from, LLVMBuildMul(l->b, first, scalar_const(l->i64, a->size), ""), "");
 	return end;
 }
@@ -309,7 +311,7 @@ void access_check_apart(struct lower *l, const struct access *a, LLVMValueRef ba
 		end = some_reach(l, a, &from);
 		ok = some_fit(l, a, from, end);
 	} else {
-		uint64_t span = (uint64_t)(high - low) + a->size * a->count;
+		uint64_t span = (uint64_t)(high - low) + a->needed;
 
 		end = LLVMBuildAdd(l->b, from, scalar_const(l->i64, span), "");
 		ok = span_fits(l, a, from, span, false);
@@ -356,7 +358,7 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 		find_group(l, a, &g);
 	reach_of(a, &low, &high);
 	low += g.low;
-	span = (uint64_t)(high + g.high - low) + a->size * a->count;
+	span = (uint64_t)(high + g.high - low) + a->needed;
 	fine = new_bb(l, "fine");
 	look = new_bb(l, "look");
 	from = LLVMBuildAdd(l->b, base, scalar_const(l->i64, (uint64_t)low), "");
@@ -472,9 +474,9 @@ LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRe
 	LLVMValueRef limit, start, distance = addresses, bad, ok;
 
 	if (a->space == PTX_SHARED) {
-		limit = LLVMBuildSub(l->b, l->shared_bytes, scalar_const(l->i64, bytes), "");
+		limit = LLVMBuildSub(l->b, l->shared_bytes, scalar_const(l->i64, a->needed), "");
 	} else {
-		read_range(l, a, bytes, &start, &limit);
+		read_range(l, a, a->needed, &start, &limit);
 		limit = LLVMBuildSub(l->b, limit, scalar_const(l->i64, 1), "");
 		distance = LLVMBuildSub(l->b, addresses, splat(l, start, PTX_LANES), "");
 	}

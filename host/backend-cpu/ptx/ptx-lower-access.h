@@ -17,6 +17,7 @@ struct access {
 	const struct ptx_instr *i;
 	const struct ptx_operand *o;
 	unsigned space, size, count, lanes;
+	unsigned needed; /* bytes that must be there, of size * count, which an access is aligned to */
 	uint32_t site;
 	bool write;
 	bool indexed; /* with one lane: the address is as in `x` */

@@ -53,6 +53,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	s->type = i->type;
 	s->size = (uint8_t)(ptx_types[i->type].bits / 8);
 	s->count = i->mods & M(V8) ? 8 : i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1;
+	s->unused = i->unused;
 	s->write = i->op->flags & (PTX_F_STORE | PTX_F_ATOM | PTX_F_WRITE);
 	for (unsigned m = PTX_MOD_AND; m <= PTX_MOD_EXCH; m++)
 		if ((i->op->flags & (PTX_F_ATOM | PTX_F_WRITE)) && (i->mods >> m & 1))

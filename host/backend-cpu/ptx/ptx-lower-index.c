@@ -103,7 +103,7 @@ static LLVMValueRef good_indices(struct lower *l, const struct access *a, const 
 	LLVMValueRef least = scalar_const(l->i64, x->sign ? (uint64_t)INT32_MIN : 0);
 	LLVMValueRef most = scalar_const(l->i64, x->sign ? INT32_MAX : UINT32_MAX);
 
-	bytes = scalar_const(l->i64, a->size * a->count);
+	bytes = scalar_const(l->i64, a->needed);
 	start = LLVMBuildLoad2(l->b, l->i64, entry, "");
 	size = LLVMBuildSub(l->b, LLVMBuildLoad2(l->b, l->i64, field(l, entry, 8), ""), start, "");
 	ok = LLVMBuildICmp(l->b, LLVMIntUGE, size, bytes, "");

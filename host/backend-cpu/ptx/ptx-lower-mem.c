@@ -32,6 +32,7 @@ static LLVMValueRef find_rows(struct lower *l, const struct access *a, unsigned 
 	int64_t steps[PTX_LANES];
 	int firsts[PTX_LANES];
 	LLVMValueRef all, expected, base, ok, aligned;
+	uint64_t needed = length * a->size - a->i->unused;
 
 	for (unsigned n = 0; n < PTX_LANES; n++) {
 		firsts[n] = (int)(n / length * length);
@@ -46,8 +47,8 @@ static LLVMValueRef find_rows(struct lower *l, const struct access *a, unsigned 
 	for (unsigned r = 0; r < PTX_LANES / length; r++) {
 		base = LLVMBuildExtractElement(l->b, all, lane_index(l, r * length), "");
 		ok = LLVMBuildAnd(l->b, ok,
-				  a->space == PTX_SHARED ? in_space(l, base, length * a->size, l->shared_bytes)
-							 : in_cached_range(l, a, base, length * a->size),
+				  a->space == PTX_SHARED ? in_space(l, base, needed, l->shared_bytes)
+							 : in_cached_range(l, a, base, needed),
 				  "");
 		aligned = LLVMBuildAnd(l->b, base, scalar_const(l->i64, a->size - 1), "");
 		ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), ""), "");

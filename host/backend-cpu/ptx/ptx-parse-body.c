@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Function bodies: registers, labels and instructions. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ptx-opcodes.h"
@@ -214,6 +215,14 @@ static bool recall_name(struct ptx_parser *p, struct ptx_instr *i, const struct 
 	return true;
 }
 
+static unsigned bytes_unused(const struct ptx_instr *i, uint32_t used)
+{
+	unsigned bytes = ptx_types[i->type].bits / 8 * (i->mods & M(V8) ? 8 : i->mods & M(V4) ? 4 : i->mods & M(V2) ? 2 : 1);
+	unsigned last = used ? 32 - (unsigned)__builtin_clz(used) : bytes;
+
+	return i->op->flags & PTX_F_LOAD && last < bytes ? bytes - last : 0;
+}
+
 static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name, int32_t guard, bool negate)
 {
 	struct ptx_instr *i = ptx_parse_append(p);
@@ -225,6 +234,9 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	i->line = name->line;
 	i->guard = guard;
 	i->guard_negate = negate;
+	if (i->op)
+		i->unused = (uint8_t)bytes_unused(i, p->used_bytes);
+	p->used_bytes = 0;
 	if (!i->op) {
 		if (name->text[0] == '.' || name->text[0] == '%')
 			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not an instruction",
@@ -347,6 +359,19 @@ static bool parse_location(struct ptx_parser *p)
 	return true;
 }
 
+/* Of those there are, one says something that matters here: a vector may be read where only its first bytes exist. */
+static bool parse_pragma(struct ptx_parser *p)
+{
+	static const char used[] = "used_bytes_mask";
+	const char *text;
+
+	ptx_parse_next(p);
+	text = p->token.text;
+	if (p->token.kind == PTX_TOK_STRING && p->token.length > sizeof(used) && !memcmp(text + 1, used, sizeof(used) - 1))
+		p->used_bytes = (uint32_t)strtoul(text + sizeof(used), NULL, 0);
+	return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
+}
+
 static bool parse_body_directive(struct ptx_parser *p)
 {
 	unsigned line = p->token.line;
@@ -358,10 +383,8 @@ static bool parse_body_directive(struct ptx_parser *p)
 	    ptx_token_is(&p->token, ".param") || ptx_token_is(&p->token, ".const") ||
 	    ptx_token_is(&p->token, ".global"))
 		return ptx_parse_variable(p, 0);
-	if (ptx_token_is(&p->token, ".pragma")) {
-		ptx_parse_next(p);
-		return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
-	}
+	if (ptx_token_is(&p->token, ".pragma"))
+		return parse_pragma(p);
 	if (ptx_token_is(&p->token, ".loc"))
 		return parse_location(p);
 	if (ptx_token_is(&p->token, ".file")) {

@@ -40,6 +40,7 @@ struct ptx_parser {
 	uint32_t kernels[PTX_BUCKETS]; /* the number of the last kernel whose name has that hash, from 1 */
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
+	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
 	uint32_t text; /* at hand, from 1 */
 	const char *start;        /* of it */
 	struct ptx_token closing; /* the } of the last body */

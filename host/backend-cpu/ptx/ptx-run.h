@@ -21,6 +21,7 @@ struct ptx_cached_range {
 struct ptx_site {
 	uint32_t line;
 	uint8_t space, size, count; /* element bytes, elements per lane */
+	uint8_t unused;             /* of them all, the last so many bytes need not be there */
 	bool write;
 	uint8_t type;           /* atomics */
 	uint8_t operation;      /* enum ptx_modifier of an atomic */
