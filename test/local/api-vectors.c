@@ -47,8 +47,8 @@ static void hand_on(const char *type, const char *how, unsigned int count, unsig
 		OK(cuLaunchKernel(f, 2, 1, 1, threads, 1, 1, 0, NULL, params, NULL));
 		OK(cuMemcpyDtoH_v2(&torn, wrong, sizeof(torn)));
 		if (torn)
-			printf("%s.v%u.%s, %u threads: %u of %u torn\n", how, count, type, threads, torn,
-			       threads * rounds);
+			printf("%s.v%u.%s, %u threads %u bytes apart: %u of %u torn\n", how, count, type, threads, step,
+			       torn, threads * rounds);
 		CHECK(!torn);
 	}
 	OK(cuMemFree_v2(places));
