@@ -219,6 +219,20 @@ static int run_program(struct run *r, const struct cli_daemon *daemon)
 	return wait_program(r, child, daemon);
 }
 
+/* Else a program would find the host's own driver, and run beside us unnoticed. */
+static bool has_libraries(const struct cli_paths *paths)
+{
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/libcuda.so.1", paths->guest_lib);
+	if (access(path, R_OK) == 0)
+		return true;
+	cli_message("%s: %s. That is the library that programs are to find: build or install virtio-cuda again, or "
+		    "say with VCUDA_GUEST_LIB where it is.",
+		    path, strerror(errno));
+	return false;
+}
+
 static bool find_listener(struct run *r)
 {
 	const char *given = getenv("VCUDA_SOCKET");
@@ -241,6 +255,8 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 		return status;
 	if (!cli_find_program(r.program[0], r.file, sizeof(r.file)))
 		return cannot_run(r.program[0], errno);
+	if (!has_libraries(paths))
+		return CLI_FAILED;
 	sigemptyset(&r.signals);
 	for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0}; *s; s++)
 		sigaddset(&r.signals, *s);

@@ -44,6 +44,8 @@ def statuses():
     expect(127, "./nosuch: No such file", *run, "./nosuch")
     expect(126, "/etc/passwd: Permission denied", *run, "/etc/passwd")
     expect(126, "/tmp: Is a directory", *run, "/tmp")
+    # The host's own driver is not to be found in its place.
+    expect(125, "/nowhere/libcuda.so.1: No such file", *run, "true", VCUDA_GUEST_LIB="/nowhere")
     # Options behind the program are the program's, with and without "--".
     r = expect(0, r"\A\Z", "run", *BACKEND, "echo", "--backend", "x")
     check(r.stdout == "--backend x\n", r.stdout)
