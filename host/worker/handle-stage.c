@@ -16,7 +16,7 @@ CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_
 
 	if (!from)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_stage_pin(s);
+	vcuda_stage_pin(s, a->ByteCount);
 	if (!a->onStream)
 		return s->ops->cuMemcpyHtoD_v2(a->dstDevice, from, a->ByteCount);
 	result = s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, from, a->ByteCount, a->hStream);
@@ -30,7 +30,7 @@ CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_
 
 	if (!to)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_stage_pin(s);
+	vcuda_stage_pin(s, a->ByteCount);
 	if (!a->onStream)
 		return s->ops->cuMemcpyDtoH_v2(to, a->srcDevice, a->ByteCount);
 	result = s->ops->cuMemcpyDtoHAsync_v2(to, a->srcDevice, a->ByteCount, a->hStream);
@@ -55,7 +55,7 @@ CUresult vcuda_handle_vcudaStageIn(struct vcuda_session *s, struct vcuda_args_vc
 
 	if (!block || !a->ByteCount || a->ByteCount > VCUDA_STAGE_BLOCK_BYTES - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_stage_pin(s);
+	vcuda_stage_pin(s, a->ByteCount);
 	copy = (struct vcuda_staged){a->dstDevice, block + a->offset, a->ByteCount, a->block, a->ticket};
 	return a->behind ? vcuda_stage_queue_put_behind(s, &copy) : vcuda_stage_queue_put(s, &copy);
 }
@@ -173,7 +173,7 @@ CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_stage_pin(s);
+	vcuda_stage_pin(s, a->ByteCount);
 	t.pieces = (a->ByteCount - 1) / a->piece + 1;
 	for (uint32_t i = 0; i < VCUDA_STAGE_BLOCKS; i++)
 		if (a->blocks >> i & 1)

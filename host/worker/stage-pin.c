@@ -6,8 +6,16 @@
 #include "log.h"
 #include "ring.h"
 
+/*
+ * Pinning them takes 2.4 ms on the host of an H100, and saves some microseconds a copy: who copies little is faster
+ * without.
+ */
+#define WORTH_BYTES (8u << 20)
+#define LEAST_BYTES (16u << 10) /* that a copy counts for */
+
 static struct {
 	pthread_mutex_t lock;
+	_Atomic uint64_t copied;
 	_Atomic bool
 		tried; /* changes under the lock; where it could not be done it is not tried again in that context */
 	CUcontext context;
@@ -29,9 +37,12 @@ static void try_to(struct vcuda_session *s)
 			  (int)result);
 }
 
-void vcuda_stage_pin(struct vcuda_session *s)
+void vcuda_stage_pin(struct vcuda_session *s, size_t bytes)
 {
 	if (atomic_load_explicit(&pin.tried, memory_order_acquire) || !s->ops->cuMemHostRegister_v2)
+		return;
+	bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
+	if (atomic_fetch_add_explicit(&pin.copied, bytes, memory_order_relaxed) + bytes < WORTH_BYTES)
 		return;
 	pthread_mutex_lock(&pin.lock);
 	if (!pin.tried)

@@ -308,8 +308,8 @@ static int release_it(void)
 static unsigned int pins(CUcontext context)
 {
 	driver.current = context;
-	vcuda_stage_pin(&session);
-	vcuda_stage_pin(&session);
+	vcuda_stage_pin(&session, 4096);
+	vcuda_stage_pin(&session, 4096);
 	return driver.pins;
 }
 
@@ -332,6 +332,12 @@ static int pin_again(void)
 	NEED(session.shm);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	/* not for a few copies, but for many small ones or one large one */
+	NEED(pins(first) == 0);
+	for (int n = 0; n < 500; n++)
+		vcuda_stage_pin(&session, 4);
+	NEED(driver.pins == 0);
+	vcuda_stage_pin(&session, 1 << 20);
 	NEED(pins(first) == 1 && pins(own) == 1);
 	NEED(vcuda_handle_cuCtxDestroy_v2(&session, &(struct vcuda_args_cuCtxDestroy_v2){.ctx = own}) == CUDA_SUCCESS);
 	NEED(pins(first) == 1);
