@@ -32,7 +32,7 @@
 #define COMMAND_PART (32u * 1024)
 
 /* Up to that the calling thread alone is as fast as with others that have to wake up first. */
-#define IN_QUEUE (1024u * 1024)
+#define IN_QUEUE (512u * 1024)
 
 /* Of the memory in which NVIDIA's driver keeps what streams have not got to yet, and which a place in a queue has its
  * share of. */

@@ -27,7 +27,10 @@
 #define MOST_THREADS 8
 
 /* A thread that may have to wake up first has to have so much of a copy to be of use. */
-#define HELPED (512u * 1024)
+#define HELPED (256u * 1024)
+
+/* From so many bytes on it is worth while to keep what comes from the device out of the caches. */
+#define DRAINED (8u << 20)
 
 /* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
 #define PIECES 16
@@ -118,6 +121,8 @@ static void copy_piece(const struct copy *c, uint64_t piece)
 
 	if (c->to_device)
 		vcuda_stage_fill(memory, c->host + offset, bytes);
+	else if (c->bytes >= DRAINED)
+		vcuda_stage_drain(c->host + offset, memory, bytes);
 	else
 		memcpy(c->host + offset, memory, bytes);
 	atomic_store(turn_of(c, piece), our_turn(c, piece) + 1);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stage.h"
 
+#include <cpuid.h>
 #include <emmintrin.h>
+#include <immintrin.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "ring.h"
@@ -82,4 +85,41 @@ void vcuda_stage_fill(void *block, const void *from, size_t bytes)
 	/* Who is told that the block is full finds all of it there. */
 	_mm_sfence();
 	memcpy(out, in, bytes);
+}
+
+static bool has_flush;
+
+static void look_at_processor(void)
+{
+	unsigned int a, b, c, d;
+
+	has_flush = __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_CLFLUSHOPT;
+}
+
+__attribute__((target("clflushopt"))) static void flush(const char *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += 64)
+		_mm_clflushopt((void *)(uintptr_t)(from + at));
+}
+
+void vcuda_stage_drain(void *to, const void *block, size_t bytes)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	size_t done = -(uintptr_t)to % 16 < bytes ? -(uintptr_t)to % 16 : bytes;
+	const char *in = block;
+	char *out = to;
+
+	pthread_once(&once, look_at_processor);
+	if (!has_flush) {
+		memcpy(to, block, bytes);
+		return;
+	}
+	memcpy(out, in, done);
+	for (; bytes - done >= 64; done += 64)
+		for (size_t i = done; i < done + 64; i += 16)
+			_mm_stream_si128((__m128i *)(out + i), _mm_loadu_si128((const __m128i *)(in + i)));
+	memcpy(out + done, in + done, bytes - done);
+	flush(in, bytes);
+	/* Before the block is the device's again, and before who waits for the copy looks at it. */
+	_mm_sfence();
 }

@@ -21,4 +21,10 @@ void vcuda_stage_give(uint32_t block);
  */
 void vcuda_stage_fill(void *block, const void *from, size_t bytes);
 
+/*
+ * As memcpy(), from a block's begin, and leaves neither side in the caches: a device writes to memory faster than to
+ * what lies in caches. For copies that are too large for caches; where a processor cannot, it is memcpy().
+ */
+void vcuda_stage_drain(void *to, const void *block, size_t bytes);
+
 #endif

@@ -88,7 +88,7 @@ static void copy_staged(CUdeviceptr p, size_t bytes, bool busy)
 
 static void staged(void **state)
 {
-	static const size_t sizes[] = {4, 4096, 4097, 65536, 65537, 200001, sizeof(host)};
+	static const size_t sizes[] = {4, 4096, 4097, 65536, 65537, 200001, 512 * 1024};
 	CUdeviceptr p;
 
 	assert_int_equal(cuMemAlloc_v2(&p, sizeof(host)), CUDA_SUCCESS);
@@ -138,7 +138,7 @@ static void staged_lost(void **state)
 		assert_int_equal(cuMemcpyHtoD_v2(p, host, 65536), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	fake.loses_staged = false;
-	copy_staged(p, sizeof(host), false);
+	copy_staged(p, 512 * 1024, false);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
