@@ -140,6 +140,8 @@ VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 		return result;
 	result = vcuda_capture_event_refuses(event);
 	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result == CUDA_SUCCESS)
 		result = vcuda_known_event_query(o);
 	vcuda_context_leave();
 	return result;
@@ -153,6 +155,8 @@ VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_capture_event_refuses(event);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_known_event_wait(o);
 	vcuda_context_leave();

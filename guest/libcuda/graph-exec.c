@@ -74,6 +74,9 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 	if (flags & ~(cuuint64_t)KNOWN_FLAGS)
 		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ? CUDA_ERROR_NOT_SUPPORTED
 									 : CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;

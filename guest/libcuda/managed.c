@@ -238,6 +238,8 @@ VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr addres
 	CUresult result = vcuda_stream_enter(&stream);
 	struct vcuda_range r;
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)

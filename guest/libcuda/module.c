@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "capture.h"
 #include "file.h"
 #include "function.h"
 #include "guest-calls.h"
@@ -94,6 +95,9 @@ VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 		return result;
 	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
 		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
 	vcuda_object_drop(module);
 	vcuda_memory_drop_owner(module);
 	return vcuda_call_cuModuleUnload(module);

@@ -48,6 +48,9 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUs
 
 	if (captured_alloc(dptr, bytes, stream, &result))
 		return result;
+	result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (pool)
 		result = vcuda_call_cuMemAllocFromPoolAsync(dptr, bytes, pool, stream);
 	else
@@ -178,6 +181,8 @@ VCUDA_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	struct vcuda_object *o;
 	CUresult result = find(pool, &o);
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	return result == CUDA_SUCCESS ? vcuda_call_cuMemPoolTrimTo(pool, keep) : result;
 }
 

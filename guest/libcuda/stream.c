@@ -216,6 +216,8 @@ VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 		return result;
 	result = vcuda_capture_refuses(stream);
 	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result == CUDA_SUCCESS)
 		result = vcuda_known_stream_query(stream);
 	vcuda_context_leave();
 	return result;
@@ -228,6 +230,8 @@ VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_capture_refuses(stream);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_known_stream_wait(stream);
 	vcuda_context_leave();

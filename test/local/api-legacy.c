@@ -78,6 +78,13 @@ static void spoiled(CUstream s)
 	GIVES(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+/* Waiting for a stream and asking for its state is what the capture's mode is about. */
+static bool is_unsafe(int way, CUstreamCaptureMode mode, bool other)
+{
+	return (way == QUERY || way == SYNCHRONIZE) && mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+	       !(other && mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
 /* Whether the legacy stream can be used while `s` captures. */
 static void beside(CUstream s, CUstreamCaptureMode mode, bool is_possible)
 {
@@ -85,11 +92,14 @@ static void beside(CUstream s, CUstreamCaptureMode mode, bool is_possible)
 
 	for (int way = 0; way < WAYS; way++) {
 		for (int other = 0; other < 2; other++) {
+			CUresult expected = !is_possible                 ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+					    : is_unsafe(way, mode, other) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+									 : CUDA_SUCCESS;
+
 			OK(cuStreamSynchronize(NULL));
 			OK(cuStreamBeginCapture_v2(s, mode));
-			GIVES(other ? by_another_thread(way) : use_legacy(way),
-			      is_possible ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-			if (!is_possible) {
+			GIVES(other ? by_another_thread(way) : use_legacy(way), expected);
+			if (expected != CUDA_SUCCESS) {
 				spoiled(s);
 				continue;
 			}
