@@ -92,9 +92,9 @@ static void beside(CUstream s, CUstreamCaptureMode mode, bool is_possible)
 
 	for (int way = 0; way < WAYS; way++) {
 		for (int other = 0; other < 2; other++) {
-			CUresult expected = !is_possible                 ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-					    : is_unsafe(way, mode, other) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-									 : CUDA_SUCCESS;
+			int expected = !is_possible                  ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+				       : is_unsafe(way, mode, other) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+								     : CUDA_SUCCESS;
 
 			OK(cuStreamSynchronize(NULL));
 			OK(cuStreamBeginCapture_v2(s, mode));

@@ -39,6 +39,7 @@ static const struct {
 	{"small_copies", api_small_copies},
 	{"frames", api_frames},
 	{"vectors", api_vectors},
+	{"capture_modes", api_capture_modes},
 	{"kept_graphs", api_kept_graphs},
 	{"kept_issue", api_kept_issue},
 };

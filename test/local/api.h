@@ -80,5 +80,6 @@ void api_copies(void);
 void api_small_copies(void);
 void api_frames(void);
 void api_vectors(void);
+void api_capture_modes(void);
 
 #endif
