@@ -154,6 +154,9 @@ CUresult cpu_attribute(CUdevice_attribute attribute, int *value)
 	case A(COMPUTE_CAPABILITY_MINOR):
 		*value = cpu_device()->minor;
 		break;
+	case A(TENSOR_MAP_ACCESS_SUPPORTED):
+		*value = cpu_device()->major >= 9;
+		break;
 	case A(KERNEL_EXEC_TIMEOUT):
 		*value = cpu_device()->time_limit_ns != 0;
 		break;

@@ -19,6 +19,7 @@
 
 #define MAX_CHUNK 16
 #define MOST_BLOCKS 256
+#define PARAM_ALIGN 128 /* of what a kernel may have as a parameter: a tensor map */
 
 struct launch {
 	struct cpu_op op;
@@ -28,7 +29,8 @@ struct launch {
 	struct cpu_texture_map *textures;
 	struct CUmod_st *module;
 	const char *name;
-	_Alignas(16) unsigned char params[];
+	unsigned char *params; /* in room[] */
+	unsigned char room[];
 };
 
 struct shape {
@@ -66,11 +68,23 @@ static CUresult fault_result(enum ptx_fault_kind kind)
 		return CUDA_ERROR_ASSERT;
 	case PTX_FAULT_BAD_TARGET:
 		return CUDA_ERROR_INVALID_PC;
+	case PTX_FAULT_TENSOR_MAP:
+		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
 	case PTX_FAULT_CANCELLED:
 		return CUDA_ERROR_LAUNCH_TIMEOUT;
 	default:
 		return CUDA_ERROR_LAUNCH_FAILED;
 	}
+}
+
+static void describe_tensor_fault(const struct ptx_fault *f, char *text, size_t size)
+{
+	if (f->bytes)
+		snprintf(text, size, "no tensor map of %u dimensions at 0x%llx, or one that was changed", f->bytes,
+			 (unsigned long long)f->address);
+	else
+		snprintf(text, size, "a reduction that the type of the tensor map at 0x%llx does not have",
+			 (unsigned long long)f->address);
 }
 
 static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
@@ -95,6 +109,9 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 		break;
 	case PTX_FAULT_BAD_TARGET:
 		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
+		break;
+	case PTX_FAULT_TENSOR_MAP:
+		describe_tensor_fault(f, text, size);
 		break;
 	default:
 		snprintf(text, size, "ran for longer than %g s, which is the limit",
@@ -299,7 +316,7 @@ static void let_stride(struct launch *l)
 static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 {
 	static uint64_t serial;
-	struct launch *l = calloc(1, sizeof(*l) + f->info->param_bytes);
+	struct launch *l = calloc(1, sizeof(*l) + f->info->param_bytes + PARAM_ALIGN);
 
 	if (!l)
 		return NULL;
@@ -314,6 +331,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	memcpy(l->ptx.grid, s->grid, sizeof(s->grid));
 	memcpy(l->ptx.block, s->block, sizeof(s->block));
 	l->ptx.dynamic_shared = s->dynamic_shared;
+	l->params = l->room + (-(uintptr_t)l->room & (PARAM_ALIGN - 1));
 	l->ptx.params = l->params;
 	l->ptx.print = print;
 	l->ptx.multiprocessors = cpu_device()->threads;

@@ -1,102 +1,372 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors for the memory accelerator: on a GPU that has one a kernel reads tiles through them; others refuse. */
+/* Tensors for the memory accelerator: kernels copy boxes of them. A device without one refuses. */
 #include "api.h"
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, cuuint32_t rank, void *address, const cuuint64_t *dim,
-				const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, int interleave,
-				int swizzle, int promotion, int fill);
+				const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps,
+				int interleave, int swizzle, int promotion, int fill);
 CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, int type, cuuint32_t rank, void *address, const cuuint64_t *dim,
 				 const cuuint64_t *strides, const int *lower, const int *upper, cuuint32_t channels,
 				 cuuint32_t pixels, const cuuint32_t *steps, int interleave, int swizzle, int promotion,
 				 int fill);
 CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address);
 
-enum { TYPE_UINT32 = 2, TYPE_FLOAT16 = 6, WIDTH = 64, HEIGHT = 40, BOX = 16 };
+enum { TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_INT32, TYPE_UINT64, TYPE_INT64, TYPE_FLOAT16, TYPE_FLOAT32 };
+enum { SHARED = 16384, TENSOR = 1 << 17, EMPTY = 0xee, THREADS = 256 };
 
-/* Block of 256 threads: the box at (x, y) through shared memory to `to`. */
-static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
-			  ".visible .entry box(.param .align 64 .b8 map[128], .param .u64 to, .param .u32 x, .param .u32 y)\n"
-			  "{\n"
-			  "	.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<8>;\n"
-			  "	.shared .align 128 .b8 tile[1024];\n"
-			  "	.shared .align 8 .b64 arrived;\n"
-			  "	mov.b64 %rd1, map;\n"
-			  "	cvta.param.u64 %rd2, %rd1;\n"
-			  "	ld.param.u64 %rd3, [to];\n"
-			  "	ld.param.u32 %r4, [x];\n"
-			  "	ld.param.u32 %r5, [y];\n"
-			  "	mov.u32 %r1, %tid.x;\n"
-			  "	mov.u32 %r2, tile;\n"
-			  "	mov.u32 %r3, arrived;\n"
-			  "	setp.ne.u32 %p1, %r1, 0;\n"
-			  "	@%p1 bra READY;\n"
-			  "	mbarrier.init.shared::cta.b64 [%r3], 1;\n"
-			  "	fence.proxy.async;\n"
-			  "	mbarrier.arrive.expect_tx.shared::cta.b64 %rd4, [%r3], 1024;\n"
-			  "	cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-			  " [%r2], [%rd2, {%r4, %r5}], [%r3];\n"
-			  "READY:\n"
-			  "	bar.sync 0;\n"
-			  "WAIT:\n"
-			  "	mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n"
-			  "	@!%p2 bra WAIT;\n"
-			  "	shl.b32 %r6, %r1, 2;\n"
-			  "	add.u32 %r2, %r2, %r6;\n"
-			  "	ld.shared.u32 %r7, [%r2];\n"
-			  "	cvt.u64.u32 %rd5, %r6;\n"
-			  "	add.u64 %rd3, %rd3, %rd5;\n"
-			  "	st.global.u32 [%rd3], %r7;\n"
-			  "	ret;\n"
-			  "}\n";
+/* Where the map is. */
+enum place { PARAMETER, CONSTANT, GLOBAL };
 
+/* What a map is made from, and the size of an element. */
+struct tensor {
+	int type, swizzle, fill;
+	cuuint32_t rank, size;
+	cuuint64_t dim[5], strides[4];
+	cuuint32_t box[5], steps[5];
+};
+
+/*
+ * A kernel of THREADS threads: shared memory as in `memory`, then thread 0 does something, and all of shared memory is
+ * stored there again. `which` says where the map is: in global memory at `memory` + SHARED.
+ */
+#define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n.visible .const .align 64 .b8 fixed[128];\n"
+#define ENTRY(name)                                                                                                    \
+	".visible .entry " name "(.param .align 64 .b8 map[128], .param .u64 memory, .param .align 4 .b8 at[20],\n"    \
+	"	.param .u32 bytes, .param .u32 which)\n{\n"                                                                  \
+	"	.reg .pred %p<5>; .reg .b32 %r<20>; .reg .b64 %l<8>;\n"                                                      \
+	"	.shared .align 1024 .b8 tile[16384];\n"                                                                      \
+	"	.shared .align 8 .b64 arrived;\n"                                                                            \
+	"	mov.b64 %l1, map;\n	cvta.param.u64 %l1, %l1;\n"                                                              \
+	"	ld.param.u64 %l2, [memory];\n	cvta.to.global.u64 %l2, %l2;\n"                                                \
+	"	ld.param.u32 %r1, [which];\n	setp.eq.u32 %p1, %r1, 1;\n	setp.eq.u32 %p2, %r1, 2;\n"                          \
+	"	mov.b64 %l3, fixed;\n	cvta.const.u64 %l3, %l3;\n	@%p1 mov.b64 %l1, %l3;\n"                                   \
+	"	add.u64 %l3, %l2, 16384;\n	cvta.global.u64 %l3, %l3;\n	@%p2 mov.b64 %l1, %l3;\n"                             \
+	"	ld.param.u32 %r2, [at];\n	ld.param.u32 %r3, [at+4];\n	ld.param.u32 %r4, [at+8];\n"                           \
+	"	ld.param.u32 %r5, [at+12];\n	ld.param.u32 %r6, [at+16];\n	ld.param.u32 %r7, [bytes];\n"                      \
+	"	mov.u32 %r8, %tid.x;\n	shl.b32 %r9, %r8, 2;\n	cvt.u64.u32 %l4, %r9;\n	add.u64 %l4, %l2, %l4;\n"              \
+	"	mov.u32 %r10, tile;\n	mov.u32 %r11, arrived;\n	add.u32 %r9, %r10, %r9;\n"                                    \
+	"	mov.u32 %r12, 0;\n	mov.u32 %r13, %r9;\n	mov.b64 %l5, %l4;\n"                                                 \
+	"IN:\n"                                                                                                        \
+	"	ld.global.u32 %r14, [%l5];\n	st.shared.u32 [%r13], %r14;\n	add.u32 %r13, %r13, 1024;\n"                      \
+	"	add.u64 %l5, %l5, 1024;\n	add.u32 %r12, %r12, 1;\n	setp.lt.u32 %p3, %r12, 16;\n"                             \
+	"	@%p3 bra IN;\n"                                                                                              \
+	"	@!%p2 bra KNOWN;\n	fence.proxy.tensormap::generic.acquire.sys [%l1], 128;\nKNOWN:\n"                         \
+	"	setp.ne.u32 %p4, %r8, 0;\n	@%p4 bra READY;\n"                                                                \
+	"	mbarrier.init.shared::cta.b64 [%r11], 1;\n"                                                                  \
+	"READY:\n	fence.proxy.async;\n	bar.sync 0;\n	@%p4 bra DONE;\n"
+#define JOIN "DONE:\n	bar.sync 0;\n"
+#define EXIT                                                                                                           \
+	"	mov.u32 %r12, 0;\n	mov.u32 %r13, %r9;\n	mov.b64 %l5, %l4;\n"                                                 \
+	"OUT:\n"                                                                                                       \
+	"	ld.shared.u32 %r14, [%r13];\n	st.global.u32 [%l5], %r14;\n	add.u32 %r13, %r13, 1024;\n"                      \
+	"	add.u64 %l5, %l5, 1024;\n	add.u32 %r12, %r12, 1;\n	setp.lt.u32 %p3, %r12, 16;\n"                             \
+	"	@%p3 bra OUT;\n	ret;\n}\n"
+#define LOADED "WAIT:\n	mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r11], 0;\n	@!%p3 bra WAIT;\n"
+#define LOAD(rank, coords)                                                                                             \
+	ENTRY("load" rank)                                                                                             \
+	"	mbarrier.arrive.expect_tx.shared::cta.b64 %l6, [%r11], %r7;\n"                                               \
+	"	cp.async.bulk.tensor." rank "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"               \
+	" [%r10], [%l1, {" coords "}], [%r11];\n" JOIN LOADED EXIT
+#define STORED "	cp.async.bulk.commit_group;\n	cp.async.bulk.wait_group 0;\n"
+#define STORE(rank, coords)                                                                                            \
+	ENTRY("store" rank)                                                                                            \
+	"	cp.async.bulk.prefetch.tensor." rank "d.L2.global.tile [%l1, {" coords "}];\n"                         \
+	"	cp.async.bulk.tensor." rank "d.global.shared::cta.tile.bulk_group [%l1, {" coords                      \
+	"}], [%r10];\n" STORED JOIN EXIT
+#define REDUCE(operation)                                                                                              \
+	ENTRY("reduce_" operation)                                                                                     \
+	"	cp.reduce.async.bulk.tensor.2d.global.shared::cta." operation                                          \
+	".tile.bulk_group [%l1, {%r2, %r3}], [%r10];\n" STORED JOIN EXIT
+
+#define X1 "%r2"
+#define X2 X1 ", %r3"
+#define X3 X2 ", %r4"
+#define X4 X3 ", %r5"
+#define X5 X4 ", %r6"
+
+static const char ptx[] = HEAD LOAD("1", X1) LOAD("2", X2) LOAD("3", X3) LOAD("4", X4) LOAD("5", X5) STORE("1", X1)
+	STORE("2", X2) STORE("3", X3) STORE("4", X4) STORE("5", X5) REDUCE("add") REDUCE("min") REDUCE("max")
+		REDUCE("inc") REDUCE("dec") REDUCE("and") REDUCE("or") REDUCE("xor");
+
+static CUmodule module;
+static CUdeviceptr tensor, memory;
 static CUtensorMap map;
+static unsigned char numbers[TENSOR], inside[SHARED + sizeof(CUtensorMap)], got[TENSOR];
 
-static CUresult encode(CUdeviceptr address, cuuint32_t rank, cuuint32_t *box)
+static CUresult encode(const struct tensor *t, CUdeviceptr address)
 {
-	static const cuuint64_t dim[] = {WIDTH, HEIGHT}, strides[] = {WIDTH * 4};
-	static const cuuint32_t steps[] = {1, 1};
-
-	return cuTensorMapEncodeTiled(&map, TYPE_UINT32, rank, (void *)(uintptr_t)address, dim, strides, box, steps, 0, 0,
-				      0, 0);
+	return cuTensorMapEncodeTiled(&map, t->type, t->rank, (void *)(uintptr_t)address, t->dim, t->strides, t->box,
+				      t->steps, 0, t->swizzle, 0, t->fill);
 }
 
-/* What lies outside of the tensor is read as zero. */
-static void check_box(CUfunction function, CUdeviceptr to, unsigned int x, unsigned int y, unsigned int first)
+/* Rows end where 16 bytes do. */
+static struct tensor usual(int type, cuuint32_t size, cuuint32_t rank, const cuuint64_t *dim, const cuuint32_t *box)
 {
-	void *params[] = {&map, &to, &x, &y};
-	unsigned int read[BOX * BOX];
+	struct tensor t = {.type = type, .size = size, .rank = rank};
+	cuuint64_t stride = (dim[0] * size + 15) & ~15ull;
 
-	OK(cuLaunchKernel(function, 1, 1, 1, BOX * BOX, 1, 1, 0, NULL, params, NULL));
-	OK(cuMemcpyDtoH_v2(read, to, sizeof(read)));
-	for (unsigned int i = 0; i < BOX * BOX; i++) {
-		unsigned int column = x + i % BOX, row = y + i / BOX;
+	for (unsigned int d = 0; d < rank; d++) {
+		t.dim[d] = dim[d];
+		t.box[d] = box[d];
+		t.steps[d] = 1;
+		if (!d)
+			continue;
+		t.strides[d - 1] = stride;
+		stride *= dim[d];
+	}
+	return t;
+}
 
-		CHECK(read[i] == (column < WIDTH && row < HEIGHT ? first + row * WIDTH + column : 0));
+/* How many elements of a dimension go to shared memory. */
+static cuuint32_t count(const struct tensor *t, unsigned int d)
+{
+	return d ? (t->box[d] + t->steps[d] - 1) / t->steps[d] : t->box[d];
+}
+
+static unsigned int box_elements(const struct tensor *t)
+{
+	unsigned int n = 1;
+
+	for (unsigned int d = 0; d < t->rank; d++)
+		n *= count(t, d);
+	return n;
+}
+
+/* Where element n of the box at `at` is in the tensor, in bytes, or -1. */
+static int64_t place(const struct tensor *t, const int *at, unsigned int n)
+{
+	int64_t offset = 0;
+
+	for (unsigned int d = 0; d < t->rank; d++) {
+		int64_t x = at[d] + (int64_t)(n % count(t, d)) * (d ? t->steps[d] : 1);
+
+		if (x < 0 || (cuuint64_t)x >= t->dim[d])
+			return -1;
+		offset += x * (int64_t)(d ? t->strides[d - 1] : t->size);
+		n /= count(t, d);
+	}
+	return offset;
+}
+
+/* Where byte `at` of the box is in shared memory: of 8 chunks of 16 bytes in a line 2, 4 or 8 change places. */
+static unsigned int swizzled(const struct tensor *t, unsigned int at)
+{
+	unsigned int line = at / 128, chunk = at / 16 % 8, group = 1u << t->swizzle;
+
+	return line * 128 + (chunk ^ line % group) * 16 + at % 16;
+}
+
+/* Runs a kernel with what is in `map`. */
+static CUresult run(const char *name, const struct tensor *t, const int *at, enum place which)
+{
+	unsigned int bytes = box_elements(t) * t->size;
+	struct {
+		int at[5];
+	} place_at = {{0}};
+	void *params[] = {&map, &memory, &place_at, &bytes, &which};
+	CUtensorMap given = map;
+	CUdeviceptr fixed;
+	CUfunction function;
+
+	memcpy(place_at.at, at, t->rank * sizeof(*at));
+	OK(cuMemcpyHtoD_v2(memory, inside, SHARED));
+	OK(cuModuleGetGlobal_v2(&fixed, NULL, module, "fixed"));
+	if (which) {
+		OK(cuMemcpyHtoD_v2(which == CONSTANT ? fixed : memory + SHARED, &map, sizeof(map)));
+		memset(&given, 0, sizeof(given));
+		params[0] = &given;
+	}
+	OK(cuModuleGetFunction(&function, module, name));
+	return cuLaunchKernel(function, 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL);
+}
+
+static void check_load(const struct tensor *t, const int *at, CUdeviceptr address, enum place which)
+{
+	static unsigned char want[SHARED];
+	char name[] = {'l', 'o', 'a', 'd', (char)('0' + t->rank), 0};
+
+	memset(inside, EMPTY, SHARED);
+	memset(want, EMPTY, SHARED);
+	for (unsigned int n = 0; n < box_elements(t); n++) {
+		int64_t from = place(t, at, n);
+		unsigned char *to = want + swizzled(t, n * t->size);
+
+		if (from < 0)
+			memset(to, 0, t->size);
+		else
+			memcpy(to, numbers + (address - tensor) + from, t->size);
+	}
+	OK(run(name, t, at, which));
+	OK(cuMemcpyDtoH_v2(got, memory, SHARED));
+	CHECK(!memcmp(got, want, SHARED));
+}
+
+static void fill_tensor(void)
+{
+	for (unsigned int n = 0; n < TENSOR; n++)
+		numbers[n] = (unsigned char)(n * 41 + (n >> 7));
+	OK(cuMemcpyHtoD_v2(tensor, numbers, TENSOR));
+}
+
+static const cuuint64_t small_dim[] = {20, 7, 6, 5, 4};
+static const cuuint32_t small_box[] = {8, 3, 2, 3, 2};
+static const int places[][5] = {{0, 0, 0, 0, 0},  {8, 2, 3, 1, 1}, {-3, -1, -1, -2, -1},
+				{17, 6, 5, 4, 3}, {2, 1, 0, 9, 0}, {-100, 0, 0, 0, 0}};
+enum { PLACES = sizeof(places) / sizeof(places[0]) };
+
+static void loads(void)
+{
+	fill_tensor();
+	for (cuuint32_t rank = 1; rank <= 5; rank++) {
+		struct tensor t = usual(TYPE_UINT32, 4, rank, small_dim, small_box);
+
+		OK(encode(&t, tensor));
+		for (int n = 0; n < PLACES; n++)
+			check_load(&t, places[n], tensor, n % 2u ? GLOBAL : PARAMETER);
+		OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)(tensor + 48)));
+		check_load(&t, places[1], tensor + 48, PARAMETER);
+		if (rank == 3)
+			check_load(&t, places[2], tensor + 48, CONSTANT);
 	}
 }
 
-static void tiles(void)
+/* As wide as what chunks change places in. */
+static void swizzles(void)
 {
-	cuuint32_t box[] = {BOX, BOX};
-	static unsigned int values[2 * HEIGHT * WIDTH];
-	CUdeviceptr tensors, to;
-	CUfunction function;
-	CUmodule module;
+	static const cuuint64_t dim[] = {200, 60};
 
-	for (unsigned int i = 0; i < 2 * HEIGHT * WIDTH; i++)
-		values[i] = i + 1;
-	OK(cuMemAlloc_v2(&tensors, sizeof(values)));
-	OK(cuMemAlloc_v2(&to, BOX * BOX * 4));
-	OK(cuMemcpyHtoD_v2(tensors, values, sizeof(values)));
-	OK(cuModuleLoadData(&module, ptx));
-	OK(cuModuleGetFunction(&function, module, "box"));
-	OK(encode(tensors, 2, box));
-	check_box(function, to, 0, 0, 1);
-	check_box(function, to, 20, 7, 1);
-	check_box(function, to, WIDTH - 4, HEIGHT - 4, 1);
-	OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)(tensors + sizeof(values) / 2)));
-	check_box(function, to, 20, 7, 1 + HEIGHT * WIDTH);
+	fill_tensor();
+	for (int swizzle = 0; swizzle < 4; swizzle++)
+		for (cuuint32_t size = 1; size <= 4; size *= 2) {
+			const cuuint32_t box[] = {(16u << swizzle) / size, 40};
+			struct tensor t = usual(size == 4 ? TYPE_INT32 : (int)size - 1, size, 2, dim, box);
+
+			t.swizzle = swizzle;
+			OK(encode(&t, tensor));
+			check_load(&t, (int[]){16, 3}, tensor, PARAMETER);
+			check_load(&t, (int[]){-5, 30}, tensor, PARAMETER);
+		}
+}
+
+/* Every so many elements of the outer dimensions. */
+static void steps(void)
+{
+	static const cuuint64_t dim[] = {32, 40, 9};
+	static const cuuint32_t box[] = {16, 17, 5};
+	struct tensor t = usual(TYPE_UINT16, 2, 3, dim, box);
+
+	fill_tensor();
+	t.strides[0] = 80;
+	t.strides[1] = 80 * 41;
+	t.steps[1] = 3;
+	t.steps[2] = 2;
+	OK(encode(&t, tensor));
+	check_load(&t, (int[]){4, 2, 1}, tensor, PARAMETER);
+	check_load(&t, (int[]){20, 30, -1}, tensor, PARAMETER);
+}
+
+/* Of a number that is not there nothing else is known than that it is none. */
+static void no_numbers(void)
+{
+	static const cuuint64_t dim[] = {64, 4};
+	static const cuuint32_t box[] = {16, 2};
+
+	for (int type = TYPE_FLOAT16; type <= TYPE_FLOAT32; type++) {
+		cuuint32_t size = type == TYPE_FLOAT16 ? 2 : 4;
+		struct tensor t = usual(type, size, 2, dim, box);
+
+		fill_tensor();
+		t.fill = 1;
+		OK(encode(&t, tensor));
+		OK(run("load2", &t, (int[]){60, 3}, PARAMETER));
+		OK(cuMemcpyDtoH_v2(got, memory, SHARED));
+		CHECK(!memcmp(got, numbers + 3 * 64 * size + 60 * size, 4 * size));
+		for (unsigned int n = 4; n < 32; n++) {
+			unsigned int bits = 0;
+
+			memcpy(&bits, got + n * size, size);
+			CHECK(size == 2 ? (bits & 0x7fff) > 0x7c00 : (bits & 0x7fffffff) > 0x7f800000);
+		}
+	}
+}
+
+/* The tensor gets what is in the box, and where that ends it is as it was. */
+static void stores(void)
+{
+	fill_tensor();
+	for (unsigned int n = 0; n < SHARED; n++)
+		inside[n] = (unsigned char)(n * 7 + (n >> 8));
+	for (cuuint32_t rank = 1; rank <= 5; rank++)
+		for (int n = 0; n < PLACES; n++) {
+			struct tensor t = usual(TYPE_FLOAT16, 2, rank, (const cuuint64_t[]){24, 7, 6, 5, 4},
+						(const cuuint32_t[]){16, 3, 2, 3, 2});
+			char name[] = {'s', 't', 'o', 'r', 'e', (char)('0' + rank), 0};
+
+			t.swizzle = n % 2;
+			OK(encode(&t, tensor));
+			for (unsigned int k = 0; k < box_elements(&t); k++) {
+				int64_t to = place(&t, places[n], k);
+
+				if (to >= 0)
+					memcpy(numbers + to, inside + swizzled(&t, k * 2), 2);
+			}
+			OK(run(name, &t, places[n], n % 2u ? GLOBAL : PARAMETER));
+			OK(cuMemcpyDtoH_v2(got, tensor, TENSOR));
+			CHECK(!memcmp(got, numbers, TENSOR));
+		}
+}
+
+static unsigned int reduced(unsigned int operation, unsigned int a, unsigned int b)
+{
+	switch (operation) {
+	case 0:
+		return a + b;
+	case 1:
+		return a < b ? a : b;
+	case 2:
+		return a > b ? a : b;
+	case 3:
+		return a >= b ? 0 : a + 1;
+	case 4:
+		return !a || a > b ? b : a - 1;
+	case 5:
+		return a & b;
+	case 6:
+		return a | b;
+	default:
+		return a ^ b;
+	}
+}
+
+static void reductions(void)
+{
+	static const char *const names[] = {"reduce_add", "reduce_min", "reduce_max", "reduce_inc",
+					    "reduce_dec", "reduce_and", "reduce_or",  "reduce_xor"};
+	struct tensor t = usual(TYPE_UINT32, 4, 2, (const cuuint64_t[]){20, 9}, small_box);
+	const int at[] = {16, -1};
+
+	fill_tensor();
+	for (unsigned int n = 0; n < SHARED; n++)
+		inside[n] = (unsigned char)(n * 13 + (n >> 6));
+	OK(encode(&t, tensor));
+	for (unsigned int operation = 0; operation < 8; operation++) {
+		for (unsigned int k = 0; k < box_elements(&t); k++) {
+			int64_t to = place(&t, at, k);
+			unsigned int a, b;
+
+			if (to < 0)
+				continue;
+			memcpy(&a, numbers + to, 4);
+			memcpy(&b, inside + k * 4, 4);
+			a = reduced(operation, a, b);
+			memcpy(numbers + to, &a, 4);
+		}
+		OK(run(names[operation], &t, at, PARAMETER));
+		OK(cuMemcpyDtoH_v2(got, tensor, TENSOR));
+		CHECK(!memcmp(got, numbers, TENSOR));
+	}
 }
 
 static void images(void)
@@ -105,32 +375,52 @@ static void images(void)
 	static const int lower[] = {0, 0}, upper[] = {0, 0};
 	static const cuuint32_t steps[] = {1, 1, 1, 1};
 	CUtensorMap before = map;
-	CUdeviceptr p;
+	CUresult result = cuTensorMapEncodeIm2col(&map, TYPE_FLOAT16, 4, (void *)(uintptr_t)tensor, dim, strides, lower,
+						  upper, 64, 64, steps, 0, 3, 0, 0);
 
-	OK(cuMemAlloc_v2(&p, 65536));
-	OK(cuTensorMapEncodeIm2col(&map, TYPE_FLOAT16, 4, (void *)(uintptr_t)p, dim, strides, lower, upper, 64, 64, steps, 0,
-				   3, 0, 0));
-	CHECK(memcmp(&before, &map, sizeof(map)));
+	/* the software GPU has tiles only */
+	CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK((result == CUDA_SUCCESS) == (memcmp(&before, &map, sizeof(map)) != 0));
 }
+
+#define WRONG(change)                                                                                                  \
+	do {                                                                                                           \
+		struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, small_box);                                      \
+		change;                                                                                                \
+		GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);                                                   \
+	} while (0)
 
 /* An error leaves the program's as it was. */
 static void mistakes(void)
 {
-	cuuint32_t box[] = {BOX, BOX}, large[] = {1024, 1024};
-	CUtensorMap before = map;
+	struct tensor good = usual(TYPE_UINT32, 4, 2, small_dim, small_box);
+	CUtensorMap before;
 
-	GIVES(encode(0x1000, 0, box), CUDA_ERROR_INVALID_VALUE);
-	GIVES(encode(0x1000, 6, box), CUDA_ERROR_INVALID_VALUE);
-	GIVES(encode(0x1000, 2, NULL), CUDA_ERROR_INVALID_VALUE);
-	GIVES(encode(0x1004, 2, box), CUDA_ERROR_INVALID_VALUE);
-	GIVES(encode(0x1000, 2, large), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuTensorMapReplaceAddress(NULL, (void *)0x1000), CUDA_ERROR_INVALID_VALUE);
+	OK(encode(&good, tensor));
+	before = map;
+	WRONG(t.rank = 0);
+	WRONG(t.rank = 6);
+	WRONG(t.type = 99);
+	WRONG(t.dim[1] = 0);
+	WRONG(t.strides[0] = 72);
+	WRONG(t.strides[0] = 1ull << 40);
+	WRONG(t.box[0] = 1024);
+	WRONG(t.box[1] = 0);
+	WRONG(t.box[0] = 7);
+	WRONG(t.steps[1] = 0);
+	WRONG(t.steps[1] = 9);
+	WRONG((t.swizzle = 1, t.box[0] = 12));
+	GIVES(encode(&good, tensor + 4), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuTensorMapEncodeTiled(&map, TYPE_UINT32, 2, (void *)(uintptr_t)tensor, good.dim, good.strides, NULL,
+				     good.steps, 0, 0, 0, 0),
+	      CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuTensorMapReplaceAddress(NULL, (void *)(uintptr_t)tensor), CUDA_ERROR_INVALID_VALUE);
 	CHECK(!memcmp(&before, &map, sizeof(map)));
 }
 
 int main(void)
 {
-	cuuint32_t box[] = {BOX, BOX};
+	struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, small_box);
 	CUcontext context;
 	int has;
 
@@ -139,11 +429,19 @@ int main(void)
 	OK(cuCtxSetCurrent(context));
 	OK(cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 0));
 	if (has) {
-		tiles();
+		OK(cuMemAlloc_v2(&tensor, TENSOR));
+		OK(cuMemAlloc_v2(&memory, sizeof(inside)));
+		OK(cuModuleLoadData(&module, ptx));
+		loads();
+		swizzles();
+		steps();
+		no_numbers();
+		stores();
+		reductions();
 		images();
 		mistakes();
 	} else {
-		GIVES(encode(0x1000, 2, box), CUDA_ERROR_NOT_SUPPORTED);
+		GIVES(encode(&t, 0x1000), CUDA_ERROR_NOT_SUPPORTED);
 		GIVES(cuTensorMapReplaceAddress(&map, (void *)0x1000), CUDA_ERROR_NOT_SUPPORTED);
 	}
 	puts("tensors: passed");

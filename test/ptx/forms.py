@@ -37,7 +37,7 @@ MOST = 400  # forms of one line
 GROUP = 60  # forms in one kernel
 REFUSED = (
     r'\btcgen05\.', r'\bwgmma\.', r'\btensormap\.', r'\bmultimem\.',
-    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\.', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
+    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*\.(im2col|tile::(gather|scatter)4|cta_group)', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
     r'\bldmatrix\..*\.m16n16\.', r'\bstmatrix\..*\.m16n8\.', r'\bcvt\.rs\.',
     r'\.reqnctapercluster ([2-9]|.*, [2-9])', r'\.param \.(tex|surf)ref\b', r'\.texref \w* = ', r'^= \.local ',
     r'\btex\.a?2dms\.', r'\btex\.(base\.)?[^lg].*\], (%f|0f)', r'\btex\.level\..*\], [^,]*, .*(%f|0f)\w*;',

@@ -90,6 +90,7 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	       "OUT:\n")
 	KERNEL("deep", ONE "	{\n	.param .b32 v;\n	.param .b32 w;\n	st.param.b32 [v], %r1;\n	call (w), deeper, (v);\n"
 	       "	ld.param.b32 %r4, [w];\n	}\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
+	KERNEL("no_map", ONE "	cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {%r1, %r1}];\nOUT:\n")
 	KERNEL("wild_call", ONE "	mov.u64 %rd2, 4096;\n"
 	       "PROTO: .callprototype _ ();\n	call %rd2, (), PROTO;\nOUT:\n")
 	KERNEL("divide_all", "	.reg .b16 %h<4>; .reg .b32 %w<4>; .reg .b64 %l<4>;\n	setp.ne.u32 %p1, %r1, 9;\n"
@@ -123,6 +124,10 @@ static const struct fault {
 	{"null", CUDA_ERROR_ILLEGAL_ADDRESS, {"a load of 4 bytes at 0x0 (global)", "thread (37,0,0)"}, "ld.global"},
 	{"local", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address", "(local)", "thread (37,0,0)"}, "st.local"},
 	{"shared", CUDA_ERROR_ILLEGAL_ADDRESS, {"illegal address", "(shared)", "thread (37,0,0)"}, "st.shared"},
+	{"no_map",
+	 CUDA_ERROR_ILLEGAL_INSTRUCTION,
+	 {"no tensor map of 2 dimensions at 0x", "block (2,0,0), thread (37,0,0)"},
+	 "cp.async.bulk.prefetch.tensor"},
 	{"trapped", CUDA_ERROR_LAUNCH_FAILED, {"trap", "block (2,0,0), thread (37,0,0)"}, "trap;"},
 	{"half_barrier", CUDA_ERROR_LAUNCH_FAILED, {"128 wait at barrier 4)"}, "barrier.sync 4"},
 	{"null_store",

@@ -127,6 +127,7 @@ enum ptx_fault_kind {
 	PTX_FAULT_ASSERT,		/* CUDA_ERROR_ASSERT */
 	PTX_FAULT_BARRIER,		/* a block that can never pass its barrier: CUDA_ERROR_LAUNCH_FAILED */
 	PTX_FAULT_BAD_TARGET,		/* a call or branch to what is no function or label: CUDA_ERROR_INVALID_PC */
+	PTX_FAULT_TENSOR_MAP,		/* what a copy of tensors takes for a map: CUDA_ERROR_ILLEGAL_INSTRUCTION */
 	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
 };
 
@@ -147,7 +148,7 @@ struct ptx_launch {
 	const struct ptx_binary *binary;
 	uint32_t grid[3], block[3];
 	size_t dynamic_shared;		/* bytes */
-	const void *params;		/* param_bytes bytes, 16-byte aligned, readable for the whole launch */
+	const void *params;		/* param_bytes bytes, aligned as its parameters are, readable for the whole launch */
 	const struct ptx_memory_map *memory;
 	const struct ptx_texture_table *textures; /* texture and surface objects (ptx-tex.h), or NULL */
 	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */

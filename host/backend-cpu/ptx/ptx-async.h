@@ -59,4 +59,16 @@ void ptx_rt_store_async(struct ptx_context *ctx, uint32_t site, uint32_t mask, c
 void ptx_rt_fill_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *sizes,
 		      const uint64_t *barriers, uint32_t thread);
 
+/* ---- ptx-tensor.c ---- */
+/* Boxes of tensors that have `rank` dimensions. coords: lists of two coordinates each, the first below the second. */
+void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *maps,
+			const uint64_t *coords, const uint64_t *barriers, uint32_t rank, uint32_t thread);
+void ptx_rt_tensor_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *from,
+			 const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread);
+void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *from,
+			  const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread);
+/* Looks at the map only. */
+void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
+			    const uint64_t *coords, uint32_t rank, uint32_t thread);
+
 #endif

@@ -78,8 +78,7 @@ bool emit_cp_async(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
-/* Of the lanes that are there, those whose mask of blocks names this one, the only one of its cluster. */
-static LLVMValueRef addressed(struct lower *l, const struct ptx_operand *blocks)
+LLVMValueRef async_addressed(struct lower *l, const struct ptx_operand *blocks)
 {
 	LLVMValueRef here = resize(l, async_number(l, blocks, PTX_U16), 1, false);
 
@@ -108,7 +107,7 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 			return false;
 	args[0] = l->ctx;
 	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
-	args[2] = multicast ? addressed(l, &i->ops[4]) : async_active(l);
+	args[2] = multicast ? async_addressed(l, &i->ops[4]) : async_active(l);
 	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
 	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
 	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->data);

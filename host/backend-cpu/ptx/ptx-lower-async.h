@@ -14,5 +14,7 @@ LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o);
 /* In 64 bits, for all lanes. */
 LLVMValueRef async_number(struct lower *l, const struct ptx_operand *o, unsigned type);
 LLVMValueRef async_active(struct lower *l); /* the lanes that are there */
+/* Of these the ones whose mask of blocks names this block, the only one of its cluster. */
+LLVMValueRef async_addressed(struct lower *l, const struct ptx_operand *blocks);
 
 #endif

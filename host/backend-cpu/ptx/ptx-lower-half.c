@@ -2,9 +2,9 @@
 /*
  * Numbers of 16 bits, alone and in pairs. They are computed in f32, where add, sub and mul are exact enough to be rounded
  * once more without harm; fma in f64, with the last bit telling what was lost (round to odd). NaN results are 0x7fff.
- * What .oob does with the NaN that fills what lies outside of a tensor is no matter: the copies that fill are refused.
  */
 #include "ptx-lower.h"
+#include "ptx-tensor-map.h"
 
 static LLVMValueRef fcall(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
 {
@@ -144,6 +144,15 @@ static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", pair, 2), v, "");
 }
 
+/* With .oob what copies of tensors fill with, for what lies outside, makes a product and its sum 0. */
+static LLVMValueRef without_outside(struct lower *l, unsigned type, const LLVMValueRef *bits, LLVMValueRef r)
+{
+	LLVMValueRef nan = int_const(l, 16, type == PTX_F16 ? PTX_TENSOR_NAN_F16 : PTX_TENSOR_NAN_BF16);
+	LLVMValueRef a = compare(l, LLVMIntEQ, bits[0], nan), b = compare(l, LLVMIntEQ, bits[1], nan);
+
+	return select_of(l, LLVMBuildOr(l->b, a, b, ""), int_const(l, 16, 0), r);
+}
+
 static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned type, LLVMValueRef *bits)
 {
 	LLVMValueRef v[3] = {NULL, NULL, NULL}, r, zero;
@@ -163,7 +172,8 @@ static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned
 		r = saturate(l, r);
 	if (i->mods & M(RELU))
 		r = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, i->mods & M(FTZ) ? LLVMRealOLE : LLVMRealOLT, r, zero, ""), zero, r, "");
-	return half_bits(l, r, type, i->mods);
+	r = half_bits(l, r, type, i->mods);
+	return i->mods & M(OOB) ? without_outside(l, type, bits, r) : r;
 }
 
 /* Subnormals to zero, keeping the sign. */

@@ -49,6 +49,7 @@ enum {
 	PTX_F_WAIT = 1 << 19,  /* a loop with it may wait for other threads */
 	PTX_F_TEX = 1 << 20, /* texture or surface: ptx_instr.tex says the rest */
 	PTX_F_TYPE2 = 1 << 21, /* may have a second type, which the emitter looks at */
+	PTX_F_TENSOR = 1 << 22, /* coordinates stand behind an address, in its brackets; two operands */
 };
 
 /*
@@ -160,6 +161,9 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i);
 bool emit_reduce_bulk(struct lower *l, const struct ptx_instr *i);
 bool emit_store_async(struct lower *l, const struct ptx_instr *i);
 bool emit_fill_bulk(struct lower *l, const struct ptx_instr *i);
+bool emit_tensor_load(struct lower *l, const struct ptx_instr *i);
+bool emit_tensor_store(struct lower *l, const struct ptx_instr *i);
+bool emit_tensor_prefetch(struct lower *l, const struct ptx_instr *i);
 bool emit_try_cancel(struct lower *l, const struct ptx_instr *i);
 bool emit_query_cancel(struct lower *l, const struct ptx_instr *i);
 bool emit_cp_arrive(struct lower *l, const struct ptx_instr *i);

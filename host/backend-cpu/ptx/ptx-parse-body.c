@@ -8,6 +8,7 @@
 #include "ptx-tex.h"
 
 #define MAX_REGISTERS (1u << 20)
+#define MOST_OPERANDS 6
 
 static const char *const modifiers[PTX_MOD_COUNT] = {
 #define X(id, text) [PTX_MOD_##id] = text,
@@ -99,12 +100,25 @@ static bool parse_tex_address(struct ptx_parser *p, struct ptx_operand *ops, str
 	if (!ptx_parse_operand(p, handle, false, 1))
 		return false;
 	if (ptx_parse_accept(p, ',')) {
-		if (i->count == 6 || !ptx_parse_operand(p, &ops[i->count++], false, 0))
+		if (i->count == MOST_OPERANDS || !ptx_parse_operand(p, &ops[i->count++], false, 0))
 			return false;
 		/* what stands before the coordinates */
 		if (p->token.kind == ',')
 			return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: samplers of their own are not supported",
 					      i->name);
+	}
+	return ptx_parse_expect(p, ']');
+}
+
+/* [map, {coordinates}], or a plain address. */
+static bool parse_tensor_address(struct ptx_parser *p, struct ptx_operand *ops, struct ptx_instr *i)
+{
+	if (!ptx_parse_address(p, &ops[i->count++]))
+		return false;
+	if (p->token.kind == ',') {
+		ptx_parse_next(p);
+		if (i->count == MOST_OPERANDS || !ptx_parse_operand(p, &ops[i->count++], false, 0))
+			return ptx_parse_fail(p, PTX_INVALID, "`%s`: coordinates must follow the address", i->name);
 	}
 	return ptx_parse_expect(p, ']');
 }
@@ -124,11 +138,11 @@ static bool parse_resident(struct ptx_parser *p, struct ptx_operand *result)
 
 static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 {
-	struct ptx_operand ops[6];
+	struct ptx_operand ops[MOST_OPERANDS];
 
 	memset(ops, 0, sizeof(ops));
 	while (p->token.kind && p->token.kind != ';') {
-		if (i->count == 6)
+		if (i->count == MOST_OPERANDS)
 			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
 		bool label = (i->op->flags & PTX_F_BRANCH) && ptx_parse_is_last_operand(i), ok;
 
@@ -136,6 +150,8 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 			ok = ptx_parse_special_vector(p, &ops[i->count++]);
 		else if (i->tex && p->token.kind == '[')
 			ok = parse_tex_address(p, ops, i);
+		else if ((i->op->flags & PTX_F_TENSOR) && p->token.kind == '[')
+			ok = parse_tensor_address(p, ops, i);
 		else
 			ok = ptx_parse_operand(p, &ops[i->count++], label, 0);
 		if (!ok || (i->tex && i->count == 1 && p->token.kind == '|' && !parse_resident(p, &ops[0])))

@@ -168,7 +168,7 @@ static bool at_constant(const struct ptx_parser *p)
 	return at < p->lexer.end && memchr("0123456789.(-+~!", *at, 16);
 }
 
-static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
+bool ptx_parse_address(struct ptx_parser *p, struct ptx_operand *o)
 {
 	ptx_parse_next(p);
 	if (p->token.kind == PTX_TOK_NAME) {
@@ -184,7 +184,12 @@ static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
 		o->reg = o->reg2 = -1;
 	}
 	o->kind = PTX_OP_MEM;
-	if (!ptx_parse_expect(p, ']'))
+	return true;
+}
+
+static bool parse_memory(struct ptx_parser *p, struct ptx_operand *o)
+{
+	if (!ptx_parse_address(p, o) || !ptx_parse_expect(p, ']'))
 		return false;
 	/* says how the address is looked up, and nothing about what is there */
 	if (ptx_token_is(&p->token, ".unified"))

@@ -116,6 +116,8 @@ struct ptx_symbol *ptx_parse_label(struct ptx_parser *p, const struct ptx_token 
 struct ptx_symbol *ptx_parse_prototype_label(struct ptx_parser *p, const struct ptx_token *name);
 
 /* ---- ptx-parse-operand.c ---- */
+/* [register + number] and its like, without the bracket at the end. */
+bool ptx_parse_address(struct ptx_parser *p, struct ptx_operand *o);
 bool ptx_parse_operand(struct ptx_parser *p, struct ptx_operand *o, bool label, unsigned depth); /* depth: in {} */
 bool ptx_parse_argument(struct ptx_parser *p, struct ptx_operand *o); /* no vector, no label */
 /* All parts of a special register, such as %tid: what a vector is moved from. */

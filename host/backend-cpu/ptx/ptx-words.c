@@ -21,6 +21,8 @@
 #define SCOPES "cta cluster gpu sys"
 #define MBARRIER (EFFECT | PTX_F_SITE | PTX_F_WRITE)
 #define FREE (EFFECT | PTX_F_NO_DST)
+#define TENSOR (FREE | PTX_F_SITE | PTX_F_TENSOR)
+#define DIMENSIONS "1d 2d 3d 4d 5d "
 #define VIDEO "u32 s32 "
 #define ROUND "rn rz rm rp "
 #define POLICY "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged "
@@ -44,6 +46,12 @@ static const struct {
 	 "global shared::cta bulk_group L2::cache_hint cp_mask"},
 	{{"cp.async.bulk.commit_group", 0, 0, "", SHAPE(NONE), FREE, emit_nothing, 0}, ""},
 	{{"cp.async.bulk.prefetch", 0, 0, "auP", SHAPE(NONE), FREE, emit_nothing, 0}, "L2 global L2::cache_hint"},
+	{{"cp.async.bulk.prefetch.tensor", 0, 0, "auP", SHAPE(NONE), TENSOR, emit_tensor_prefetch, 0},
+	 DIMENSIONS "L2 global tile L2::cache_hint"},
+	{{"cp.async.bulk.tensor", 0, 0, "aauaKP", SHAPE(NONE), TENSOR, emit_tensor_load, 0},
+	 DIMENSIONS "shared::cta shared::cluster global tile mbarrier::complete_tx::bytes multicast::cluster L2::cache_hint"},
+	{{"cp.async.bulk.tensor", 0, 0, "auaP", SHAPE(NONE), TENSOR | PTX_F_WRITE, emit_tensor_store, 0},
+	 DIMENSIONS "global shared::cta tile bulk_group L2::cache_hint"},
 	{{"cp.async.bulk.wait_group", 0, 0, "-", SHAPE(NONE), FREE, emit_fence, 0}, "read"},
 	{{"cp.async.commit_group", 0, 0, "", SHAPE(NONE), FREE, emit_nothing, 0}, ""},
 	{{"cp.async.mbarrier.arrive", 0, 0, "a", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_cp_arrive, 0},
@@ -53,6 +61,8 @@ static const struct {
 	{{"cp.reduce.async.bulk", 0, 0, "aaua?P", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, emit_reduce_bulk, 0},
 	 "global shared::cta shared::cluster bulk_group mbarrier::complete_tx::bytes L2::cache_hint and or xor add inc dec min "
 	 "max noftz f16 bf16 b32 u32 s32 b64 u64 s64 f32 f64"},
+	{{"cp.reduce.async.bulk.tensor", 0, 0, "auaP", SHAPE(NONE), TENSOR | PTX_F_WRITE, emit_tensor_store, 1},
+	 DIMENSIONS "global shared::cta and or xor add inc dec min max tile bulk_group L2::cache_hint"},
 	{{"createpolicy.cvt", 0, 0, "ll", SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, "L2 b64"},
 	{{"createpolicy.fractional", 0, 0, "lf?", SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "b64"},
 	{{"createpolicy.range", 0, 0, "lAuu", SHAPE(UNIFORM), PTX_F_WORDS, emit_policy, 0}, POLICY "global b64"},

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "ptx-tensor-map.h"
+
+/* A mark that bytes which happen to be somewhere do not have. Who wants to may set it: it keeps no secret. */
+#define SEAL 0x7663756461746d61ull
+
+static const struct {
+	uint8_t bytes;
+	bool is_float;
+	uint64_t nan;
+} types[PTX_TENSOR_TYPE_COUNT] = {
+	[PTX_TENSOR_U8] = {1, false, 0},
+	[PTX_TENSOR_U16] = {2, false, 0},
+	[PTX_TENSOR_U32] = {4, false, 0},
+	[PTX_TENSOR_S32] = {4, false, 0},
+	[PTX_TENSOR_U64] = {8, false, 0},
+	[PTX_TENSOR_S64] = {8, false, 0},
+	/* NaNs that no instruction gives; fma.oob knows those of 16 bits */
+	[PTX_TENSOR_F16] = {2, true, PTX_TENSOR_NAN_F16},
+	[PTX_TENSOR_BF16] = {2, true, PTX_TENSOR_NAN_BF16},
+	[PTX_TENSOR_F32] = {4, true, 0x7fdfffff},
+	[PTX_TENSOR_F32_FTZ] = {4, true, 0x7fdfffff},
+	[PTX_TENSOR_TF32] = {4, true, 0x7fdfe000},
+	[PTX_TENSOR_TF32_FTZ] = {4, true, 0x7fdfe000},
+	[PTX_TENSOR_F64] = {8, true, 0x7ffbffffffffffff},
+};
+
+unsigned ptx_tensor_element(unsigned type)
+{
+	return type < PTX_TENSOR_TYPE_COUNT ? types[type].bytes : 0;
+}
+
+bool ptx_tensor_is_float(unsigned type)
+{
+	return type < PTX_TENSOR_TYPE_COUNT && types[type].is_float;
+}
+
+uint64_t ptx_tensor_nan(unsigned type)
+{
+	return type < PTX_TENSOR_TYPE_COUNT ? types[type].nan : 0;
+}
+
+unsigned ptx_tensor_span(unsigned swizzle)
+{
+	return 16u << swizzle;
+}
+
+bool ptx_tensor_map_valid(const struct ptx_tensor_map *map)
+{
+	unsigned width = map->box[0] * ptx_tensor_element(map->type);
+
+	if (!width || width % PTX_TENSOR_ALIGN || !map->rank || map->rank > PTX_TENSOR_RANK ||
+	    map->address % PTX_TENSOR_ALIGN || map->swizzle >= PTX_TENSOR_SWIZZLE_COUNT ||
+	    (map->swizzle && width > ptx_tensor_span(map->swizzle)) ||
+	    (map->fills_nan && !ptx_tensor_is_float(map->type)))
+		return false;
+	for (unsigned d = 0; d < map->rank; d++)
+		if (!map->box[d] || map->box[d] > PTX_TENSOR_BOX || !map->steps[d] || map->steps[d] > PTX_TENSOR_STEP)
+			return false;
+	for (unsigned d = 0; d + 1u < map->rank; d++)
+		if (map->strides[d] % PTX_TENSOR_ALIGN || map->strides[d] >= PTX_TENSOR_STRIDE)
+			return false;
+	return true;
+}
+
+static uint64_t seal_of(const struct ptx_tensor_map *map)
+{
+	uint64_t words[sizeof(*map) / 8], seal = SEAL;
+
+	memcpy(words, map, sizeof(words));
+	for (unsigned n = 1; n < sizeof(words) / 8; n++) {
+		seal = (seal ^ words[n]) * 0x9e3779b97f4a7c15ull;
+		seal ^= seal >> 29;
+	}
+	return seal;
+}
+
+void ptx_tensor_map_seal(struct ptx_tensor_map *map)
+{
+	map->seal = seal_of(map);
+}
+
+bool ptx_tensor_map_sealed(const struct ptx_tensor_map *map)
+{
+	return map->seal == seal_of(map);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tensor map: where a tensor lies in global memory, and how a kernel's copies take boxes of it. The device layer
+ * makes them; programs carry them about as 128 bytes that mean nothing to them and give them to kernels, which may pass
+ * anything. So each has a seal, whoever uses one looks at it in a copy of its own, and no number is taken for granted.
+ * Dimension 0 is the one whose elements are neighbours.
+ */
+#ifndef VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H
+#define VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PTX_TENSOR_RANK 5
+#define PTX_TENSOR_ALIGN 16 /* of the tensor and of its strides, and what a box is wide a multiple of */
+#define PTX_TENSOR_MAP_ALIGN 64
+#define PTX_TENSOR_BOX 256 /* elements in each dimension, at most */
+#define PTX_TENSOR_STEP 8
+#define PTX_TENSOR_STRIDE (1ull << 40) /* all are less */
+
+/* CUDA's numbers; those of packed numbers of 4 and 6 bits are not among them. */
+enum ptx_tensor_type {
+	PTX_TENSOR_U8,
+	PTX_TENSOR_U16,
+	PTX_TENSOR_U32,
+	PTX_TENSOR_S32,
+	PTX_TENSOR_U64,
+	PTX_TENSOR_S64,
+	PTX_TENSOR_F16,
+	PTX_TENSOR_F32,
+	PTX_TENSOR_F64,
+	PTX_TENSOR_BF16,
+	PTX_TENSOR_F32_FTZ,
+	PTX_TENSOR_TF32,
+	PTX_TENSOR_TF32_FTZ,
+	PTX_TENSOR_TYPE_COUNT
+};
+
+/* Of how many bytes of shared memory the chunks of 16 change places; CUDA's numbers. */
+enum ptx_tensor_swizzle {
+	PTX_TENSOR_SWIZZLE_NONE,
+	PTX_TENSOR_SWIZZLE_32,
+	PTX_TENSOR_SWIZZLE_64,
+	PTX_TENSOR_SWIZZLE_128,
+	PTX_TENSOR_SWIZZLE_COUNT
+};
+
+#define PTX_TENSOR_NAN_F16 0x7eff
+#define PTX_TENSOR_NAN_BF16 0x7fdf
+
+struct ptx_tensor_map {
+	uint64_t seal; /* of the rest */
+	uint64_t address;
+	uint64_t strides[PTX_TENSOR_RANK - 1]; /* bytes, of dimension 1 and so on */
+	uint32_t last[PTX_TENSOR_RANK];        /* the last element of each dimension: there may be 2^32 */
+	uint16_t box[PTX_TENSOR_RANK];         /* elements that it spans */
+	uint8_t steps[PTX_TENSOR_RANK];        /* of which it takes every so many; in dimension 0 all */
+	uint8_t rank, type, swizzle;
+	bool fills_nan; /* what lies outside of the tensor is NaN instead of 0 */
+	uint8_t reserved[41];
+};
+
+_Static_assert(sizeof(struct ptx_tensor_map) == 128, "CUDA says how large they are");
+
+/* Bytes of an element, or 0 if there is no such type. */
+unsigned ptx_tensor_element(unsigned type);
+bool ptx_tensor_is_float(unsigned type);
+/* Bytes of shared memory in which chunks change places; those of one chunk where none do. */
+unsigned ptx_tensor_span(unsigned swizzle);
+/* What fills what is outside, as an element of the type. */
+uint64_t ptx_tensor_nan(unsigned type);
+
+/* Whether copies can be made by it; a map that is being put together has no seal to look at. */
+bool ptx_tensor_map_valid(const struct ptx_tensor_map *map);
+void ptx_tensor_map_seal(struct ptx_tensor_map *map);
+/* Whether somebody sealed it and nobody has changed it since. */
+bool ptx_tensor_map_sealed(const struct ptx_tensor_map *map);
+
+#endif

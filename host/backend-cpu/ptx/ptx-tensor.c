@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of boxes of tensors, done at once like the other bulk copies. The map comes from the program's memory: it is
+ * copied before it is looked at, so that nobody changes it in between, and what it says of places is checked like any
+ * other address, row by row.
+ */
+#include <string.h>
+
+#include "ptx-async.h"
+#include "ptx-tensor-map.h"
+
+#define SHARED_ALIGN 128
+#define CHUNK 16
+#define MOST_ROW_BYTES (PTX_TENSOR_BOX * 8)
+
+/* One lane's copy. */
+struct box {
+	struct ptx_context *ctx;
+	struct ptx_tensor_map map;
+	uint32_t number, thread;
+	int64_t corner[PTX_TENSOR_RANK];
+	uint32_t count[PTX_TENSOR_RANK]; /* elements of the box that are in shared memory */
+	unsigned element;                /* bytes */
+	uint64_t row, rows;              /* bytes of a row, and how many there are */
+	uint64_t shared;                 /* where it is there */
+};
+
+/* The part of a row that is in the tensor. */
+struct part {
+	uint64_t address;
+	uint64_t first, count; /* elements */
+};
+
+static uint64_t bytes_of(const struct box *b)
+{
+	return b->row * b->rows;
+}
+
+static void read_map(struct box *b, uint64_t address, unsigned rank)
+{
+	const struct ptx_site *site = &b->ctx->binary->sites[b->number];
+	struct ptx_site report = {.line = site->line};
+
+	if (address % PTX_TENSOR_MAP_ALIGN)
+		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_MISALIGNED, address, sizeof(b->map), b->thread);
+	if (!ptx_check_bytes(b->ctx, address, sizeof(b->map)))
+		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_ILLEGAL_ADDRESS, address, sizeof(b->map), b->thread);
+	memcpy(&b->map, (const void *)(uintptr_t)address, sizeof(b->map));
+	if (!ptx_tensor_map_sealed(&b->map) || !ptx_tensor_map_valid(&b->map) || b->map.rank != rank)
+		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_TENSOR_MAP, address, rank, b->thread);
+}
+
+/* coords: lists of two coordinates each. */
+static struct box make_box(struct ptx_context *ctx, uint32_t number, uint64_t map, const uint64_t *coords,
+			   unsigned rank, unsigned lane, uint32_t thread)
+{
+	struct box b = {.ctx = ctx, .number = number, .thread = thread + lane, .rows = 1};
+
+	read_map(&b, map, rank);
+	b.element = ptx_tensor_element(b.map.type);
+	for (unsigned d = 0; d < rank; d++) {
+		unsigned step = d ? b.map.steps[d] : 1;
+
+		b.corner[d] = (int32_t)(coords[d / 2 * PTX_SITE_LANES + lane] >> d % 2 * 32);
+		b.count[d] = (b.map.box[d] + step - 1) / step;
+		if (d)
+			b.rows *= b.count[d];
+	}
+	b.row = (uint64_t)b.count[0] * b.element;
+	return b;
+}
+
+/* All of the box in shared memory, with what chunks change places with. */
+static void find_shared(struct box *b, uint64_t address, bool write)
+{
+	uint64_t span = ptx_tensor_span(b->map.swizzle), bytes = (bytes_of(b) + span - 1) & ~(span - 1);
+
+	ptx_shared_bytes(b->ctx, b->number, address, bytes, SHARED_ALIGN, write, b->thread);
+	b->shared = address;
+}
+
+/* Which chunk of 16 bytes this one is in shared memory: the pattern is that of addresses. */
+static uint8_t *chunk(const struct box *b, uint64_t offset)
+{
+	uint64_t address = b->shared + offset, mask = ptx_tensor_span(b->map.swizzle) / CHUNK - 1;
+
+	return b->ctx->shared + (address ^ (address >> 7 & mask) * CHUNK);
+}
+
+static void put_row(const struct box *b, uint64_t row, const uint8_t *from)
+{
+	for (uint64_t n = 0; n < b->row; n += CHUNK)
+		memcpy(chunk(b, row * b->row + n), from + n, CHUNK);
+}
+
+static void get_row(const struct box *b, uint64_t row, uint8_t *to)
+{
+	for (uint64_t n = 0; n < b->row; n += CHUNK)
+		memcpy(to + n, chunk(b, row * b->row + n), CHUNK);
+}
+
+/* Where a row of the box is in the tensor; a sum that no address can have is one that nobody may touch. */
+static struct part find_part(const struct box *b, uint64_t row)
+{
+	unsigned __int128 address = b->map.address;
+	int64_t first = b->corner[0] < 0 ? -b->corner[0] : 0, last = (int64_t)b->map.last[0] - b->corner[0];
+	struct part part = {0};
+
+	for (unsigned d = 1; d < b->map.rank; d++) {
+		int64_t at = b->corner[d] + (int64_t)(row % b->count[d]) * b->map.steps[d];
+
+		row /= b->count[d];
+		if (at < 0 || at > b->map.last[d])
+			return part;
+		address += (unsigned __int128)at * b->map.strides[d - 1];
+	}
+	if (last >= b->count[0])
+		last = (int64_t)b->count[0] - 1;
+	if (last < first)
+		return part;
+	address += (uint64_t)(b->corner[0] + first) * b->element;
+	part.address = address >> 64 ? UINT64_MAX - MOST_ROW_BYTES : (uint64_t)address;
+	part.first = (uint64_t)first;
+	part.count = (uint64_t)(last - first + 1);
+	return part;
+}
+
+static uint8_t *reach(const struct box *b, const struct part *part)
+{
+	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
+}
+
+/* What the type says that a load does to a number: tf32 is rounded to nearest, and subnormals may be zeroes. */
+static uint32_t as_loaded(unsigned type, uint32_t bits)
+{
+	bool tf32 = type == PTX_TENSOR_TF32 || type == PTX_TENSOR_TF32_FTZ, special = (~bits & 0x7f800000) == 0;
+
+	if (tf32)
+		/* what makes a number none may stand in what is cut off */
+		bits = (special ? bits | (bits & 0x1fff ? 0x400000 : 0) : bits + 0x1000) & ~0x1fffu;
+	if (type != PTX_TENSOR_TF32 && !(bits & 0x7f800000))
+		bits &= 0x80000000;
+	return bits;
+}
+
+static void convert_row(const struct box *b, uint8_t *row)
+{
+	if (b->map.type != PTX_TENSOR_F32_FTZ && b->map.type != PTX_TENSOR_TF32 && b->map.type != PTX_TENSOR_TF32_FTZ)
+		return;
+	for (uint64_t n = 0; n < b->row; n += 4) {
+		uint32_t bits;
+
+		memcpy(&bits, row + n, 4);
+		bits = as_loaded(b->map.type, bits);
+		memcpy(row + n, &bits, 4);
+	}
+}
+
+static void load_row(const struct box *b, uint64_t n)
+{
+	uint64_t fill = b->map.fills_nan ? ptx_tensor_nan(b->map.type) : 0;
+	struct part part = find_part(b, n);
+	uint8_t row[MOST_ROW_BYTES];
+
+	if (part.count < b->count[0])
+		for (uint64_t at = 0; at < b->row; at += b->element)
+			memcpy(row + at, &fill, b->element);
+	if (part.count)
+		memcpy(row + part.first * b->element, reach(b, &part), part.count * b->element);
+	convert_row(b, row);
+	put_row(b, n, row);
+}
+
+void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to,
+			const uint64_t *maps, const uint64_t *coords, const uint64_t *barriers, uint32_t rank,
+			uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		struct box b = make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+
+		find_shared(&b, to[lane], true);
+		for (uint64_t n = 0; n < b.rows; n++)
+			load_row(&b, n);
+		ptx_mbarrier_complete(ctx, number, barriers[lane], bytes_of(&b), thread + lane);
+	}
+}
+
+static void store_row(const struct box *b, uint64_t n)
+{
+	struct part part = find_part(b, n);
+	uint8_t row[MOST_ROW_BYTES];
+
+	if (!part.count)
+		return;
+	get_row(b, n, row);
+	memcpy(reach(b, &part), row + part.first * b->element, part.count * b->element);
+}
+
+void ptx_rt_tensor_store(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *from,
+			 const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		struct box b = make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+
+		find_shared(&b, from[lane], false);
+		for (uint64_t n = 0; n < b.rows; n++)
+			store_row(&b, n);
+	}
+}
+
+/* The site of a reduction of elements of the tensor's type; PTX_NONE: there is none. */
+static struct ptx_site reduction_of(const struct box *b)
+{
+	static const uint8_t types[PTX_TENSOR_TYPE_COUNT] = {
+		[PTX_TENSOR_U32] = PTX_U32, [PTX_TENSOR_S32] = PTX_S32,     [PTX_TENSOR_U64] = PTX_U64,
+		[PTX_TENSOR_S64] = PTX_S64, [PTX_TENSOR_F16] = PTX_F16,     [PTX_TENSOR_BF16] = PTX_BF16,
+		[PTX_TENSOR_F32] = PTX_F32, [PTX_TENSOR_F32_FTZ] = PTX_F32, [PTX_TENSOR_F64] = PTX_F64,
+	};
+	struct ptx_site site = b->ctx->binary->sites[b->number];
+	unsigned type = types[b->map.type];
+	char cls = ptx_types[type].cls;
+	bool is_integer = cls == 'u' || cls == 's', is_half = ptx_types[type].bits == 16;
+
+	switch (site.operation) {
+	case PTX_MOD_ADD:
+		break;
+	case PTX_MOD_MIN:
+	case PTX_MOD_MAX:
+		type = is_integer || is_half ? type : PTX_NONE;
+		break;
+	case PTX_MOD_INC:
+	case PTX_MOD_DEC:
+		type = type == PTX_U32 ? type : PTX_NONE;
+		break;
+	default:
+		type = is_integer ? type : PTX_NONE;
+	}
+	site.type = (uint8_t)type;
+	site.size = (uint8_t)b->element;
+	site.count = 1;
+	return site;
+}
+
+static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_t n)
+{
+	struct part part = find_part(b, n);
+	uint8_t row[MOST_ROW_BYTES], *target;
+
+	if (!part.count)
+		return;
+	get_row(b, n, row);
+	target = reach(b, &part);
+	for (uint64_t k = 0; k < part.count; k++) {
+		uint64_t operand = 0;
+
+		memcpy(&operand, row + (part.first + k) * b->element, b->element);
+		ptx_atom_apply(b->ctx, site, target + k * b->element, operand);
+	}
+}
+
+void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *from,
+			  const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		struct box b = make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+		struct ptx_site site = reduction_of(&b);
+
+		if (!site.type)
+			ptx_fault_bytes(ctx, &site, PTX_FAULT_TENSOR_MAP, maps[lane], 0, thread + lane);
+		find_shared(&b, from[lane], false);
+		for (uint64_t n = 0; n < b.rows; n++)
+			reduce_row(&b, &site, n);
+	}
+}
+
+void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *maps,
+			    const uint64_t *coords, uint32_t rank, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+
+		make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+	}
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor maps, which kernels copy boxes of tensors by. What they must be is the driver API's documentation of each
+ * call. */
+#include <string.h>
+
+#include "ops.h"
+
+#include "context.h"
+#include "log.h"
+#include "ptx-tensor-map.h"
+
+/* CUDA's enumerations; what is not named here is not there. */
+enum { TYPES = 16, INTERLEAVE_NONE = 0, INTERLEAVES = 3, SWIZZLES = 7, PROMOTIONS = 4, FILL_NAN = 1, FILLS = 2 };
+
+#define MOST_DIM (1ull << 32)
+
+_Static_assert(sizeof(struct ptx_tensor_map) == sizeof(CUtensorMap), "CUDA says how large they are");
+
+static bool below(int value, int end)
+{
+	return value >= 0 && value < end;
+}
+
+/* Right as it stands, but nothing that this device does. */
+static CUresult refuse(const char *what)
+{
+	cpu_log("cuTensorMapEncode*(): %s are not supported", what);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult check_enumerations(int type, int interleave, int swizzle, int promotion, int fill)
+{
+	if (!below(type, TYPES) || !below(interleave, INTERLEAVES) || !below(swizzle, SWIZZLES) ||
+	    !below(promotion, PROMOTIONS) || !below(fill, FILLS))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type >= PTX_TENSOR_TYPE_COUNT)
+		return refuse("packed numbers of 4 or 6 bits");
+	if (interleave != INTERLEAVE_NONE)
+		return refuse("interleaved layouts");
+	if (swizzle >= PTX_TENSOR_SWIZZLE_COUNT)
+		return refuse("swizzles of more than 16 bytes at once");
+	return CUDA_SUCCESS;
+}
+
+/* What would not fit into the map; the rest is looked at there. */
+static bool describe(struct ptx_tensor_map *map, const cuuint64_t *dim, const cuuint64_t *strides,
+		     const cuuint32_t *box, const cuuint32_t *steps)
+{
+	for (unsigned int d = 0; d < map->rank; d++) {
+		if (!dim[d] || dim[d] > MOST_DIM || box[d] > PTX_TENSOR_BOX || steps[d] > PTX_TENSOR_STEP)
+			return false;
+		map->last[d] = (uint32_t)(dim[d] - 1);
+		map->box[d] = (uint16_t)box[d];
+		map->steps[d] = (uint8_t)steps[d];
+		if (d)
+			map->strides[d - 1] = strides[d - 1];
+	}
+	return ptx_tensor_map_valid(map);
+}
+
+CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
+				    void *globalDim, void *globalStrides, void *boxDim, void *elementStrides,
+				    int interleave, int swizzle, int l2Promotion, int oobFill)
+{
+	struct ptx_tensor_map map = {
+		.address = (uintptr_t)globalAddress,
+		.rank = (uint8_t)tensorRank,
+		.type = (uint8_t)tensorDataType,
+		.swizzle = (uint8_t)swizzle,
+		.fills_nan = oobFill == FILL_NAN,
+	};
+	CUresult result;
+
+	if (!tensorMap || !tensorRank || tensorRank > PTX_TENSOR_RANK)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_enumerations(tensorDataType, interleave, swizzle, l2Promotion, oobFill);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!describe(&map, globalDim, globalStrides, boxDim, elementStrides))
+		return CUDA_ERROR_INVALID_VALUE;
+	ptx_tensor_map_seal(&map);
+	memcpy(tensorMap, &map, sizeof(map));
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuTensorMapReplaceAddress(void *tensorMap, void *globalAddress)
+{
+	struct ptx_tensor_map map;
+
+	memcpy(&map, tensorMap, sizeof(map));
+	if (!ptx_tensor_map_sealed(&map))
+		return CUDA_ERROR_INVALID_VALUE;
+	map.address = (uintptr_t)globalAddress;
+	if (!ptx_tensor_map_valid(&map))
+		return CUDA_ERROR_INVALID_VALUE;
+	ptx_tensor_map_seal(&map);
+	memcpy(tensorMap, &map, sizeof(map));
+	return CUDA_SUCCESS;
+}
