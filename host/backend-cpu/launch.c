@@ -79,7 +79,9 @@ static CUresult fault_result(enum ptx_fault_kind kind)
 
 static void describe_tensor_fault(const struct ptx_fault *f, char *text, size_t size)
 {
-	if (f->bytes)
+	if (f->bytes == UINT32_MAX)
+		snprintf(text, size, "neither a tensor map nor zeroes at 0x%llx", (unsigned long long)f->address);
+	else if (f->bytes)
 		snprintf(text, size, "no tensor map of %u dimensions at 0x%llx, or one that was changed", f->bytes,
 			 (unsigned long long)f->address);
 	else

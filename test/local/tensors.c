@@ -90,6 +90,37 @@ static const char ptx[] = HEAD LOAD("1", X1) LOAD("2", X2) LOAD("3", X3) LOAD("4
 	STORE("2", X2) STORE("3", X3) STORE("4", X4) STORE("5", X5) REDUCE("add") REDUCE("min") REDUCE("max")
 		REDUCE("inc") REDUCE("dec") REDUCE("and") REDUCE("or") REDUCE("xor");
 
+/* One warp changes a copy of its map, publishes it and reads the box at the tensor's beginning by it. */
+static const char remake[] =
+	".version 8.3\n.target sm_90a\n.address_size 64\n"
+	".visible .entry remake(.param .align 64 .b8 map[128], .param .u64 memory, .param .u64 to, .param .u32 "
+	"columns)\n{\n"
+	"	.reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %l<10>;\n"
+	"	.shared .align 128 .b8 tile[128]; .shared .align 128 .b8 copy[128]; .shared .align 8 .b64 arrived;\n"
+	"	mov.b64 %l1, map;\n	cvta.param.u64 %l1, %l1;\n	ld.param.u64 %l2, [memory];\n"
+	"	ld.param.u64 %l3, [to];\n	ld.param.u32 %r1, [columns];\n	mov.b64 %l4, 160;\n"
+	"	mov.u32 %r2, %tid.x;\n	shl.b32 %r3, %r2, 2;\n	cvt.u64.u32 %l5, %r3;\n"
+	"	mov.u32 %r4, tile;\n	mov.u32 %r5, copy;\n	mov.u32 %r6, arrived;\n"
+	"	add.u64 %l6, %l1, %l5;\n	ld.u32 %r7, [%l6];\n	add.u32 %r8, %r5, %r3;\n	st.shared.u32 "
+	"[%r8], %r7;\n"
+	"	bar.sync 0;\n	setp.ne.u32 %p1, %r2, 0;\n	@%p1 bra CHANGED;\n"
+	"	tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r5], %l3;\n"
+	"	tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r5], 0, %r1;\n"
+	"	tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r5], 0, %l4;\n"
+	"	mbarrier.init.shared::cta.b64 [%r6], 1;\n	fence.proxy.async;\n"
+	"CHANGED:\n	bar.sync 0;\n	add.u64 %l7, %l2, 16384;\n"
+	"	tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%l7], [%r5], "
+	"128;\n"
+	"	fence.proxy.tensormap::generic.acquire.gpu [%l7], 128;\n	@%p1 bra ISSUED;\n"
+	"	mov.u32 %r9, 0;\n	mbarrier.arrive.expect_tx.shared::cta.b64 %l8, [%r6], 128;\n"
+	"	cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+	" [%r4], [%l7, {%r9, %r9}], [%r6];\n"
+	"ISSUED:\n	bar.sync 0;\n"
+	"WAIT:\n	mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r6], 0;\n	@!%p2 bra WAIT;\n"
+	"	add.u32 %r4, %r4, %r3;\n	ld.shared.u32 %r7, [%r4];\n	add.u64 %l9, %l2, %l5;\n	"
+	"st.global.u32 [%l9], %r7;\n"
+	"	ret;\n}\n";
+
 static CUmodule module;
 static CUdeviceptr tensor, memory;
 static CUtensorMap map;
@@ -369,6 +400,31 @@ static void reductions(void)
 	}
 }
 
+static void remade(void)
+{
+	const cuuint32_t box[] = {8, 4};
+	struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, box);
+	CUdeviceptr to = tensor + 1024;
+	unsigned int columns = 6;
+	void *params[] = {&map, &memory, &to, &columns};
+	CUfunction function;
+	CUmodule own;
+
+	fill_tensor();
+	OK(encode(&t, tensor));
+	OK(cuModuleLoadData(&own, remake));
+	OK(cuModuleGetFunction(&function, own, "remake"));
+	OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(got, memory, 128));
+	for (unsigned int n = 0; n < 32; n++) {
+		unsigned int want = 0;
+
+		if (n % 8 < columns)
+			memcpy(&want, numbers + 1024 + n / 8 * 160 + n % 8 * 4, 4);
+		CHECK(!memcmp(got + n * 4, &want, 4));
+	}
+}
+
 static void images(void)
 {
 	static const cuuint64_t dim[] = {64, 16, 16, 2}, strides[] = {128, 2048, 32768};
@@ -422,7 +478,7 @@ int main(void)
 {
 	struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, small_box);
 	CUcontext context;
-	int has;
+	int has, major;
 
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
@@ -438,6 +494,10 @@ int main(void)
 		no_numbers();
 		stores();
 		reductions();
+		/* machine code for sm_90a is Hopper's only; the software GPU takes all texts */
+		OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+		if (major == 9 || major == 13)
+			remade();
 		images();
 		mistakes();
 	} else {

@@ -36,7 +36,9 @@ TARGETS = (('9.0', 'sm_90a', ''), ('9.0', 'sm_100a', ''), ('9.0', 'sm_103a', '')
 MOST = 400  # forms of one line
 GROUP = 60  # forms in one kernel
 REFUSED = (
-    r'\btcgen05\.', r'\bwgmma\.', r'\btensormap\.', r'\bmultimem\.',
+    r'\btcgen05\.', r'\bwgmma\.', r'\bmultimem\.',
+    r'\btensormap\.replace\.tile\.(interleave_layout|swizzle_atomicity)\..*, [1-9]', r'\btensormap\.replace\.tile\.swizzle_mode\..*, 4',
+    r'\btensormap\.replace\.tile\.elemtype\..*, 1[3-5]',
     r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*\.(im2col|tile::(gather|scatter)4|cta_group)', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
     r'\bldmatrix\..*\.m16n16\.', r'\bstmatrix\..*\.m16n8\.', r'\bcvt\.rs\.',
     r'\.reqnctapercluster ([2-9]|.*, [2-9])', r'\.param \.(tex|surf)ref\b', r'\.texref \w* = ', r'^= \.local ',

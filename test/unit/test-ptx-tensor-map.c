@@ -147,12 +147,108 @@ static void arguments(void **state)
 	assert_memory_equal(&made, &kept, sizeof(made));
 }
 
+#define FIELD(name, type, value) "tensormap.replace.tile." name ".shared::cta.b1024." type " [s], " value ";\n"
+
+/* In shared memory, from nothing to what `t` says, all but the dimensions; then to the beginning of `out`. */
+static void build(const struct tensor *t, unsigned type, struct ptx_fault *fault)
+{
+	static char body[8192];
+	size_t length = (size_t)snprintf(
+		body, sizeof(body),
+		"mov.u32 %%r12, 0;\nmov.u32 %%r13, s;\nmov.u64 %%l9, 0;\n$zero:\nst.shared.u64 [%%r13], %%l9;\nadd.u32 "
+		"%%r13, %%r13, 8;\n"
+		"add.u32 %%r12, %%r12, 8;\nsetp.lt.u32 %%p2, %%r12, 128;\n@%%p2 bra $zero;\nbar.sync 0;\n@%%p1 bra "
+		"$done;\n"
+		"mov.u64 %%l6, %llu;\nmov.u32 %%r14, %u;\n" FIELD("global_address", "b64", "%%l6")
+			FIELD("rank", "b32", "%%r14") FIELD("elemtype", "b32", "%u")
+				FIELD("interleave_layout", "b32", "0") FIELD("swizzle_mode", "b32", "%d")
+					FIELD("swizzle_atomicity", "b32", "0") FIELD("fill_mode", "b32", "%d"),
+		(unsigned long long)(uintptr_t)memory.tensor, t->rank - 1, type, t->swizzle, t->fill);
+
+	for (unsigned d = 0; d < t->rank; d++) {
+		length += (size_t)snprintf(body + length, sizeof(body) - length,
+					   FIELD("box_dim", "b32", "%u, %u") FIELD("global_dim", "b32", "%u, %u")
+						   FIELD("element_stride", "b32", "%u, %u"),
+					   d, t->box[d], d, (unsigned)t->dim[d], d, t->steps[d]);
+		if (d)
+			length += (size_t)snprintf(body + length, sizeof(body) - length,
+						   FIELD("global_stride", "b64", "%u, %llu"), d - 1,
+						   (unsigned long long)t->strides[d - 1]);
+	}
+	snprintf(body + length, sizeof(body) - length,
+		 "$done:\nbar.sync "
+		 "0;\ntensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
+		 " [%%l2], [s], 128;\n");
+	run(body, fault);
+}
+
+/* What a kernel makes is what the driver's function makes. */
+static void built(void **state)
+{
+	/* PTX's number of each type */
+	static const unsigned types[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 11, 12};
+	static const unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+	static const cuuint64_t dim[] = {48, 7, 6, 5, 4};
+	static const cuuint32_t box[] = {16, 3, 2, 3, 2};
+
+	(void)state;
+	for (int type = 0; type < PTX_TENSOR_TYPE_COUNT; type++) {
+		struct tensor t = plain(type, sizes[type], (unsigned)type % 5 + 1, dim, box);
+		struct ptx_fault fault;
+
+		t.steps[t.rank - 1] = t.rank > 1 ? 3 : 1;
+		t.swizzle = sizes[type] * 16 <= 32 ? 1 + type % 3 : 3;
+		t.fill = type >= PTX_TENSOR_F16;
+		params = (typeof(params)){.threads = 1};
+		assert_int_equal(encode(&t, &params.map, memory.tensor), CUDA_SUCCESS);
+		build(&t, types[type], &fault);
+		assert_int_equal(fault.kind, PTX_FAULT_NONE);
+		assert_memory_equal(memory.out, &params.map, sizeof(params.map));
+	}
+}
+
+/* A map that is changed in global memory; a number that does not fit makes it one that nothing can be copied by. */
+static void changed(void **state)
+{
+	static const char *const wrong[] = {
+		"rank.global.b1024.b32 [%l6], 5",         "rank.global.b1024.b32 [%l6], 255",
+		"box_dim.global.b1024.b32 [%l6], 1, 257", "box_dim.global.b1024.b32 [%l6], 1, 65537",
+		"box_dim.b1024.b32 [%l6], 0, 3",          "element_stride.b1024.b32 [%l6], 1, 257",
+		"global_stride.b1024.b64 [%l6], 0, 8",    "global_address.b1024.b64 [%l6], 8",
+		"fill_mode.b1024.b32 [%l6], 1",           "swizzle_mode.b1024.b32 [%l6], 1"};
+	struct ptx_fault fault;
+	char body[1024];
+
+	(void)state;
+	usual();
+	numbers();
+	for (size_t n = 0; n <= sizeof(wrong) / sizeof(wrong[0]); n++) {
+		memcpy(memory.out + 1024, &params.map, sizeof(params.map));
+		snprintf(body, sizeof(body),
+			 "%sadd.u64 %%l6, %%l2, 1024;\nmov.u64 %%l7, %llu;\n"
+			 "tensormap.replace.tile.global_address.global.b1024.b64 [%%l6], %%l7;\n%s%s%s" LOAD
+			 " [s], [%%l6, {0, 0}], [bar];\nld.shared.u32 %%r12, [s];\nst.global.u32 [%%l2], "
+			 "%%r12;\n$done:\n",
+			 PREPARE, (unsigned long long)(uintptr_t)(memory.tensor + 512),
+			 n ? "tensormap.replace.tile." : "", n ? wrong[n - 1] : "", n ? ";\n" : "");
+		run(body, &fault);
+		if (fault.kind != (n ? PTX_FAULT_TENSOR_MAP : PTX_FAULT_NONE))
+			fail_msg("%zu: %d", n, fault.kind);
+		if (!n)
+			assert_memory_equal(memory.out, memory.tensor + 512, 4);
+	}
+	memset(memory.out + 1024, 1, sizeof(params.map));
+	give("tensormap.replace.tile.rank.b1024.b32 [%l2+1024], 0;", PTX_FAULT_TENSOR_MAP);
+	give("tensormap.replace.tile.rank.b1024.b32 [%l2+1032], 0;", PTX_FAULT_MISALIGNED);
+	give("tensormap.replace.tile.rank.b1024.b32 [%l1], 0;", PTX_FAULT_ILLEGAL_ADDRESS);
+	give("tensormap.replace.tile.rank.shared::cta.b1024.b32 [s+65536], 0;", PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_maps),
-		cmocka_unit_test(wrong_places),
-		cmocka_unit_test(arguments),
+		cmocka_unit_test(wrong_maps), cmocka_unit_test(wrong_places), cmocka_unit_test(arguments),
+		cmocka_unit_test(built),      cmocka_unit_test(changed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,5 +70,11 @@ void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t site, uint32_t mask,
 /* Looks at the map only. */
 void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
 			    const uint64_t *coords, uint32_t rank, uint32_t thread);
+/* Changes what maps say (enum ptx_tensor_field). */
+void ptx_rt_tensor_replace(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
+			   const uint64_t *values, uint32_t field, uint32_t which, uint32_t thread);
+/* A map, whatever is in it, from shared to global memory. */
+void ptx_rt_tensor_publish(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to,
+			   const uint64_t *from, uint32_t thread);
 
 #endif

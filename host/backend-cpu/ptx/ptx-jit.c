@@ -65,6 +65,8 @@ static const struct {
 	FUNCTION(ptx_rt_tensor_store),
 	FUNCTION(ptx_rt_tensor_reduce),
 	FUNCTION(ptx_rt_tensor_prefetch),
+	FUNCTION(ptx_rt_tensor_replace),
+	FUNCTION(ptx_rt_tensor_publish),
 	FUNCTION(ptx_rt_mma),
 	FUNCTION(ptx_rt_tile_load),
 	FUNCTION(ptx_rt_tile_store),

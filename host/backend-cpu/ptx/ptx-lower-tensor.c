@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cp.async.bulk.tensor and its kin, in tile mode. */
+/* cp.async.bulk.tensor and its kin, in tile mode; tensormap. */
 #include "ptx-async.h"
 #include "ptx-lower-async.h"
 #include "ptx-tensor-map.h"
@@ -106,5 +106,80 @@ bool emit_tensor_prefetch(struct lower *l, const struct ptx_instr *i)
 	args[5] = scalar_const(l->i32, rank_of(i));
 	args[6] = l->thread;
 	call_runtime(l, "ptx_rt_tensor_prefetch", l->void_type, args, 7);
+	return true;
+}
+
+static const struct {
+	const char *word;
+	enum ptx_tensor_field field;
+	unsigned type, count; /* how many dimensions may have it, or how many kinds there are; 0: it is any number */
+} fields[] = {
+	{"global_address", PTX_TENSOR_FIELD_ADDRESS, PTX_B64, 0},
+	{"rank", PTX_TENSOR_FIELD_RANK, PTX_B32, 0},
+	{"box_dim", PTX_TENSOR_FIELD_BOX, PTX_B32, PTX_TENSOR_RANK},
+	{"global_dim", PTX_TENSOR_FIELD_DIM, PTX_B32, PTX_TENSOR_RANK},
+	{"global_stride", PTX_TENSOR_FIELD_STRIDE, PTX_B64, PTX_TENSOR_RANK - 1},
+	{"element_stride", PTX_TENSOR_FIELD_STEP, PTX_B32, PTX_TENSOR_RANK},
+	{"elemtype", PTX_TENSOR_FIELD_TYPE, PTX_B32, PTX_TENSOR_TYPE_COUNT},
+	{"interleave_layout", PTX_TENSOR_FIELD_NONE, PTX_B32, 1},
+	{"swizzle_mode", PTX_TENSOR_FIELD_SWIZZLE, PTX_B32, PTX_TENSOR_SWIZZLE_COUNT},
+	{"swizzle_atomicity", PTX_TENSOR_FIELD_NONE, PTX_B32, 1},
+	{"fill_mode", PTX_TENSOR_FIELD_FILL, PTX_B32, 2},
+};
+
+/* PTX numbers some types in another order than the driver API. */
+static uint64_t kind_of(enum ptx_tensor_field field, uint64_t value)
+{
+	static const uint8_t types[PTX_TENSOR_TYPE_COUNT] = {
+		PTX_TENSOR_U8,   PTX_TENSOR_U16,  PTX_TENSOR_U32,     PTX_TENSOR_S32,     PTX_TENSOR_U64,
+		PTX_TENSOR_S64,  PTX_TENSOR_F16,  PTX_TENSOR_F32,     PTX_TENSOR_F32_FTZ, PTX_TENSOR_F64,
+		PTX_TENSOR_BF16, PTX_TENSOR_TF32, PTX_TENSOR_TF32_FTZ};
+
+	return field == PTX_TENSOR_FIELD_TYPE ? types[value] : value;
+}
+
+/* [map] {, dimension}, number; of kinds and dimensions the number is known here */
+bool emit_tensor_replace(struct lower *l, const struct ptx_instr *i)
+{
+	const struct ptx_operand *value = &i->ops[i->count - 1], *known = &i->ops[1];
+	bool has_kinds = false, has_dimension = i->op->arg;
+	LLVMValueRef args[8];
+	unsigned f = 0;
+
+	while (f < sizeof(fields) / sizeof(fields[0]) && !ptx_word(i, fields[f].word))
+		f++;
+	if (f == sizeof(fields) / sizeof(fields[0]) || i->type != fields[f].type || !ptx_word(i, "b1024") ||
+	    i->ops[0].kind != PTX_OP_MEM || i->count != 2u + has_dimension)
+		return false;
+	has_kinds = fields[f].count && !has_dimension;
+	if (fields[f].count && (known->kind != PTX_OP_INT || known->imm >= fields[f].count))
+		return false;
+	begin(l, args);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[4] = async_put(
+		l, has_kinds ? int_const(l, 64, kind_of(fields[f].field, value->imm)) : async_number(l, value, i->type),
+		l->data);
+	args[5] = scalar_const(l->i32, fields[f].field);
+	args[6] = scalar_const(l->i32, has_dimension ? known->imm : 0);
+	args[7] = l->thread;
+	call_runtime(l, "ptx_rt_tensor_replace", l->void_type, args, 8);
+	return true;
+}
+
+/* [to], [from], 128 */
+bool emit_tensor_publish(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef args[6];
+
+	if (i->ops[0].kind != PTX_OP_MEM || i->ops[1].kind != PTX_OP_MEM || i->ops[2].kind != PTX_OP_INT ||
+	    i->ops[2].imm != sizeof(struct ptx_tensor_map) || !ptx_word(i, "global") || !ptx_word(i, "shared::cta") ||
+	    !ptx_word(i, "tensormap::generic") || !ptx_word(i, "release") || !ptx_word(i, "sync") ||
+	    !ptx_word(i, "aligned"))
+		return false;
+	begin(l, args);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
+	args[5] = l->thread;
+	call_runtime(l, "ptx_rt_tensor_publish", l->void_type, args, 6);
 	return true;
 }

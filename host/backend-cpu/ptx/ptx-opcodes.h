@@ -164,6 +164,8 @@ bool emit_fill_bulk(struct lower *l, const struct ptx_instr *i);
 bool emit_tensor_load(struct lower *l, const struct ptx_instr *i);
 bool emit_tensor_store(struct lower *l, const struct ptx_instr *i);
 bool emit_tensor_prefetch(struct lower *l, const struct ptx_instr *i);
+bool emit_tensor_replace(struct lower *l, const struct ptx_instr *i);
+bool emit_tensor_publish(struct lower *l, const struct ptx_instr *i);
 bool emit_try_cancel(struct lower *l, const struct ptx_instr *i);
 bool emit_query_cancel(struct lower *l, const struct ptx_instr *i);
 bool emit_cp_arrive(struct lower *l, const struct ptx_instr *i);

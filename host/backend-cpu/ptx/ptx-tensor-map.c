@@ -86,3 +86,50 @@ bool ptx_tensor_map_sealed(const struct ptx_tensor_map *map)
 {
 	return map->seal == seal_of(map);
 }
+
+bool ptx_tensor_map_empty(const struct ptx_tensor_map *map)
+{
+	static const struct ptx_tensor_map empty;
+
+	return !memcmp(map, &empty, sizeof(empty));
+}
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+	return value < limit ? value : limit;
+}
+
+void ptx_tensor_map_replace(struct ptx_tensor_map *map, enum ptx_tensor_field field, unsigned which, uint64_t value)
+{
+	switch (field) {
+	case PTX_TENSOR_FIELD_ADDRESS:
+		map->address = value;
+		break;
+	case PTX_TENSOR_FIELD_RANK:
+		map->rank = (uint8_t)(at_most(value, PTX_TENSOR_RANK) + 1);
+		break;
+	case PTX_TENSOR_FIELD_BOX:
+		map->box[which] = (uint16_t)at_most(value, UINT16_MAX);
+		break;
+	case PTX_TENSOR_FIELD_DIM:
+		map->last[which] = (uint32_t)(value - 1);
+		break;
+	case PTX_TENSOR_FIELD_STRIDE:
+		map->strides[which] = value;
+		break;
+	case PTX_TENSOR_FIELD_STEP:
+		map->steps[which] = (uint8_t)at_most(value, UINT8_MAX);
+		break;
+	case PTX_TENSOR_FIELD_TYPE:
+		map->type = (uint8_t)value;
+		break;
+	case PTX_TENSOR_FIELD_SWIZZLE:
+		map->swizzle = (uint8_t)value;
+		break;
+	case PTX_TENSOR_FIELD_FILL:
+		map->fills_nan = value;
+		break;
+	case PTX_TENSOR_FIELD_NONE:
+		break;
+	}
+}

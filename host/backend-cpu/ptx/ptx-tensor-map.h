@@ -70,10 +70,29 @@ unsigned ptx_tensor_span(unsigned swizzle);
 /* What fills what is outside, as an element of the type. */
 uint64_t ptx_tensor_nan(unsigned type);
 
+/* What kernels may put in the place of what a map says; `which` dimension, from 0. */
+enum ptx_tensor_field {
+	PTX_TENSOR_FIELD_ADDRESS,
+	PTX_TENSOR_FIELD_RANK, /* less 1 */
+	PTX_TENSOR_FIELD_BOX,
+	PTX_TENSOR_FIELD_DIM,
+	PTX_TENSOR_FIELD_STRIDE,
+	PTX_TENSOR_FIELD_STEP,
+	PTX_TENSOR_FIELD_TYPE,
+	PTX_TENSOR_FIELD_SWIZZLE,
+	PTX_TENSOR_FIELD_FILL,
+	PTX_TENSOR_FIELD_NONE, /* of which there is one kind only */
+};
+
+/* A number that does not fit makes the map invalid. */
+void ptx_tensor_map_replace(struct ptx_tensor_map *map, enum ptx_tensor_field field, unsigned which, uint64_t value);
+
 /* Whether copies can be made by it; a map that is being put together has no seal to look at. */
 bool ptx_tensor_map_valid(const struct ptx_tensor_map *map);
 void ptx_tensor_map_seal(struct ptx_tensor_map *map);
 /* Whether somebody sealed it and nobody has changed it since. */
 bool ptx_tensor_map_sealed(const struct ptx_tensor_map *map);
+/* All zeroes, which kernels begin with that make a map of their own. */
+bool ptx_tensor_map_empty(const struct ptx_tensor_map *map);
 
 #endif

@@ -285,3 +285,36 @@ void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t number, uint32_t m
 		make_box(ctx, number, maps[lane], coords, rank, lane, thread);
 	}
 }
+
+void ptx_rt_tensor_replace(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *maps,
+			   const uint64_t *values, uint32_t field, uint32_t which, uint32_t thread)
+{
+	const struct ptx_site *site = &ctx->binary->sites[number];
+
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		struct ptx_tensor_map map;
+		uint8_t *at = ptx_check_span(ctx, number, maps[lane], sizeof(map), PTX_TENSOR_MAP_ALIGN, thread + lane);
+
+		memcpy(&map, at, sizeof(map));
+		if (!ptx_tensor_map_sealed(&map) && !ptx_tensor_map_empty(&map))
+			ptx_fault_bytes(ctx, site, PTX_FAULT_TENSOR_MAP, maps[lane], UINT32_MAX, thread + lane);
+		ptx_tensor_map_replace(&map, (enum ptx_tensor_field)field, which, values[lane]);
+		ptx_tensor_map_seal(&map);
+		memcpy(at, &map, sizeof(map));
+	}
+}
+
+void ptx_rt_tensor_publish(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to,
+			   const uint64_t *from, uint32_t thread)
+{
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned lane = (unsigned)__builtin_ctz(left);
+		const size_t bytes = sizeof(struct ptx_tensor_map);
+		const uint8_t *source =
+			ptx_shared_bytes(ctx, number, from[lane], bytes, PTX_TENSOR_MAP_ALIGN, false, thread + lane);
+
+		memcpy(ptx_check_span(ctx, number, to[lane], bytes, PTX_TENSOR_MAP_ALIGN, thread + lane), source,
+		       bytes);
+	}
+}
