@@ -46,7 +46,7 @@
 	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \
 	X(cuMipmappedArrayGetLevel) X(cuMemcpy3DAsync_v2) X(cuTexObjectCreate) X(cuTexObjectDestroy) \
 	X(cuSurfObjectCreate) X(cuSurfObjectDestroy) X(blas) X(matmulAsk) X(matmul) X(transform) X(randomCreate) X(randomDestroy) X(random) \
-	X(cuTensorMapEncodeTiled) X(cuTensorMapReplaceAddress)
+	X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress)
 /* clang-format on */
 
 #define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) cpu_##name;

@@ -42,45 +42,87 @@ static CUresult check_enumerations(int type, int interleave, int swizzle, int pr
 	return CUDA_SUCCESS;
 }
 
-/* What would not fit into the map; the rest is looked at there. */
-static bool describe(struct ptx_tensor_map *map, const cuuint64_t *dim, const cuuint64_t *strides,
-		     const cuuint32_t *box, const cuuint32_t *steps)
+/* What the kinds have in common, as far as it would not fit into the map; the rest is looked at there. */
+static CUresult describe(struct ptx_tensor_map *map, int type, unsigned rank, const void *address,
+			 const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *steps, int swizzle,
+			 int fill)
 {
-	for (unsigned int d = 0; d < map->rank; d++) {
-		if (!dim[d] || dim[d] > MOST_DIM || box[d] > PTX_TENSOR_BOX || steps[d] > PTX_TENSOR_STEP)
-			return false;
+	if (!rank || rank > PTX_TENSOR_RANK)
+		return CUDA_ERROR_INVALID_VALUE;
+	*map = (struct ptx_tensor_map){
+		.address = (uintptr_t)address,
+		.rank = (uint8_t)rank,
+		.type = (uint8_t)type,
+		.swizzle = (uint8_t)swizzle,
+		.fills_nan = fill == FILL_NAN,
+	};
+	for (unsigned int d = 0; d < rank; d++) {
+		if (!dim[d] || dim[d] > MOST_DIM || steps[d] > PTX_TENSOR_STEP)
+			return CUDA_ERROR_INVALID_VALUE;
 		map->last[d] = (uint32_t)(dim[d] - 1);
-		map->box[d] = (uint16_t)box[d];
 		map->steps[d] = (uint8_t)steps[d];
 		if (d)
 			map->strides[d - 1] = strides[d - 1];
 	}
-	return ptx_tensor_map_valid(map);
+	return CUDA_SUCCESS;
+}
+
+static CUresult give(struct ptx_tensor_map *map, void *to)
+{
+	if (!ptx_tensor_map_valid(map))
+		return CUDA_ERROR_INVALID_VALUE;
+	ptx_tensor_map_seal(map);
+	memcpy(to, map, sizeof(*map));
+	return CUDA_SUCCESS;
 }
 
 CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
 				    void *globalDim, void *globalStrides, void *boxDim, void *elementStrides,
 				    int interleave, int swizzle, int l2Promotion, int oobFill)
 {
-	struct ptx_tensor_map map = {
-		.address = (uintptr_t)globalAddress,
-		.rank = (uint8_t)tensorRank,
-		.type = (uint8_t)tensorDataType,
-		.swizzle = (uint8_t)swizzle,
-		.fills_nan = oobFill == FILL_NAN,
-	};
-	CUresult result;
+	CUresult result = check_enumerations(tensorDataType, interleave, swizzle, l2Promotion, oobFill);
+	const cuuint32_t *box = boxDim;
+	struct ptx_tensor_map map;
 
-	if (!tensorMap || !tensorRank || tensorRank > PTX_TENSOR_RANK)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = check_enumerations(tensorDataType, interleave, swizzle, l2Promotion, oobFill);
+	if (result == CUDA_SUCCESS)
+		result = describe(&map, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
+				  elementStrides, swizzle, oobFill);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!describe(&map, globalDim, globalStrides, boxDim, elementStrides))
+	for (unsigned int d = 0; d < tensorRank; d++) {
+		if (box[d] > PTX_TENSOR_BOX)
+			return CUDA_ERROR_INVALID_VALUE;
+		map.box[d] = (uint16_t)box[d];
+	}
+	return give(&map, tensorMap);
+}
+
+CUresult cpu_cuTensorMapEncodeIm2col(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
+				     void *globalDim, void *globalStrides, void *pixelBoxLowerCorner,
+				     void *pixelBoxUpperCorner, unsigned channelsPerPixel, unsigned pixelsPerColumn,
+				     void *elementStrides, int interleave, int swizzle, int l2Promotion, int oobFill)
+{
+	CUresult result = check_enumerations(tensorDataType, interleave, swizzle, l2Promotion, oobFill);
+	const int *lower = pixelBoxLowerCorner, *upper = pixelBoxUpperCorner;
+	struct ptx_tensor_map map;
+
+	if (result == CUDA_SUCCESS)
+		result = describe(&map, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
+				  elementStrides, swizzle, oobFill);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (channelsPerPixel > PTX_TENSOR_BOX || pixelsPerColumn > PTX_TENSOR_PIXELS)
 		return CUDA_ERROR_INVALID_VALUE;
-	ptx_tensor_map_seal(&map);
-	memcpy(tensorMap, &map, sizeof(map));
-	return CUDA_SUCCESS;
+	map.images = true;
+	map.box[0] = (uint16_t)channelsPerPixel;
+	map.pixels = (uint16_t)pixelsPerColumn;
+	for (unsigned int d = 0; d + 2 < tensorRank; d++) {
+		map.lower[d] = (int16_t)lower[d];
+		map.upper[d] = (int16_t)upper[d];
+		if (map.lower[d] != lower[d] || map.upper[d] != upper[d])
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return give(&map, tensorMap);
 }
 
 CUresult cpu_cuTensorMapReplaceAddress(void *tensorMap, void *globalAddress)
@@ -91,9 +133,5 @@ CUresult cpu_cuTensorMapReplaceAddress(void *tensorMap, void *globalAddress)
 	if (!ptx_tensor_map_sealed(&map))
 		return CUDA_ERROR_INVALID_VALUE;
 	map.address = (uintptr_t)globalAddress;
-	if (!ptx_tensor_map_valid(&map))
-		return CUDA_ERROR_INVALID_VALUE;
-	ptx_tensor_map_seal(&map);
-	memcpy(tensorMap, &map, sizeof(map));
-	return CUDA_SUCCESS;
+	return give(&map, tensorMap);
 }

@@ -9,25 +9,26 @@
 #include "handlers.h"
 #include "session.h"
 
-static CUresult encode(const struct vcuda_backend_ops *ops, vcuda_tensor *t, CUtensorMap *map)
+static CUresult encode(struct vcuda_session *s, vcuda_tensor *t, CUtensorMap *map)
 {
+	const struct vcuda_backend_ops *ops = s->ops;
 	void *address = (void *)(uintptr_t)t->address;
 
 	switch (t->kind) {
 	case VCUDA_TENSOR_TILED:
 		if (!ops->cuTensorMapEncodeTiled)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 		return ops->cuTensorMapEncodeTiled(map, t->type, t->rank, address, t->dim, t->strides, t->box, t->steps,
 						   t->interleave, t->swizzle, t->promotion, t->fill);
 	case VCUDA_TENSOR_IM2COL:
 		if (!ops->cuTensorMapEncodeIm2col)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 		return ops->cuTensorMapEncodeIm2col(map, t->type, t->rank, address, t->dim, t->strides, t->lower, t->upper,
 						    t->channels, t->pixels, t->steps, t->interleave, t->swizzle,
 						    t->promotion, t->fill);
 	case VCUDA_TENSOR_IM2COL_WIDE:
 		if (!ops->cuTensorMapEncodeIm2colWide)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 		return ops->cuTensorMapEncodeIm2colWide(map, t->type, t->rank, address, t->dim, t->strides, t->lower[0],
 							t->upper[0], t->channels, t->pixels, t->steps, t->interleave,
 							t->mode, t->swizzle, t->promotion, t->fill);
@@ -41,11 +42,9 @@ CUresult vcuda_handle_vcudaTensorEncode(struct vcuda_session *s, struct vcuda_ar
 	CUtensorMap map;
 	CUresult result;
 
-	if (!s->ops->cuTensorMapEncodeTiled)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 	if (!a->tensor.rank || a->tensor.rank > VCUDA_TENSOR_RANK)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = encode(s->ops, &a->tensor, &map);
+	result = encode(s, &a->tensor, &map);
 	if (result == CUDA_SUCCESS)
 		memcpy(&a->map, &map, sizeof(map));
 	return result;

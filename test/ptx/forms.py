@@ -39,7 +39,7 @@ REFUSED = (
     r'\btcgen05\.', r'\bwgmma\.', r'\bmultimem\.',
     r'\btensormap\.replace\.tile\.(interleave_layout|swizzle_atomicity)\..*, [1-9]', r'\btensormap\.replace\.tile\.swizzle_mode\..*, 4',
     r'\btensormap\.replace\.tile\.elemtype\..*, 1[3-5]',
-    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*\.(im2col|tile::(gather|scatter)4|cta_group)', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
+    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*\.(im2col::w|tile::(gather|scatter)4|cta_group)', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
     r'\bldmatrix\..*\.m16n16\.', r'\bstmatrix\..*\.m16n8\.', r'\bcvt\.rs\.',
     r'\.reqnctapercluster ([2-9]|.*, [2-9])', r'\.param \.(tex|surf)ref\b', r'\.texref \w* = ', r'^= \.local ',
     r'\btex\.a?2dms\.', r'\btex\.(base\.)?[^lg].*\], (%f|0f)', r'\btex\.level\..*\], [^,]*, .*(%f|0f)\w*;',

@@ -244,11 +244,95 @@ static void changed(void **state)
 	give("tensormap.replace.tile.rank.shared::cta.b1024.b32 [s+65536], 0;", PTX_FAULT_ILLEGAL_ADDRESS);
 }
 
+static struct {
+	cuuint64_t dim[5], strides[4];
+	int lower[3], upper[3];
+	cuuint32_t steps[5];
+	unsigned rank, channels, pixels;
+	int swizzle;
+} images;
+
+static CUresult encode_images(CUtensorMap *to)
+{
+	return cpu_cuTensorMapEncodeIm2col(to, PTX_TENSOR_F16, images.rank, memory.tensor, images.dim, images.strides,
+					   images.lower, images.upper, images.channels, images.pixels, images.steps, 0,
+					   images.swizzle, 0, 0);
+}
+
+#define WRONG_IMAGES(change)                                                                                           \
+	do {                                                                                                           \
+		CUtensorMap made;                                                                                      \
+		images = good;                                                                                         \
+		change;                                                                                                \
+		if (encode_images(&made) != CUDA_ERROR_INVALID_VALUE)                                                  \
+			fail_msg("%s", #change);                                                                       \
+	} while (0)
+
+#define IMAGES                                                                                                         \
+	"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [s], [%l1, {0, 0, 0, "     \
+	"0}], [bar], "
+
+/* What cuTensorMapEncodeIm2col() takes; a map is for instructions of its own mode. */
+static void of_images(void **state)
+{
+	typeof(images) good = {.dim = {32, 9, 7, 3, 2},
+			       .strides = {64, 576, 4032, 12096},
+			       .lower = {-1, -1, -1},
+			       .upper = {-1, -1, -1},
+			       .steps = {1, 1, 1, 1, 1},
+			       .rank = 4,
+			       .channels = 32,
+			       .pixels = 64};
+
+	(void)state;
+	WRONG_IMAGES(images.rank = 2);
+	WRONG_IMAGES(images.rank = 6);
+	WRONG_IMAGES(images.channels = 0);
+	WRONG_IMAGES(images.channels = 4);
+	WRONG_IMAGES(images.channels = 264);
+	WRONG_IMAGES((images.channels = 40, images.swizzle = 2));
+	WRONG_IMAGES(images.pixels = 0);
+	WRONG_IMAGES(images.pixels = 1025);
+	WRONG_IMAGES(images.lower[1] = -129);
+	WRONG_IMAGES(images.upper[0] = 128);
+	WRONG_IMAGES((images.rank = 5, images.lower[2] = -17));
+	WRONG_IMAGES((images.rank = 3, images.lower[0] = -32769));
+	WRONG_IMAGES((images.rank = 3, images.lower[0] = -1 - (1 << 16)));
+	WRONG_IMAGES(images.upper[1] = -8); /* there is no base pixel */
+	WRONG_IMAGES(images.steps[2] = 9);
+	WRONG_IMAGES(images.dim[3] = 0);
+	images = good;
+	params = (typeof(params)){.threads = 1};
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	give(IMAGES "{1, 2};", PTX_FAULT_NONE);
+	give("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%l1, {0, 0, 0, 0}], [s];",
+	     PTX_FAULT_NONE);
+	give("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%l1, {0, 0, 0, 0}], [s];",
+	     PTX_FAULT_TENSOR_MAP);
+	give("cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group [%l1, {0, 0, 0, 0, 0}], [s];",
+	     PTX_FAULT_TENSOR_MAP);
+	give(IMAGES "{1, 2};", PTX_FAULT_NONE);
+	images.pixels = 1024;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	give(IMAGES "{1, 2};", PTX_FAULT_ILLEGAL_ADDRESS);
+	usual();
+	give("cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%l1, {0, 0, 0}], {7};", PTX_FAULT_TENSOR_MAP);
+	/* to other blocks alone, and with a policy */
+	images = good;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	give("mov.u16 %h1, 2;\nst.shared.u32 [s], 77;\n"
+	     "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
+	     ":cache_hint"
+	     " [s], [%l1, {0, 0, 0, 0}], [bar], {%h1, 2}, %h1, %l1;\nld.shared.u32 %r12, [s];\n"
+	     "setp.ne.u32 %p2, %r12, 77;\n@%p2 trap;",
+	     PTX_FAULT_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_maps), cmocka_unit_test(wrong_places), cmocka_unit_test(arguments),
-		cmocka_unit_test(built),      cmocka_unit_test(changed),
+		cmocka_unit_test(built),      cmocka_unit_test(changed),      cmocka_unit_test(of_images),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,16 +60,27 @@ void ptx_rt_fill_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, con
 		      const uint64_t *barriers, uint32_t thread);
 
 /* ---- ptx-tensor.c ---- */
-/* Boxes of tensors that have `rank` dimensions. coords: lists of two coordinates each, the first below the second. */
+/*
+ * Boxes of tensors. mode: how many dimensions they have, whether these are boxes of images, and whether those have
+ * offsets. coords: lists of two coordinates each, the first below the second; behind three of them one of offsets of 16
+ * bits.
+ */
+enum {
+	PTX_TENSOR_MODE_RANK = 7,
+	PTX_TENSOR_MODE_IMAGES = 8,
+	PTX_TENSOR_MODE_OFFSETS = 16,
+	PTX_TENSOR_OFFSETS = 3 /* which list */
+};
+
 void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *maps,
-			const uint64_t *coords, const uint64_t *barriers, uint32_t rank, uint32_t thread);
+			const uint64_t *coords, const uint64_t *barriers, uint32_t mode, uint32_t thread);
 void ptx_rt_tensor_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *from,
-			 const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread);
+			 const uint64_t *maps, const uint64_t *coords, uint32_t mode, uint32_t thread);
 void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *from,
-			  const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread);
+			  const uint64_t *maps, const uint64_t *coords, uint32_t mode, uint32_t thread);
 /* Looks at the map only. */
 void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
-			    const uint64_t *coords, uint32_t rank, uint32_t thread);
+			    const uint64_t *coords, uint32_t mode, uint32_t thread);
 /* Changes what maps say (enum ptx_tensor_field). */
 void ptx_rt_tensor_replace(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
 			   const uint64_t *values, uint32_t field, uint32_t which, uint32_t thread);

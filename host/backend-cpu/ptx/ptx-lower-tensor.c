@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cp.async.bulk.tensor and its kin, in tile mode; tensormap. */
+/* cp.async.bulk.tensor and its kin, of tiles and of images; tensormap. */
 #include "ptx-async.h"
 #include "ptx-lower-async.h"
 #include "ptx-tensor-map.h"
@@ -31,6 +31,36 @@ static void begin(struct lower *l, LLVMValueRef *args)
 	args[2] = async_active(l);
 }
 
+/* What the runtime is told, or 0: the name says two things, or of images what there is not. */
+static unsigned mode_of(const struct ptx_instr *i)
+{
+	bool images = ptx_word(i, "im2col"), stores = ptx_word(i, "im2col_no_offs");
+	unsigned rank = rank_of(i);
+
+	if (images + stores + ptx_word(i, "tile") > 1 || ((images || stores) && rank < 3))
+		return 0;
+	return rank | (images || stores ? PTX_TENSOR_MODE_IMAGES : 0) | (images ? PTX_TENSOR_MODE_OFFSETS : 0);
+}
+
+/* {offsets} of images, for each dimension of one */
+static bool are_offsets(const struct ptx_instr *i, const struct ptx_operand *o)
+{
+	return o->kind == PTX_OP_VECTOR && o->count + 2u == rank_of(i);
+}
+
+static void put_offsets(struct lower *l, const struct ptx_operand *o)
+{
+	LLVMValueRef all = NULL;
+
+	for (unsigned n = 0; n < o->count; n++) {
+		LLVMValueRef offset = async_number(l, &o->elements[n], PTX_U16);
+
+		offset = LLVMBuildShl(l->b, offset, int_const(l, 64, 16 * n), "");
+		all = n ? LLVMBuildOr(l->b, all, offset, "") : offset;
+	}
+	async_put(l, all, async_list(l, l->data, PTX_TENSOR_OFFSETS));
+}
+
 /* Lists of two coordinates each. */
 static LLVMValueRef coordinates(struct lower *l, const struct ptx_operand *o)
 {
@@ -46,25 +76,28 @@ static LLVMValueRef coordinates(struct lower *l, const struct ptx_operand *o)
 	return l->data;
 }
 
-/* [to], [map, {coordinates}], [mbarrier] {, block mask} {, policy} */
+/* [to], [map, {coordinates}], [mbarrier] {, {offsets}} {, block mask} {, policy} */
 bool emit_tensor_load(struct lower *l, const struct ptx_instr *i)
 {
-	bool multicast = ptx_word(i, "multicast::cluster");
-	unsigned count = i->count - ptx_word(i, "L2::cache_hint") - multicast;
+	bool multicast = ptx_word(i, "multicast::cluster"), images = ptx_word(i, "im2col");
+	unsigned count = i->count - ptx_word(i, "L2::cache_hint") - multicast - images;
 	LLVMValueRef args[9];
 
-	if (count != 4 || !is_place(i, 1) || i->ops[0].kind != PTX_OP_MEM || i->ops[3].kind != PTX_OP_MEM ||
-	    !ptx_word(i, "global") || ptx_word(i, "shared::cta") == ptx_word(i, "shared::cluster") ||
+	if (count != 4 || !mode_of(i) || (images && !are_offsets(i, &i->ops[4])) || !is_place(i, 1) ||
+	    i->ops[0].kind != PTX_OP_MEM || i->ops[3].kind != PTX_OP_MEM || !ptx_word(i, "global") ||
+	    ptx_word(i, "shared::cta") == ptx_word(i, "shared::cluster") ||
 	    !ptx_word(i, "mbarrier::complete_tx::bytes") || (multicast && !ptx_word(i, "shared::cluster")))
 		return false;
 	begin(l, args);
 	if (multicast)
-		args[2] = async_addressed(l, &i->ops[4]);
+		args[2] = async_addressed(l, &i->ops[4 + images]);
 	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
 	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
 	args[5] = coordinates(l, &i->ops[2]);
+	if (images)
+		put_offsets(l, &i->ops[4]);
 	args[6] = async_put(l, async_address(l, &i->ops[3]), async_list(l, l->addresses, 2));
-	args[7] = scalar_const(l->i32, rank_of(i));
+	args[7] = scalar_const(l->i32, mode_of(i));
 	args[8] = l->thread;
 	call_runtime(l, "ptx_rt_tensor_load", l->void_type, args, 9);
 	return true;
@@ -78,32 +111,35 @@ bool emit_tensor_store(struct lower *l, const struct ptx_instr *i)
 	bool reduces = i->op->arg;
 	LLVMValueRef args[8];
 
-	if (i->count - ptx_word(i, "L2::cache_hint") != 3 || !is_place(i, 0) || i->ops[2].kind != PTX_OP_MEM ||
-	    !ptx_word(i, "global") || !ptx_word(i, "shared::cta") || !ptx_word(i, "bulk_group") ||
-	    (reduces && (!given || (given & (given - 1)))))
+	if (i->count - ptx_word(i, "L2::cache_hint") != 3 || !mode_of(i) || !is_place(i, 0) ||
+	    i->ops[2].kind != PTX_OP_MEM || !ptx_word(i, "global") || !ptx_word(i, "shared::cta") ||
+	    !ptx_word(i, "bulk_group") || (reduces && (!given || (given & (given - 1)))))
 		return false;
 	begin(l, args);
 	args[3] = async_put(l, async_address(l, &i->ops[2]), l->addresses);
 	args[4] = async_put(l, async_address(l, &i->ops[0]), async_list(l, l->addresses, 1));
 	args[5] = coordinates(l, &i->ops[1]);
-	args[6] = scalar_const(l->i32, rank_of(i));
+	args[6] = scalar_const(l->i32, mode_of(i));
 	args[7] = l->thread;
 	call_runtime(l, reduces ? "ptx_rt_tensor_reduce" : "ptx_rt_tensor_store", l->void_type, args, 8);
 	return true;
 }
 
-/* [map, {coordinates}] {, policy} */
+/* [map, {coordinates}] {, {offsets}} {, policy} */
 bool emit_tensor_prefetch(struct lower *l, const struct ptx_instr *i)
 {
+	bool images = ptx_word(i, "im2col");
 	LLVMValueRef args[7];
 
-	if (i->count - ptx_word(i, "L2::cache_hint") != 2 || !is_place(i, 0) || !ptx_word(i, "L2") ||
-	    !ptx_word(i, "global"))
+	if (i->count - ptx_word(i, "L2::cache_hint") - images != 2u || !mode_of(i) || !is_place(i, 0) ||
+	    (images && !are_offsets(i, &i->ops[2])) || !ptx_word(i, "L2") || !ptx_word(i, "global"))
 		return false;
 	begin(l, args);
 	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
 	args[4] = coordinates(l, &i->ops[1]);
-	args[5] = scalar_const(l->i32, rank_of(i));
+	if (images)
+		put_offsets(l, &i->ops[2]);
+	args[5] = scalar_const(l->i32, mode_of(i));
 	args[6] = l->thread;
 	call_runtime(l, "ptx_rt_tensor_prefetch", l->void_type, args, 7);
 	return true;

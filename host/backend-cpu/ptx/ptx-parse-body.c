@@ -8,7 +8,7 @@
 #include "ptx-tex.h"
 
 #define MAX_REGISTERS (1u << 20)
-#define MOST_OPERANDS 6
+#define MOST_OPERANDS 7
 
 static const char *const modifiers[PTX_MOD_COUNT] = {
 #define X(id, text) [PTX_MOD_##id] = text,

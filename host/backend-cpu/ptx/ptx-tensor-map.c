@@ -47,22 +47,45 @@ unsigned ptx_tensor_span(unsigned swizzle)
 	return 16u << swizzle;
 }
 
+/* There are base pixels, and the numbers that say where have as many bits as CUDA says. */
+static bool has_pixels(const struct ptx_tensor_map *map)
+{
+	static const int ends[PTX_TENSOR_RANK + 1] = {[3] = 1 << 15, [4] = 1 << 7, [5] = 1 << 4};
+	int end = ends[map->rank];
+
+	if (!end || !map->pixels || map->pixels > PTX_TENSOR_PIXELS)
+		return false;
+	for (unsigned d = 0; d + 2u < map->rank; d++)
+		if (map->lower[d] < -end || map->lower[d] >= end || map->upper[d] < -end || map->upper[d] >= end ||
+		    (int64_t)map->last[d + 1] + map->upper[d] < map->lower[d])
+			return false;
+	return true;
+}
+
+static bool has_box(const struct ptx_tensor_map *map)
+{
+	for (unsigned d = 1; d < map->rank; d++)
+		if (!map->box[d] || map->box[d] > PTX_TENSOR_BOX)
+			return false;
+	return true;
+}
+
 bool ptx_tensor_map_valid(const struct ptx_tensor_map *map)
 {
 	unsigned width = map->box[0] * ptx_tensor_element(map->type);
 
-	if (!width || width % PTX_TENSOR_ALIGN || !map->rank || map->rank > PTX_TENSOR_RANK ||
-	    map->address % PTX_TENSOR_ALIGN || map->swizzle >= PTX_TENSOR_SWIZZLE_COUNT ||
-	    (map->swizzle && width > ptx_tensor_span(map->swizzle)) ||
+	if (!width || width % PTX_TENSOR_ALIGN || map->box[0] > PTX_TENSOR_BOX || !map->rank ||
+	    map->rank > PTX_TENSOR_RANK || map->address % PTX_TENSOR_ALIGN ||
+	    map->swizzle >= PTX_TENSOR_SWIZZLE_COUNT || (map->swizzle && width > ptx_tensor_span(map->swizzle)) ||
 	    (map->fills_nan && !ptx_tensor_is_float(map->type)))
 		return false;
 	for (unsigned d = 0; d < map->rank; d++)
-		if (!map->box[d] || map->box[d] > PTX_TENSOR_BOX || !map->steps[d] || map->steps[d] > PTX_TENSOR_STEP)
+		if (!map->steps[d] || map->steps[d] > PTX_TENSOR_STEP)
 			return false;
 	for (unsigned d = 0; d + 1u < map->rank; d++)
 		if (map->strides[d] % PTX_TENSOR_ALIGN || map->strides[d] >= PTX_TENSOR_STRIDE)
 			return false;
-	return true;
+	return map->images ? has_pixels(map) : has_box(map);
 }
 
 static uint64_t seal_of(const struct ptx_tensor_map *map)

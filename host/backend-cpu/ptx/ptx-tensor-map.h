@@ -48,6 +48,8 @@ enum ptx_tensor_swizzle {
 #define PTX_TENSOR_NAN_F16 0x7eff
 #define PTX_TENSOR_NAN_BF16 0x7fdf
 
+#define PTX_TENSOR_PIXELS 1024 /* of a box of images, at most */
+
 struct ptx_tensor_map {
 	uint64_t seal; /* of the rest */
 	uint64_t address;
@@ -57,7 +59,12 @@ struct ptx_tensor_map {
 	uint8_t steps[PTX_TENSOR_RANK];        /* of which it takes every so many; in dimension 0 all */
 	uint8_t rank, type, swizzle;
 	bool fills_nan; /* what lies outside of the tensor is NaN instead of 0 */
-	uint8_t reserved[41];
+	bool images; /* for im2col: dimension 0 are channels, the last one images, and those between are an image's */
+	uint8_t unused;
+	uint16_t pixels; /* of such a box, which spans box[0] channels of each */
+	/* where base pixels lie: not before the first pixel plus `lower`, nor behind the last one plus `upper` */
+	int16_t lower[PTX_TENSOR_RANK - 2], upper[PTX_TENSOR_RANK - 2];
+	uint8_t reserved[24];
 };
 
 _Static_assert(sizeof(struct ptx_tensor_map) == 128, "CUDA says how large they are");

@@ -19,7 +19,8 @@ struct box {
 	struct ptx_tensor_map map;
 	uint32_t number, thread;
 	int64_t corner[PTX_TENSOR_RANK];
-	uint32_t count[PTX_TENSOR_RANK]; /* elements of the box that are in shared memory */
+	int64_t at[PTX_TENSOR_RANK];     /* the row at hand begins, or the base pixel that makes it is */
+	int64_t offset[PTX_TENSOR_RANK]; /* of the pixel that is copied from the base pixel */
 	unsigned element;                /* bytes */
 	uint64_t row, rows;              /* bytes of a row, and how many there are */
 	uint64_t shared;                 /* where it is there */
@@ -36,7 +37,7 @@ static uint64_t bytes_of(const struct box *b)
 	return b->row * b->rows;
 }
 
-static void read_map(struct box *b, uint64_t address, unsigned rank)
+static void read_map(struct box *b, uint64_t address, unsigned rank, bool images)
 {
 	const struct ptx_site *site = &b->ctx->binary->sites[b->number];
 	struct ptx_site report = {.line = site->line};
@@ -46,28 +47,50 @@ static void read_map(struct box *b, uint64_t address, unsigned rank)
 	if (!ptx_check_bytes(b->ctx, address, sizeof(b->map)))
 		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_ILLEGAL_ADDRESS, address, sizeof(b->map), b->thread);
 	memcpy(&b->map, (const void *)(uintptr_t)address, sizeof(b->map));
-	if (!ptx_tensor_map_sealed(&b->map) || !ptx_tensor_map_valid(&b->map) || b->map.rank != rank)
+	if (!ptx_tensor_map_sealed(&b->map) || !ptx_tensor_map_valid(&b->map) || b->map.rank != rank ||
+	    b->map.images != images)
 		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_TENSOR_MAP, address, rank, b->thread);
 }
 
-/* coords: lists of two coordinates each. */
+/* coords: see ptx_rt_tensor_load(). */
 static struct box make_box(struct ptx_context *ctx, uint32_t number, uint64_t map, const uint64_t *coords,
-			   unsigned rank, unsigned lane, uint32_t thread)
+			   uint32_t mode, unsigned lane, uint32_t thread)
 {
 	struct box b = {.ctx = ctx, .number = number, .thread = thread + lane, .rows = 1};
+	unsigned rank = mode & PTX_TENSOR_MODE_RANK;
 
-	read_map(&b, map, rank);
+	read_map(&b, map, rank, mode & PTX_TENSOR_MODE_IMAGES);
 	b.element = ptx_tensor_element(b.map.type);
+	b.row = (uint64_t)b.map.box[0] * b.element;
 	for (unsigned d = 0; d < rank; d++) {
-		unsigned step = d ? b.map.steps[d] : 1;
-
-		b.corner[d] = (int32_t)(coords[d / 2 * PTX_SITE_LANES + lane] >> d % 2 * 32);
-		b.count[d] = (b.map.box[d] + step - 1) / step;
+		b.at[d] = b.corner[d] = (int32_t)(coords[d / 2 * PTX_SITE_LANES + lane] >> d % 2 * 32);
 		if (d)
-			b.rows *= b.count[d];
+			b.rows *= (b.map.box[d] + b.map.steps[d] - 1u) / b.map.steps[d];
+		if (mode & PTX_TENSOR_MODE_OFFSETS && d && d + 1 < rank)
+			b.offset[d] = (uint16_t)(coords[PTX_TENSOR_OFFSETS * PTX_SITE_LANES + lane] >> (d - 1) * 16);
 	}
-	b.row = (uint64_t)b.count[0] * b.element;
+	if (b.map.images)
+		b.rows = b.map.pixels;
 	return b;
+}
+
+/* Goes on to the next row: an element's distance further in the first dimension that has not come to its end. */
+static void go_on(struct box *b)
+{
+	for (unsigned d = 1; d < b->map.rank; d++) {
+		int64_t begin = b->corner[d], end = begin + b->map.box[d] - 1;
+
+		if (b->map.images && d + 1u < b->map.rank) {
+			begin = b->map.lower[d - 1];
+			end = (int64_t)b->map.last[d] + b->map.upper[d - 1];
+		} else if (b->map.images) {
+			end = INT64_MAX;
+		}
+		b->at[d] += b->map.steps[d];
+		if (b->at[d] <= end)
+			return;
+		b->at[d] = begin;
+	}
 }
 
 /* All of the box in shared memory, with what chunks change places with. */
@@ -99,23 +122,22 @@ static void get_row(const struct box *b, uint64_t row, uint8_t *to)
 		memcpy(to + n, chunk(b, row * b->row + n), CHUNK);
 }
 
-/* Where a row of the box is in the tensor; a sum that no address can have is one that nobody may touch. */
-static struct part find_part(const struct box *b, uint64_t row)
+/* Where the row at hand is in the tensor; a sum that no address can have is one that nobody may touch. */
+static struct part find_part(const struct box *b)
 {
 	unsigned __int128 address = b->map.address;
 	int64_t first = b->corner[0] < 0 ? -b->corner[0] : 0, last = (int64_t)b->map.last[0] - b->corner[0];
 	struct part part = {0};
 
 	for (unsigned d = 1; d < b->map.rank; d++) {
-		int64_t at = b->corner[d] + (int64_t)(row % b->count[d]) * b->map.steps[d];
+		int64_t at = b->at[d] + b->offset[d];
 
-		row /= b->count[d];
 		if (at < 0 || at > b->map.last[d])
 			return part;
 		address += (unsigned __int128)at * b->map.strides[d - 1];
 	}
-	if (last >= b->count[0])
-		last = (int64_t)b->count[0] - 1;
+	if (last >= b->map.box[0])
+		last = b->map.box[0] - 1;
 	if (last < first)
 		return part;
 	address += (uint64_t)(b->corner[0] + first) * b->element;
@@ -130,14 +152,14 @@ static uint8_t *reach(const struct box *b, const struct part *part)
 	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
 }
 
-/* What the type says that a load does to a number: tf32 is rounded to nearest, and subnormals may be zeroes. */
+/* What the type says that a load does to a number: tf32 is rounded to nearest even, and subnormals may be zeroes. */
 static uint32_t as_loaded(unsigned type, uint32_t bits)
 {
 	bool tf32 = type == PTX_TENSOR_TF32 || type == PTX_TENSOR_TF32_FTZ, special = (~bits & 0x7f800000) == 0;
 
 	if (tf32)
 		/* what makes a number none may stand in what is cut off */
-		bits = (special ? bits | (bits & 0x1fff ? 0x400000 : 0) : bits + 0x1000) & ~0x1fffu;
+		bits = (special ? bits | (bits & 0x1fff ? 0x400000 : 0) : bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
 	if (type != PTX_TENSOR_TF32 && !(bits & 0x7f800000))
 		bits &= 0x80000000;
 	return bits;
@@ -159,10 +181,10 @@ static void convert_row(const struct box *b, uint8_t *row)
 static void load_row(const struct box *b, uint64_t n)
 {
 	uint64_t fill = b->map.fills_nan ? ptx_tensor_nan(b->map.type) : 0;
-	struct part part = find_part(b, n);
+	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES];
 
-	if (part.count < b->count[0])
+	if (part.count < b->map.box[0])
 		for (uint64_t at = 0; at < b->row; at += b->element)
 			memcpy(row + at, &fill, b->element);
 	if (part.count)
@@ -172,15 +194,15 @@ static void load_row(const struct box *b, uint64_t n)
 }
 
 void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *to,
-			const uint64_t *maps, const uint64_t *coords, const uint64_t *barriers, uint32_t rank,
+			const uint64_t *maps, const uint64_t *coords, const uint64_t *barriers, uint32_t mode,
 			uint32_t thread)
 {
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
-		struct box b = make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+		struct box b = make_box(ctx, number, maps[lane], coords, mode, lane, thread);
 
 		find_shared(&b, to[lane], true);
-		for (uint64_t n = 0; n < b.rows; n++)
+		for (uint64_t n = 0; n < b.rows; n++, go_on(&b))
 			load_row(&b, n);
 		ptx_mbarrier_complete(ctx, number, barriers[lane], bytes_of(&b), thread + lane);
 	}
@@ -188,7 +210,7 @@ void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 
 static void store_row(const struct box *b, uint64_t n)
 {
-	struct part part = find_part(b, n);
+	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES];
 
 	if (!part.count)
@@ -198,14 +220,14 @@ static void store_row(const struct box *b, uint64_t n)
 }
 
 void ptx_rt_tensor_store(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *from,
-			 const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread)
+			 const uint64_t *maps, const uint64_t *coords, uint32_t mode, uint32_t thread)
 {
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
-		struct box b = make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+		struct box b = make_box(ctx, number, maps[lane], coords, mode, lane, thread);
 
 		find_shared(&b, from[lane], false);
-		for (uint64_t n = 0; n < b.rows; n++)
+		for (uint64_t n = 0; n < b.rows; n++, go_on(&b))
 			store_row(&b, n);
 	}
 }
@@ -245,7 +267,7 @@ static struct ptx_site reduction_of(const struct box *b)
 
 static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_t n)
 {
-	struct part part = find_part(b, n);
+	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES], *target;
 
 	if (!part.count)
@@ -261,28 +283,28 @@ static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_
 }
 
 void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *from,
-			  const uint64_t *maps, const uint64_t *coords, uint32_t rank, uint32_t thread)
+			  const uint64_t *maps, const uint64_t *coords, uint32_t mode, uint32_t thread)
 {
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
-		struct box b = make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+		struct box b = make_box(ctx, number, maps[lane], coords, mode, lane, thread);
 		struct ptx_site site = reduction_of(&b);
 
 		if (!site.type)
 			ptx_fault_bytes(ctx, &site, PTX_FAULT_TENSOR_MAP, maps[lane], 0, thread + lane);
 		find_shared(&b, from[lane], false);
-		for (uint64_t n = 0; n < b.rows; n++)
+		for (uint64_t n = 0; n < b.rows; n++, go_on(&b))
 			reduce_row(&b, &site, n);
 	}
 }
 
 void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *maps,
-			    const uint64_t *coords, uint32_t rank, uint32_t thread)
+			    const uint64_t *coords, uint32_t mode, uint32_t thread)
 {
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 
-		make_box(ctx, number, maps[lane], coords, rank, lane, thread);
+		make_box(ctx, number, maps[lane], coords, mode, lane, thread);
 	}
 }
 
