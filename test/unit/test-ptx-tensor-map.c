@@ -8,11 +8,14 @@ static void give(const char *instruction, enum ptx_fault_kind kind)
 	struct ptx_fault fault;
 
 	snprintf(body, sizeof(body), "%s%s\n$done:\n", PREPARE, instruction);
-	run(body, &fault);
-	if (fault.kind != kind)
-		fail_msg("%s: %d, not %d", instruction, fault.kind, kind);
-	if (kind)
-		assert_true(fault.line);
+	for (threads = 1; threads <= 64; threads += 63) {
+		run(body, &fault);
+		if (fault.kind != kind)
+			fail_msg("%s, %u threads: %d, not %d", instruction, threads, fault.kind, kind);
+		if (kind)
+			assert_true(fault.line);
+	}
+	threads = 64;
 }
 
 /* A map with the byte at `offset` changed is none; with a good seal it is one that may be wrong. */

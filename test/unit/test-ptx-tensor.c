@@ -262,26 +262,35 @@ static void ways(void **state)
 	run_load(&t, LOAD, "%l1", &fault);
 	assert_int_equal(fault.kind, PTX_FAULT_NONE);
 	assert_memory_equal(memory.out, memory.tensor + at, 128);
-	/* through global memory, which the kernel copies it to, and constant memory, where there is none */
-	run("@%p1 bra $done;\nadd.u64 %l6, %l2, 16384;\nmov.u32 %r12, 0;\n$copy:\ncvt.u64.u32 %l7, %r12;\nadd.u64 %l8, "
-	    "%l1, %l7;\n"
-	    "ld.u64 %l9, [%l8];\nadd.u64 %l8, %l6, %l7;\nst.u64 [%l8], %l9;\nadd.u32 %r12, %r12, 8;\nsetp.lt.u32 %p2, "
-	    "%r12, 128;\n"
-	    "@%p2 bra $copy;\nfence.proxy.tensormap::generic.acquire.gpu [%l6], 128;\nprefetch.tensormap "
-	    "[%l6];\n" PREFETCH " [%l6, {%r4, 7}];\n" PREFETCH ".tile.L2::cache_hint [%l6, {%r4, 7}], %l9;\n"
-	    "st.shared.u32 [s+1024], 0;\nmbarrier.init.shared.b64 [bar], 1;\n" LOAD
-	    ".L2::cache_hint [s], [%l6, {%r4, %r5}], [bar], %l9;\n"
-	    "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint [%l6+0, {0, 0}], [%r3], %l9;\n"
-	    "cp.async.bulk.wait_group.read 0;\nmov.u16 %h1, 2;\n" LOAD
-	    ".multicast::cluster [s+1024], [%l6, {0, 0}], [bar], %h1;\n"
-	    "mov.u16 %h1, 3;\n" LOAD ".multicast::cluster.L2::cache_hint [s+2048], [%l6, {0, 0}], [bar], %h1, %l9;\n"
-	    "ld.shared.u32 %r12, [s+1024];\nld.shared.u32 %r13, [s+2048];\nst.global.v2.u32 [%l2], {%r12, "
-	    "%r13};\n$done:\n",
-	    &fault);
-	assert_int_equal(fault.kind, PTX_FAULT_NONE);
-	assert_memory_equal(memory.tensor, before + at, 128);
-	assert_int_equal(*(uint32_t *)(void *)memory.out, 0);
-	assert_memory_equal(memory.out + 4, memory.tensor, 4);
+	for (threads = 1; threads <= 64; threads += 63) {
+		memcpy(memory.tensor, before, sizeof(before));
+		memset(memory.out, EMPTY, sizeof(memory.out));
+		/* through global memory, which the kernel copies it to, and constant memory, where there is none */
+		run("@%p1 bra $done;\nadd.u64 %l6, %l2, 16384;\nmov.u32 %r12, 0;\n$copy:\ncvt.u64.u32 %l7, "
+		    "%r12;\nadd.u64 %l8, "
+		    "%l1, %l7;\n"
+		    "ld.u64 %l9, [%l8];\nadd.u64 %l8, %l6, %l7;\nst.u64 [%l8], %l9;\nadd.u32 %r12, %r12, "
+		    "8;\nsetp.lt.u32 %p2, "
+		    "%r12, 128;\n"
+		    "@%p2 bra $copy;\nfence.proxy.tensormap::generic.acquire.gpu [%l6], 128;\nprefetch.tensormap "
+		    "[%l6];\n" PREFETCH " [%l6, {%r4, 7}];\n" PREFETCH ".tile.L2::cache_hint [%l6, {%r4, 7}], %l9;\n"
+		    "st.shared.u32 [s+1024], 0;\nmbarrier.init.shared.b64 [bar], 1;\n" LOAD
+		    ".L2::cache_hint [s], [%l6, {%r4, %r5}], [bar], %l9;\n"
+		    "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint [%l6+0, {0, 0}], [%r3], "
+		    "%l9;\n"
+		    "cp.async.bulk.wait_group.read 0;\nmov.u16 %h1, 2;\n" LOAD
+		    ".multicast::cluster [s+1024], [%l6, {0, 0}], [bar], %h1;\n"
+		    "mov.u16 %h1, 3;\n" LOAD
+		    ".multicast::cluster.L2::cache_hint [s+2048], [%l6, {0, 0}], [bar], %h1, %l9;\n"
+		    "ld.shared.u32 %r12, [s+1024];\nld.shared.u32 %r13, [s+2048];\nst.global.v2.u32 [%l2], {%r12, "
+		    "%r13};\n$done:\n",
+		    &fault);
+		assert_int_equal(fault.kind, PTX_FAULT_NONE);
+		assert_memory_equal(memory.tensor, before + at, 128);
+		assert_int_equal(*(uint32_t *)(void *)memory.out, 0);
+		assert_memory_equal(memory.out + 4, memory.tensor, 4);
+	}
+	threads = 64;
 	run(PREPARE "mov.u64 %l6, fixed;\ncvta.const.u64 %l6, %l6;\n" LOAD " [s], [%l6, {%r4, %r5}], [bar];\n$done:\n",
 	    &fault);
 	assert_int_equal(fault.kind, PTX_FAULT_TENSOR_MAP);

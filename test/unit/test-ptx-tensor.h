@@ -109,6 +109,8 @@ static __attribute__((unused)) const char head[] = PTX_HEAD
 static const char *const coords[] = {
 	"", "{%r4}", "{%r4, %r5}", "{%r4, %r5, %r6}", "{%r4, %r5, %r6, %r7}", "{%r4, %r5, %r6, %r7, %r8}"};
 
+static uint32_t threads = 64; /* of the block */
+
 static __attribute__((unused)) void run(const char *body, struct ptx_fault *fault)
 {
 	static char text[16384];
@@ -121,7 +123,7 @@ static __attribute__((unused)) void run(const char *body, struct ptx_fault *faul
 	add_range(memory.out, sizeof(memory.out), true);
 	m = load(text);
 	fault->kind = PTX_FAULT_NONE;
-	launch(m, 1, 64, 1, 0, &params, fault);
+	launch(m, 1, threads, 1, 0, &params, fault);
 	ptx_module_destroy(m);
 }
 
