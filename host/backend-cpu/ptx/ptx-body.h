@@ -16,6 +16,9 @@
 #define PTX_NO_BLOCK UINT32_MAX
 #define PTX_NO_INSTR UINT32_MAX
 
+/* Of a kernel with all that it calls: somebody waits for its code, which takes memory as well. */
+#define PTX_MOST_INSTRUCTIONS 65536
+
 enum ptx_shape_kind {
 	PTX_BOTTOM,  /* never written */
 	PTX_UNIFORM, /* one scalar for the warp */
@@ -74,9 +77,11 @@ struct ptx_body {
 	struct ptx_block *blocks; /* while the graph is built: in text order; then in running order */
 	uint32_t block_count, block_room;
 	uint64_t local_bytes;         /* of each thread: the kernel's own, then the stack of its calls */
-	struct ptx_routine *routines; /* what is called for real, then the kernel; see ptx-inline.h */
+	struct ptx_routine *routines; /* what stands once and is called, then the kernel; see ptx-inline.h */
 	uint32_t routine_count;
-	bool has_calls; /* real ones */
+	uint8_t *called;        /* per function of the module: enum ptx_called, of calls by name */
+	uint32_t *subroutine;   /* per function: which routine it is then */
+	bool has_calls;  /* of routines */
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, has_meets, misses, has_signals, has_strides,
 		uses_dynamic_shared;

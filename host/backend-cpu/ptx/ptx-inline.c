@@ -2,7 +2,7 @@
 /*
  * Makes one flat list of instructions of a kernel: every call that can is replaced by the callee's body, registers and
  * labels are numbered anew (only those in use), and parameters that are passed between functions become registers.
- * Functions that must be called for real (ptx-stack.c) stand in the list before the kernel.
+ * Functions that must be called for real (ptx-stack.c) stand in the list before the kernel, and so do subroutines.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 
 #include "ptx-inline.h"
 
-#define MAX_INSTRUCTIONS 400000
 #define MAX_DEPTH 64
 
 struct entry {
@@ -110,7 +109,7 @@ static struct ptx_instance *new_instance(struct ptx_body *body, struct frame *f,
 		return NULL;
 	}
 	n->symbol = *origin;
-	n->routine = f->routine;
+	n->routine = f->routine->subroutine ? &body->routines[body->routine_count - 1] : f->routine;
 	return n;
 }
 
@@ -197,7 +196,7 @@ struct ptx_instr *ptx_inline_append(struct ptx_body *body, const struct ptx_inst
 	}
 	if (i)
 		*copy = *i;
-	if (body->instr_count > MAX_INSTRUCTIONS)
+	if (body->instr_count > PTX_MOST_IN_BETWEEN)
 		ptx_body_fail(body, PTX_NOT_SUPPORTED, i ? i->line : 0, "`%s` is too large once its calls are inlined",
 			      body->function->name);
 	return body->status == PTX_OK ? copy : NULL;
@@ -219,6 +218,31 @@ bool ptx_inline_branch(struct ptx_body *body, const struct ptx_instr *like, uint
 		return ptx_inline_no_memory(body);
 	i->ops[0] = (struct ptx_operand){.kind = PTX_OP_LABEL, .reg = (int32_t)label, .reg2 = -1};
 	return true;
+}
+
+struct ptx_instr *ptx_inline_emit(struct ptx_body *body, const struct ptx_instr *like, const char *name, unsigned type,
+				  ptx_mods mods, unsigned count, const struct ptx_operand *ops)
+{
+	struct ptx_instr *i = ptx_inline_append(body, NULL);
+
+	if (!i)
+		return NULL;
+	*i = (struct ptx_instr){.op = ptx_opcode_find(name, strlen(name), type, PTX_NONE, mods),
+				.name = name,
+				.mods = mods,
+				.type = (uint8_t)type,
+				.count = (uint8_t)count,
+				.space = mods & M(LOCAL) ? PTX_LOCAL : PTX_GENERIC,
+				.guard = like->guard,
+				.guard_negate = like->guard_negate,
+				.line = like->line};
+	i->ops = ptx_alloc(&body->arena, (count + 1u) * sizeof(*i->ops));
+	if (!i->ops) {
+		ptx_inline_no_memory(body);
+		return NULL;
+	}
+	memcpy(i->ops, ops, count * sizeof(*ops));
+	return i;
 }
 
 static bool inline_function(struct ptx_body *body, struct frame *f);
@@ -312,6 +336,21 @@ static bool real_call(struct ptx_body *body, struct frame *f, const struct ptx_i
 	return copy_operand(body, f, &copy->ops[0]);
 }
 
+static bool branch_call(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
+{
+	struct ptx_routine *r = &body->routines[body->subroutine[i->call->callee->index]];
+	struct ptx_instr *copy;
+
+	if (!check_signature(body, i, r->fn))
+		return false;
+	copy = append_call(body, f, i);
+	if (!copy)
+		return false;
+	copy->op = &ptx_branch_call;
+	copy->call->routine = r;
+	return true;
+}
+
 static bool inline_body(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
 {
 	const struct ptx_call *call = i->call;
@@ -351,13 +390,16 @@ static bool skip_unless_guard(struct ptx_body *body, struct frame *f, const stru
 static bool inline_call(struct ptx_body *body, struct frame *f, const struct ptx_instr *i)
 {
 	const struct ptx_symbol *callee = i->call->callee;
+	enum ptx_called called = ptx_call_kind(body, i->call);
 	uint32_t skip = 0;
 	bool ok;
 
 	if (!skip_unless_guard(body, f, i, &skip))
 		return false;
-	if (!callee || callee->function->recursive)
+	if (called == PTX_CALL_FRAME)
 		ok = real_call(body, f, i);
+	else if (called == PTX_CALL_BRANCH)
+		ok = branch_call(body, f, i);
 	else if (callee->function->defined)
 		ok = inline_body(body, f, i);
 	else
@@ -453,28 +495,62 @@ static bool inline_function(struct ptx_body *body, struct frame *f)
 	return body->status == PTX_OK;
 }
 
-static bool inline_routine(struct ptx_body *body, struct ptx_routine *r)
+static uint32_t formal_count(const struct ptx_routine *r)
+{
+	return r->symbol ? r->fn->ret_count + r->fn->param_count : 0;
+}
+
+static const struct ptx_symbol *formal_symbol(const struct ptx_routine *r, uint32_t n)
+{
+	return n < r->fn->ret_count ? r->fn->rets[n] : r->fn->params[n - r->fn->ret_count];
+}
+
+/* Those of subroutines are there before any of their calls is. */
+static bool make_formals(struct ptx_body *body, struct ptx_routine *r)
 {
 	struct frame f = {.fn = r->fn, .routine = r};
-	uint32_t count = r->symbol ? r->fn->ret_count + r->fn->param_count : 0;
-	uint64_t *offsets = ptx_alloc(&body->arena, (count + 1) * sizeof(*offsets));
-	const struct ptx_instr end = {.op = ptx_opcode_find("ret", 3, PTX_NONE, PTX_NONE, 0), .name = "ret", .guard = -1};
+	uint32_t count = formal_count(r);
+
+	r->formals = ptx_alloc(&body->arena, (count + 1) * sizeof(struct ptx_instance *));
+	if (!r->formals)
+		return ptx_inline_no_memory(body);
+	r->back = ptx_body_register(body, PTX_B32);
+	r->leave = ptx_inline_label(body);
+	for (uint32_t n = 0; n < count; n++)
+		if (!(r->formals[n] = new_instance(body, &f, formal_symbol(r, n))))
+			return false;
+	return true;
+}
+
+static bool frame_formals(struct ptx_body *body, struct frame *f, struct ptx_routine *r)
+{
+	uint64_t *offsets = ptx_alloc(&body->arena, (formal_count(r) + 1) * sizeof(*offsets));
 
 	if (!offsets)
 		return ptx_inline_no_memory(body);
-	r->first = body->instr_count;
-	if (r->symbol)
-		r->frame_bytes = ptx_frame_layout(r->fn, offsets);
-	for (uint32_t n = 0; n < count; n++) {
-		const struct ptx_symbol *s =
-			n < r->fn->ret_count ? r->fn->rets[n] : r->fn->params[n - r->fn->ret_count];
-		struct ptx_instance *formal = instance_of(body, &f, s);
+	r->frame_bytes = ptx_frame_layout(r->fn, offsets);
+	for (uint32_t n = 0; n < formal_count(r); n++) {
+		struct ptx_instance *formal = instance_of(body, f, formal_symbol(r, n));
 
 		if (!formal)
 			return false;
 		formal->memory = formal->placed = true;
 		formal->symbol.offset = offsets[n];
 	}
+	return true;
+}
+
+static bool inline_routine(struct ptx_body *body, struct ptx_routine *r)
+{
+	struct frame f = {.fn = r->fn, .routine = r};
+	const struct ptx_instr end = {.op = ptx_opcode_find("ret", 3, PTX_NONE, PTX_NONE, 0), .name = "ret", .guard = -1};
+
+	r->first = body->instr_count;
+	for (uint32_t n = 0; r->subroutine && n < formal_count(r); n++)
+		if (!map_put(body, &f, formal_symbol(r, n), r->formals[n]))
+			return false;
+	if (r->symbol && !r->subroutine && !frame_formals(body, &f, r))
+		return false;
 	if (!inline_function(body, &f) || !ptx_inline_append(body, &end))
 		return false;
 	r->last = body->instr_count;
@@ -486,6 +562,9 @@ bool ptx_body_inline(struct ptx_body *body)
 	body->carry = -1;
 	if (!ptx_find_routines(body))
 		return false;
+	for (uint32_t n = 0; n < body->routine_count; n++)
+		if (body->routines[n].subroutine && !make_formals(body, &body->routines[n]))
+			return false;
 	for (uint32_t n = 0; n < body->routine_count; n++)
 		if (!inline_routine(body, &body->routines[n]))
 			return false;

@@ -6,6 +6,8 @@
 #include "ptx-body.h"
 
 #define PTX_MAX_SLOTS 64
+/* Instructions while the list is made; then PTX_MOST_INSTRUCTIONS. */
+#define PTX_MOST_IN_BETWEEN 400000
 
 /* A part of a .param variable that is passed in a register. */
 struct ptx_slot {
@@ -19,12 +21,23 @@ struct ptx_instance {
 	struct ptx_symbol symbol; /* first: operands point to it; its offset is in the routine's frame */
 	struct ptx_slot slots[PTX_MAX_SLOTS];
 	unsigned slot_count;
-	struct ptx_routine *routine;
+	struct ptx_routine *routine; /* whose frame it is in: a subroutine's are in the kernel's */
 	bool memory; /* accesses overlap, its address is taken or a real call passes it: it lives in local memory */
 	bool placed;
 };
 
-/* A function that is called for real, with all that is inlined into it; or the kernel. */
+/* What a call by name of a function becomes that is not recursive. */
+enum ptx_called {
+	PTX_CALL_NONE,   /* the function's instructions */
+	PTX_CALL_FRAME,  /* a real call: it needs the stack, or what it calls does */
+	PTX_CALL_BRANCH, /* a branch to the one place where it stands, as a subroutine */
+};
+
+/*
+ * A function that stands once, with all that is inlined into it; or the kernel. It is called for real, with a frame of
+ * its own for each call; or it is a subroutine: nobody calls it before it has returned, so that its variables and its
+ * parameters have one place each, registers if possible, and a call is a branch there and one back.
+ */
 struct ptx_routine {
 	const struct ptx_symbol *symbol; /* NULL: the kernel */
 	const struct ptx_function *fn;
@@ -32,7 +45,12 @@ struct ptx_routine {
 	uint32_t entry;       /* label */
 	uint32_t first, last; /* instructions [first, last) */
 	int32_t top;          /* the register with the end of the frame, where it moves; or -1 */
-	uint64_t *saves;      /* per register: where it is saved in the frame, 0: nowhere yet */
+	bool subroutine;
+	struct ptx_instance **formals;          /* of a subroutine: its results and its parameters, */
+	int32_t back;                           /* the register that says where to return to, as a number from 0, */
+	uint32_t leave;                         /* the label that leads there, */
+	uint32_t *backs, back_count, back_room; /* and the labels behind its calls */
+	uint64_t *saves;                        /* per register: where it is saved in the frame, 0: nowhere yet */
 };
 
 /* A frame's first words: where to go back to, and the caller's frame if that moves. */
@@ -42,6 +60,8 @@ struct ptx_routine {
 
 /* A call that is not inlined; operand 0 is the function's address. */
 extern const struct ptx_opcode ptx_real_call;
+/* A call of a subroutine. */
+extern const struct ptx_opcode ptx_branch_call;
 
 bool ptx_inline_no_memory(struct ptx_body *body);
 uint32_t ptx_inline_label(struct ptx_body *body);
@@ -50,6 +70,24 @@ bool ptx_inline_branch(struct ptx_body *body, const struct ptx_instr *like, uint
 void ptx_inline_place(struct ptx_instance *n);
 bool ptx_is_kernel_param(const struct ptx_symbol *s);
 
+/* Appends an instruction at the line of `like`, under its guard. The operands are copied. */
+struct ptx_instr *ptx_inline_emit(struct ptx_body *body, const struct ptx_instr *like, const char *name, unsigned type,
+				  ptx_mods mods, unsigned count, const struct ptx_operand *ops);
+
+/* ---- ptx-choose.c ---- */
+/* Says which functions calls by name go to, instead of being inlined. */
+bool ptx_body_choose(struct ptx_body *body);
+
+/* ---- ptx-subroutine.c ---- */
+/* Which of the parameters that are passed to subroutines have to be in memory. */
+void ptx_check_passed(struct ptx_body *body);
+/* What a call of a subroutine becomes first: moves of its arguments, the call, moves of its results. */
+bool ptx_rewrite_branch_call(struct ptx_body *body, const struct ptx_instr *i);
+/* And the call itself in the end. */
+bool ptx_expand_branch_call(struct ptx_body *body, const struct ptx_instr *i);
+/* Where subroutines return from, once all their calls are known. */
+bool ptx_append_leaves(struct ptx_body *body);
+
 /* ---- ptx-param.c ---- */
 /* Turns parameters that are passed between functions into registers, where nothing keeps them in memory. */
 bool ptx_body_params(struct ptx_body *body);
@@ -57,13 +95,16 @@ bool ptx_body_params(struct ptx_body *body);
 /* ---- ptx-routine.c ---- */
 /* The routines of a kernel, itself last. */
 bool ptx_find_routines(struct ptx_body *body);
+/* How a function that is defined is called. */
+enum ptx_called ptx_call_kind(const struct ptx_body *body, const struct ptx_call *call);
 /* Per instruction, what is live behind the real calls of routines that may run again before they have returned. */
 bool ptx_live_calls(struct ptx_body *body, uint64_t ***calls);
 
 /* ---- ptx-stack.c ---- */
 /* Where a routine's results and parameters lie in its frame, results first; returns their end. */
 uint64_t ptx_frame_layout(const struct ptx_function *fn, uint64_t *offsets);
-/* A branch to the label whose key a register holds, else to `bad`. */
+/* A branch to the label whose key a register holds, else to `bad`; or no matter where, if that is PTX_NO_LABEL. */
+#define PTX_NO_LABEL UINT32_MAX
 bool ptx_append_choice(struct ptx_body *body, const struct ptx_instr *like, int32_t reg, const uint64_t *keys,
 		       const uint32_t *labels, uint32_t count, uint32_t bad);
 /* Ends the kernel: a thread called or branched to something that is not there. */

@@ -166,7 +166,7 @@ struct ptx_call {
 	struct ptx_operand pointer;
 	const struct ptx_symbol *prototype; /* the label of a pointer's .callprototype or .calltargets */
 	const struct ptx_function *declared; /* once inlined: what a real call's parameters look like */
-	uint32_t back;                      /* once inlined: the label to return to */
+	struct ptx_routine *routine;        /* once inlined: the subroutine that is called */
 	uint32_t ret_count, arg_count;
 	const struct ptx_symbol **rets, **args;
 };

@@ -65,6 +65,8 @@ static bool check_slots(struct ptx_body *body)
 			if (!slot_of(body, n, o->imm + e * bytes, bytes))
 				n->memory = true;
 		}
+		if (i->op == &ptx_branch_call)
+			continue;
 		if ((i->op->flags & PTX_F_CALL) && i->op != &ptx_real_call && !ptx_external_find(i->call))
 			return refuse_call(body, i);
 		for (uint32_t a = 0; (i->op->flags & PTX_F_CALL) && a < i->call->arg_count + i->call->ret_count; a++) {
@@ -171,6 +173,7 @@ bool ptx_body_params(struct ptx_body *body)
 		return ptx_inline_no_memory(body);
 	if (!check_slots(body))
 		return false;
+	ptx_check_passed(body);
 	body->instrs = NULL;
 	body->instr_count = body->instr_room = 0;
 	for (uint32_t k = 0; k < count; k++) {
@@ -180,6 +183,8 @@ bool ptx_body_params(struct ptx_body *body)
 		starts[k] = body->instr_count;
 		if (o)
 			ok = rewrite_param(body, &old[k], o);
+		else if (old[k].op == &ptx_branch_call)
+			ok = ptx_rewrite_branch_call(body, &old[k]);
 		else if ((old[k].op->flags & PTX_F_CALL) && old[k].op != &ptx_real_call)
 			ok = rewrite_call(body, &old[k]);
 		else

@@ -8,17 +8,15 @@
 
 /* What a GPU has. */
 #define MAX_LOCAL (512u << 10)
-/* Quick code takes about 2 ms for each. The largest kernel among hundreds of programs has 7400. */
-#define MAX_INSTRUCTIONS 65536
 
 static bool analyse(struct ptx_body *body, unsigned *lanes)
 {
 	if (!ptx_body_inline(body))
 		return false;
-	if (body->instr_count > MAX_INSTRUCTIONS)
+	if (body->instr_count > PTX_MOST_INSTRUCTIONS)
 		return ptx_body_fail(body, PTX_NOT_SUPPORTED, body->function->line,
 				     "`%s` has %u instructions, which is more than %u", body->function->name,
-				     body->instr_count, MAX_INSTRUCTIONS);
+				     body->instr_count, PTX_MOST_INSTRUCTIONS);
 	if (!ptx_body_blocks(body) || !ptx_body_order(body) || !ptx_body_fold(body) || !ptx_body_live(body))
 		return false;
 	if (!ptx_body_width(body, lanes))

@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+/* A kernel that would have more instructions with all that it calls has subroutines. Tests let smaller ones have them. */
+extern uint32_t ptx_most_inlined;
+
 /* Since the process began. */
 struct ptx_statistics {
 	uint64_t compiled, quick, loaded; /* versions: compiled in all, quick ones among them, from the cache */

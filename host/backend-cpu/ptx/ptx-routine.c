@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that a kernel calls for real, and which of their registers a call must not lose. */
+/* The functions that stand in a kernel once and are called, and which of their registers a call must not lose. */
 #include <string.h>
 
 #include "ptx-inline.h"
 
-/* ---- which functions are called for real ---- */
+/* ---- which functions are called ---- */
 
 struct search {
 	struct ptx_body *body;
 	const struct ptx_module *module;
-	uint8_t *seen; /* per function: 1 its body, 2 it is a routine */
+	uint8_t *seen; /* per function: 1 its body, 2 it is called for real, 4 it is a subroutine */
 	uint32_t *work, count, room, routine_room;
 };
 
-static bool visit(struct search *s, uint32_t function, bool routine)
+static bool visit(struct search *s, uint32_t function, enum ptx_called called)
 {
 	struct ptx_body *body = s->body;
 	const struct ptx_symbol *symbol = s->module->functions[function];
+	uint8_t mark = called == PTX_CALL_BRANCH ? 4 : 2;
 	uint32_t *slot;
 
 	if (!symbol->function->defined)
 		return true;
-	if (routine && !(s->seen[function] & 2)) {
+	if (called != PTX_CALL_NONE && !(s->seen[function] & mark)) {
 		struct ptx_routine *r = ptx_grow(&body->arena, (void **)&body->routines, &body->routine_count,
 						 &s->routine_room, sizeof(*r));
 
 		if (!r)
 			return ptx_inline_no_memory(body);
-		*r = (struct ptx_routine){.symbol = symbol, .fn = symbol->function, .top = -1};
-		s->seen[function] |= 2;
+		*r = (struct ptx_routine){
+			.symbol = symbol, .fn = symbol->function, .top = -1, .subroutine = called == PTX_CALL_BRANCH};
+		s->seen[function] |= mark;
+		if (called == PTX_CALL_BRANCH)
+			body->subroutine[function] = body->routine_count - 1;
 	}
 	if (s->seen[function] & 1)
 		return true;
@@ -47,13 +51,20 @@ static bool search_function(struct search *s, const struct ptx_function *fn)
 
 		if (!call)
 			continue;
-		if (call->callee && !visit(s, call->callee->index, call->callee->function->recursive))
+		if (call->callee && !visit(s, call->callee->index, ptx_call_kind(s->body, call)))
 			return false;
 		for (uint32_t f = 0; !call->callee && f < s->module->function_count; f++)
-			if (ptx_call_may_reach(call, s->module->functions[f]) && !visit(s, f, true))
+			if (ptx_call_may_reach(call, s->module->functions[f]) && !visit(s, f, PTX_CALL_FRAME))
 				return false;
 	}
 	return true;
+}
+
+enum ptx_called ptx_call_kind(const struct ptx_body *body, const struct ptx_call *call)
+{
+	if (!call->callee || call->callee->function->recursive)
+		return PTX_CALL_FRAME;
+	return body->called[call->callee->index];
 }
 
 bool ptx_find_routines(struct ptx_body *body)
@@ -62,7 +73,8 @@ bool ptx_find_routines(struct ptx_body *body)
 	struct ptx_routine *kernel;
 
 	s.seen = ptx_alloc(&body->arena, s.module->function_count + 1u);
-	if (!s.seen)
+	body->subroutine = ptx_alloc(&body->arena, (s.module->function_count + 1u) * sizeof(*body->subroutine));
+	if (!s.seen || !body->subroutine || !ptx_body_choose(body))
 		return ptx_inline_no_memory(body);
 	if (!search_function(&s, body->function))
 		return false;

@@ -53,35 +53,10 @@ static struct ptx_operand int_operand(uint64_t value)
 	return (struct ptx_operand){.kind = PTX_OP_INT, .reg = -1, .reg2 = -1, .imm = value};
 }
 
-/* At the line of `like`, under its guard. The operands follow: `count` of them. */
-static struct ptx_instr *emit(struct ptx_body *body, const struct ptx_instr *like, const char *name, unsigned type,
-			      ptx_mods mods, unsigned count, const struct ptx_operand *ops)
-{
-	struct ptx_instr *i = ptx_inline_append(body, NULL);
-
-	if (!i)
-		return NULL;
-	*i = (struct ptx_instr){.op = ptx_opcode_find(name, strlen(name), type, PTX_NONE, mods),
-				.name = name,
-				.mods = mods,
-				.type = (uint8_t)type,
-				.count = (uint8_t)count,
-				.space = mods & M(LOCAL) ? PTX_LOCAL : PTX_GENERIC,
-				.guard = like->guard,
-				.guard_negate = like->guard_negate,
-				.line = like->line};
-	i->ops = ptx_alloc(&body->arena, (count + 1u) * sizeof(*i->ops));
-	if (!i->ops) {
-		ptx_inline_no_memory(body);
-		return NULL;
-	}
-	memcpy(i->ops, ops, count * sizeof(*ops));
-	return i;
-}
-
 #define EMIT(body, like, name, type, mods, ...)                                                                        \
-	emit(body, like, name, type, mods, sizeof((struct ptx_operand[]){__VA_ARGS__}) / sizeof(struct ptx_operand),   \
-	     (struct ptx_operand[]){__VA_ARGS__})
+	ptx_inline_emit(body, like, name, type, mods,                                                                  \
+			sizeof((struct ptx_operand[]){__VA_ARGS__}) / sizeof(struct ptx_operand),                      \
+			(struct ptx_operand[]){__VA_ARGS__})
 
 static bool add(struct ptx_body *body, const struct ptx_instr *like, int32_t to, int32_t from, uint64_t value)
 {
@@ -130,6 +105,8 @@ static bool choose(struct ptx_body *body, const struct ptx_instr *like, int32_t 
 	int32_t p = ptx_body_register(body, PTX_PRED);
 	uint32_t half = count / 2, below;
 
+	if (count == 1 && bad == PTX_NO_LABEL)
+		return ptx_inline_branch(body, like, labels[0], -1);
 	if (count == 1)
 		return EMIT(body, like, "setp", type, M(NE), reg_operand(p), reg_operand(reg), int_operand(keys[0])) &&
 		       ptx_inline_branch(body, like, bad, p) && ptx_inline_branch(body, like, labels[0], -1);
@@ -171,10 +148,16 @@ struct stack {
 	uint64_t **live;
 };
 
+/* Do its variables lie where `sp` says? */
+static bool has_frame(const struct ptx_routine *r)
+{
+	return r->symbol && !r->subroutine;
+}
+
 /* A place in the frame of the routine at hand. */
 static struct ptx_operand own(const struct stack *s, uint64_t offset)
 {
-	return place(s->r->symbol ? s->sp : -1, offset);
+	return place(has_frame(s->r) ? s->sp : -1, offset);
 }
 
 /* to = from + the frame's size, or less it */
@@ -386,11 +369,14 @@ static bool expand_plain(struct stack *s, const struct ptx_instr *i)
 	if (i->count)
 		memcpy(ops, i->ops, i->count * sizeof(*ops));
 	copy.ops = ops;
-	for (unsigned n = 0; n < i->count && s->r->symbol; n++) {
+	for (unsigned n = 0; n < i->count && has_frame(s->r); n++) {
 		const struct ptx_symbol *v = ops[n].symbol;
 		bool local = v && (v->space == PTX_LOCAL || (v->space == PTX_PARAM && !ptx_is_kernel_param(v)));
 
 		if (!local || (ops[n].kind != PTX_OP_SYMBOL && ops[n].kind != PTX_OP_MEM))
+			continue;
+		/* what is passed to a subroutine */
+		if (!has_frame(((const struct ptx_instance *)v)->routine))
 			continue;
 		if (ops[n].kind == PTX_OP_MEM && ops[n].reg < 0) {
 			ops[n] = place(s->sp, v->offset + ops[n].imm);
@@ -412,8 +398,10 @@ static bool expand(struct stack *s, const struct ptx_instr *i, const uint64_t *l
 		return expand_call(s, i, live);
 	if (i->op->flags & PTX_F_STACK)
 		return expand_stack(s, i);
+	if (i->op == &ptx_branch_call)
+		return ptx_expand_branch_call(s->body, i);
 	if ((i->op->flags & PTX_F_RET) && s->r->symbol)
-		return ptx_inline_branch(s->body, i, s->return_hub, i->guard);
+		return ptx_inline_branch(s->body, i, s->r->subroutine ? s->r->leave : s->return_hub, i->guard);
 	return expand_plain(s, i);
 }
 
@@ -422,8 +410,9 @@ static bool begin_routine(struct stack *s, struct ptx_routine *r, bool moves)
 	const struct ptx_instr like = {.guard = -1, .line = r->fn->line};
 
 	s->r = r;
-	r->saves = ptx_alloc(&s->body->arena, (s->body->reg_count + 1u) * sizeof(*r->saves));
-	if (!r->saves)
+	if (r->fn->recursive)
+		r->saves = ptx_alloc(&s->body->arena, (s->body->reg_count + 1u) * sizeof(*r->saves));
+	if (r->fn->recursive && !r->saves)
 		return ptx_inline_no_memory(s->body);
 	s->body->labels[r->entry] = s->body->instr_count;
 	if (!r->symbol && !EMIT(s->body, &like, "mov", PTX_U64, 0, reg_operand(s->sp), int_operand(0)))
@@ -450,8 +439,9 @@ static bool emit_call_hub(struct stack *s)
 
 	if (!keys || !labels || !sorted)
 		return ptx_inline_no_memory(body);
-	for (uint32_t n = 0; n < count; n++)
-		sorted[n] = &body->routines[n];
+	for (uint32_t n = count, all = count = 0; all < n; all++)
+		if (!body->routines[all].subroutine)
+			sorted[count++] = &body->routines[all];
 	qsort(sorted, count, sizeof(*sorted), by_address);
 	for (uint32_t n = 0; n < count; n++) {
 		keys[n] = ptx_function_address(body->function->module, sorted[n]->symbol);
@@ -510,8 +500,10 @@ static bool rebuild(struct stack *s, bool calls)
 	s->return_hub = ptx_inline_label(body);
 	for (uint32_t n = 0; n < body->routine_count; n++)
 		body->routines[n].entry = ptx_inline_label(body);
-	if (calls &&
-	    (!ptx_inline_branch(body, &like, body->routines[body->routine_count - 1].entry, -1) || !emit_call_hub(s)))
+	if ((calls || body->routine_count > 1) &&
+	    !ptx_inline_branch(body, &like, body->routines[body->routine_count - 1].entry, -1))
+		return false;
+	if (calls && !emit_call_hub(s))
 		return false;
 	for (uint32_t k = 0; k < count; k++) {
 		struct ptx_routine *routine = &body->routines[r];
@@ -526,7 +518,7 @@ static bool rebuild(struct stack *s, bool calls)
 	starts[count] = body->instr_count;
 	for (uint32_t n = 0; n < labels; n++)
 		body->labels[n] = starts[before[n]];
-	return !calls || emit_return_hub(s);
+	return ptx_append_leaves(body) && (!calls || emit_return_hub(s));
 }
 
 /* How much stack the calls of a kernel need: all that can be on it at once, if that is known. */
@@ -539,7 +531,7 @@ static uint64_t stack_bytes(const struct ptx_body *body)
 
 		if (r->top >= 0 || (r->symbol && r->fn->recursive))
 			return STACK_BYTES;
-		bytes += r->symbol ? round_up(r->frame_bytes, ALIGN) : 0;
+		bytes += has_frame(r) ? round_up(r->frame_bytes, ALIGN) : 0;
 	}
 	return bytes;
 }
@@ -548,11 +540,14 @@ bool ptx_body_stack(struct ptx_body *body)
 {
 	struct ptx_routine *kernel = &body->routines[body->routine_count - 1];
 	struct stack s = {.body = body};
-	bool moves = false, recursive = false;
+	bool moves = false, recursive = false, real = false;
 
 	body->has_calls = body->routine_count > 1;
+	for (uint32_t n = 0; n < body->routine_count; n++)
+		real |= has_frame(&body->routines[n]);
 	for (uint32_t k = 0; k < body->instr_count; k++)
-		body->has_calls |= body->instrs[k].op == &ptx_real_call;
+		real |= body->instrs[k].op == &ptx_real_call;
+	body->has_calls |= real;
 	s.sp = ptx_body_register(body, PTX_B64);
 	s.target = ptx_body_register(body, PTX_B64);
 	for (uint32_t n = 0; n < body->routine_count; n++) {
@@ -561,12 +556,12 @@ bool ptx_body_stack(struct ptx_body *body)
 	}
 	if (moves || body->has_calls) {
 		body->words = (body->reg_count + 63) / 64;
-		if ((recursive && !ptx_live_calls(body, &s.live)) || !rebuild(&s, body->has_calls))
+		if ((recursive && !ptx_live_calls(body, &s.live)) || !rebuild(&s, real))
 			return false;
 		patch_frames(&s);
 	}
 	body->local_bytes = kernel->frame_bytes;
-	if (moves || body->has_calls)
+	if (moves || real)
 		body->local_bytes = round_up(kernel->frame_bytes, ALIGN) + stack_bytes(body);
 	return body->status == PTX_OK;
 }
