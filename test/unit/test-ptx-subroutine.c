@@ -340,37 +340,11 @@ static void random_kernels(void **state)
 	free(out[1]);
 }
 
-/* ---- what no subroutines help ---- */
-
-/* A refused kernel is named, with its size and what would be allowed. */
-static void refused(void **state)
-{
-	const uint32_t block[3] = {THREADS, 1, 1};
-	const struct ptx_binary *b;
-	struct ptx_error error = {0};
-	struct ptx_module *m;
-
-	(void)state;
-	text = end = malloc(4u << 20);
-	assert_non_null(text);
-	add("%s", PTX_HEAD);
-	begin_kernel();
-	for (unsigned k = 0; k < PTX_MOST_INSTRUCTIONS; k++)
-		add("mad.lo.u32 %%x, %%x, 3, %u;\n", k);
-	end_kernel();
-	m = load_binary(text, 32);
-	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
-	assert_non_null(strstr(error.text, "`test` has 655"));
-	assert_non_null(strstr(error.text, "65536"));
-	ptx_module_destroy(m);
-	free(text);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(too_large), cmocka_unit_test(alone),          cmocka_unit_test(stacks),
-		cmocka_unit_test(prints),    cmocka_unit_test(random_kernels), cmocka_unit_test(refused),
+		cmocka_unit_test(too_large), cmocka_unit_test(alone),	       cmocka_unit_test(stacks),
+		cmocka_unit_test(prints),    cmocka_unit_test(random_kernels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../ptx/harness.h"
+#include "log.h"
 #include "ptx-probe.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
@@ -216,10 +217,33 @@ static void limits(void **state)
 
 	(void)state;
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
-	assert_non_null(strstr(error.text, "instructions"));
+	assert_non_null(strstr(error.text, "`test` has 7"));
+	assert_non_null(strstr(error.text, "more than 65536"));
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
 	ptx_module_destroy(m);
 	free(huge);
+}
+
+/* What the compiler says about code that is made while a kernel runs is in the log. */
+static void masked_fails(void **state)
+{
+	char *text = large_kernel(120), log[1000];
+	struct ptx_module *m = load_binary(text, 32);
+	void *params[2] = {out32, in32};
+	struct ptx_fault fault;
+
+	(void)state;
+	assert_true(binary_of(m)->full);
+	/* as if it were not known: nothing that compiles once fails then but for want of memory */
+	ptx_module_kernel(m, 0)->function->instrs[0].op = NULL;
+	cpu_log_keep(log, sizeof(log));
+	assert_false(launch(m, 1, THREADS, 1, 0, params, &fault));
+	cpu_log_keep(NULL, 0);
+	assert_int_equal(fault.kind, PTX_FAULT_TRAP);
+	assert_non_null(strstr(log, "kernel test"));
+	assert_non_null(strstr(log, "`ld.param.u64` is not supported"));
+	ptx_module_destroy(m);
+	free(text);
 }
 
 /* A program that ends while the background thread compiles ends at once, with its own status. */
@@ -246,7 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ends),        cmocka_unit_test(switches),   cmocka_unit_test(small_ones_at_once),
 		cmocka_unit_test(short_lives), cmocka_unit_test(no_waiting), cmocka_unit_test(gone_meanwhile),
-		cmocka_unit_test(limits),
+		cmocka_unit_test(limits),      cmocka_unit_test(masked_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

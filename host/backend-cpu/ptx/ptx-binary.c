@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
 
@@ -128,21 +129,21 @@ enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blo
 	return status;
 }
 
-enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error)
+bool ptx_binary_complete(struct ptx_binary *binary)
 {
 	struct ptx_module *module = module_of(binary);
 	struct ptx_version version = {.masked = true};
 	enum ptx_status status = PTX_OK;
 	struct ptx_machine_code *code;
+	struct ptx_error error = {0};
 
-	memset(error, 0, sizeof(*error));
 	pthread_mutex_lock(&module->lock);
 	while (binary->completing)
 		pthread_cond_wait(&module->changed, &module->lock);
 	if (!binary->masked) {
 		binary->completing = true;
 		pthread_mutex_unlock(&module->lock);
-		status = ptx_version_make(binary, &version, true, false, &code, error);
+		status = ptx_version_make(binary, &version, true, false, &code, &error);
 		pthread_mutex_lock(&module->lock);
 		binary->completing = false;
 		if (status == PTX_OK)
@@ -152,5 +153,8 @@ enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error 
 		pthread_cond_broadcast(&module->changed);
 	}
 	pthread_mutex_unlock(&module->lock);
-	return status;
+	if (status != PTX_OK)
+		cpu_log("cannot compile kernel %s for parts of its warps: line %u of the PTX: %s",
+			binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
+	return status == PTX_OK;
 }

@@ -216,12 +216,12 @@ static bool provide_masked(struct ptx_thread *t)
 	struct ptx_warp *w = &t->warps[t->current];
 
 	t->wants_masked = false;
-	if (ptx_binary_complete(binary, &t->compile_error) == PTX_OK &&
+	if (ptx_binary_complete(binary) &&
 	    ptx_thread_stack(w, __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE)->stack)) {
 		start_fiber(t, w);
 		return true;
 	}
-	/* the full version was compiled from the same instructions: only memory can be missing */
+	/* the full version was compiled from the same instructions: mostly, memory is missing */
 	*t->ctx.fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
 	t->faulted = true;
 	return false;

@@ -116,8 +116,8 @@ struct ptx_binary {
 	bool strides;    /* a loop may stride through memory, and blocks say nothing to one another */
 };
 
-/* Makes the masked version if nobody has; from any thread. */
-enum ptx_status ptx_binary_complete(struct ptx_binary *binary, struct ptx_error *error);
+/* Makes the masked version if nobody has; from any thread. False: the log says why it cannot be. */
+bool ptx_binary_complete(struct ptx_binary *binary);
 void ptx_jit_destroy(struct ptx_jit *jit);
 void ptx_jit_make_spare(void); /* for the next module that needs one */
 void ptx_binary_free(struct ptx_binary *binary);

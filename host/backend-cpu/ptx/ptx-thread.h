@@ -62,7 +62,6 @@ struct ptx_thread {
 	void *shared, *local, *cache, *frames;
 	size_t shared_room, local_room, cache_room, frames_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
-	struct ptx_error compile_error;
 };
 
 /* The warp begins with entry(t), which must not return. */
