@@ -5,7 +5,7 @@
 #include "ptx-body.h"
 #include "ptx-probe.h"
 
-#define CALLS 250
+#define CALLS 640
 #define STEPS 300
 
 static char *text, *end;
@@ -321,7 +321,7 @@ static void random_kernels(void **state)
 		for (unsigned round = 0; count_calls(text) > 2 && round < 2; round++) {
 			struct ptx_module *m;
 
-			ptx_most_inlined = round ? 0 : PTX_MOST_INSTRUCTIONS;
+			ptx_most_inlined = round ? 0 : PTX_MOST_INLINED;
 			map.count = 0;
 			add_range(in, RANDOM_IN, false);
 			add_range(out[round], RANDOM_OUT, true);

@@ -16,7 +16,7 @@
 
 #define MANY (1ull << 40)
 
-uint32_t ptx_most_inlined = PTX_MOST_INSTRUCTIONS;
+uint32_t ptx_most_inlined = PTX_MOST_INLINED;
 
 struct choice {
 	struct ptx_body *body;

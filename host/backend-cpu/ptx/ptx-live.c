@@ -53,28 +53,39 @@ void ptx_body_settle(const struct ptx_body *body, bool (*each)(void *data, const
 	} while (changed);
 }
 
+struct gather {
+	const struct ptx_body *body;
+	struct ptx_block *block;
+};
+
 static void visit_use(void *data, int32_t reg)
 {
-	struct ptx_block *b = data;
+	struct gather *g = data;
 
-	if (!PTX_BIT(b->def, reg))
-		PTX_SET(b->use, reg);
+	if ((uint32_t)reg < g->body->border_count && !PTX_BIT(g->block->def, reg))
+		PTX_SET(g->block->use, reg);
 }
 
 static void visit_def(void *data, int32_t reg)
 {
-	struct ptx_block *b = data;
+	struct gather *g = data;
 
-	PTX_SET(b->def, reg);
+	if ((uint32_t)reg < g->body->border_count)
+		PTX_SET(g->block->def, reg);
 }
 
 bool ptx_body_live(struct ptx_body *body)
 {
-	size_t words = body->words = (body->reg_count + 63) / 64 + 1;
 	bool changed = true;
+	size_t words;
 
+	if (!ptx_body_borders(body))
+		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
+				     body->function->name);
+	words = body->words = (body->border_count + 63) / 64 + 1;
 	for (uint32_t n = 0; n < body->block_count; n++) {
 		struct ptx_block *b = &body->blocks[n];
+		struct gather g = {body, b};
 		uint64_t *sets = ptx_alloc(&body->arena, 4 * words * sizeof(*sets));
 
 		if (!sets)
@@ -85,11 +96,11 @@ bool ptx_body_live(struct ptx_body *body)
 		b->live_in = sets + 2 * words;
 		b->live_out = sets + 3 * words;
 		for (uint32_t k = b->first; k < b->last; k++) {
-			ptx_instr_uses(body, &body->instrs[k], visit_use, b);
-			ptx_instr_defs(body, &body->instrs[k], visit_def, b);
+			ptx_instr_uses(body, &body->instrs[k], visit_use, &g);
+			ptx_instr_defs(body, &body->instrs[k], visit_def, &g);
 		}
 		if (b->condition >= 0)
-			visit_use(b, b->condition);
+			visit_use(&g, b->condition);
 	}
 	while (changed) {
 		changed = false;
@@ -110,4 +121,43 @@ bool ptx_body_live(struct ptx_body *body)
 		}
 	}
 	return true;
+}
+
+static bool join_sets(uint64_t *set, const uint64_t *other, size_t words)
+{
+	bool changed = false;
+
+	for (size_t w = 0; w < words; w++) {
+		changed |= (other[w] & ~set[w]) != 0;
+		set[w] |= other[w];
+	}
+	return changed;
+}
+
+bool ptx_body_rest(struct ptx_body *body, struct ptx_rest *rest)
+{
+	size_t words = body->words;
+	bool changed = true;
+
+	rest->defs = ptx_alloc(&body->arena, (body->block_count + 1u) * words * sizeof(*rest->defs));
+	rest->live = ptx_alloc(&body->arena, (body->block_count + 1u) * words * sizeof(*rest->live));
+	if (!rest->defs || !rest->live)
+		return false;
+	for (uint32_t n = 0; n < body->block_count; n++) {
+		join_sets(rest->defs + n * words, body->blocks[n].def, words);
+		join_sets(rest->live + n * words, body->blocks[n].live_in, words);
+	}
+	while (changed) {
+		changed = false;
+		for (uint32_t n = body->block_count; n--;)
+			for (unsigned s = 0; s < 2; s++) {
+				uint32_t next = body->blocks[n].succ[s];
+
+				if (next == PTX_NO_BLOCK)
+					continue;
+				changed |= join_sets(rest->defs + n * words, rest->defs + next * words, words);
+				changed |= join_sets(rest->live + n * words, rest->live + next * words, words);
+			}
+	}
+	return rest->known = true;
 }

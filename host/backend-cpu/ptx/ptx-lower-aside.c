@@ -36,7 +36,7 @@ static void check_def(void *data, int32_t reg)
 {
 	struct check *c = data;
 
-	c->ok &= !PTX_BIT(c->keep, reg) || reg_shape(c->l, reg) == PTX_VARYING;
+	c->ok &= !PTX_HELD(c->l->body, c->keep, reg) || reg_shape(c->l, reg) == PTX_VARYING;
 }
 
 static bool is_arm(struct lower *l, uint32_t block, const uint64_t *keep)

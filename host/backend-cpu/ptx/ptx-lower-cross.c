@@ -161,7 +161,7 @@ void clear_registers(struct lower *l)
 	bool all = l->masked && (body->irreducible || body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS);
 
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		if (!PTX_BIT(l->resident, r) && (all || PTX_BIT(l->passed_on, r)))
+		if (!PTX_HELD(body, l->resident, r) && (all || PTX_HELD(body, l->passed_on, r)))
 			clear(l, r);
 }
 
@@ -169,7 +169,7 @@ void clear_registers(struct lower *l)
 void clear_resident(struct lower *l)
 {
 	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		if (PTX_BIT(l->resident, r) && PTX_BIT(l->body->blocks[0].live_in, r))
+		if (PTX_HELD(l->body, l->resident, r) && PTX_HELD(l->body, l->body->blocks[0].live_in, r))
 			clear(l, r);
 }
 
@@ -185,12 +185,20 @@ LLVMTypeRef storage_type(struct lower *l, uint32_t reg)
 	return reg_shape(l, (int32_t)reg) == PTX_VARYING ? LLVMVectorType(type, PTX_LANES) : type;
 }
 
-void copy_live(struct lower *l, const uint64_t *live, bool save)
+/* The next one of a set of so many registers from `r` on, or `count`. */
+static uint32_t next_of(const uint64_t *set, uint32_t r, uint32_t count)
 {
-	for (uint32_t r = 0; r < l->body->reg_count; r++) {
+	while (r < count && !(set[r >> 6] >> (r & 63)))
+		r = (r | 63) + 1;
+	return r < count ? r + (uint32_t)__builtin_ctzll(set[r >> 6] >> (r & 63)) : count;
+}
+
+void copy_live(struct lower *l, const uint64_t *live, uint32_t count, bool save)
+{
+	for (uint32_t r = 0; (r = next_of(live, r, count)) < count; r++) {
 		LLVMValueRef from, to, value;
 
-		if (!PTX_BIT(live, r) || PTX_BIT(l->resident, r))
+		if (PTX_HELD(l->body, l->resident, r))
 			continue;
 		from = save ? l->storage[r] : slot(l, r);
 		to = save ? slot(l, r) : l->storage[r];
@@ -228,7 +236,8 @@ struct ptx_exit *add_exit(struct lower *l, uint32_t instr)
 	struct ptx_exit *e =
 		ptx_grow(&body->arena, (void **)&l->low->exits, &l->low->exit_count, &l->low->exit_room, sizeof(*e));
 
-	if (!e || !(e->live = ptx_alloc(&body->arena, body->words * sizeof(*e->live)))) {
+	/* in the middle of a block, any may be live */
+	if (!e || !(e->live = ptx_alloc(&body->arena, (body->reg_count / 64 + 2u) * sizeof(*e->live)))) {
 		lower_no_memory(body);
 		return NULL;
 	}
@@ -251,7 +260,7 @@ void emit_leave(struct lower *l, const struct ptx_exit *e)
 {
 	LLVMValueRef all = scalar_const(l->i32, UINT32_MAX);
 
-	copy_live(l, e->live, true);
+	copy_live(l, e->live, l->body->reg_count, true);
 	store_head(l, offsetof(struct ptx_frame, live), all);
 	store_head(l, offsetof(struct ptx_frame, thread), l->thread);
 	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, (uint64_t)(e - l->low->exits)));
@@ -330,23 +339,22 @@ void try_return(struct lower *l, LLVMBasicBlockRef stay)
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->mask, scalar_const(l->i32, UINT32_MAX), ""), test,
 			stay);
 	LLVMPositionBuilderAtEnd(l->b, test);
-	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		if (PTX_BIT(live, r) && widens(l, r))
+	for (uint32_t r = 0; (r = next_of(live, r, l->body->border_count)) < l->body->border_count; r++)
+		if (widens(l, r))
 			narrow(l, r, &ok);
 	LLVMBuildCondBr(l->b, ok, back, stay);
 	LLVMPositionBuilderAtEnd(l->b, back);
-	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		if (PTX_BIT(live, r)) {
-			if (widens(l, r)) {
-				value = narrow(l, r, NULL);
-			} else if (PTX_BIT(l->resident, r)) {
-				continue;
-			} else {
-				value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
-				LLVMSetAlignment(value, 1);
-			}
-			LLVMSetAlignment(LLVMBuildStore(l->b, value, slot(l, r)), 1);
+	for (uint32_t r = 0; (r = next_of(live, r, l->body->border_count)) < l->body->border_count; r++) {
+		if (widens(l, r)) {
+			value = narrow(l, r, NULL);
+		} else if (PTX_BIT(l->resident, r)) {
+			continue;
+		} else {
+			value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
+			LLVMSetAlignment(value, 1);
 		}
+		LLVMSetAlignment(LLVMBuildStore(l->b, value, slot(l, r)), 1);
+	}
 	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, l->block + 1));
 	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
 }
@@ -361,11 +369,11 @@ void enter_masked(struct lower *l, const struct ptx_exit *e)
 		return;
 	}
 	for (int pass = 0; pass < 2; pass++)
-		for (uint32_t r = 0; r < l->body->reg_count; r++) {
+		for (uint32_t r = 0; (r = next_of(e->live, r, l->body->reg_count)) < l->body->reg_count; r++) {
 			const struct ptx_shape *s = &l->body->shapes[r];
 			unsigned bits = ptx_types[l->body->regs[r].type].bits;
 
-			if (!PTX_BIT(e->live, r) || (PTX_BIT(l->resident, r) && !widens(l, r)))
+			if (PTX_HELD(l->body, l->resident, r) && !widens(l, r))
 				continue;
 			if (pass) {
 				store = LLVMBuildStore(l->b, values[r], l->storage[r]);

@@ -424,7 +424,7 @@ void set_reg(struct lower *l, int32_t reg, LLVMValueRef value, bool is_signed)
 			old = LLVMBuildLoad2(l->b, l->i64, l->storage[reg], "");
 		value = LLVMBuildSelect(l->b, guard, value, old, "");
 	}
-	if (vector && ((l->masked && PTX_BIT(l->body->blend, reg)) || (l->keep && PTX_BIT(l->keep, reg))))
+	if (vector && ((l->masked && PTX_HELD(l->body, l->body->blend, reg)) || (l->keep && PTX_HELD(l->body, l->keep, reg))))
 		value = LLVMBuildSelect(l->b, l->mask_vector, value, read_reg(l, reg, lanes), "");
 	l->lanes = saved;
 	LLVMBuildStore(l->b, value, l->storage[reg]);

@@ -217,7 +217,7 @@ static bool begin_function(struct lower *l, const char *name)
 	l->data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "data");
 	l->extra = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "extra");
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		l->storage[r] = PTX_BIT(l->resident, r) ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
+		l->storage[r] = PTX_HELD(body, l->resident, r) ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
 	load_context(l);
 	if (!l->masked && l->width > 1 && body->has_rounds)
 		begin_rounds(l);
@@ -313,7 +313,7 @@ static void lower_full(struct lower *l)
 		again = new_bb(l, "again");
 		LLVMAddCase(choice, scalar_const(l->i32, n + 1), again);
 		LLVMPositionBuilderAtEnd(l->b, again);
-		copy_live(l, body->blocks[n].live_in, false);
+		copy_live(l, body->blocks[n].live_in, body->border_count, false);
 		LLVMBuildBr(l->b, l->starts[n]);
 	}
 	if (l->next_warp)

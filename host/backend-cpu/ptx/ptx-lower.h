@@ -185,7 +185,7 @@ LLVMTypeRef storage_type(struct lower *l, uint32_t reg);
 bool choose_resident(struct lower *l);
 void clear_registers(struct lower *l);
 void clear_resident(struct lower *l);
-void copy_live(struct lower *l, const uint64_t *live, bool save);
+void copy_live(struct lower *l, const uint64_t *live, uint32_t count, bool save); /* of so many registers */
 void store_head(struct lower *l, uint64_t offset, LLVMValueRef value); /* of struct ptx_frame */
 LLVMValueRef load_head(struct lower *l, uint64_t offset);
 struct ptx_exit *add_exit(struct lower *l, uint32_t instr);

@@ -228,7 +228,7 @@ static bool is_distance(const struct lower *l, int32_t reg)
 
 	/* what may be read before it is written is 0, which is at no distance that is known */
 	return l->width == 1 && reg >= 0 && body->origins[reg].kind == ROOTED &&
-	       !PTX_BIT(body->blocks[0].live_in, reg) &&
+	       !PTX_HELD(body, body->blocks[0].live_in, reg) &&
 	       body->origins[reg].param + sizeof(uint64_t) <= body->function->param_bytes;
 }
 

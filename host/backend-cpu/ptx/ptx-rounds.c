@@ -57,7 +57,7 @@ void ptx_body_rounds(struct ptx_body *body)
 			body->kept[w] |= live;
 			copies += (uint64_t)__builtin_popcountll(live);
 		}
-	for (uint32_t r = 0; r < body->reg_count; r++)
+	for (uint32_t r = 0; r < body->border_count; r++)
 		if (PTX_BIT(body->kept, r))
 			bytes += kept_bytes(body, r);
 	body->has_rounds = bytes <= MOST_KEPT && copies <= MOST_COPIES;
@@ -83,7 +83,7 @@ bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low)
 		return lower_no_memory(body);
 	low->entries_at = at;
 	at += warps * sizeof(uint32_t);
-	for (uint32_t r = 0; r < body->reg_count; r++)
+	for (uint32_t r = 0; r < body->border_count; r++)
 		if (PTX_BIT(body->kept, r)) {
 			low->kept[r] = at = (at + 15) & ~15u;
 			at += warps * kept_bytes(body, r);
@@ -123,7 +123,7 @@ static void copy_kept(struct lower *l, uint32_t latch, bool save)
 	LLVMValueRef warp = warp_of(l, l->thread), last = place(l, at, sizeof(uint64_t), warp);
 
 	copy(l, l->i64, save ? l->lasts[latch] : last, save ? last : l->lasts[latch]);
-	for (uint32_t r = 0; r < l->body->reg_count; r++)
+	for (uint32_t r = 0; r < l->body->border_count; r++)
 		if (PTX_BIT(live, r)) {
 			LLVMValueRef kept = place(l, l->low->kept[r], kept_bytes(l->body, r), warp);
 

@@ -361,7 +361,7 @@ static void merge_def(void *data, int32_t reg)
 	now = join(old, &p->shape);
 	if (now.kind == PTX_OFFSETS && small)
 		now = varying;
-	if (now.kind != PTX_BOTTOM && (PTX_BIT(p->body->blend, reg)))
+	if (now.kind != PTX_BOTTOM && (PTX_HELD(p->body, p->body->blend, reg)))
 		now = varying;
 	if (now.kind == old->kind && now.known == old->known && now.zeros == old->zeros)
 		return;
@@ -412,7 +412,7 @@ static bool walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struc
 		s->seen[from] = stamp;
 		stack[count++] = from;
 	}
-	while (count) {
+	while (count && !apart) {
 		uint32_t number = stack[--count];
 		const struct ptx_block *b = &body->blocks[number];
 		bool end = number == stop;
@@ -431,7 +431,27 @@ static bool walk_side(struct ptx_body *body, uint32_t from, uint32_t stop, struc
 	return apart;
 }
 
-static bool mark_divergent(struct ptx_body *body, struct side sides[2], uint32_t *stack, uint32_t *stamp)
+static bool no_memory(struct ptx_body *body)
+{
+	return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile", body->function->name);
+}
+
+/* As if its lanes ran to their ends before those of the other side go on. */
+static void take_rest(const struct ptx_body *body, uint32_t from, const struct ptx_rest *rest, struct side *s)
+{
+	size_t bytes = body->words * sizeof(*s->defs);
+
+	if (from == PTX_NO_BLOCK) {
+		memset(s->defs, 0, bytes);
+		memset(s->live, 0, bytes);
+		return;
+	}
+	memcpy(s->defs, rest->defs + from * body->words, bytes);
+	memcpy(s->live, rest->live + from * body->words, bytes);
+}
+
+static bool mark_divergent(struct ptx_body *body, struct side sides[2], struct ptx_rest *rest, uint32_t *stack,
+			   uint32_t *stamp)
 {
 	bool changed = false;
 
@@ -447,8 +467,10 @@ static bool mark_divergent(struct ptx_body *body, struct side sides[2], uint32_t
 		apart = b->waits;
 		for (unsigned s = 0; s < 2 && !apart; s++)
 			apart = walk_side(body, b->succ[s], b->ipdom, &sides[s], ++*stamp, stack);
+		if (apart && !rest->known && !ptx_body_rest(body, rest))
+			return no_memory(body);
 		for (unsigned s = 0; s < 2 && apart; s++)
-			walk_side(body, b->succ[s], PTX_NO_BLOCK, &sides[s], ++*stamp, stack);
+			take_rest(body, b->succ[s], rest, &sides[s]);
 		for (size_t w = 0; w < body->words; w++)
 			body->blend[w] |= (sides[0].defs[w] & sides[1].live[w]) | (sides[1].defs[w] & sides[0].live[w]);
 	}
@@ -463,15 +485,10 @@ static void visit_blend(void *data, int32_t reg)
 		body->shapes[reg] = varying;
 }
 
-static bool no_memory(struct ptx_body *body)
-{
-	return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile", body->function->name);
-}
-
 static void finish(struct ptx_body *body)
 {
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		if (PTX_BIT(body->blend, r) || body->shapes[r].kind == PTX_BOTTOM)
+		if (PTX_HELD(body, body->blend, r) || body->shapes[r].kind == PTX_BOTTOM)
 			body->shapes[r] = body->shapes[r].kind == PTX_BOTTOM ? uniform : varying;
 }
 
@@ -508,6 +525,7 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 	size_t n = body->block_count + 1u;
 	uint64_t *sets = ptx_alloc(&body->arena, 5 * body->words * sizeof(*sets));
 	uint32_t *marks = ptx_alloc(&body->arena, 3 * n * sizeof(*marks)), stamp = 0;
+	struct ptx_rest rest = {.known = false};
 	struct side sides[2];
 
 	body->shapes = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*body->shapes));
@@ -528,9 +546,11 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 	do {
 		propagate(body);
 		for (uint32_t r = 0; r < body->reg_count; r++)
-			if (PTX_BIT(body->blend, r))
+			if (PTX_HELD(body, body->blend, r))
 				visit_blend(body, (int32_t)r);
-	} while (mark_divergent(body, sides, marks + n, &stamp));
+	} while (mark_divergent(body, sides, &rest, marks + n, &stamp));
+	if (body->status != PTX_OK)
+		return false;
 	propagate(body);
 	finish(body);
 	body->masked_shapes = body->shapes;
