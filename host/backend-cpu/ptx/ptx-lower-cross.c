@@ -140,6 +140,9 @@ bool choose_resident(struct lower *l)
 	for (uint32_t n = 0; n < body->block_count; n++)
 		for (size_t w = 0; w < body->words; w++)
 			l->passed_on[w] |= body->blocks[n].live_in[w];
+	/* as values, all that is live anywhere behind a call would pass through each subroutine */
+	if (l->width == 1 && body->has_subroutines)
+		memcpy(l->resident, l->passed_on, body->words * sizeof(*l->resident));
 	if (l->width > 1 &&
 	    (l->masked ? body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS : l->quick || copies_dominate(l)))
 		memcpy(l->resident, l->passed_on, body->words * sizeof(*l->resident));
