@@ -282,6 +282,79 @@ static void prints(void **state)
 	free(text);
 }
 
+/* ---- many functions, called to and fro ---- */
+
+#define MANY 120
+#define ROUNDS 6
+
+static void many_functions(void **state)
+{
+	char name[16];
+
+	(void)state;
+	begin();
+	for (unsigned f = 0; f < MANY; f++) {
+		add(".func (.param .b32 r) f%u(.param .b32 n)\n{\n.reg .b32 %%r<4>;\nld.param.u32 %%r1, [n];\n", f);
+		for (unsigned k = 0; k < 100; k++)
+			add("mad.lo.u32 %%r1, %%r1, 3, %u;\n", f + k);
+		add("st.param.b32 [r], %%r1;\nret;\n}\n");
+	}
+	begin_kernel();
+	for (unsigned k = 0; k < ROUNDS * MANY; k++) {
+		sprintf(name, "f%u", k / MANY % 2 ? MANY - 1 - k % MANY : k % MANY);
+		call(name, "%x", "%x");
+	}
+	end_kernel();
+	run("auto");
+	for (unsigned n = 0; n < THREADS; n++) {
+		uint32_t x = n;
+
+		for (unsigned k = 0; k < ROUNDS * MANY; k++)
+			for (unsigned j = 0; j < 100; j++)
+				x = x * 3 + (k / MANY % 2 ? MANY - 1 - k % MANY : k % MANY) + j;
+		assert_int_equal(out32[n], x);
+	}
+	free(text);
+}
+
+/* Some lanes call before all shuffle. */
+static void meetings(void **state)
+{
+	uint32_t x[THREADS];
+
+	(void)state;
+	begin();
+	add_leaf();
+	begin_kernel();
+	for (unsigned k = 0; k < CALLS; k++)
+		call("leaf", "%x", "%x");
+	add("mov.u32 %%r5, 0;\n$again:\nshr.u32 %%r4, %%x, 3;\nand.b32 %%r4, %%r4, 1;\nsetp.ne.u32 %%p1, %%r4, 0;\n"
+	    "@%%p1 bra $call;\n$join:\nshfl.sync.bfly.b32 %%r6, %%x, 1, 31, -1;\nadd.u32 %%r5, %%r5, 1;\n"
+	    "mad.lo.u32 %%x, %%x, 3, %%r6;\nsetp.lt.u32 %%p2, %%r5, 8;\n@%%p2 bra $again;\nbra $done;\n$call:\n");
+	call("leaf", "%x", "%x");
+	add("bra $join;\n$done:\nsetp.eq.u32 %%p3, %%r1, 5;\n@%%p3 bra $end;\n");
+	call("leaf", "%x", "%x");
+	add("$end:\n");
+	end_kernel();
+	run("auto");
+	for (unsigned n = 0; n < THREADS; n++)
+		for (unsigned k = 0; k < CALLS; k++)
+			x[n] = leaf(k ? x[n] : n);
+	for (unsigned round = 0; round < 8; round++) {
+		for (unsigned n = 0; n < THREADS; n++)
+			x[n] = x[n] & 8 ? leaf(x[n]) : x[n];
+		for (unsigned n = 0; n < THREADS; n += 2) {
+			uint32_t other = x[n + 1];
+
+			x[n + 1] = x[n + 1] * 3 + x[n];
+			x[n] = x[n] * 3 + other;
+		}
+	}
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n == 5 ? x[n] : leaf(x[n]));
+	free(text);
+}
+
 /* ---- the same results as with all inlined ---- */
 
 static void run_random(const struct random_kernel *k, struct ptx_module *m, uint8_t *out, uint8_t *in)
@@ -343,8 +416,9 @@ static void random_kernels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(too_large), cmocka_unit_test(alone),	       cmocka_unit_test(stacks),
-		cmocka_unit_test(prints),    cmocka_unit_test(random_kernels),
+		cmocka_unit_test(too_large),      cmocka_unit_test(alone),    cmocka_unit_test(stacks),
+		cmocka_unit_test(many_functions), cmocka_unit_test(meetings), cmocka_unit_test(prints),
+		cmocka_unit_test(random_kernels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,8 @@ struct ptx_body {
 	uint32_t routine_count;
 	uint8_t *called;        /* per function of the module: enum ptx_called, of calls by name */
 	uint32_t *subroutine;   /* per function: which routine it is then */
-	bool has_calls, has_subroutines;
+	bool has_calls;            /* of routines */
+	uint32_t subroutine_count; /* of these */
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, has_meets, misses, has_signals, has_strides,
 		uses_dynamic_shared;

@@ -83,9 +83,14 @@ bool ptx_body_choose(struct ptx_body *body);
 void ptx_check_passed(struct ptx_body *body);
 /* What a call of a subroutine becomes first: moves of its arguments, the call, moves of its results. */
 bool ptx_rewrite_branch_call(struct ptx_body *body, const struct ptx_instr *i);
-/* And the call itself in the end. */
-bool ptx_expand_branch_call(struct ptx_body *body, const struct ptx_instr *i);
-/* Where subroutines return from, once all their calls are known. */
+/* And the call itself in the end: `number` is a register for which subroutine is meant. */
+struct ptx_gate {
+	int32_t number;
+	uint32_t label;
+};
+bool ptx_expand_branch_call(struct ptx_body *body, const struct ptx_gate *gate, const struct ptx_instr *i);
+/* Where they begin if there are many of them, and return from, once all their calls are known. */
+bool ptx_append_gate(struct ptx_body *body, const struct ptx_gate *gate);
 bool ptx_append_leaves(struct ptx_body *body);
 
 /* ---- ptx-param.c ---- */

@@ -141,7 +141,7 @@ bool choose_resident(struct lower *l)
 		for (size_t w = 0; w < body->words; w++)
 			l->passed_on[w] |= body->blocks[n].live_in[w];
 	/* as values, all that is live anywhere behind a call would pass through each subroutine */
-	if (l->width == 1 && body->has_subroutines)
+	if (l->width == 1 && body->subroutine_count)
 		memcpy(l->resident, l->passed_on, body->words * sizeof(*l->resident));
 	if (l->width > 1 &&
 	    (l->masked ? body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS : l->quick || copies_dominate(l)))

@@ -33,7 +33,7 @@ static bool visit(struct search *s, uint32_t function, enum ptx_called called)
 		s->seen[function] |= mark;
 		if (called == PTX_CALL_BRANCH)
 			body->subroutine[function] = body->routine_count - 1;
-		body->has_subroutines |= called == PTX_CALL_BRANCH;
+		body->subroutine_count += called == PTX_CALL_BRANCH;
 	}
 	if (s->seen[function] & 1)
 		return true;

@@ -143,6 +143,7 @@ struct stack {
 	struct ptx_routine *r; /* at hand */
 	struct patch *patches;
 	int32_t sp, target;
+	struct ptx_gate gate; /* of subroutines */
 	uint32_t call_hub, return_hub, kernel;
 	uint32_t *backs, back_count, back_room; /* labels behind calls; a return's number is its place here */
 	uint64_t **live;
@@ -399,7 +400,7 @@ static bool expand(struct stack *s, const struct ptx_instr *i, const uint64_t *l
 	if (i->op->flags & PTX_F_STACK)
 		return expand_stack(s, i);
 	if (i->op == &ptx_branch_call)
-		return ptx_expand_branch_call(s->body, i);
+		return ptx_expand_branch_call(s->body, &s->gate, i);
 	if ((i->op->flags & PTX_F_RET) && s->r->symbol)
 		return ptx_inline_branch(s->body, i, s->r->subroutine ? s->r->leave : s->return_hub, i->guard);
 	return expand_plain(s, i);
@@ -498,12 +499,13 @@ static bool rebuild(struct stack *s, bool calls)
 	body->instr_count = body->instr_room = 0;
 	s->call_hub = ptx_inline_label(body);
 	s->return_hub = ptx_inline_label(body);
+	s->gate.label = ptx_inline_label(body);
 	for (uint32_t n = 0; n < body->routine_count; n++)
 		body->routines[n].entry = ptx_inline_label(body);
 	if ((calls || body->routine_count > 1) &&
 	    !ptx_inline_branch(body, &like, body->routines[body->routine_count - 1].entry, -1))
 		return false;
-	if (calls && !emit_call_hub(s))
+	if ((calls && !emit_call_hub(s)) || !ptx_append_gate(body, &s->gate))
 		return false;
 	for (uint32_t k = 0; k < count; k++) {
 		struct ptx_routine *routine = &body->routines[r];
@@ -550,6 +552,7 @@ bool ptx_body_stack(struct ptx_body *body)
 	body->has_calls |= real;
 	s.sp = ptx_body_register(body, PTX_B64);
 	s.target = ptx_body_register(body, PTX_B64);
+	s.gate.number = body->subroutine_count ? ptx_body_register(body, PTX_B32) : -1;
 	for (uint32_t n = 0; n < body->routine_count; n++) {
 		moves |= moves_frame(body, &body->routines[n]);
 		recursive |= body->routines[n].fn->recursive;

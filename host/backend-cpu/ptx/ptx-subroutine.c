@@ -8,6 +8,9 @@
 
 const struct ptx_opcode ptx_branch_call = {.name = "call", .flags = PTX_F_EFFECT | PTX_F_CALL | PTX_F_NO_DST};
 
+/* Loops may be nested a hundred deep. */
+#define MOST_WITHOUT_GATE 48
+
 /* One parameter or result: from, to. */
 struct passed {
 	struct ptx_instance *from, *to;
@@ -171,9 +174,19 @@ bool ptx_rewrite_branch_call(struct ptx_body *body, const struct ptx_instr *i)
 	return true;
 }
 
-bool ptx_expand_branch_call(struct ptx_body *body, const struct ptx_instr *i)
+/*
+ * Subroutines that are called in turns are loops within loops, one for each. So many of them have one way in, which all
+ * circles of calls have in common.
+ */
+static bool has_gate(const struct ptx_body *body)
+{
+	return body->subroutine_count > MOST_WITHOUT_GATE;
+}
+
+bool ptx_expand_branch_call(struct ptx_body *body, const struct ptx_gate *gate, const struct ptx_instr *i)
 {
 	struct ptx_routine *r = i->call->routine;
+	struct ptx_operand which[2] = {reg_operand(gate->number), {.kind = PTX_OP_INT, .reg = -1, .reg2 = -1}};
 	struct ptx_operand ops[2] = {reg_operand(r->back), {.kind = PTX_OP_INT, .reg = -1, .reg2 = -1}};
 	uint32_t label = ptx_inline_label(body);
 	uint32_t *back = ptx_grow(&body->arena, (void **)&r->backs, &r->back_count, &r->back_room, sizeof(*back));
@@ -182,10 +195,33 @@ bool ptx_expand_branch_call(struct ptx_body *body, const struct ptx_instr *i)
 		return ptx_inline_no_memory(body);
 	*back = label;
 	ops[1].imm = r->back_count - 1;
-	if (!ptx_inline_emit(body, i, "mov", PTX_B32, 0, 2, ops) || !ptx_inline_branch(body, i, r->entry, -1))
+	which[1].imm = (uint64_t)(r - body->routines);
+	if (has_gate(body) && !ptx_inline_emit(body, i, "mov", PTX_B32, 0, 2, which))
+		return false;
+	if (!ptx_inline_emit(body, i, "mov", PTX_B32, 0, 2, ops) ||
+	    !ptx_inline_branch(body, i, has_gate(body) ? gate->label : r->entry, -1))
 		return false;
 	body->labels[label] = body->instr_count;
 	return true;
+}
+
+bool ptx_append_gate(struct ptx_body *body, const struct ptx_gate *gate)
+{
+	uint64_t *keys = ptx_alloc(&body->arena, (body->subroutine_count + 1u) * sizeof(*keys));
+	uint32_t *labels = ptx_alloc(&body->arena, (body->subroutine_count + 1u) * sizeof(*labels)), count = 0;
+	const struct ptx_instr like = {.guard = -1, .name = "call", .line = body->function->line};
+
+	if (!keys || !labels)
+		return ptx_inline_no_memory(body);
+	if (!has_gate(body))
+		return true;
+	for (uint32_t n = 0; n < body->routine_count; n++)
+		if (body->routines[n].subroutine) {
+			keys[count] = n;
+			labels[count++] = body->routines[n].entry;
+		}
+	body->labels[gate->label] = body->instr_count;
+	return ptx_append_choice(body, &like, gate->number, keys, labels, count, PTX_NO_LABEL);
 }
 
 static bool append_leave(struct ptx_body *body, const struct ptx_routine *r)
