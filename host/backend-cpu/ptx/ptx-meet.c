@@ -100,6 +100,9 @@ bool ptx_body_meet(struct ptx_body *body)
 		if (last > b->ipdom && last >= ends[b->ipdom])
 			ends[b->ipdom] = last + 1;
 	}
+	/* the graph has ways back to calls that a lane has not made, so what it says about meeting again is too little */
+	if (body->subroutine_count)
+		behind = UINT32_MAX;
 	for (uint32_t n = 0; n < blocks; n++) {
 		uint32_t before = body->block_count;
 
