@@ -280,7 +280,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkout", type=pathlib.Path, required=True, help="a checkout of NVIDIA/cuda-samples")
     parser.add_argument("--build", type=pathlib.Path, required=True, help="where to build them")
-    parser.add_argument("--vcuda", default=str(pathlib.Path(__file__).resolve().parents[2] / "build/cli/vcuda"))
+    parser.add_argument("--vcuda", type=os.path.abspath, default=str(pathlib.Path(__file__).resolve().parents[2] / "build/cli/vcuda"))
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--prefix", help="instead of vcuda run: a command, or nothing for a native run")
     parser.add_argument("--vm", action="store_true", help="in a VM")
