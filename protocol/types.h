@@ -36,18 +36,6 @@ typedef struct vcuda_host_info {
 } vcuda_host_info;
 
 /*
- * What vcudaImageLink finds in an image, one after the other: this, the bytes, and 1 to VCUDA_LINK_ALIGN zeroes up to a
- * multiple of VCUDA_LINK_ALIGN, so that text ends.
- */
-typedef struct vcuda_link_part {
-	uint32_t type; /* CUjitInputType */
-	char name[60]; /* for messages */
-	uint64_t bytes;
-} vcuda_link_part;
-
-#define VCUDA_LINK_ALIGN 16
-
-/*
  * The compiler's options whose values are numbers, by CUjit_option: they go to the worker. The others are buffers of
  * the guest, tables of its addresses, or options of a compiler that takes another language than PTX.
  */
@@ -143,6 +131,9 @@ typedef struct vcuda_surface_st *vcuda_surface;
 
 /* A generator of random numbers. */
 typedef struct vcuda_generator_st *vcuda_generator;
+
+/* A link that is not complete, or not destroyed. */
+typedef struct vcuda_link_st *vcuda_link;
 
 /* A graph that the worker keeps for an executable graph of the guest's. */
 typedef struct vcuda_kept_st *vcuda_kept;

@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "guest-calls.h"
 #include "log.h"
@@ -239,18 +238,15 @@ CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
 	return result;
 }
 
-static double now_ms(void)
+static CUresult read_log(void *image, uint32_t option, uint32_t block, size_t bytes, size_t *length)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+	return vcuda_call_vcudaImageLog(image, option, block, bytes, length);
 }
 
 CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
 			  CUresult (*load)(void *object, vcuda_image image), void *object)
 {
-	double start = now_ms();
+	double start = vcuda_jit_ms();
 	vcuda_image image;
 	CUresult result = vcuda_call_vcudaImageCreate(&image, bytes);
 
@@ -261,7 +257,7 @@ CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit
 		result = vcuda_jit_send(jit, image);
 	if (result == CUDA_SUCCESS) {
 		result = load(object, image);
-		vcuda_jit_finish(jit, image, (float)(now_ms() - start));
+		vcuda_jit_finish(jit, read_log, image, jit->values, (float)(vcuda_jit_ms() - start));
 	}
 	vcuda_call_vcudaImageDestroy(image);
 	return result;

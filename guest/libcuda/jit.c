@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jit.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "guest-calls.h"
 #include "log.h"
 #include "ring.h"
 #include "stage.h"
 
-/* A buffer of the program: an option says where it is, the next one how large. Its value becomes what is in it. */
+/* A buffer of the program: an option says where it is, the next one how large. Its answer is what is in it. */
 struct buffer {
 	char *start;
 	size_t size;
-	void **slot;
+	unsigned int slot; /* the second option's; as many as there are options: none */
 };
 
 static struct buffer find_buffer(const struct vcuda_jit *jit, CUjit_option option)
 {
-	struct buffer b = {0};
+	struct buffer b = {.slot = jit->count};
 
 	for (unsigned int i = 0; i < jit->count; i++) {
 		if (jit->options[i] == option) {
@@ -26,7 +28,7 @@ static struct buffer find_buffer(const struct vcuda_jit *jit, CUjit_option optio
 		} else if (jit->options[i] == option + 1) {
 			/* an unsigned int, of whose slot the upper half may be anything */
 			b.size = (unsigned int)(uintptr_t)jit->values[i];
-			b.slot = &jit->values[i];
+			b.slot = i;
 		}
 	}
 	if (!b.size)
@@ -35,11 +37,11 @@ static struct buffer find_buffer(const struct vcuda_jit *jit, CUjit_option optio
 }
 
 /* A float in a slot for a pointer. */
-static void set_time(const struct vcuda_jit *jit, float ms)
+static void set_time(const struct vcuda_jit *jit, void **answers, float ms)
 {
 	for (unsigned int i = 0; i < jit->count; i++) {
 		if (jit->options[i] == CU_JIT_WALL_TIME)
-			memcpy(&jit->values[i], &ms, sizeof(ms));
+			memcpy(&answers[i], &ms, sizeof(ms));
 	}
 }
 
@@ -51,7 +53,8 @@ CUresult vcuda_jit_start(const struct vcuda_jit *jit)
 		if ((unsigned int)jit->options[i] >= CU_JIT_NUM_OPTIONS)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (jit->options[i] == CU_JIT_GLOBAL_SYMBOL_NAMES) {
-			vcuda_log("CU_JIT_GLOBAL_SYMBOL_NAMES, symbols at addresses of the program's, is not supported");
+			vcuda_log(
+				"CU_JIT_GLOBAL_SYMBOL_NAMES, symbols at addresses of the program's, is not supported");
 			return CUDA_ERROR_NOT_SUPPORTED;
 		}
 	}
@@ -61,61 +64,75 @@ CUresult vcuda_jit_start(const struct vcuda_jit *jit)
 		if (b.start)
 			*b.start = 0;
 	}
-	set_time(jit, 0);
+	set_time(jit, jit->values, 0);
 	return CUDA_SUCCESS;
+}
+
+/* Whether the worker is handed the option, and with which value. */
+static bool crosses(const struct vcuda_jit *jit, unsigned int i, uint64_t *value)
+{
+	CUjit_option o = jit->options[i];
+	bool log = o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER;
+
+	*value = log ? 0 : (unsigned int)(uintptr_t)jit->values[i];
+	return log || VCUDA_JIT_NUMBERS >> o & 1;
 }
 
 CUresult vcuda_jit_send(const struct vcuda_jit *jit, vcuda_image image)
 {
 	CUresult result = CUDA_SUCCESS;
+	uint64_t value;
 
 	for (unsigned int i = 0; i < jit->count && result == CUDA_SUCCESS; i++) {
-		CUjit_option o = jit->options[i];
-
-		if (o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER)
-			result = vcuda_call_vcudaImageOption(image, o, 0);
-		else if (VCUDA_JIT_NUMBERS >> o & 1)
-			result = vcuda_call_vcudaImageOption(image, o, (unsigned int)(uintptr_t)jit->values[i]);
+		if (crosses(jit, i, &value))
+			result = vcuda_call_vcudaImageOption(image, jit->options[i], value);
 	}
 	return result;
 }
 
-static void fetch(struct buffer b, CUjit_option option, vcuda_image image)
+uint32_t vcuda_jit_wire(const struct vcuda_jit *jit, uint32_t *options, uint64_t *values)
+{
+	uint32_t count = 0;
+
+	for (unsigned int i = 0; i < jit->count; i++) {
+		options[count] = jit->options[i];
+		count += crosses(jit, i, &values[count]);
+	}
+	return count;
+}
+
+/* Gives how much there is. */
+static size_t fetch(struct buffer b, CUjit_option option, vcuda_jit_log log, void *from)
 {
 	size_t room = b.size - 1 < VCUDA_STAGE_BLOCK_BYTES ? b.size - 1 : VCUDA_STAGE_BLOCK_BYTES, length = 0;
 	void *memory;
 	uint32_t block = vcuda_stage_take(&memory);
 
-	if (vcuda_call_vcudaImageLog(image, option, block, room, &length) != CUDA_SUCCESS || length > room)
+	if (log(from, option, block, room, &length) != CUDA_SUCCESS || length > room)
 		length = 0;
 	memcpy(b.start, memory, length);
 	b.start[length] = 0;
 	vcuda_stage_give(block);
-	*b.slot = (void *)length;
+	return length;
 }
 
-void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_image image, float ms)
+void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_jit_log log, void *from, void **answers, float ms)
 {
 	for (CUjit_option o = CU_JIT_INFO_LOG_BUFFER; o <= CU_JIT_ERROR_LOG_BUFFER; o += 2) {
 		struct buffer b = find_buffer(jit, o);
+		size_t length = b.start ? fetch(b, o, log, from) : 0;
 
-		if (b.start)
-			fetch(b, o, image);
-		else if (b.slot)
-			*b.slot = NULL;
+		if (answers && b.slot < jit->count)
+			answers[b.slot] = (void *)length;
 	}
-	set_time(jit, ms);
+	if (answers)
+		set_time(jit, answers, ms);
 }
 
-void vcuda_jit_error(const struct vcuda_jit *jit, const char *line)
+double vcuda_jit_ms(void)
 {
-	struct buffer b = find_buffer(jit, CU_JIT_ERROR_LOG_BUFFER);
-	size_t length = strlen(line);
+	struct timespec t;
 
-	if (!b.start)
-		return;
-	if (length > b.size - 1)
-		length = b.size - 1;
-	memcpy(b.start, line, length);
-	b.start[length] = 0;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }

@@ -4,6 +4,7 @@
 #define VCUDA_JIT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "types.h"
 
@@ -23,10 +24,19 @@ CUresult vcuda_jit_start(const struct vcuda_jit *jit);
 /* Hands them to the worker, before the image is loaded. */
 CUresult vcuda_jit_send(const struct vcuda_jit *jit, vcuda_image image);
 
-/* After it: fills the program's logs, which end with a NUL, and the time that the compiler took. */
-void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_image image, float ms);
+/* Those that the worker is handed, as they cross. `options` and `values` have room for all. Gives how many they are. */
+uint32_t vcuda_jit_wire(const struct vcuda_jit *jit, uint32_t *options, uint64_t *values);
 
-/* Puts a line of this library into the program's log of errors. */
-void vcuda_jit_error(const struct vcuda_jit *jit, const char *line);
+/* Reads one of the logs of what is `from` into a staging block, as vcuda_call_vcudaImageLog() does. */
+typedef CUresult (*vcuda_jit_log)(void *from, uint32_t option, uint32_t block, size_t bytes, size_t *length);
+
+/*
+ * After it: fills the program's logs, which end with a NUL. `answers`, in the options' order, get how much is in each
+ * and the time that the compiler took; NULL: the work goes on.
+ */
+void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_jit_log log, void *from, void **answers, float ms);
+
+/* The time now, to take differences of. */
+double vcuda_jit_ms(void);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
+CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
 {
 	char *info = NULL, *errors = NULL;
 
@@ -27,17 +27,39 @@ CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CU
 	}
 	if (info && log->size_of_info && (uintptr_t)*log->size_of_info)
 		*info = 0;
-	if (errors && log->size_of_errors)
-		cpu_log_keep(errors, (uintptr_t)*log->size_of_errors);
+	if (errors && log->size_of_errors && (uintptr_t)*log->size_of_errors) {
+		log->errors = errors;
+		log->room = (uintptr_t)*log->size_of_errors;
+		*errors = 0;
+	}
 	return CUDA_SUCCESS;
 }
 
-void cpu_jit_log_end(const struct cpu_jit_log *log)
+void cpu_jit_log_resume(const struct cpu_jit_log *log)
 {
-	size_t kept = cpu_log_keep(NULL, 0);
+	if (log->errors)
+		cpu_log_keep(log->errors + log->kept, log->room - log->kept);
+}
 
+void cpu_jit_log_pause(struct cpu_jit_log *log)
+{
+	log->kept += cpu_log_keep(NULL, 0);
+}
+
+CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
+{
+	CUresult result = cpu_jit_log_open(log, count, options, values);
+
+	if (result == CUDA_SUCCESS)
+		cpu_jit_log_resume(log);
+	return result;
+}
+
+void cpu_jit_log_end(struct cpu_jit_log *log)
+{
+	cpu_jit_log_pause(log);
 	if (log->size_of_info)
 		*log->size_of_info = NULL;
 	if (log->size_of_errors)
-		*log->size_of_errors = (void *)kept;
+		*log->size_of_errors = (void *)log->kept;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log that a program asks of the compiler: what cpu_log() says while a module is loaded. */
+/* The log that a program asks of the compiler: what cpu_log() says while a module is loaded, or while one is linked. */
 #ifndef VCUDA_CPU_JIT_LOG_H
 #define VCUDA_CPU_JIT_LOG_H
 
@@ -7,14 +7,21 @@
 
 struct cpu_jit_log {
 	void **size_of_info, **size_of_errors; /* where the caller learns how much there is, or NULL */
+	char *errors;                          /* NULL: none is asked for */
+	size_t room, kept;
 };
 
-/*
- * Reads the options of a call that loads, and keeps what the thread logs from here on. CUDA_ERROR_INVALID_VALUE if they
- * are wrong.
- */
+/* Reads the options of a call that loads, or links. CUDA_ERROR_INVALID_VALUE if they are wrong. */
+CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values);
+
+/* Between these two what the thread logs is kept, behind what was kept before. */
+void cpu_jit_log_resume(const struct cpu_jit_log *log);
+void cpu_jit_log_pause(struct cpu_jit_log *log);
+
+/* Opens and resumes. */
 CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values);
 
-void cpu_jit_log_end(const struct cpu_jit_log *log);
+/* Pauses, and tells the caller how much there is. */
+void cpu_jit_log_end(struct cpu_jit_log *log);
 
 #endif

@@ -46,7 +46,8 @@
 	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \
 	X(cuMipmappedArrayGetLevel) X(cuMemcpy3DAsync_v2) X(cuTexObjectCreate) X(cuTexObjectDestroy) \
 	X(cuSurfObjectCreate) X(cuSurfObjectDestroy) X(blas) X(matmulAsk) X(matmul) X(transform) X(randomCreate) X(randomDestroy) X(random) \
-	X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress)
+	X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress) \
+	X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy)
 /* clang-format on */
 
 #define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) cpu_##name;

@@ -20,6 +20,7 @@ enum cpu_kind {
 	CPU_ARRAY,
 	CPU_MIPMAPPED,
 	CPU_MAPPABLE,
+	CPU_LINK,
 };
 
 /* False: no memory. */

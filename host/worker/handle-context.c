@@ -8,6 +8,7 @@
 
 #include "dispatch.h"
 #include "handlers.h"
+#include "link.h"
 #include "log.h"
 #include "release.h"
 #include "session.h"
@@ -91,6 +92,7 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 
 	vcuda_unload_begin();
 	context = primary(s, dev);
+	vcuda_links_end(s, context);
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, context);
 	id = id_of(s, context);
@@ -172,6 +174,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
 		vcuda_warm_drop();
 	vcuda_unload_begin();
 	context = primary(s, a->dev);
+	vcuda_links_end(s, context);
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, context);
 	id = id_of(s, context);
@@ -207,6 +210,7 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args
 {
 	CUresult result;
 
+	vcuda_links_end(s, a->ctx);
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, a->ctx);

@@ -161,19 +161,13 @@ CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_ar
 static CUresult add_option(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageOption *a = arguments;
-	bool log = a->option == CU_JIT_INFO_LOG_BUFFER || a->option == CU_JIT_ERROR_LOG_BUFFER, fits;
+	CUresult result;
 
-	if (!log && (a->option >= CU_JIT_NUM_OPTIONS || !(VCUDA_JIT_NUMBERS >> a->option & 1)))
-		return CUDA_ERROR_INVALID_VALUE;
+	(void)s;
 	pthread_mutex_lock(&images_lock);
-	image->wants_log |= log;
-	fits = log || image->jit.count < VCUDA_IMAGE_OPTIONS;
-	if (!log && fits) {
-		image->jit.options[image->jit.count] = (CUjit_option)a->option;
-		image->jit.values[image->jit.count++] = (void *)(uintptr_t)a->value;
-	}
+	result = vcuda_worker_jit_add(&image->jit, a->option, a->value);
 	pthread_mutex_unlock(&images_lock);
-	return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return result;
 }
 
 CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
@@ -184,14 +178,8 @@ CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_arg
 static CUresult read_log(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageLog *a = arguments;
-	const char *log = a->option == CU_JIT_INFO_LOG_BUFFER ? image->info : image->errors;
-	void *to = vcuda_lane_stage(s, a->block, a->bytes);
 
-	if (!to)
-		return CUDA_ERROR_INVALID_VALUE;
-	a->length = strnlen(log, a->bytes < VCUDA_IMAGE_LOG_BYTES ? a->bytes : VCUDA_IMAGE_LOG_BYTES);
-	memcpy(to, log, a->length);
-	return CUDA_SUCCESS;
+	return vcuda_worker_jit_read(s, &image->jit, a->option, a->block, a->bytes, &a->length);
 }
 
 CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
@@ -201,21 +189,20 @@ CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_v
 
 struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image)
 {
-	const struct {
-		CUjit_option option;
-		void *value;
-	} logs[VCUDA_IMAGE_LOG_OPTIONS] = {{CU_JIT_INFO_LOG_BUFFER, image->info},
-			       {CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, (void *)(uintptr_t)VCUDA_IMAGE_LOG_BYTES},
-			       {CU_JIT_ERROR_LOG_BUFFER, image->errors},
-			       {CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, (void *)(uintptr_t)VCUDA_IMAGE_LOG_BYTES}};
-	struct vcuda_jit_options jit;
+	struct vcuda_jit_options all;
 
 	pthread_mutex_lock(&images_lock);
-	jit = image->jit;
+	all = vcuda_worker_jit_all(&image->jit);
 	pthread_mutex_unlock(&images_lock);
-	for (unsigned int i = 0; image->wants_log && i < VCUDA_IMAGE_LOG_OPTIONS; i++) {
-		jit.options[jit.count] = logs[i].option;
-		jit.values[jit.count++] = logs[i].value;
-	}
-	return jit;
+	return all;
+}
+
+struct vcuda_jit_options vcuda_image_numbers(struct vcuda_worker_image *image)
+{
+	struct vcuda_jit_options numbers;
+
+	pthread_mutex_lock(&images_lock);
+	numbers = image->jit.numbers;
+	pthread_mutex_unlock(&images_lock);
+	return numbers;
 }

@@ -1,65 +1,262 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: the driver's linker, for a back end that has one. */
-#include <string.h>
+/*
+ * Handlers: the driver's linker. A part is given to it when it is added, so that what is wrong with one is known at
+ * that call.
+ *
+ * The back end copes with no two threads at one link, the guest may send what it likes: so each has a lock. The back
+ * end has places in it for its logs, so that it outlives what the back end has of it.
+ */
+#include "link.h"
+
+#include <pthread.h>
+#include <stdlib.h>
 
 #include "dispatch.h"
 #include "handlers.h"
 #include "image.h"
+#include "jit.h"
 
-/* The next part of an image; false: there is none, or it is not whole. */
-static bool next_part(const struct vcuda_worker_image *image, size_t *at, struct vcuda_link_part *part, const void **data)
+/* What the parts of all links of one guest process may have together. */
+#define MOST_BYTES (1ull << 30)
+
+struct link {
+	struct link *next;  /* with the number of users, under the links' lock */
+	unsigned int users; /* the handle, and each call that is at it */
+	CUcontext context;  /* that it was made in */
+
+	pthread_mutex_t lock; /* of all the rest */
+	void *state;          /* the back end's; NULL: it has ended */
+	void *linked;         /* the back end's too; NULL: it is not complete */
+	size_t linked_bytes;
+	uint64_t bytes; /* of its parts */
+	struct vcuda_worker_jit jit;
+	struct vcuda_jit_options options; /* with the logs of `jit` */
+};
+
+static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct link *links;
+static uint64_t links_bytes;
+
+/* ---- who is at it ---- */
+
+/* NULL: destroyed; another thread of the guest may have done that while this call was on its way. */
+static struct link *take(vcuda_link handle)
 {
-	size_t room = image->bytes - *at;
+	struct link *l;
 
-	if (room < sizeof(*part))
-		return false;
-	memcpy(part, image->data + *at, sizeof(*part));
-	if (part->bytes > room - sizeof(*part))
-		return false;
-	*data = image->data + *at + sizeof(*part);
-	*at = ((*at + sizeof(*part) + part->bytes) / VCUDA_LINK_ALIGN + 1) * VCUDA_LINK_ALIGN;
-	return true;
+	pthread_mutex_lock(&links_lock);
+	for (l = links; l && (vcuda_link)l != handle; l = l->next)
+		continue;
+	if (l)
+		l->users++;
+	pthread_mutex_unlock(&links_lock);
+	return l;
 }
 
-static CUresult add_parts(struct vcuda_session *s, const struct vcuda_worker_image *image, void *state)
+static void put(struct link *l)
 {
-	CUresult result = CUDA_SUCCESS;
-	struct vcuda_link_part part;
-	const void *data;
-	size_t at = 0;
+	bool last;
 
-	while (at < image->bytes && result == CUDA_SUCCESS) {
-		if (!next_part(image, &at, &part, &data))
-			return CUDA_ERROR_INVALID_VALUE;
-		part.name[sizeof(part.name) - 1] = 0;
-		result = s->ops->cuLinkAddData_v2(state, (int)part.type, (void *)(uintptr_t)data, part.bytes, part.name,
-						  0, NULL, NULL);
-	}
-	return result;
+	pthread_mutex_lock(&links_lock);
+	last = !--l->users;
+	if (last)
+		links_bytes -= l->bytes;
+	pthread_mutex_unlock(&links_lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&l->lock);
+	free(l);
 }
 
-static CUresult link_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+/* Ends one that nobody finds any more, and lets go of the handle's part. */
+static CUresult end(struct vcuda_session *s, struct link *l)
 {
-	struct vcuda_jit_options jit = vcuda_image_options(image);
-	struct vcuda_args_vcudaImageLink *a = arguments;
-	void *state, *cubin;
 	CUresult result;
 
-	if (!s->ops->cuLinkCreate_v2 || !s->ops->cuLinkAddData_v2 || !s->ops->cuLinkComplete || !s->ops->cuLinkDestroy)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaImageLink);
-	result = s->ops->cuLinkCreate_v2(jit.count, jit.options, jit.values, &state);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = add_parts(s, image, state);
-	if (result == CUDA_SUCCESS)
-		result = s->ops->cuLinkComplete(state, &cubin, &a->bytes);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_image_new(a->bytes, cubin, &a->linked);
-	s->ops->cuLinkDestroy(state);
+	pthread_mutex_lock(&l->lock);
+	result = s->ops->cuLinkDestroy(l->state);
+	l->state = l->linked = NULL;
+	pthread_mutex_unlock(&l->lock);
+	put(l);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaImageLink(struct vcuda_session *s, struct vcuda_args_vcudaImageLink *a)
+/* The first one that is `handle`, or else one of `context`, which nobody finds from then on. */
+static struct link *remove_link(vcuda_link handle, CUcontext context)
 {
-	return vcuda_image_with(s, a->image, link_image, a);
+	struct link **at, *l;
+
+	pthread_mutex_lock(&links_lock);
+	for (at = &links; (l = *at); at = &l->next)
+		if ((vcuda_link)l == handle || (context && l->context == context))
+			break;
+	if (l)
+		*at = l->next;
+	pthread_mutex_unlock(&links_lock);
+	return l;
+}
+
+void vcuda_links_end(struct vcuda_session *s, CUcontext context)
+{
+	struct link *l;
+
+	while ((l = remove_link(NULL, context)))
+		end(s, l);
+}
+
+/* Runs a call's own part with its link, and nothing else with that. CUDA_ERROR_INVALID_HANDLE: there is none. */
+static CUresult with(struct vcuda_session *s, vcuda_link handle,
+		     CUresult (*part)(struct vcuda_session *s, struct link *l, void *arguments), void *arguments)
+{
+	struct link *l = take(handle);
+	CUresult result;
+
+	if (!l)
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&l->lock);
+	result = l->state ? part(s, l, arguments) : CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_unlock(&l->lock);
+	put(l);
+	return result;
+}
+
+/* ---- the calls ---- */
+
+static CUresult start(struct vcuda_session *s, struct link *l, const struct vcuda_args_vcudaLinkCreate *a)
+{
+	CUresult result = s->ops->cuCtxGetCurrent(&l->context);
+
+	for (uint32_t i = 0; i < a->count && result == CUDA_SUCCESS; i++)
+		result = vcuda_worker_jit_add(&l->jit, a->options[i], a->values[i]);
+	if (result != CUDA_SUCCESS)
+		return result;
+	l->options = vcuda_worker_jit_all(&l->jit);
+	return s->ops->cuLinkCreate_v2(l->options.count, l->options.options, l->options.values, &l->state);
+}
+
+CUresult vcuda_handle_vcudaLinkCreate(struct vcuda_session *s, struct vcuda_args_vcudaLinkCreate *a)
+{
+	CUresult result;
+	struct link *l;
+
+	if (!s->ops->cuLinkCreate_v2 || !s->ops->cuLinkAddData_v2 || !s->ops->cuLinkComplete || !s->ops->cuLinkDestroy)
+		return vcuda_unsupported(s, VCUDA_OP_vcudaLinkCreate);
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = start(s, l, a);
+	if (result != CUDA_SUCCESS) {
+		free(l);
+		return result;
+	}
+	pthread_mutex_init(&l->lock, NULL);
+	l->users = 1;
+	a->link = (vcuda_link)l;
+	pthread_mutex_lock(&links_lock);
+	l->next = links;
+	links = l;
+	pthread_mutex_unlock(&links_lock);
+	return CUDA_SUCCESS;
+}
+
+static bool account(struct link *l, uint64_t bytes)
+{
+	bool fits;
+
+	pthread_mutex_lock(&links_lock);
+	fits = bytes <= MOST_BYTES && links_bytes <= MOST_BYTES - bytes;
+	if (fits) {
+		links_bytes += bytes;
+		l->bytes += bytes;
+	}
+	pthread_mutex_unlock(&links_lock);
+	return fits;
+}
+
+static void unaccount(struct link *l, uint64_t bytes)
+{
+	pthread_mutex_lock(&links_lock);
+	links_bytes -= bytes;
+	l->bytes -= bytes;
+	pthread_mutex_unlock(&links_lock);
+}
+
+struct part {
+	const struct vcuda_args_vcudaLinkAdd *args;
+	struct vcuda_worker_image *image;
+};
+
+static CUresult add_part(struct vcuda_session *s, struct link *l, void *arguments)
+{
+	const struct part *part = arguments;
+	struct vcuda_worker_image *image = part->image;
+	struct vcuda_jit_options numbers = vcuda_image_numbers(image);
+	CUresult result;
+
+	if (l->linked)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!account(l, image->bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* a part has no logs of its own: the driver may not write to them after this */
+	result = s->ops->cuLinkAddData_v2(l->state, (int)part->args->type, image->data, image->bytes,
+					  (void *)(uintptr_t)part->args->name, numbers.count, numbers.options,
+					  numbers.values);
+	if (result != CUDA_SUCCESS)
+		unaccount(l, image->bytes);
+	return result;
+}
+
+static CUresult add_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+{
+	const struct vcuda_args_vcudaLinkAdd *a = arguments;
+	struct part part = {a, image};
+
+	return with(s, a->link, add_part, &part);
+}
+
+CUresult vcuda_handle_vcudaLinkAdd(struct vcuda_session *s, struct vcuda_args_vcudaLinkAdd *a)
+{
+	if (a->type >= CU_JIT_NUM_INPUT_TYPES)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_image_with(s, a->image, add_image, a);
+}
+
+/* The driver is asked once: what it has made is there until the link is destroyed. */
+static CUresult complete(struct vcuda_session *s, struct link *l, void *arguments)
+{
+	struct vcuda_args_vcudaLinkComplete *a = arguments;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!l->linked)
+		result = s->ops->cuLinkComplete(l->state, &l->linked, &l->linked_bytes);
+	if (result != CUDA_SUCCESS) {
+		l->linked = NULL;
+		return result;
+	}
+	a->bytes = l->linked_bytes;
+	return vcuda_image_new(l->linked_bytes, l->linked, &a->linked);
+}
+
+CUresult vcuda_handle_vcudaLinkComplete(struct vcuda_session *s, struct vcuda_args_vcudaLinkComplete *a)
+{
+	return with(s, a->link, complete, a);
+}
+
+CUresult vcuda_handle_vcudaLinkDestroy(struct vcuda_session *s, struct vcuda_args_vcudaLinkDestroy *a)
+{
+	struct link *l = remove_link(a->link, NULL);
+
+	return l ? end(s, l) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult read_log(struct vcuda_session *s, struct link *l, void *arguments)
+{
+	struct vcuda_args_vcudaLinkLog *a = arguments;
+
+	return vcuda_worker_jit_read(s, &l->jit, a->option, a->block, a->bytes, &a->length);
+}
+
+CUresult vcuda_handle_vcudaLinkLog(struct vcuda_session *s, struct vcuda_args_vcudaLinkLog *a)
+{
+	return with(s, a->link, read_log, a);
 }

@@ -1,35 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images that a guest process ships: code to load, or parts to link, with the options of the compiler and its two logs.
- */
+/* Images that a guest process ships: code to load, or a part to link, with the compiler's options and its two logs. */
 #ifndef VCUDA_WORKER_IMAGE_H
 #define VCUDA_WORKER_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "jit.h"
 #include "session.h"
 #include "types.h"
-
-/* Of each of the compiler's two logs. */
-#define VCUDA_IMAGE_LOG_BYTES 16384
-
-#define VCUDA_IMAGE_OPTIONS 16
-#define VCUDA_IMAGE_LOG_OPTIONS 4
-
-struct vcuda_jit_options {
-	unsigned int count;
-	CUjit_option options[VCUDA_IMAGE_OPTIONS + VCUDA_IMAGE_LOG_OPTIONS];
-	void *values[VCUDA_IMAGE_OPTIONS + VCUDA_IMAGE_LOG_OPTIONS];
-};
 
 /* Another thread of the guest may write to it at any time. Zeroes follow, so that PTX text ends. */
 struct vcuda_worker_image {
 	struct vcuda_worker_image *next; /* with the number of users, under the images' lock */
 	unsigned int users;		 /* the handle, and each call that is at it */
 	size_t bytes;
-	bool wants_log;
-	struct vcuda_jit_options jit; /* under the lock: a guest's threads may use one image at once */
-	char info[VCUDA_IMAGE_LOG_BYTES], errors[VCUDA_IMAGE_LOG_BYTES];
+	struct vcuda_worker_jit jit; /* its options under the lock: a guest's threads may use one image at once */
 	_Alignas(64) uint8_t data[];
 };
 
@@ -46,5 +32,8 @@ CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 
 /* The options for the back end: what the guest said, and the logs. */
 struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image);
+
+/* Of these only what the guest said. */
+struct vcuda_jit_options vcuda_image_numbers(struct vcuda_worker_image *image);
 
 #endif

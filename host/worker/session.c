@@ -71,7 +71,7 @@ static const uint32_t most[] = {
 	[VCUDA_KIND_EVENT] = 1 << 18,	  [VCUDA_KIND_IMAGE] = 1 << 10,	     [VCUDA_KIND_POOL] = 1 << 10,
 	[VCUDA_KIND_ARRAY] = 1 << 16,	  [VCUDA_KIND_MIPMAPPED] = 1 << 16,  [VCUDA_KIND_TEXTURE] = 1 << 18,
 	[VCUDA_KIND_SURFACE] = 1 << 18,	  [VCUDA_KIND_ALLOCATION] = 1 << 18,  [VCUDA_KIND_GENERATOR] = 1 << 12,
-	[VCUDA_KIND_KEPT] = 1 << 16,
+	[VCUDA_KIND_KEPT] = 1 << 16,	  [VCUDA_KIND_LINK] = 1 << 10,
 };
 
 bool vcuda_room(struct vcuda_session *s, enum vcuda_kind kind)

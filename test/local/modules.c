@@ -7,6 +7,8 @@
 
 #include "api.h"
 
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
 			    void **values);
 CUresult cuModuleUnload(CUmodule module);
@@ -36,6 +38,7 @@ CUresult cuLinkDestroy(CUlinkState state);
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 static CUdeviceptr memory;
+static CUcontext context;
 
 /* Runs `name`(memory, value) with one thread, which has a result for the host. */
 static uint32_t result_of(CUmodule module, const char *name, uint32_t value)
@@ -147,14 +150,6 @@ static bool is_software(void)
 	return strstr(name, "Software") != NULL;
 }
 
-/* The software GPU as a driver that is somewhere else: this test runs on the cuda back end. */
-static bool is_driver(void)
-{
-	const char *backend = getenv("VCUDA_TEST_BACKEND");
-
-	return backend && !strcmp(backend, "cuda");
-}
-
 static void links(void)
 {
 	CUlinkState link;
@@ -191,15 +186,15 @@ static void links(void)
 	}
 }
 
+static const char bad[] = HEAD ".visible .entry k()\n{\nadd.u32 nowhere, 1, 2;\n}\n";
+/* a register that is wider than its instruction's type */
+static const char wide[] = HEAD ".visible .entry k()\n{\n.reg .b64 %l;\nadd.u32 %l, 1, 2;\n}\n";
+
 static void says_what_is_wrong(void)
 {
-	static const char bad[] = HEAD ".visible .entry k()\n{\nadd.u32 nowhere, 1, 2;\n}\n";
 	struct told told;
-	CUlinkState link;
 	CUlibrary library;
 	CUmodule module;
-	size_t bytes;
-	void *image;
 
 	ask(&told);
 	CHECK(cuModuleLoadDataEx(&module, bad, OPTIONS, told.options, told.values) == CUDA_ERROR_INVALID_PTX);
@@ -219,24 +214,92 @@ static void says_what_is_wrong(void)
 	OK(cuModuleUnload(module));
 	told.options[REGISTERS] = CU_JIT_NUM_OPTIONS;
 	CHECK(cuModuleLoadDataEx(&module, caller, OPTIONS, told.options, told.values) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Each part is compiled when it is added, and what is wrong with it can be read then. */
+static void says_what_is_wrong_with_parts(void)
+{
+	CUdeviceptr bias;
+	struct told told;
+	CUlinkState link;
+	CUmodule module;
+	size_t bytes;
+	void *image;
+
 	ask(&told);
 	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
+	CHECK(!told.errors[0] && !told.info[0]);
 	add(link, caller);
-	add(link, bad);
-	CHECK(cuLinkComplete(link, &image, &bytes) == CUDA_ERROR_INVALID_PTX);
-	CHECK(strstr(told.errors, "nowhere"));
+	CHECK(!told.errors[0]);
+	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)bad, sizeof(bad), "part", 0, NULL, NULL),
+	      CUDA_ERROR_INVALID_PTX);
+	CHECK(strstr(told.errors, "nowhere") && strstr(told.errors, "line 6"));
+	if (is_software()) {
+		/* the others are there still; who has the words learns how many there are at the end */
+		GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)wide, sizeof(wide), "wide", 0, NULL, NULL),
+		      CUDA_ERROR_INVALID_PTX);
+		CHECK(strstr(told.errors, "nowhere") && strstr(told.errors, "wide: line 7"));
+		CHECK((uintptr_t)told.values[ERRORS_SIZE] == sizeof(told.errors));
+		GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL),
+		      CUDA_ERROR_INVALID_IMAGE);
+		GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"\177ELF", 4, "o", 0, NULL, NULL),
+		      CUDA_ERROR_NOT_SUPPORTED);
+		CHECK(strstr(told.errors, "a cubin"));
+		add(link, callee);
+		OK(cuLinkComplete(link, &image, &bytes));
+		CHECK((uintptr_t)told.values[ERRORS_SIZE] == strlen(told.errors) && time_of(&told) > 0);
+		OK(cuModuleLoadData(&module, image));
+		OK(cuModuleGetGlobal_v2(&bias, &bytes, module, "bias"));
+		OK(cuModuleUnload(module));
+	}
 	OK(cuLinkDestroy(link));
-	/* what the guest links itself; a driver is given all of the parts at the end */
-	if (!is_software() || is_driver())
-		return;
-	ask(&told);
-	OK(cuLinkCreate_v2(OPTIONS, told.options, told.values, &link));
-	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, (void *)bad, 4, "o", 0, NULL, NULL),
-	      CUDA_ERROR_INVALID_IMAGE);
-	GIVES(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"\177ELF", 4, "o", 0, NULL, NULL),
-	      CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(strstr(told.errors, "a cubin"));
+}
+
+/* A link that nobody destroyed ends with its context; its handle is the program's to destroy still. */
+static void ends_with_its_context(void)
+{
+	CUlinkState link;
+	CUcontext other;
+	size_t bytes;
+	void *image;
+
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	add(link, callee);
+	OK(cuCtxDestroy_v2(other));
+	OK(cuCtxSetCurrent(context));
+	GIVES(cuLinkComplete(link, &image, &bytes), CUDA_ERROR_INVALID_HANDLE);
 	OK(cuLinkDestroy(link));
+	GIVES(cuLinkDestroy(link), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static CUlinkState of_all;
+
+static void *adds_until_it_is_gone(void *data)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	OK(cuCtxSetCurrent(context));
+	while (result == CUDA_SUCCESS)
+		result = cuLinkAddData_v2(of_all, CU_JIT_INPUT_PTX, (void *)callee, sizeof(callee), "t", 0, NULL, NULL);
+	CHECK(result == CUDA_ERROR_INVALID_HANDLE);
+	return data;
+}
+
+/* Calls on one link come one after the other, and those that come too late find none. */
+static void destroys_beside_others(void)
+{
+	pthread_t threads[4];
+
+	for (int round = 0; round < 10; round++) {
+		OK(cuLinkCreate_v2(0, NULL, NULL, &of_all));
+		for (int i = 0; i < 4; i++)
+			CHECK(!pthread_create(&threads[i], NULL, adds_until_it_is_gone, NULL));
+		usleep(3000);
+		OK(cuLinkDestroy(of_all));
+		for (int i = 0; i < 4; i++)
+			CHECK(!pthread_join(threads[i], NULL));
+	}
 }
 
 /* As cudaCGSynchronize() of the device runtime library does: each thread turns what another block's wrote, twice. */
@@ -404,7 +467,6 @@ static void lists_functions(void)
 }
 
 static _Atomic(CUmodule) at_hand;
-static CUcontext context;
 
 static void *enumerates(void *data)
 {
@@ -472,10 +534,14 @@ int main(int argc, char **argv)
 	launch_bounds();
 	links();
 	says_what_is_wrong();
+	says_what_is_wrong_with_parts();
+	ends_with_its_context();
 	links_files();
 	/* a GPU's driver has these for its own library only */
 	if (is_software())
 		waits_for_the_grid();
+	if (is_software()) /* what a GPU's driver says of the same part many times is not known */
+		destroys_beside_others();
 	lists_functions();
 	if (is_software()) /* a GPU's driver is not made for that: the program's worker ends */
 		unloads_beside_enumeration();

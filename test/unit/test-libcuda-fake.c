@@ -196,6 +196,18 @@ static void *work_slowly(void *unused)
 	return unused;
 }
 
+/* The linker's product is "TYPE:NAME=BYTES;" for each part, also for one that it does not like. */
+static char linked[4096];
+
+static CUresult add_part(const struct vcuda_args_vcudaLinkAdd *a)
+{
+	size_t length = strlen(linked);
+
+	snprintf(linked + length, sizeof(linked) - length, "%u:%s=%.*s;", a->type, a->name, (int)fake.image_bytes,
+		 image);
+	return strstr(linked, "bad") ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+}
+
 static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	static uint8_t arena_memory[65536];
@@ -285,9 +297,25 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 					   : a.bytes + (a.option == CU_JIT_ERROR_LOG_BUFFER);
 		memset(vcuda_shm_stage(transport.shm, a.block), 'l', a.bytes);
 		REPLY(vcudaImageLog)
-		CASE(vcudaImageLink) a.linked = (vcuda_image)ids++; /* the parts as they are */
-		a.bytes = fake.image_bytes;
-		REPLY(vcudaImageLink)
+		CASE(vcudaLinkCreate)
+		for (uint32_t i = 0; i < a.count; i++)
+			fake.jit_options |= 1ull << a.options[i];
+		fake.links++;
+		linked[0] = 0;
+		a.link = (vcuda_link)ids++;
+		REPLY(vcudaLinkCreate)
+		CASE(vcudaLinkAdd)
+		return add_part(&a);
+		END CASE(vcudaLinkComplete) if (!linked[0]) return CUDA_ERROR_INVALID_VALUE;
+		strcpy(image, linked);
+		a.linked = (vcuda_image)ids++;
+		a.bytes = strlen(linked) + 1;
+		REPLY(vcudaLinkComplete)
+		CASE(vcudaLinkDestroy) fake.links--;
+		END CASE(vcudaLinkLog) /* what it has got so far */
+			a.length = strnlen(linked, a.bytes);
+		memcpy(vcuda_shm_stage(transport.shm, a.block), linked, a.length);
+		REPLY(vcudaLinkLog)
 		CASE(vcudaImageRead) memcpy(vcuda_shm_stage(transport.shm, a.block), image + a.offset, a.bytes);
 		END CASE(cuModuleLoadData) a.module = (CUmodule)ids++;
 		REPLY(cuModuleLoadData)

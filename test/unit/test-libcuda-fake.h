@@ -25,6 +25,7 @@ struct fake_worker {
 	_Atomic uint64_t image_bytes; /* of the last image */
 	_Atomic uint64_t image_sum;   /* of its bytes */
 	_Atomic uint64_t jit_options; /* a bit for each that came, by CUjit_option */
+	_Atomic int links;            /* live ones */
 	_Atomic uint64_t event_waits;
 	_Atomic int launches_sync, launches_async;
 	_Atomic uint32_t last_param_bytes;

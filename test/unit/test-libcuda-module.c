@@ -133,65 +133,102 @@ static void lengths_in_files(void **state)
 	assert_int_equal(vcuda_image_in_file(&elf, 4, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* What the linker makes: the containers that the host links, inside one that can be kept in a file. */
+/* What cuLinkComplete() gives for the software GPU: containers in one that can be kept in a file. */
+static void linked_images(void **state)
+{
+	struct {
+		uint32_t magic;
+		uint16_t version, header;
+		uint64_t bytes;
+		struct container part;
+	} image = {0xba55ed50, 1, 16, 64, {.magic = 0xba55ed50, .version = 1, .header = 16, .bytes = 48}};
+	const void *data;
+	size_t found;
+	CUmodule m;
+
+	assert_int_equal(vcuda_image_in_file(&image, sizeof(image), &data, &found), CUDA_SUCCESS);
+	assert_true(data == &image.part && found == 64);
+	assert_int_equal(vcuda_image_in_file(&image, sizeof(image) - 9, &data, &found), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(cuModuleLoadData(&m, &image), CUDA_SUCCESS);
+	assert_int_equal(fake.image_bytes, 64);
+	assert_int_equal(fake.image_sum, sum(&image.part, 64));
+	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+}
+
+static CUresult add(CUlinkState link, CUjitInputType type, const void *data, size_t bytes, const char *name)
+{
+	return cuLinkAddData_v2(link, type, (void *)data, bytes, name, 0, NULL, NULL);
+}
+
+/* Each part goes to the host when it is added, as it is, and what that makes comes back. */
 static void links(void **state)
 {
+	struct container c = {.magic = 0xba55ed50, .version = 1, .header = 16, .bytes = 48};
+	struct wrapper w = {.magic = 0x466243b1, .version = 1, .data = &c};
+	CUjit_option registers = CU_JIT_MAX_REGISTERS;
+	void *count = (void *)32, *out, *again;
 	CUlinkState link, other;
-	const void *data;
-	size_t bytes, found;
-	CUmodule m;
-	void *out;
+	size_t bytes;
 
+	fake.jit_options = 0;
 	assert_int_equal(cuLinkCreate_v2(0, NULL, NULL, &link), CUDA_SUCCESS);
 	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "a", 0, NULL, NULL), CUDA_SUCCESS);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"\177ELF", 4, "b", 0, NULL, NULL),
-			 CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)ptx, 3, "b", 0, NULL, NULL),
-			 CUDA_ERROR_NOT_SUPPORTED);
-	/* NVRTC's machine code, here */
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)ptx, sizeof(ptx), "b", 0, NULL, NULL),
-			 CUDA_SUCCESS);
+	assert_int_equal(add(link, CU_JIT_INPUT_CUBIN, "0123", 4, "a"), CUDA_SUCCESS);
+	assert_int_equal(fake.image_bytes, 4);
+	assert_int_equal(
+		cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), NULL, 1, &registers, &count),
+		CUDA_SUCCESS);
+	assert_int_equal(fake.jit_options, 1 << CU_JIT_MAX_REGISTERS);
+	/* of a wrapper the container */
+	assert_int_equal(add(link, CU_JIT_INPUT_FATBINARY, &w, sizeof(w), "f"), CUDA_SUCCESS);
+	assert_int_equal(fake.image_bytes, 64);
+	assert_int_equal(fake.image_sum, sum(&c, 64));
+	/* what is wrong without the host */
+	assert_int_equal(add(link, CU_JIT_INPUT_FATBINARY, ptx, sizeof(ptx), "p"), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, NULL, 4, "p"), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, ptx, 0, "p"), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(add(link, CU_JIT_NUM_INPUT_TYPES, ptx, 4, "p"), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, "/nowhere", 0, NULL, NULL), CUDA_ERROR_FILE_NOT_FOUND);
 	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_SUCCESS);
-	assert_int_equal(fake.image_bytes, bytes - 16);
-	assert_int_equal(fake.image_sum, sum((char *)out + 16, bytes - 16));
-	assert_int_equal(vcuda_image_in_file(out, bytes, &data, &found), CUDA_SUCCESS);
-	assert_true(data == (char *)out + 16 && found == bytes - 16);
-	assert_int_equal(vcuda_image_in_file(out, bytes - 9, &data, &found), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(cuModuleLoadData(&m, out), CUDA_SUCCESS);
-	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "a", 0, NULL, NULL),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(bytes, strlen(out) + 1);
+	assert_int_equal(strncmp(out, "0:a=0123;1:=\n.version 8.0\n.target sm_75\n;2:f=", 45), 0);
+	assert_int_equal(cuLinkComplete(link, &again, NULL), CUDA_SUCCESS);
+	assert_ptr_equal(again, out);
 	other = link;
+	assert_int_equal(fake.links, 1);
 	assert_int_equal(cuLinkDestroy(link), CUDA_SUCCESS);
+	assert_int_equal(fake.links, 0);
 	assert_int_equal(cuLinkDestroy(other), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* A host with the driver's own linker gets the parts as they are, and what it makes comes back. */
-static void links_by_host(void **state)
+/* The logs have after each call what the linker has said by then; how much that is, and how long it took, the last one
+ * tells. */
+static void link_logs(void **state)
 {
-	struct vcuda_link_part part;
+	CUjit_option options[] = {CU_JIT_WALL_TIME, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	char errors[20];
+	void *values[] = {values, errors, (void *)sizeof(errors)}, *out;
 	CUlinkState link;
 	size_t bytes;
-	char *out;
+	float ms;
 
-	strcpy(vcuda_session.host.backend, "cuda");
-	vcuda_session.transport->host_minor = VCUDA_PROTOCOL_MINOR;
-	assert_int_equal(cuLinkCreate_v2(0, NULL, NULL, &link), CUDA_SUCCESS);
-	assert_int_equal(cuLinkComplete(link, (void **)&out, &bytes), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, (void *)"0123456789abcdef", 16, "a", 0, NULL, NULL), CUDA_SUCCESS);
-	assert_int_equal(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), NULL, 0, NULL, NULL), CUDA_SUCCESS);
-	assert_int_equal(cuLinkComplete(link, (void **)&out, &bytes), CUDA_SUCCESS);
-	memcpy(&part, out, sizeof(part));
-	assert_true(part.type == CU_JIT_INPUT_CUBIN && part.bytes == 16 && !strcmp(part.name, "a"));
-	assert_memory_equal(out + sizeof(part), "0123456789abcdef", 17); /* and a zero */
-	out += (sizeof(part) + 16 + VCUDA_LINK_ALIGN) / VCUDA_LINK_ALIGN * VCUDA_LINK_ALIGN;
-	memcpy(&part, out, sizeof(part));
-	assert_true(part.type == CU_JIT_INPUT_PTX && part.bytes == sizeof(ptx) && !part.name[0]);
-	assert_string_equal(out + sizeof(part), ptx);
+	memset(errors, 'x', sizeof(errors));
+	assert_int_equal(cuLinkCreate_v2(3, options, values, &link), CUDA_SUCCESS);
+	assert_string_equal(errors, "");
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "good", 4, "a"), CUDA_SUCCESS);
+	assert_string_equal(errors, "1:a=good;");
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "bad", 3, "b"), CUDA_ERROR_INVALID_PTX);
+	assert_string_equal(errors, "1:a=good;1:b=bad;");
+	assert_int_equal((uintptr_t)values[2], sizeof(errors));
+	/* the options themselves are the program's again once the link is made */
+	memset(options, 0xff, sizeof(options));
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "worse", 5, "c"), CUDA_ERROR_INVALID_PTX);
+	assert_string_equal(errors, "1:a=good;1:b=bad;1:");
+	assert_int_equal(cuLinkComplete(link, &out, &bytes), CUDA_SUCCESS);
+	assert_int_equal((uintptr_t)values[2], sizeof(errors) - 1);
+	memcpy(&ms, &values[0], sizeof(ms));
+	assert_true(ms > 0 && ms < 10000);
 	assert_int_equal(cuLinkDestroy(link), CUDA_SUCCESS);
-	strcpy(vcuda_session.host.backend, "cpu");
 }
 
 /* What the compiler is told, and what it says. */
@@ -315,7 +352,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths), cmocka_unit_test(lengths_in_files),
 		cmocka_unit_test(links),
-		cmocka_unit_test(links_by_host),
+		cmocka_unit_test(link_logs),
+		cmocka_unit_test(linked_images),
 		cmocka_unit_test(compiler_options),
 		cmocka_unit_test(upload),
 		cmocka_unit_test(launches),

@@ -15,6 +15,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "lane.h"
+#include "link.h"
 #include "log.h"
 #include "release.h"
 #include "ring.h"
@@ -44,6 +45,7 @@ static struct {
 	CUcontext current;
 	unsigned int pins;
 	CUresult pinned; /* what pinning gives */
+	CUcontext unlinked; /* whose links have ended last, while it was there */
 } driver;
 
 static CUcontext context_of(CUdevice dev)
@@ -118,6 +120,7 @@ static CUresult get_current(CUcontext *context)
 
 static CUresult destroy(CUcontext context)
 {
+	driver.created = 0;
 	return CUDA_SUCCESS;
 }
 
@@ -170,6 +173,15 @@ CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
 
 void vcuda_handle_remove_children(struct vcuda_handles *h, uint64_t id)
 {
+}
+
+void vcuda_links_end(struct vcuda_session *s, CUcontext context)
+{
+	for (CUdevice dev = 0; dev < DEVICES; dev++)
+		if (context == context_of(dev) && driver.retained[dev])
+			driver.unlinked = context;
+	if (context == (CUcontext)&driver.created && driver.created)
+		driver.unlinked = context;
 }
 
 void vcuda_unload_begin(void)
@@ -239,7 +251,7 @@ static int take_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 1}) == CUDA_SUCCESS);
 	vcuda_release_wait();
-	NEED(driver.retained[1] == 0);
+	NEED(driver.retained[1] == 0 && driver.unlinked == context_of(1));
 	return 0;
 }
 
@@ -258,6 +270,9 @@ static int make_own(void)
 
 	NEED(vcuda_handle_cuCtxCreate_v2(&session, &a) == CUDA_SUCCESS && driver.created == 1);
 	NEED(driver.retained[1] == 0);
+	NEED(vcuda_handle_cuCtxDestroy_v2(&session, &(struct vcuda_args_cuCtxDestroy_v2){.ctx = a.pctx}) ==
+		     CUDA_SUCCESS &&
+	     driver.unlinked == a.pctx);
 	return 0;
 }
 
@@ -281,6 +296,11 @@ static int reset_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 1}) == CUDA_SUCCESS);
 	NEED(driver.retained[1] == 0);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &(struct vcuda_args_cuDevicePrimaryCtxRetain){.dev = 1}) ==
+	     CUDA_SUCCESS);
+	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
+		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 1}) == CUDA_SUCCESS);
+	NEED(driver.unlinked == context_of(1));
 	NEED(!vcuda_warm_take(1, &(CUcontext){NULL}));
 	return 0;
 }

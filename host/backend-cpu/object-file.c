@@ -83,6 +83,7 @@ static bool section_of(struct piece file, const Elf64_Ehdr *h, unsigned int inde
 static CUresult take_object(struct piece file, const struct taker *taker)
 {
 	struct piece names, section;
+	size_t left = file.bytes;
 	Elf64_Shdr header;
 	Elf64_Ehdr h;
 	CUresult result = CUDA_SUCCESS;
@@ -93,9 +94,14 @@ static CUresult take_object(struct piece file, const struct taker *taker)
 	for (unsigned int i = 0; i < h.e_shnum && result == CUDA_SUCCESS; i++) {
 		if (!section_of(file, &h, i, &header, &section))
 			return CUDA_ERROR_INVALID_IMAGE;
-		if (header.sh_name < names.bytes && names.bytes - header.sh_name >= sizeof(CODE_SECTION) &&
-		    !memcmp(names.data + header.sh_name, CODE_SECTION, sizeof(CODE_SECTION)))
-			result = take_containers(section, taker);
+		if (header.sh_name >= names.bytes || names.bytes - header.sh_name < sizeof(CODE_SECTION) ||
+		    memcmp(names.data + header.sh_name, CODE_SECTION, sizeof(CODE_SECTION)) != 0)
+			continue;
+		/* a small file with much in it says the same thing many times */
+		if (section.bytes > left)
+			return CUDA_ERROR_INVALID_IMAGE;
+		left -= section.bytes;
+		result = take_containers(section, taker);
 	}
 	return result;
 }
@@ -125,8 +131,8 @@ static CUresult take_archive(struct piece file, const struct taker *taker)
 	return result;
 }
 
-CUresult vcuda_object_file_parts(const void *data, size_t bytes,
-				 CUresult (*take)(void *to, const void *container, size_t bytes), void *to)
+CUresult cpu_object_file_parts(const void *data, size_t bytes,
+			       CUresult (*take)(void *to, const void *container, size_t bytes), void *to)
 {
 	const struct piece file = {data, bytes};
 	const struct taker taker = {take, to};

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of the driver's linker is not a handler: links end with their context. */
+#ifndef VCUDA_WORKER_LINK_H
+#define VCUDA_WORKER_LINK_H
+
+#include "session.h"
+
+/* Before a context ends: destroys its links, once the calls that are at them are through. NULL: there is none. */
+void vcuda_links_end(struct vcuda_session *s, CUcontext context);
+
+#endif
