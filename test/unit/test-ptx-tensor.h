@@ -83,12 +83,16 @@ static __attribute__((unused)) int64_t place(const struct tensor *t, const int32
 }
 
 /* Where byte `at` of a box goes in shared memory: eight chunks make a line, and lines differ in how chunks change
- * places. */
-static __attribute__((unused)) uint64_t swizzled(const struct tensor *t, uint64_t at)
+ * places. Rows begin where these groups of chunks do. */
+static __attribute__((unused)) uint64_t swizzled(const struct tensor *t, uint64_t offset, uint64_t at)
 {
 	static const unsigned members[] = {1, 2, 4, 8};
-	uint64_t line = at / 128, chunk = at / 16 % 8, group = members[t->swizzle];
+	uint64_t group = members[t->swizzle], row = t->box[0] * t->size, pitch = t->swizzle ? group * 16 : row;
+	uint64_t line, chunk;
 
+	at = offset + at / row * pitch + at % row;
+	line = at / 128;
+	chunk = at / 16 % 8;
 	return line * 128 + (chunk ^ line % group) * 16 + at % 16;
 }
 

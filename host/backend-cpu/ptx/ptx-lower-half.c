@@ -145,9 +145,9 @@ static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 }
 
 /* With .oob what copies of tensors fill with, for what lies outside, makes a product and its sum 0. */
-static LLVMValueRef without_outside(struct lower *l, unsigned type, const LLVMValueRef *bits, LLVMValueRef r)
+static LLVMValueRef without_outside(struct lower *l, const LLVMValueRef *bits, LLVMValueRef r)
 {
-	LLVMValueRef nan = int_const(l, 16, type == PTX_F16 ? PTX_TENSOR_NAN_F16 : PTX_TENSOR_NAN_BF16);
+	LLVMValueRef nan = int_const(l, 16, PTX_TENSOR_NAN_16);
 	LLVMValueRef a = compare(l, LLVMIntEQ, bits[0], nan), b = compare(l, LLVMIntEQ, bits[1], nan);
 
 	return select_of(l, LLVMBuildOr(l->b, a, b, ""), int_const(l, 16, 0), r);
@@ -173,7 +173,7 @@ static LLVMValueRef half_op(struct lower *l, const struct ptx_instr *i, unsigned
 	if (i->mods & M(RELU))
 		r = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, i->mods & M(FTZ) ? LLVMRealOLE : LLVMRealOLT, r, zero, ""), zero, r, "");
 	r = half_bits(l, r, type, i->mods);
-	return i->mods & M(OOB) ? without_outside(l, type, bits, r) : r;
+	return i->mods & M(OOB) ? without_outside(l, bits, r) : r;
 }
 
 /* Subnormals to zero, keeping the sign. */

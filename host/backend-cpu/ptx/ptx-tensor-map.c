@@ -9,22 +9,12 @@
 static const struct {
 	uint8_t bytes;
 	bool is_float;
-	uint64_t nan;
 } types[PTX_TENSOR_TYPE_COUNT] = {
-	[PTX_TENSOR_U8] = {1, false, 0},
-	[PTX_TENSOR_U16] = {2, false, 0},
-	[PTX_TENSOR_U32] = {4, false, 0},
-	[PTX_TENSOR_S32] = {4, false, 0},
-	[PTX_TENSOR_U64] = {8, false, 0},
-	[PTX_TENSOR_S64] = {8, false, 0},
-	/* NaNs that no instruction gives; fma.oob knows those of 16 bits */
-	[PTX_TENSOR_F16] = {2, true, PTX_TENSOR_NAN_F16},
-	[PTX_TENSOR_BF16] = {2, true, PTX_TENSOR_NAN_BF16},
-	[PTX_TENSOR_F32] = {4, true, 0x7fdfffff},
-	[PTX_TENSOR_F32_FTZ] = {4, true, 0x7fdfffff},
-	[PTX_TENSOR_TF32] = {4, true, 0x7fdfe000},
-	[PTX_TENSOR_TF32_FTZ] = {4, true, 0x7fdfe000},
-	[PTX_TENSOR_F64] = {8, true, 0x7ffbffffffffffff},
+	[PTX_TENSOR_U8] = {1, false},      [PTX_TENSOR_U16] = {2, false},    [PTX_TENSOR_U32] = {4, false},
+	[PTX_TENSOR_S32] = {4, false},     [PTX_TENSOR_U64] = {8, false},    [PTX_TENSOR_S64] = {8, false},
+	[PTX_TENSOR_F16] = {2, true},      [PTX_TENSOR_BF16] = {2, true},    [PTX_TENSOR_F32] = {4, true},
+	[PTX_TENSOR_F32_FTZ] = {4, true},  [PTX_TENSOR_TF32] = {4, true},    [PTX_TENSOR_TF32_FTZ] = {4, true},
+	[PTX_TENSOR_F64] = {8, true},
 };
 
 unsigned ptx_tensor_element(unsigned type)
@@ -35,11 +25,6 @@ unsigned ptx_tensor_element(unsigned type)
 bool ptx_tensor_is_float(unsigned type)
 {
 	return type < PTX_TENSOR_TYPE_COUNT && types[type].is_float;
-}
-
-uint64_t ptx_tensor_nan(unsigned type)
-{
-	return type < PTX_TENSOR_TYPE_COUNT ? types[type].nan : 0;
 }
 
 unsigned ptx_tensor_span(unsigned swizzle)

@@ -45,8 +45,8 @@ enum ptx_tensor_swizzle {
 	PTX_TENSOR_SWIZZLE_COUNT
 };
 
-#define PTX_TENSOR_NAN_F16 0x7eff
-#define PTX_TENSOR_NAN_BF16 0x7fdf
+/* What an H100 fills what is outside with, of whatever type: a NaN of each, and what fma.oob takes for nothing. */
+#define PTX_TENSOR_NAN_16 0x7ff7
 
 #define PTX_TENSOR_PIXELS 1024 /* of a box of images, at most */
 
@@ -74,8 +74,6 @@ unsigned ptx_tensor_element(unsigned type);
 bool ptx_tensor_is_float(unsigned type);
 /* Bytes of shared memory in which chunks change places; those of one chunk where none do. */
 unsigned ptx_tensor_span(unsigned swizzle);
-/* What fills what is outside, as an element of the type. */
-uint64_t ptx_tensor_nan(unsigned type);
 
 /* What kernels may put in the place of what a map says; `which` dimension, from 0. */
 enum ptx_tensor_field {

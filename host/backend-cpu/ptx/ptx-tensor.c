@@ -23,6 +23,7 @@ struct box {
 	int64_t offset[PTX_TENSOR_RANK]; /* of the pixel that is copied from the base pixel */
 	unsigned element;                /* bytes */
 	uint64_t row, rows;              /* bytes of a row, and how many there are */
+	uint64_t pitch;                  /* from one to the next in shared memory */
 	uint64_t shared;                 /* where it is there */
 };
 
@@ -62,6 +63,8 @@ static struct box make_box(struct ptx_context *ctx, uint32_t number, uint64_t ma
 	read_map(&b, map, rank, mode & PTX_TENSOR_MODE_IMAGES);
 	b.element = ptx_tensor_element(b.map.type);
 	b.row = (uint64_t)b.map.box[0] * b.element;
+	/* an H100 has a narrow row end where chunks no longer change places with it */
+	b.pitch = b.map.swizzle ? ptx_tensor_span(b.map.swizzle) : b.row;
 	for (unsigned d = 0; d < rank; d++) {
 		b.at[d] = b.corner[d] = (int32_t)(coords[d / 2 * PTX_SITE_LANES + lane] >> d % 2 * 32);
 		if (d)
@@ -96,9 +99,7 @@ static void go_on(struct box *b)
 /* All of the box in shared memory, with what chunks change places with. */
 static void find_shared(struct box *b, uint64_t address, bool write)
 {
-	uint64_t span = ptx_tensor_span(b->map.swizzle), bytes = (bytes_of(b) + span - 1) & ~(span - 1);
-
-	ptx_shared_bytes(b->ctx, b->number, address, bytes, SHARED_ALIGN, write, b->thread);
+	ptx_shared_bytes(b->ctx, b->number, address, b->pitch * b->rows, SHARED_ALIGN, write, b->thread);
 	b->shared = address;
 }
 
@@ -113,13 +114,13 @@ static uint8_t *chunk(const struct box *b, uint64_t offset)
 static void put_row(const struct box *b, uint64_t row, const uint8_t *from)
 {
 	for (uint64_t n = 0; n < b->row; n += CHUNK)
-		memcpy(chunk(b, row * b->row + n), from + n, CHUNK);
+		memcpy(chunk(b, row * b->pitch + n), from + n, CHUNK);
 }
 
 static void get_row(const struct box *b, uint64_t row, uint8_t *to)
 {
 	for (uint64_t n = 0; n < b->row; n += CHUNK)
-		memcpy(to + n, chunk(b, row * b->row + n), CHUNK);
+		memcpy(to + n, chunk(b, row * b->pitch + n), CHUNK);
 }
 
 /* Where the row at hand is in the tensor; a sum that no address can have is one that nobody may touch. */
@@ -152,44 +153,41 @@ static uint8_t *reach(const struct box *b, const struct part *part)
 	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
 }
 
-/* What the type says that a load does to a number: tf32 is rounded to nearest even, and subnormals may be zeroes. */
-static uint32_t as_loaded(unsigned type, uint32_t bits)
+/* To nearest even. What is no number becomes the same for all. */
+static uint32_t as_tf32(uint32_t bits)
 {
-	bool tf32 = type == PTX_TENSOR_TF32 || type == PTX_TENSOR_TF32_FTZ, special = (~bits & 0x7f800000) == 0;
-
-	if (tf32)
-		/* what makes a number none may stand in what is cut off */
-		bits = (special ? bits | (bits & 0x1fff ? 0x400000 : 0) : bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
-	if (type != PTX_TENSOR_TF32 && !(bits & 0x7f800000))
-		bits &= 0x80000000;
-	return bits;
+	if ((bits & 0x7fffffff) > 0x7f800000)
+		return 0x7fffe000;
+	return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
 }
 
-static void convert_row(const struct box *b, uint8_t *row)
+/* An H100 flushes nothing when it loads, whatever the type is called. */
+static void convert(const struct box *b, uint8_t *row, uint64_t bytes)
 {
-	if (b->map.type != PTX_TENSOR_F32_FTZ && b->map.type != PTX_TENSOR_TF32 && b->map.type != PTX_TENSOR_TF32_FTZ)
+	if (b->map.type != PTX_TENSOR_TF32 && b->map.type != PTX_TENSOR_TF32_FTZ)
 		return;
-	for (uint64_t n = 0; n < b->row; n += 4) {
+	for (uint64_t n = 0; n < bytes; n += 4) {
 		uint32_t bits;
 
 		memcpy(&bits, row + n, 4);
-		bits = as_loaded(b->map.type, bits);
+		bits = as_tf32(bits);
 		memcpy(row + n, &bits, 4);
 	}
 }
 
 static void load_row(const struct box *b, uint64_t n)
 {
-	uint64_t fill = b->map.fills_nan ? ptx_tensor_nan(b->map.type) : 0;
+	uint16_t fill = b->map.fills_nan ? PTX_TENSOR_NAN_16 : 0;
 	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES];
 
 	if (part.count < b->map.box[0])
-		for (uint64_t at = 0; at < b->row; at += b->element)
-			memcpy(row + at, &fill, b->element);
-	if (part.count)
+		for (uint64_t at = 0; at < b->row; at += sizeof(fill))
+			memcpy(row + at, &fill, sizeof(fill));
+	if (part.count) {
 		memcpy(row + part.first * b->element, reach(b, &part), part.count * b->element);
-	convert_row(b, row);
+		convert(b, row + part.first * b->element, part.count * b->element);
+	}
 	put_row(b, n, row);
 }
 
