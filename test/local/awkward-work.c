@@ -255,7 +255,8 @@ void awkward_compile(void)
 		OK(cuStreamSynchronize(s));
 		CHECK(awkward_read(p) == expected);
 		printf("compiled for %.2f s: %u rounds of the other thread\n", took, rounds);
-		CHECK(took < 0.1 || rounds >= 10);
+		/* Who had to wait for it would come round once; NVIDIA's driver lets others in now and then. */
+		CHECK(took < 0.1 || rounds >= 3);
 		all += took;
 		OK(cuModuleUnload(module));
 		free(text);
