@@ -57,7 +57,8 @@ int fatbin_open(struct fatbin_reader *reader, const void *image, size_t bytes)
 	if (bytes < sizeof(c))
 		return -EINVAL;
 	memcpy(&c, image, sizeof(c));
-	size = fatbin_size(image);
+	/* of the copy: a guest may change what it gives while it is read */
+	size = fatbin_size(&c);
 	if (size == 0 || size > bytes || c.version != 1)
 		return -EINVAL;
 	reader->at = (const uint8_t *)image + c.header_bytes;
