@@ -75,6 +75,7 @@ class Call:
         self.context = True
         self.waits = False
         self.quiet = False
+        self.uncaptured = False
         self.queues = None
         self.guest = "auto" if name.startswith("cu") else "none"
         self.host = "auto"
@@ -224,6 +225,8 @@ class Description:
                 call.waits = True
             elif word == "quiet":
                 call.quiet = True
+            elif word == "uncaptured":
+                call.uncaptured = True
             elif word == "queues" and rest and rest[0].isdecimal():
                 call.queues = int(rest.pop(0))
             elif word == "guest=manual":
@@ -240,6 +243,8 @@ class Description:
             raise DescriptionError("a call is 'sync' or 'async'")
         if call.since is None:
             raise DescriptionError("a call says since which version it exists")
+        if call.uncaptured and call.guest != "auto":
+            raise DescriptionError("'uncaptured' is for a function that is written here")
         if not call.context:
             call.quiet = True
         if call.host == "auto" and not call.name.startswith("cu"):

@@ -158,7 +158,7 @@ def emit_guest_h(desc):
 
 
 def emit_guest_c(desc):
-    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n#include "known.h"\n#include "pace.h"\n']
+    out = [HEADER, '#include "guest-calls.h"\n#include "call.h"\n#include "capture.h"\n#include "known.h"\n#include "pace.h"\n']
     for c in desc.calls:
         out += [f"CUresult vcuda_call_{c.name}({c.prototype()})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
         for p in c.params:
@@ -207,6 +207,8 @@ def emit_guest_c(desc):
                 out += ["\tCUresult result = vcuda_require_context();\n", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
             else:
                 out += ["\tCUresult result = vcuda_require_init();\n", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
+            if c.uncaptured:
+                out += ["\tresult = vcuda_capture_unsafe();", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
             out += [f"\treturn vcuda_call_{c.name}({names});\n}}\n"]
     return out
 

@@ -3,6 +3,7 @@
 #include "array.h"
 
 #include "call.h"
+#include "capture.h"
 #include "guest-calls.h"
 #include "log.h"
 #include "object.h"
@@ -75,6 +76,8 @@ VCUDA_EXPORT CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESC
 	CUresult result = check(array, d);
 
 	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result == CUDA_SUCCESS)
 		result = vcuda_call_vcudaArrayCreate(array, *d);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -104,6 +107,9 @@ VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 	/* A level goes with its mipmapped array. */
 	if (!o || o->parent)
 		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
 	vcuda_context_enter(o->context);
 	vcuda_object_drop(array);
 	result = vcuda_call_cuArrayDestroy(array);

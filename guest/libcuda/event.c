@@ -120,6 +120,9 @@ VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (vcuda_capture_record(event, stream, flags, &result))
 		return result;
+	/* The flag is about what a capture records. */
+	if (flags & CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_ILLEGAL_STATE;
 	vcuda_context_enter(c);
 	result = vcuda_event_record(o, stream, flags);
 	vcuda_context_leave();

@@ -195,6 +195,8 @@ VCUDA_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 	CUresult result = find(exec, &e);
 
 	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result == CUDA_SUCCESS)
 		destroy(e);
 	return result;
 }

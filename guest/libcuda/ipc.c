@@ -17,8 +17,6 @@ VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr
 	struct vcuda_range r;
 
 	vcuda_copy_for_others();
-	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!handle || !vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_DEVICE)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "call.h"
+#include "capture.h"
 #include "file.h"
 #include "function.h"
 #include "guest-calls.h"
@@ -100,6 +101,8 @@ VCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
 	CUresult result = require_library(library);
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	vcuda_object_drop(library);

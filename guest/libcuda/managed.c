@@ -122,6 +122,9 @@ VCUDA_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_ad
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+	result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
 	return vcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

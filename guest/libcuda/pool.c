@@ -92,7 +92,10 @@ static CUresult free_resolved(CUdeviceptr dptr, CUstream stream)
 
 	if (!dptr)
 		return CUDA_SUCCESS;
-	if (vcuda_capture_takes(stream, &p, &result) || vcuda_graph_memory_free(dptr, &result))
+	if (vcuda_capture_takes(stream, &p, &result))
+		return result;
+	result = vcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS || vcuda_graph_memory_free(dptr, &result))
 		return result;
 	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -150,6 +153,8 @@ VCUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *
 	}
 	result = vcuda_require_device(props->location.id);
 	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
+	if (result == CUDA_SUCCESS)
 		result = create(pool, props);
 	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, props->location.id) : result;
 }
@@ -169,6 +174,8 @@ VCUDA_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	struct vcuda_object *o;
 	CUresult result = find(pool, &o);
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuMemPoolDestroy(pool);
 	if (result == CUDA_SUCCESS)
@@ -291,6 +298,8 @@ VCUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 
 	if (result == CUDA_SUCCESS)
 		result = find(pool, &o);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_unsafe();
 	return result == CUDA_SUCCESS ? vcuda_call_cuDeviceSetMemPool(vcuda_device_host(dev), pool) : result;
 }
 

@@ -252,7 +252,8 @@ VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned
 	if (!o)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	else if (!vcuda_capture_wait(event, stream, flags, &result))
-		result = vcuda_event_wait(stream, o, flags);
+		/* The flag is about what a capture waits for. */
+		result = flags & CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE : vcuda_event_wait(stream, o, flags);
 	vcuda_context_leave();
 	return result;
 }

@@ -261,6 +261,16 @@ CUDART_API char __cudaInitModule(void **handle)
 	return !error;
 }
 
+/* Whoever closes a shared library is told of no error: a capture elsewhere does not mind. */
+static void unload(CUlibrary library)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	cuThreadExchangeStreamCaptureMode(&mode);
+	cuLibraryUnload(library);
+	cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 CUDART_API void __cudaUnregisterFatBinary(void **handle)
 {
 	struct fatbin *fatbin = (struct fatbin *)(void *)handle;
@@ -279,7 +289,7 @@ CUDART_API void __cudaUnregisterFatBinary(void **handle)
 		free(symbol);
 	}
 	if (fatbin->library)
-		cuLibraryUnload(fatbin->library);
+		unload(fatbin->library);
 	pthread_mutex_destroy(&fatbin->lock);
 	free(fatbin);
 }
