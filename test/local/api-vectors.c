@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectors of 8 and 16 bytes that one block writes and another reads meanwhile: whoever sees one half sees the other, as
- * on a GPU. What scans block by block hands on is such.
+ * Vectors of 8 and 16 bytes that one block writes and another reads meanwhile: whoever sees one half sees the other. What
+ * scans block by block hands on is such. An H100 does so with two numbers, and tears four at times (doc/measured.md).
  */
 #include "api.h"
 

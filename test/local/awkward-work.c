@@ -255,7 +255,7 @@ void awkward_compile(void)
 		OK(cuStreamSynchronize(s));
 		CHECK(awkward_read(p) == expected);
 		printf("compiled for %.2f s: %u rounds of the other thread\n", took, rounds);
-		/* Who had to wait for it would come round once; NVIDIA's driver lets others in now and then. */
+		/* Who had to wait for it would come round once. On an H100 beside three other tests it was 7 times. */
 		CHECK(took < 0.1 || rounds >= 3);
 		all += took;
 		OK(cuModuleUnload(module));

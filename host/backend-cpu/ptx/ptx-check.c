@@ -175,7 +175,7 @@ uint32_t ptx_rt_reach(struct ptx_context *ctx, uint32_t number, uint64_t from, u
 	break
 
 /*
- * A vector of 8 or 16 bytes goes to and from memory whole, as on a GPU. PTX does not promise it, but what hands on a
+ * A vector of 8 or 16 bytes goes to and from memory whole. PTX does not promise it, but what hands on a
  * state and a number by one, as CUB's scans do, takes it for granted.
  */
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(1)));

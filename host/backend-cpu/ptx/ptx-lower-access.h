@@ -60,7 +60,7 @@ void access_check_apart(struct lower *l, const struct access *a, LLVMValueRef ba
 bool access_is_direct(struct lower *l, struct access *a);
 /*
  * A vector of 8 or 16 bytes that others look at meanwhile: each lane's goes to or from memory at once. Nothing in PTX says
- * so, but GPUs do it and CUB's scans take it for granted. Of 32 lanes such an access is direct at one address only.
+ * so, but an H100 does it with two numbers, and CUB's scans take it for granted. Of 32 lanes such an access is direct at one address only.
  */
 bool access_is_whole(const struct access *a);
 LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses);
