@@ -190,9 +190,20 @@ static void fill_tensor(void)
 
 static const cuuint64_t small_dim[] = {20, 7, 6, 5, 4};
 static const cuuint32_t small_box[] = {8, 3, 2, 3, 2};
-static const int places[][5] = {{0, 0, 0, 0, 0},  {8, 2, 3, 1, 1}, {-3, -1, -1, -2, -1},
-				{17, 6, 5, 4, 3}, {2, 1, 0, 9, 0}, {-100, 0, 0, 0, 0}};
+/* In dimension 0 boxes begin where 16 bytes do, and the first number counts those. */
+static const int places[][5] = {{0, 0, 0, 0, 0}, {2, 2, 3, 1, 1}, {-1, -1, -1, -2, -1},
+				{4, 6, 5, 4, 3}, {1, 1, 0, 9, 0}, {-25, 0, 0, 0, 0}};
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
+
+/* Place n, in elements of so many bytes. */
+static const int *elements_at(int n, cuuint32_t size)
+{
+	static int at[5];
+
+	memcpy(at, places[n], sizeof(at));
+	at[0] *= 16 / (int)size;
+	return at;
+}
 
 static void loads(void)
 {
@@ -202,11 +213,11 @@ static void loads(void)
 
 		OK(encode(&t, tensor));
 		for (int n = 0; n < PLACES; n++)
-			check_load(&t, places[n], tensor, n % 2u ? GLOBAL : PARAMETER);
+			check_load(&t, elements_at(n, t.size), tensor, n % 2u ? GLOBAL : PARAMETER);
 		OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)(tensor + 48)));
-		check_load(&t, places[1], tensor + 48, PARAMETER);
+		check_load(&t, elements_at(1, t.size), tensor + 48, PARAMETER);
 		if (rank == 3)
-			check_load(&t, places[2], tensor + 48, CONSTANT);
+			check_load(&t, elements_at(2, t.size), tensor + 48, CONSTANT);
 	}
 }
 
@@ -219,7 +230,8 @@ static void swizzle_rows(int swizzle, cuuint32_t size, cuuint32_t bytes)
 	t.swizzle = swizzle;
 	OK(encode(&t, tensor));
 	check_load(&t, (int[]){16, 3}, tensor, PARAMETER);
-	check_load(&t, (int[]){-5, 30}, tensor, PARAMETER);
+	check_load(&t, (int[]){-16 / (int)size, 30}, tensor, PARAMETER);
+	check_load(&t, (int[]){192, 30}, tensor, PARAMETER);
 }
 
 /* As wide as what chunks change places in, and narrower. */
@@ -245,8 +257,8 @@ static void steps(void)
 	t.steps[1] = 3;
 	t.steps[2] = 2;
 	OK(encode(&t, tensor));
-	check_load(&t, (int[]){4, 2, 1}, tensor, PARAMETER);
-	check_load(&t, (int[]){20, 30, -1}, tensor, PARAMETER);
+	check_load(&t, (int[]){8, 2, 1}, tensor, PARAMETER);
+	check_load(&t, (int[]){24, 30, -1}, tensor, PARAMETER);
 }
 
 /* Of a number that is not there nothing else is known than that it is none. */
@@ -262,10 +274,10 @@ static void no_numbers(void)
 		fill_tensor();
 		t.fill = 1;
 		OK(encode(&t, tensor));
-		OK(run("load2", &t, (int[]){60, 3}, PARAMETER));
+		OK(run("load2", &t, (int[]){56, 3}, PARAMETER));
 		OK(cuMemcpyDtoH_v2(got, memory, SHARED));
-		CHECK(!memcmp(got, numbers + 3 * 64 * size + 60 * size, 4 * size));
-		for (unsigned int n = 4; n < 32; n++) {
+		CHECK(!memcmp(got, numbers + 3 * 64 * size + 56 * size, 8 * size));
+		for (unsigned int n = 8; n < 32; n++) {
 			unsigned int bits = 0;
 
 			memcpy(&bits, got + n * size, size);
@@ -308,7 +320,7 @@ static void stores(void)
 						(const cuuint32_t[]){16, 3, 2, 3, 2});
 
 			t.swizzle = n % 2;
-			check_store(&t, places[n], n % 2u ? GLOBAL : PARAMETER);
+			check_store(&t, elements_at(n, t.size), n % 2u ? GLOBAL : PARAMETER);
 		}
 }
 
