@@ -37,9 +37,11 @@ CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_
 	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
-/* The memory of a command is pageable, so that the back end is done with it when the function returns. */
+/* The memory of a command is pageable, so that the back end is done with it when the function returns, but maybe not
+ * with the copy. */
 CUresult vcuda_handle_vcudaCopyIn(struct vcuda_session *s, struct vcuda_args_vcudaCopyIn *a)
 {
+	vcuda_stage_queue_follow();
 	return s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->data, a->bytes);
 }
 

@@ -14,12 +14,16 @@
 /* Contexts that have a stream and events; what others copy is waited for. */
 #define LINES 4
 
+/* What NVIDIA's driver puts in its own commands, if it does not come from pinned memory. */
+#define IN_DRIVER_BYTES (64u * 1024)
+
 struct line {
 	uint64_t id; /* of the context; 0: there is none */
 	CUcontext context;
 	CUstream stream;
 	CUevent before, flown[FLIGHTS];
 	unsigned int events; /* of `flown` */
+	bool follows;        /* the default stream may have a copy left that comes before the next one */
 };
 
 struct flight {
@@ -35,6 +39,7 @@ static struct {
 	unsigned int first, count;
 	unsigned int ending; /* contexts that end just now */
 	size_t open_bytes;   /* 0: nothing is open */
+	char own[IN_DRIVER_BYTES];
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- with the lock held ---- */
@@ -75,6 +80,7 @@ static CUresult begin_line(struct vcuda_session *s, struct line *l, uint64_t id)
 	CUresult result = s->ops->cuCtxGetCurrent(&l->context);
 
 	l->id = id;
+	l->follows = true;
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuStreamCreateWithPriority(&l->stream, CU_STREAM_NON_BLOCKING, 0);
 	if (result == CUDA_SUCCESS)
@@ -142,8 +148,7 @@ static void close_open(struct vcuda_session *s)
 
 static void land_what_is_through(struct vcuda_session *s)
 {
-	while (queue.count &&
-	       s->ops->cuEventQuery(queue.line->flown[queue.first]) != CUDA_ERROR_NOT_READY)
+	while (queue.count && s->ops->cuEventQuery(queue.line->flown[queue.first]) != CUDA_ERROR_NOT_READY)
 		land(s);
 }
 
@@ -202,7 +207,30 @@ static void add(struct vcuda_session *s, const struct vcuda_staged *copy)
 	land_what_is_through(s);
 }
 
+/* What the default stream has to do comes first. */
+static CUresult follow_default(struct vcuda_session *s, struct line *l)
+{
+	CUresult result = s->ops->cuEventRecordWithFlags(l->before, NULL, 0);
+
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuStreamWaitEvent(l->stream, l->before, 0);
+	if (result == CUDA_SUCCESS)
+		l->follows = false;
+	return result;
+}
+
 /* ---- from outside ---- */
+
+void vcuda_stage_queue_follow(void)
+{
+	uint64_t id = vcuda_lane_context();
+
+	pthread_mutex_lock(&queue.lock);
+	for (struct line *l = queue.lines; l < queue.lines + LINES; l++)
+		if (l->id == id)
+			l->follows = true;
+	pthread_mutex_unlock(&queue.lock);
+}
 
 static CUresult put_now(struct vcuda_session *s, const struct vcuda_staged *copy)
 {
@@ -216,19 +244,27 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 {
 	/* The software GPU's threads take longer to wake up than the one that waits takes for the copy. */
 	bool with_gpu = strcmp(s->ops->name, "cpu");
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
 	struct line *l;
 
 	pthread_mutex_lock(&queue.lock);
 	if (!with_gpu && atomic_load(&queue.any))
 		settle(s);
 	l = with_gpu ? find_line(s) : NULL;
-	if (l) {
+	if (l && l->follows)
+		result = follow_default(s, l);
+	if (l && result == CUDA_SUCCESS)
 		result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, copy->from, copy->bytes, l->stream);
+	if (l)
 		add(s, copy);
-	}
 	pthread_mutex_unlock(&queue.lock);
 	return l ? result : put_now(s, copy);
+}
+
+/* Where it can be read by the driver's call: pinned memory is read by the device, later, and that takes it longer. */
+static const void *take_in(const struct vcuda_staged *copy)
+{
+	return copy->bytes <= sizeof(queue.own) ? memcpy(queue.own, copy->from, copy->bytes) : copy->from;
 }
 
 /*
@@ -244,11 +280,9 @@ CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcud
 	pthread_mutex_lock(&queue.lock);
 	l = find_line(s);
 	if (l) {
-		result = s->ops->cuEventRecordWithFlags(l->before, NULL, 0);
+		result = follow_default(s, l);
 		if (result == CUDA_SUCCESS)
-			result = s->ops->cuStreamWaitEvent(l->stream, l->before, 0);
-		if (result == CUDA_SUCCESS)
-			result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, copy->from, copy->bytes, l->stream);
+			result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, take_in(copy), copy->bytes, l->stream);
 	}
 	pthread_mutex_unlock(&queue.lock);
 	if (!l)

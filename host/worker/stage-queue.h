@@ -28,6 +28,9 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 /* The same, behind all that the default stream has to do now. Returns when that is done. */
 CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy);
 
+/* The command copies in the default stream of its context: what is put next comes behind. */
+void vcuda_stage_queue_follow(void);
+
 /* Whether copies may be on their way. The next two do not depend on the current context. */
 bool vcuda_stage_queue_any(void);
 /* Tells the guest what is through. */

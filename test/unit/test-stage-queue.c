@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that leave the staging area while the guest goes on, with a driver that does nothing before it is told to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+/* Copies that leave the staging area while the guest goes on. */
+#include "test-stage-queue.h"
 
-#include <cmocka.h>
-
-#include "backend.h"
 #include "handlers.h"
 #include "lane.h"
-#include "ring.h"
 #include "session.h"
 #include "stage-queue.h"
 
@@ -31,229 +22,17 @@ void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
 	return block < VCUDA_STAGE_BLOCKS && bytes <= VCUDA_STAGE_BLOCK_BYTES ? vcuda_shm_stage(s->shm, block) : NULL;
 }
 
-/* ---- a driver: one list of what all its streams have to do ---- */
-
-enum { COPY, RECORD, WAIT, OTHER };
-
-struct stream {
-	CUcontext context;
-};
-
-struct event {
-	CUcontext context;
-	unsigned int records, done;
-};
-
-struct op {
-	int kind;
-	struct stream *stream;
-	void *to;
-	const void *from;
-	size_t bytes;
-	struct event *event;
-	unsigned int record;
-	bool done;
-};
-
-static struct {
-	CUcontext current;
-	struct op ops[256];
-	unsigned int count;
-	int streams, events; /* live ones */
-	CUresult refuses;    /* copies */
-	CUresult refuses_events;
-	unsigned int copies_now;
-	struct stream null;
-	void (*meanwhile)(void); /* what others do while the default stream is waited for */
-} driver;
-
-static bool may_run(const struct op *o)
-{
-	for (const struct op *before = driver.ops; before < o; before++)
-		if (!before->done && before->stream == o->stream)
-			return false;
-	return o->kind != WAIT || o->event->done >= o->record;
-}
-
-static bool run_one(struct op *o)
-{
-	if (o->done || !may_run(o))
-		return false;
-	if (o->kind == COPY)
-		memcpy(o->to, o->from, o->bytes);
-	if (o->kind == RECORD)
-		o->event->done = o->record;
-	return o->done = true;
-}
-
-/* The first op of all that can run, but of what others do in the default stream. */
-static bool run_next(void)
-{
-	for (unsigned int i = 0; i < driver.count; i++)
-		if (driver.ops[i].kind != OTHER && run_one(&driver.ops[i]))
-			return true;
-	return false;
-}
-
-static struct op *issue(int kind, CUstream stream)
-{
-	struct stream *s = stream ? (struct stream *)stream : &driver.null;
-
-	assert_true(driver.count < 256);
-	if (stream)
-		assert_ptr_equal(s->context, driver.current);
-	driver.ops[driver.count] = (struct op){.kind = kind, .stream = s};
-	return &driver.ops[driver.count++];
-}
-
-static CUresult get_current(CUcontext *context)
-{
-	*context = driver.current;
-	return CUDA_SUCCESS;
-}
-
-static CUresult set_current(CUcontext context)
-{
-	driver.current = context;
-	return CUDA_SUCCESS;
-}
-
-static CUresult create_stream(CUstream *stream, unsigned int flags, int priority)
-{
-	struct stream *s = calloc(1, sizeof(*s));
-
-	assert_int_equal(flags, CU_STREAM_NON_BLOCKING);
-	s->context = driver.current;
-	driver.streams++;
-	*stream = (CUstream)s;
-	return CUDA_SUCCESS;
-}
-
-static CUresult destroy_stream(CUstream stream)
-{
-	for (unsigned int i = 0; i < driver.count; i++)
-		assert_true(driver.ops[i].done || driver.ops[i].stream != (struct stream *)stream);
-	assert_ptr_equal(((struct stream *)stream)->context, driver.current);
-	driver.streams--;
-	free(stream);
-	return CUDA_SUCCESS;
-}
-
-static CUresult create_event(CUevent *event, unsigned int flags)
-{
-	struct event *e = calloc(1, sizeof(*e));
-
-	if (driver.refuses_events) {
-		free(e);
-		return driver.refuses_events;
-	}
-	e->context = driver.current;
-	driver.events++;
-	*event = (CUevent)e;
-	return CUDA_SUCCESS;
-}
-
-static CUresult destroy_event(CUevent event)
-{
-	assert_ptr_equal(((struct event *)event)->context, driver.current);
-	driver.events--;
-	free(event);
-	return CUDA_SUCCESS;
-}
-
-static CUresult record_event(CUevent event, CUstream stream, unsigned int flags)
-{
-	struct event *e = (struct event *)event;
-	struct op *o = issue(RECORD, stream);
-
-	assert_ptr_equal(e->context, driver.current);
-	o->event = e;
-	o->record = ++e->records;
-	return CUDA_SUCCESS;
-}
-
-static CUresult wait_event(CUstream stream, CUevent event, unsigned int flags)
-{
-	struct op *o = issue(WAIT, stream);
-
-	o->event = (struct event *)event;
-	o->record = o->event->records;
-	return CUDA_SUCCESS;
-}
-
-static CUresult query_event(CUevent event)
-{
-	struct event *e = (struct event *)event;
-
-	assert_ptr_equal(e->context, driver.current);
-	return e->done == e->records ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
-static CUresult synchronize_event(CUevent event)
-{
-	while (query_event(event) == CUDA_ERROR_NOT_READY)
-		assert_true(run_next());
-	return CUDA_SUCCESS;
-}
-
-/* Of the default stream, whose work ends by this, and nothing that comes behind it before. */
-static CUresult synchronize_stream(CUstream stream)
-{
-	assert_null(stream);
-	assert_false(run_next());
-	if (driver.meanwhile)
-		driver.meanwhile();
-	for (unsigned int i = 0; i < driver.count; i++)
-		if (driver.ops[i].stream == &driver.null)
-			run_one(&driver.ops[i]);
-	return CUDA_SUCCESS;
-}
-
-static CUresult copy_async(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
-{
-	struct op *o;
-
-	if (driver.refuses)
-		return driver.refuses;
-	o = issue(COPY, stream);
-	o->to = (void *)(uintptr_t)to;
-	o->from = from;
-	o->bytes = bytes;
-	return CUDA_SUCCESS;
-}
-
-static CUresult copy_now(CUdeviceptr to, const void *from, size_t bytes)
-{
-	driver.copies_now++;
-	memcpy((void *)(uintptr_t)to, from, bytes);
-	return CUDA_SUCCESS;
-}
-
-static struct vcuda_backend_ops ops = {
-	.name = "fake",
-	.cuCtxGetCurrent = get_current,
-	.cuCtxSetCurrent = set_current,
-	.cuStreamCreateWithPriority = create_stream,
-	.cuStreamDestroy_v2 = destroy_stream,
-	.cuStreamSynchronize = synchronize_stream,
-	.cuStreamWaitEvent = wait_event,
-	.cuEventCreate = create_event,
-	.cuEventDestroy_v2 = destroy_event,
-	.cuEventRecordWithFlags = record_event,
-	.cuEventQuery = query_event,
-	.cuEventSynchronize = synchronize_event,
-	.cuMemcpyHtoDAsync_v2 = copy_async,
-	.cuMemcpyHtoD_v2 = copy_now,
-};
-
-/* ---- the tests ---- */
-
 static struct vcuda_session session = {.ops = &ops};
 static uint8_t device[16 * PART];
 
 static uint8_t *stage(uint32_t block, size_t offset)
 {
 	return (uint8_t *)vcuda_shm_stage(session.shm, block) + offset;
+}
+
+static bool in_stage(const void *p)
+{
+	return (const uint8_t *)p >= stage(0, 0) && (const uint8_t *)p < stage(VCUDA_STAGE_BLOCKS, 0);
 }
 
 static uint32_t turn(uint32_t block)
@@ -310,15 +89,26 @@ static int setup(void **state)
 	return 0;
 }
 
+/* The first copy in a context comes behind what its default stream has to do. */
+static void begin_context(void)
+{
+	assert_int_equal(put(0, 1), CUDA_SUCCESS);
+	vcuda_stage_queue_settle(&session);
+	driver.count = 0;
+}
+
 static int teardown(void **state)
 {
 	end(NULL);
+	for (unsigned int i = 0; i < driver.count; i++)
+		free(driver.ops[i].taken);
 	return vcuda_stage_queue_any() || driver.streams || driver.events;
 }
 
 /* The guest learns of a part when the device has read it, not before, and in order. */
 static void in_order(void **state)
 {
+	begin_context();
 	for (uint32_t t = 1; t <= 3; t++)
 		assert_int_equal(put(t, PART), CUDA_SUCCESS);
 	vcuda_stage_queue_look(&session);
@@ -339,6 +129,7 @@ static void in_order(void **state)
 /* Small ones are given back together; when nothing else comes, at once. */
 static void together(void **state)
 {
+	begin_context();
 	for (uint32_t t = 1; t <= 3; t++)
 		assert_int_equal(put(t, PART / 4), CUDA_SUCCESS);
 	assert_int_equal(driver.count, 3);
@@ -443,6 +234,54 @@ static void behind(void **state)
 	vcuda_stage_queue_settle(&session);
 	assert_true(has(1, 5000));
 	assert_int_equal(turn(3), 1);
+}
+
+static const struct op *last_copy(void)
+{
+	const struct op *o = &driver.ops[driver.count - 1];
+
+	while (o->kind != COPY)
+		o--;
+	return o;
+}
+
+/* Little is given to the driver in memory that is not pinned, which it takes what is there from at once. */
+static void little_behind(void **state)
+{
+	for (uint32_t t = 1; t <= 3; t++) {
+		struct vcuda_staged copy = staged(t, t < 3 ? PART : PART + 1);
+
+		issue(OTHER, NULL);
+		assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
+		assert_int_equal(!last_copy()->taken, t == 3);
+		if (t < 3)
+			memset(stage(3, t * PART), 0xa5, PART);
+		vcuda_stage_queue_settle(&session);
+		assert_true(has(t, copy.bytes));
+	}
+}
+
+/* What a command copies in the default stream may not be through when it has been run. */
+static void behind_a_command(void **state)
+{
+	uint8_t value = 9;
+	struct vcuda_args_vcudaCopyIn a = {(uintptr_t)device + 3 * PART, 1, &value};
+
+	begin_context();
+	for (unsigned int follows = 0; follows < 2; follows++) {
+		issue(OTHER, NULL);
+		if (follows)
+			assert_int_equal(vcuda_handle_vcudaCopyIn(&session, &a), CUDA_SUCCESS);
+		assert_int_equal(put(3, 100), CUDA_SUCCESS);
+		assert_int_equal(run_next(), !follows);
+		assert_int_equal(synchronize_stream(NULL), CUDA_SUCCESS);
+		vcuda_stage_queue_settle(&session);
+		assert_true(has(3, 100));
+	}
+	/* once is enough */
+	issue(OTHER, NULL);
+	assert_int_equal(put(5, 100), CUDA_SUCCESS);
+	assert_true(run_next());
 }
 
 static void end_second(void)
@@ -565,9 +404,9 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(in_order),   TEST(together),   TEST(two_blocks),    TEST(settled), TEST(many),
-		TEST(refused),    TEST(contexts),   TEST(behind),        TEST(without), TEST(bounds),
-		TEST(no_context), TEST(other_ends), TEST(while_it_ends),
+		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled),       TEST(many),
+		TEST(refused),  TEST(contexts), TEST(behind),     TEST(little_behind), TEST(behind_a_command),
+		TEST(without),  TEST(bounds),   TEST(no_context), TEST(other_ends),    TEST(while_it_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
