@@ -226,6 +226,22 @@ void vcuda_call_any(void)
 	vcuda_thread()->call_settled = false;
 }
 
+static bool is_settled(const struct vcuda_context *context)
+{
+	return context && busy_seq < context->settled_seq;
+}
+
+bool vcuda_call_is_settled(void)
+{
+	const struct vcuda_context *context = vcuda_context_calling();
+	bool settled;
+
+	pthread_mutex_lock(&ring_lock);
+	settled = is_settled(context);
+	pthread_mutex_unlock(&ring_lock);
+	return settled;
+}
+
 bool vcuda_call_is_taken(uint64_t position)
 {
 	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;
@@ -239,7 +255,7 @@ bool vcuda_call_may_look(void)
 /* With the ring lock held: whether the call can be made now, and in the order of the calls. */
 static CUresult enter_ring(struct vcuda_call *call, const struct vcuda_context *context, uint32_t bytes)
 {
-	if (vcuda_thread()->call_settled && (!context || busy_seq >= context->settled_seq))
+	if (vcuda_thread()->call_settled && !is_settled(context))
 		return CUDA_ERROR_NOT_READY;
 	return reserve(call, bytes);
 }

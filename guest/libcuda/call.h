@@ -56,6 +56,7 @@ void vcuda_call_end(struct vcuda_call *call);
 void vcuda_call_settles(void);
 void vcuda_call_only_settled(void);
 void vcuda_call_any(void);
+bool vcuda_call_is_settled(void);
 
 /* Whether it has taken what ends at a position. */
 bool vcuda_call_is_taken(uint64_t position);

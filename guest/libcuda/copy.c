@@ -134,18 +134,26 @@ static bool send_on_stream(uint64_t dst, const char *src, size_t bytes, CUstream
 	return true;
 }
 
+static bool host_takes_copies_in(void)
+{
+	return vcuda_session.transport->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor;
+}
+
+/* Memory that others look at, and what may be refused, is copied when the function returns. */
+static bool may_return(void)
+{
+	return !vcuda_shadow_any && !others_look && !vcuda_thread()->call_sync;
+}
+
 static bool send_by_default(uint64_t dst, const char *src, size_t bytes, CUresult *result)
 {
-	/* Memory that others look at, and what may be refused, is copied when the function returns. */
-	bool may_return = !vcuda_shadow_any && !others_look && !vcuda_thread()->call_sync;
-
 	*result = CUDA_ERROR_NOT_READY;
 	if (bytes <= IN_WAITED_COMMANDS) {
 		touch(src, bytes);
-		if (may_return)
+		if (may_return())
 			*result = send_if_settled(dst, src, bytes);
 	}
-	if (*result == CUDA_ERROR_NOT_READY && may_return && bytes <= IN_QUEUE &&
+	if (*result == CUDA_ERROR_NOT_READY && may_return() && bytes <= IN_QUEUE &&
 	    vcuda_stage_queue_in(dst, src, bytes, result))
 		return true;
 	if (*result == CUDA_ERROR_NOT_READY && bytes <= IN_WAITED_COMMANDS)
@@ -158,7 +166,7 @@ static bool send_by_default(uint64_t dst, const char *src, size_t bytes, CUresul
 
 static bool send_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async, CUresult *result)
 {
-	if (vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor)
+	if (!host_takes_copies_in())
 		return false;
 	return async    ? send_async(dst, src, bytes, stream, result)
 	       : stream ? send_on_stream(dst, src, bytes, stream, result)
@@ -209,10 +217,25 @@ static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream
 	return result;
 }
 
+/*
+ * Pinned memory that nothing on the device can be writing to is read here and now, which takes less time than its way
+ * over the bus. True: it was copied, or that failed.
+ */
+static bool window_sent(uint64_t dst, const void *src, size_t bytes, CUresult *result)
+{
+	if (bytes > VCUDA_STAGE_PIECE || !may_return() || !host_takes_copies_in())
+		return false;
+	touch(src, bytes);
+	*result = bytes <= IN_WAITED_COMMANDS ? send_if_settled(dst, src, bytes) : CUDA_ERROR_NOT_READY;
+	return *result != CUDA_ERROR_NOT_READY || vcuda_stage_queue_settled(dst, src, bytes, result);
+}
+
 static CUresult window_in(uint64_t dst, const void *src, size_t bytes, CUstream stream, bool async)
 {
 	CUresult result;
 
+	if (!async && !stream && window_sent(dst, src, bytes, &result))
+		return result;
 	if (!async && !stream) {
 		result = vcuda_call_cuMemcpyHtoD_v2(dst, src, bytes);
 		if (result == CUDA_SUCCESS)

@@ -18,8 +18,6 @@
 #define UNIT 64u
 #define UNITS (VCUDA_STAGE_BLOCK_BYTES / UNIT)
 
-#define PIECE (64u * 1024)
-
 /* How often to look for room at once, and with others let run in between. */
 #define LOOKS 64
 #define YIELDS 256
@@ -77,47 +75,54 @@ static CUresult find_room(uint32_t units, uint32_t *at)
 	return CUDA_SUCCESS;
 }
 
-/* If the context is settled nothing is waited for; else what the default stream has to do is. */
-static CUresult send(uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
+/* CUDA_ERROR_NOT_READY: the context is not settled, and nothing was sent. */
+static CUresult send_settled(uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
 {
-	struct vcuda_thread *thread = vcuda_thread();
-	uint32_t offset = at % UNITS * UNIT;
 	CUresult result;
 
 	vcuda_call_only_settled();
-	result = vcuda_call_vcudaStageIn(dst, block, offset, ticket, bytes, 0);
+	result = vcuda_call_vcudaStageIn(dst, block, at % UNITS * UNIT, ticket, bytes, 0);
 	vcuda_call_any();
-	if (result != CUDA_ERROR_NOT_READY)
-		return result;
+	return result;
+}
+
+/* Waits for what the default stream has to do. */
+static CUresult send_behind(uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
+{
+	struct vcuda_thread *thread = vcuda_thread();
+	CUresult result;
+
 	thread->call_sync = true;
-	result = vcuda_call_vcudaStageIn(dst, block, offset, ticket, bytes, 1);
+	result = vcuda_call_vcudaStageIn(dst, block, at % UNITS * UNIT, ticket, bytes, 1);
 	thread->call_sync = false;
 	if (result == CUDA_SUCCESS)
 		vcuda_call_settles();
 	return result;
 }
 
-static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes)
+/* Up to VCUDA_STAGE_PIECE bytes. */
+static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes, bool only_settled)
 {
-	CUresult result = CUDA_SUCCESS;
+	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), at;
+	CUresult result = find_room(units, &at);
 
-	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
-		size_t part = bytes - done < PIECE ? bytes - done : PIECE;
-		uint32_t units = (uint32_t)((part + UNIT - 1) / UNIT), at;
-
-		result = find_room(units, &at);
-		if (result != CUDA_SUCCESS)
-			break;
-		memcpy(memory + at % UNITS * (size_t)UNIT, src + done, part);
-		result = send(dst + done, at, at + units, part);
-		/* What was sent is the worker's until it gives it back, whatever has come of it. */
-		end = at + units;
-		done += part;
-	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* What the device may write to is read when it has nothing left to do. */
+	if (only_settled && !vcuda_call_is_settled())
+		return CUDA_ERROR_NOT_READY;
+	memcpy(memory + at % UNITS * (size_t)UNIT, src, bytes);
+	result = send_settled(dst, at, at + units, bytes);
+	if (result == CUDA_ERROR_NOT_READY && only_settled)
+		return result;
+	if (result == CUDA_ERROR_NOT_READY)
+		result = send_behind(dst, at, at + units, bytes);
+	/* What was sent is the worker's until it gives it back, whatever has come of it. */
+	end = at + units;
 	return result;
 }
 
-bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_settled, CUresult *result)
 {
 	bool begins;
 	int cancel_state;
@@ -128,9 +133,23 @@ bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult 
 	/* A thread that is cancelled in here would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	begins = take_block();
-	if (begins)
-		*result = fill_and_send(dst, src, bytes);
+	for (size_t done = 0, part; begins && done < bytes; done += part) {
+		part = bytes - done < VCUDA_STAGE_PIECE ? bytes - done : VCUDA_STAGE_PIECE;
+		*result = fill_and_send(dst + done, src + done, part, only_settled);
+		if (*result != CUDA_SUCCESS)
+			break;
+	}
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(cancel_state, NULL);
 	return begins;
+}
+
+bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+{
+	return queue_in(dst, src, bytes, false, result);
+}
+
+bool vcuda_stage_queue_settled(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+{
+	return queue_in(dst, src, bytes, true, result) && *result != CUDA_ERROR_NOT_READY;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of pageable memory to the device that may return before they are made, and nobody can tell. */
+/* Copies of host memory to the device that may return before they are made, and nobody can tell. */
 #include "api.h"
 
 #include <pthread.h>
@@ -21,6 +21,7 @@ static CUcontext context;
 static CUdeviceptr memory; /* of MOST bytes */
 static CUstream blocking, other;
 static cuuint32_t *word; /* that blocked streams wait for */
+static uint8_t *pinned;  /* MOST bytes */
 
 static const size_t sizes[] = {1,
 			       7,
@@ -51,9 +52,8 @@ static void expect(const uint8_t *expected, size_t bytes)
 	free(back);
 }
 
-/* Each way to copy in, the source overwritten as soon as the call returns: once with work before it and once without.
- */
-static void copy_in(int way, const uint8_t *expected, uint8_t *source, size_t bytes)
+/* Each way to copy in, the source overwritten as soon as it may be: once with work before it and once without. */
+static void copy_in(int way, const uint8_t *expected, uint8_t *source, size_t bytes, bool is_pinned)
 {
 	memcpy(source, expected, bytes);
 	if (way == 0)
@@ -62,23 +62,24 @@ static void copy_in(int way, const uint8_t *expected, uint8_t *source, size_t by
 		OK(cuMemcpyHtoD_v2_ptds(memory, source, bytes));
 	else
 		OK(cuMemcpyHtoDAsync_v2(memory, source, bytes, way == 2 ? NULL : blocking));
+	if (is_pinned && way > 1)
+		OK(cuCtxSynchronize());
 	memset(source, 0xa5, bytes);
 }
 
-static void all_ways(void)
+static void all_ways(uint8_t *source)
 {
-	uint8_t *expected = malloc(MOST), *source = malloc(MOST);
+	uint8_t *expected = malloc(MOST);
 
 	for (size_t i = 0; i < SIZES; i++)
 		for (int way = 0; way < 4; way++)
 			for (int busy = 0; busy < 2; busy++) {
 				fill(expected, sizes[i], (unsigned int)(i * 8 + (size_t)way * 2 + (size_t)busy));
 				OK(busy ? cuMemsetD32Async(memory, 0x11111111, MOST / 4, NULL) : cuCtxSynchronize());
-				copy_in(way, expected, source, sizes[i]);
+				copy_in(way, expected, source, sizes[i], source == pinned);
 				expect(expected, sizes[i]);
 			}
 	free(expected);
-	free(source);
 }
 
 static void block(CUstream stream)
@@ -127,9 +128,8 @@ static void *release_later(void *unused)
 }
 
 /* The synchronous function waits for the streams that the default stream waits for. */
-static void after_blocking_streams(size_t bytes, CUstream stream)
+static void after_blocking_streams(uint8_t *source, size_t bytes, CUstream stream)
 {
-	uint8_t *source = malloc(bytes);
 	pthread_t thread;
 
 	fill(source, bytes, 99);
@@ -142,7 +142,6 @@ static void after_blocking_streams(size_t bytes, CUstream stream)
 	CHECK(atomic_load(&released));
 	CHECK(!pthread_join(thread, NULL));
 	expect(source, bytes);
-	free(source);
 }
 
 static _Atomic bool overtaking;
@@ -193,6 +192,27 @@ static void behind_first_launches(void)
 	OK(cuMemFreeHost((void *)done));
 }
 
+/* What the device writes to pinned memory is there before it is copied, whoever else finds out that it is. */
+static void behind_the_device(void)
+{
+	static const size_t bytes[] = {4, 4 * KIB, 4 * KIB + 1, 64 * KIB};
+	uint8_t *expected = malloc(64 * KIB);
+	pthread_t thread;
+
+	atomic_store(&overtaking, true);
+	CHECK(!pthread_create(&thread, NULL, overtake, NULL));
+	for (unsigned int i = 0; i < 400; i++) {
+		memset(pinned, 0, 64 * KIB);
+		memset(expected, 1 + (int)(i % 255), 64 * KIB);
+		OK(cuMemsetD8Async((CUdeviceptr)pinned, (unsigned char)(1 + i % 255), 64 * KIB, NULL));
+		OK(cuMemcpyHtoD_v2(memory, pinned, bytes[i % 4]));
+		expect(expected, bytes[i % 4]);
+	}
+	atomic_store(&overtaking, false);
+	CHECK(!pthread_join(thread, NULL));
+	free(expected);
+}
+
 /* A stream that does not wait for the default one finds what was copied before, and its work is not waited for. */
 static void beside_other_streams(void)
 {
@@ -216,30 +236,30 @@ static void beside_other_streams(void)
 /* Copies in a stream of another context than the current one are that one's. */
 static void in_another_context(void)
 {
-	uint32_t *pinned, value = 77, i;
+	uint32_t *page, value = 77, i;
 	CUcontext second;
 	CUdevice device;
 
 	OK(cuCtxGetDevice(&device));
-	OK(cuMemHostAlloc((void **)&pinned, 4096, 0));
+	OK(cuMemHostAlloc((void **)&page, 4096, 0));
 	OK(cuCtxCreate_v2(&second, 0, device));
 	for (i = 0; i < 20; i++) {
 		OK(cuCtxSetCurrent(context));
 		OK(cuCtxSynchronize());
 		OK(cuCtxSetCurrent(second));
-		*pinned = i;
-		OK(cuMemcpyHtoDAsync_v2(memory, pinned, sizeof(i), blocking));
+		*page = i;
+		OK(cuMemcpyHtoDAsync_v2(memory, page, sizeof(i), blocking));
 		OK(cuMemcpyHtoDAsync_v2(memory + 4, &i, sizeof(i), blocking));
-		OK(cuMemcpyDtoHAsync_v2(pinned + 1, memory + 4, sizeof(i), blocking));
+		OK(cuMemcpyDtoHAsync_v2(page + 1, memory + 4, sizeof(i), blocking));
 		OK(cuCtxSetCurrent(context));
 		OK(cuMemcpyHtoD_v2(memory + 8, &value, sizeof(value)));
-		CHECK(pinned[1] == i);
+		CHECK(page[1] == i);
 		OK(cuMemcpyDtoH_v2(&value, memory, sizeof(value)));
 		CHECK(value == i);
 	}
 	OK(cuCtxDestroy_v2(second));
 	OK(cuCtxSetCurrent(context));
-	OK(cuMemFreeHost(pinned));
+	OK(cuMemFreeHost(page));
 }
 
 /* An error of the copy that was not waited for is the next wait's. */
@@ -355,24 +375,31 @@ static void from_lazy_memory(void)
 
 void api_small_copies(void)
 {
+	uint8_t *pageable = malloc(MOST);
+
 	OK(cuCtxGetCurrent(&context));
 	OK(cuMemAlloc_v2(&memory, MOST));
 	OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
 	OK(cuMemHostAlloc((void **)&word, 4096, 0));
-	all_ways();
+	OK(cuMemHostAlloc((void **)&pinned, MOST, 0));
+	all_ways(pageable);
+	all_ways(pinned);
 	behind_a_blocked_stream();
-	for (size_t i = 0; i < SIZES; i++) {
-		after_blocking_streams(sizes[i], blocking);
-		after_blocking_streams(sizes[i], NULL);
+	for (size_t i = 0; i < SIZES * 2; i++) {
+		after_blocking_streams(i % 2 ? pinned : pageable, sizes[i / 2], blocking);
+		after_blocking_streams(i % 2 ? pinned : pageable, sizes[i / 2], NULL);
 	}
 	behind_first_launches();
+	behind_the_device();
 	beside_other_streams();
 	in_another_context();
 	at_once();
 	over_one_another();
 	errors();
 	from_lazy_memory();
+	free(pageable);
+	OK(cuMemFreeHost(pinned));
 	OK(cuMemFreeHost(word));
 	OK(cuStreamDestroy_v2(other));
 	OK(cuStreamDestroy_v2(blocking));
