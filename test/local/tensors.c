@@ -258,6 +258,26 @@ static void reductions(void)
 	}
 }
 
+/* Sums of f32: with subnormals, or with zeroes of their sign instead of them. */
+static void sums(void)
+{
+	static const int types[] = {TYPE_FLOAT32, TYPE_TFLOAT32, TYPE_FLOAT32_FTZ, TYPE_TFLOAT32_FTZ};
+	static const unsigned int a[] = {0x00300007, 0x80400001, 1, 0x80000000},
+				  b[] = {0x00400001, 0x00400000, 1, 0x80000000},
+				  want[][4] = {{0x00700008, 0x80000001, 2, 0x80000000}, {0, 0, 0, 0x80000000}};
+
+	for (int n = 0; n < 4; n++) {
+		struct tensor t = usual(types[n], 4, 2, (const cuuint64_t[]){4, 1}, (const cuuint32_t[]){4, 1});
+
+		memcpy(inside, b, sizeof(b));
+		OK(cuMemcpyHtoD_v2(tensor, a, sizeof(a)));
+		OK(encode(&t, tensor));
+		OK(run("reduce_add", &t, (int[]){0, 0}, PARAMETER));
+		OK(cuMemcpyDtoH_v2(got, tensor, sizeof(a)));
+		CHECK(!memcmp(got, want[n / 2], sizeof(a)));
+	}
+}
+
 static void remade(void)
 {
 	const cuuint32_t box[] = {8, 4};
@@ -365,6 +385,7 @@ int main(void)
 		PART(no_numbers);
 		PART(stores);
 		PART(reductions);
+		PART(sums);
 		/* machine code for sm_90a is Hopper's only; the software GPU takes all texts */
 		OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
 		if (major == 9 || major == 13)

@@ -60,14 +60,16 @@ void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 		uint64_t size = sizes[lane] & ~(uint64_t)(ALIGN - 1), operand = 0;
 		const uint8_t *source = ptx_shared_bytes(ctx, number, from[lane], size, ALIGN, false, thread + lane);
 		uint8_t *target = NULL;
+		bool ftz;
 
 		if (barriers)
 			target = ptx_shared_bytes(ctx, number, to[lane], size, ALIGN, true, thread + lane);
 		else if (size)
 			target = ptx_check_span(ctx, number, to[lane], size, ALIGN, thread + lane);
+		ftz = ptx_atom_flushes(ctx, site, target);
 		for (uint64_t n = 0; n < size; n += site->size) {
 			memcpy(&operand, source + n, site->size);
-			ptx_atom_apply(ctx, site, target + n, operand);
+			ptx_atom_apply(site, target + n, ftz, operand);
 		}
 		if (barriers)
 			ptx_mbarrier_complete(ctx, number, barriers[lane], size, thread + lane);
@@ -87,7 +89,7 @@ void ptx_rt_store_async(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 
 		for (unsigned n = 0; n < site->count; n++)
 			if (site->operation)
-				ptx_atom_apply(ctx, site, at, values[lane]);
+				ptx_atom_apply(site, at, false, values[lane]);
 			else
 				memcpy(at + n * site->size, &values[n * 32 + lane], site->size);
 		ptx_mbarrier_complete(ctx, number, offset_of(ctx, number, barriers[lane]), bytes, thread + lane);

@@ -230,13 +230,14 @@ void ptx_rt_tensor_store(struct ptx_context *ctx, uint32_t number, uint32_t mask
 	}
 }
 
-/* The site of a reduction of elements of the tensor's type; PTX_NONE: there is none. */
+/* The site of a reduction of elements of the tensor's type; PTX_NONE: there is none, as on an H100. */
 static struct ptx_site reduction_of(const struct box *b)
 {
 	static const uint8_t types[PTX_TENSOR_TYPE_COUNT] = {
-		[PTX_TENSOR_U32] = PTX_U32, [PTX_TENSOR_S32] = PTX_S32,     [PTX_TENSOR_U64] = PTX_U64,
-		[PTX_TENSOR_S64] = PTX_S64, [PTX_TENSOR_F16] = PTX_F16,     [PTX_TENSOR_BF16] = PTX_BF16,
-		[PTX_TENSOR_F32] = PTX_F32, [PTX_TENSOR_F32_FTZ] = PTX_F32, [PTX_TENSOR_F64] = PTX_F64,
+		[PTX_TENSOR_U32] = PTX_U32,  [PTX_TENSOR_S32] = PTX_S32,      [PTX_TENSOR_U64] = PTX_U64,
+		[PTX_TENSOR_S64] = PTX_S64,  [PTX_TENSOR_F16] = PTX_F16,      [PTX_TENSOR_BF16] = PTX_BF16,
+		[PTX_TENSOR_F32] = PTX_F32,  [PTX_TENSOR_F32_FTZ] = PTX_F32,  [PTX_TENSOR_F64] = PTX_F64,
+		[PTX_TENSOR_TF32] = PTX_F32, [PTX_TENSOR_TF32_FTZ] = PTX_F32,
 	};
 	struct ptx_site site = b->ctx->binary->sites[b->number];
 	unsigned type = types[b->map.type];
@@ -245,6 +246,7 @@ static struct ptx_site reduction_of(const struct box *b)
 
 	switch (site.operation) {
 	case PTX_MOD_ADD:
+		type = type == PTX_S64 ? PTX_NONE : type;
 		break;
 	case PTX_MOD_MIN:
 	case PTX_MOD_MAX:
@@ -255,7 +257,7 @@ static struct ptx_site reduction_of(const struct box *b)
 		type = type == PTX_U32 ? type : PTX_NONE;
 		break;
 	default:
-		type = is_integer ? type : PTX_NONE;
+		type = is_integer && type != PTX_S64 ? type : PTX_NONE;
 	}
 	site.type = (uint8_t)type;
 	site.size = (uint8_t)b->element;
@@ -265,6 +267,7 @@ static struct ptx_site reduction_of(const struct box *b)
 
 static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_t n)
 {
+	bool ftz = b->map.type == PTX_TENSOR_F32_FTZ || b->map.type == PTX_TENSOR_TF32_FTZ;
 	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES], *target;
 
@@ -276,7 +279,7 @@ static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_
 		uint64_t operand = 0;
 
 		memcpy(&operand, row + (part.first + k) * b->element, b->element);
-		ptx_atom_apply(b->ctx, site, target + k * b->element, operand);
+		ptx_atom_apply(site, target + k * b->element, ftz, operand);
 	}
 }
 
