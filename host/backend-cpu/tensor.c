@@ -13,6 +13,7 @@
 enum { TYPES = 16, INTERLEAVE_NONE = 0, INTERLEAVES = 3, SWIZZLES = 7, PROMOTIONS = 4, FILL_NAN = 1, FILLS = 2 };
 
 #define MOST_DIM (1ull << 32)
+#define MOST_BOX (228u << 10) /* bytes, of an H100 */
 
 _Static_assert(sizeof(struct ptx_tensor_map) == sizeof(CUtensorMap), "CUDA says how large they are");
 
@@ -76,6 +77,19 @@ static CUresult give(struct ptx_tensor_map *map, void *to)
 	return CUDA_SUCCESS;
 }
 
+/* Of what a box spans, whatever the steps leave out. */
+static CUresult give_new(struct ptx_tensor_map *map, void *to)
+{
+	uint64_t bytes = (uint64_t)ptx_tensor_element(map->type) * map->box[0];
+
+	if (map->images)
+		bytes *= map->pixels;
+	else
+		for (unsigned int d = 1; d < map->rank; d++)
+			bytes *= map->box[d];
+	return bytes <= MOST_BOX ? give(map, to) : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
 				    void *globalDim, void *globalStrides, void *boxDim, void *elementStrides,
 				    int interleave, int swizzle, int l2Promotion, int oobFill)
@@ -94,7 +108,7 @@ CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigne
 			return CUDA_ERROR_INVALID_VALUE;
 		map.box[d] = (uint16_t)box[d];
 	}
-	return give(&map, tensorMap);
+	return give_new(&map, tensorMap);
 }
 
 CUresult cpu_cuTensorMapEncodeIm2col(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
@@ -122,7 +136,7 @@ CUresult cpu_cuTensorMapEncodeIm2col(void *tensorMap, int tensorDataType, unsign
 		if (map.lower[d] != lower[d] || map.upper[d] != upper[d])
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	return give(&map, tensorMap);
+	return give_new(&map, tensorMap);
 }
 
 CUresult cpu_cuTensorMapReplaceAddress(void *tensorMap, void *globalAddress)

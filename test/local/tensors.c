@@ -358,6 +358,28 @@ static void mistakes(void)
 	CHECK(!memcmp(&before, &map, sizeof(map)));
 }
 
+/* A box spans 228 KiB at most, whatever steps leave out of it. */
+static void limits(void)
+{
+	const cuuint64_t dim[] = {256, 256, 256};
+	struct tensor t = usual(TYPE_FLOAT16, 2, 3, dim, (const cuuint32_t[]){8, 152, 96});
+
+	for (t.swizzle = 0; t.swizzle < 4; t.swizzle++) {
+		t.box[2] = 96;
+		t.steps[2] = 1;
+		OK(encode(&t, tensor));
+		t.box[2] = 97;
+		GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
+		t.steps[2] = 8;
+		GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
+	}
+	t = usual(TYPE_FLOAT16, 2, 3, dim, (const cuuint32_t[]){256, 1, 1});
+	t.pixels = 456;
+	OK(encode(&t, tensor));
+	t.pixels = 457;
+	GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
+}
+
 /* Says where it is, for whoever reads of a failure. */
 #define PART(part)                                                                                                     \
 	do {                                                                                                           \
@@ -391,6 +413,7 @@ int main(void)
 		if (major == 9 || major == 13)
 			PART(remade);
 		PART(mistakes);
+		PART(limits);
 		PART(images);
 	} else {
 		GIVES(encode(&t, 0x1000), CUDA_ERROR_NOT_SUPPORTED);

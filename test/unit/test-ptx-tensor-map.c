@@ -150,6 +150,34 @@ static void arguments(void **state)
 	assert_memory_equal(&made, &kept, sizeof(made));
 }
 
+/* A box spans 228 KiB at most, whatever steps leave out of it and however its rows lie in shared memory. */
+static void limits(void **state)
+{
+	static const cuuint64_t dim[] = {64, 256, 256};
+	CUtensorMap made;
+
+	(void)state;
+	for (int swizzle = 0; swizzle < PTX_TENSOR_SWIZZLE_COUNT; swizzle++) {
+		struct tensor t = plain(PTX_TENSOR_U32, 4, 3, dim, (const cuuint32_t[]){4, 152, 96});
+
+		t.swizzle = swizzle;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+		t.box[1] = 139;
+		t.box[2] = 105;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_ERROR_INVALID_VALUE);
+		t.steps[1] = t.steps[2] = 8;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_ERROR_INVALID_VALUE);
+		t.box[2] = 1;
+		for (unsigned step = 1; step <= 8; step++) {
+			t.steps[0] = step;
+			assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+		}
+		t.strides[0] = (1ull << 40) - 16;
+		t.strides[1] = 0;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+	}
+}
+
 #define FIELD(name, type, value) "tensormap.replace.tile." name ".shared::cta.b1024." type " [s], " value ";\n"
 
 /* In shared memory, from nothing to what `t` says, all but the dimensions; then to the beginning of `out`. */
@@ -304,6 +332,11 @@ static void of_images(void **state)
 	WRONG_IMAGES(images.upper[1] = -8); /* there is no base pixel */
 	WRONG_IMAGES(images.steps[2] = 9);
 	WRONG_IMAGES(images.dim[3] = 0);
+	WRONG_IMAGES((images.channels = 256, images.pixels = 457));
+	images = good;
+	images.channels = 256;
+	images.pixels = 456;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
 	images = good;
 	params = (typeof(params)){.threads = 1};
 	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
@@ -335,7 +368,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_maps), cmocka_unit_test(wrong_places), cmocka_unit_test(arguments),
-		cmocka_unit_test(built),      cmocka_unit_test(changed),      cmocka_unit_test(of_images),
+		cmocka_unit_test(limits),     cmocka_unit_test(built),        cmocka_unit_test(changed),
+		cmocka_unit_test(of_images),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
