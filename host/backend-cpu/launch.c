@@ -69,6 +69,8 @@ static CUresult fault_result(enum ptx_fault_kind kind)
 	case PTX_FAULT_BAD_TARGET:
 		return CUDA_ERROR_INVALID_PC;
 	case PTX_FAULT_TENSOR_MAP:
+	case PTX_FAULT_TENSOR_BEGIN:
+	case PTX_FAULT_TENSOR_NEGATIVE:
 		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
 	case PTX_FAULT_CANCELLED:
 		return CUDA_ERROR_LAUNCH_TIMEOUT;
@@ -79,7 +81,15 @@ static CUresult fault_result(enum ptx_fault_kind kind)
 
 static void describe_tensor_fault(const struct ptx_fault *f, char *text, size_t size)
 {
-	if (f->bytes == UINT32_MAX)
+	if (f->kind == PTX_FAULT_TENSOR_BEGIN)
+		snprintf(text, size,
+			 "a box of a tensor that begins at element %lld of dimension 0, "
+			 "which is no multiple of 16 bytes",
+			 (long long)f->address);
+	else if (f->kind == PTX_FAULT_TENSOR_NEGATIVE)
+		snprintf(text, size, "a store to a negative place of a tensor, element %lld of dimension %u",
+			 (long long)f->address, f->bytes);
+	else if (f->bytes == UINT32_MAX)
 		snprintf(text, size, "neither a tensor map nor zeroes at 0x%llx", (unsigned long long)f->address);
 	else if (f->bytes)
 		snprintf(text, size, "no tensor map of %u dimensions at 0x%llx, or one that was changed", f->bytes,
@@ -113,6 +123,8 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
 		break;
 	case PTX_FAULT_TENSOR_MAP:
+	case PTX_FAULT_TENSOR_BEGIN:
+	case PTX_FAULT_TENSOR_NEGATIVE:
 		describe_tensor_fault(f, text, size);
 		break;
 	default:

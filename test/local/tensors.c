@@ -4,6 +4,8 @@
 #include "tensors-box.h"
 #include "tensors-ptx.h"
 
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
 CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address);
@@ -13,6 +15,7 @@ enum { SHARED = 16384, TENSOR = 1 << 17, EMPTY = 0xee, THREADS = 256 };
 /* Where the map is. */
 enum place { PARAMETER, CONSTANT, GLOBAL };
 
+static CUcontext context;
 static CUmodule module;
 static CUdeviceptr tensor, memory;
 static unsigned char numbers[TENSOR], inside[SHARED + sizeof(CUtensorMap)], got[TENSOR];
@@ -73,10 +76,10 @@ static void fill_tensor(void)
 
 static const cuuint64_t small_dim[] = {20, 7, 6, 5, 4};
 static const cuuint32_t small_box[] = {8, 3, 2, 3, 2};
-/* In dimension 0 boxes begin where 16 bytes do, and the first number counts those. */
-static const int places[][5] = {{0, 0, 0, 0, 0}, {2, 2, 3, 1, 1}, {-1, -1, -1, -2, -1},
-				{4, 6, 5, 4, 3}, {1, 1, 0, 9, 0}, {-25, 0, 0, 0, 0}};
-enum { PLACES = sizeof(places) / sizeof(places[0]) };
+/* In dimension 0 boxes begin where 16 bytes do, and the first number counts those. Stores go to the first four. */
+static const int places[][5] = {{0, 0, 0, 0, 0}, {2, 2, 3, 1, 1},      {4, 6, 5, 4, 3},
+				{1, 1, 0, 9, 0}, {-1, -1, -1, -2, -1}, {-25, 0, 0, 0, 0}};
+enum { STORE_PLACES = 4, PLACES = sizeof(places) / sizeof(places[0]) };
 
 /* Place n, in elements of so many bytes. */
 static const int *elements_at(int n, cuuint32_t size)
@@ -100,7 +103,7 @@ static void loads(void)
 		OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)(tensor + 48)));
 		check_load(&t, elements_at(1, t.size), tensor + 48, PARAMETER);
 		if (rank == 3)
-			check_load(&t, elements_at(2, t.size), tensor + 48, CONSTANT);
+			check_load(&t, elements_at(4, t.size), tensor + 48, CONSTANT);
 	}
 }
 
@@ -198,7 +201,7 @@ static void stores(void)
 	fill_tensor();
 	fill_inside();
 	for (cuuint32_t rank = 1; rank <= 5; rank++)
-		for (int n = 0; n < PLACES; n++) {
+		for (int n = 0; n < STORE_PLACES; n++) {
 			struct tensor t = usual(TYPE_FLOAT16, 2, rank, (const cuuint64_t[]){24, 7, 6, 5, 4},
 						(const cuuint32_t[]){16, 3, 2, 3, 2});
 
@@ -234,7 +237,7 @@ static void reductions(void)
 	static const char *const names[] = {"reduce_add", "reduce_min", "reduce_max", "reduce_inc",
 					    "reduce_dec", "reduce_and", "reduce_or",  "reduce_xor"};
 	struct tensor t = usual(TYPE_UINT32, 4, 2, (const cuuint64_t[]){20, 9}, small_box);
-	const int at[] = {16, -1};
+	const int at[] = {16, 7};
 
 	fill_tensor();
 	for (unsigned int n = 0; n < SHARED; n++)
@@ -303,6 +306,7 @@ static void remade(void)
 	}
 }
 
+/* With a border there are pixels before the image, and nothing can be stored to these. */
 static void images(void)
 {
 	static const int begins[][5] = {{8, 7, 1}, {8, 2, 3, 0}, {16, 1, 2, 0, 1}};
@@ -318,7 +322,7 @@ static void images(void)
 				for (offsets = 0; offsets <= 0x020202; offsets += 0x010001)
 					check_load(&t, begins[rank - 3], tensor, PARAMETER);
 				offsets = 0;
-				if (rank == 4)
+				if (rank == 4 && !border)
 					check_store(&t, begins[1], PARAMETER);
 			}
 }
@@ -380,6 +384,53 @@ static void limits(void)
 	GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Into the current context. */
+static void prepare(void)
+{
+	OK(cuMemAlloc_v2(&tensor, TENSOR));
+	OK(cuMemAlloc_v2(&memory, sizeof(inside)));
+	OK(cuModuleLoadData(&module, ptx));
+}
+
+/* In a context of its own, which is then the end of it. */
+static void check_fault(const char *kernel, const struct tensor *t, const int *at)
+{
+	CUdeviceptr tensor_before = tensor, memory_before = memory;
+	CUmodule module_before = module;
+	CUcontext own;
+
+	fprintf(stderr, "tensors: %s at %d, %d\n", kernel, at[0], at[1]);
+	OK(cuCtxCreate_v2(&own, 0, 0));
+	prepare();
+	OK(encode(t, tensor));
+	OK(run(kernel, t, at, PARAMETER));
+	GIVES(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+	cuCtxDestroy_v2(own);
+	OK(cuCtxSetCurrent(context));
+	tensor = tensor_before;
+	memory = memory_before;
+	module = module_before;
+}
+
+/* Boxes that begin amid 16 bytes, and stores to what is before the tensor. */
+static void faults(void)
+{
+	struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, small_box), border = bordered(4, 1, 1),
+		      none = bordered(4, 0, 1);
+
+	check_fault("load2", &t, (int[]){2, 0});
+	check_fault("load2", &t, (int[]){-3, 0});
+	check_fault("load2", &t, (int[]){101, 0});
+	check_fault("store2", &t, (int[]){2, 0});
+	check_fault("store2", &t, (int[]){-4, 0});
+	check_fault("reduce_add", &t, (int[]){1, 0});
+	check_fault("reduce_add", &t, (int[]){-4, 0});
+	check_fault("reduce_add", &t, (int[]){0, -1});
+	check_fault("images4", &none, (int[]){4, 0, 0, 0});
+	check_fault("store_images4", &none, (int[]){4, 0, 0, 0});
+	check_fault("store_images4", &border, (int[]){8, 2, 3, 0});
+}
+
 /* Says where it is, for whoever reads of a failure. */
 #define PART(part)                                                                                                     \
 	do {                                                                                                           \
@@ -390,7 +441,6 @@ static void limits(void)
 int main(void)
 {
 	struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, small_box);
-	CUcontext context;
 	int has, major;
 
 	OK(cuInit(0));
@@ -398,9 +448,7 @@ int main(void)
 	OK(cuCtxSetCurrent(context));
 	OK(cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 0));
 	if (has) {
-		OK(cuMemAlloc_v2(&tensor, TENSOR));
-		OK(cuMemAlloc_v2(&memory, sizeof(inside)));
-		OK(cuModuleLoadData(&module, ptx));
+		prepare();
 		PART(loads);
 		PART(swizzles);
 		PART(steps);
@@ -415,6 +463,7 @@ int main(void)
 		PART(mistakes);
 		PART(limits);
 		PART(images);
+		PART(faults);
 	} else {
 		GIVES(encode(&t, 0x1000), CUDA_ERROR_NOT_SUPPORTED);
 		GIVES(cuTensorMapReplaceAddress(&map, (void *)0x1000), CUDA_ERROR_NOT_SUPPORTED);

@@ -91,6 +91,9 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	KERNEL("deep", ONE "	{\n	.param .b32 v;\n	.param .b32 w;\n	st.param.b32 [v], %r1;\n	call (w), deeper, (v);\n"
 	       "	ld.param.b32 %r4, [w];\n	}\n	st.global.u32 [%rd1], %r4;\nOUT:\n")
 	KERNEL("no_map", ONE "	cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {%r1, %r1}];\nOUT:\n")
+	KERNEL("amid_16_bytes", ONE "	cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {-3, 0}];\nOUT:\n")
+	KERNEL("before_tensor", "	.shared .align 128 .b8 box[64];\n" ONE
+	       "	cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd1, {4, -1}], [box];\nOUT:\n")
 	KERNEL("wild_call", ONE "	mov.u64 %rd2, 4096;\n"
 	       "PROTO: .callprototype _ ();\n	call %rd2, (), PROTO;\nOUT:\n")
 	KERNEL("divide_all", "	.reg .b16 %h<4>; .reg .b32 %w<4>; .reg .b64 %l<4>;\n	setp.ne.u32 %p1, %r1, 9;\n"
@@ -249,6 +252,44 @@ static void each_fault(void **state)
 	}
 }
 
+/* Memory that is a tensor, with its map at the beginning. */
+static void begin_tensor(struct run *r)
+{
+	const cuuint64_t dim[] = {16, 4}, stride = 64;
+	const cuuint32_t box[] = {4, 2}, steps[] = {1, 1};
+	CUtensorMap map;
+
+	begin(r);
+	assert_int_equal(cuda->cuTensorMapEncodeTiled(&map, 2, 2, (void *)(uintptr_t)r->memory, (void *)dim,
+						      (void *)&stride, (void *)box, (void *)steps, 0, 0, 0, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(r->memory, &map, sizeof(map)), CUDA_SUCCESS);
+}
+
+/* What is wrong with a box whose map is right. */
+static void tensor_places(void **state)
+{
+	static const struct fault wrong[] = {
+		{"amid_16_bytes",
+		 CUDA_ERROR_ILLEGAL_INSTRUCTION,
+		 {"a box of a tensor that begins at element -3 of dimension 0, which is no multiple of 16 bytes",
+		  "block (2,0,0), thread (37,0,0)"},
+		 "cp.async.bulk.prefetch.tensor"},
+		{"before_tensor",
+		 CUDA_ERROR_ILLEGAL_INSTRUCTION,
+		 {"a store to a negative place of a tensor, element -1 of dimension 1", "block (2,0,0), thread (37,0,0)"},
+		 "cp.async.bulk.tensor"},
+	};
+	struct run r;
+
+	for (int n = 0; n < 2; n++) {
+		begin_tensor(&r);
+		assert_int_equal(run(&r, wrong[n].kernel), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+		check_log(&wrong[n]);
+		assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+	}
+}
+
 static void use_after_free(void **state)
 {
 	struct run r;
@@ -385,9 +426,10 @@ static void limit_is_for_one(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest exact[] = {
-		cmocka_unit_test(each_fault),    cmocka_unit_test(use_after_free),
-		cmocka_unit_test(host_memory),   cmocka_unit_test(assertion),
-		cmocka_unit_test(division),      cmocka_unit_test(division_of_all_types),
+		cmocka_unit_test(each_fault),    cmocka_unit_test(tensor_places),
+		cmocka_unit_test(use_after_free), cmocka_unit_test(host_memory),
+		cmocka_unit_test(assertion),     cmocka_unit_test(division),
+		cmocka_unit_test(division_of_all_types),
 		cmocka_unit_test(limit_is_told), cmocka_unit_test(limit_is_for_one),
 	};
 	const struct CMUnitTest whole[] = {cmocka_unit_test(whole_pages)};

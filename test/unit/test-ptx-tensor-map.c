@@ -2,7 +2,7 @@
 /* Tensor maps: what cuTensorMapEncodeTiled() takes, and what becomes of kernels with maps that are none. */
 #include "test-ptx-tensor.h"
 
-static void give(const char *instruction, enum ptx_fault_kind kind)
+static struct ptx_fault give(const char *instruction, enum ptx_fault_kind kind)
 {
 	char body[512];
 	struct ptx_fault fault;
@@ -16,7 +16,22 @@ static void give(const char *instruction, enum ptx_fault_kind kind)
 			assert_true(fault.line);
 	}
 	threads = 64;
+	return fault;
 }
+
+/* As give(), of an instruction into which the rank and the box's place, which is params.at, are to be put. */
+static struct ptx_fault give_box(const struct tensor *t, const char *instruction, enum ptx_fault_kind kind)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), instruction, t->rank, coords[t->rank]);
+	return give(text, kind);
+}
+
+#define LOAD_BOX "cp.async.bulk.tensor.%ud.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%%l1, %s], [bar];"
+#define STORE_BOX "cp.async.bulk.tensor.%ud.global.shared::cta.bulk_group [%%l1, %s], [s];"
+#define ADD_BOX "cp.reduce.async.bulk.tensor.%ud.global.shared::cta.add.bulk_group [%%l1, %s], [s];"
+#define PREFETCH_BOX "cp.async.bulk.prefetch.tensor.%ud.L2.global [%%l1, %s];"
 
 /* A map with the byte at `offset` changed is none; with a good seal it is one that may be wrong. */
 static void wrong_maps(void **state)
@@ -90,6 +105,64 @@ static void wrong_places(void **state)
 	assert_int_equal(encode(&t, &params.map, memory.tensor), CUDA_SUCCESS);
 	params.at[1] = INT32_MAX;
 	give(LOAD " [s], [%l1, {%r4, %r5}], [bar];", PTX_FAULT_ILLEGAL_ADDRESS);
+}
+
+/* Boxes begin where 16 bytes do, those outside of the tensor as well. */
+static void unaligned(void **state)
+{
+	static const char *const copies[] = {LOAD_BOX, PREFETCH_BOX, STORE_BOX, ADD_BOX};
+	static const int types[] = {PTX_TENSOR_U8, PTX_TENSOR_F16, PTX_TENSOR_U32, PTX_TENSOR_U64};
+
+	(void)state;
+	for (int n = 0; n < 16; n++) {
+		int32_t size = 1 << n % 4, chunk = 16 / size;
+		const int32_t wrong[] = {1, chunk - 1, 100 * chunk + 1, -chunk / 2}, right[] = {chunk, 100 * chunk};
+		struct tensor t = plain(types[n % 4], (unsigned)size, 1 + (unsigned)n % 2,
+					(cuuint64_t[]){256 / (unsigned)size, 4}, (cuuint32_t[]){(unsigned)chunk, 2});
+		int copy = (n / 4 + n) % (size == 1 ? 3 : 4); /* nothing is added to bytes */
+
+		params = (typeof(params)){.threads = 1};
+		t.swizzle = n / 4;
+		assert_int_equal(encode(&t, &params.map, memory.tensor), CUDA_SUCCESS);
+		for (int k = 0; k < 4; k++) {
+			params.at[0] = wrong[k];
+			assert_int_equal((int64_t)give_box(&t, copies[copy], PTX_FAULT_TENSOR_BEGIN).address, wrong[k]);
+		}
+		for (int k = 0; k < 2; k++) {
+			params.at[0] = right[k];
+			give_box(&t, copies[copy], PTX_FAULT_NONE);
+		}
+		params.at[0] = -chunk;
+		give_box(&t, copies[copy], copy < 2 ? PTX_FAULT_NONE : PTX_FAULT_TENSOR_NEGATIVE);
+	}
+}
+
+/* Places before the tensor may be read, in whichever dimension, but not stored to, even where all else is behind it. */
+static void negative(void **state)
+{
+	static const cuuint64_t dim[] = {16, 5, 4, 3, 2};
+	static const cuuint32_t box[] = {8, 2, 2, 2, 2};
+
+	(void)state;
+	for (unsigned rank = 1; rank <= 5; rank++) {
+		struct tensor t = plain(PTX_TENSOR_U32, 4, rank, dim, box);
+
+		for (unsigned d = 0; d < rank; d++) {
+			params = (typeof(params)){.threads = 1, .at = {8, 4, 0, 2, 9}};
+			assert_int_equal(encode(&t, &params.map, memory.tensor), CUDA_SUCCESS);
+			give_box(&t, STORE_BOX, PTX_FAULT_NONE);
+			params.at[d] = d ? -1 : -4;
+			give_box(&t, LOAD_BOX, PTX_FAULT_NONE);
+			give_box(&t, PREFETCH_BOX, PTX_FAULT_NONE);
+			for (int adds = 0; adds < 2; adds++) {
+				struct ptx_fault fault =
+					give_box(&t, adds ? ADD_BOX : STORE_BOX, PTX_FAULT_TENSOR_NEGATIVE);
+
+				assert_int_equal((int64_t)fault.address, params.at[d]);
+				assert_int_equal(fault.bytes, d);
+			}
+		}
+	}
 }
 
 #define WRONG(change)                                                                                                  \
@@ -303,6 +376,33 @@ static CUresult encode_images(CUtensorMap *to)
 	"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [s], [%l1, {0, 0, 0, "     \
 	"0}], [bar], "
 
+#define STORE_IMAGES "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%l1, "
+#define PREFETCH_IMAGES "cp.async.bulk.prefetch.tensor.4d.L2.global.im2col [%l1, "
+
+/* Of `images`, whose lower corner is at -1: it is the pixels that are stored that may not be there. */
+static void stores_of_images(void)
+{
+	struct ptx_fault fault;
+
+	images.pixels = 64;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	fault = give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
+	assert_int_equal((int64_t)fault.address, -1);
+	assert_int_equal(fault.bytes, 1);
+	give(STORE_IMAGES "{4, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_BEGIN);
+	give(PREFETCH_IMAGES "{4, 0, 0, 0}], {0, 0};", PTX_FAULT_TENSOR_BEGIN);
+	give(PREFETCH_IMAGES "{-8, -1, -1, -1}], {0, 0};", PTX_FAULT_NONE);
+	images.pixels = 8;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_NONE);
+	give(STORE_IMAGES "{0, 0, 0, -1}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
+	images.pixels = 64;
+	images.lower[0] = images.lower[1] = 0;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_NONE);
+	give(STORE_IMAGES "{-8, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
+}
+
 /* What cuTensorMapEncodeIm2col() takes; a map is for instructions of its own mode. */
 static void of_images(void **state)
 {
@@ -341,8 +441,6 @@ static void of_images(void **state)
 	params = (typeof(params)){.threads = 1};
 	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
 	give(IMAGES "{1, 2};", PTX_FAULT_NONE);
-	give("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%l1, {0, 0, 0, 0}], [s];",
-	     PTX_FAULT_NONE);
 	give("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%l1, {0, 0, 0, 0}], [s];",
 	     PTX_FAULT_TENSOR_MAP);
 	give("cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group [%l1, {0, 0, 0, 0, 0}], [s];",
@@ -351,6 +449,8 @@ static void of_images(void **state)
 	images.pixels = 1024;
 	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
 	give(IMAGES "{1, 2};", PTX_FAULT_ILLEGAL_ADDRESS);
+	images = good;
+	stores_of_images();
 	usual();
 	give("cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%l1, {0, 0, 0}], {7};", PTX_FAULT_TENSOR_MAP);
 	/* to other blocks alone, and with a policy */
@@ -367,9 +467,9 @@ static void of_images(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_maps), cmocka_unit_test(wrong_places), cmocka_unit_test(arguments),
-		cmocka_unit_test(limits),     cmocka_unit_test(built),        cmocka_unit_test(changed),
-		cmocka_unit_test(of_images),
+		cmocka_unit_test(wrong_maps), cmocka_unit_test(wrong_places), cmocka_unit_test(unaligned),
+		cmocka_unit_test(negative),   cmocka_unit_test(arguments),    cmocka_unit_test(limits),
+		cmocka_unit_test(built),      cmocka_unit_test(changed),      cmocka_unit_test(of_images),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

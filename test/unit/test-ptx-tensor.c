@@ -32,9 +32,9 @@ static void ranks(void **state)
 {
 	static const cuuint64_t dim[] = {20, 7, 6, 5, 4};
 	static const cuuint32_t box[] = {8, 3, 2, 3, 2};
-	static const int32_t places[][5] = {{0, 0, 0, 0, 0},  {8, 2, 3, 1, 1},         {-3, -1, -1, -2, -1},
-					    {17, 6, 5, 4, 3}, {20, 7, 6, 5, 4},        {-8, 0, 0, 0, 0},
-					    {2, 1, 0, 9, 0},  {INT32_MIN, 0, 0, 0, 0}, {INT32_MAX, 1, 1, 1, 1}};
+	static const int32_t places[][5] = {{0, 0, 0, 0, 0},  {8, 2, 3, 1, 1},         {-4, -1, -1, -2, -1},
+					    {16, 6, 5, 4, 3}, {20, 7, 6, 5, 4},        {-8, 0, 0, 0, 0},
+					    {4, 1, 0, 9, 0},  {INT32_MIN, 0, 0, 0, 0}, {INT32_MAX - 3, 1, 1, 1, 1}};
 
 	(void)state;
 	numbers();
@@ -50,7 +50,7 @@ static void ranks(void **state)
 static void swizzles(void **state)
 {
 	static const cuuint64_t dim[] = {256, 100};
-	static const int32_t places[][2] = {{0, 0}, {100, 50}, {-7, -3}, {250, 95}};
+	static const int32_t places[][2] = {{0, 0}, {104, 50}, {-8, -3}, {248, 95}};
 
 	(void)state;
 	numbers();
@@ -85,7 +85,7 @@ static void types(void **state)
 
 		check_load(&t, (int32_t[]){(int32_t)(96 / all[n].size), 17}, 0, 0);
 		t.fill = all[n].nan != 0;
-		check_load(&t, (int32_t[]){-1, -2}, 0, all[n].nan);
+		check_load(&t, (int32_t[]){-16 / (int32_t)all[n].size, -2}, 0, all[n].nan);
 	}
 }
 
@@ -103,8 +103,8 @@ static void steps(void **state)
 	t.steps[0] = 4;
 	t.steps[1] = 3;
 	t.steps[2] = 2;
-	check_load(&t, (int32_t[]){4, 2, 1}, 0, 0);
-	check_load(&t, (int32_t[]){20, 30, -1}, 128, 0);
+	check_load(&t, (int32_t[]){8, 2, 1}, 0, 0);
+	check_load(&t, (int32_t[]){24, 30, -1}, 128, 0);
 }
 
 /* A load rounds to what the type says, and flushes nothing; as an H100 does. */
@@ -180,7 +180,7 @@ static void stores(void **state)
 	static const cuuint64_t dim[] = {24, 7, 6, 5, 4};
 	static const cuuint32_t box[] = {16, 3, 2, 3, 2};
 	static const int32_t places[][5] = {
-		{0, 0, 0, 0, 0}, {8, 2, 3, 1, 1}, {-3, -1, -1, -2, -1}, {17, 6, 5, 4, 3}, {24, 0, 0, 0, 0}};
+		{0, 0, 0, 0, 0}, {8, 2, 3, 1, 1}, {16, 5, 4, 3, 3}, {16, 6, 5, 4, 3}, {24, 0, 0, 0, 0}};
 
 	(void)state;
 	for (unsigned rank = 1; rank <= 5; rank++)
@@ -248,7 +248,7 @@ static void reductions(void **state)
 		struct ptx_fault fault;
 		char name[96];
 
-		params = (typeof(params)){.threads = 1, .at = {1, 2}};
+		params = (typeof(params)){.threads = 1, .at = {16 / (int32_t)size, 2}};
 		assert_int_equal(encode(&t, &params.map, memory.tensor), CUDA_SUCCESS);
 		for (size_t k = 0; k < 128; k += size) {
 			memcpy(memory.tensor + k, &all[n].old, size);
@@ -259,7 +259,7 @@ static void reductions(void **state)
 		run_store(2, name, &fault);
 		assert_int_equal(fault.kind, all[n].old || all[n].operand ? PTX_FAULT_NONE : PTX_FAULT_TENSOR_MAP);
 		for (size_t k = 0; k < 128; k += size) {
-			bool inside = k >= 64 + size && k < 96;
+			bool inside = k >= 64 + 16 && k < 96;
 
 			if (memcmp(memory.tensor + k, inside ? &all[n].want : &all[n].old, size))
 				fail_msg("%s of type %d: wrong at %zu", all[n].operation, all[n].type, k);

@@ -127,7 +127,10 @@ enum ptx_fault_kind {
 	PTX_FAULT_ASSERT,		/* CUDA_ERROR_ASSERT */
 	PTX_FAULT_BARRIER,		/* a block that can never pass its barrier: CUDA_ERROR_LAUNCH_FAILED */
 	PTX_FAULT_BAD_TARGET,		/* a call or branch to what is no function or label: CUDA_ERROR_INVALID_PC */
-	PTX_FAULT_TENSOR_MAP,		/* what a copy of tensors takes for a map: CUDA_ERROR_ILLEGAL_INSTRUCTION */
+	/* copies of tensors: CUDA_ERROR_ILLEGAL_INSTRUCTION */
+	PTX_FAULT_TENSOR_MAP,		/* by what is no map for them */
+	PTX_FAULT_TENSOR_BEGIN,		/* of a box that begins amid 16 bytes; address: its element of dimension 0 */
+	PTX_FAULT_TENSOR_NEGATIVE,	/* to before the tensor; address: the element, bytes: of which dimension */
 	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
 };
 

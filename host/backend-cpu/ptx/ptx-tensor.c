@@ -53,7 +53,13 @@ static void read_map(struct box *b, uint64_t address, unsigned rank, bool images
 		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_TENSOR_MAP, address, rank, b->thread);
 }
 
-/* coords: see ptx_rt_tensor_load(). */
+static void refuse_place(const struct box *b, enum ptx_fault_kind kind, unsigned dimension)
+{
+	ptx_fault_bytes(b->ctx, &b->ctx->binary->sites[b->number], kind, (uint64_t)b->at[dimension], dimension,
+			b->thread);
+}
+
+/* coords: see ptx_rt_tensor_load(). An H100 has boxes begin where 16 bytes do, outside of the tensor as well. */
 static struct box make_box(struct ptx_context *ctx, uint32_t number, uint64_t map, const uint64_t *coords,
 			   uint32_t mode, unsigned lane, uint32_t thread)
 {
@@ -74,6 +80,8 @@ static struct box make_box(struct ptx_context *ctx, uint32_t number, uint64_t ma
 	}
 	if (b.map.images)
 		b.rows = b.map.pixels;
+	if (b.at[0] * b.element % PTX_TENSOR_ALIGN)
+		refuse_place(&b, PTX_FAULT_TENSOR_BEGIN, 0);
 	return b;
 }
 
@@ -148,6 +156,15 @@ static struct part find_part(const struct box *b)
 	return part;
 }
 
+/* The same for stores: what is behind a tensor's end is left out, but an H100 refuses what is before its beginning. */
+static struct part find_target(const struct box *b)
+{
+	for (unsigned d = 0; d < b->map.rank; d++)
+		if (b->at[d] < 0)
+			refuse_place(b, PTX_FAULT_TENSOR_NEGATIVE, d);
+	return find_part(b);
+}
+
 static uint8_t *reach(const struct box *b, const struct part *part)
 {
 	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
@@ -208,7 +225,7 @@ void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 
 static void store_row(const struct box *b, uint64_t n)
 {
-	struct part part = find_part(b);
+	struct part part = find_target(b);
 	uint8_t row[MOST_ROW_BYTES];
 
 	if (!part.count)
@@ -268,7 +285,7 @@ static struct ptx_site reduction_of(const struct box *b)
 static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_t n)
 {
 	bool ftz = b->map.type == PTX_TENSOR_F32_FTZ || b->map.type == PTX_TENSOR_TF32_FTZ;
-	struct part part = find_part(b);
+	struct part part = find_target(b);
 	uint8_t row[MOST_ROW_BYTES], *target;
 
 	if (!part.count)
