@@ -249,13 +249,13 @@ static const struct op *last_copy(void)
 static void little_behind(void **state)
 {
 	for (uint32_t t = 1; t <= 3; t++) {
-		struct vcuda_staged copy = staged(t, t < 3 ? PART : PART + 1);
+		struct vcuda_staged copy = staged(t, t < 3 ? PART / 2 : PART / 2 + 1);
 
 		issue(OTHER, NULL);
 		assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
 		assert_int_equal(!last_copy()->taken, t == 3);
 		if (t < 3)
-			memset(stage(3, t * PART), 0xa5, PART);
+			memset(stage(3, t * PART), 0xa5, copy.bytes);
 		vcuda_stage_queue_settle(&session);
 		assert_true(has(t, copy.bytes));
 	}
