@@ -71,6 +71,7 @@ static CUresult fault_result(enum ptx_fault_kind kind)
 	case PTX_FAULT_TENSOR_MAP:
 	case PTX_FAULT_TENSOR_BEGIN:
 	case PTX_FAULT_TENSOR_NEGATIVE:
+	case PTX_FAULT_TENSOR_CORNER:
 		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
 	case PTX_FAULT_CANCELLED:
 		return CUDA_ERROR_LAUNCH_TIMEOUT;
@@ -88,6 +89,9 @@ static void describe_tensor_fault(const struct ptx_fault *f, char *text, size_t 
 			 (long long)f->address);
 	else if (f->kind == PTX_FAULT_TENSOR_NEGATIVE)
 		snprintf(text, size, "a store to a negative place of a tensor, element %lld of dimension %u",
+			 (long long)f->address, f->bytes);
+	else if (f->kind == PTX_FAULT_TENSOR_CORNER)
+		snprintf(text, size, "a store by a map of images with a corner outside of them (%lld in dimension %u)",
 			 (long long)f->address, f->bytes);
 	else if (f->bytes == UINT32_MAX)
 		snprintf(text, size, "neither a tensor map nor zeroes at 0x%llx", (unsigned long long)f->address);
@@ -125,6 +129,7 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 	case PTX_FAULT_TENSOR_MAP:
 	case PTX_FAULT_TENSOR_BEGIN:
 	case PTX_FAULT_TENSOR_NEGATIVE:
+	case PTX_FAULT_TENSOR_CORNER:
 		describe_tensor_fault(f, text, size);
 		break;
 	default:

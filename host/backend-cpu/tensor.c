@@ -77,17 +77,23 @@ static CUresult give(struct ptx_tensor_map *map, void *to)
 	return CUDA_SUCCESS;
 }
 
-/* Of what a box spans, whatever the steps leave out. */
-static CUresult give_new(struct ptx_tensor_map *map, void *to)
+/* What a box of a valid map takes, in bytes. */
+static uint64_t box_bytes(const struct ptx_tensor_map *map)
 {
 	uint64_t bytes = (uint64_t)ptx_tensor_element(map->type) * map->box[0];
 
 	if (map->images)
-		bytes *= map->pixels;
-	else
-		for (unsigned int d = 1; d < map->rank; d++)
-			bytes *= map->box[d];
-	return bytes <= MOST_BOX ? give(map, to) : CUDA_ERROR_INVALID_VALUE;
+		return bytes * map->pixels;
+	for (unsigned int d = 1; d < map->rank; d++)
+		bytes *= (map->box[d] + map->steps[d] - 1u) / map->steps[d];
+	return bytes;
+}
+
+static CUresult give_new(struct ptx_tensor_map *map, void *to)
+{
+	if (!ptx_tensor_map_valid(map) || box_bytes(map) > MOST_BOX)
+		return CUDA_ERROR_INVALID_VALUE;
+	return give(map, to);
 }
 
 CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,

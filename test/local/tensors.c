@@ -355,6 +355,15 @@ static void mistakes(void)
 	WRONG(t.steps[1] = 9);
 	WRONG((t.swizzle = 1, t.box[0] = 12));
 	GIVES(encode(&good, tensor + 4), CUDA_ERROR_INVALID_VALUE);
+	CHECK(!memcmp(&before, &map, sizeof(map)));
+}
+
+/* NVIDIA's driver crashes. */
+static void nothing_given(void)
+{
+	struct tensor good = usual(TYPE_UINT32, 4, 2, small_dim, small_box);
+	CUtensorMap before = map;
+
 	GIVES(cuTensorMapEncodeTiled(&map, TYPE_UINT32, 2, (void *)(uintptr_t)tensor, good.dim, good.strides, NULL,
 				     good.steps, 0, 0, 0, 0),
 	      CUDA_ERROR_INVALID_VALUE);
@@ -362,7 +371,7 @@ static void mistakes(void)
 	CHECK(!memcmp(&before, &map, sizeof(map)));
 }
 
-/* A box spans 228 KiB at most, whatever steps leave out of it. */
+/* A box takes 228 KiB at most, without what steps leave out of it. */
 static void limits(void)
 {
 	const cuuint64_t dim[] = {256, 256, 256};
@@ -375,8 +384,13 @@ static void limits(void)
 		t.box[2] = 97;
 		GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
 		t.steps[2] = 8;
-		GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
+		OK(encode(&t, tensor));
 	}
+	t = usual(TYPE_FLOAT16, 2, 3, dim, (const cuuint32_t[]){8, 253, 114});
+	t.steps[1] = 2; /* takes 127 */
+	OK(encode(&t, tensor));
+	t.box[2] = 115;
+	GIVES(encode(&t, tensor), CUDA_ERROR_INVALID_VALUE);
 	t = usual(TYPE_FLOAT16, 2, 3, dim, (const cuuint32_t[]){256, 1, 1});
 	t.pixels = 456;
 	OK(encode(&t, tensor));
@@ -416,19 +430,23 @@ static void check_fault(const char *kernel, const struct tensor *t, const int *a
 static void faults(void)
 {
 	struct tensor t = usual(TYPE_UINT32, 4, 2, small_dim, small_box), border = bordered(4, 1, 1),
-		      none = bordered(4, 0, 1);
+		      none = bordered(4, 0, 1), beyond = none;
+
+	beyond.upper[1] = 1;
 
 	check_fault("load2", &t, (int[]){2, 0});
 	check_fault("load2", &t, (int[]){-3, 0});
 	check_fault("load2", &t, (int[]){101, 0});
 	check_fault("store2", &t, (int[]){2, 0});
 	check_fault("store2", &t, (int[]){-4, 0});
+	check_fault("store2", &t, (int[]){4, -1});
 	check_fault("reduce_add", &t, (int[]){1, 0});
 	check_fault("reduce_add", &t, (int[]){-4, 0});
 	check_fault("reduce_add", &t, (int[]){0, -1});
 	check_fault("images4", &none, (int[]){4, 0, 0, 0});
 	check_fault("store_images4", &none, (int[]){4, 0, 0, 0});
 	check_fault("store_images4", &border, (int[]){8, 2, 3, 0});
+	check_fault("store_images4", &beyond, (int[]){8, 2, 3, 0});
 }
 
 /* Says where it is, for whoever reads of a failure. */
@@ -464,6 +482,7 @@ int main(void)
 		PART(limits);
 		PART(images);
 		PART(faults);
+		PART(nothing_given);
 	} else {
 		GIVES(encode(&t, 0x1000), CUDA_ERROR_NOT_SUPPORTED);
 		GIVES(cuTensorMapReplaceAddress(&map, (void *)0x1000), CUDA_ERROR_NOT_SUPPORTED);

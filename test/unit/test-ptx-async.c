@@ -172,8 +172,8 @@ W32(w_min, (int32_t)a < (int32_t)b ? a : b)
 W32(w_max, a > b ? a : b)
 W32(w_xor, a ^ b)
 W32(w_inc, a >= b ? 0 : a + 1)
-/* as numbers those of the source are subnormal, which count as 0 */
-W32(w_add_float, a)
+/* as numbers all are subnormal, which are kept */
+W32(w_add_float, a + b)
 
 static void reductions(void **state)
 {
@@ -185,7 +185,7 @@ static void reductions(void **state)
 	reduce_out("max.u32", 100, w_max);
 	reduce_out("xor.b32", 0x55, w_xor);
 	reduce_out("inc.u32", 77, w_inc);
-	reduce_out("add.f32", 0x40400000, w_add_float);
+	reduce_out("add.f32", 0x00300007, w_add_float);
 	/* 16 words onto 16 others, of a barrier; the source must be in shared memory, and the target writable */
 	run(PREPARE EXPECT("64") "st.shared.b32 [%r2+1024], 7;\nst.shared.b32 [%r2], %r1;\nmov.u32 %r9, s;\nbar.sync 0;\n@%p1 bra $wait;\n"
 		    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r9], [%r9+1024], 64, [bar];\n"

@@ -238,7 +238,14 @@ static void limits(void **state)
 		t.box[1] = 139;
 		t.box[2] = 105;
 		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_ERROR_INVALID_VALUE);
-		t.steps[1] = t.steps[2] = 8;
+		t.steps[2] = 8;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+		t.steps[2] = 1;
+		t.steps[1] = 2;
+		t.box[1] = 253; /* of which 127 are taken */
+		t.box[2] = 114;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+		t.box[2] = 115;
 		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_ERROR_INVALID_VALUE);
 		t.box[2] = 1;
 		for (unsigned step = 1; step <= 8; step++) {
@@ -386,20 +393,27 @@ static void stores_of_images(void)
 
 	images.pixels = 64;
 	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
-	fault = give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
+	fault = give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_CORNER);
 	assert_int_equal((int64_t)fault.address, -1);
 	assert_int_equal(fault.bytes, 1);
 	give(STORE_IMAGES "{4, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_BEGIN);
 	give(PREFETCH_IMAGES "{4, 0, 0, 0}], {0, 0};", PTX_FAULT_TENSOR_BEGIN);
 	give(PREFETCH_IMAGES "{-8, -1, -1, -1}], {0, 0};", PTX_FAULT_NONE);
-	images.pixels = 8;
-	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
-	give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_NONE);
-	give(STORE_IMAGES "{0, 0, 0, -1}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
-	images.pixels = 64;
+	images.pixels = 2; /* which come to none outside */
 	images.lower[0] = images.lower[1] = 0;
+	images.upper[1] = 1;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	fault = give(STORE_IMAGES "{0, 2, 3, 0}], [s];", PTX_FAULT_TENSOR_CORNER);
+	assert_int_equal((int64_t)fault.address, 1);
+	assert_int_equal(fault.bytes, 2);
+	images.pixels = 64;
+	images.upper[1] = -1;
 	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
 	give(STORE_IMAGES "{0, 0, 0, 0}], [s];", PTX_FAULT_NONE);
+	images.lower[1] = 1;
+	assert_int_equal(encode_images(&params.map), CUDA_SUCCESS);
+	give(STORE_IMAGES "{0, 0, 1, 0}], [s];", PTX_FAULT_NONE);
+	give(STORE_IMAGES "{0, 0, 0, -1}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
 	give(STORE_IMAGES "{-8, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
 }
 

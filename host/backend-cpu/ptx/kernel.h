@@ -131,6 +131,7 @@ enum ptx_fault_kind {
 	PTX_FAULT_TENSOR_MAP,		/* by what is no map for them */
 	PTX_FAULT_TENSOR_BEGIN,		/* of a box that begins amid 16 bytes; address: its element of dimension 0 */
 	PTX_FAULT_TENSOR_NEGATIVE,	/* to before the tensor; address: the element, bytes: of which dimension */
+	PTX_FAULT_TENSOR_CORNER,	/* by a map whose base pixels may lie outside; address: by how much, bytes: as above */
 	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
 };
 

@@ -118,7 +118,7 @@ static uint64_t flushed(uint64_t bits)
 }
 
 /* GPUs add f32 without subnormals, but with them in shared memory. */
-bool ptx_atom_flushes(const struct ptx_context *ctx, const struct ptx_site *site, const uint8_t *at)
+static bool flushes(const struct ptx_context *ctx, const struct ptx_site *site, const uint8_t *at)
 {
 	return site->type == PTX_F32 && site->operation == PTX_MOD_ADD &&
 	       (uintptr_t)at - (uintptr_t)ctx->shared >= ctx->shared_bytes;
@@ -210,7 +210,7 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane);
 
-		old[lane] = atomic(site, at, ptx_atom_flushes(ctx, site, at), data[lane], data[32 + lane]);
+		old[lane] = atomic(site, at, flushes(ctx, site, at), data[lane], data[32 + lane]);
 	}
 }
 
@@ -223,7 +223,7 @@ void ptx_rt_atom_part(struct ptx_context *ctx, uint32_t number, uint32_t mask, c
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane) + part * site->size;
 
-		old[lane] = atomic(site, at, ptx_atom_flushes(ctx, site, at), data[lane], 0);
+		old[lane] = atomic(site, at, flushes(ctx, site, at), data[lane], 0);
 	}
 }
 

@@ -60,16 +60,15 @@ void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 		uint64_t size = sizes[lane] & ~(uint64_t)(ALIGN - 1), operand = 0;
 		const uint8_t *source = ptx_shared_bytes(ctx, number, from[lane], size, ALIGN, false, thread + lane);
 		uint8_t *target = NULL;
-		bool ftz;
 
 		if (barriers)
 			target = ptx_shared_bytes(ctx, number, to[lane], size, ALIGN, true, thread + lane);
 		else if (size)
 			target = ptx_check_span(ctx, number, to[lane], size, ALIGN, thread + lane);
-		ftz = ptx_atom_flushes(ctx, site, target);
+		/* an H100 keeps subnormals here, which it does not in red.global.add.f32 */
 		for (uint64_t n = 0; n < size; n += site->size) {
 			memcpy(&operand, source + n, site->size);
-			ptx_atom_apply(site, target + n, ftz, operand);
+			ptx_atom_apply(site, target + n, false, operand);
 		}
 		if (barriers)
 			ptx_mbarrier_complete(ctx, number, barriers[lane], size, thread + lane);

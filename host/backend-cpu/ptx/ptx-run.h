@@ -156,8 +156,6 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const ui
 		 uint64_t *old, uint32_t thread);
 /* What the site says, at one place that was checked. ftz: an addition of f32 takes subnormals for 0. */
 void ptx_atom_apply(const struct ptx_site *site, uint8_t *at, bool ftz, uint64_t operand);
-/* Whether that is what it does there, where the instruction does not say. */
-bool ptx_atom_flushes(const struct ptx_context *ctx, const struct ptx_site *site, const uint8_t *at);
 /* One element of vectors. */
 void ptx_rt_atom_part(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
 		      const uint64_t *data, uint64_t *old, uint32_t thread, uint32_t part);

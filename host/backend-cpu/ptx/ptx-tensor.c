@@ -53,10 +53,9 @@ static void read_map(struct box *b, uint64_t address, unsigned rank, bool images
 		ptx_fault_bytes(b->ctx, &report, PTX_FAULT_TENSOR_MAP, address, rank, b->thread);
 }
 
-static void refuse_place(const struct box *b, enum ptx_fault_kind kind, unsigned dimension)
+static void refuse_place(const struct box *b, enum ptx_fault_kind kind, unsigned dimension, int64_t at)
 {
-	ptx_fault_bytes(b->ctx, &b->ctx->binary->sites[b->number], kind, (uint64_t)b->at[dimension], dimension,
-			b->thread);
+	ptx_fault_bytes(b->ctx, &b->ctx->binary->sites[b->number], kind, (uint64_t)at, dimension, b->thread);
 }
 
 /* coords: see ptx_rt_tensor_load(). An H100 has boxes begin where 16 bytes do, outside of the tensor as well. */
@@ -81,7 +80,7 @@ static struct box make_box(struct ptx_context *ctx, uint32_t number, uint64_t ma
 	if (b.map.images)
 		b.rows = b.map.pixels;
 	if (b.at[0] * b.element % PTX_TENSOR_ALIGN)
-		refuse_place(&b, PTX_FAULT_TENSOR_BEGIN, 0);
+		refuse_place(&b, PTX_FAULT_TENSOR_BEGIN, 0, b.at[0]);
 	return b;
 }
 
@@ -156,15 +155,6 @@ static struct part find_part(const struct box *b)
 	return part;
 }
 
-/* The same for stores: what is behind a tensor's end is left out, but an H100 refuses what is before its beginning. */
-static struct part find_target(const struct box *b)
-{
-	for (unsigned d = 0; d < b->map.rank; d++)
-		if (b->at[d] < 0)
-			refuse_place(b, PTX_FAULT_TENSOR_NEGATIVE, d);
-	return find_part(b);
-}
-
 static uint8_t *reach(const struct box *b, const struct part *part)
 {
 	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
@@ -223,9 +213,22 @@ void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 	}
 }
 
+/* What is behind a tensor's end is left out, but an H100 stores nothing before its beginning, nor by a map of images
+ * whose base pixels may lie outside of the image. */
+static void check_target(const struct box *b)
+{
+	for (unsigned d = 0; d < b->map.rank; d++)
+		if (b->corner[d] < 0)
+			refuse_place(b, PTX_FAULT_TENSOR_NEGATIVE, d, b->corner[d]);
+	for (unsigned d = 0; b->map.images && d + 2u < b->map.rank; d++)
+		if (b->map.lower[d] < 0 || b->map.upper[d] > 0)
+			refuse_place(b, PTX_FAULT_TENSOR_CORNER, d + 1,
+				     b->map.lower[d] < 0 ? b->map.lower[d] : b->map.upper[d]);
+}
+
 static void store_row(const struct box *b, uint64_t n)
 {
-	struct part part = find_target(b);
+	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES];
 
 	if (!part.count)
@@ -241,6 +244,7 @@ void ptx_rt_tensor_store(struct ptx_context *ctx, uint32_t number, uint32_t mask
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		struct box b = make_box(ctx, number, maps[lane], coords, mode, lane, thread);
 
+		check_target(&b);
 		find_shared(&b, from[lane], false);
 		for (uint64_t n = 0; n < b.rows; n++, go_on(&b))
 			store_row(&b, n);
@@ -285,7 +289,7 @@ static struct ptx_site reduction_of(const struct box *b)
 static void reduce_row(const struct box *b, const struct ptx_site *site, uint64_t n)
 {
 	bool ftz = b->map.type == PTX_TENSOR_F32_FTZ || b->map.type == PTX_TENSOR_TF32_FTZ;
-	struct part part = find_target(b);
+	struct part part = find_part(b);
 	uint8_t row[MOST_ROW_BYTES], *target;
 
 	if (!part.count)
@@ -310,6 +314,7 @@ void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t number, uint32_t mas
 
 		if (!site.type)
 			ptx_fault_bytes(ctx, &site, PTX_FAULT_TENSOR_MAP, maps[lane], 0, thread + lane);
+		check_target(&b);
 		find_shared(&b, from[lane], false);
 		for (uint64_t n = 0; n < b.rows; n++, go_on(&b))
 			reduce_row(&b, &site, n);
