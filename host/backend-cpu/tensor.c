@@ -77,7 +77,7 @@ static CUresult give(struct ptx_tensor_map *map, void *to)
 	return CUDA_SUCCESS;
 }
 
-/* What a box of a valid map takes, in bytes. */
+/* The bytes of a valid map's box as an H100's driver counts them: of what steps leave over at a box's end nothing. */
 static uint64_t box_bytes(const struct ptx_tensor_map *map)
 {
 	uint64_t bytes = (uint64_t)ptx_tensor_element(map->type) * map->box[0];
@@ -85,7 +85,7 @@ static uint64_t box_bytes(const struct ptx_tensor_map *map)
 	if (map->images)
 		return bytes * map->pixels;
 	for (unsigned int d = 1; d < map->rank; d++)
-		bytes *= (map->box[d] + map->steps[d] - 1u) / map->steps[d];
+		bytes *= map->box[d] > map->steps[d] ? map->box[d] / map->steps[d] : 1u;
 	return bytes;
 }
 

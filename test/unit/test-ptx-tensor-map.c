@@ -242,10 +242,10 @@ static void limits(void **state)
 		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
 		t.steps[2] = 1;
 		t.steps[1] = 2;
-		t.box[1] = 253; /* of which 127 are taken */
-		t.box[2] = 114;
-		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+		t.box[1] = 253; /* of which 127 are taken and 126 counted */
 		t.box[2] = 115;
+		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_SUCCESS);
+		t.box[1] = 254;
 		assert_int_equal(encode(&t, &made, memory.tensor), CUDA_ERROR_INVALID_VALUE);
 		t.box[2] = 1;
 		for (unsigned step = 1; step <= 8; step++) {
