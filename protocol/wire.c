@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire.h"
 
-#include <string.h>
-
-void vcuda_put_word(struct vcuda_writer *w, uint64_t value)
-{
-	vcuda_put_bytes(w, &value, sizeof(value));
-}
-
 void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes)
 {
 	size_t padded = vcuda_wire_pad(bytes);
@@ -16,9 +9,10 @@ void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes)
 		w->error = true;
 		return;
 	}
+	if (padded > bytes)
+		memset(w->at + padded - 8, 0, 8);
 	if (bytes)
 		memcpy(w->at, data, bytes);
-	memset(w->at + bytes, 0, padded - bytes);
 	w->at += padded;
 }
 
@@ -30,16 +24,6 @@ void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count, s
 		w->error = true;
 	else
 		vcuda_put_bytes(w, data, bytes);
-}
-
-uint64_t vcuda_get_word(struct vcuda_reader *r)
-{
-	const void *p = vcuda_get_bytes(r, sizeof(uint64_t));
-	uint64_t value = 0;
-
-	if (p)
-		memcpy(&value, p, sizeof(value));
-	return value;
 }
 
 const void *vcuda_get_bytes(struct vcuda_reader *r, size_t bytes)

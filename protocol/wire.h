@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Major: must be equal. Minor: each side sends only calls whose `since` the other's minor reaches. */
 #define VCUDA_PROTOCOL_MAJOR 1
@@ -65,10 +66,32 @@ static inline size_t vcuda_wire_array(uint64_t count, size_t size)
 	return __builtin_mul_overflow(count, size, &bytes) || bytes > too_long ? too_long : vcuda_wire_pad(bytes);
 }
 
-void vcuda_put_word(struct vcuda_writer *w, uint64_t value);
+static inline void vcuda_put_word(struct vcuda_writer *w, uint64_t value)
+{
+	if (w->error || (size_t)(w->end - w->at) < sizeof(value)) {
+		w->error = true;
+		return;
+	}
+	memcpy(w->at, &value, sizeof(value));
+	w->at += sizeof(value);
+}
+
 void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes); /* padded, no count */
-void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count, size_t size); /* the same, overflow checked */
-uint64_t vcuda_get_word(struct vcuda_reader *r);
+void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count,
+		     size_t size); /* the same, overflow checked */
+
+static inline uint64_t vcuda_get_word(struct vcuda_reader *r)
+{
+	uint64_t value;
+
+	if (r->error || (size_t)(r->end - r->at) < sizeof(value)) {
+		r->error = true;
+		return 0;
+	}
+	memcpy(&value, r->at, sizeof(value));
+	r->at += sizeof(value);
+	return value;
+}
 
 /* Reads `bytes` padded bytes in place: a pointer into the reader's buffer, NULL and the sticky error if they are not
  * there. */
