@@ -10,11 +10,7 @@
 #define NUMBERS 256
 
 static _Thread_local struct vcuda_thread current;
-/*
- * &current once the thread is known. Each call asks several times: 8 bytes of the room that the loader keeps for such
- * variables of libraries that come later, so that it is no function call.
- */
-static _Thread_local struct vcuda_thread *known __attribute__((tls_model("initial-exec")));
+_Thread_local struct vcuda_thread *vcuda_thread_known __attribute__((tls_model("initial-exec")));
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -29,7 +25,7 @@ static void leave(void *thread)
 	pthread_mutex_lock(&lock);
 	users[t->number]--;
 	pthread_mutex_unlock(&lock);
-	known = NULL;
+	vcuda_thread_known = NULL;
 }
 
 static void create_key(void)
@@ -50,14 +46,12 @@ static uint32_t take_number(void)
 	return best;
 }
 
-struct vcuda_thread *vcuda_thread(void)
+struct vcuda_thread *vcuda_thread_begin(void)
 {
-	if (!known) {
-		known = &current;
-		current = (struct vcuda_thread){.number = take_number()};
-		pthread_once(&once, create_key);
-		/* A destructor of the application's may call CUDA after ours ran: then this runs once more. */
-		pthread_setspecific(key, &current);
-	}
-	return known;
+	current = (struct vcuda_thread){.number = take_number()};
+	vcuda_thread_known = &current;
+	pthread_once(&once, create_key);
+	/* A destructor of the application's may call CUDA after ours ran: then this runs once more. */
+	pthread_setspecific(key, &current);
+	return &current;
 }

@@ -49,7 +49,18 @@ struct vcuda_thread {
 	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (pace.c) */
 };
 
+/*
+ * The calling thread's, once it is known. Each call asks several times: 8 bytes of the room that the loader keeps for
+ * such variables of libraries that come later, so that it is no function call.
+ */
+extern _Thread_local struct vcuda_thread *vcuda_thread_known __attribute__((tls_model("initial-exec")));
+
+struct vcuda_thread *vcuda_thread_begin(void);
+
 /* The calling thread's; never NULL. */
-struct vcuda_thread *vcuda_thread(void);
+static inline struct vcuda_thread *vcuda_thread(void)
+{
+	return vcuda_thread_known ? vcuda_thread_known : vcuda_thread_begin();
+}
 
 #endif
