@@ -94,6 +94,9 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	KERNEL("amid_16_bytes", ONE "	cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {-3, 0}];\nOUT:\n")
 	KERNEL("before_tensor", "	.shared .align 128 .b8 box[64];\n" ONE
 	       "	cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd1, {4, -1}], [box];\nOUT:\n")
+	KERNEL("by_corner", "	.shared .align 128 .b8 box[64];\n" ONE
+	       "	cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%rd1+128, {4, 1, 0}], "
+	       "[box];\nOUT:\n")
 	KERNEL("wild_call", ONE "	mov.u64 %rd2, 4096;\n"
 	       "PROTO: .callprototype _ ();\n	call %rd2, (), PROTO;\nOUT:\n")
 	KERNEL("divide_all", "	.reg .b16 %h<4>; .reg .b32 %w<4>; .reg .b64 %l<4>;\n	setp.ne.u32 %p1, %r1, 9;\n"
@@ -252,18 +255,24 @@ static void each_fault(void **state)
 	}
 }
 
-/* Memory that is a tensor, with its map at the beginning. */
+/* Memory that is a tensor, with a map at the beginning, and one of images behind it. */
 static void begin_tensor(struct run *r)
 {
-	const cuuint64_t dim[] = {16, 4}, stride = 64;
-	const cuuint32_t box[] = {4, 2}, steps[] = {1, 1};
+	const cuuint64_t dim[] = {16, 4, 2}, strides[] = {64, 256};
+	const cuuint32_t box[] = {4, 2}, steps[] = {1, 1, 1};
+	const int lower = -1, upper = -1;
 	CUtensorMap map;
 
 	begin(r);
 	assert_int_equal(cuda->cuTensorMapEncodeTiled(&map, 2, 2, (void *)(uintptr_t)r->memory, (void *)dim,
-						      (void *)&stride, (void *)box, (void *)steps, 0, 0, 0, 0),
+						      (void *)strides, (void *)box, (void *)steps, 0, 0, 0, 0),
 			 CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemcpyHtoD_v2(r->memory, &map, sizeof(map)), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuTensorMapEncodeIm2col(&map, 2, 3, (void *)(uintptr_t)r->memory, (void *)dim,
+						       (void *)strides, (void *)&lower, (void *)&upper, 4, 2,
+						       (void *)steps, 0, 0, 0, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(r->memory + sizeof(map), &map, sizeof(map)), CUDA_SUCCESS);
 }
 
 /* What is wrong with a box whose map is right. */
@@ -279,10 +288,15 @@ static void tensor_places(void **state)
 		 CUDA_ERROR_ILLEGAL_INSTRUCTION,
 		 {"a store to a negative place of a tensor, element -1 of dimension 1", "block (2,0,0), thread (37,0,0)"},
 		 "cp.async.bulk.tensor"},
+		{"by_corner",
+		 CUDA_ERROR_ILLEGAL_INSTRUCTION,
+		 {"a store by a map of images with a corner outside of them (-1 in dimension 1)",
+		  "block (2,0,0), thread (37,0,0)"},
+		 "cp.async.bulk.tensor"},
 	};
 	struct run r;
 
-	for (int n = 0; n < 2; n++) {
+	for (int n = 0; n < 3; n++) {
 		begin_tensor(&r);
 		assert_int_equal(run(&r, wrong[n].kernel), CUDA_ERROR_ILLEGAL_INSTRUCTION);
 		check_log(&wrong[n]);
