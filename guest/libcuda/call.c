@@ -40,6 +40,8 @@ static struct vcuda_producer producer;
  * worker.
  */
 static uint64_t busy_seq;
+/* The last of these that may be in a stream which the default one does not wait for. */
+static uint64_t apart_seq;
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
@@ -199,14 +201,28 @@ static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
 	return CUDA_SUCCESS;
 }
 
+static void raise(uint64_t *at, uint64_t to)
+{
+	if (*at < to)
+		*at = to;
+}
+
 void vcuda_call_settles(void)
 {
 	struct vcuda_context *context = vcuda_context_calling();
-	uint64_t seq = vcuda_thread()->seq;
 
 	pthread_mutex_lock(&ring_lock);
-	if (context->settled_seq < seq)
-		context->settled_seq = seq;
+	raise(&context->settled_seq, vcuda_thread()->seq);
+	pthread_mutex_unlock(&ring_lock);
+}
+
+void vcuda_call_idles(void)
+{
+	struct vcuda_context *context = vcuda_context_calling();
+
+	pthread_mutex_lock(&ring_lock);
+	raise(&context->settled_seq, vcuda_thread()->seq);
+	raise(&context->idle_seq, vcuda_thread()->seq);
 	pthread_mutex_unlock(&ring_lock);
 }
 
@@ -231,15 +247,15 @@ static bool is_settled(const struct vcuda_context *context)
 	return context && busy_seq < context->settled_seq;
 }
 
-bool vcuda_call_is_settled(void)
+bool vcuda_call_is_idle(void)
 {
 	const struct vcuda_context *context = vcuda_context_calling();
-	bool settled;
+	bool idle;
 
 	pthread_mutex_lock(&ring_lock);
-	settled = is_settled(context);
+	idle = is_settled(context) && apart_seq <= context->idle_seq && vcuda_context_is_only_one();
 	pthread_mutex_unlock(&ring_lock);
-	return settled;
+	return idle;
 }
 
 bool vcuda_call_is_taken(uint64_t position)
@@ -343,6 +359,8 @@ static void note_work(const struct vcuda_call *call)
 
 	if (!info->quiet)
 		busy_seq = producer.seq;
+	if (!info->quiet && vcuda_known_is_apart(call->work))
+		apart_seq = producer.seq;
 	if (!info->quiet || !info->sync)
 		vcuda_known_issued(call->work, producer.tail);
 }

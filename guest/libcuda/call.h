@@ -56,7 +56,14 @@ void vcuda_call_end(struct vcuda_call *call);
 void vcuda_call_settles(void);
 void vcuda_call_only_settled(void);
 void vcuda_call_any(void);
-bool vcuda_call_is_settled(void);
+
+/*
+ * A context is idle if it is settled, and nothing was queued in any other stream either since all had nothing left to
+ * do, which the first function says of the calling thread's last call. Until somebody queues something, nothing on the
+ * device can tell when a copy is made. False as well where the process had several contexts.
+ */
+void vcuda_call_idles(void);
+bool vcuda_call_is_idle(void);
 
 /* Whether it has taken what ends at a position. */
 bool vcuda_call_is_taken(uint64_t position);

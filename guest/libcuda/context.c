@@ -38,6 +38,11 @@ struct vcuda_context *vcuda_context_calling(void)
 	return entered ? entered : vcuda_context_current();
 }
 
+bool vcuda_context_is_only_one(void)
+{
+	return atomic_load(&numbers) == 1;
+}
+
 /* The list only grows, at its head: no lock to read it. */
 struct vcuda_context *vcuda_context_find(CUcontext handle)
 {

@@ -44,6 +44,7 @@ struct vcuda_context {
 	unsigned int api_version;
 	uint64_t number;          /* for cuCtxGetId */
 	uint64_t settled_seq;     /* call.c, under the ring lock */
+	uint64_t idle_seq;        /* the same */
 	struct vcuda_words words; /* pace.c */
 	struct vcuda_waits waits; /* known.c */
 	struct vcuda_context *next;
@@ -54,6 +55,8 @@ struct vcuda_context *vcuda_context_current(void);
 
 /* The one that calls made now go to: the entered one, else the current one. */
 struct vcuda_context *vcuda_context_calling(void);
+/* Whether the process never had another one. */
+bool vcuda_context_is_only_one(void);
 
 /* The context behind a handle, NULL if there never was such a one. */
 struct vcuda_context *vcuda_context_find(CUcontext handle);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One-dimensional copies. Pinned memory is named to the worker; pageable memory goes through staging blocks, a part at
- * a time. What a synchronous function of CUDA's does with the legacy default stream, its _ptds twin does with the
- * per-thread one.
+ * One-dimensional copies. Pinned memory is named to the worker, but for a little of it; pageable memory goes through
+ * staging blocks, a part at a time. What a synchronous function of CUDA's does with the legacy default stream, its
+ * _ptds twin does with the per-thread one.
  */
 #include "copy.h"
 
@@ -218,16 +218,16 @@ static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream
 }
 
 /*
- * Pinned memory that nothing on the device can be writing to is read here and now, which takes less time than its way
- * over the bus. True: it was copied, or that failed.
+ * CUDA has a copy of pinned memory made when the function returns. Where nothing runs that could tell, which is where
+ * nothing can be writing to that memory either, it is read here and now instead, and whatever comes next finds the copy
+ * made. True: that was done, or failed.
  */
 static bool window_sent(uint64_t dst, const void *src, size_t bytes, CUresult *result)
 {
-	if (bytes > VCUDA_STAGE_PIECE || !may_return() || !host_takes_copies_in())
+	if (bytes > VCUDA_STAGE_PIECE || !may_return() || !host_takes_copies_in() || !vcuda_call_is_idle())
 		return false;
 	touch(src, bytes);
-	*result = bytes <= IN_WAITED_COMMANDS ? send_if_settled(dst, src, bytes) : CUDA_ERROR_NOT_READY;
-	return *result != CUDA_ERROR_NOT_READY || vcuda_stage_queue_settled(dst, src, bytes, result);
+	return vcuda_stage_queue_idle(dst, src, bytes, result);
 }
 
 static CUresult window_in(uint64_t dst, const void *src, size_t bytes, CUstream stream, bool async)

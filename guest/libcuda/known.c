@@ -103,7 +103,7 @@ _Atomic uint64_t *vcuda_known_work(CUstream resolved)
 	return s ? &s->work : &vcuda_known_other_work;
 }
 
-static bool is_apart(const _Atomic uint64_t *work)
+bool vcuda_known_is_apart(const _Atomic uint64_t *work)
 {
 	if (work == &vcuda_known_other_work || work == &default_work)
 		return work != &default_work;
@@ -115,7 +115,7 @@ void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position)
 	/* A plain store each: the ring lock has them count up. */
 	atomic_store_explicit(work, position, memory_order_relaxed);
 	atomic_store_explicit(&any_work, position, memory_order_relaxed);
-	if (is_apart(work))
+	if (vcuda_known_is_apart(work))
 		atomic_store_explicit(&apart_work, position, memory_order_relaxed);
 }
 
@@ -299,14 +299,14 @@ CUresult vcuda_known_context_wait(void)
 		/* Unless another thread has issued some of that in front of the mark. */
 		if (atomic_load(&apart_work) < all)
 			raise(&c->waits.all, reached() + 1);
-		vcuda_call_settles();
+		vcuda_call_idles();
 		return CUDA_SUCCESS;
 	}
 	result = vcuda_call_cuCtxSynchronize();
 	if (result == CUDA_SUCCESS) {
 		raise(&c->waits.all, reached());
 		raise(&c->waits.printed, reached());
-		vcuda_call_settles();
+		vcuda_call_idles();
 	}
 	return result;
 }

@@ -43,6 +43,8 @@ void vcuda_known_stream_end(CUstream stream);
  */
 _Atomic uint64_t *vcuda_known_work(CUstream resolved);
 void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position);
+/* Whether it may be a stream's that the default stream does not wait for. */
+bool vcuda_known_is_apart(const _Atomic uint64_t *work);
 
 /* Of commands that name no stream, or one that is not looked after: any stream's. */
 extern _Atomic uint64_t vcuda_known_other_work;

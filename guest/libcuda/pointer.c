@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "copy.h"
 #include "range.h"
 
 /* The bytes that each attribute takes; 0: it does not exist. */
@@ -140,5 +141,7 @@ VCUDA_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
 	on = *(const unsigned int *)value;
+	if (on)
+		vcuda_copy_for_others();
 	return vcuda_range_set_sync_memops(ptr, on) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -101,7 +101,7 @@ static CUresult send_behind(uint64_t dst, uint32_t at, uint32_t ticket, size_t b
 }
 
 /* Up to VCUDA_STAGE_PIECE bytes. */
-static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes, bool only_settled)
+static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes, bool only_idle)
 {
 	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), at;
 	CUresult result = find_room(units, &at);
@@ -109,11 +109,11 @@ static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes, bool 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* What the device may write to is read when it has nothing left to do. */
-	if (only_settled && !vcuda_call_is_settled())
+	if (only_idle && !vcuda_call_is_idle())
 		return CUDA_ERROR_NOT_READY;
 	memcpy(memory + at % UNITS * (size_t)UNIT, src, bytes);
 	result = send_settled(dst, at, at + units, bytes);
-	if (result == CUDA_ERROR_NOT_READY && only_settled)
+	if (result == CUDA_ERROR_NOT_READY && only_idle)
 		return result;
 	if (result == CUDA_ERROR_NOT_READY)
 		result = send_behind(dst, at, at + units, bytes);
@@ -122,7 +122,7 @@ static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes, bool 
 	return result;
 }
 
-static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_settled, CUresult *result)
+static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_idle, CUresult *result)
 {
 	bool begins;
 	int cancel_state;
@@ -135,7 +135,7 @@ static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_sett
 	begins = take_block();
 	for (size_t done = 0, part; begins && done < bytes; done += part) {
 		part = bytes - done < VCUDA_STAGE_PIECE ? bytes - done : VCUDA_STAGE_PIECE;
-		*result = fill_and_send(dst + done, src + done, part, only_settled);
+		*result = fill_and_send(dst + done, src + done, part, only_idle);
 		if (*result != CUDA_SUCCESS)
 			break;
 	}
@@ -149,7 +149,7 @@ bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult 
 	return queue_in(dst, src, bytes, false, result);
 }
 
-bool vcuda_stage_queue_settled(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+bool vcuda_stage_queue_idle(uint64_t dst, const char *src, size_t bytes, CUresult *result)
 {
 	return queue_in(dst, src, bytes, true, result) && *result != CUDA_ERROR_NOT_READY;
 }

@@ -21,8 +21,8 @@
  */
 bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult *result);
 
-/* The same with at most one piece, of memory that the device may write to: false as well where the default stream has
- * anything to do. */
-bool vcuda_stage_queue_settled(uint64_t dst, const char *src, size_t bytes, CUresult *result);
+/* The same with at most one piece, of memory that the device may write to: false as well unless the context is idle
+ * (call.h). */
+bool vcuda_stage_queue_idle(uint64_t dst, const char *src, size_t bytes, CUresult *result);
 
 #endif

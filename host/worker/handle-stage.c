@@ -37,12 +37,23 @@ CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_
 	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
+/* The driver waits for a copy of memory that is pinned for it. */
+CUresult vcuda_handle_cuMemcpyHtoD_v2(struct vcuda_session *s, struct vcuda_args_cuMemcpyHtoD_v2 *a)
+{
+	CUresult result = s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->srcHost, a->ByteCount);
+
+	vcuda_stage_queue_follow();
+	return result;
+}
+
 /* The memory of a command is pageable, so that the back end is done with it when the function returns, but maybe not
  * with the copy. */
 CUresult vcuda_handle_vcudaCopyIn(struct vcuda_session *s, struct vcuda_args_vcudaCopyIn *a)
 {
+	CUresult result = s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->data, a->bytes);
+
 	vcuda_stage_queue_follow();
-	return s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->data, a->bytes);
+	return result;
 }
 
 CUresult vcuda_handle_vcudaCopyInAsync(struct vcuda_session *s, struct vcuda_args_vcudaCopyInAsync *a)

@@ -23,8 +23,8 @@ struct line {
 	CUcontext context;
 	CUstream stream;
 	CUevent before, flown[FLIGHTS];
-	unsigned int events; /* of `flown` */
-	bool follows;        /* the default stream may have a copy left that comes before the next one */
+	unsigned int events;   /* of `flown` */
+	unsigned int followed; /* of the copies that commands made */
 };
 
 struct flight {
@@ -38,8 +38,9 @@ static struct {
 	struct line lines[LINES], *line;
 	struct flight flights[FLIGHTS], open;
 	unsigned int first, count;
-	unsigned int ending; /* contexts that end just now */
-	size_t open_bytes;   /* 0: nothing is open */
+	unsigned int ending;           /* contexts that end just now */
+	size_t open_bytes;             /* 0: nothing is open */
+	_Atomic unsigned int commands; /* that have left a copy in a default stream, counted around */
 	char own[IN_DRIVER_BYTES];
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -81,7 +82,7 @@ static CUresult begin_line(struct vcuda_session *s, struct line *l, uint64_t id)
 	CUresult result = s->ops->cuCtxGetCurrent(&l->context);
 
 	l->id = id;
-	l->follows = true;
+	l->followed = atomic_load(&queue.commands) - 1;
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuStreamCreateWithPriority(&l->stream, CU_STREAM_NON_BLOCKING, 0);
 	if (result == CUDA_SUCCESS)
@@ -211,12 +212,13 @@ static void add(struct vcuda_session *s, const struct vcuda_staged *copy)
 /* What the default stream has to do comes first. */
 static CUresult follow_default(struct vcuda_session *s, struct line *l)
 {
+	unsigned int commands = atomic_load(&queue.commands);
 	CUresult result = s->ops->cuEventRecordWithFlags(l->before, NULL, 0);
 
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuStreamWaitEvent(l->stream, l->before, 0);
 	if (result == CUDA_SUCCESS)
-		l->follows = false;
+		l->followed = commands;
 	return result;
 }
 
@@ -224,13 +226,7 @@ static CUresult follow_default(struct vcuda_session *s, struct line *l)
 
 void vcuda_stage_queue_follow(void)
 {
-	uint64_t id = vcuda_lane_context();
-
-	pthread_mutex_lock(&queue.lock);
-	for (struct line *l = queue.lines; l < queue.lines + LINES; l++)
-		if (l->id == id)
-			l->follows = true;
-	pthread_mutex_unlock(&queue.lock);
+	atomic_fetch_add(&queue.commands, 1);
 }
 
 static CUresult put_now(struct vcuda_session *s, const struct vcuda_staged *copy)
@@ -245,19 +241,20 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 {
 	/* The software GPU's threads take longer to wake up than the one that waits takes for the copy. */
 	bool with_gpu = strcmp(s->ops->name, "cpu");
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 	struct line *l;
 
 	pthread_mutex_lock(&queue.lock);
 	if (!with_gpu && atomic_load(&queue.any))
 		settle(s);
 	l = with_gpu ? find_line(s) : NULL;
-	if (l && l->follows)
-		result = follow_default(s, l);
-	if (l && result == CUDA_SUCCESS)
+	/* Where it cannot be made to come behind, it is made where the others are. */
+	if (l && l->followed != atomic_load(&queue.commands) && follow_default(s, l) != CUDA_SUCCESS)
+		l = NULL;
+	if (l) {
 		result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, copy->from, copy->bytes, l->stream);
-	if (l)
 		add(s, copy);
+	}
 	pthread_mutex_unlock(&queue.lock);
 	return l ? result : put_now(s, copy);
 }

@@ -28,7 +28,8 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 /* The same, behind all that the default stream has to do now. Returns when that is done. */
 CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy);
 
-/* The command copies in the default stream of its context: what is put next comes behind. */
+/* A command has copied in the default stream, where that may not be through: what is put next comes behind. Waits for
+ * nobody. */
 void vcuda_stage_queue_follow(void);
 
 /* Whether copies may be on their way. The next two do not depend on the current context. */

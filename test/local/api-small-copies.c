@@ -219,7 +219,9 @@ static void beside_other_streams(void)
 	uint32_t value;
 
 	for (uint32_t i = 0; i < 200; i++) {
-		OK(cuMemcpyHtoD_v2(memory, &i, sizeof(i)));
+		memcpy(pinned, &i, sizeof(i));
+		OK(i % 4 < 2 ? cuCtxSynchronize() : CUDA_SUCCESS);
+		OK(cuMemcpyHtoD_v2(memory, i % 2 ? (void *)pinned : &i, sizeof(i)));
 		api_step(memory, 3, 1, other);
 		OK(cuMemcpyDtoHAsync_v2(&value, memory, sizeof(value), other));
 		OK(cuStreamSynchronize(other));
@@ -231,6 +233,26 @@ static void beside_other_streams(void)
 	CHECK(cuStreamQuery(other) == CUDA_ERROR_NOT_READY);
 	release();
 	OK(cuStreamSynchronize(other));
+}
+
+/* Work that is under way in a stream which the default one does not wait for, and is told to go on by a store of the
+ * host's, finds what was copied from pinned memory before that. */
+static void told_by_the_host(void)
+{
+	uint32_t *value = (uint32_t *)pinned;
+
+	OK(cuCtxSynchronize());
+	for (uint32_t i = 1; i < 200; i++) {
+		block(other);
+		OK(cuMemcpyDtoHAsync_v2(value + 1, memory, sizeof(*value), other));
+		*value = 0;
+		OK(cuMemcpyHtoD_v2(memory, value, sizeof(*value)));
+		*value = i;
+		OK(cuMemcpyHtoD_v2(memory, value, sizeof(*value)));
+		release();
+		OK(cuStreamSynchronize(other));
+		CHECK(value[1] == i);
+	}
 }
 
 /* Copies in a stream of another context than the current one are that one's. */
@@ -393,6 +415,7 @@ void api_small_copies(void)
 	behind_first_launches();
 	behind_the_device();
 	beside_other_streams();
+	told_by_the_host();
 	in_another_context();
 	at_once();
 	over_one_another();

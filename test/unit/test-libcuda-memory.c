@@ -175,6 +175,73 @@ static void pinned(void **state)
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
+/* Whether the guest reads the memory itself. */
+static bool reads_itself(CUdeviceptr p, char *pinned, size_t bytes)
+{
+	uint64_t staged = fake.staged;
+
+	memcpy(pinned, host, bytes);
+	assert_int_equal(cuMemcpyHtoD_v2(p, pinned, bytes), CUDA_SUCCESS);
+	memset(pinned, 0xa5, bytes);
+	assert_int_equal(cuMemcpyDtoH_v2(back, p, bytes), CUDA_SUCCESS);
+	assert_memory_equal(back, host, bytes);
+	return fake.staged - staged;
+}
+
+/* A copy of pinned memory is made when the function returns, or nothing runs that could tell. */
+static void pinned_in_idle_context(void **state)
+{
+	static const size_t sizes[] = {1, 4096, 65536};
+	CUstream apart, ordinary;
+	CUdeviceptr p;
+	void *h;
+
+	assert_int_equal(cuMemAlloc_v2(&p, 70000), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostAlloc(&h, 70000, 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&apart, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&ordinary, 0), CUDA_SUCCESS);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+		assert_true(reads_itself(p, h, sizes[i]));
+		assert_true(reads_itself(p, h, sizes[i]));
+		assert_int_equal(cuMemsetD32Async(p, 0, 1, i ? ordinary : NULL), CUDA_SUCCESS);
+		assert_false(reads_itself(p, h, sizes[i]));
+		/* which waited for that */
+		assert_true(reads_itself(p, h, sizes[i]));
+		assert_int_equal(cuMemsetD32Async(p, 0, 1, apart), CUDA_SUCCESS);
+		assert_false(reads_itself(p, h, sizes[i]));
+		assert_false(reads_itself(p, h, sizes[i]));
+	}
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_false(reads_itself(p, h, 65537));
+	assert_int_equal(cuStreamDestroy_v2(apart), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(ordinary), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(h), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* A program that wants it so has every copy made when the function returns. For all of the process: the last test. */
+static void always_made(void **state)
+{
+	unsigned int on = 1;
+	uint64_t staged;
+	CUdeviceptr p;
+	void *h;
+
+	assert_int_equal(cuMemAlloc_v2(&p, 10000), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostAlloc(&h, 10000, 0), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_true(reads_itself(p, h, 10000));
+	assert_int_equal(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, p), CUDA_SUCCESS);
+	assert_false(reads_itself(p, h, 10000));
+	staged = fake.staged;
+	assert_int_equal(cuMemcpyHtoD_v2(p, host, 10000), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyDtoH_v2(back, p, 10000), CUDA_SUCCESS);
+	assert_int_equal(fake.staged, staged);
+	assert_int_equal(cuMemFreeHost(h), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
 static void registered(void **state)
 {
 	char *p = host + 100;
@@ -327,10 +394,19 @@ static void box_3d(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bounds),          cmocka_unit_test(pageable),    cmocka_unit_test(staged),
-		cmocka_unit_test(staged_in_a_row), cmocka_unit_test(staged_lost), cmocka_unit_test(pinned),
-		cmocka_unit_test(registered),      cmocka_unit_test(pointers),    cmocka_unit_test(boxes),
-		cmocka_unit_test(box_errors),      cmocka_unit_test(box_3d),
+		cmocka_unit_test(bounds),
+		cmocka_unit_test(pageable),
+		cmocka_unit_test(staged),
+		cmocka_unit_test(staged_in_a_row),
+		cmocka_unit_test(staged_lost),
+		cmocka_unit_test(pinned),
+		cmocka_unit_test(pinned_in_idle_context),
+		cmocka_unit_test(registered),
+		cmocka_unit_test(pointers),
+		cmocka_unit_test(boxes),
+		cmocka_unit_test(box_errors),
+		cmocka_unit_test(box_3d),
+		cmocka_unit_test(always_made),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

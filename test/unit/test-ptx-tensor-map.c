@@ -223,7 +223,7 @@ static void arguments(void **state)
 	assert_memory_equal(&made, &kept, sizeof(made));
 }
 
-/* A box spans 228 KiB at most, whatever steps leave out of it and however its rows lie in shared memory. */
+/* A box takes 228 KiB at most, without what steps leave out of it and however its rows lie in shared memory. */
 static void limits(void **state)
 {
 	static const cuuint64_t dim[] = {64, 256, 256};

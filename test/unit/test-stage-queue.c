@@ -278,6 +278,15 @@ static void behind_a_command(void **state)
 		vcuda_stage_queue_settle(&session);
 		assert_true(has(3, 100));
 	}
+	/* Where it cannot be made to come behind it is made by the default stream itself. */
+	vcuda_stage_queue_follow();
+	driver.refuses_events = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(put(4, 100), CUDA_SUCCESS);
+	assert_int_equal(driver.copies_now, 2);
+	assert_true(has(4, 100));
+	driver.refuses_events = CUDA_SUCCESS;
+	assert_int_equal(put(3, 100), CUDA_SUCCESS);
+	vcuda_stage_queue_settle(&session);
 	/* once is enough */
 	issue(OTHER, NULL);
 	assert_int_equal(put(5, 100), CUDA_SUCCESS);

@@ -147,8 +147,11 @@ static CUresult destroy_event(CUevent event)
 static CUresult record_event(CUevent event, CUstream stream, unsigned int flags)
 {
 	struct event *e = (struct event *)event;
-	struct op *o = issue(RECORD, stream);
+	struct op *o;
 
+	if (driver.refuses_events)
+		return driver.refuses_events;
+	o = issue(RECORD, stream);
 	assert_ptr_equal(e->context, driver.current);
 	o->event = e;
 	o->record = ++e->records;
