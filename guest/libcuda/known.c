@@ -297,9 +297,12 @@ CUresult vcuda_known_context_wait(void)
 	/* What the default stream does not wait for is done: so all is, when it has done what it waits for. */
 	if (atomic_load(&apart_work) < all && waits_by_mark(NULL, c)) {
 		/* Unless another thread has issued some of that in front of the mark. */
-		if (atomic_load(&apart_work) < all)
+		if (atomic_load(&apart_work) < all) {
 			raise(&c->waits.all, reached() + 1);
-		vcuda_call_idles();
+			vcuda_call_idles();
+		} else {
+			vcuda_call_settles();
+		}
 		return CUDA_SUCCESS;
 	}
 	result = vcuda_call_cuCtxSynchronize();
