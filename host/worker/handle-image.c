@@ -18,14 +18,20 @@ static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
 static struct vcuda_worker_image *images;
 
+/* The smallest one takes a page. */
+static uint64_t cost(uint64_t bytes)
+{
+	return (bytes + 4095) & ~4095ull;
+}
+
 static bool account(uint64_t bytes)
 {
 	bool fits;
 
 	pthread_mutex_lock(&images_lock);
-	fits = bytes <= MAX_IMAGE_BYTES && images_bytes <= MAX_IMAGE_BYTES - bytes;
+	fits = bytes <= MAX_IMAGE_BYTES && images_bytes <= MAX_IMAGE_BYTES - cost(bytes);
 	if (fits)
-		images_bytes += bytes;
+		images_bytes += cost(bytes);
 	pthread_mutex_unlock(&images_lock);
 	return fits;
 }
@@ -33,7 +39,7 @@ static bool account(uint64_t bytes)
 static void unaccount(uint64_t bytes)
 {
 	pthread_mutex_lock(&images_lock);
-	images_bytes -= bytes;
+	images_bytes -= cost(bytes);
 	pthread_mutex_unlock(&images_lock);
 }
 
@@ -51,14 +57,21 @@ static struct vcuda_worker_image *take(vcuda_image handle)
 	return image;
 }
 
-static void put(struct vcuda_worker_image *image)
+void vcuda_image_keep(struct vcuda_worker_image *image)
+{
+	pthread_mutex_lock(&images_lock);
+	image->users++;
+	pthread_mutex_unlock(&images_lock);
+}
+
+void vcuda_image_release(struct vcuda_worker_image *image)
 {
 	bool last;
 
 	pthread_mutex_lock(&images_lock);
 	last = !--image->users;
 	if (last)
-		images_bytes -= image->bytes;
+		images_bytes -= cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
 	if (last)
 		munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
@@ -73,7 +86,7 @@ CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 	if (!image)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = part(s, image, arguments);
-	put(image);
+	vcuda_image_release(image);
 	return result;
 }
 
@@ -154,7 +167,7 @@ CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_ar
 	pthread_mutex_unlock(&images_lock);
 	if (!image)
 		return CUDA_ERROR_INVALID_HANDLE;
-	put(image);
+	vcuda_image_release(image);
 	return CUDA_SUCCESS;
 }
 

@@ -91,7 +91,7 @@ static CUresult load_module(struct vcuda_session *s, struct vcuda_worker_image *
 
 	if (!s->ops->cuModuleLoadDataEx)
 		return vcuda_unsupported(s, VCUDA_OP_cuModuleLoadData);
-	vcuda_marks_look_at(s, image->data, image->bytes);
+	vcuda_marks_look_at(s, image);
 	result = s->ops->cuModuleLoadDataEx(&a->module, image_for_backend(image, &relocatable), jit.count,
 					    jit.options, jit.values);
 	free(relocatable);
@@ -112,7 +112,7 @@ static CUresult load_library(struct vcuda_session *s, struct vcuda_worker_image 
 
 	if (!s->ops->cuLibraryLoadData)
 		return vcuda_unsupported(s, VCUDA_OP_cuLibraryLoadData);
-	vcuda_marks_look_at(s, image->data, image->bytes);
+	vcuda_marks_look_at(s, image);
 	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend(image, &relocatable), jit.options,
 					   jit.values, jit.count, NULL, NULL, 0);
 	free(relocatable);

@@ -13,7 +13,7 @@
 /* Another thread of the guest may write to it at any time. Zeroes follow, so that PTX text ends. */
 struct vcuda_worker_image {
 	struct vcuda_worker_image *next; /* with the number of users, under the images' lock */
-	unsigned int users;		 /* the handle, and each call that is at it */
+	unsigned int users;		 /* the handle, and each call and thread that is at it */
 	size_t bytes;
 	struct vcuda_worker_jit jit; /* its options under the lock: a guest's threads may use one image at once */
 	_Alignas(64) uint8_t data[];
@@ -29,6 +29,10 @@ CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *image);
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 			  CUresult (*part)(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments),
 			  void *arguments);
+
+/* For who has one and needs it for longer: it stays until it is released as often. From any thread. */
+void vcuda_image_keep(struct vcuda_worker_image *image);
+void vcuda_image_release(struct vcuda_worker_image *image);
 
 /* The options for the back end: what the guest said, and the logs. */
 struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image);

@@ -33,8 +33,6 @@ struct vcuda_session {
 	int notify;			/* eventfd for vcudad to wake the guest (virtio), or -1: wake the futex (local) */
 	uint32_t peer_minor;		/* the guest library's protocol minor */
 	pid_t guest_pid;		/* as the guest says, for messages */
-	_Atomic bool marks;		/* marks.h: they are offered */
-	_Atomic size_t bytes_looked_at;	/* marks.h: of code, unpacked; of several threads at once some more */
 	_Atomic bool broken;		/* malformed input: the session ends */
 	/* Of async calls of each thread's in some contexts, that no sync call has reported yet. */
 	_Atomic uint64_t async_error[VCUDA_THREADS][VCUDA_PENDING_ERRORS];

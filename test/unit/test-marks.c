@@ -9,8 +9,12 @@
 #include <lz4.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 #include <zstd.h>
 
+#include "image.h"
 #include "marks.h"
 #include "session.h"
 
@@ -24,6 +28,8 @@ static struct vcuda_session session;
 static struct vcuda_backend_ops ops;
 static _Alignas(4096) unsigned char page[VCUDA_RING_OFFSET];
 static int can_write;
+static _Atomic int kept; /* images that are to be looked at */
+static _Atomic bool may_look;
 
 static CUresult get_count(int *count)
 {
@@ -31,9 +37,16 @@ static CUresult get_count(int *count)
 	return CUDA_SUCCESS;
 }
 
+static void nap(void)
+{
+	nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
 /* Devices of compute capability 9.x and 8.x. */
 static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
+	while (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR && !may_look)
+		nap();
 	*value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 - device : can_write;
 	return CUDA_SUCCESS;
 }
@@ -41,6 +54,17 @@ static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice
 static CUresult write_value(CUstream stream, CUdeviceptr address, unsigned int value, unsigned int flags)
 {
 	return CUDA_SUCCESS;
+}
+
+void vcuda_image_keep(struct vcuda_worker_image *image)
+{
+	kept++;
+}
+
+void vcuda_image_release(struct vcuda_worker_image *image)
+{
+	kept--;
+	free(image);
 }
 
 static bool is_offered(void)
@@ -54,18 +78,48 @@ static int setup(void **state)
 					 .cuDeviceGetCount = get_count,
 					 .cuDeviceGetAttribute = get_attribute,
 					 .cuStreamWriteValue32_v2 = write_value};
-	memset(page, 0, sizeof(page));
 	memset(&session, 0, sizeof(session));
 	session.ops = &ops;
 	session.shm = page;
 	session.peer_minor = 1;
 	can_write = 1;
+	may_look = true;
 	return 0;
 }
 
-static void look_at(const void *image, size_t bytes)
+/* What a process remembers of its code is remembered for ever: each case has a process of its own. */
+static int in_child(int (*part)(void))
 {
-	vcuda_marks_look_at(&session, image, bytes);
+	int status;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (!child)
+		_exit(part());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void load(const void *code, size_t bytes)
+{
+	struct vcuda_worker_image *image = calloc(1, sizeof(*image) + bytes);
+
+	assert_non_null(image);
+	memcpy(image->data, code, bytes);
+	image->bytes = bytes;
+	vcuda_marks_look_at(&session, image);
+}
+
+/* ... and waits until it has been looked at. */
+static void look_at(const void *code, size_t bytes)
+{
+	load(code, bytes);
+	while (kept)
+		nap();
+	/* The guest is told after the image is released. */
+	for (int i = 0; i < 20 && !is_offered(); i++)
+		nap();
 }
 
 /* ---- containers ---- */
@@ -132,19 +186,33 @@ static void add_text(uint16_t kind, uint32_t sm, uint64_t flags, const char *cod
 	add(kind, sm, flags, code, strlen(code) + 1);
 }
 
-static bool stays(void)
+static int load_image(void)
 {
-	setup(NULL);
 	vcuda_marks_offer(&session);
-	assert_true(is_offered());
+	if (!is_offered())
+		return 2;
 	look_at(image.bytes, image.used);
 	return is_offered();
+}
+
+static bool stays(void)
+{
+	int offered = in_child(load_image);
+
+	assert_true(offered < 2);
+	return offered;
 }
 
 #define QUIET ".visible .entry a() { ret; } // and nothing at all that anybody would have to be shown"
 #define PRINTS ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a); .visible .entry a() { ret; }"
 
 /* ---- tests ---- */
+
+static int offer(void)
+{
+	vcuda_marks_offer(&session);
+	return is_offered();
+}
 
 /* To whom: not of the software GPU, to an old guest, without the function or where the device cannot. */
 static void offers(void **state)
@@ -156,22 +224,62 @@ static void offers(void **state)
 		if (without == 3)
 			ops.cuStreamWriteValue32_v2 = NULL;
 		can_write = without != 4;
-		vcuda_marks_offer(&session);
-		assert_int_equal(is_offered(), without == 0);
+		assert_int_equal(in_child(offer), without == 0);
 	}
+	setup(NULL);
+}
+
+static int load_texts(void)
+{
+	vcuda_marks_offer(&session);
+	look_at(QUIET, sizeof(QUIET));
+	if (!is_offered())
+		return 1;
+	look_at(PRINTS, sizeof(PRINTS));
+	if (is_offered())
+		return 2;
+	/* For ever: what was loaded may stay. */
+	look_at(QUIET, sizeof(QUIET));
+	return is_offered() ? 3 : 0;
 }
 
 static void text(void **state)
 {
-	setup(NULL);
+	assert_int_equal(in_child(load_texts), 0);
+}
+
+static int load_slowly(void)
+{
 	vcuda_marks_offer(&session);
-	look_at(QUIET, sizeof(QUIET));
-	assert_true(is_offered());
-	look_at(PRINTS, sizeof(PRINTS));
-	assert_false(is_offered());
-	/* For ever: what was loaded may stay. */
-	look_at(QUIET, sizeof(QUIET));
-	assert_false(is_offered());
+	may_look = false;
+	for (int i = 0; i < 50; i++)
+		load(image.bytes, image.used);
+	/* Nobody has looked yet. */
+	if (is_offered())
+		return 1;
+	may_look = true;
+	while (kept)
+		nap();
+	for (int i = 0; i < 1000 && !is_offered(); i++)
+		nap();
+	if (!is_offered())
+		return 2;
+	may_look = false;
+	for (int i = 0; i < 100; i++)
+		load(image.bytes, image.used);
+	may_look = true;
+	while (kept)
+		nap();
+	nap();
+	/* So many that the rest was not even asked for. */
+	return is_offered() ? 3 : 0;
+}
+
+static void meanwhile(void **state)
+{
+	begin();
+	add_text(ELF, 90, 0, QUIET);
+	assert_int_equal(in_child(load_slowly), 0);
 }
 
 static void containers(void **state)
@@ -213,6 +321,34 @@ static void unreadable(void **state)
 	assert_false(stays());
 }
 
+static int load_large(void)
+{
+	static char code[2u << 20];
+
+	vcuda_marks_offer(&session);
+	memset(code, ' ', sizeof(code));
+	load(code, sizeof(code));
+	if (!is_offered() || kept)
+		return 1;
+	memcpy(code + sizeof(code) - sizeof(PRINTS), PRINTS, sizeof(PRINTS));
+	load(code, sizeof(code));
+	return is_offered() ? 2 : 0;
+}
+
+/* Large images are not kept for later. */
+static void large(void **state)
+{
+	assert_int_equal(in_child(load_large), 0);
+}
+
+static int load_twice(void)
+{
+	int first = load_image();
+
+	look_at(image.bytes, image.used);
+	return first == 1 ? is_offered() : 2;
+}
+
 /* Much code is not unpacked, that of all images together. */
 static void much(void **state)
 {
@@ -221,18 +357,17 @@ static void much(void **state)
 	assert_non_null(code);
 	begin();
 	add(PTX, 75, ZSTD, code, 3u << 20);
-	assert_true(stays());
-	look_at(image.bytes, image.used);
-	assert_false(is_offered());
+	assert_int_equal(in_child(load_twice), 0);
 	free(code);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(offers),     cmocka_unit_test(text), cmocka_unit_test(containers),
-		cmocka_unit_test(unreadable), cmocka_unit_test(much),
+		cmocka_unit_test(offers),     cmocka_unit_test(text),       cmocka_unit_test(meanwhile),
+		cmocka_unit_test(containers), cmocka_unit_test(unreadable), cmocka_unit_test(large),
+		cmocka_unit_test(much),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, NULL);
 }
