@@ -5,6 +5,7 @@
 #include "dispatch.h"
 #include "handlers.h"
 #include "session.h"
+#include "stage-queue.h"
 
 CUresult vcuda_handle_vcudaFunctionInfo(struct vcuda_session *s, struct vcuda_args_vcudaFunctionInfo *a)
 {
@@ -56,6 +57,7 @@ CUresult vcuda_handle_vcudaLaunchKernel(struct vcuda_session *s, struct vcuda_ar
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
 			 CU_LAUNCH_PARAM_END};
 
+	vcuda_stage_queue_precede(s, a->hStream);
 	if (a->cooperative)
 		return launch_cooperative(s, a);
 	if (!s->ops->cuLaunchKernel)

@@ -125,6 +125,12 @@ static void leave_context(struct vcuda_session *s, struct runner *r)
 	r->has_context = false;
 }
 
+/* Its handler sees to the copies that are on their way. */
+static bool minds_copies(unsigned int op)
+{
+	return op == VCUDA_OP_vcudaStageIn || op == VCUDA_OP_vcudaLaunchKernel;
+}
+
 static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const uint8_t *body = (const uint8_t *)(c + 1);
@@ -138,7 +144,7 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 		return vcuda_malformed(s);
 	if (!s->ops && c->op != VCUDA_OP_vcudaHello)
 		return CUDA_ERROR_NOT_INITIALIZED;
-	if (c->op != VCUDA_OP_vcudaStageIn && vcuda_stage_queue_any())
+	if (!minds_copies(c->op) && vcuda_stage_queue_any())
 		vcuda_stage_queue_settle(s);
 	if (vcuda_call_table[c->op].context) {
 		result = enter_context(s, r, c->context);

@@ -25,6 +25,7 @@ struct line {
 	CUevent before, flown[FLIGHTS];
 	unsigned int events;   /* of `flown` */
 	unsigned int followed; /* of the copies that commands made */
+	bool default_waits;    /* the default stream, for all copies so far */
 };
 
 struct flight {
@@ -202,11 +203,31 @@ static void add(struct vcuda_session *s, const struct vcuda_staged *copy)
 		close_open(s);
 	queue.open = (struct flight){copy->block, copy->ticket};
 	queue.open_bytes += copy->bytes;
+	queue.line->default_waits = false;
 	atomic_store(&queue.any, true);
 	if (queue.open_bytes < FLIGHT_BYTES)
 		return;
 	close_open(s);
 	land_what_is_through(s);
+}
+
+/* Has the device make what comes next in the stream wait. False: it cannot, or not in this context. */
+static bool precede(struct vcuda_session *s, CUstream stream)
+{
+	struct line *l = queue.line;
+
+	if (l->id != vcuda_lane_context())
+		return false;
+	close_open(s);
+	/* The guest may wait for its block, while others of its threads launch on and on. */
+	land_what_is_through(s);
+	atomic_store(&queue.any, queue.count > 0);
+	if (!queue.count || (!stream && l->default_waits))
+		return true;
+	if (s->ops->cuStreamWaitEvent(stream, l->flown[(queue.first + queue.count - 1) % FLIGHTS], 0) != CUDA_SUCCESS)
+		return false;
+	l->default_waits |= !stream;
+	return true;
 }
 
 /* What the default stream has to do comes first. */
@@ -320,6 +341,16 @@ void vcuda_stage_queue_settle(struct vcuda_session *s)
 {
 	pthread_mutex_lock(&queue.lock);
 	if (atomic_load(&queue.any))
+		settle(s);
+	pthread_mutex_unlock(&queue.lock);
+}
+
+void vcuda_stage_queue_precede(struct vcuda_session *s, CUstream stream)
+{
+	if (!vcuda_stage_queue_any())
+		return;
+	pthread_mutex_lock(&queue.lock);
+	if (atomic_load(&queue.any) && !precede(s, stream))
 		settle(s);
 	pthread_mutex_unlock(&queue.lock);
 }

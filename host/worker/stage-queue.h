@@ -3,7 +3,7 @@
  * Copies to the device that leave the staging area while the guest goes on (vcudaStageIn): by the word of the block
  * (struct vcuda_turn) it learns how far the device has read. They are in streams of the worker's own, where nothing
  * that takes long can stand in front of them, and whoever comes behind them finds them done: the lane waits for them
- * before it runs any other command. All that are on their way are of one context. Thread-safe.
+ * before it runs any other command, or has the device wait before it runs a kernel. All that are on their way are of one context. Thread-safe.
  */
 #ifndef VCUDA_STAGE_QUEUE_H
 #define VCUDA_STAGE_QUEUE_H
@@ -38,6 +38,9 @@ bool vcuda_stage_queue_any(void);
 void vcuda_stage_queue_look(struct vcuda_session *s);
 /* Waits until all is. */
 void vcuda_stage_queue_settle(struct vcuda_session *s);
+/* In the context that the command is in, which is current: what comes next in the stream finds all done. Waits itself
+ * only where the device cannot. */
+void vcuda_stage_queue_precede(struct vcuda_session *s, CUstream stream);
 
 /*
  * Before a context ends, and when it has or could not; NULL: whichever it is. What others have is left to them: a copy

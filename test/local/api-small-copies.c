@@ -235,6 +235,28 @@ static void beside_other_streams(void)
 	OK(cuStreamSynchronize(other));
 }
 
+/* A kernel right behind a copy, in whichever stream, finds all of it. */
+static void before_kernels(uint32_t *source)
+{
+	CUstream streams[] = {NULL, blocking, other};
+	uint32_t value;
+
+	for (uint32_t i = 0; i < 300; i++) {
+		size_t last = (i % 2 ? 64 * KIB : 4 * KIB) / sizeof(*source) - 1;
+		CUdeviceptr there = memory + last * sizeof(*source);
+
+		OK(i % 5 < 2 ? cuCtxSynchronize() : CUDA_SUCCESS);
+		source[last] = i;
+		OK(cuMemcpyHtoD_v2(memory, source, (last + 1) * sizeof(*source)));
+		source[last] = ~i;
+		api_step(there, 3, 1, streams[i % 3]);
+		api_step(there, 3, 1, streams[i % 3]);
+		OK(cuMemcpyDtoHAsync_v2(&value, there, sizeof(value), streams[i % 3]));
+		OK(cuStreamSynchronize(streams[i % 3]));
+		CHECK(value == i * 9 + 4);
+	}
+}
+
 /* Work that is under way in a stream which the default one does not wait for, and is told to go on by a store of the
  * host's, finds what was copied from pinned memory before that. */
 static void told_by_the_host(void)
@@ -415,6 +437,8 @@ void api_small_copies(void)
 	behind_first_launches();
 	behind_the_device();
 	beside_other_streams();
+	before_kernels((uint32_t *)pageable);
+	before_kernels((uint32_t *)pinned);
 	told_by_the_host();
 	in_another_context();
 	at_once();

@@ -293,6 +293,85 @@ static void behind_a_command(void **state)
 	assert_true(run_next());
 }
 
+static bool nothing_is_done(void)
+{
+	for (unsigned int i = 0; i < driver.count; i++)
+		if (driver.ops[i].done)
+			return false;
+	return true;
+}
+
+static unsigned int waits_in(const struct stream *stream)
+{
+	unsigned int waits = 0;
+
+	for (unsigned int i = 0; i < driver.count; i++)
+		waits += driver.ops[i].kind == WAIT && driver.ops[i].stream == stream;
+	return waits;
+}
+
+/* A kernel waits on the device for copies before it, and the worker for neither. */
+static void before_a_kernel(void **state)
+{
+	struct op *kernel;
+
+	begin_context();
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	vcuda_stage_queue_precede(&session, NULL);
+	kernel = issue(OTHER, NULL);
+	assert_false(may_run(kernel));
+	vcuda_stage_queue_precede(&session, NULL);
+	assert_true(nothing_is_done() && vcuda_stage_queue_any());
+	assert_int_equal(waits_in(&driver.null), 1);
+	/* What has come since then is waited for, too. */
+	assert_int_equal(put(2, 100), CUDA_SUCCESS);
+	vcuda_stage_queue_precede(&session, NULL);
+	assert_int_equal(waits_in(&driver.null), 2);
+	assert_true(nothing_is_done());
+	while (run_next())
+		continue;
+	assert_true(may_run(kernel) && has(1, 100) && has(2, 100));
+	run_one(kernel);
+	/* The guest is told, although it is never idle. */
+	assert_int_equal(turn(3), 0);
+	vcuda_stage_queue_precede(&session, NULL);
+	assert_int_equal(turn(3), 2);
+	assert_false(vcuda_stage_queue_any());
+	assert_int_equal(waits_in(&driver.null), 2);
+}
+
+/* Each other stream waits for itself. */
+static void before_kernels_of_streams(void **state)
+{
+	struct stream other = {driver.current};
+
+	begin_context();
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	vcuda_stage_queue_precede(&session, NULL);
+	vcuda_stage_queue_precede(&session, (CUstream)&other);
+	vcuda_stage_queue_precede(&session, (CUstream)&other);
+	assert_int_equal(waits_in(&other), 2);
+	assert_true(nothing_is_done());
+	vcuda_stage_queue_settle(&session);
+	assert_true(has(1, 100));
+	driver.count = 0;
+}
+
+/* Where the device cannot wait, or the copy is another context's, the worker does. */
+static void before_other_kernels(void **state)
+{
+	begin_context();
+	for (uint32_t t = 1; t <= 2; t++) {
+		assert_int_equal(put(t, 100), CUDA_SUCCESS);
+		driver.refuses_waits = t == 1 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+		enter(t);
+		vcuda_stage_queue_precede(&session, NULL);
+		assert_true(has(t, 100) && !vcuda_stage_queue_any());
+		assert_int_equal(turn(3), t);
+	}
+	enter(1);
+}
+
 static void end_second(void)
 {
 	lane_context = 2;
@@ -416,6 +495,7 @@ int main(void)
 		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled),       TEST(many),
 		TEST(refused),  TEST(contexts), TEST(behind),     TEST(little_behind), TEST(behind_a_command),
 		TEST(without),  TEST(bounds),   TEST(no_context), TEST(other_ends),    TEST(while_it_ends),
+		TEST(before_a_kernel), TEST(before_kernels_of_streams), TEST(before_other_kernels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static struct {
 	unsigned int count;
 	int streams, events; /* live ones */
 	CUresult refuses;    /* copies */
-	CUresult refuses_events;
+	CUresult refuses_events, refuses_waits;
 	unsigned int copies_now;
 	struct stream null;
 	void (*meanwhile)(void); /* what others do while the default stream is waited for */
@@ -160,8 +160,11 @@ static CUresult record_event(CUevent event, CUstream stream, unsigned int flags)
 
 static CUresult wait_event(CUstream stream, CUevent event, unsigned int flags)
 {
-	struct op *o = issue(WAIT, stream);
+	struct op *o;
 
+	if (driver.refuses_waits)
+		return driver.refuses_waits;
+	o = issue(WAIT, stream);
 	o->event = (struct event *)event;
 	o->record = o->event->records;
 	return CUDA_SUCCESS;
