@@ -203,21 +203,36 @@ CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, s
 	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file) ? CUDA_ERROR_INVALID_IMAGE : result;
 }
 
-static CUresult ship(vcuda_image image, const char *data, size_t bytes)
+/* Creates one, with as much of its bytes as go along: none with a worker of protocol minor 0. */
+static CUresult create(vcuda_image *image, const char *data, size_t bytes, uint32_t block, void *memory, size_t *done)
 {
-	CUresult result = CUDA_SUCCESS;
+	size_t part = bytes < VCUDA_STAGE_BLOCK_BYTES ? bytes : VCUDA_STAGE_BLOCK_BYTES;
+	CUresult result;
+
+	memcpy(memory, data, part);
+	result = vcuda_call_vcudaImageStaged(image, bytes, block, part);
+	*done = result == CUDA_SUCCESS ? part : 0;
+	return result == CUDA_ERROR_NOT_SUPPORTED ? vcuda_call_vcudaImageCreate(image, bytes) : result;
+}
+
+static CUresult ship(vcuda_image *image, const char *data, size_t bytes)
+{
+	size_t done;
 	void *memory;
 	uint32_t block = vcuda_stage_take(&memory);
+	CUresult result = create(image, data, bytes, block, memory, &done), written = result;
 
-	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
+	while (written == CUDA_SUCCESS && done < bytes) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
 		memcpy(memory, data + done, part);
-		result = vcuda_call_vcudaImageWrite(image, done, block, part);
+		written = vcuda_call_vcudaImageWrite(*image, done, block, part);
 		done += part;
 	}
 	vcuda_stage_give(block);
-	return result;
+	if (result == CUDA_SUCCESS && written != CUDA_SUCCESS)
+		vcuda_call_vcudaImageDestroy(*image);
+	return written;
 }
 
 CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
@@ -248,13 +263,11 @@ CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit
 {
 	double start = vcuda_jit_ms();
 	vcuda_image image;
-	CUresult result = vcuda_call_vcudaImageCreate(&image, bytes);
+	CUresult result = ship(&image, data, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ship(image, data, bytes);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_jit_send(jit, image);
+	result = vcuda_jit_send(jit, image);
 	if (result == CUDA_SUCCESS) {
 		result = load(object, image);
 		vcuda_jit_finish(jit, read_log, image, jit->values, (float)(vcuda_jit_ms() - start));

@@ -11,6 +11,8 @@
 /* What one guest process may ship and not yet have loaded. */
 #define MAX_IMAGE_BYTES (1ull << 30)
 
+#define HUGE_BYTES (2u << 20)
+
 /* Zeroes behind an image, so that PTX text ends. */
 #define IMAGE_PADDING 64
 
@@ -90,7 +92,7 @@ CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 	return result;
 }
 
-CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *made)
+CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *made)
 {
 	struct vcuda_worker_image *image;
 
@@ -103,12 +105,12 @@ CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *made)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	/* A large one is written from end to end at once: fewer faults. */
-	madvise(image, sizeof(*image) + bytes + IMAGE_PADDING, MADV_HUGEPAGE);
+	if (bytes >= HUGE_BYTES)
+		madvise(image, sizeof(*image) + bytes + IMAGE_PADDING, MADV_HUGEPAGE);
 	image->bytes = bytes;
 	image->users = 1;
 	/* Before anybody finds it: a guest that guesses its handle may destroy it from then on. */
-	if (data)
-		memcpy(image->data, data, bytes);
+	memcpy(image->data, data, count);
 	pthread_mutex_lock(&images_lock);
 	image->next = images;
 	images = image;
@@ -119,7 +121,16 @@ CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *made)
 
 CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
 {
-	return vcuda_image_new(a->total, NULL, &a->image);
+	return vcuda_image_new(a->total, "", 0, &a->image);
+}
+
+CUresult vcuda_handle_vcudaImageStaged(struct vcuda_session *s, struct vcuda_args_vcudaImageStaged *a)
+{
+	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
+
+	if (!from || a->bytes > a->total)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_image_new(a->total, from, a->bytes, &a->image);
 }
 
 static CUresult write_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)

@@ -234,7 +234,7 @@ static CUresult complete(struct vcuda_session *s, struct link *l, void *argument
 		return result;
 	}
 	a->bytes = l->linked_bytes;
-	return vcuda_image_new(l->linked_bytes, l->linked, &a->linked);
+	return vcuda_image_new(l->linked_bytes, l->linked, l->linked_bytes, &a->linked);
 }
 
 CUresult vcuda_handle_vcudaLinkComplete(struct vcuda_session *s, struct vcuda_args_vcudaLinkComplete *a)

@@ -20,10 +20,10 @@ struct vcuda_worker_image {
 };
 
 /*
- * A new one with a copy of `data`, NULL: of zeroes, which the guest's handle names, and which the guest may destroy at
- * once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have.
+ * A new one of `bytes` bytes, which begins with the `count` bytes of `data` and goes on with zeroes, which the guest's
+ * handle names, and which the guest may destroy at once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have.
  */
-CUresult vcuda_image_new(size_t bytes, const void *data, vcuda_image *image);
+CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *image);
 
 /* Runs a call's own part with its image, which stays until that is done. CUDA_ERROR_INVALID_HANDLE: there is none. */
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,

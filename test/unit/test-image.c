@@ -132,11 +132,40 @@ static void test_no_image(void **state)
 	expect_unknown((vcuda_image)(uintptr_t)stage);
 }
 
+/* A new one with its first bytes, and zeroes behind them. */
+static void test_staged(void **state)
+{
+	struct vcuda_args_vcudaImageStaged a = {.total = BYTES, .bytes = 4000};
+	struct vcuda_args_vcudaImageStaged bad[] = {
+		{.total = BYTES, .block = 1, .bytes = 1},
+		{.total = BYTES, .bytes = sizeof(stage) + 1},
+		{.total = 3999, .bytes = 4000},
+		{.total = 0, .bytes = 0},
+	};
+	pthread_t thread;
+	void *result;
+
+	memset(stage, 1, sizeof(stage));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(vcuda_handle_vcudaImageStaged(&session, &bad[i]), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(vcuda_handle_vcudaImageStaged(&session, &a), CUDA_SUCCESS);
+	memset(stage, 2, sizeof(stage));
+	assert_int_equal(write_to(a.image, 90000, 3), CUDA_SUCCESS);
+	assert_int_equal(pthread_create(&thread, NULL, run_load, (void *)a.image), 0);
+	sem_wait(&loading);
+	sem_post(&go_on);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_int_equal((uintptr_t)result, CUDA_SUCCESS);
+	assert_int_equal(sum, 4000 + 2 * 3);
+	assert_int_equal(destroy(a.image), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_destroyed_while_loading),
 		cmocka_unit_test(test_no_image),
+		cmocka_unit_test(test_staged),
 	};
 
 	sem_init(&loading, 0, 0);

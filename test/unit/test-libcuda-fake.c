@@ -284,6 +284,14 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		END CASE(vcudaImageCreate) fake.image_bytes = a.total;
 		a.image = (vcuda_image)ids++;
 		REPLY(vcudaImageCreate)
+		CASE(vcudaImageStaged)
+		if (a.total > sizeof(image) || a.bytes > a.total)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		fake.image_bytes = a.total;
+		memcpy(image, vcuda_shm_stage(transport.shm, a.block), a.bytes);
+		fake.image_sum = sum(image, fake.image_bytes);
+		a.image = (vcuda_image)ids++;
+		REPLY(vcudaImageStaged)
 		CASE(vcudaImageWrite)
 		if (a.offset + a.bytes > sizeof(image))
 			return CUDA_ERROR_OUT_OF_MEMORY;

@@ -260,20 +260,26 @@ static void compiler_options(void **state)
 	assert_int_equal(cuModuleLoadDataEx(&m, ptx, 1, NULL, values), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Images of several pieces and of one, to workers of either protocol. */
 static void upload(void **state)
 {
-	size_t bytes = 700000;
-	char *text = malloc(bytes);
+	const size_t most = 700000;
+	char *text = malloc(most);
 	CUmodule m;
 
-	memset(text, 'x', bytes - 1);
-	text[0] = '/';
-	text[bytes - 1] = 0;
-	assert_int_equal(cuModuleLoadData(&m, text), CUDA_SUCCESS);
-	assert_int_equal(fake.image_bytes, bytes);
-	assert_int_equal(fake.image_sum, sum(text, bytes));
-	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
-	assert_int_equal(cuModuleUnload(m), CUDA_ERROR_INVALID_HANDLE);
+	for (int i = 0; i < 4; i++) {
+		size_t bytes = i % 2 ? 3000 : most;
+
+		vcuda_session.transport->host_minor = i < 2 ? 0 : VCUDA_PROTOCOL_MINOR;
+		memset(text, 'a' + i, bytes - 1);
+		text[0] = '/';
+		text[bytes - 1] = 0;
+		assert_int_equal(cuModuleLoadData(&m, text), CUDA_SUCCESS);
+		assert_int_equal(fake.image_bytes, bytes);
+		assert_int_equal(fake.image_sum, sum(text, bytes));
+		assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
+		assert_int_equal(cuModuleUnload(m), CUDA_ERROR_INVALID_HANDLE);
+	}
 	free(text);
 }
 

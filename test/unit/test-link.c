@@ -170,7 +170,7 @@ static CUresult add(vcuda_link link, uint32_t type, char *name, const char *text
 {
 	vcuda_image image;
 
-	assert_int_equal(vcuda_image_new(strlen(text), text, &image), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_new(strlen(text), text, strlen(text), &image), CUDA_SUCCESS);
 	return add_image(link, type, image, name);
 }
 
@@ -264,7 +264,7 @@ static void test_logs(void **state)
 	assert_int_equal(read_log(a.link, CU_JIT_ERROR_LOG_BUFFER, sizeof(stage) + 1, &length),
 			 CUDA_ERROR_INVALID_VALUE);
 	/* a part's numbers go along, its logs would outlive it */
-	assert_int_equal(vcuda_image_new(4, "text", &image), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_new(4, "text", 4, &image), CUDA_SUCCESS);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(vcuda_handle_vcudaImageOption(
 					 &session, &(struct vcuda_args_vcudaImageOption){image, options[i], values[i]}),
@@ -299,14 +299,14 @@ static void test_hostile(void **state)
 	assert_int_equal(add(link, UINT32_MAX, "a", "text"), CUDA_ERROR_INVALID_VALUE);
 	/* all parts of all links count, but for those that were refused */
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(vcuda_image_new(MOST / 2, NULL, &image), CUDA_SUCCESS);
+		assert_int_equal(vcuda_image_new(MOST / 2, "", 0, &image), CUDA_SUCCESS);
 		assert_int_equal(add_image(i ? other : link, CU_JIT_INPUT_PTX, image, "half"),
 				 i < 2 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "a", "text"), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(destroy(other), CUDA_SUCCESS);
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "a", "bad"), CUDA_ERROR_INVALID_PTX);
-	assert_int_equal(vcuda_image_new(MOST / 2, NULL, &image), CUDA_SUCCESS);
+	assert_int_equal(vcuda_image_new(MOST / 2, "", 0, &image), CUDA_SUCCESS);
 	assert_int_equal(add_image(link, CU_JIT_INPUT_PTX, image, "half"), CUDA_SUCCESS);
 	assert_int_equal(destroy(link), CUDA_SUCCESS);
 	assert_int_equal(linker.live, 0);
