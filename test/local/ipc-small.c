@@ -17,10 +17,12 @@ static bool is_offered(int i)
 
 static uint8_t data[LARGE + 1];
 
+/* A copy of pageable memory may return before the device has made it, which another process would see. */
 static void fill(CUdeviceptr p, size_t bytes, uint8_t value)
 {
 	memset(data, value, bytes);
 	OK(cuMemcpyHtoD_v2(p, data, bytes));
+	OK(cuCtxSynchronize());
 }
 
 static void expect(CUdeviceptr p, size_t bytes, uint8_t value)
