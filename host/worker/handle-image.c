@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: images. */
 #include <pthread.h>
+#include <stdalign.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -11,7 +13,7 @@
 /* What one guest process may ship and not yet have loaded. */
 #define MAX_IMAGE_BYTES (1ull << 30)
 
-#define HUGE_BYTES (2u << 20)
+#define LARGE_BYTES (1u << 20)
 
 /* Zeroes behind an image, so that PTX text ends. */
 #define IMAGE_PADDING 64
@@ -20,7 +22,7 @@ static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
 static struct vcuda_worker_image *images;
 
-/* The smallest one takes a page. */
+/* Small ones take more than their bytes. */
 static uint64_t cost(uint64_t bytes)
 {
 	return (bytes + 4095) & ~4095ull;
@@ -59,6 +61,39 @@ static struct vcuda_worker_image *take(vcuda_image handle)
 	return image;
 }
 
+static size_t memory_bytes(size_t bytes)
+{
+	return sizeof(struct vcuda_worker_image) + bytes + IMAGE_PADDING;
+}
+
+/* Zeroes. Pages of a large one cost nothing before they are written; to have and to unmap a small one's takes longer
+ * than to clear some of the heap. */
+static struct vcuda_worker_image *take_memory(size_t bytes)
+{
+	size_t all = memory_bytes(bytes);
+	void *p;
+
+	if (bytes < LARGE_BYTES) {
+		if (posix_memalign(&p, alignof(struct vcuda_worker_image), all))
+			return NULL;
+		return memset(p, 0, all);
+	}
+	p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	/* It is written from end to end at once: fewer faults. */
+	madvise(p, all, MADV_HUGEPAGE);
+	return p;
+}
+
+static void give_memory(struct vcuda_worker_image *image, size_t bytes)
+{
+	if (bytes < LARGE_BYTES)
+		free(image);
+	else
+		munmap(image, memory_bytes(bytes));
+}
+
 void vcuda_image_keep(struct vcuda_worker_image *image)
 {
 	pthread_mutex_lock(&images_lock);
@@ -76,7 +111,7 @@ void vcuda_image_release(struct vcuda_worker_image *image)
 		images_bytes -= cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
 	if (last)
-		munmap(image, sizeof(*image) + image->bytes + IMAGE_PADDING);
+		give_memory(image, image->bytes);
 }
 
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
@@ -98,15 +133,11 @@ CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_ima
 
 	if (!bytes || !account(bytes))
 		return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-	/* mmap, not calloc: large, and its pages cost nothing before they are written */
-	image = mmap(NULL, sizeof(*image) + bytes + IMAGE_PADDING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (image == MAP_FAILED) {
+	image = take_memory(bytes);
+	if (!image) {
 		unaccount(bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	/* A large one is written from end to end at once: fewer faults. */
-	if (bytes >= HUGE_BYTES)
-		madvise(image, sizeof(*image) + bytes + IMAGE_PADDING, MADV_HUGEPAGE);
 	image->bytes = bytes;
 	image->users = 1;
 	/* Before anybody finds it: a guest that guesses its handle may destroy it from then on. */

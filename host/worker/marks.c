@@ -21,6 +21,9 @@
 #define MOST_WAITING 64
 #define LARGE_BYTES (1u << 20)
 
+/* To look at so much that is not packed takes less time than to wake a thread. */
+#define LITTLE_BYTES (16u * 1024)
+
 /* What PTX and machine code call to print. */
 static const char print[] = "vprintf";
 
@@ -108,9 +111,14 @@ static bool container_may_print(struct vcuda_session *s, const void *image, size
 	return more;
 }
 
+static bool is_container(const void *image, size_t bytes)
+{
+	return bytes >= FATBIN_HEADER_BYTES && fatbin_size(image);
+}
+
 static bool may_print(struct vcuda_session *s, const void *image, size_t bytes)
 {
-	if (bytes >= FATBIN_HEADER_BYTES && fatbin_size(image))
+	if (is_container(image, bytes))
 		return container_may_print(s, image, bytes);
 	return names_print(image, bytes);
 }
@@ -198,20 +206,28 @@ static bool put_off(struct vcuda_worker_image *image)
 	return true;
 }
 
+static bool is_for_later(const struct vcuda_worker_image *image)
+{
+	return image->bytes <= LARGE_BYTES && (image->bytes > LITTLE_BYTES || is_container(image->data, image->bytes));
+}
+
 void vcuda_marks_look_at(struct vcuda_session *s, struct vcuda_worker_image *image)
 {
-	bool large = image->bytes > LARGE_BYTES, prints;
+	bool later = is_for_later(image), prints;
 
 	pthread_mutex_lock(&marks.lock);
-	if (marks.offered && !marks.prints && large) {
+	if (!marks.offered || marks.prints) {
+		pthread_mutex_unlock(&marks.lock);
+		return;
+	}
+	if (later) {
+		prints = !put_off(image);
+	} else {
 		pthread_mutex_unlock(&marks.lock);
 		prints = may_print(s, image->data, image->bytes);
 		pthread_mutex_lock(&marks.lock);
-		marks.prints |= prints;
-		tell_guest(s);
-	} else if (marks.offered && !marks.prints) {
-		marks.prints = !put_off(image);
-		tell_guest(s);
 	}
+	marks.prints |= prints;
+	tell_guest(s);
 	pthread_mutex_unlock(&marks.lock);
 }
