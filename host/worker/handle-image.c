@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: images. */
 #include <pthread.h>
-#include <stdalign.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -13,19 +12,29 @@
 /* What one guest process may ship and not yet have loaded. */
 #define MAX_IMAGE_BYTES (1ull << 30)
 
-#define LARGE_BYTES (1u << 20)
+/* Put on huge pages: it is written from end to end at once. */
+#define LARGE_BYTES (2u << 20)
 
 /* Zeroes behind an image, so that PTX text ends. */
 #define IMAGE_PADDING 64
 
+/* What is kept of memory for the next image. */
+#define KEPT_BYTES (sizeof(struct vcuda_worker_image) + VCUDA_STAGE_BLOCK_BYTES + IMAGE_PADDING)
+
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
 static struct vcuda_worker_image *images;
+static struct vcuda_worker_image *kept; /* as it was left, NULL: none */
 
-/* Small ones take more than their bytes. */
+static size_t memory_bytes(size_t bytes)
+{
+	return sizeof(struct vcuda_worker_image) + bytes + IMAGE_PADDING;
+}
+
+/* The pages that it may come to. */
 static uint64_t cost(uint64_t bytes)
 {
-	return (bytes + 4095) & ~4095ull;
+	return (memory_bytes(bytes) + 4095) & ~4095ull;
 }
 
 static bool account(uint64_t bytes)
@@ -33,7 +42,7 @@ static bool account(uint64_t bytes)
 	bool fits;
 
 	pthread_mutex_lock(&images_lock);
-	fits = bytes <= MAX_IMAGE_BYTES && images_bytes <= MAX_IMAGE_BYTES - cost(bytes);
+	fits = bytes <= MAX_IMAGE_BYTES && cost(bytes) <= MAX_IMAGE_BYTES - images_bytes;
 	if (fits)
 		images_bytes += cost(bytes);
 	pthread_mutex_unlock(&images_lock);
@@ -61,37 +70,58 @@ static struct vcuda_worker_image *take(vcuda_image handle)
 	return image;
 }
 
-static size_t memory_bytes(size_t bytes)
+/* All zeroes again. */
+static void clear(struct vcuda_worker_image *image)
 {
-	return sizeof(struct vcuda_worker_image) + bytes + IMAGE_PADDING;
+	bool logs = image->jit.wants_log;
+
+	memset(image->data, 0, image->bytes);
+	memset(image, 0, logs ? sizeof(*image) : offsetof(struct vcuda_worker_image, jit.info));
 }
 
-/* Zeroes. Pages of a large one cost nothing before they are written; to have and to unmap a small one's takes longer
- * than to clear some of the heap. */
+/*
+ * Zeroes. To map the pages of a small image, to have them and to unmap them takes longer than to clear what the last
+ * one used of its.
+ */
 static struct vcuda_worker_image *take_memory(size_t bytes)
 {
-	size_t all = memory_bytes(bytes);
-	void *p;
+	bool small = memory_bytes(bytes) <= KEPT_BYTES;
+	size_t all = small ? KEPT_BYTES : memory_bytes(bytes);
+	struct vcuda_worker_image *image = NULL;
 
-	if (bytes < LARGE_BYTES) {
-		if (posix_memalign(&p, alignof(struct vcuda_worker_image), all))
-			return NULL;
-		return memset(p, 0, all);
+	if (small) {
+		pthread_mutex_lock(&images_lock);
+		image = kept;
+		kept = NULL;
+		pthread_mutex_unlock(&images_lock);
 	}
-	p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
+	if (image) {
+		clear(image);
+		return image;
+	}
+	image = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (image == MAP_FAILED)
 		return NULL;
-	/* It is written from end to end at once: fewer faults. */
-	madvise(p, all, MADV_HUGEPAGE);
-	return p;
+	if (bytes >= LARGE_BYTES)
+		madvise(image, all, MADV_HUGEPAGE);
+	return image;
 }
 
-static void give_memory(struct vcuda_worker_image *image, size_t bytes)
+static void give_memory(struct vcuda_worker_image *image)
 {
-	if (bytes < LARGE_BYTES)
-		free(image);
-	else
-		munmap(image, memory_bytes(bytes));
+	bool small = memory_bytes(image->bytes) <= KEPT_BYTES;
+
+	if (small) {
+		struct vcuda_worker_image *other;
+
+		pthread_mutex_lock(&images_lock);
+		other = kept;
+		kept = image;
+		pthread_mutex_unlock(&images_lock);
+		image = other;
+	}
+	if (image)
+		munmap(image, small ? KEPT_BYTES : memory_bytes(image->bytes));
 }
 
 void vcuda_image_keep(struct vcuda_worker_image *image)
@@ -111,7 +141,7 @@ void vcuda_image_release(struct vcuda_worker_image *image)
 		images_bytes -= cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
 	if (last)
-		give_memory(image, image->bytes);
+		give_memory(image);
 }
 
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,

@@ -142,13 +142,13 @@ static void look_at_first(struct vcuda_session *s)
 		marks.last = &marks.first;
 	pthread_mutex_unlock(&marks.lock);
 	prints = !known && may_print(s, l->image->data, l->image->bytes);
-	vcuda_image_release(l->image);
-	free(l);
 	pthread_mutex_lock(&marks.lock);
 	/* It may have been decided meanwhile. */
 	marks.prints |= prints;
 	marks.waiting--;
 	tell_guest(s);
+	vcuda_image_release(l->image);
+	free(l);
 }
 
 static void *looks(void *session)
@@ -190,7 +190,7 @@ void vcuda_marks_offer(struct vcuda_session *s)
 	pthread_mutex_unlock(&marks.lock);
 }
 
-/* With the lock held. */
+/* With the lock held. False: it is to be looked at now. */
 static bool put_off(struct vcuda_worker_image *image)
 {
 	struct look *l = marks.waiting < MOST_WAITING ? malloc(sizeof(*l)) : NULL;
@@ -220,8 +220,8 @@ void vcuda_marks_look_at(struct vcuda_session *s, struct vcuda_worker_image *ima
 		pthread_mutex_unlock(&marks.lock);
 		return;
 	}
-	if (later) {
-		prints = !put_off(image);
+	if (later && put_off(image)) {
+		prints = false;
 	} else {
 		pthread_mutex_unlock(&marks.lock);
 		prints = may_print(s, image->data, image->bytes);

@@ -9,16 +9,18 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dispatch.h"
 #include "handlers.h"
+#include "image.h"
 #include "lane.h"
 #include "session.h"
 #include "worker.h"
 
 #define BYTES 100000u
-#define MOST (1ull << 30) /* of all images together */
+#define MOST ((1ull << 30) - (40u << 10)) /* of all images together, whose headers count */
 
 struct vcuda_backend vcuda_worker_loaded;
 
@@ -160,12 +162,59 @@ static void test_staged(void **state)
 	assert_int_equal(destroy(a.image), CUDA_SUCCESS);
 }
 
+/* The next one finds nothing of the last, not of its logs either. */
+static void test_cleared(void **state)
+{
+	struct vcuda_args_vcudaImageRead all = {.bytes = 4096};
+	struct vcuda_args_vcudaImageLog log = {.option = CU_JIT_ERROR_LOG_BUFFER, .bytes = 100};
+	vcuda_image image;
+
+	for (int round = 0; round < 3; round++) {
+		assert_int_equal(create(4096, &image), CUDA_SUCCESS);
+		all.image = log.image = image;
+		memset(stage, 1, sizeof(stage));
+		assert_int_equal(vcuda_handle_vcudaImageRead(&session, &all), CUDA_SUCCESS);
+		for (size_t i = 0; i < sizeof(stage); i++)
+			assert_int_equal(stage[i], 0);
+		assert_int_equal(vcuda_image_options((struct vcuda_worker_image *)image).count, 0);
+		assert_int_equal(vcuda_handle_vcudaImageLog(&session, &log), CUDA_SUCCESS);
+		assert_int_equal(log.length, 0);
+		memset(stage, 1, sizeof(stage));
+		assert_int_equal(write_to(image, 0, 4096), CUDA_SUCCESS);
+		if (round == 1) {
+			struct vcuda_args_vcudaImageOption o = {.image = image, .option = CU_JIT_ERROR_LOG_BUFFER};
+
+			assert_int_equal(vcuda_handle_vcudaImageOption(&session, &o), CUDA_SUCCESS);
+			strcpy(((struct vcuda_worker_image *)image)->jit.errors, "wrong");
+		}
+		assert_int_equal(destroy(image), CUDA_SUCCESS);
+	}
+}
+
+/* The smallest ones count for what they may come to. */
+static void test_many(void **state)
+{
+	vcuda_image *all = calloc(1 << 18, sizeof(*all));
+	size_t n = 0;
+
+	assert_non_null(all);
+	while (n < 1 << 18 && create(1, &all[n]) == CUDA_SUCCESS)
+		n++;
+	assert_in_range(n, 1000, (1 << 30) / sizeof(struct vcuda_worker_image));
+	assert_int_equal(create(1, &all[n]), CUDA_ERROR_OUT_OF_MEMORY);
+	while (n)
+		assert_int_equal(destroy(all[--n]), CUDA_SUCCESS);
+	free(all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_destroyed_while_loading),
 		cmocka_unit_test(test_no_image),
 		cmocka_unit_test(test_staged),
+		cmocka_unit_test(test_cleared),
+		cmocka_unit_test(test_many),
 	};
 
 	sem_init(&loading, 0, 0);

@@ -287,6 +287,7 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		CASE(vcudaImageStaged)
 		if (a.total > sizeof(image) || a.bytes > a.total)
 			return CUDA_ERROR_OUT_OF_MEMORY;
+		fake.images_staged++;
 		fake.image_bytes = a.total;
 		memcpy(image, vcuda_shm_stage(transport.shm, a.block), a.bytes);
 		fake.image_sum = sum(image, fake.image_bytes);

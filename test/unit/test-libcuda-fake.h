@@ -24,6 +24,7 @@ struct fake_worker {
 	_Atomic uint64_t windows;     /* live ones */
 	_Atomic uint64_t image_bytes; /* of the last image */
 	_Atomic uint64_t image_sum;   /* of its bytes */
+	_Atomic uint64_t images_staged; /* created with their first bytes */
 	_Atomic uint64_t jit_options; /* a bit for each that came, by CUjit_option */
 	_Atomic int links;            /* live ones */
 	_Atomic uint64_t event_waits;

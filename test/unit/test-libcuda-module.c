@@ -264,6 +264,7 @@ static void compiler_options(void **state)
 static void upload(void **state)
 {
 	const size_t most = 700000;
+	uint64_t before = fake.images_staged;
 	char *text = malloc(most);
 	CUmodule m;
 
@@ -277,6 +278,7 @@ static void upload(void **state)
 		assert_int_equal(cuModuleLoadData(&m, text), CUDA_SUCCESS);
 		assert_int_equal(fake.image_bytes, bytes);
 		assert_int_equal(fake.image_sum, sum(text, bytes));
+		assert_int_equal(fake.images_staged - before, i < 2 ? 0 : i - 1);
 		assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
 		assert_int_equal(cuModuleUnload(m), CUDA_ERROR_INVALID_HANDLE);
 	}

@@ -117,9 +117,6 @@ static void look_at(const void *code, size_t bytes)
 	load(code, bytes);
 	while (kept)
 		nap();
-	/* The guest is told after the image is released. */
-	for (int i = 0; i < 20 && !is_offered(); i++)
-		nap();
 }
 
 /* ---- containers ---- */
@@ -260,19 +257,35 @@ static int load_slowly(void)
 	may_look = true;
 	while (kept)
 		nap();
-	for (int i = 0; i < 1000 && !is_offered(); i++)
-		nap();
 	if (!is_offered())
 		return 2;
+	/* More than can wait are looked at by who loads them. */
 	may_look = false;
+	load(image.bytes, image.used);
+	begin();
+	add_text(PTX, 75, 0, QUIET);
 	for (int i = 0; i < 100; i++)
 		load(image.bytes, image.used);
+	if (kept > 64 || is_offered())
+		return 3;
 	may_look = true;
 	while (kept)
 		nap();
+	return is_offered() ? 0 : 4;
+}
+
+/* What is found out meanwhile stays. */
+static int load_beside(void)
+{
+	vcuda_marks_offer(&session);
+	may_look = false;
+	load(image.bytes, image.used);
 	nap();
-	/* So many that the rest was not even asked for. */
-	return is_offered() ? 3 : 0;
+	load(PRINTS, sizeof(PRINTS));
+	may_look = true;
+	while (kept)
+		nap();
+	return is_offered();
 }
 
 static void meanwhile(void **state)
@@ -280,6 +293,7 @@ static void meanwhile(void **state)
 	begin();
 	add_text(ELF, 90, 0, QUIET);
 	assert_int_equal(in_child(load_slowly), 0);
+	assert_int_equal(in_child(load_beside), 0);
 }
 
 static void containers(void **state)

@@ -11,6 +11,11 @@
 
 static uint64_t lane_context;
 
+CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* The lane's. */
 uint64_t vcuda_lane_context(void)
 {
@@ -340,6 +345,29 @@ static void before_a_kernel(void **state)
 	assert_int_equal(waits_in(&driver.null), 2);
 }
 
+static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+		       unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra)
+{
+	issue(OTHER, stream);
+	return CUDA_SUCCESS;
+}
+
+static void by_the_launch(void **state)
+{
+	struct vcuda_args_vcudaLaunchKernel a = {0};
+
+	begin_context();
+	assert_int_equal(put(1, 100), CUDA_SUCCESS);
+	ops.cuLaunchKernel = launch;
+	assert_int_equal(vcuda_handle_vcudaLaunchKernel(&session, &a), CUDA_SUCCESS);
+	assert_true(nothing_is_done() && vcuda_stage_queue_any());
+	assert_false(may_run(&driver.ops[driver.count - 1]));
+	vcuda_stage_queue_settle(&session);
+	while (run_next())
+		continue;
+	assert_true(may_run(&driver.ops[driver.count - 1]));
+}
+
 /* Each other stream waits for itself. */
 static void before_kernels_of_streams(void **state)
 {
@@ -495,7 +523,7 @@ int main(void)
 		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled),       TEST(many),
 		TEST(refused),  TEST(contexts), TEST(behind),     TEST(little_behind), TEST(behind_a_command),
 		TEST(without),  TEST(bounds),   TEST(no_context), TEST(other_ends),    TEST(while_it_ends),
-		TEST(before_a_kernel), TEST(before_kernels_of_streams), TEST(before_other_kernels),
+		TEST(before_a_kernel), TEST(by_the_launch), TEST(before_kernels_of_streams), TEST(before_other_kernels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
