@@ -356,13 +356,15 @@ static bool is_sticky(CUresult result)
 static void note_work(const struct vcuda_call *call)
 {
 	const struct vcuda_call_info *info = &vcuda_call_table[call->op];
+	bool apart = false;
 
-	if (!info->quiet)
-		busy_seq = producer.seq;
-	if (!info->quiet && vcuda_known_is_apart(call->work))
-		apart_seq = producer.seq;
 	if (!info->quiet || !info->sync)
-		vcuda_known_issued(call->work, producer.tail);
+		apart = vcuda_known_issued(call->work, producer.tail);
+	if (info->quiet)
+		return;
+	busy_seq = producer.seq;
+	if (apart)
+		apart_seq = producer.seq;
 }
 
 static CUresult wait_reply(struct vcuda_call *call)

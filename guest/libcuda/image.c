@@ -220,19 +220,19 @@ static CUresult ship(vcuda_image *image, const char *data, size_t bytes)
 	size_t done;
 	void *memory;
 	uint32_t block = vcuda_stage_take(&memory);
-	CUresult result = create(image, data, bytes, block, memory, &done), written = result;
+	CUresult result = create(image, data, bytes, block, memory, &done);
 
-	while (written == CUDA_SUCCESS && done < bytes) {
+	while (result == CUDA_SUCCESS && done < bytes) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
 		memcpy(memory, data + done, part);
-		written = vcuda_call_vcudaImageWrite(*image, done, block, part);
+		result = vcuda_call_vcudaImageWrite(*image, done, block, part);
+		if (result != CUDA_SUCCESS)
+			vcuda_call_vcudaImageDestroy(*image);
 		done += part;
 	}
 	vcuda_stage_give(block);
-	if (result == CUDA_SUCCESS && written != CUDA_SUCCESS)
-		vcuda_call_vcudaImageDestroy(*image);
-	return written;
+	return result;
 }
 
 CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)

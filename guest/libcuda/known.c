@@ -103,20 +103,23 @@ _Atomic uint64_t *vcuda_known_work(CUstream resolved)
 	return s ? &s->work : &vcuda_known_other_work;
 }
 
-bool vcuda_known_is_apart(const _Atomic uint64_t *work)
+static bool is_apart(const _Atomic uint64_t *work)
 {
 	if (work == &vcuda_known_other_work || work == &default_work)
 		return work != &default_work;
 	return atomic_load(&((const struct stream *)((const char *)work - offsetof(struct stream, work)))->apart);
 }
 
-void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position)
+bool vcuda_known_issued(_Atomic uint64_t *work, uint64_t position)
 {
+	bool apart = is_apart(work);
+
 	/* A plain store each: the ring lock has them count up. */
 	atomic_store_explicit(work, position, memory_order_relaxed);
 	atomic_store_explicit(&any_work, position, memory_order_relaxed);
-	if (vcuda_known_is_apart(work))
+	if (apart)
 		atomic_store_explicit(&apart_work, position, memory_order_relaxed);
+	return apart;
 }
 
 /*

@@ -42,9 +42,8 @@ void vcuda_known_stream_end(CUstream stream);
 /* Where the work of a stream is noted, for vcuda_known_issued(): with the ring lock held, `position` is the ring's end.
  */
 _Atomic uint64_t *vcuda_known_work(CUstream resolved);
-void vcuda_known_issued(_Atomic uint64_t *work, uint64_t position);
-/* Whether it may be a stream's that the default stream does not wait for. */
-bool vcuda_known_is_apart(const _Atomic uint64_t *work);
+/* Returns whether it may be a stream's that the default stream does not wait for. */
+bool vcuda_known_issued(_Atomic uint64_t *work, uint64_t position);
 
 /* Of commands that name no stream, or one that is not looked after: any stream's. */
 extern _Atomic uint64_t vcuda_known_other_work;
