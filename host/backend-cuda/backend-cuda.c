@@ -11,9 +11,10 @@
 #include "blas.h"
 #include "ending.h"
 #include "handles.h"
-#include "random.h"
 #include "ipc.h"
+#include "launch.h"
 #include "matmul.h"
+#include "random.h"
 
 #define DRIVER_LIBRARY "libcuda.so.1"
 
@@ -24,6 +25,7 @@ static const struct {
 } older_names[] = {
 	{"cuEventElapsedTime_v2", "cuEventElapsedTime"},
 	{"cuGraphAddKernelNode_v2", "cuGraphAddKernelNode"},
+	{"cuGraphExecKernelNodeSetParams_v2", "cuGraphExecKernelNodeSetParams"},
 };
 
 static void *look_up(void *library, const char *name)
@@ -54,6 +56,7 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_
 	vcuda_cuda_blas_init(&ops);
 	vcuda_cuda_matmul_init(&ops);
 	vcuda_cuda_random_init(&ops);
+	vcuda_cuda_launch_init(&ops);
 	vcuda_cuda_ending_init(&ops);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");

@@ -2,6 +2,7 @@
 #include "ending.h"
 
 #include "blas.h"
+#include "launch.h"
 #include "matmul.h"
 #include "random.h"
 
@@ -16,6 +17,7 @@ static void ends(CUcontext context)
 	vcuda_cuda_blas_forget(context);
 	vcuda_cuda_matmul_forget(context);
 	vcuda_cuda_random_forget(context);
+	vcuda_cuda_launch_forget(context);
 	driver.cuCtxSetCurrent(before);
 }
 

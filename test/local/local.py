@@ -340,6 +340,11 @@ def runtimes():
         check(r.returncode == 0 and r.stdout == "runtime: passed\n", f"{program}: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def launches():
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/launches"))
+    check(r.returncode == 0 and r.stdout == "launches: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def clusters():
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/clusters"))
     check(r.returncode == 0 and r.stdout == "clusters: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
@@ -552,7 +557,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 
