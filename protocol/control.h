@@ -32,7 +32,7 @@ typedef int32_t vcuda_s32;
 #define VCUDA_VIRTIO_ID 38
 #define VCUDA_CONFIG_MAGIC 0x4144554356545256ull /* "VRTVCUDA" */
 #define VCUDA_CONTROL_MAJOR 1
-#define VCUDA_CONTROL_MINOR 0
+#define VCUDA_CONTROL_MINOR 1
 
 #define VCUDA_QUEUE_CONTROL 0
 #define VCUDA_QUEUE_EVENT 1
@@ -49,8 +49,13 @@ struct vcuda_config {
 	vcuda_u32 page_shift;		/* 12; 21 where guest RAM is hugetlb-backed: extents must have this alignment */
 	vcuda_u64 max_window_bytes;	/* one window */
 	vcuda_u64 max_pinned_bytes;	/* of this VM, all windows */
-	vcuda_u64 reserved[3];
+	vcuda_u32 flags;		/* VCUDA_CONFIG_*; 0 from a host of minor 0. Unknown ones mean nothing */
+	vcuda_u32 reserved_half;
+	vcuda_u64 reserved[2];
 };
+
+/* Since minor 1: MAP takes VCUDA_MAP_DIRECT. Workers have all of the VM's RAM registered with the device. */
+#define VCUDA_CONFIG_DIRECT 0x1
 
 enum vcuda_ctl_type {
 	VCUDA_CTL_HELLO = 1,	/* major, minor; drops every context of an earlier driver */
@@ -66,6 +71,12 @@ enum vcuda_ctl_type {
  */
 #define VCUDA_MAP_WRITABLE 0x1
 #define VCUDA_MAP_LAST 0x2
+/*
+ * Of all parts or of none, and only where VCUDA_CONFIG_DIRECT is offered: the range is not mirrored in the worker,
+ * which only notes where it is; the process may then have it copied from and to. To all else it is a window: it may
+ * overlap none, counts as one, and UNMAP ends it.
+ */
+#define VCUDA_MAP_DIRECT 0x4
 
 #define VCUDA_MAX_EXTENTS 2048
 

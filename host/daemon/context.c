@@ -400,12 +400,15 @@ static int map_part(struct vcuda_context *context, const struct vcuda_parsed *p,
 					.bytes = p->bytes,
 					.extents = p->count,
 					.writable = r->flags & VCUDA_MAP_WRITABLE,
+					.direct = r->flags & VCUDA_MAP_DIRECT,
 					.last = r->flags & VCUDA_MAP_LAST};
 	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
 	struct vcuda_pending *pending;
 	uint64_t serial;
 	int status;
 
+	if (part.direct && !context->device->options->register_ram)
+		return -EOPNOTSUPP;
 	status = for_worker(context, p, extents);
 	if (status)
 		return status;

@@ -56,7 +56,8 @@ void vcuda_device_config(const struct vcuda_device *device, struct vcuda_config 
 					.max_contexts = device->options->max_contexts,
 					.page_shift = device->memory.page_shift,
 					.max_window_bytes = VCUDA_WINDOW_MAX,
-					.max_pinned_bytes = device->options->max_pinned};
+					.max_pinned_bytes = device->options->max_pinned,
+					.flags = device->options->register_ram ? VCUDA_CONFIG_DIRECT : 0};
 }
 
 static void kill_all(struct vcuda_device *device, int why)

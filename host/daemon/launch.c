@@ -104,17 +104,21 @@ static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind,
 	       pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
-	char *arguments[9] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
+	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
 	char device[16];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
+	unsigned int count = 5;
 	int error;
 
+	/* A warm one may become a VM's. */
+	if (options->register_ram && kind != VCUDA_LAUNCH_LOCAL)
+		arguments[count++] = "--register-ram";
 	if (kind == VCUDA_LAUNCH_WARM || kind == VCUDA_LAUNCH_WARM_QUIET) {
 		snprintf(device, sizeof(device), "%d", options->warm_device);
-		arguments[5] = "--warm";
-		arguments[6] = device;
-		arguments[7] = kind == VCUDA_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
+		arguments[count++] = "--warm";
+		arguments[count++] = device;
+		arguments[count++] = kind == VCUDA_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
 	}
 	error = posix_spawn_file_actions_init(&actions);
 	if (error)

@@ -82,6 +82,7 @@ static int enter_first(struct vcuda_ledger *ledger, const struct vcuda_part *par
 					.serial = ++quota->next_serial,
 					.extents = part->extents,
 					.writable = part->writable,
+					.direct = part->direct,
 					.complete = part->last};
 	ledger->count++;
 	quota->pinned += part->length;
@@ -104,7 +105,7 @@ int vcuda_ledger_enter(struct vcuda_ledger *ledger, const struct vcuda_part *par
 		if (!window)
 			return -ENOENT;
 		if (window->leaving || window->complete || window->mapped != part->offset ||
-		    window->writable != part->writable)
+		    window->writable != part->writable || window->direct != part->direct)
 			return -EINVAL;
 		window->mapped += part->bytes;
 		window->extents += part->extents;

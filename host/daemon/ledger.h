@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A context's ledger: the windows that its worker has or is getting, so that none overlaps another and quotas hold
- * whatever the worker answers.
+ * whatever the worker answers. Direct ranges (VCUDA_MAP_DIRECT) are windows here.
  */
 #ifndef VCUDA_LEDGER_H
 #define VCUDA_LEDGER_H
@@ -14,7 +14,7 @@ struct vcuda_window {
 	uint64_t mapped; /* parts so far */
 	uint64_t serial; /* of this device, never reused */
 	uint32_t extents;
-	bool writable, complete;
+	bool writable, direct, complete;
 	bool leaving; /* being unmapped */
 };
 
@@ -36,7 +36,7 @@ struct vcuda_ledger {
 struct vcuda_part {
 	uint64_t address, length, offset, bytes;
 	uint32_t extents;
-	bool writable, last;
+	bool writable, direct, last;
 };
 
 void vcuda_ledger_init(struct vcuda_ledger *ledger, struct vcuda_quota *quota);

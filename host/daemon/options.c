@@ -27,6 +27,9 @@ static const char help[] =
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
+	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
+	"                          So does every program of the VM then, and none of it is left to the host\n"
+	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
 	"  --warm N                keep N workers ready, each with a context on the GPU, for guest processes to come "
 	"(default: 0).\n"
 	"                          Each takes the memory of an empty context, some 500 MiB of a large GPU's\n"
@@ -48,6 +51,7 @@ enum {
 	WORKER,
 	CONTEXTS,
 	PINNED,
+	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
@@ -69,6 +73,7 @@ static const struct option long_options[] = {
 	{"worker", required_argument, NULL, WORKER},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
+	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
@@ -227,6 +232,9 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 	case PINNED:
 		options->max_pinned = size("--max-pinned", value);
 		break;
+	case REGISTER_RAM:
+		options->register_ram = true;
+		break;
 	case WARM:
 		options->warm = (unsigned int)number("--warm", value, 10, 0, VCUDA_WARM_MAX);
 		break;
@@ -284,6 +292,9 @@ void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv)
 		fail("%s: not an option; see vcudad --help", argv[optind]);
 	if (!options->vhost_socket && !options->socket)
 		fail("nothing to serve: give --vhost-socket PATH for a VM, or --socket PATH for local programs");
+	if (options->register_ram && !options->vhost_socket)
+		fail("--register-ram: only a VM has memory to register, and local programs share theirs as it is; give "
+		     "--vhost-socket PATH, or leave it out");
 	if (options->warm > options->max_contexts)
 		fail("--warm %u: more than --max-contexts, %u, lets in at a time", options->warm,
 		     options->max_contexts);

@@ -19,7 +19,7 @@ struct vcuda_options {
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	mode_t socket_mode;
 	int ready_fd; /* -1: none */
-	bool allow_any_user, once, warm_once, verbose;
+	bool allow_any_user, once, warm_once, register_ram, verbose;
 };
 
 /* Exits with a message where the command line is wrong, or with 0 after --help and --version. */

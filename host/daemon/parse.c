@@ -74,8 +74,9 @@ static int check_map(const struct vcuda_parsed *p, unsigned int page_shift)
 	const struct vcuda_ctl_request *r = &p->request;
 	bool last = r->flags & VCUDA_MAP_LAST;
 
-	if (check_window(r, page_shift) || !p->count || r->flags & ~(VCUDA_MAP_WRITABLE | VCUDA_MAP_LAST) ||
-	    r->offset >= r->length || p->bytes > r->length - r->offset)
+	if (check_window(r, page_shift) || !p->count ||
+	    r->flags & ~(VCUDA_MAP_WRITABLE | VCUDA_MAP_LAST | VCUDA_MAP_DIRECT) || r->offset >= r->length ||
+	    p->bytes > r->length - r->offset)
 		return -EINVAL;
 	return last == (r->offset + p->bytes == r->length) ? 0 : -EINVAL;
 }

@@ -18,8 +18,10 @@
 
 #include "channel-serve.h"
 #include "control.h"
+#include "direct.h"
 #include "log.h"
 #include "mark.h"
+#include "ram.h"
 #include "roster-slot.h"
 #include "session.h"
 #include "warm.h"
@@ -199,6 +201,7 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 	s->notify = q->fds[1];
 	channel.ram_count = q->fd_count - 2;
 	memcpy(channel.ram, q->fds + 2, channel.ram_count * sizeof(int));
+	vcuda_ram_files(channel.ram, channel.ram_count);
 	at = vcuda_windows_own_place(s->windows);
 	if (!at)
 		at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -303,6 +306,7 @@ int vcuda_channel_restart(void)
 			      (char *)vcuda_worker_backend,
 			      "--resume",
 			      number,
+			      vcuda_ram_is_wanted() ? "--register-ram" : NULL,
 			      NULL};
 
 	if (state < 0)
@@ -372,11 +376,22 @@ static int map_window(struct vcuda_session *s, const struct request *q)
 {
 	static struct vcuda_window_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
 
+	if (q->m.flags & VCUDA_MAP_DIRECT)
+		return vcuda_direct_map(q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
+					q->m.flags & VCUDA_MAP_LAST, q->extents, q->m.extents);
 	for (unsigned int i = 0; i < q->m.extents; i++)
 		if (translate(&q->extents[i], &extents[i]))
 			return -EINVAL;
 	return vcuda_window_map(s->windows, q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
 				q->m.flags & VCUDA_MAP_LAST, extents, q->m.extents);
+}
+
+/* vcudad lets none of either kind overlap another. */
+static int unmap_window(struct vcuda_session *s, const struct request *q)
+{
+	int err = channel.local ? -ENOENT : vcuda_direct_unmap(q->m.address, q->m.length);
+
+	return err == -ENOENT ? vcuda_window_unmap(s->windows, q->m.address, q->m.length) : err;
 }
 
 static int serve_request(struct vcuda_session *s, const struct request *q, bool *replied)
@@ -393,7 +408,7 @@ static int serve_request(struct vcuda_session *s, const struct request *q, bool 
 	case VCUDA_CHANNEL_WINDOW_MAP:
 		return channel.local ? -EPROTO : map_window(s, q);
 	case VCUDA_CHANNEL_WINDOW_UNMAP:
-		return vcuda_window_unmap(s->windows, q->m.address, q->m.length);
+		return unmap_window(s, q);
 	default:
 		return -EPROTO;
 	}

@@ -26,7 +26,7 @@ enum vcuda_channel_type {
 	VCUDA_CHANNEL_ATTACH = 1,
 	/* local: new shared memory at address (in the arena), length bytes; the reply carries {memfd}. */
 	VCUDA_CHANNEL_WINDOW_CREATE,
-	/* virtio: a part of a window, as VCUDA_CTL_MAP (flags: VCUDA_MAP_*). */
+	/* virtio: a part of a window, or of a direct range, as VCUDA_CTL_MAP (flags: VCUDA_MAP_*). */
 	VCUDA_CHANNEL_WINDOW_MAP,
 	VCUDA_CHANNEL_WINDOW_UNMAP,
 	/*

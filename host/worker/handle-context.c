@@ -10,6 +10,7 @@
 #include "handlers.h"
 #include "link.h"
 #include "log.h"
+#include "ram.h"
 #include "release.h"
 #include "session.h"
 #include "stage-events.h"
@@ -95,6 +96,7 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 	vcuda_links_end(s, context);
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, context);
+	vcuda_ram_close(context);
 	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
@@ -103,6 +105,7 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 		vcuda_handle_remove_children(s->handles, id);
 		vcuda_stage_pin_forget(context);
 	}
+	vcuda_ram_reopen(context, !active);
 	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
@@ -177,11 +180,13 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
 	vcuda_links_end(s, context);
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, context);
+	vcuda_ram_close(context);
 	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
 	if (result == CUDA_SUCCESS)
 		vcuda_handle_remove_children(s->handles, id);
 	vcuda_stage_pin_forget(context);
+	vcuda_ram_reopen(context, true);
 	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;
@@ -214,8 +219,10 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args
 	vcuda_unload_begin();
 	vcuda_stage_events_drop(s);
 	vcuda_stage_queue_close(s, a->ctx);
+	vcuda_ram_close(a->ctx);
 	result = s->ops->cuCtxDestroy_v2(a->ctx);
 	vcuda_stage_pin_forget(a->ctx);
+	vcuda_ram_reopen(a->ctx, true);
 	vcuda_stage_queue_reopen();
 	vcuda_unload_end();
 	return result;

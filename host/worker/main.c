@@ -21,6 +21,7 @@
 #include "log.h"
 #include "mark.h"
 #include "output.h"
+#include "ram.h"
 #include "session.h"
 #include "warm.h"
 #include "worker.h"
@@ -67,7 +68,8 @@ static bool parse(int argc, char **argv)
 	static const struct option options[] = {
 		{"transport", required_argument, NULL, 't'}, {"backend", required_argument, NULL, 'b'},
 		{"warm", required_argument, NULL, 'w'},      {"quiet", no_argument, NULL, 'q'},
-		{"resume", required_argument, NULL, 'r'},    {0},
+		{"resume", required_argument, NULL, 'r'},    {"register-ram", no_argument, NULL, 'm'},
+		{0},
 	};
 	const char *transport = NULL;
 	int c;
@@ -83,6 +85,8 @@ static bool parse(int argc, char **argv)
 			vcuda_log_quiet(true);
 		else if (c == 'r')
 			wanted.resume = atoi(optarg);
+		else if (c == 'm')
+			vcuda_ram_want();
 		else
 			return false;
 	}

@@ -95,7 +95,7 @@ size_t fuzz_seed(unsigned int number, uint8_t *out, size_t room)
 			extents[i].length = (VCUDA_SHM_BYTES / r.extents + 4095) / 4096 * 4096;
 		r.length += extents[i].length;
 	}
-	r.flags = r.type == VCUDA_CTL_MAP ? VCUDA_MAP_LAST : 0;
+	r.flags = r.type == VCUDA_CTL_MAP ? VCUDA_MAP_LAST | (next_random() % 2 ? VCUDA_MAP_DIRECT : 0) : 0;
 	if (r.type == VCUDA_CTL_UNMAP)
 		r.length = 4096;
 	memcpy(out, &r, sizeof(r));

@@ -2,8 +2,8 @@
 /*
  * A worker for tests of vcudad: speaks channel.h, computes nothing. How it misbehaves is the `uid` of ATTACH (virtio)
  * or the message's `flags` (local). On a doorbell it adds one to the second word of the shared area and notifies; on
- * MAP it writes the cookie into the first word of each extent of a writable part. Of a warm one VCUDA_FAKE_WARM says
- * it.
+ * MAP it writes a number into the first word of each extent of a writable part, another one where it is direct. Of a
+ * warm one VCUDA_FAKE_WARM says it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -187,7 +187,7 @@ static int map(void)
 		uint64_t *p = map_extent(&q.extents[i], NULL);
 
 		if (q.m.flags & VCUDA_MAP_WRITABLE)
-			*p = 0x5a5a000000000000 | i;
+			*p = (q.m.flags & VCUDA_MAP_DIRECT ? 0xd1d1000000000000 : 0x5a5a000000000000) | i;
 		munmap(p, q.extents[i].length);
 	}
 	return 0;
@@ -248,14 +248,14 @@ int main(int argc, char **argv)
 {
 	struct pollfd fds[2] = {{.fd = VCUDA_CHANNEL_FD, .events = POLLIN}, {.events = POLLIN}};
 	const char *warm = getenv("VCUDA_FAKE_WARM") ? getenv("VCUDA_FAKE_WARM") : "";
-	int local, later;
+	int local, later, first = argc > 5 && !strcmp(argv[5], "--register-ram") ? 6 : 5;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (argc < 5 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend"))
 		fail("called with other arguments than vcudad gives");
 	local = !strcmp(argv[2], "local");
 	later = !strcmp(argv[2], "later");
-	if (later ? argc < 7 || strcmp(argv[5], "--warm") : argc != 5)
+	if (later ? argc < first + 2 || strcmp(argv[first], "--warm") : argc != first)
 		fail("called with other arguments than vcudad gives");
 	if (later && !strcmp(warm, "fails"))
 		return 4;

@@ -31,16 +31,16 @@ class Device(vmm.Test):
 
 class Context(Device):
     def test_hello_of_another_major(self):
-        self.assertEqual(self.vmm.hello(2, 0), (ERROR['EPROTONOSUPPORT'], 1, 0))
-        self.assertIn('control version 2.0, this vcudad 1.0', self.daemon.log())
+        self.assertEqual(self.vmm.hello(2, 0), (ERROR['EPROTONOSUPPORT'], 1, vmm.CONTROL_MINOR))
+        self.assertIn('control version 2.0, this vcudad 1.1', self.daemon.log())
         self.assertEqual(self.vmm.create(1)[0][0], ERROR['EPROTO'])
-        self.assertEqual(self.vmm.hello(1, 99), (0, 1, 0))
+        self.assertEqual(self.vmm.hello(1, 99), (0, 1, vmm.CONTROL_MINOR))
         self.assertEqual(self.vmm.create(1)[0][0], 0)
 
     def test_hello_ends_the_contexts_of_an_earlier_driver(self):
         pids = [self.pid(self.vmm.create(i, uid=vmm.IGNORES_END)[1]) for i in (1, 2, 3)]
         self.assertEqual(sorted(pids), sorted(self.daemon.workers()))
-        self.assertEqual(self.vmm.hello(), (0, 1, 0))
+        self.assertEqual(self.vmm.hello(), (0, 1, vmm.CONTROL_MINOR))
         self.assertEqual(self.daemon.workers(), [])
         self.assertIsNone(self.vmm.event(0.1))
         self.assertEqual(self.vmm.request(vmm.DESTROY, context=1), ERROR['ENOENT'])
@@ -177,7 +177,7 @@ class Context(Device):
         one = [self.run_of(1)]
         for arguments in [{'length': 8192}, {'length': 0}, {'length': 4097}, {'address': 0}, {'address': WINDOW + 1},
                           {'address': 1 << 47}, {'address': (1 << 47) - 4096, 'length': 8192, 'flags': WRITABLE},
-                          {'address': (1 << 64) - 4096}, {'length': 1 << 63, 'flags': WRITABLE}, {'flags': 4 | LAST},
+                          {'address': (1 << 64) - 4096}, {'length': 1 << 63, 'flags': WRITABLE}, {'flags': 8 | LAST},
                           {'offset': 4096}, {'offset': 1 << 63}, {'flags': WRITABLE}, {'count': 0}, {'count': 2}]:
             self.assertEqual(self.map(**{'extents': one, **arguments}), ERROR['EINVAL'], arguments)
         self.assertEqual(self.map(extents=one, offset=4096, length=8192), ERROR['ENOENT'])

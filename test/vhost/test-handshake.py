@@ -20,9 +20,10 @@ class Handshake(vmm.Test):
     def test_config(self):
         self.vmm.handshake()
         magic, major, minor, contexts, shift, window, pinned = struct.unpack('<QIIIIQQ', self.vmm.config()[:40])
-        self.assertEqual((magic, major, minor, contexts, shift), (vmm.CONFIG_MAGIC, 1, 0, 64, 12))
+        self.assertEqual((magic, major, minor, contexts, shift), (vmm.CONFIG_MAGIC, 1, vmm.CONTROL_MINOR, 64, 12))
         self.assertGreater(window, 1 << 30)
         self.assertGreater(pinned, 1 << 30)
+        self.assertEqual(self.vmm.config(40, 24), bytes(24))
         self.assertEqual(self.vmm.config(8, 4), struct.pack('<I', 1))
         self.assertEqual(self.vmm.config(60, 100), bytes(100))
 
@@ -94,7 +95,7 @@ class Handshake(vmm.Test):
         for queue in self.vmm.queues:
             self.vmm.set_up_queue(queue)
             self.assertTrue(self.vmm.enable(queue))
-        self.assertEqual(self.vmm.hello(), (0, 1, 0))
+        self.assertEqual(self.vmm.hello(), (0, 1, vmm.CONTROL_MINOR))
         self.assertTrue(self.vmm.tell(vmm.SET_MEM_TABLE, table, [ram.fd, ram.fd]))
         self.assertEqual(self.vmm.create(1)[0][0], 0)
         self.assertFalse(self.vmm.tell(vmm.SET_MEM_TABLE, struct.pack('<II', 9, 0) + bytes(9 * 32)))

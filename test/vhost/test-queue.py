@@ -24,7 +24,7 @@ class Hostile(vmm.Test):
             self.assertTrue(self.vmm.enable(queue))
         for _ in range(8):
             self.vmm.post_event()
-        self.assertEqual(self.vmm.hello(), (0, 1, 0))
+        self.assertEqual(self.vmm.hello(), (0, 1, vmm.CONTROL_MINOR))
         self.assertEqual(self.vmm.create(1)[0][0], 0)
 
     def setUp(self):

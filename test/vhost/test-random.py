@@ -8,7 +8,7 @@ import random
 import struct
 
 import vmm
-from vmm import LAST, WRITABLE
+from vmm import DIRECT, LAST, WRITABLE
 
 COUNT = int(os.environ.get('VCUDA_RANDOM') or 3000)
 WORDS = [0, 1, 7, 8, 4095, 4096, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 32, 1 << 40, 1 << 47, 1 << 63,
@@ -16,6 +16,8 @@ WORDS = [0, 1, 7, 8, 4095, 4096, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 32, 1 
 
 
 class Random(vmm.Test):
+    options = ('--register-ram',)
+
     def setUp(self):
         super().setUp()
         self.random = random.Random(20)
@@ -33,7 +35,7 @@ class Random(vmm.Test):
             extents = self.shared
         elif kind == vmm.MAP:
             extents = [(self.window, 4096 * r.randrange(1, 3))]
-            flags = r.choice([WRITABLE, WRITABLE | LAST, LAST])
+            flags = r.choice([WRITABLE, WRITABLE | LAST, LAST]) | r.choice([0, 0, DIRECT])
             offset = r.choice([0, 0, 4096, 8192])
         data = bytearray(struct.pack('<IIQQQQIIIIII', kind, flags, context, address, length, offset, uid, 42, 1, 0,
                                      len(extents), 0))
@@ -70,7 +72,7 @@ class Random(vmm.Test):
         self.vmm.replies.clear()
         for _ in range(8):
             self.vmm.post_event()
-        self.assertEqual(self.vmm.hello(), (0, 1, 0), self.daemon.log()[-2000:])
+        self.assertEqual(self.vmm.hello(), (0, 1, vmm.CONTROL_MINOR), self.daemon.log()[-2000:])
 
     def test_control_messages(self):
         self.start = self.vmm.ram.next

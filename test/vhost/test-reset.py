@@ -59,7 +59,7 @@ class Reset(vmm.Test):
             for _ in range(8):
                 self.vmm.post_event()
             # The new driver has contexts of its own; of the old one's it may hear, before HELLO.
-            self.assertEqual(self.vmm.hello(), (0, 1, 0))
+            self.assertEqual(self.vmm.hello(), (0, 1, vmm.CONTROL_MINOR))
             while event := self.vmm.event(0.05):
                 self.assertEqual(event[0], LOST)
 

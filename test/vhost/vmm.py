@@ -20,9 +20,10 @@ FAKE_WORKER = os.environ.get('FAKE_WORKER') or 'fake-worker'
 SANITIZED = os.environ.get('VCUDA_SANITIZED') == '1'
 
 CONFIG_MAGIC = 0x4144554356545256
+CONTROL_MINOR = 1
 CONTROL, EVENT, DOORBELL = 0, 1, 2
 HELLO, CREATE, DESTROY, MAP, UNMAP = 1, 2, 3, 4, 5
-WRITABLE, LAST = 1, 2
+WRITABLE, LAST, DIRECT = 1, 2, 4
 WAKE, LOST = 1, 2
 SHM_BYTES = 4096 + (256 << 10) + 64 * 8192 + 8 * (256 << 10)  # of protocol minor 0, the least that there is
 (EXITS_BEFORE_REPLY, REFUSES, OTHER_VERSION, WRONG_COOKIE, IGNORES_END, CRASHES_ON_DOORBELL, REFUSES_MAP,
@@ -340,7 +341,7 @@ class Vmm:
         for _ in range(events):
             self.post_event()
         if hello:
-            assert self.hello() == (0, 1, 0), 'HELLO failed'
+            assert self.hello() == (0, 1, CONTROL_MINOR), 'HELLO failed'
         return self
 
     # ---- the driver ----

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "direct.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "ram.h"
+
+/* What follows one another in the process and in our mapping of RAM alike. */
+struct run {
+	uint64_t offset, length; /* in the range */
+	char *memory;
+};
+
+struct vcuda_direct {
+	uint64_t address, length;
+	uint64_t mapped; /* bytes that are known so far, from the start */
+	struct run *runs;
+	unsigned int count, capacity;
+	unsigned int held; /* copies */
+	bool writable, complete;
+	struct vcuda_direct *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vcuda_direct *ranges;
+
+/* ---- with the lock ---- */
+
+static struct vcuda_direct *find(uint64_t address)
+{
+	struct vcuda_direct *range = ranges;
+
+	while (range && address - range->address >= range->length)
+		range = range->next;
+	return range;
+}
+
+static void drop(struct vcuda_direct *range)
+{
+	for (struct vcuda_direct **at = &ranges; *at; at = &(*at)->next) {
+		if (*at != range)
+			continue;
+		*at = range->next;
+		free(range->runs);
+		free(range);
+		return;
+	}
+}
+
+static int new_range(uint64_t address, uint64_t length, bool writable, struct vcuda_direct **range)
+{
+	if (!length || (address | length) & 4095 || address + length < address)
+		return -EINVAL;
+	for (struct vcuda_direct *r = ranges; r; r = r->next)
+		if (address < r->address + r->length && r->address < address + length)
+			return -EEXIST;
+	*range = calloc(1, sizeof(**range));
+	if (!*range)
+		return -ENOMEM;
+	**range = (struct vcuda_direct){.address = address, .length = length, .writable = writable, .next = ranges};
+	ranges = *range;
+	return 0;
+}
+
+static int append(struct vcuda_direct *range, char *memory, uint64_t length)
+{
+	struct run *last = range->count ? &range->runs[range->count - 1] : NULL;
+
+	if (last && last->memory + last->length == memory) {
+		last->length += length;
+		return 0;
+	}
+	if (range->count == range->capacity) {
+		unsigned int capacity = range->capacity ? range->capacity * 2 : 16;
+		struct run *runs = realloc(range->runs, capacity * sizeof(*runs));
+
+		if (!runs)
+			return -ENOMEM;
+		range->runs = runs;
+		range->capacity = capacity;
+	}
+	range->runs[range->count++] = (struct run){range->mapped, length, memory};
+	return 0;
+}
+
+static int note_extents(struct vcuda_direct *range, const struct vcuda_channel_extent *extents, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		const struct vcuda_channel_extent *e = &extents[i];
+		char *memory;
+		int err;
+
+		if (!e->length || (e->length | e->offset) & 4095 || e->length > range->length - range->mapped)
+			return -EINVAL;
+		err = vcuda_ram_find(e->region, e->offset, e->length, &memory);
+		if (!err)
+			err = append(range, memory, e->length);
+		if (err)
+			return err;
+		range->mapped += e->length;
+	}
+	return 0;
+}
+
+static int map_part(uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
+		    const struct vcuda_channel_extent *extents, unsigned int count)
+{
+	struct vcuda_direct *range;
+	int err;
+
+	if (!offset) {
+		err = new_range(address, length, writable, &range);
+		if (err)
+			return err;
+	} else {
+		range = find(address);
+		if (!range || range->address != address || range->length != length || range->complete ||
+		    range->mapped != offset || range->writable != writable)
+			return -EINVAL;
+	}
+	err = note_extents(range, extents, count);
+	if (!err && last != (range->mapped == range->length))
+		err = -EINVAL;
+	range->complete = last;
+	if (err)
+		drop(range);
+	return err;
+}
+
+/* ---- */
+
+int vcuda_direct_map(uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
+		     const struct vcuda_channel_extent *extents, unsigned int count)
+{
+	int err;
+
+	if (!vcuda_ram_is_wanted())
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&lock);
+	err = map_part(address, length, offset, writable, last, extents, count);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int vcuda_direct_unmap(uint64_t address, uint64_t length)
+{
+	struct vcuda_direct *range;
+	int err = -ENOENT;
+
+	pthread_mutex_lock(&lock);
+	range = find(address);
+	if (range && range->address == address && range->length == length)
+		err = range->held ? -EBUSY : 0;
+	if (!err)
+		drop(range);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+struct vcuda_direct *vcuda_direct_hold(uint64_t address, uint64_t bytes, bool writable)
+{
+	struct vcuda_direct *range;
+
+	pthread_mutex_lock(&lock);
+	range = find(address);
+	if (range && (!bytes || !range->complete || (writable && !range->writable) ||
+		      bytes > range->length - (address - range->address)))
+		range = NULL;
+	if (range)
+		range->held++;
+	pthread_mutex_unlock(&lock);
+	return range;
+}
+
+void vcuda_direct_release(struct vcuda_direct *range)
+{
+	pthread_mutex_lock(&lock);
+	range->held--;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Who holds the range finds it as it is. */
+static const struct run *run_of(const struct vcuda_direct *range, uint64_t offset)
+{
+	unsigned int low = 0, high = range->count;
+
+	while (high - low > 1) {
+		unsigned int middle = low + (high - low) / 2;
+
+		if (range->runs[middle].offset <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &range->runs[low];
+}
+
+static void look_at(const struct vcuda_direct *range, struct vcuda_direct_part *part)
+{
+	const struct run *run = run_of(range, part->offset);
+	uint64_t in_run = part->offset - run->offset, in_piece;
+
+	part->memory = run->memory + in_run;
+	in_piece = VCUDA_RAM_PIECE - (uintptr_t)part->memory % VCUDA_RAM_PIECE;
+	part->bytes = part->left;
+	if (part->bytes > run->length - in_run)
+		part->bytes = run->length - in_run;
+	if (part->bytes > in_piece)
+		part->bytes = in_piece;
+}
+
+void vcuda_direct_first(const struct vcuda_direct *range, uint64_t address, uint64_t bytes,
+			struct vcuda_direct_part *part)
+{
+	part->offset = address - range->address;
+	part->left = bytes;
+	look_at(range, part);
+}
+
+bool vcuda_direct_next(const struct vcuda_direct *range, struct vcuda_direct_part *part)
+{
+	part->offset += part->bytes;
+	part->left -= part->bytes;
+	if (part->left)
+		look_at(range, part);
+	return part->left;
+}
