@@ -229,7 +229,9 @@ put:
 
 static int vcuda_context_check(const struct vcuda_open *args)
 {
-	if (args->flags || !args->shm_bytes || args->shm_bytes > VCUDA_MAX_SHARE || !PAGE_ALIGNED(args->shm_bytes))
+	if (args->flags & ~VCUDA_OPEN_DIRECT)
+		return -EINVAL;
+	if (!args->shm_bytes || args->shm_bytes > VCUDA_MAX_SHARE || !PAGE_ALIGNED(args->shm_bytes))
 		return -EINVAL;
 	if (!IS_ALIGNED(args->wake_offset, sizeof(u32)) || args->wake_offset > args->shm_bytes - sizeof(u32))
 		return -EINVAL;
@@ -264,6 +266,7 @@ int vcuda_context_open(struct vcuda_context *context, struct vcuda_open *args)
 	mutex_lock(&context->lock);
 	if (!status && context->end_wanted)
 		status = -ENODEV;
+	args->flags = !status && vcuda_device_offers_direct(context->device) ? VCUDA_OPEN_DIRECT : 0;
 	context->state = status ? VCUDA_CONTEXT_ENDED : VCUDA_CONTEXT_OPEN;
 	mutex_unlock(&context->lock);
 	if (status)

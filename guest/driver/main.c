@@ -9,6 +9,7 @@
 #include <linux/reboot.h>
 #include <linux/slab.h>
 #include <linux/virtio_config.h>
+#include <linux/virtio_ids.h>
 
 #include "compat.h"
 #include "virtio-cuda.h"
@@ -120,7 +121,30 @@ static int vcuda_device_limits(struct vcuda_device *device)
 	device->limits.page_shift = shift;
 	device->limits.max_contexts = le32_to_cpu((__force __le32)config.max_contexts);
 	device->limits.max_window_bytes = le64_to_cpu((__force __le64)config.max_window_bytes);
+	device->limits.direct = le32_to_cpu((__force __le32)config.flags) & VCUDA_CONFIG_DIRECT;
 	return 0;
+}
+
+static int vcuda_takes_pages(struct device *dev, void *unused)
+{
+	u32 id = dev_to_virtio(dev)->id.device;
+
+	return id == VIRTIO_ID_BALLOON || id == VIRTIO_ID_MEM;
+}
+
+/*
+ * The host's device keeps to the pages that it found when the RAM was registered. What a balloon or virtio-mem gave to
+ * the host and took back has others since then: copies would reach the old ones. So not with such a device, which may
+ * be plugged in at any time.
+ */
+bool vcuda_device_offers_direct(struct vcuda_device *device)
+{
+	if (!device->limits.direct)
+		return false;
+	if (!bus_for_each_dev(device->vdev->dev.bus, NULL, NULL, vcuda_takes_pages))
+		return true;
+	dev_info_once(&device->vdev->dev, "the VM has a memory balloon or virtio-mem device: large copies do not go directly, though the host offers that\n");
+	return false;
 }
 
 /* Tells the host that a driver starts: whatever an earlier one had is dropped. */

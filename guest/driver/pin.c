@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ranges: parts of the process that are pinned and mirrored by its worker.
+ * Ranges: parts of the process that are pinned, and mirrored by its worker or noted there as direct: to be copied from
+ * and to where they lie. The same rules hold for both.
  *
  * A range is in the context's tree from before its first page is pinned, so that no two overlap, until its last page
  * is released. Whoever moved it out of READY (or never let it get there) owns it; the lock guards only the tree and
@@ -32,6 +33,7 @@ struct vcuda_range {
 	struct rb_node node;
 	u64 start, end;
 	bool writable;
+	bool direct;
 	enum vcuda_range_state state;
 	unsigned long pinned;		/* pages in the runs */
 	unsigned long charged;
@@ -95,6 +97,19 @@ static int vcuda_range_grow(struct vcuda_range *range)
 	return 0;
 }
 
+/* A direct range is looked at once so much of it is pinned, and at its end. */
+#define VCUDA_DIRECT_LOOK (2ul << (20 - PAGE_SHIFT))
+
+/* Short runs are copied faster by a processor. */
+static int vcuda_range_worth(const struct vcuda_range *range)
+{
+	unsigned long pages = (range->end - range->start) >> PAGE_SHIFT;
+
+	if (!range->direct || range->pinned < min(pages, VCUDA_DIRECT_LOOK))
+		return 0;
+	return range->pinned / range->count < VCUDA_DIRECT_PIECE >> PAGE_SHIFT ? -E2BIG : 0;
+}
+
 /*
  * Joins pages that are neighbours, except over a section's border: separately plugged memory is a region of its own
  * on the host even where its addresses adjoin.
@@ -152,6 +167,8 @@ static int vcuda_range_pin(struct vcuda_range *range)
 			unpin_user_pages(pages + i - 1, got - (i - 1));
 		else if (fatal_signal_pending(current))
 			status = -EINTR;
+		else
+			status = vcuda_range_worth(range);
 		at += (u64)got << PAGE_SHIFT;
 		cond_resched();
 	}
@@ -227,7 +244,8 @@ static int vcuda_range_map_part(struct vcuda_context *context, struct vcuda_rang
 		(*next)++;
 	}
 	*offset += part;
-	call->request.flags = (range->writable ? VCUDA_MAP_WRITABLE : 0) | (*next == range->count ? VCUDA_MAP_LAST : 0);
+	call->request.flags = (range->writable ? VCUDA_MAP_WRITABLE : 0) | (range->direct ? VCUDA_MAP_DIRECT : 0) |
+			      (*next == range->count ? VCUDA_MAP_LAST : 0);
 	vcuda_call_submit(call);
 	status = vcuda_call_wait(call, 0);
 put:
@@ -274,7 +292,7 @@ static int vcuda_pin_check(struct vcuda_context *context, const struct vcuda_pin
 	const struct vcuda_limits *limits = &context->device->limits;
 	u64 mask = (1ull << limits->page_shift) - 1;
 
-	if ((args->flags & ~VCUDA_PIN_WRITABLE) || args->reserved)
+	if ((args->flags & ~(VCUDA_PIN_WRITABLE | VCUDA_PIN_DIRECT)) || args->reserved)
 		return -EINVAL;
 	if (!args->length || ((args->address | args->length) & ~PAGE_MASK))
 		return -EINVAL;
@@ -282,6 +300,8 @@ static int vcuda_pin_check(struct vcuda_context *context, const struct vcuda_pin
 		return -EINVAL;
 	if (((args->address | args->length) & mask) || (limits->max_window_bytes && args->length > limits->max_window_bytes))
 		return -EADDRNOTAVAIL;
+	if ((args->flags & VCUDA_PIN_DIRECT) && !vcuda_device_offers_direct(context->device))
+		return -EOPNOTSUPP;
 	return 0;
 }
 
@@ -295,6 +315,7 @@ static struct vcuda_range *vcuda_range_new(struct vcuda_context *context, const 
 	range->start = args->address;
 	range->end = args->address + args->length;
 	range->writable = args->flags & VCUDA_PIN_WRITABLE;
+	range->direct = args->flags & VCUDA_PIN_DIRECT;
 	status = vcuda_user_charge(context->user, args->length >> PAGE_SHIFT);
 	if (status) {
 		kfree(range);

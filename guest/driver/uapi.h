@@ -23,17 +23,26 @@ struct vcuda_open {
 	__u32 major, minor;
 	__u64 shm_bytes;
 	__u32 wake_offset;	/* in: where in the shared memory the wake word (u32) is, for WAIT */
-	__u32 flags;		/* 0 */
+	__u32 flags;		/* in: 0, or what an earlier OPEN gave, which means nothing; out: VCUDA_OPEN_* */
 	__u64 context;		/* out: the context's number, for messages */
 };
+
+#define VCUDA_OPEN_DIRECT 0x1	/* VCUDA_PIN_DIRECT may be used */
 
 /*
  * Pins [address, address + length) (page aligned) of this process and maps it into the worker at the same address.
  * Errors: EINVAL, EFAULT (not mapped, or not writable though VCUDA_PIN_WRITABLE), EEXIST (overlaps a pinned range),
  * EPERM (pin limit: raise RLIMIT_MEMLOCK or the module's max_pinned_mib), EADDRNOTAVAIL (the host cannot mirror this
  * address), ENOMEM, ENODEV.
+ *
+ * VCUDA_PIN_DIRECT: the range is not mapped into the worker, which only learns where its pages are, so that the process
+ * can have them copied from and to (to: with VCUDA_PIN_WRITABLE) where they lie. More errors: EOPNOTSUPP (not offered,
+ * or the VM has a balloon, which would exchange pages under the host), E2BIG (the pages are in so many pieces that it
+ * is not worth while: fewer than VCUDA_DIRECT_PIECE bytes each on average).
  */
 #define VCUDA_PIN_WRITABLE 0x1
+#define VCUDA_PIN_DIRECT 0x2
+#define VCUDA_DIRECT_PIECE 65536
 struct vcuda_pin {
 	__u64 address, length;
 	__u32 flags;

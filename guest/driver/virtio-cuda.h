@@ -5,7 +5,7 @@
  * device    one virtio device. Outlives its removal for as long as files are open.
  * call      one request on the control queue. Submission never blocks; finishes once, by the host's reply or a reset.
  * context   one open file of /dev/vcuda, bound to the mm that opened it.
- * range     one pinned part of that mm, mirrored by the context's worker.
+ * range     one pinned part of that mm, mirrored by the context's worker, or noted there to be copied directly.
  *
  * The rule that all files keep: pages that the host was told of are released only after it confirmed that nothing of
  * it can touch them any more (reply to UNMAP or DESTROY), or after a device reset completed. Without an answer they
@@ -45,6 +45,7 @@ struct vcuda_limits {
 	u32 max_contexts;
 	u32 page_shift;
 	u64 max_window_bytes;
+	bool direct;			/* pages may be copied from and to where they lie */
 };
 
 struct vcuda_device {
@@ -132,6 +133,7 @@ struct vcuda_device *vcuda_device_get(struct vcuda_device *device);
 void vcuda_device_put(struct vcuda_device *device);
 u64 vcuda_device_generation(struct vcuda_device *device);
 bool vcuda_device_live(struct vcuda_device *device);
+bool vcuda_device_offers_direct(struct vcuda_device *device);
 
 /* control.c */
 struct vcuda_call *vcuda_call_new(struct vcuda_device *device, u32 type, u64 generation);
