@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One-dimensional copies. Pinned memory is named to the worker, but for a little of it; pageable memory goes through
- * staging blocks, a part at a time. What a synchronous function of CUDA's does with the legacy default stream, its
- * _ptds twin does with the per-thread one.
+ * staging blocks, a part at a time, or is pinned for the copy where that is offered and it is much. What a synchronous
+ * function of CUDA's does with the legacy default stream, its _ptds twin does with the per-thread one.
  */
 #include "copy.h"
 
@@ -10,6 +10,7 @@
 
 #include "call.h"
 #include "capture.h"
+#include "direct.h"
 #include "guest-calls.h"
 #include "pace.h"
 #include "peer.h"
@@ -173,14 +174,13 @@ static bool send_in(uint64_t dst, const char *src, size_t bytes, CUstream stream
 			: send_by_default(dst, src, bytes, result);
 }
 
-static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)
+static CUresult blocks_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)
 {
 	CUresult result = CUDA_SUCCESS;
 	void *memory;
 	uint32_t block;
 
-	if (send_in(dst, src, bytes, stream, async, &result) ||
-	    vcuda_stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream, &result))
+	if (vcuda_stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream, &result))
 		return result;
 	block = vcuda_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
@@ -194,7 +194,22 @@ static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream s
 	return result;
 }
 
-static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
+static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct vcuda_span done;
+
+	if (send_in(dst, src, bytes, stream, async, &result))
+		return result;
+	result = vcuda_direct_copy((void *)(uintptr_t)src, dst, bytes, true, stream, &done);
+	if (result == CUDA_SUCCESS && done.from)
+		result = blocks_in(dst, src, done.from, stream, async);
+	if (result == CUDA_SUCCESS && done.to < bytes)
+		result = blocks_in(dst + done.to, src + done.to, bytes - done.to, stream, async);
+	return result;
+}
+
+static CUresult blocks_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
 {
 	CUresult result = CUDA_SUCCESS;
 	void *memory;
@@ -214,6 +229,18 @@ static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream
 	if (result == CUDA_SUCCESS && !on_stream)
 		vcuda_call_settles();
 	vcuda_stage_give(block);
+	return result;
+}
+
+static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
+{
+	struct vcuda_span done;
+	CUresult result = vcuda_direct_copy(dst, src, bytes, false, stream, &done);
+
+	if (result == CUDA_SUCCESS && done.from)
+		result = blocks_out(dst, src, done.from, stream, on_stream);
+	if (result == CUDA_SUCCESS && done.to < bytes)
+		result = blocks_out(dst + done.to, src + done.to, bytes - done.to, stream, on_stream);
 	return result;
 }
 

@@ -55,6 +55,7 @@ static int virtio_open(struct vcuda_transport **transport, const char *where)
 	} while (err == -EINTR);
 	t->base.host_major = o.major;
 	t->base.host_minor = o.minor;
+	t->base.direct = o.flags & VCUDA_OPEN_DIRECT;
 	if (err) {
 		/* The caller names both versions. */
 		if (err == -EPROTONOSUPPORT)
@@ -91,17 +92,33 @@ static int virtio_wait(struct vcuda_transport *t, uint32_t seen, uint32_t timeou
 	return do_ioctl(t, VCUDA_IOC_WAIT, &w);
 }
 
-static int pin(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int pin_with(struct vcuda_transport *t, void *address, size_t bytes, uint32_t flags)
 {
 	struct vcuda_pin p = {
 		.address = (uintptr_t)address,
 		.length = bytes,
-		.flags = writable ? VCUDA_PIN_WRITABLE : 0,
+		.flags = flags,
 	};
 	int err;
 
 	do {
 		err = do_ioctl(t, VCUDA_IOC_PIN, &p);
+	} while (err == -EINTR);
+	return err;
+}
+
+static int pin(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+{
+	return pin_with(t, address, bytes, writable ? VCUDA_PIN_WRITABLE : 0);
+}
+
+static int unpin(struct vcuda_transport *t, void *address, size_t bytes)
+{
+	struct vcuda_unpin u = {.address = (uintptr_t)address, .length = bytes};
+	int err;
+
+	do {
+		err = do_ioctl(t, VCUDA_IOC_UNPIN, &u);
 	} while (err == -EINTR);
 	return err;
 }
@@ -137,15 +154,16 @@ static int virtio_window_register(struct vcuda_transport *t, void *address, size
 
 static int virtio_window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
 {
-	struct vcuda_unpin u = {.address = (uintptr_t)address, .length = bytes};
-	int err;
+	int err = unpin(t, address, bytes);
 
-	do {
-		err = do_ioctl(t, VCUDA_IOC_UNPIN, &u);
-	} while (err == -EINTR);
 	if (window == VCUDA_WINDOW_CREATED && !err)
 		err = back_to_reservation(address, bytes);
 	return err;
+}
+
+static int virtio_direct_pin(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+{
+	return pin_with(t, address, bytes, VCUDA_PIN_DIRECT | (writable ? VCUDA_PIN_WRITABLE : 0));
 }
 
 static void virtio_forked(struct vcuda_transport *t)
@@ -163,5 +181,7 @@ const struct vcuda_transport_ops vcuda_transport_virtio = {
 	.window_create = virtio_window_create,
 	.window_register = virtio_window_register,
 	.window_release = virtio_window_release,
+	.direct_pin = virtio_direct_pin,
+	.direct_unpin = unpin,
 	.forked = virtio_forked,
 };

@@ -17,6 +17,7 @@ struct vcuda_transport {
 	void *shm; /* VCUDA_SHM_BYTES, MADV_DONTFORK */
 	uint32_t host_major,
 		host_minor; /* the worker's protocol version, also where open failed with -EPROTONOSUPPORT */
+	bool direct;        /* direct_pin() and direct_unpin() are there, and the worker's vcudaCopyDirect */
 };
 
 /* What the pages of a window are, and become when it is released. */
@@ -54,6 +55,13 @@ struct vcuda_transport_ops {
 
 	/* Undoes either: afterwards the worker can no longer touch the pages. */
 	int (*window_release)(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window);
+
+	/*
+	 * Pins pages of the application (page aligned) for copies by the worker from them, and to them if they are
+	 * pinned writable; gives them back, once no copy is under way. For those who find `direct` true.
+	 */
+	int (*direct_pin)(struct vcuda_transport *t, void *address, size_t bytes, bool writable);
+	int (*direct_unpin)(struct vcuda_transport *t, void *address, size_t bytes);
 
 	/* In a forked child: closes what it inherited. Async-signal-safe; may be NULL. */
 	void (*forked)(struct vcuda_transport *t);

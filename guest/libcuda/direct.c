@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "direct.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "call.h"
+#include "guest-calls.h"
+#include "session.h"
+#include "stream.h"
+#include "thread.h"
+
+/* Below that, asking the kernel and the host for the pages takes longer than it saves. */
+#define LARGE (16u << 20)
+
+/* A huge page. What is less at the ends goes by staging: small pages are copied faster by a processor. */
+#define GRAIN ((size_t)2 << 20)
+
+/* What is pinned at a time: of a copy so many parts, so that its first pin and its last release do not matter much. */
+#define PARTS 4
+#define LEAST_PART ((size_t)8 << 20)
+#define LARGEST_PART ((size_t)32 << 20)
+
+struct copy {
+	char *host;
+	bool to_device;
+	size_t part, end;
+	size_t next;                     /* where the next part to be pinned begins */
+	struct vcuda_span ahead, behind; /* pinned: to be copied, and copied already; empty: none is */
+	bool refused;
+};
+
+static bool is_empty(const struct vcuda_span *span)
+{
+	return span->from == span->to;
+}
+
+static void unpin(struct copy *c, struct vcuda_span *span)
+{
+	struct vcuda_transport *t = vcuda_session.transport;
+
+	vcuda_thread()->waits++;
+	/* Where it fails the pages stay pinned, and charged, until the context's end. */
+	t->ops->direct_unpin(t, c->host + span->from, span->to - span->from);
+	*span = (struct vcuda_span){0};
+}
+
+/* False: there was nothing to do. */
+static bool pin_ahead(struct copy *c)
+{
+	struct vcuda_transport *t = vcuda_session.transport;
+	struct vcuda_span span = {c->next, c->end - c->next < c->part ? c->end : c->next + c->part};
+
+	if (c->refused || !is_empty(&c->ahead) || is_empty(&span))
+		return false;
+	vcuda_thread()->waits++;
+	c->refused = t->ops->direct_pin(t, c->host + span.from, span.to - span.from, !c->to_device);
+	if (c->refused)
+		return true;
+	c->ahead = span;
+	c->next = span.to;
+	return true;
+}
+
+static bool unpin_behind(struct copy *c)
+{
+	if (is_empty(&c->behind))
+		return false;
+	unpin(c, &c->behind);
+	return true;
+}
+
+/* While the device copies. */
+static bool work(void *copy)
+{
+	return pin_ahead(copy) || unpin_behind(copy);
+}
+
+static _Atomic bool ready;
+
+/* The first copies begin it, and go by staging until it is done; so do those after the end of the context it was in. */
+static bool is_ready(void)
+{
+	int answer = 0;
+
+	if (!atomic_load(&ready) && vcuda_call_vcudaDirectReady(&answer) == CUDA_SUCCESS && answer)
+		atomic_store(&ready, true);
+	return atomic_load(&ready);
+}
+
+static CUresult copy_part(struct copy *c, const struct vcuda_span *part, uint64_t device, CUstream stream)
+{
+	struct vcuda_thread *thread = vcuda_thread();
+	CUresult result;
+
+	thread->meanwhile = work;
+	thread->meanwhile_argument = c;
+	result = vcuda_call_vcudaCopyDirect(device + part->from, (uintptr_t)c->host + part->from, c->to_device,
+					    part->to - part->from, stream);
+	thread->meanwhile = NULL;
+	if (result == CUDA_ERROR_NOT_READY)
+		atomic_store(&ready, false);
+	return result;
+}
+
+static CUresult copy_parts(struct copy *c, uint64_t device, CUstream stream, struct vcuda_span *done)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pin_ahead(c);
+	while (result == CUDA_SUCCESS && !is_empty(&c->ahead)) {
+		struct vcuda_span part = c->ahead;
+
+		c->ahead = (struct vcuda_span){0};
+		result = copy_part(c, &part, device, stream);
+		unpin_behind(c);
+		c->behind = part;
+		if (result == CUDA_SUCCESS) {
+			done->to = part.to;
+			pin_ahead(c);
+		}
+	}
+	unpin_behind(c);
+	if (!is_empty(&c->ahead))
+		unpin(c, &c->ahead);
+	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
+static bool is_offered(void)
+{
+	const struct vcuda_transport *t = vcuda_session.transport;
+
+	return t->direct && t->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyDirect].since_minor;
+}
+
+CUresult vcuda_direct_copy(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream,
+			   struct vcuda_span *done)
+{
+	size_t start = -(uintptr_t)host % GRAIN, end = bytes - ((uintptr_t)host + bytes) % GRAIN;
+	struct copy c = {.host = host, .to_device = to_device, .next = start, .end = end};
+	CUresult result;
+	int cancel_state;
+
+	*done = (struct vcuda_span){0};
+	if (bytes < LARGE || !is_offered() || !is_ready())
+		return CUDA_SUCCESS;
+	c.part = (end - start) / PARTS / GRAIN * GRAIN;
+	c.part = c.part < LEAST_PART ? LEAST_PART : c.part > LARGEST_PART ? LARGEST_PART : c.part;
+	/* As any copy of pageable memory; and nothing is pinned for what others have the device do first. */
+	result = vcuda_stream_wait(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*done = (struct vcuda_span){start, start};
+	/* A thread that is cancelled in here would leave pages pinned. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	result = copy_parts(&c, device, stream, done);
+	pthread_setcancelstate(cancel_state, NULL);
+	if (is_empty(done))
+		*done = (struct vcuda_span){0};
+	return result;
+}
