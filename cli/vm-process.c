@@ -144,8 +144,19 @@ bool vm_start_daemon(struct vm *vm)
 	char path[128], device[16];
 	/* The worker gets ready while the VM boots. */
 	char *argv[] = {
-		vm->parts.daemon, "--vhost-socket", path,   "--backend", (char *)vm->options->backend, "--warm", "1",
-		"--warm-once",    "--warm-device",  device, NULL};
+		vm->parts.daemon,
+		"--vhost-socket",
+		path,
+		"--backend",
+		(char *)vm->options->backend,
+		"--warm",
+		"1",
+		"--warm-once",
+		"--warm-device",
+		device,
+		vm->options->register_ram ? "--register-ram" : NULL,
+		NULL,
+	};
 
 	cli_warm_device(device, sizeof(device));
 	snprintf(path, sizeof(path), "%s/cuda.sock", vm->directory);

@@ -45,6 +45,8 @@ static int usage(FILE *out)
 	      "one)\n"
 	      "  --cpus N                 processors of the VM (default: this machine's, at most 4)\n"
 	      "  --memory SIZE            memory of the VM, such as 4G (default 2G)\n"
+	      "  --register-ram           large copies go at full speed, and each program in the VM reaches all of its "
+	      "memory (see `vcudad --help`)\n"
 	      "  --kernel 6.1|6.12        which of Debian's kernels (default 6.1)\n"
 	      "  --trace                  a line for each call of the CUDA driver, on standard error (see `vcuda run "
 	      "--help`)\n"
@@ -107,6 +109,9 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 	case 'k':
 		options->kernel = value;
 		return one_of(value, kernels);
+	case 'r':
+		options->register_ram = true;
+		return true;
 	case 't':
 		return !setenv("VCUDA_TRACE", "1", 1);
 	case 's':
@@ -123,15 +128,11 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 static int parse(int argc, char **argv, struct vm_options *options)
 {
 	static const struct option known[] = {
-		{"backend", required_argument, NULL, 'b'},
-		{"cpus", required_argument, NULL, 'c'},
-		{"memory", required_argument, NULL, 'm'},
-		{"kernel", required_argument, NULL, 'k'},
-		{"trace", no_argument, NULL, 't'},
-		{"stats", no_argument, NULL, 's'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"backend", required_argument, NULL, 'b'}, {"cpus", required_argument, NULL, 'c'},
+		{"memory", required_argument, NULL, 'm'},  {"kernel", required_argument, NULL, 'k'},
+		{"register-ram", no_argument, NULL, 'r'},  {"trace", no_argument, NULL, 't'},
+		{"stats", no_argument, NULL, 's'},         {"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 	};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int option;

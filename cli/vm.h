@@ -23,6 +23,7 @@ struct vm_options {
 	const char *kernel;  /* 6.1 or 6.12 */
 	unsigned int cpus;
 	unsigned int memory_mib;
+	bool register_ram; /* of the VM, with the GPU */
 	bool verbose;
 	char **program; /* ends with NULL */
 };
