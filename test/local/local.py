@@ -226,6 +226,79 @@ def hostile():
         wait_until(lambda: not children(d.pid), 3.0, "a worker of a hostile process is left")
 
 
+class Ring:
+    """A guest process that writes its commands by hand."""
+
+    BYTES = 256 * 1024
+    SLOT = 4096 + BYTES  # the first for replies
+
+    def __init__(self, path):
+        self.status, _, _, self.fds, self.socket = attach(path, 1, 1)
+        self.shm = mmap.mmap(self.fds[0], 0)
+        self.tail = self.seq = 0
+
+    def call(self, op, body, context=0):
+        """(CUresult, data); None: the worker is gone."""
+        self.seq += 1
+        command = struct.pack("<IHHQQII", 32 + len(body), op, 1, self.seq, context, 0, 1) + body
+        at = self.tail % self.BYTES
+        if at + len(command) > self.BYTES:
+            self.shm[4096 + at:4096 + at + 4] = struct.pack("<I", self.BYTES - at)
+            self.shm[4096 + at + 4:4096 + at + 8] = bytes(4)
+            self.tail += self.BYTES - at
+            at = 0
+        self.shm[4096 + at:4096 + at + len(command)] = command
+        self.tail += len(command)
+        self.shm[0:8] = struct.pack("<Q", self.tail)
+        os.write(self.fds[1], struct.pack("<Q", 1))
+        end = time.monotonic() + 20
+        while struct.unpack("<Q", self.shm[self.SLOT:self.SLOT + 8])[0] != self.seq:
+            if self.shm[320:324] != bytes(4) or time.monotonic() > end:
+                return None
+            time.sleep(0.001)
+        _, result, size = struct.unpack("<QiI", self.shm[self.SLOT:self.SLOT + 16])
+        return result, self.shm[self.SLOT + 64:self.SLOT + 64 + size]
+
+    def request(self, kind, flags, address, length):
+        self.socket.send(MESSAGE.pack(kind, flags, 5, address, length, 0, 1, 1, 0, 0, 0, 0))
+        return MESSAGE.unpack(self.socket.recv(MESSAGE.size))[10]
+
+    def close(self):
+        self.shm.close()
+        self.socket.close()
+        for fd in self.fds:
+            os.close(fd)
+
+
+HELLO, RETAIN, ALLOC, DIRECT_READY, COPY_DIRECT = 1, 20, 41, 292, 293  # protocol/driver.api
+
+
+def hostile_direct():
+    """Direct copies without a direct range: nothing of the worker's can be named, and over this transport no range can be made."""
+    with daemon() as (d, env):
+        ring = Ring(env["VCUDA_SOCKET"])
+        check(ring.status == 0 and ring.call(HELLO, struct.pack("<QQ", 1, 0))[0] == 0, "hello by hand")
+        result, data = ring.call(RETAIN, struct.pack("<q", 0))
+        context = struct.unpack("<Q", data[:8])[0]
+        result, data = ring.call(ALLOC, struct.pack("<Q", 1 << 20), context)
+        check(result == 0, f"allocation by hand: {result}")
+        device = struct.unpack("<Q", data[:8])[0]
+        check(ring.call(DIRECT_READY, b"", context) == (0, bytes(8)), "direct copies are offered to a local program")
+        (worker,) = children(d.pid)
+        with open(f"/proc/{worker}/maps", encoding="ascii") as maps:
+            own = [int(line.split("-")[0], 16) for line in maps if "rw-" in line]
+        for address in (*own, 0, 4096, device, 1 << 47, (1 << 64) - 4096, (1 << 64) - 1):
+            for to_device in (0, 1):
+                for size in (0, 1, 4096, 1 << 20, 1 << 63, (1 << 64) - 1):
+                    answer = ring.call(COPY_DIRECT, struct.pack("<QQqQQ", device, address, to_device, size, 0), context)
+                    check(answer == (1, b""), f"{size} bytes at {address:#x}: {answer}")
+        for flags in (4, 5, 6, 7):
+            check(ring.request(3, flags, 0x7F0000000000, 4096) < 0, "a direct range of a local program's")
+        check(ring.call(ALLOC, struct.pack("<Q", 4096), context)[0] == 0, "the session did not live")
+        ring.close()
+        check(start_steady(env, 0).wait(30) == 0, "an honest program does not work afterwards")
+
+
 def stress():
     """Sixteen threads do everything at once, others are cancelled in the middle; every result is checked."""
     with daemon() as (d, env):
@@ -557,7 +630,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 

@@ -280,6 +280,60 @@ static void windows_raw(void)
 	pin_raw(fd, share, (uintptr_t)__builtin_frame_address(0) & ~4095ul, 4096);
 }
 
+static int pin_direct(int fd, const void *address, uint64_t bytes, uint32_t flags)
+{
+	struct vcuda_pin pin = {(uintptr_t)address, bytes, flags | VCUDA_PIN_DIRECT, 0};
+
+	return ioctl(fd, VCUDA_IOC_PIN, &pin) ? errno : 0;
+}
+
+static int unpin(int fd, const void *address, uint64_t bytes)
+{
+	struct vcuda_unpin args = {(uintptr_t)address, bytes};
+
+	return ioctl(fd, VCUDA_IOC_UNPIN, &args) ? errno : 0;
+}
+
+/* Direct ranges, by the driver's own interface; without the host's offer all are refused. */
+static void direct_raw(void)
+{
+	struct vcuda_open open_args = {
+		.major = VCUDA_PROTOCOL_MAJOR, .shm_bytes = VCUDA_SHM_BYTES, .wake_offset = VCUDA_WAKE_OFFSET};
+	const uint64_t huge = 2 << 20;
+	int fd = open(VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+	char *p = mmap(NULL, 8 * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *nothing = mmap(NULL, 2 * huge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(fd >= 0 && p != MAP_FAILED && nothing != MAP_FAILED && !ioctl(fd, VCUDA_IOC_OPEN, &open_args));
+	p += -(uintptr_t)p % huge;
+	CHECK(!madvise(p, 6 * huge, MADV_HUGEPAGE));
+	for (uint64_t at = 0; at < 6 * huge; at += 4096)
+		p[at] = 1;
+	if (!(open_args.flags & VCUDA_OPEN_DIRECT)) {
+		CHECK(pin_direct(fd, p, huge, 0) == EOPNOTSUPP);
+		return;
+	}
+	CHECK(pin_direct(fd, p, huge, 4) == EINVAL && pin_direct(fd, p, huge, 1u << 31) == EINVAL);
+	CHECK(pin_direct(fd, p + 1, huge, 0) == EINVAL && pin_direct(fd, p, 0, 0) == EINVAL);
+	CHECK(pin_direct(fd, p, -4096ull, 0) == EINVAL && pin_direct(fd, (void *)4096, huge, 0) == EFAULT);
+	/* In too many pieces: one page is one. The page of zeros, again and again, is as many. */
+	CHECK(pin_direct(fd, p, 4096, 0) == E2BIG && pin_direct(fd, nothing, huge, 0) == E2BIG);
+	/* Of neither kind over either kind, and given back as they were taken. */
+	CHECK(!pin_direct(fd, p, 2 * huge, VCUDA_PIN_WRITABLE) && pin_direct(fd, p, 2 * huge, 0) == EEXIST);
+	CHECK(pin_direct(fd, p + huge, 2 * huge, 0) == EEXIST);
+	CHECK(ioctl(fd, VCUDA_IOC_PIN, &(struct vcuda_pin){(uintptr_t)p, huge, 0, 0}) && errno == EEXIST);
+	CHECK(unpin(fd, p, huge) == ENOENT && unpin(fd, p + huge, huge) == ENOENT && !unpin(fd, p, 2 * huge));
+	CHECK(unpin(fd, p, 2 * huge) == ENOENT);
+	/* Only for reading is not for writing. */
+	CHECK(!mprotect(p, huge, PROT_READ) && pin_direct(fd, p, huge, VCUDA_PIN_WRITABLE) == EFAULT);
+	CHECK(!pin_direct(fd, p, huge, 0) && !unpin(fd, p, huge));
+	/* Unmapped under the pin. */
+	CHECK(!pin_direct(fd, p, huge, 0) && !munmap(p, huge) && !unpin(fd, p, huge));
+	/* Left pinned: the file's end lets go of it. */
+	CHECK(!pin_direct(fd, p + 2 * huge, 2 * huge, VCUDA_PIN_WRITABLE));
+	puts("direct ranges are as they should be");
+}
+
 /* By the library, and then the device computes: in the window where it was granted. */
 static void windows_cuda(void)
 {
@@ -303,6 +357,7 @@ static const struct {
 	{"shared-file", shared_file},       {"shared-file-read", shared_file_read}, {"private-file", private_file},
 	{"private-file-read", private_file_read}, {"zero-page", zero_page},         {"remapped", remapped},
 	{"unmapped", unmapped},             {"windows-raw", windows_raw},           {"windows-cuda", windows_cuda},
+	{"direct-raw", direct_raw},
 };
 
 int main(int argc, char **argv)

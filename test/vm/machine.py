@@ -92,7 +92,7 @@ def has_kvm():
 
 
 class Machine:
-    def __init__(self, build, programs, kernel, shared=True, memory_mib=1024):
+    def __init__(self, build, programs, kernel, shared=True, memory_mib=1024, options=(), devices=()):
         self.directory = tempfile.TemporaryDirectory()
         self.received, self.number = b"", 0
         qemu, image, initramfs = parts(kernel)
@@ -100,7 +100,7 @@ class Machine:
         with open(initrd, "wb") as f, open(initramfs, "rb") as base:
             f.write(base.read() + archive(programs))
         self.daemon = self.start([os.path.join(build, "host/daemon/vcudad"), "--verbose", "--backend", "cpu",
-                                  "--vhost-socket", self.path("cuda.sock")], "vcudad.log")
+                                  "--vhost-socket", self.path("cuda.sock"), *options], "vcudad.log")
         wait_until(lambda: os.path.exists(self.path("cuda.sock")), 10, "vcudad does not listen")
         self.shell, shell = socket.socketpair()
         self.monitor, monitor = socket.socketpair()
@@ -111,7 +111,7 @@ class Machine:
              "-serial", "file:" + self.path("kernel.log"), "-chardev", f"socket,id=shell,fd={shell.fileno()}",
              "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=shell",
              "-chardev", f"socket,id=monitor,fd={monitor.fileno()}", "-qmp", "chardev:monitor",
-             "-chardev", "socket,id=cuda,path=" + self.path("cuda.sock"), "-device", DEVICE,
+             "-chardev", "socket,id=cuda,path=" + self.path("cuda.sock"), "-device", DEVICE, *devices,
              "-kernel", image, "-initrd", initrd, "-append",
              "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on rdinit=/test-init"],
             "qemu.log", pass_fds=(shell.fileno(), monitor.fileno()))

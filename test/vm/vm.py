@@ -22,7 +22,7 @@ BUILD = ""
 EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legacyLaunch", "managed"]
 STATIC = [f"{name}-static" for name in EXAMPLES]
 HOSTILE = ["shared-file", "shared-file-read", "private-file", "private-file-read", "zero-page", "remapped", "unmapped",
-           "windows-raw", "windows-cuda"]
+           "windows-raw", "windows-cuda", "direct-raw"]
 CUDA_ERROR = 3
 
 
@@ -39,7 +39,7 @@ def of_toolkits():
 
 def programs():
     """What goes into the guest."""
-    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/pin-kill", "test/vm/hostile-pins",
+    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
                    "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
             *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
 
@@ -190,6 +190,86 @@ def pause(vm):
     lost(vm, process, "the VM was stopped")
 
 
+# ---- with --register-ram ----
+
+def direct(vm, case, setting=""):
+    """Runs one case of test/vm/direct.c: what the worker ran, by command, and the numbers that the program expects."""
+    out = vm.run(f"VCUDA_STATS=1 {setting} direct {case}", 250)
+    said = re.search(r"^warmed (\d+) parts (\d+) blocks (\d+)$", out, re.M)
+    check(said and "What the worker ran" in out, f"{case} said\n{out}")
+    ran = {name: int(count) for count, name in re.findall(r" (\d+)  (vcuda\w+)$", out, re.M)}
+    print(f"  {case}: {said.group()}, {ran.get('vcudaCopyDirect', 0)} copied directly")
+    return ran, *map(int, said.groups())
+
+
+def exactly(vm, case, either=0):
+    """Each copy went the way it was to go. One of those that warm up was staged for each question answered with no, in 64 blocks;
+    the others went directly, in two parts. `either`: parts of 8 MiB that may go either way."""
+    ran, warmed, parts, blocks = direct(vm, case)
+    no = ran["vcudaDirectReady"] - 1
+    copied, staged = ran.get("vcudaCopyDirect", 0), ran["vcudaStageHtoD"] + ran["vcudaStageDtoH"]
+    check(0 <= no < warmed, f"{case}: {no} of {warmed} copies were staged to begin with")
+    more = copied - parts - 2 * (warmed - no)
+    check(0 <= more <= either, f"{case}: {copied} parts went directly, of {parts} and {warmed - no} copies")
+    check(staged == blocks + 64 * no + 32 * (either - more), f"{case}: {staged} blocks were staged, not {blocks} and those of {no} copies")
+
+
+def direct_contents(vm):
+    exactly(vm, "contents")
+
+
+def direct_kinds(vm):
+    # 24 MiB of a file may lie in small pages.
+    exactly(vm, "read-only", 3)
+    exactly(vm, "fragmented")
+
+
+def direct_many(vm):
+    """Threads, forks and contexts that end: how much goes directly is a matter of chance, that some does is not."""
+    for case, least in (("threads", 10), ("forks", 2), ("contexts", 20)):
+        ran, *_ = direct(vm, case)
+        check(ran["vcudaCopyDirect"] >= least, f"{case}: {ran}")
+
+
+def direct_limit(vm):
+    """A user who may pin next to nothing: all by staging, though it is offered."""
+    parameter = "/sys/module/virtio_cuda/parameters/max_pinned_mib"
+    vm.run(f"echo 6 >{parameter}")
+    ran, _, _, blocks = direct(vm, "limit")
+    vm.run(f"echo 0 >{parameter}")
+    check("vcudaCopyDirect" not in ran and ran["vcudaDirectReady"] > 0, f"over the limit: {ran}")
+    check(ran["vcudaStageHtoD"] + ran["vcudaStageDtoH"] == blocks, f"{blocks} blocks: {ran}")
+
+
+def direct_ends(vm):
+    """Of processes and of workers, in the middle of copies."""
+    vm.run("direct killed", 200)
+    vm.run("mkfifo /tmp/fifo; direct worker-dies >/tmp/fifo & ( read word; cat >/tmp/died ) </tmp/fifo & sleep 0")
+    wait_until(lambda: len(vm.workers()) == 1, 10, "no worker")
+    (worker,) = vm.workers()
+    # All of the VM's memory is in reach: warmed up.
+    wait_until(lambda: resident_kib(worker) > 1000 * 1024, 60, "the RAM is not registered")
+    time.sleep(1)
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: "warmed" in vm.sh("cat /tmp/died")[1], 10, "the process is not told")
+    check("CUDA error 719" in vm.run("cat /tmp/died; rm /tmp/fifo"), "the process was told something else")
+    next_works(vm)
+
+
+def direct_hostile(vm):
+    """The driver's interface by hand."""
+    print("  " + vm.run("hostile-pins direct-raw"))
+
+
+def balloon(kernel):
+    """With a balloon in the VM pages may be exchanged under the device: nothing goes directly, and the driver says so."""
+    with Machine(BUILD, programs(), kernel, options=["--register-ram"], devices=["-device", "virtio-balloon-pci"]) as vm:
+        said = vm.run("VCUDA_STATS=1 direct no-way")
+        check("vcudaStageHtoD" in said and "vcudaDirect" not in said and "vcudaCopyDirect" not in said, said)
+        check("memory balloon" in vm.run("dmesg"), "the driver does not say why")
+
+
+DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
 SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, memory, pins, pin_kill, reload, reboot, pause)}
 
 
@@ -212,18 +292,18 @@ def unshared(kernel):
 def main():
     global BUILD
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(("vm_run", "vm_warm", "unshared", *SCENARIOS)))
+        print("\n".join(("vm_run", "vm_warm", "unshared", "balloon", *DIRECT, *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "unshared": unshared}
+    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "unshared": unshared, "balloon": balloon}
     if len(names) == 1 and names[0] in alone:
         alone[names[0]](kernel)
         print("ok", names[0])
         return
-    with Machine(BUILD, programs(), kernel) as vm:
+    with Machine(BUILD, programs(), kernel, options=["--register-ram"] if names[0] in DIRECT else []) as vm:
         for name in names:
             start = time.monotonic()
-            SCENARIOS[name](vm)
+            (DIRECT | SCENARIOS)[name](vm)
             nothing_left(vm)
             print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
 
