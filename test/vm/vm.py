@@ -92,6 +92,15 @@ def vm_warm(kernel):
         check(steps == expected and len({pid for pid, _ in lines}) == 1, f"{command}: {lines}")
 
 
+def vm_direct(kernel):
+    """`--register-ram` reaches a warm worker, and one that is started anew for its variables."""
+    parts(kernel)
+    for setting in ("VCUDA=1", "CUDA_DEVICE_MAX_CONNECTIONS=3"):
+        r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--register-ram", "--stats", "--",
+                            "env", setting, os.path.join(BUILD, "test/vm/direct"), "contents"], capture_output=True, text=True, timeout=140, check=False)
+        check(r.returncode == 0 and re.search(r" \d+  vcudaCopyDirect$", r.stderr, re.M), f"{setting}: {r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def examples(vm):
     for path in built(*(f"examples/{n}" for n in EXAMPLES + STATIC)):
         out = vm.run(os.path.basename(path))
@@ -292,10 +301,10 @@ def unshared(kernel):
 def main():
     global BUILD
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(("vm_run", "vm_warm", "unshared", "balloon", *DIRECT, *SCENARIOS)))
+        print("\n".join(("vm_run", "vm_warm", "vm_direct", "unshared", "balloon", *DIRECT, *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "unshared": unshared, "balloon": balloon}
+    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "vm_direct": vm_direct, "unshared": unshared, "balloon": balloon}
     if len(names) == 1 and names[0] in alone:
         alone[names[0]](kernel)
         print("ok", names[0])
