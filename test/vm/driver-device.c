@@ -54,6 +54,14 @@ int pin(int fd, const void *address, size_t length, bool writable)
 	return ioctl(fd, VCUDA_IOC_PIN, &args);
 }
 
+int pin_direct(int fd, const void *address, size_t length, bool writable)
+{
+	struct vcuda_pin args = { (uintptr_t)address, length,
+				  VCUDA_PIN_DIRECT | (writable ? VCUDA_PIN_WRITABLE : 0), 0 };
+
+	return ioctl(fd, VCUDA_IOC_PIN, &args);
+}
+
 int unpin(int fd, const void *address, size_t length)
 {
 	struct vcuda_unpin args = { (uintptr_t)address, length };

@@ -17,7 +17,7 @@ enum scenario { GOOD, SLOW_DESTROY, LOSE, MAP_FAILS, NO_DESTROY, DESTROY_FAILS, 
 
 /* What fake-host.py writes at 64. */
 struct counters {
-	uint32_t bad, contexts, windows, hellos, extents;
+	uint32_t bad, contexts, windows, hellos, extents, direct, maps;
 };
 
 /* Says where and ends the process. */
@@ -36,6 +36,7 @@ int open_context(int fd, enum scenario scenario);
 volatile uint32_t *map_share(int fd);
 int wait_word(int fd, uint32_t seen, uint32_t timeout_us);
 int pin(int fd, const void *address, size_t length, bool writable);
+int pin_direct(int fd, const void *address, size_t length, bool writable);
 int unpin(int fd, const void *address, size_t length);
 
 /* Rings, waits, and returns what the host has counted. */

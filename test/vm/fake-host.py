@@ -16,7 +16,8 @@ Runs in vcudad's place (VCUDA_DAEMON). What a context meets is chosen by the gue
 
 A major version other than 1 is refused. By convention the wake word is at the start of the shared area: a doorbell adds one to
 it. Each CREATE, MAP, UNMAP and DESTROY is checked against what the host knows; `bad` counts what was wrong and is shown, with
-other counters, in the shared area at 64 (u32 each): bad, contexts, windows, hellos, extents of the last window.
+other counters, in the shared area at 64 (u32 each): bad, contexts, windows, hellos, extents of the last window, how many windows are
+direct, MAPs so far. Direct ranges are offered, and are windows here.
 """
 
 import array
@@ -37,7 +38,7 @@ FEATURES = 1 << 32 | 1 << 30
 PROTOCOL_FEATURES = 1 << 0 | 1 << 9
 HELLO, CREATE, DESTROY, MAP, UNMAP = 1, 2, 3, 4, 5
 WAKE, LOST = 1, 2
-WRITABLE, LAST = 1, 2
+WRITABLE, LAST, DIRECT = 1, 2, 4
 MAGIC = 0x4144554356545256
 
 
@@ -68,7 +69,7 @@ class Host:
         self.queues = [Queue() for _ in range(3)]
         self.regions, self.contexts = [], {}
         self.later, self.owed = [], []
-        self.bad = self.hellos = self.last_extents = 0
+        self.bad = self.hellos = self.last_extents = self.maps = 0
 
     # Guest memory
 
@@ -143,9 +144,10 @@ class Host:
 
     def publish(self):
         windows = sum(len(context.windows) for context in self.contexts.values())
+        direct = sum(window["direct"] for context in self.contexts.values() for window in context.windows.values())
         for context in self.contexts.values():
-            values = (self.bad, len(self.contexts), windows, self.hellos, self.last_extents)
-            self.write(context.extents[0][0] + 64, struct.pack("<5I", *values))
+            values = (self.bad, len(self.contexts), windows, self.hellos, self.last_extents, direct, self.maps)
+            self.write(context.extents[0][0] + 64, struct.pack("<7I", *values))
 
     def complain(self, message):
         print("fake-host:", message, file=sys.stderr, flush=True)
@@ -188,7 +190,10 @@ class Host:
 
     def map(self, request, context, flags, address, length, offset, extents):
         window = context.windows.setdefault(address, {"length": length, "extents": [], "ready": False,
-                                                      "writable": bool(flags & WRITABLE)})
+                                                      "writable": bool(flags & WRITABLE), "direct": bool(flags & DIRECT)})
+        self.maps += 1
+        if window["direct"] != bool(flags & DIRECT):
+            self.complain(f"MAP {address:#x}: parts of two kinds")
         have = sum(extent[1] for extent in window["extents"])
         if window["ready"] or offset != have or length != window["length"]:
             self.complain(f"MAP {address:#x} at {offset} of {length}, after {have}")
@@ -281,7 +286,7 @@ class Host:
             self.reply(request, struct.pack("<Q", 3))
         elif request == GET_CONFIG:
             offset, size, flags = struct.unpack("<III", payload[:12])
-            config = struct.pack("<QIIIIQQ24x", MAGIC, 1, 0, 64, 12, 1 << 34, 1 << 34)
+            config = struct.pack("<QIIIIQQI20x", MAGIC, 1, 1, 64, 12, 1 << 34, 1 << 34, 1)
             self.reply(request, struct.pack("<III", offset, size, flags) + config[offset:offset + size])
         elif request == SET_MEM_TABLE:
             (count,) = struct.unpack("<I", payload[:4])
