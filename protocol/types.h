@@ -12,6 +12,12 @@
 
 typedef unsigned short ushort16;
 typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */
+
+/* Of an image in the host's cache: protocol/image-cache.h. */
+typedef struct vcuda_image_name {
+	uint8_t bytes[32];
+} vcuda_image_name;
+
 typedef struct vcuda_allocation_st *vcuda_allocation; /* memory that was created and not mapped */
 
 typedef struct vcuda_code_st *vcuda_code; /* a module or a library */

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "guest-calls.h"
+#include "image-cache.h"
+#include "image-name.h"
 #include "log.h"
 #include "ring.h"
+#include "sha256.h"
 #include "stage.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
@@ -203,6 +206,8 @@ CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, s
 	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file) ? CUDA_ERROR_INVALID_IMAGE : result;
 }
 
+/* ---- to the worker ---- */
+
 /* Creates one, with as much of its bytes as go along: none with a worker of protocol minor 0. */
 static CUresult create(vcuda_image *image, const char *data, size_t bytes, uint32_t block, void *memory, size_t *done)
 {
@@ -235,6 +240,51 @@ static CUresult ship(vcuda_image *image, const char *data, size_t bytes)
 	return result;
 }
 
+static void say_found(size_t bytes)
+{
+	const char *verbose = getenv("VCUDA_VERBOSE");
+
+	if (verbose && strcmp(verbose, "0"))
+		vcuda_log("the host has an image of %zu bytes already: it is not shipped", bytes);
+}
+
+/*
+ * What an earlier process has shipped is there, if the host keeps such. `offer`: this one may be kept, once it is
+ * shipped. To name an image takes a third of the time of shipping it, so that it is done only where there is one as
+ * long; and where the processor cannot do it fast, shipping is faster.
+ */
+static bool find(vcuda_image *image, const char *data, size_t bytes, bool *offer)
+{
+	uint32_t look = VCUDA_IMAGE_NEVER;
+	struct vcuda_image_name name;
+
+	*offer = false;
+	if (bytes < VCUDA_IMAGE_LEAST_BYTES || !vcuda_sha256_is_fast() ||
+	    vcuda_call_vcudaImageLook(bytes, &look) != CUDA_SUCCESS)
+		return false;
+	*offer = look != VCUDA_IMAGE_NEVER;
+	if (look != VCUDA_IMAGE_SOME || !vcuda_image_name_of(data, bytes, &name) ||
+	    vcuda_call_vcudaImageFind(image, bytes, name) != CUDA_SUCCESS)
+		return false;
+	say_found(bytes);
+	return true;
+}
+
+/* Has the worker have it. */
+static CUresult provide(vcuda_image *image, const char *data, size_t bytes)
+{
+	bool offer;
+	CUresult result;
+
+	if (find(image, data, bytes, &offer))
+		return CUDA_SUCCESS;
+	result = ship(image, data, bytes);
+	/* Before it is loaded, which takes some time, in which the worker can do it. */
+	if (result == CUDA_SUCCESS && offer)
+		vcuda_call_vcudaImageOffer(*image);
+	return result;
+}
+
 CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -263,7 +313,7 @@ CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit
 {
 	double start = vcuda_jit_ms();
 	vcuda_image image;
-	CUresult result = ship(&image, data, bytes);
+	CUresult result = provide(&image, data, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;

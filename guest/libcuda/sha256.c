@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sha256.h"
 
+#include <cpuid.h>
 #include <endian.h>
 #include <string.h>
 
+#include "sha256-x86.h"
+
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
-static const uint32_t roots[64] = {
+const uint32_t vcuda_sha256_roots[64] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
 	0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
 	0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -47,13 +50,42 @@ static void mix(uint32_t state[8], const uint8_t block[64])
 	for (int t = 0; t < 64; t++) {
 		uint32_t a = WORD(0), b = WORD(1), c = WORD(2), e = WORD(4), f = WORD(5), g = WORD(6);
 		uint32_t add = WORD(7) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) +
-			       roots[t] + w[t];
+			       vcuda_sha256_roots[t] + w[t];
 
 		WORD(3) += add;
 		WORD(7) = add + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));
 	}
 	for (int i = 0; i < 8; i++)
 		state[i] += s[i];
+}
+
+static bool look_at_processor(void)
+{
+	unsigned int a, b, c, d;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3))
+		return false;
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
+}
+
+bool vcuda_sha256_is_fast(void)
+{
+	enum { UNKNOWN, SLOW, FAST };
+	static _Atomic int known; /* several threads may look: they see the same */
+
+	if (known == UNKNOWN)
+		known = look_at_processor() ? FAST : SLOW;
+	return known == FAST;
+}
+
+static void mix_all(uint32_t state[8], const uint8_t *blocks, size_t count)
+{
+	if (vcuda_sha256_is_fast()) {
+		vcuda_sha256_x86(state, blocks, count);
+		return;
+	}
+	for (; count; count--, blocks += 64)
+		mix(state, blocks);
 }
 
 void vcuda_sha256_start(struct vcuda_sha256 *sha)
@@ -70,14 +102,15 @@ void vcuda_sha256_add(struct vcuda_sha256 *sha, const void *data, size_t size)
 	while (size) {
 		size_t used = sha->length % 64, n = 64 - used < size ? 64 - used : size;
 
-		sha->length += n;
-		if (n == 64) {
-			mix(sha->state, from);
+		if (!used && size >= 64) {
+			n = size & ~(size_t)63;
+			mix_all(sha->state, from, n / 64);
 		} else {
 			memcpy(sha->block + used, from, n);
 			if (used + n == 64)
-				mix(sha->state, sha->block);
+				mix_all(sha->state, sha->block, 1);
 		}
+		sha->length += n;
 		from += n;
 		size -= n;
 	}
@@ -104,4 +137,20 @@ void vcuda_sha256(const void *data, size_t size, uint8_t digest[VCUDA_SHA256_BYT
 	vcuda_sha256_start(&sha);
 	vcuda_sha256_add(&sha, data, size);
 	vcuda_sha256_end(&sha, digest);
+}
+
+void vcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const digests[2])
+{
+	size_t whole = vcuda_sha256_is_fast() ? size & ~(size_t)63 : 0;
+	struct vcuda_sha256 sha[2];
+
+	for (int i = 0; i < 2; i++)
+		vcuda_sha256_start(&sha[i]);
+	if (whole)
+		vcuda_sha256_x86_two((uint32_t *const[]){sha[0].state, sha[1].state}, (const uint8_t *const[]){data[0], data[1]}, whole / 64);
+	for (int i = 0; i < 2; i++) {
+		sha[i].length = whole;
+		vcuda_sha256_add(&sha[i], (const uint8_t *)data[i] + whole, size - whole);
+		vcuda_sha256_end(&sha[i], digests[i]);
+	}
 }

@@ -3,6 +3,7 @@
 #ifndef VCUDA_SHA256_H
 #define VCUDA_SHA256_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,5 +21,11 @@ void vcuda_sha256_end(struct vcuda_sha256 *sha, uint8_t digest[VCUDA_SHA256_BYTE
 
 /* All at once. */
 void vcuda_sha256(const void *data, size_t size, uint8_t digest[VCUDA_SHA256_BYTES]);
+
+/* Two of the same size, which together take little longer than one where the processor has instructions for it. */
+void vcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const digests[2]);
+
+/* Whether it has. Without, this takes four times as long. */
+bool vcuda_sha256_is_fast(void);
 
 #endif

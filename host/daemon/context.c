@@ -13,6 +13,7 @@
 #include "device.h"
 #include "log.h"
 #include "mark.h"
+#include "../worker/roster.h"
 
 struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
 {
@@ -320,6 +321,7 @@ int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed 
 		context_free(context);
 		return -EIO;
 	}
+	vcuda_worker_serves(context->worker, VCUDA_ROSTER_VM);
 	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
 			context->worker->pid, r->pid, r->uid);
 	status = attach(context, p);

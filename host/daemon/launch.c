@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "image-channel.h"
 #include "launch.h"
 #include "roster.h"
 #include "../worker/layout.h"
@@ -47,18 +48,27 @@ static char **worker_environment(void)
 	return result;
 }
 
-static int set_actions(posix_spawn_file_actions_t *actions, int channel)
+/* -1: the worker has none. A number that is in use here is not on its list by accident. */
+static int give(posix_spawn_file_actions_t *actions, int fd, int number)
+{
+	if (fd >= 0)
+		return posix_spawn_file_actions_adddup2(actions, fd, number);
+	return posix_spawn_file_actions_addclose(actions, number);
+}
+
+static int set_actions(posix_spawn_file_actions_t *actions, int channel, int images)
 {
 	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 
 	/* Equal numbers are fine: the close-on-exec flag is then cleared. */
 	if (!error)
 		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
-	if (!error && vcuda_roster_fd() >= 0)
-		error = posix_spawn_file_actions_adddup2(actions, vcuda_roster_fd(), VCUDA_ROSTER_FD);
 	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, vcuda_roster_fd() < 0 ? VCUDA_CHANNEL_FD + 1
-												: VCUDA_ROSTER_FD + 1);
+		error = give(actions, vcuda_roster_fd(), VCUDA_ROSTER_FD);
+	if (!error)
+		error = give(actions, images, VCUDA_IMAGE_CHANNEL_FD);
+	if (!error)
+		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_IMAGE_CHANNEL_FD + 1);
 	return error;
 }
 
@@ -100,8 +110,8 @@ static int spawn(pid_t *pid, const struct vcuda_options *options, const posix_sp
 	return error;
 }
 
-static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, char **environment,
-	       pid_t *pid)
+static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, int images,
+	       char **environment, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
 	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
@@ -126,7 +136,7 @@ static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind,
 	error = posix_spawnattr_init(&attributes);
 	if (error)
 		goto destroy_actions;
-	error = set_actions(&actions, channel);
+	error = set_actions(&actions, channel, images);
 	if (!error)
 		error = set_attributes(&attributes);
 	if (!error)
@@ -137,14 +147,15 @@ destroy_actions:
 	return error;
 }
 
-int vcuda_launch(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, pid_t *pid, int *pidfd)
+int vcuda_launch(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, int images, pid_t *pid,
+		 int *pidfd)
 {
 	char **environment = worker_environment();
 	int error;
 
 	if (!environment)
 		return -ENOMEM;
-	error = run(options, kind, channel, environment, pid);
+	error = run(options, kind, channel, images, environment, pid);
 	free(environment);
 	if (error)
 		return -error;

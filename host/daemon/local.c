@@ -72,10 +72,12 @@ static bool start(struct client *client, int fd)
 
 	client->worker =
 		vcuda_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
-	if (client->worker)
-		vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
-				client->who.uid);
-	return client->worker;
+	if (!client->worker)
+		return false;
+	vcuda_worker_serves(client->worker, client->who.uid);
+	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
+			client->who.uid);
+	return true;
 }
 
 /* Gives the connection to a warm worker, if there is one; ours stays open until it has said that it has it. */
@@ -92,6 +94,7 @@ static bool start_warm(struct client *client, int fd)
 		client->fd = -1;
 		return false;
 	}
+	vcuda_worker_serves(client->worker, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	if (vcuda_worker_send(client->worker, &m, NULL, &fd, 1))

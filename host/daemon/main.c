@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "image-peer.h"
 #include "local.h"
 #include "log.h"
 #include "mark.h"
@@ -166,6 +167,7 @@ int main(int argc, char **argv)
 	d->loop.owner = d;
 	d->loop.idle = turn;
 	vcuda_roster_fd();
+	vcuda_image_peers_open(&d->loop, d->options.image_cache);
 	if (open_sockets(d))
 		return 1;
 	vcuda_stock_open(&d->stock, &d->loop, &d->options);

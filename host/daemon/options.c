@@ -12,6 +12,8 @@
 
 #define VCUDA_CONTEXTS_DEFAULT 64
 #define VCUDA_CONTEXTS_MAX 1024
+#define VCUDA_IMAGE_CACHE_MIB 1024
+#define VCUDA_IMAGE_CACHE_MIB_MAX (1u << 20)
 #define VCUDA_WARM_MAX 64
 #define VCUDA_DEVICE_MAX 63
 
@@ -30,6 +32,9 @@ static const char help[] =
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
+	"  --image-cache MIB       host memory for code that guest processes have sent, so that others need not send it "
+	"again\n"
+	"                          (default: 1024; 0: keep none)\n"
 	"  --warm N                keep N workers ready, each with a context on the GPU, for guest processes to come "
 	"(default: 0).\n"
 	"                          Each takes the memory of an empty context, some 500 MiB of a large GPU's\n"
@@ -52,6 +57,7 @@ enum {
 	CONTEXTS,
 	PINNED,
 	REGISTER_RAM,
+	IMAGE_CACHE,
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
@@ -74,6 +80,7 @@ static const struct option long_options[] = {
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
+	{"image-cache", required_argument, NULL, IMAGE_CACHE},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
@@ -235,6 +242,9 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
+	case IMAGE_CACHE:
+		options->image_cache = number("--image-cache", value, 10, 0, VCUDA_IMAGE_CACHE_MIB_MAX) << 20;
+		break;
 	case WARM:
 		options->warm = (unsigned int)number("--warm", value, 10, 0, VCUDA_WARM_MAX);
 		break;
@@ -284,6 +294,7 @@ void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv)
 	*options = (struct vcuda_options){.backend = "auto",
 					  .max_contexts = VCUDA_CONTEXTS_DEFAULT,
 					  .max_pinned = UINT64_MAX >> 1,
+					  .image_cache = (uint64_t)VCUDA_IMAGE_CACHE_MIB << 20,
 					  .socket_mode = 0600,
 					  .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

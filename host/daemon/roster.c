@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "image-channel.h"
 #include "log.h"
 #include "../worker/roster.h"
 
@@ -22,7 +23,7 @@ static int make(void)
 
 	if (low < 0)
 		return -1;
-	fd = fcntl(low, F_DUPFD_CLOEXEC, VCUDA_ROSTER_FD + 1);
+	fd = fcntl(low, F_DUPFD_CLOEXEC, VCUDA_IMAGE_CHANNEL_FD + 1);
 	close(low);
 	if (fd < 0)
 		return -1;

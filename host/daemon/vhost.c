@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "vhost.h"
+#include "../worker/roster.h"
 #include "vhost-message.h"
 
 #define VHOST_USER_VERSION 0x1
@@ -51,6 +52,7 @@ static void disconnect(struct vcuda_vhost *vhost)
 	vhost->features = vhost->protocol_features = 0;
 	vhost->status = 0;
 	vcuda_device_forget(&vhost->device);
+	vcuda_image_peers_forget(VCUDA_ROSTER_VM);
 	vcuda_log_debug("the VM is gone");
 	vhost->ended = vhost->options->once;
 }

@@ -59,6 +59,7 @@ void vcuda_worker_kill(struct vcuda_worker *w)
 {
 	w->ending = true;
 	close_channel(w);
+	vcuda_image_peer_close(&w->images);
 	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
 		vcuda_log("cannot kill worker %d: %m", w->pid);
 }
@@ -77,6 +78,11 @@ bool vcuda_worker_has_ended(const struct vcuda_worker *w)
 	siginfo_t info = {0};
 
 	return waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
+}
+
+void vcuda_worker_serves(struct vcuda_worker *w, uint64_t guest)
+{
+	vcuda_image_peer_serves(&w->images, guest);
 }
 
 void vcuda_worker_let_go(struct vcuda_worker *w)
@@ -128,6 +134,7 @@ static void exit_ready(struct vcuda_source *source, uint32_t events)
 		return;
 	describe_end(w, &info);
 	close_channel(w);
+	vcuda_image_peer_close(&w->images);
 	vcuda_source_remove(w->loop, &w->exit_source);
 	vcuda_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
@@ -249,16 +256,21 @@ static struct vcuda_worker *worker_new(struct vcuda_loop *loop, const struct vcu
 /* Without its pidfd in the loop a worker could not be reaped: then it does not live on. */
 static int worker_run(struct vcuda_worker *w, const struct vcuda_options *options, enum vcuda_launch_kind kind, int fd)
 {
-	int status = vcuda_launch(options, kind, fd, &w->pid, &w->pidfd);
+	int images = vcuda_image_peer_open(&w->images, w->loop);
+	int status = vcuda_launch(options, kind, fd, images, &w->pid, &w->pidfd);
 
+	if (images >= 0)
+		close(images);
 	if (status) {
 		vcuda_log("cannot start %s: %s", options->worker, strerror(-status));
+		vcuda_image_peer_close(&w->images);
 		return status;
 	}
 	status = vcuda_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
 	if (status) {
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
+		vcuda_image_peer_close(&w->images);
 		close_fd(&w->pidfd);
 		return status;
 	}

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "channel.h"
+#include "image-peer.h"
 #include "loop.h"
 #include "options.h"
 
@@ -36,6 +37,7 @@ struct vcuda_worker {
 	pid_t pid;
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
+	struct vcuda_image_peer images;
 	struct vcuda_source exit_source, channel_source, notify_source;
 	struct vcuda_timer end_timer;   /* until it is killed */
 	struct vcuda_timer reply_timer; /* until the oldest request is overdue */
@@ -55,6 +57,9 @@ struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vc
 /* For a guest process that is yet to come: the first message may also be CLIENT. quiet: neither side logs a failure. */
 struct vcuda_worker *vcuda_worker_start_warm(struct vcuda_loop *loop, const struct vcuda_options *options, bool quiet,
 					     const struct vcuda_worker_ops *ops, void *owner, int *status);
+
+/* Whose process it serves: VCUDA_ROSTER_VM, or a user of the host. Before that it has nothing of anybody's. */
+void vcuda_worker_serves(struct vcuda_worker *worker, uint64_t guest);
 
 /* Its process is no more, though not yet reaped. */
 bool vcuda_worker_has_ended(const struct vcuda_worker *worker);

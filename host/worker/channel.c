@@ -19,6 +19,7 @@
 #include "channel-serve.h"
 #include "control.h"
 #include "direct.h"
+#include "image-channel.h"
 #include "log.h"
 #include "mark.h"
 #include "ram.h"
@@ -289,7 +290,7 @@ int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind)
  * freed. */
 static void keep_descriptors(int state)
 {
-	close_range(VCUDA_ROSTER_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+	close_range(VCUDA_IMAGE_CHANNEL_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 	fcntl(state, F_SETFD, 0);
 	for (unsigned int i = 0; i < attached.fd_count; i++)
 		fcntl(attached.fds[i], F_SETFD, 0);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "handlers.h"
+#include "image-channel.h"
 #include "image.h"
 #include "lane.h"
 
@@ -15,11 +16,8 @@
 /* Put on huge pages: it is written from end to end at once. */
 #define LARGE_BYTES (2u << 20)
 
-/* Zeroes behind an image, so that PTX text ends. */
-#define IMAGE_PADDING 64
-
 /* What is kept of memory for the next image. */
-#define KEPT_BYTES (sizeof(struct vcuda_worker_image) + VCUDA_STAGE_BLOCK_BYTES + IMAGE_PADDING)
+#define KEPT_BYTES (sizeof(struct vcuda_worker_image) + VCUDA_STAGE_BLOCK_BYTES + VCUDA_IMAGE_PADDING)
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
@@ -28,7 +26,7 @@ static struct vcuda_worker_image *kept; /* as it was left, NULL: none */
 
 static size_t memory_bytes(size_t bytes)
 {
-	return sizeof(struct vcuda_worker_image) + bytes + IMAGE_PADDING;
+	return sizeof(struct vcuda_worker_image) + bytes + VCUDA_IMAGE_PADDING;
 }
 
 /* The pages that it may come to. */
@@ -42,7 +40,7 @@ static bool account(uint64_t bytes)
 	bool fits;
 
 	pthread_mutex_lock(&images_lock);
-	fits = bytes <= MAX_IMAGE_BYTES && cost(bytes) <= MAX_IMAGE_BYTES - images_bytes;
+	fits = bytes <= MAX_IMAGE_BYTES && cost(bytes) + images_bytes <= MAX_IMAGE_BYTES;
 	if (fits)
 		images_bytes += cost(bytes);
 	pthread_mutex_unlock(&images_lock);
@@ -68,6 +66,11 @@ static struct vcuda_worker_image *take(vcuda_image handle)
 		image->users++;
 	pthread_mutex_unlock(&images_lock);
 	return image;
+}
+
+static bool is_adopted(const struct vcuda_worker_image *image)
+{
+	return image->data != image->own;
 }
 
 /* All zeroes again. */
@@ -97,6 +100,7 @@ static struct vcuda_worker_image *take_memory(size_t bytes)
 	}
 	if (image) {
 		clear(image);
+		image->data = image->own;
 		return image;
 	}
 	image = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -104,12 +108,25 @@ static struct vcuda_worker_image *take_memory(size_t bytes)
 		return NULL;
 	if (bytes >= LARGE_BYTES)
 		madvise(image, all, MADV_HUGEPAGE);
+	image->data = image->own;
 	return image;
+}
+
+/* What is left is as an image without bytes. */
+static void unmap_adopted(struct vcuda_worker_image *image)
+{
+	munmap(image->data, vcuda_image_file_bytes(image->bytes));
+	image->data = image->own;
+	image->bytes = 0;
 }
 
 static void give_memory(struct vcuda_worker_image *image)
 {
-	bool small = memory_bytes(image->bytes) <= KEPT_BYTES;
+	bool small;
+
+	if (is_adopted(image))
+		unmap_adopted(image);
+	small = memory_bytes(image->bytes) <= KEPT_BYTES;
 
 	if (small) {
 		struct vcuda_worker_image *other;
@@ -137,11 +154,35 @@ void vcuda_image_release(struct vcuda_worker_image *image)
 
 	pthread_mutex_lock(&images_lock);
 	last = !--image->users;
-	if (last)
+	if (last && !image->lent)
 		images_bytes -= cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
 	if (last)
 		give_memory(image);
+}
+
+bool vcuda_image_lend(struct vcuda_worker_image *image)
+{
+	bool can;
+
+	pthread_mutex_lock(&images_lock);
+	can = !image->lent;
+	if (can) {
+		image->lent = true;
+		image->users++;
+		images_bytes -= cost(image->bytes);
+	}
+	pthread_mutex_unlock(&images_lock);
+	return can;
+}
+
+void vcuda_image_take_back(struct vcuda_worker_image *image)
+{
+	pthread_mutex_lock(&images_lock);
+	image->lent = false;
+	images_bytes += cost(image->bytes);
+	pthread_mutex_unlock(&images_lock);
+	vcuda_image_release(image);
 }
 
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
@@ -157,6 +198,17 @@ CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 	return result;
 }
 
+/* The last that is done to a new one: a guest that guesses its handle may destroy it from then on. */
+static vcuda_image publish(struct vcuda_worker_image *image)
+{
+	image->users = 1;
+	pthread_mutex_lock(&images_lock);
+	image->next = images;
+	images = image;
+	pthread_mutex_unlock(&images_lock);
+	return (vcuda_image)image;
+}
+
 CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *made)
 {
 	struct vcuda_worker_image *image;
@@ -169,14 +221,25 @@ CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_ima
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	image->bytes = bytes;
-	image->users = 1;
-	/* Before anybody finds it: a guest that guesses its handle may destroy it from then on. */
 	memcpy(image->data, data, count);
-	pthread_mutex_lock(&images_lock);
-	image->next = images;
-	images = image;
-	pthread_mutex_unlock(&images_lock);
-	*made = (vcuda_image)image;
+	*made = publish(image);
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *made)
+{
+	struct vcuda_worker_image *image;
+
+	if (!account(bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	image = take_memory(0);
+	if (!image) {
+		unaccount(bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	image->bytes = bytes;
+	image->data = data;
+	*made = publish(image);
 	return CUDA_SUCCESS;
 }
 
@@ -199,7 +262,7 @@ static CUresult write_image(struct vcuda_session *s, struct vcuda_worker_image *
 	struct vcuda_args_vcudaImageWrite *a = arguments;
 	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
 
-	if (!from || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+	if (!from || is_adopted(image) || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(image->data + a->offset, from, a->bytes);
 	return CUDA_SUCCESS;

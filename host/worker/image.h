@@ -10,13 +10,17 @@
 #include "session.h"
 #include "types.h"
 
-/* Another thread of the guest may write to it at any time. Zeroes follow, so that PTX text ends. */
+/*
+ * Another thread of the guest may write to it at any time, unless it is adopted. Zeroes follow, so that PTX text ends.
+ */
 struct vcuda_worker_image {
 	struct vcuda_worker_image *next; /* with the number of users, under the images' lock */
 	unsigned int users;		 /* the handle, and each call and thread that is at it */
 	size_t bytes;
 	struct vcuda_worker_jit jit; /* its options under the lock: a guest's threads may use one image at once */
-	_Alignas(64) uint8_t data[];
+	uint8_t *data;               /* `own`, or what was adopted */
+	bool lent;                   /* not counted as the guest's, under the images' lock */
+	_Alignas(64) uint8_t own[];
 };
 
 /*
@@ -24,6 +28,12 @@ struct vcuda_worker_image {
  * handle names, and which the guest may destroy at once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have.
  */
 CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *image);
+
+/*
+ * The same of what is mapped already, vcuda_image_file_bytes() for reading, zeroes behind the image: it is the image's if
+ * this succeeds, and unmapped with it.
+ */
+CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *image);
 
 /* Runs a call's own part with its image, which stays until that is done. CUDA_ERROR_INVALID_HANDLE: there is none. */
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
@@ -33,6 +43,13 @@ CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 /* For who has one and needs it for longer: it stays until it is released as often. From any thread. */
 void vcuda_image_keep(struct vcuda_worker_image *image);
 void vcuda_image_release(struct vcuda_worker_image *image);
+
+/*
+ * The same for who copies one: it does not count as the guest's meanwhile, which may ship the next. False: it is lent
+ * already.
+ */
+bool vcuda_image_lend(struct vcuda_worker_image *image);
+void vcuda_image_take_back(struct vcuda_worker_image *image);
 
 /* The options for the back end: what the guest said, and the logs. */
 struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image);

@@ -16,6 +16,7 @@
 
 #include "channel.h"
 #include "channel-serve.h"
+#include "image-share.h"
 #include "lane.h"
 #include "layout.h"
 #include "log.h"
@@ -140,6 +141,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	raise_descriptors();
+	vcuda_image_share_open();
 	session.doorbell = session.notify = -1;
 	if (vcuda_output_open())
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));

@@ -106,6 +106,7 @@ static void load(const void *code, size_t bytes)
 	struct vcuda_worker_image *image = calloc(1, sizeof(*image) + bytes);
 
 	assert_non_null(image);
+	image->data = image->own;
 	memcpy(image->data, code, bytes);
 	image->bytes = bytes;
 	vcuda_marks_look_at(&session, image);

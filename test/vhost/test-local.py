@@ -40,7 +40,7 @@ class Local(unittest.TestCase):
         before = len(os.listdir(f'/proc/{self.daemon.process.pid}/fd'))
         client = Client(self.daemon)
         pid = client.attach()
-        self.assertEqual(len(os.listdir(f'/proc/{self.daemon.process.pid}/fd')), before + 1, 'only a pidfd')
+        self.assertEqual(len(os.listdir(f'/proc/{self.daemon.process.pid}/fd')), before + 2, 'only a pidfd and the cache')
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(client.socket.recv(10), b'')
         client.close()
@@ -50,8 +50,9 @@ class Local(unittest.TestCase):
         self.assertTrue(wait(self.daemon.workers))
         pid, = self.daemon.workers()
         self.assertTrue(wait(lambda: os.readlink(f'/proc/{pid}/exe') == os.path.realpath(vmm.FAKE_WORKER)))
-        self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4})
+        self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4, 5})
         self.assertTrue(os.readlink(f'/proc/{pid}/fd/4').startswith('/memfd:vcuda-roster'), 'what all workers share')
+        self.assertTrue(os.readlink(f'/proc/{pid}/fd/5').startswith('socket:'), 'its way to the image cache')
         client.close()
 
     def test_address_layout(self):

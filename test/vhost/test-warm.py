@@ -51,7 +51,7 @@ class Warm(unittest.TestCase):
             # It is there before it runs its program.
             wait(lambda: arguments_of(pid))
             self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--warm', '3'])
-            self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4}, 'nothing of a guest')
+            self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4, 5}, 'nothing of a guest')
         clients = [Client(self.daemon), Client(self.daemon)]
         pids = {client.attach() for client in clients}
         self.assertEqual(pids, first, 'each its own')
@@ -84,9 +84,10 @@ class Warm(unittest.TestCase):
         own = f'/proc/{self.daemon.process.pid}/fd'
         held = lambda: [os.readlink(f'{own}/{fd}') for fd in os.listdir(own)]
         # The worker may answer its client before the daemon has closed what it gave away.
-        wait(lambda: len([name for name in held() if name.startswith('socket')]) == 1)
-        self.assertEqual(len([name for name in held() if name.startswith('socket')]), 1, f'its listener: {held()}')
-        self.assertFalse([name for name in held() if 'eventfd' in name], held())
+        sockets = lambda: [name for name in held() if name.startswith('socket')]
+        wait(lambda: len(sockets()) == 2)
+        self.assertEqual(len(sockets()), 2, f"its listener, and the worker's way to the image cache: {held()}")
+        self.assertEqual(len([name for name in held() if 'eventfd' in name]), 1, f"the image cache's own: {held()}")
         client.close()
         self.assertTrue(wait(lambda: pid not in self.daemon.workers()))
 

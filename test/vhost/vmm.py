@@ -95,7 +95,7 @@ def descriptors(pid):
     """Of a process, once its loader has closed the libraries' files."""
     def held():
         return {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}
-    wait(lambda: not [fd for fd in held() if fd > 4], 2)
+    wait(lambda: not [fd for fd in held() if fd > 5], 2)
     return held()
 
 

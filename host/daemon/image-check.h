@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at what workers offer, and names it, in a thread of its own: that takes a millisecond a MiB. Even to close a
+ * descriptor that a worker sent may take long, so it is left to the thread as well.
+ */
+#ifndef VCUDA_IMAGE_CHECK_H
+#define VCUDA_IMAGE_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "image-channel.h"
+#include "loop.h"
+
+struct vcuda_image_check {
+	struct vcuda_image_check *next;
+	int fd; /* -1: closed, since it is not what it should be */
+	uint64_t bytes; /* as the worker says */
+	uint64_t guest;
+	unsigned int epoch; /* whoever asks may have something to tell by it */
+	int status;         /* 0: it is that, and its name is right */
+	struct vcuda_image_name name;
+};
+
+/* `done` gets each in the loop, and owns it and its descriptor from then on. 0 or -errno. */
+int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_image_check *check));
+
+/*
+ * Takes over a descriptor, in any case, of which as many as wait for their turn are bounded; one too many is closed. With
+ * bytes 0 it is only closed, and nobody hears of it.
+ */
+void vcuda_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch);
+
+/* What the thread does, for tests: names a file that is as image-channel.h says. 0 or -errno. */
+int vcuda_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name);
+
+#endif

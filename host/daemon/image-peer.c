@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image-peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "image-channel.h"
+#include "image-check.h"
+#include "image-store.h"
+#include "log.h"
+
+void vcuda_image_peer_close(struct vcuda_image_peer *peer)
+{
+	vcuda_source_remove(peer->loop, &peer->source);
+	if (peer->fd >= 0)
+		close(peer->fd);
+	peer->fd = -1;
+}
+
+static void cut_off(struct vcuda_image_peer *peer)
+{
+	vcuda_log_peer("a worker broke the rules of the image cache: it goes on without");
+	vcuda_image_peer_close(peer);
+}
+
+/* `fd` goes along, unless that is -1. A worker that does not take its answers gets no more of them. */
+static void reply(struct vcuda_image_peer *peer, struct vcuda_image_message *m, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec part = {m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		h.msg_control = &control;
+		h.msg_controllen = sizeof(control);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
+	}
+	if (sendmsg(peer->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		vcuda_image_peer_close(peer);
+}
+
+/* What was offered before a guest went does not come back as a later one's. */
+static unsigned int epoch;
+
+static void checked(struct vcuda_image_check *check)
+{
+	if (check->status)
+		vcuda_log_peer("image cache: what a worker offered is not kept: it could be changed, or is not as it said");
+	else if (check->epoch == epoch)
+		vcuda_image_store_enter(check->guest, check->bytes, &check->name, check->fd);
+	else
+		close(check->fd);
+	free(check);
+}
+
+void vcuda_image_peers_forget(uint64_t guest)
+{
+	epoch++;
+	vcuda_image_store_drop(guest);
+}
+
+void vcuda_image_peers_open(struct vcuda_loop *loop, uint64_t limit)
+{
+	int err = limit ? vcuda_image_check_open(loop, checked) : 0;
+
+	if (err)
+		vcuda_log("no images are kept: %s", strerror(-err));
+	else
+		vcuda_image_store_set_limit(limit);
+}
+
+/* False: it broke the rules. *fd is -1 if the descriptor is taken over. */
+static bool answer(struct vcuda_image_peer *peer, struct vcuda_image_message *m, int *fd)
+{
+	int found;
+
+	if ((m->type == VCUDA_IMAGE_OFFER) != (*fd >= 0))
+		return false;
+	m->status = 0;
+	switch (m->type) {
+	case VCUDA_IMAGE_LOOK:
+		m->look = peer->has_guest ? vcuda_image_store_look(peer->guest, m->bytes) : VCUDA_IMAGE_NEVER;
+		reply(peer, m, -1);
+		return true;
+	case VCUDA_IMAGE_FIND:
+		found = peer->has_guest ? vcuda_image_store_find(peer->guest, m->bytes, &m->name) : -1;
+		m->status = found < 0 ? -ENOENT : 0;
+		reply(peer, m, found);
+		return true;
+	case VCUDA_IMAGE_OFFER:
+		if (peer->has_guest && vcuda_image_store_look(peer->guest, m->bytes) != VCUDA_IMAGE_NEVER) {
+			vcuda_image_check_start(*fd, m->bytes, peer->guest, epoch);
+			*fd = -1;
+		}
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* As recvmsg() does; *fd is the descriptor that came along, -1: none. */
+static ssize_t receive(struct vcuda_image_peer *peer, struct vcuda_image_message *m, int *fd, int *flags)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec part = {m, sizeof(*m)};
+	/* No more than one fits; the kernel closes others. */
+	struct msghdr h = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
+	ssize_t n = recvmsg(peer->fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&h);
+
+	*fd = -1;
+	*flags = h.msg_flags;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(c), sizeof(int));
+	return n;
+}
+
+/* One a turn, so that no worker keeps the others waiting. */
+static void peer_ready(struct vcuda_source *source, uint32_t events)
+{
+	struct vcuda_image_peer *peer = container_of(source, struct vcuda_image_peer, source);
+	struct vcuda_image_message m;
+	int fd, flags;
+	ssize_t n = receive(peer, &m, &fd, &flags);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0)
+		vcuda_image_peer_close(peer);
+	else if (n != sizeof(m) || flags & (MSG_TRUNC | MSG_CTRUNC) || !answer(peer, &m, &fd))
+		cut_off(peer);
+	if (fd >= 0)
+		vcuda_image_check_start(fd, 0, 0, 0);
+}
+
+int vcuda_image_peer_open(struct vcuda_image_peer *peer, struct vcuda_loop *loop)
+{
+	int pair[2], theirs;
+
+	*peer = (struct vcuda_image_peer){.loop = loop, .fd = -1, .source = {.fd = -1, .ready = peer_ready}};
+	if (!vcuda_image_store_limit() || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -1;
+	/* Above all that the worker is given, so that none of that takes its place before it is there. */
+	theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, VCUDA_IMAGE_CHANNEL_FD + 1);
+	close(pair[1]);
+	peer->fd = pair[0];
+	if (theirs >= 0 && !vcuda_source_add(loop, &peer->source, peer->fd, EPOLLIN))
+		return theirs;
+	if (theirs >= 0)
+		close(theirs);
+	vcuda_image_peer_close(peer);
+	return -1;
+}
+
+void vcuda_image_peer_serves(struct vcuda_image_peer *peer, uint64_t guest)
+{
+	peer->has_guest = true;
+	peer->guest = guest;
+}

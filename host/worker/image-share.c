@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image-share.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "image-channel.h"
+#include "log.h"
+#include "start-thread.h"
+
+/* vcudad never takes long. */
+#define PATIENCE_S 2
+
+/* What waits to be copied, besides one that may be larger. */
+#define MOST_WAITING_BYTES (64u << 20)
+
+/* The load that the guest waits for comes first. */
+#define NICENESS 19
+
+struct offer {
+	struct offer *next;
+	struct vcuda_worker_image *image;
+};
+
+static struct {
+	pthread_mutex_t lock; /* one request and its reply at a time */
+	_Atomic bool open;
+} way = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct offer *first, **last;
+	uint64_t bytes; /* of those in the queue, and of the one that is being copied */
+	bool runs;
+} offers = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &offers.first};
+
+void vcuda_image_share_open(void)
+{
+	struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct stat s;
+
+	way.open = !fstat(VCUDA_IMAGE_CHANNEL_FD, &s) && S_ISSOCK(s.st_mode);
+	if (way.open)
+		setsockopt(VCUDA_IMAGE_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+}
+
+/* ---- questions ---- */
+
+static int send_message(const struct vcuda_image_message *m, int fd, int flags)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec part = {(void *)m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		h.msg_control = &control;
+		h.msg_controllen = sizeof(control);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
+	}
+	return sendmsg(VCUDA_IMAGE_CHANNEL_FD, &h, MSG_NOSIGNAL | flags) < 0 ? -errno : 0;
+}
+
+/* *fd is the descriptor that came along, -1: none. */
+static int receive_message(struct vcuda_image_message *m, int *fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec part = {m, sizeof(*m)};
+	struct msghdr h = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
+	struct cmsghdr *c;
+	ssize_t n;
+
+	do {
+		n = recvmsg(VCUDA_IMAGE_CHANNEL_FD, &h, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	c = CMSG_FIRSTHDR(&h);
+	*fd = -1;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(c), sizeof(int));
+	return n == sizeof(*m) ? 0 : -EPROTO;
+}
+
+/* A descriptor is vcudad's answer, or -1. Without an answer nothing is asked any more: replies would be mistaken. */
+static int ask(struct vcuda_image_message *m)
+{
+	uint32_t type = m->type;
+	int fd = -1, err = -EPIPE;
+
+	pthread_mutex_lock(&way.lock);
+	if (way.open) {
+		err = send_message(m, -1, 0);
+		if (!err)
+			err = receive_message(m, &fd);
+		if (!err && m->type != type)
+			err = -EPROTO;
+		way.open = !err;
+	}
+	pthread_mutex_unlock(&way.lock);
+	if (!err)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	m->status = err;
+	return -1;
+}
+
+enum vcuda_image_look vcuda_image_share_look(uint64_t bytes)
+{
+	struct vcuda_image_message m = {.type = VCUDA_IMAGE_LOOK, .bytes = bytes};
+
+	if (!way.open)
+		return VCUDA_IMAGE_NEVER;
+	ask(&m);
+	return m.status ? VCUDA_IMAGE_NEVER : m.look;
+}
+
+void *vcuda_image_share_find(uint64_t bytes, const struct vcuda_image_name *name)
+{
+	struct vcuda_image_message m = {.type = VCUDA_IMAGE_FIND, .bytes = bytes, .name = *name};
+	int fd = ask(&m);
+	void *data;
+
+	if (fd < 0)
+		return NULL;
+	data = mmap(NULL, vcuda_image_file_bytes(bytes), PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	return data == MAP_FAILED ? NULL : data;
+}
+
+/* ---- offers ---- */
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = write(fd, data, bytes);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		data += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Who changes the image meanwhile has another one kept than he has, under that one's name. */
+static int copy(const struct vcuda_worker_image *image)
+{
+	int fd = memfd_create("vcuda-image", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, image->data, image->bytes);
+	if (!err && (ftruncate(fd, (off_t)vcuda_image_file_bytes(image->bytes)) ||
+		     fcntl(fd, F_ADD_SEALS, VCUDA_IMAGE_SEALS)))
+		err = -errno;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+/* If vcudad has too much to do it is offered by another process. */
+static void give(const struct vcuda_worker_image *image)
+{
+	struct vcuda_image_message m = {.type = VCUDA_IMAGE_OFFER, .bytes = image->bytes};
+	int fd = copy(image);
+
+	if (fd < 0) {
+		vcuda_log("no copy of an image can be kept: %s", strerror(-fd));
+		return;
+	}
+	send_message(&m, fd, MSG_DONTWAIT);
+	close(fd);
+}
+
+static void *run(void *unused)
+{
+	setpriority(PRIO_PROCESS, 0, NICENESS); /* this thread's */
+	pthread_mutex_lock(&offers.lock);
+	for (;;) {
+		struct offer *o;
+
+		while (!offers.first)
+			pthread_cond_wait(&offers.more, &offers.lock);
+		o = offers.first;
+		offers.first = o->next;
+		if (!o->next)
+			offers.last = &offers.first;
+		pthread_mutex_unlock(&offers.lock);
+		give(o->image);
+		pthread_mutex_lock(&offers.lock);
+		offers.bytes -= o->image->bytes;
+		vcuda_image_take_back(o->image);
+		free(o);
+	}
+	return unused;
+}
+
+/* With the lock held. */
+static bool has_room(uint64_t bytes)
+{
+	return !offers.bytes || bytes + offers.bytes <= MOST_WAITING_BYTES;
+}
+
+static bool has_thread(void)
+{
+	if (!offers.runs)
+		offers.runs = vcuda_thread_start(run, NULL);
+	return offers.runs;
+}
+
+void vcuda_image_share_offer(struct vcuda_worker_image *image)
+{
+	struct offer *o = way.open ? malloc(sizeof(*o)) : NULL;
+	bool taken;
+
+	if (!o)
+		return;
+	*o = (struct offer){.image = image};
+	pthread_mutex_lock(&offers.lock);
+	taken = has_room(image->bytes) && has_thread() && vcuda_image_lend(image);
+	if (taken) {
+		*offers.last = o;
+		offers.last = &o->next;
+		offers.bytes += image->bytes;
+		pthread_cond_signal(&offers.more);
+	}
+	pthread_mutex_unlock(&offers.lock);
+	if (!taken)
+		free(o);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images that workers of one guest have from one another, through vcudad (image-channel.h). Thread-safe. */
+#ifndef VCUDA_IMAGE_SHARE_H
+#define VCUDA_IMAGE_SHARE_H
+
+#include <stdint.h>
+
+#include "image-cache.h"
+#include "image.h"
+
+/* Before this process opens anything: vcudad may have given it no way. */
+void vcuda_image_share_open(void);
+
+/* Whether vcudad may have one of that length. */
+enum vcuda_image_look vcuda_image_share_look(uint64_t bytes);
+
+/*
+ * The one of that name, mapped for reading, with VCUDA_IMAGE_PADDING zeroes behind it: vcuda_image_file_bytes() to be
+ * unmapped. NULL: there is none.
+ */
+void *vcuda_image_share_find(uint64_t bytes, const struct vcuda_image_name *name);
+
+/* Has vcudad have a copy, which is made in the background, or not if there is too much to copy. Waits for nothing. */
+void vcuda_image_share_offer(struct vcuda_worker_image *image);
+
+#endif
