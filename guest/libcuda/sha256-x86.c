@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sha256-x86.h"
 
+#include <cpuid.h>
 #include <immintrin.h>
+
+#include "sha256.h"
 
 #define WITH_SHA __attribute__((target("sha,sse4.1,ssse3")))
 #define EACH __attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline
+
+static bool look_at_processor(void)
+{
+	unsigned int a, b, c, d;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3))
+		return false;
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
+}
+
+bool vcuda_sha256_is_fast(void)
+{
+	enum { UNKNOWN, SLOW, FAST };
+	static _Atomic int known; /* several threads may look: they see the same */
+
+	if (known == UNKNOWN)
+		known = look_at_processor() ? FAST : SLOW;
+	return known == FAST;
+}
 
 /* One text's: the eight words as the instructions want them, and the last 16 of the message. */
 struct lane {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sha256.h"
 
-#include <cpuid.h>
 #include <endian.h>
 #include <string.h>
 
@@ -57,25 +56,6 @@ static void mix(uint32_t state[8], const uint8_t block[64])
 	}
 	for (int i = 0; i < 8; i++)
 		state[i] += s[i];
-}
-
-static bool look_at_processor(void)
-{
-	unsigned int a, b, c, d;
-
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3))
-		return false;
-	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
-}
-
-bool vcuda_sha256_is_fast(void)
-{
-	enum { UNKNOWN, SLOW, FAST };
-	static _Atomic int known; /* several threads may look: they see the same */
-
-	if (known == UNKNOWN)
-		known = look_at_processor() ? FAST : SLOW;
-	return known == FAST;
 }
 
 static void mix_all(uint32_t state[8], const uint8_t *blocks, size_t count)

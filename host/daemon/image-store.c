@@ -11,7 +11,7 @@
 #include "log.h"
 
 /* Each has a descriptor. */
-#define MOST_ENTRIES 1024
+#define MOST_ENTRIES 512
 
 struct entry {
 	struct vcuda_list entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 against the examples of FIPS 180, and in pieces. */
+/* SHA-256 against the examples of FIPS 180 and nettle, in pieces, and two at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+
+#include <nettle/sha2.h>
 
 #include "sha256.h"
 
@@ -79,13 +81,81 @@ static void lengths(void **state)
 	}
 }
 
+#define MOST 1200
+
+/* Texts that no two places of are alike. */
+static uint8_t text[2 * MOST];
+
+static void fill(void)
+{
+	uint32_t x = 1;
+
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
+}
+
+static void by_nettle(const uint8_t *data, size_t size, uint8_t digest[VCUDA_SHA256_BYTES])
+{
+	struct sha256_ctx ctx;
+
+	sha256_init(&ctx);
+	sha256_update(&ctx, size, data);
+	sha256_digest(&ctx, VCUDA_SHA256_BYTES, digest);
+}
+
+static void every_length(void **state)
+{
+	uint8_t digest[VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
+
+	for (size_t n = 0; n <= MOST; n++) {
+		/* at every place in a line as well */
+		vcuda_sha256(text + n % 64, n, digest);
+		by_nettle(text + n % 64, n, right);
+		assert_memory_equal(digest, right, sizeof(right));
+	}
+}
+
+static void two(void **state)
+{
+	uint8_t digests[2][VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
+
+	for (size_t n = 0; n <= MOST; n++) {
+		vcuda_sha256_two((const void *const[]){text, text + MOST}, n, (uint8_t *const[]){digests[0], digests[1]});
+		for (int i = 0; i < 2; i++) {
+			by_nettle(text + i * MOST, n, right);
+			assert_memory_equal(digests[i], right, sizeof(right));
+		}
+	}
+}
+
+/* Pieces of which some end in a block and some are several. */
+static void pieces(void **state)
+{
+	uint8_t digest[VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
+
+	by_nettle(text, MOST, right);
+	for (size_t piece = 1; piece <= MOST; piece++) {
+		struct vcuda_sha256 sha;
+
+		vcuda_sha256_start(&sha);
+		for (size_t at = 0; at < MOST; at += piece)
+			vcuda_sha256_add(&sha, text + at, MOST - at < piece ? MOST - at : piece);
+		vcuda_sha256_end(&sha, digest);
+		assert_memory_equal(digest, right, sizeof(right));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(examples),
 		cmocka_unit_test(million),
 		cmocka_unit_test(lengths),
+		cmocka_unit_test(every_length),
+		cmocka_unit_test(two),
+		cmocka_unit_test(pieces),
 	};
 
+	fill();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
