@@ -4,7 +4,7 @@
  *
  * usage: driver-bench [--quick] [--max-mib N] GROUP...
  *
- * Groups: launch, copy, memory, event, module, graph; start, a program that adds two vectors once; info, what there is.
+ * Groups: launch, copy, memory, event, module, image, graph; start, a program that adds two vectors once; info, what there is.
  */
 #include "driver-bench.h"
 
@@ -48,7 +48,8 @@ static const struct group {
 	const char *name;
 	void (*run)(void);
 } groups[] = {{"launch", bench_launches}, {"copy", bench_copies},    {"memory", bench_memory},
-	      {"event", bench_events},    {"module", bench_modules}, {"graph", bench_graphs}};
+	      {"event", bench_events},    {"module", bench_modules}, {"image", bench_images},
+	      {"graph", bench_graphs}};
 
 static int run_group(const char *name)
 {

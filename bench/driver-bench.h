@@ -25,6 +25,7 @@ void bench_copies(void);
 void bench_memory(void);
 void bench_events(void);
 void bench_modules(void);
+void bench_images(void);
 void bench_graphs(void);
 void bench_start(void);
 

@@ -249,7 +249,7 @@ static void say_found(size_t bytes)
 }
 
 /*
- * What an earlier process has shipped is there, if the host keeps such. `offer`: this one may be kept, once it is
+ * What an earlier process has shipped is there, if the host keeps such. `offer`: it is not, and may be kept once it is
  * shipped. To name an image takes a third of the time of shipping it, so that it is done only where there is one as
  * long; and where the processor cannot do it fast, shipping is faster.
  */
@@ -266,23 +266,9 @@ static bool find(vcuda_image *image, const char *data, size_t bytes, bool *offer
 	if (look != VCUDA_IMAGE_SOME || !vcuda_image_name_of(data, bytes, &name) ||
 	    vcuda_call_vcudaImageFind(image, bytes, name) != CUDA_SUCCESS)
 		return false;
+	*offer = false;
 	say_found(bytes);
 	return true;
-}
-
-/* Has the worker have it. */
-static CUresult provide(vcuda_image *image, const char *data, size_t bytes)
-{
-	bool offer;
-	CUresult result;
-
-	if (find(image, data, bytes, &offer))
-		return CUDA_SUCCESS;
-	result = ship(image, data, bytes);
-	/* Before it is loaded, which takes some time, in which the worker can do it. */
-	if (result == CUDA_SUCCESS && offer)
-		vcuda_call_vcudaImageOffer(*image);
-	return result;
 }
 
 CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
@@ -312,8 +298,9 @@ CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit
 			  CUresult (*load)(void *object, vcuda_image image), void *object)
 {
 	double start = vcuda_jit_ms();
+	bool offer;
 	vcuda_image image;
-	CUresult result = provide(&image, data, bytes);
+	CUresult result = find(&image, data, bytes, &offer) ? CUDA_SUCCESS : ship(&image, data, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -322,6 +309,9 @@ CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit
 		result = load(object, image);
 		vcuda_jit_finish(jit, read_log, image, jit->values, (float)(vcuda_jit_ms() - start));
 	}
+	/* Not before: to copy it takes the host some time. */
+	if (offer)
+		vcuda_call_vcudaImageOffer(image);
 	vcuda_call_vcudaImageDestroy(image);
 	return result;
 }

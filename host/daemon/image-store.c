@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "image-channel.h"
+#include "image-check.h"
 #include "list.h"
 #include "log.h"
 
@@ -46,7 +47,8 @@ static void drop(struct entry *e)
 	vcuda_list_remove(&e->entry);
 	store.used -= vcuda_image_file_bytes(e->bytes);
 	store.count--;
-	close(e->fd);
+	/* To free what only the cache still has takes a tenth of a millisecond a MiB: not here. */
+	vcuda_image_check_start(e->fd, 0, 0, 0);
 	free(e);
 }
 

@@ -22,7 +22,7 @@
 /* What waits to be copied, besides one that may be larger. */
 #define MOST_WAITING_BYTES (64u << 20)
 
-/* The load that the guest waits for comes first. */
+/* What the guest waits for comes first. */
 #define NICENESS 19
 
 struct offer {

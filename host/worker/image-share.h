@@ -20,7 +20,7 @@ enum vcuda_image_look vcuda_image_share_look(uint64_t bytes);
  */
 void *vcuda_image_share_find(uint64_t bytes, const struct vcuda_image_name *name);
 
-/* Has vcudad have a copy, which is made in the background, or not if there is too much to copy. Waits for nothing. */
+/* Has vcudad have a copy, which is made in the background; none if there is too much to copy. Waits for nothing. */
 void vcuda_image_share_offer(struct vcuda_worker_image *image);
 
 #endif

@@ -124,3 +124,13 @@ def wait_until(condition, seconds, text):
     while not condition():
         check(time.monotonic() < end, text)
         time.sleep(0.02)
+
+
+def wait_warm(d, count, what="has a context"):
+    """Until `count` workers have said that they are ready; returns their process numbers."""
+    def ready():
+        with open(d.log_path, encoding="utf-8") as f:
+            said = {int(pid) for pid in re.findall(rf"^vcuda-time \S+ (\d+) worker: {what}$", f.read(), re.M)}
+        return len(children(d.pid)) == count and said >= set(children(d.pid))
+    wait_until(ready, 60, f"no {count} warm workers")
+    return set(children(d.pid))

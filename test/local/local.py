@@ -21,8 +21,9 @@ import tempfile
 import time
 
 import harness
+from images import image_cache
 from harness import (ATTACH, BACKEND, EXAMPLES, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
-                     need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until)
+                     need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until, wait_warm)
 
 
 def examples():
@@ -86,16 +87,6 @@ def worker_killed():
         check("CUDA error" in victim.stdout.read(), "no CUDA error was reported")
         check(other.wait(60) == 0, "the neighbour was disturbed")
         check(start_steady(env, 0).wait(30) == 0, "the next program does not work")
-
-
-def wait_warm(d, count, what="has a context"):
-    """Until `count` workers have said that they are ready; returns their process numbers."""
-    def ready():
-        with open(d.log_path, encoding="utf-8") as f:
-            said = {int(pid) for pid in re.findall(rf"^vcuda-time \S+ (\d+) worker: {what}$", f.read(), re.M)}
-        return len(children(d.pid)) == count and said >= set(children(d.pid))
-    wait_until(ready, 60, f"no {count} warm workers")
-    return set(children(d.pid))
 
 
 def run_on(env, *command, **more):
@@ -630,7 +621,7 @@ def awkward_environment():
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, image_cache, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_environment)}
 
 
