@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How code gets to the host, without what is done with it there: images that no GPU takes, since their only entry is for
- * one of 2012, which the driver sees at once. New ones, and one that the host may have from before, in this process or
- * an earlier one.
+ * How code gets to the host, without what is done with it there: images that no GPU takes, since their only entry is
+ * for one of 2012, which the driver sees at once. New ones, and one that the host may have from before, in this process
+ * or an earlier one.
  */
 #include "driver-bench.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 of whole blocks of 64 bytes with the processor's own instructions, where it has them (vcuda_sha256_is_fast). */
+/* SHA-256 of whole blocks of 64 bytes with the processor's own instructions, if vcuda_sha256_is_fast(). */
 #ifndef VCUDA_SHA256_X86_H
 #define VCUDA_SHA256_X86_H
 

@@ -127,7 +127,8 @@ void vcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const dig
 	for (int i = 0; i < 2; i++)
 		vcuda_sha256_start(&sha[i]);
 	if (whole)
-		vcuda_sha256_x86_two((uint32_t *const[]){sha[0].state, sha[1].state}, (const uint8_t *const[]){data[0], data[1]}, whole / 64);
+		vcuda_sha256_x86_two((uint32_t *const[]){sha[0].state, sha[1].state},
+				     (const uint8_t *const[]){data[0], data[1]}, whole / 64);
 	for (int i = 0; i < 2; i++) {
 		sha[i].length = whole;
 		vcuda_sha256_add(&sha[i], (const uint8_t *)data[i] + whole, size - whole);

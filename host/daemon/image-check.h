@@ -26,8 +26,8 @@ struct vcuda_image_check {
 int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_image_check *check));
 
 /*
- * Takes over a descriptor, in any case, of which as many as wait for their turn are bounded; one too many is closed. With
- * bytes 0 it is only closed, and nobody hears of it.
+ * Takes over a descriptor, in any case. How many wait for their turn is bounded; one too many is closed. With bytes 0 it
+ * is only closed, and nobody hears of it.
  */
 void vcuda_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch);
 

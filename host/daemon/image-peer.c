@@ -13,6 +13,9 @@
 #include "image-store.h"
 #include "log.h"
 
+/* Of a worker that has ended: more than an honest one leaves. */
+#define LAST_MESSAGES 32
+
 void vcuda_image_peer_close(struct vcuda_image_peer *peer)
 {
 	vcuda_source_remove(peer->loop, &peer->source);
@@ -55,7 +58,7 @@ static unsigned int epoch;
 static void checked(struct vcuda_image_check *check)
 {
 	if (check->status)
-		vcuda_log_peer("image cache: what a worker offered is not kept: it could be changed, or is not as it said");
+		vcuda_log_peer("image cache: what a worker offered is not kept, as it can be changed, or is another");
 	else if (check->epoch == epoch)
 		vcuda_image_store_enter(check->guest, check->bytes, &check->name, check->fd);
 	else
@@ -145,6 +148,13 @@ static void peer_ready(struct vcuda_source *source, uint32_t events)
 		cut_off(peer);
 	if (fd >= 0)
 		vcuda_image_check_start(fd, 0, 0, 0);
+}
+
+void vcuda_image_peer_end(struct vcuda_image_peer *peer)
+{
+	for (int n = 0; n < LAST_MESSAGES && peer->fd >= 0; n++)
+		peer_ready(&peer->source, EPOLLIN);
+	vcuda_image_peer_close(peer);
 }
 
 int vcuda_image_peer_open(struct vcuda_image_peer *peer, struct vcuda_loop *loop)

@@ -23,6 +23,9 @@ void vcuda_image_peers_open(struct vcuda_loop *loop, uint64_t limit);
 int vcuda_image_peer_open(struct vcuda_image_peer *peer, struct vcuda_loop *loop);
 void vcuda_image_peer_close(struct vcuda_image_peer *peer);
 
+/* The worker has ended: what it offered last is taken before. */
+void vcuda_image_peer_end(struct vcuda_image_peer *peer);
+
 /* That guest is gone: none of its images stay, nor come later. */
 void vcuda_image_peers_forget(uint64_t guest);
 

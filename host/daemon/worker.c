@@ -134,7 +134,7 @@ static void exit_ready(struct vcuda_source *source, uint32_t events)
 		return;
 	describe_end(w, &info);
 	close_channel(w);
-	vcuda_image_peer_close(&w->images);
+	vcuda_image_peer_end(&w->images);
 	vcuda_source_remove(w->loop, &w->exit_source);
 	vcuda_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);

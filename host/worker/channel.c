@@ -20,6 +20,7 @@
 #include "control.h"
 #include "direct.h"
 #include "image-channel.h"
+#include "image-share.h"
 #include "log.h"
 #include "mark.h"
 #include "ram.h"
@@ -432,6 +433,7 @@ static void *serve(void *session)
 		vcuda_log("the control channel is broken: %s", strerror(-n));
 	vcuda_mark("worker: guest process is gone");
 	vcuda_roster_ends();
+	vcuda_image_share_finish();
 	/* The guest process is gone: so is everything that it had. The driver frees it with this process. */
 	_exit(n < 0 ? 1 : 0);
 }

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "image-channel.h"
@@ -23,7 +24,10 @@
 #define MOST_WAITING_BYTES (64u << 20)
 
 /* What the guest waits for comes first. */
-#define NICENESS 19
+#define NICENESS 5
+
+/* How long a worker whose guest has ended may copy: 100 MiB take a third of that. */
+#define FINISH_MS 150
 
 struct offer {
 	struct offer *next;
@@ -37,11 +41,14 @@ static struct {
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t more;
+	pthread_cond_t more, done;
 	struct offer *first, **last;
 	uint64_t bytes; /* of those in the queue, and of the one that is being copied */
 	bool runs;
-} offers = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &offers.first};
+} offers = {.lock = PTHREAD_MUTEX_INITIALIZER,
+	    .more = PTHREAD_COND_INITIALIZER,
+	    .done = PTHREAD_COND_INITIALIZER,
+	    .last = &offers.first};
 
 void vcuda_image_share_open(void)
 {
@@ -212,6 +219,7 @@ static void *run(void *unused)
 		offers.bytes -= o->image->bytes;
 		vcuda_image_take_back(o->image);
 		free(o);
+		pthread_cond_signal(&offers.done);
 	}
 	return unused;
 }
@@ -248,4 +256,18 @@ void vcuda_image_share_offer(struct vcuda_worker_image *image)
 	pthread_mutex_unlock(&offers.lock);
 	if (!taken)
 		free(o);
+}
+
+void vcuda_image_share_finish(void)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += FINISH_MS * 1000000l;
+	end.tv_sec += end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&offers.lock);
+	while (offers.bytes && !pthread_cond_timedwait(&offers.done, &offers.lock, &end))
+		continue;
+	pthread_mutex_unlock(&offers.lock);
 }

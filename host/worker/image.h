@@ -30,8 +30,8 @@ struct vcuda_worker_image {
 CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *image);
 
 /*
- * The same of what is mapped already, vcuda_image_file_bytes() for reading, zeroes behind the image: it is the image's if
- * this succeeds, and unmapped with it.
+ * The same of what is mapped already, vcuda_image_file_bytes() for reading, zeroes behind the image: it is the image's
+ * if this succeeds, and unmapped with it.
  */
 CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *image);
 

@@ -240,7 +240,7 @@ static void *map(size_t bytes, int protection)
 	return data;
 }
 
-/* Read and loaded as any other, not written to, counted, and unmapped with its end; the next image knows nothing of it. */
+/* Read and loaded as any other, not written to, counted, and unmapped with its end; the next knows nothing of it. */
 static void test_adopted(void **state)
 {
 	struct vcuda_args_vcudaImageRead all = {.bytes = 4096};

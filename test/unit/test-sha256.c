@@ -120,7 +120,8 @@ static void two(void **state)
 	uint8_t digests[2][VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
 
 	for (size_t n = 0; n <= MOST; n++) {
-		vcuda_sha256_two((const void *const[]){text, text + MOST}, n, (uint8_t *const[]){digests[0], digests[1]});
+		vcuda_sha256_two((const void *const[]){text, text + MOST}, n,
+				 (uint8_t *const[]){digests[0], digests[1]});
 		for (int i = 0; i < 2; i++) {
 			by_nettle(text + i * MOST, n, right);
 			assert_memory_equal(digests[i], right, sizeof(right));

@@ -35,7 +35,7 @@ enum misbehaviour {
 	SLOW_ATTACH, /* 300 ms */
 	FLOODS,      /* 1,000 replies that nobody asked for */
 	NO_CHANNEL,  /* closes the channel, and stays */
-	GIVES_IMAGES, /* local ATTACH: a third descriptor, the way to the image cache, for the test to be hostile there */
+	GIVES_IMAGES, /* local ATTACH: a third descriptor, its way to the image cache, where the test is hostile */
 	LOOKS,        /* on a doorbell, for an image of as many bytes as the third word says; the answer in the fourth.
 		       * With the fifth word it offers one, all zeroes, afterwards */
 };
