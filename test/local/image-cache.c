@@ -64,13 +64,16 @@ int main(int argc, char **argv)
 	CUdeviceptr memory;
 	CUfunction function;
 	unsigned int value;
+	char *text;
 
 	if (argc < 3)
 		return 2;
 	NEED(cuInit(0));
 	NEED(cuDevicePrimaryCtxRetain(&context, 0));
 	NEED(cuCtxSetCurrent(context));
-	function = load(write_text((unsigned int)atoi(argv[1]), (size_t)atol(argv[2])), argc > 3);
+	text = write_text((unsigned int)atoi(argv[1]), (size_t)atol(argv[2]));
+	function = load(text, argc > 3);
+	free(text);
 	NEED(cuMemAlloc_v2(&memory, sizeof(value)));
 	NEED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&memory}, NULL));
 	NEED(cuMemcpyDtoH_v2(&value, memory, sizeof(value)));
