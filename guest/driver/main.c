@@ -135,15 +135,18 @@ static int vcuda_takes_pages(struct device *dev, void *unused)
 /*
  * The host's device keeps to the pages that it found when the RAM was registered. What a balloon or virtio-mem gave to
  * the host and took back has others since then: copies would reach the old ones. So not with such a device, which may
- * be plugged in at any time.
+ * be plugged in at any time, nor once one was seen.
  */
 bool vcuda_device_offers_direct(struct vcuda_device *device)
 {
 	if (!device->limits.direct)
 		return false;
-	if (!bus_for_each_dev(device->vdev->dev.bus, NULL, NULL, vcuda_takes_pages))
-		return true;
-	dev_info_once(&device->vdev->dev, "the VM has a memory balloon or virtio-mem device: large copies do not go directly, though the host offers that\n");
+	if (!READ_ONCE(device->had_balloon)) {
+		if (!bus_for_each_dev(device->vdev->dev.bus, NULL, NULL, vcuda_takes_pages))
+			return true;
+		WRITE_ONCE(device->had_balloon, true);
+	}
+	dev_info_once(&device->vdev->dev, "the VM has, or had, a memory balloon or virtio-mem device: large copies do not go directly, though the host offers that\n");
 	return false;
 }
 

@@ -134,10 +134,18 @@ static int vcuda_range_append(struct vcuda_range *range, struct page *page)
 	return 0;
 }
 
-static int vcuda_pin_pages(u64 start, unsigned int count, bool writable, struct page **pages)
+/*
+ * A pin for long gives a process pages of its own in place of those of a file that it has mapped privately, or that it
+ * shares since it forked: all of a large file would become memory that cannot be had back. A direct copy is short, and
+ * whoever writes meanwhile may have other pages then.
+ */
+static int vcuda_pin_pages(const struct vcuda_range *range, u64 start, unsigned int count, struct page **pages)
 {
+	bool writable = range->writable;
 	int got;
 
+	if (range->direct && !writable)
+		return pin_user_pages_fast(start, count, 0, pages);
 	if (writable || VCUDA_PIN_READ_NEEDS_WRITE) {
 		got = pin_user_pages_fast(start, count, FOLL_LONGTERM | FOLL_WRITE, pages);
 		if (got > 0 || writable)
@@ -155,8 +163,7 @@ static int vcuda_range_pin(struct vcuda_range *range)
 	if (!pages)
 		return -ENOMEM;
 	while (at < range->end && !status) {
-		got = vcuda_pin_pages(at, min_t(u64, (range->end - at) >> PAGE_SHIFT, VCUDA_PIN_BATCH),
-				      range->writable, pages);
+		got = vcuda_pin_pages(range, at, min_t(u64, (range->end - at) >> PAGE_SHIFT, VCUDA_PIN_BATCH), pages);
 		if (got <= 0) {
 			status = got == -ENOMEM || got == -EINTR ? got : -EFAULT;
 			break;

@@ -54,6 +54,7 @@ struct vcuda_device {
 	struct miscdevice misc;
 	struct notifier_block reboot;
 	struct vcuda_limits limits;
+	bool had_balloon;		/* set for good */
 
 	/* Guards the queues, `live`, `generation` and the lists of calls; taken in interrupts. */
 	spinlock_t lock;

@@ -63,18 +63,23 @@ static void check(bool good, int line, const char *what)
 /* What vm.py compares: copies of WARM bytes that may have gone either way, and what was to go each way since. */
 static unsigned int warmed, parts, blocks;
 
-static unsigned long pinned_kib(void)
+static unsigned long status_kib(const char *row)
 {
 	char line[128];
 	unsigned long kib = 0;
 	FILE *status = fopen("/proc/self/status", "r");
 
 	while (status && fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmPin: %lu", &kib) == 1)
+		if (!strncmp(line, row, strlen(row)) && sscanf(line + strlen(row), " %lu", &kib) == 1)
 			break;
 	if (status)
 		fclose(status);
 	return kib;
+}
+
+static unsigned long pinned_kib(void)
+{
+	return status_kib("VmPin:");
 }
 
 static _Atomic bool watching;
@@ -292,6 +297,7 @@ static void read_only(void)
 	uint8_t *host, *check_memory = memory(bytes, 0), *view;
 	char path[] = "/tmp/direct-XXXXXX";
 	CUdeviceptr device;
+	unsigned long own;
 	int fd = mkstemp(path);
 
 	start_cuda();
@@ -312,7 +318,10 @@ static void read_only(void)
 	/* Where there are no ends that go by staging in any case. */
 	view = mmap(memory(bytes, 0), bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
 	CHECK(view != MAP_FAILED && !unlink(path));
+	own = status_kib("RssAnon:");
 	CHECK(!cuMemcpyHtoD_v2(device, view, bytes));
+	/* The process has no pages of its own in place of the file's. */
+	CHECK(status_kib("RssAnon:") < own + bytes / 4096);
 	memset(check_memory, 0, bytes);
 	get(check_memory, device, bytes);
 	CHECK(is_filled(check_memory, bytes, 7));
