@@ -11,6 +11,7 @@
 struct run {
 	uint64_t offset, length; /* in the range */
 	char *memory;
+	unsigned int file; /* of RAM: two may be mapped side by side, and are registered one by one */
 };
 
 struct vcuda_direct {
@@ -64,11 +65,11 @@ static int new_range(uint64_t address, uint64_t length, bool writable, struct vc
 	return 0;
 }
 
-static int append(struct vcuda_direct *range, char *memory, uint64_t length)
+static int append(struct vcuda_direct *range, unsigned int file, char *memory, uint64_t length)
 {
 	struct run *last = range->count ? &range->runs[range->count - 1] : NULL;
 
-	if (last && last->memory + last->length == memory) {
+	if (last && last->file == file && last->memory + last->length == memory) {
 		last->length += length;
 		return 0;
 	}
@@ -81,7 +82,7 @@ static int append(struct vcuda_direct *range, char *memory, uint64_t length)
 		range->runs = runs;
 		range->capacity = capacity;
 	}
-	range->runs[range->count++] = (struct run){range->mapped, length, memory};
+	range->runs[range->count++] = (struct run){range->mapped, length, memory, file};
 	return 0;
 }
 
@@ -96,7 +97,7 @@ static int note_extents(struct vcuda_direct *range, const struct vcuda_channel_e
 			return -EINVAL;
 		err = vcuda_ram_find(e->region, e->offset, e->length, &memory);
 		if (!err)
-			err = append(range, memory, e->length);
+			err = append(range, e->region, memory, e->length);
 		if (err)
 			return err;
 		range->mapped += e->length;

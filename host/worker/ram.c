@@ -235,11 +235,17 @@ void vcuda_ram_leave(void)
 	pthread_mutex_unlock(&ram.lock);
 }
 
+/* With the lock. NULL: which one it is could not be found out, as after a fault. What is registered stays so then, or is anew. */
+static bool is_ours(CUcontext context)
+{
+	return ram.context && (!context || ram.context == context);
+}
+
 void vcuda_ram_close(CUcontext context)
 {
 	pthread_mutex_lock(&ram.lock);
 	ram.closed++;
-	while (context && ram.context == context && (ram.users || ram.stage == REGISTERING))
+	while (is_ours(context) && (ram.users || ram.stage == REGISTERING))
 		pthread_cond_wait(&ram.changed, &ram.lock);
 	pthread_mutex_unlock(&ram.lock);
 }
@@ -248,7 +254,7 @@ void vcuda_ram_reopen(CUcontext context, bool ended)
 {
 	pthread_mutex_lock(&ram.lock);
 	ram.closed--;
-	if (ended && context && ram.context == context) {
+	if (ended && is_ours(context)) {
 		ram.stage = NOT_REGISTERED;
 		ram.context = NULL;
 		ram.file = 0;
