@@ -17,7 +17,6 @@ static void ends(CUcontext context)
 	vcuda_cuda_blas_forget(context);
 	vcuda_cuda_matmul_forget(context);
 	vcuda_cuda_random_forget(context);
-	vcuda_cuda_launch_forget(context);
 	driver.cuCtxSetCurrent(before);
 }
 
@@ -34,8 +33,10 @@ static void primary_ends(CUdevice device)
 	driver.cuDevicePrimaryCtxRelease_v2(device);
 }
 
+/* A context that has failed may not be had any more: what is dropped first asks for none. */
 static CUresult destroy(CUcontext context)
 {
+	vcuda_cuda_launch_forget();
 	ends(context);
 	return driver.cuCtxDestroy_v2(context);
 }
@@ -43,12 +44,14 @@ static CUresult destroy(CUcontext context)
 /* The guest releases it once, at the end. */
 static CUresult release(CUdevice device)
 {
+	vcuda_cuda_launch_forget();
 	primary_ends(device);
 	return driver.cuDevicePrimaryCtxRelease_v2(device);
 }
 
 static CUresult reset(CUdevice device)
 {
+	vcuda_cuda_launch_forget();
 	primary_ends(device);
 	return driver.cuDevicePrimaryCtxReset_v2(device);
 }

@@ -31,7 +31,7 @@
 struct kept {
 	pthread_mutex_t lock;
 	CUcontext context; /* NULL: nobody has this place */
-	CUstream stream;
+	_Atomic(CUstream) stream; /* changes under the lock */
 	CUfunction function;
 	unsigned int launches;
 	bool refused; /* it cannot have one */
@@ -135,6 +135,16 @@ static struct kept *enter(CUcontext context, CUstream stream, CUfunction f)
 	return NULL;
 }
 
+/* What cannot be launched is not counted: a graph of it could do what a launch must not. */
+static void start_again(struct kept *k, CUcontext context, CUstream stream, CUfunction f)
+{
+	if (enter(context, stream, f) != k)
+		return;
+	if (!k->exec)
+		k->launches = 0;
+	pthread_mutex_unlock(&k->lock);
+}
+
 static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
 		       unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra)
 {
@@ -151,6 +161,7 @@ static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned 
 	CUcontext context = NULL;
 	struct kept *k = NULL;
 	bool launched = false;
+	CUresult result;
 
 	if (driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context)
 		k = enter(context, stream, f);
@@ -158,53 +169,49 @@ static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned 
 		launched = launch_kept(k, &p);
 		pthread_mutex_unlock(&k->lock);
 	}
-	return launched ? CUDA_SUCCESS
-			: driver.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+	if (launched)
+		return CUDA_SUCCESS;
+	result = driver.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+	if (result != CUDA_SUCCESS && k)
+		start_again(k, context, stream, f);
+	return result;
 }
 
 /* ---- what ends, or changes, before a graph that names it ---- */
 
-static void drop_where(bool (*is_meant)(const struct kept *k, const void *handle), const void *handle)
+static void drop_all(void)
 {
 	for (struct kept *k = places; k < places + PLACES; k++) {
 		pthread_mutex_lock(&k->lock);
-		if (k->context && is_meant(k, handle))
-			drop(k);
+		drop(k);
 		pthread_mutex_unlock(&k->lock);
 	}
 }
 
-static bool is_of_stream(const struct kept *k, const void *stream)
-{
-	return k->stream == stream;
-}
-
-static bool is_of_context(const struct kept *k, const void *context)
-{
-	return k->context == context;
-}
-
-static bool is_any(const struct kept *k, const void *unused)
-{
-	return true;
-}
-
+/* Another stream's place may be locked by a launch that waits for room in that stream. */
 static CUresult destroy_stream(CUstream stream)
 {
-	drop_where(is_of_stream, stream);
+	for (struct kept *k = places; k < places + PLACES; k++) {
+		if (atomic_load(&k->stream) != stream)
+			continue;
+		pthread_mutex_lock(&k->lock);
+		if (atomic_load(&k->stream) == stream)
+			drop(k);
+		pthread_mutex_unlock(&k->lock);
+	}
 	return driver.cuStreamDestroy_v2(stream);
 }
 
 /* Which functions are in there is not known here. */
 static CUresult unload_module(CUmodule module)
 {
-	drop_where(is_any, NULL);
+	drop_all();
 	return driver.cuModuleUnload(module);
 }
 
 static CUresult unload_library(CUlibrary library)
 {
-	drop_where(is_any, NULL);
+	drop_all();
 	return driver.cuLibraryUnload(library);
 }
 
@@ -212,7 +219,7 @@ static CUresult unload_library(CUlibrary library)
 static void before_attribute(CUfunction_attribute attribute)
 {
 	if (attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET)
-		drop_where(is_any, NULL);
+		drop_all();
 }
 
 static CUresult set_attribute(CUfunction f, CUfunction_attribute attribute, int value)
@@ -230,13 +237,13 @@ static CUresult set_kernel_attribute(CUfunction_attribute attribute, int value, 
 /* Stacks may be larger than they were. */
 static CUresult set_limit(CUlimit limit, size_t value)
 {
-	drop_where(is_any, NULL);
+	drop_all();
 	return driver.cuCtxSetLimit(limit, value);
 }
 
-void vcuda_cuda_launch_forget(CUcontext context)
+void vcuda_cuda_launch_forget(void)
 {
-	drop_where(is_of_context, context);
+	drop_all();
 }
 
 void vcuda_cuda_launch_init(struct vcuda_backend_ops *ops)

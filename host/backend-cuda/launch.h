@@ -10,7 +10,7 @@
  */
 void vcuda_cuda_launch_init(struct vcuda_backend_ops *ops);
 
-/* Before a context ends, which is current: its graphs go. */
-void vcuda_cuda_launch_forget(CUcontext context);
+/* Before a context ends, whichever that is: all graphs go, and come again where launches go on. */
+void vcuda_cuda_launch_forget(void);
 
 #endif

@@ -117,8 +117,7 @@ static CUresult set_limit(CUlimit limit, size_t value)
 static int begin(void **state)
 {
 	(void)state;
-	vcuda_cuda_launch_forget(CONTEXT);
-	vcuda_cuda_launch_forget((CUcontext)0x1100);
+	vcuda_cuda_launch_forget();
 	ops = (struct vcuda_backend_ops){0};
 #define HAS(name, function) ops.name = (__typeof__(ops.name))(function)
 	HAS(cuLaunchKernel, launch);
@@ -216,6 +215,16 @@ static void attributes_are_asked_again(void **state)
 	expect(2 * MANY + 10, 2, 0);
 }
 
+/* Nor has what cannot be launched, however often that is tried. */
+static void failures_are_not_counted(void **state)
+{
+	plain_result = CUDA_ERROR_INVALID_HANDLE;
+	launches(3 * MANY, FUNCTION, 0x40);
+	plain_result = CUDA_SUCCESS;
+	launches(MANY, FUNCTION, 0x40);
+	expect(4 * MANY, 0, 0);
+}
+
 static void refusals_are_launched_as_ever(void **state)
 {
 	launches(MANY + 1, FUNCTION, 0x40);
@@ -253,9 +262,7 @@ static void ends_with_what_it_names(void **state)
 	ops.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096);
 	assert_int_equal(alive, 0);
 	launches(MANY + 1, FUNCTION, 0x40);
-	vcuda_cuda_launch_forget((CUcontext)0x1100);
-	assert_int_equal(alive, 1);
-	vcuda_cuda_launch_forget(CONTEXT);
+	vcuda_cuda_launch_forget();
 	assert_int_equal(alive, 0);
 }
 
@@ -290,6 +297,7 @@ int main(void)
 		cmocka_unit_test_setup(what_is_launched_often_has_one, begin),
 		cmocka_unit_test_setup(clusters_and_priorities_have_none, begin),
 		cmocka_unit_test_setup(attributes_are_asked_again, begin),
+		cmocka_unit_test_setup(failures_are_not_counted, begin),
 		cmocka_unit_test_setup(refusals_are_launched_as_ever, begin),
 		cmocka_unit_test_setup(ends_with_what_it_names, begin),
 		cmocka_unit_test_setup(many_streams, begin),
