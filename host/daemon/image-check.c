@@ -14,7 +14,14 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "start-thread.h"
+
+/* Offers that wait, and their bytes, besides one that may have more. */
 #define MOST_WAITING 32
+#define MOST_WAITING_BYTES (256u << 20)
+
+/* Descriptors that are to be closed. */
+#define MOST_CLOSING 64
 
 /* Guest processes come first. */
 #define NICENESS 19
@@ -25,7 +32,10 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct vcuda_image_check *waiting, **last_waiting, *done, **last_done; /* under the lock */
-	unsigned int count;                                                     /* of the loop's: not yet given back */
+	unsigned int count;  /* the loop's: of what is not yet given back */
+	uint64_t bytes;      /* the same */
+	unsigned int closings; /* under the lock */
+	int closing[MOST_CLOSING];
 	bool runs;
 	struct vcuda_source source;
 	void (*report)(struct vcuda_image_check *check);
@@ -50,6 +60,21 @@ static int check_kind(int fd, uint64_t bytes)
 	if (fstatfs(fd, &system) || fstat(fd, &file) || system.f_type != TMPFS_MAGIC)
 		return -EINVAL;
 	return file.st_size >= 0 && (uint64_t)file.st_size == vcuda_image_file_bytes(bytes) ? 0 : -EINVAL;
+}
+
+/* Also between parts of a large file. */
+static void close_waiting(void)
+{
+	int fds[MOST_CLOSING];
+	unsigned int n;
+
+	pthread_mutex_lock(&checks.lock);
+	n = checks.closings;
+	memcpy(fds, checks.closing, n * sizeof(fds[0]));
+	checks.closings = 0;
+	pthread_mutex_unlock(&checks.lock);
+	while (n)
+		close(fds[--n]);
 }
 
 static int read_part(int fd, void *part, size_t size, uint64_t offset)
@@ -78,6 +103,7 @@ static int name_file(int fd, uint64_t bytes, uint8_t part[VCUDA_IMAGE_PART_BYTES
 	for (uint64_t at = 0; at < bytes && !err; at += VCUDA_IMAGE_PART_BYTES) {
 		size_t size = bytes - at < VCUDA_IMAGE_PART_BYTES ? bytes - at : VCUDA_IMAGE_PART_BYTES;
 
+		close_waiting();
 		err = read_part(fd, part, size, at);
 		if (err)
 			return err;
@@ -112,7 +138,7 @@ int vcuda_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name
 
 static void look_at(struct vcuda_image_check *check)
 {
-	check->status = check->bytes ? vcuda_image_check_file(check->fd, check->bytes, &check->name) : -EINVAL;
+	check->status = vcuda_image_check_file(check->fd, check->bytes, &check->name);
 	if (!check->status)
 		return;
 	close(check->fd);
@@ -128,8 +154,14 @@ static void *run(void *unused)
 	for (;;) {
 		struct vcuda_image_check *check;
 
-		while (!checks.waiting)
+		while (!checks.waiting && !checks.closings)
 			pthread_cond_wait(&checks.more, &checks.lock);
+		if (checks.closings) {
+			pthread_mutex_unlock(&checks.lock);
+			close_waiting();
+			pthread_mutex_lock(&checks.lock);
+			continue;
+		}
 		check = checks.waiting;
 		checks.waiting = check->next;
 		if (!check->next)
@@ -164,10 +196,8 @@ static void done_ready(struct vcuda_source *source, uint32_t events)
 		struct vcuda_image_check *next = check->next;
 
 		checks.count--;
-		if (check->bytes)
-			checks.report(check);
-		else
-			free(check);
+		checks.bytes -= check->bytes;
+		checks.report(check);
 		check = next;
 	}
 }
@@ -186,32 +216,47 @@ int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_im
 	return err;
 }
 
-/* Not before there is something to look at. All signals are for the loop. */
+/* Not before there is something to do. */
 static bool has_thread(void)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-
-	if (checks.runs)
-		return true;
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	checks.runs = !pthread_create(&thread, &attributes, run, NULL);
-	pthread_attr_destroy(&attributes);
+	if (!checks.runs)
+		checks.runs = vcuda_thread_start(run, NULL);
 	return checks.runs;
+}
+
+void vcuda_image_check_close(int fd)
+{
+	bool taken = false;
+
+	if (checks.source.fd >= 0 && has_thread()) {
+		pthread_mutex_lock(&checks.lock);
+		taken = checks.closings < MOST_CLOSING;
+		if (taken)
+			checks.closing[checks.closings++] = fd;
+		pthread_cond_signal(&checks.more);
+		pthread_mutex_unlock(&checks.lock);
+	}
+	if (!taken)
+		close(fd);
+}
+
+static bool has_room(uint64_t bytes)
+{
+	return checks.count < MOST_WAITING && (!checks.bytes || checks.bytes + bytes <= MOST_WAITING_BYTES);
 }
 
 void vcuda_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch)
 {
 	struct vcuda_image_check *check =
-		checks.source.fd >= 0 && checks.count < MOST_WAITING && has_thread() ? malloc(sizeof(*check)) : NULL;
+		checks.source.fd >= 0 && has_room(bytes) && has_thread() ? malloc(sizeof(*check)) : NULL;
 
 	if (!check) {
-		close(fd);
+		vcuda_image_check_close(fd);
 		return;
 	}
 	*check = (struct vcuda_image_check){.fd = fd, .bytes = bytes, .guest = guest, .epoch = epoch};
 	checks.count++;
+	checks.bytes += bytes;
 	pthread_mutex_lock(&checks.lock);
 	*checks.last_waiting = check;
 	checks.last_waiting = &check->next;

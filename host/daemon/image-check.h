@@ -17,7 +17,7 @@ struct vcuda_image_check {
 	int fd; /* -1: closed, since it is not what it should be */
 	uint64_t bytes; /* as the worker says */
 	uint64_t guest;
-	unsigned int epoch; /* whoever asks may have something to tell by it */
+	unsigned int epoch; /* the caller's: it comes back unchanged */
 	int status;         /* 0: it is that, and its name is right */
 	struct vcuda_image_name name;
 };
@@ -26,10 +26,13 @@ struct vcuda_image_check {
 int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_image_check *check));
 
 /*
- * Takes over a descriptor, in any case. How many wait for their turn is bounded; one too many is closed. With bytes 0 it
- * is only closed, and nobody hears of it.
+ * Takes over a descriptor, in any case. How many and how large ones wait for their turn is bounded; what is too much is
+ * closed, and nobody hears of it.
  */
 void vcuda_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch);
+
+/* Has the thread close it, before it looks at anything else. Where very many wait for that it is done here and now. */
+void vcuda_image_check_close(int fd);
 
 /* What the thread does, for tests: names a file that is as image-channel.h says. 0 or -errno. */
 int vcuda_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name);

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "image-channel.h"
 #include "image-check.h"
+#include "image-message.h"
 #include "image-store.h"
 #include "log.h"
 
@@ -33,22 +33,7 @@ static void cut_off(struct vcuda_image_peer *peer)
 /* `fd` goes along, unless that is -1. A worker that does not take its answers gets no more of them. */
 static void reply(struct vcuda_image_peer *peer, struct vcuda_image_message *m, int fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec part = {m, sizeof(*m)};
-	struct msghdr h = {.msg_iov = &part, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		h.msg_control = &control;
-		h.msg_controllen = sizeof(control);
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
-	}
-	if (sendmsg(peer->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (vcuda_image_send(peer->fd, m, fd, MSG_DONTWAIT))
 		vcuda_image_peer_close(peer);
 }
 
@@ -62,7 +47,7 @@ static void checked(struct vcuda_image_check *check)
 	else if (check->epoch == epoch)
 		vcuda_image_store_enter(check->guest, check->bytes, &check->name, check->fd);
 	else
-		close(check->fd);
+		vcuda_image_check_close(check->fd);
 	free(check);
 }
 
@@ -111,34 +96,13 @@ static bool answer(struct vcuda_image_peer *peer, struct vcuda_image_message *m,
 	}
 }
 
-/* As recvmsg() does; *fd is the descriptor that came along, -1: none. */
-static ssize_t receive(struct vcuda_image_peer *peer, struct vcuda_image_message *m, int *fd, int *flags)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec part = {m, sizeof(*m)};
-	/* No more than one fits; the kernel closes others. */
-	struct msghdr h = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
-	ssize_t n = recvmsg(peer->fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&h);
-
-	*fd = -1;
-	*flags = h.msg_flags;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(c), sizeof(int));
-	return n;
-}
-
 /* One a turn, so that no worker keeps the others waiting. */
 static void peer_ready(struct vcuda_source *source, uint32_t events)
 {
 	struct vcuda_image_peer *peer = container_of(source, struct vcuda_image_peer, source);
 	struct vcuda_image_message m;
-	int fd, flags;
-	ssize_t n = receive(peer, &m, &fd, &flags);
+	int fd, flags = MSG_DONTWAIT;
+	ssize_t n = vcuda_image_receive(peer->fd, &m, &fd, &flags);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -147,7 +111,7 @@ static void peer_ready(struct vcuda_source *source, uint32_t events)
 	else if (n != sizeof(m) || flags & (MSG_TRUNC | MSG_CTRUNC) || !answer(peer, &m, &fd))
 		cut_off(peer);
 	if (fd >= 0)
-		vcuda_image_check_start(fd, 0, 0, 0);
+		vcuda_image_check_close(fd);
 }
 
 void vcuda_image_peer_end(struct vcuda_image_peer *peer)

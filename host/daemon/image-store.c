@@ -48,7 +48,7 @@ static void drop(struct entry *e)
 	store.used -= vcuda_image_file_bytes(e->bytes);
 	store.count--;
 	/* To free what only the cache still has takes a tenth of a millisecond a MiB: not here. */
-	vcuda_image_check_start(e->fd, 0, 0, 0);
+	vcuda_image_check_close(e->fd);
 	free(e);
 }
 
@@ -96,7 +96,7 @@ int vcuda_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_i
 	struct entry *e = status ? NULL : malloc(sizeof(*e));
 
 	if (!e) {
-		close(fd);
+		vcuda_image_check_close(fd);
 		return status ? status : -ENOMEM;
 	}
 	make_room(vcuda_image_file_bytes(bytes));

@@ -48,7 +48,7 @@ static char **worker_environment(void)
 	return result;
 }
 
-/* -1: the worker has none. A number that is in use here is not on its list by accident. */
+/* -1: the worker has none, nor whatever has that number in this process. */
 static int give(posix_spawn_file_actions_t *actions, int fd, int number)
 {
 	if (fd >= 0)

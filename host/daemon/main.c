@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "../worker/descriptors.h"
 #include "image-peer.h"
 #include "local.h"
 #include "log.h"
@@ -166,6 +167,8 @@ int main(int argc, char **argv)
 	}
 	d->loop.owner = d;
 	d->loop.idle = turn;
+	/* A kept image has one, and so has much of a worker. Where there are no more, the rest says so. */
+	vcuda_descriptors_raise();
 	vcuda_roster_fd();
 	vcuda_image_peers_open(&d->loop, d->options.image_cache);
 	if (open_sockets(d))

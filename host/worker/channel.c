@@ -291,7 +291,9 @@ int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind)
  * freed. */
 static void keep_descriptors(int state)
 {
-	close_range(VCUDA_IMAGE_CHANNEL_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+	int last = vcuda_image_share_has_way() ? VCUDA_IMAGE_CHANNEL_FD : VCUDA_ROSTER_FD;
+
+	close_range((unsigned int)last + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 	fcntl(state, F_SETFD, 0);
 	for (unsigned int i = 0; i < attached.fd_count; i++)
 		fcntl(attached.fds[i], F_SETFD, 0);

@@ -166,9 +166,9 @@ bool vcuda_image_lend(struct vcuda_worker_image *image)
 	bool can;
 
 	pthread_mutex_lock(&images_lock);
-	can = !image->lent;
+	can = !image->offered && !is_adopted(image);
 	if (can) {
-		image->lent = true;
+		image->lent = image->offered = true;
 		image->users++;
 		images_bytes -= cost(image->bytes);
 	}

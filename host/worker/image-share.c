@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "image-channel.h"
+#include "image-message.h"
 #include "log.h"
 #include "start-thread.h"
 
@@ -37,6 +37,7 @@ struct offer {
 static struct {
 	pthread_mutex_t lock; /* one request and its reply at a time */
 	_Atomic bool open;
+	bool was_there;
 } way = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct {
@@ -56,55 +57,29 @@ void vcuda_image_share_open(void)
 	struct stat s;
 
 	way.open = !fstat(VCUDA_IMAGE_CHANNEL_FD, &s) && S_ISSOCK(s.st_mode);
+	way.was_there = way.open;
 	if (way.open)
 		setsockopt(VCUDA_IMAGE_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
 
-/* ---- questions ---- */
-
-static int send_message(const struct vcuda_image_message *m, int fd, int flags)
+bool vcuda_image_share_has_way(void)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec part = {(void *)m, sizeof(*m)};
-	struct msghdr h = {.msg_iov = &part, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		h.msg_control = &control;
-		h.msg_controllen = sizeof(control);
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
-	}
-	return sendmsg(VCUDA_IMAGE_CHANNEL_FD, &h, MSG_NOSIGNAL | flags) < 0 ? -errno : 0;
+	return way.was_there;
 }
+
+/* ---- questions ---- */
 
 /* *fd is the descriptor that came along, -1: none. */
 static int receive_message(struct vcuda_image_message *m, int *fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec part = {m, sizeof(*m)};
-	struct msghdr h = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
-	struct cmsghdr *c;
 	ssize_t n;
+	int flags;
 
 	do {
-		n = recvmsg(VCUDA_IMAGE_CHANNEL_FD, &h, MSG_CMSG_CLOEXEC);
+		flags = 0;
+		n = vcuda_image_receive(VCUDA_IMAGE_CHANNEL_FD, m, fd, &flags);
 	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	c = CMSG_FIRSTHDR(&h);
-	*fd = -1;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(c), sizeof(int));
-	return n == sizeof(*m) ? 0 : -EPROTO;
+	return n == sizeof(*m) ? 0 : n < 0 ? -errno : -EPROTO;
 }
 
 /* A descriptor is vcudad's answer, or -1. Without an answer nothing is asked any more: replies would be mistaken. */
@@ -115,7 +90,7 @@ static int ask(struct vcuda_image_message *m)
 
 	pthread_mutex_lock(&way.lock);
 	if (way.open) {
-		err = send_message(m, -1, 0);
+		err = vcuda_image_send(VCUDA_IMAGE_CHANNEL_FD, m, -1, 0);
 		if (!err)
 			err = receive_message(m, &fd);
 		if (!err && m->type != type)
@@ -196,7 +171,7 @@ static void give(const struct vcuda_worker_image *image)
 		vcuda_log("no copy of an image can be kept: %s", strerror(-fd));
 		return;
 	}
-	send_message(&m, fd, MSG_DONTWAIT);
+	vcuda_image_send(VCUDA_IMAGE_CHANNEL_FD, &m, fd, MSG_DONTWAIT);
 	close(fd);
 }
 
@@ -206,6 +181,7 @@ static void *run(void *unused)
 	pthread_mutex_lock(&offers.lock);
 	for (;;) {
 		struct offer *o;
+		uint64_t bytes;
 
 		while (!offers.first)
 			pthread_cond_wait(&offers.more, &offers.lock);
@@ -214,11 +190,13 @@ static void *run(void *unused)
 		if (!o->next)
 			offers.last = &offers.first;
 		pthread_mutex_unlock(&offers.lock);
+		bytes = o->image->bytes;
 		give(o->image);
-		pthread_mutex_lock(&offers.lock);
-		offers.bytes -= o->image->bytes;
+		/* The last who has it frees it, which takes a while. */
 		vcuda_image_take_back(o->image);
 		free(o);
+		pthread_mutex_lock(&offers.lock);
+		offers.bytes -= bytes;
 		pthread_cond_signal(&offers.done);
 	}
 	return unused;
@@ -262,12 +240,14 @@ void vcuda_image_share_finish(void)
 {
 	struct timespec end;
 
-	clock_gettime(CLOCK_REALTIME, &end);
+	if (!way.open)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_nsec += FINISH_MS * 1000000l;
 	end.tv_sec += end.tv_nsec / 1000000000;
 	end.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&offers.lock);
-	while (offers.bytes && !pthread_cond_timedwait(&offers.done, &offers.lock, &end))
+	while (offers.bytes && !pthread_cond_clockwait(&offers.done, &offers.lock, CLOCK_MONOTONIC, &end))
 		continue;
 	pthread_mutex_unlock(&offers.lock);
 }

@@ -23,6 +23,9 @@ void *vcuda_image_share_find(uint64_t bytes, const struct vcuda_image_name *name
 /* Has vcudad have a copy, which is made in the background; none if there is too much to copy. Waits for nothing. */
 void vcuda_image_share_offer(struct vcuda_worker_image *image);
 
+/* Whether VCUDA_IMAGE_CHANNEL_FD was a way to vcudad when this program began, and not whatever was opened first. */
+bool vcuda_image_share_has_way(void);
+
 /* The guest has ended, perhaps right after it loaded one: waits for what is being copied, though not for long. */
 void vcuda_image_share_finish(void);
 

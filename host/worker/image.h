@@ -19,7 +19,7 @@ struct vcuda_worker_image {
 	size_t bytes;
 	struct vcuda_worker_jit jit; /* its options under the lock: a guest's threads may use one image at once */
 	uint8_t *data;               /* `own`, or what was adopted */
-	bool lent;                   /* not counted as the guest's, under the images' lock */
+	bool lent, offered;          /* not counted as the guest's; lent once, under the images' lock */
 	_Alignas(64) uint8_t own[];
 };
 
@@ -45,8 +45,8 @@ void vcuda_image_keep(struct vcuda_worker_image *image);
 void vcuda_image_release(struct vcuda_worker_image *image);
 
 /*
- * The same for who copies one: it does not count as the guest's meanwhile, which may ship the next. False: it is lent
- * already.
+ * The same for who copies one: it does not count as the guest's meanwhile, which may ship the next. Once for each.
+ * False: it was lent before, or adopted.
  */
 bool vcuda_image_lend(struct vcuda_worker_image *image);
 void vcuda_image_take_back(struct vcuda_worker_image *image);

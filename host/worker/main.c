@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "descriptors.h"
 #include "channel-serve.h"
 #include "image-share.h"
 #include "lane.h"
@@ -100,16 +101,13 @@ static bool parse(int argc, char **argv)
 	return is_one_of(vcuda_worker_backend, (const char *const[]){"auto", "cuda", "cpu", NULL});
 }
 
-/* Memory that is mapped or shared has descriptors of its own. The usual soft limit is for users of select(). */
+/* Memory that is mapped or shared has descriptors of its own. */
 static void raise_descriptors(void)
 {
-	struct rlimit limit;
+	int err = vcuda_descriptors_raise();
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		if (setrlimit(RLIMIT_NOFILE, &limit))
-			vcuda_log("cannot raise the limit of open files: %s", strerror(errno));
-	}
+	if (err)
+		vcuda_log("cannot raise the limit of open files: %s", strerror(-err));
 }
 
 static int attach(void)

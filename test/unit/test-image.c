@@ -209,7 +209,7 @@ static void test_many(void **state)
 	free(all);
 }
 
-/* What is copied does not keep the guest from shipping more; it counts again when that is done. */
+/* What is copied does not keep the guest from shipping more; it counts again when that is done. Each is copied once. */
 static void test_lent(void **state)
 {
 	vcuda_image image, other, none;
@@ -223,12 +223,13 @@ static void test_lent(void **state)
 	/* the guest still has both: more than it may, but no third one */
 	vcuda_image_take_back((struct vcuda_worker_image *)image);
 	assert_int_equal(create(1, &none), CUDA_ERROR_OUT_OF_MEMORY);
-	assert_true(vcuda_image_lend((struct vcuda_worker_image *)image));
+	assert_false(vcuda_image_lend((struct vcuda_worker_image *)image));
 	assert_int_equal(destroy(image), CUDA_SUCCESS);
-	vcuda_image_take_back((struct vcuda_worker_image *)image);
-	assert_int_equal(create(MOST, &none), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_true(vcuda_image_lend((struct vcuda_worker_image *)other));
 	assert_int_equal(destroy(other), CUDA_SUCCESS);
+	vcuda_image_take_back((struct vcuda_worker_image *)other);
 	assert_int_equal(create(MOST, &image), CUDA_SUCCESS);
+	assert_int_equal(create(MOST, &none), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(destroy(image), CUDA_SUCCESS);
 }
 
