@@ -12,6 +12,7 @@
 #include "channel.h"
 #include "log.h"
 #include "session.h"
+#include "start-thread.h"
 
 enum stage { NOT_REGISTERED, REGISTERING, REGISTERED, IMPOSSIBLE };
 
@@ -183,9 +184,6 @@ static void *register_all(void *unused)
 /* With the lock. */
 static void begin(struct vcuda_session *s)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-
 	if (!s->ops->cuMemHostRegister_v2 || !s->ops->cuCtxGetCurrent || map_all()) {
 		ram.stage = IMPOSSIBLE;
 		return;
@@ -195,11 +193,8 @@ static void begin(struct vcuda_session *s)
 		return;
 	ram.session = s;
 	ram.stage = REGISTERING;
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attributes, register_all, NULL))
+	if (!vcuda_thread_start(register_all, NULL))
 		ram.stage = NOT_REGISTERED;
-	pthread_attr_destroy(&attributes);
 }
 
 bool vcuda_ram_is_ready(struct vcuda_session *s)
