@@ -2,7 +2,9 @@
 #include "output.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "guest-calls.h"
 #include "thread.h"
@@ -11,9 +13,11 @@
 
 _Static_assert(PART + 16 <= VCUDA_REPLY_MAX, "a part fits a reply");
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool ends; /* under the lock */
+
 void vcuda_output_forward(struct vcuda_shm *shm)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct vcuda_thread *thread = vcuda_thread();
 	char text[PART];
 	unsigned int bytes;
@@ -23,13 +27,30 @@ void vcuda_output_forward(struct vcuda_shm *shm)
 		return;
 	thread->reads_output = true;
 	pthread_mutex_lock(&lock);
-	while (atomic_load(&shm->output)) {
+	while (!ends && atomic_load(&shm->output)) {
 		if (vcuda_call_vcudaOutputRead(PART, &bytes, text) != CUDA_SUCCESS || !bytes || bytes > PART)
 			break;
 		/* Through stdio: in order with what the application prints itself. */
 		fwrite(text, 1, bytes, stdout);
 	}
-	fflush(stdout);
+	if (!ends)
+		fflush(stdout);
 	pthread_mutex_unlock(&lock);
 	thread->reads_output = false;
+}
+
+/*
+ * Next the C library writes what stdout has left, without its lock: a thread that goes on meanwhile, and flushes as
+ * well, would have the same text written twice. The lock may never come: of a thread that a fork left behind.
+ */
+__attribute__((destructor)) static void end_output(void)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec++;
+	if (pthread_mutex_timedlock(&lock, &limit))
+		return;
+	ends = true;
+	pthread_mutex_unlock(&lock);
 }

@@ -2,6 +2,7 @@
 /* What awkward.c does, as programs of the runtime see it. usage: awkward-runtime CASE [ARGUMENT...] */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -406,6 +407,29 @@ static void ends(void)
 	at_the_end = true;
 }
 
+/* Prints on and on, while the program ends. */
+static void *prints(void *printed)
+{
+	for (uint32_t value = 1;; value++) {
+		void *args[] = {&value};
+
+		cudaLaunchKernel(&print, one, one, args, 0, NULL);
+		cudaDeviceSynchronize();
+		atomic_store((_Atomic uint32_t *)printed, value);
+	}
+	return NULL;
+}
+
+static void ends_printing(void)
+{
+	static _Atomic uint32_t printed;
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, prints, &printed));
+	while (atomic_load(&printed) < 50)
+		usleep(100);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -423,9 +447,11 @@ int main(int argc, char **argv)
 		handles();
 	else if (!strcmp(name, "ends"))
 		ends();
+	else if (!strcmp(name, "ends-printing"))
+		ends_printing();
 	else
 		return 2;
-	if (strcmp(name, "ends"))
+	if (strncmp(name, "ends", 4))
 		printf("%s: passed\n", name);
 	return 0;
 }

@@ -594,6 +594,10 @@ def awkward_runtime():
     for _ in range(5):
         out = run_awkward("awkward-runtime", "ends")
         check(out.endswith("the last handler\nthe end\n") and out.count("value 1\n") == 100, f"ends:\n{out[-2000:]}")
+    for _ in range(30):
+        out = run_awkward("awkward-runtime", "ends-printing")
+        lines = out.splitlines()
+        check(lines == [f"value {n}" for n in range(1, len(lines) + 1)], f"ends-printing:\n{out[-2000:]}")
 
 
 def awkward_environment():
