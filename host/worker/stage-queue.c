@@ -14,9 +14,9 @@
 /* Contexts that have a stream and events; what others copy is waited for. */
 #define LINES 4
 
-/* What NVIDIA's driver puts in its own commands, if it does not come from pinned memory: all that a guest's library has
- * in one piece. Behind a kernel that is faster than the device's engine for copies. */
-#define IN_DRIVER_BYTES (64u * 1024)
+/* What NVIDIA's driver puts in its own commands, if it does not come from pinned memory; of 64 KiB the device's own
+ * engine for copies is faster. */
+#define IN_DRIVER_BYTES (32u * 1024)
 
 struct line {
 	uint64_t id; /* of the context; 0: there is none */

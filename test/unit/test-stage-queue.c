@@ -254,7 +254,7 @@ static const struct op *last_copy(void)
 static void little_behind(void **state)
 {
 	for (uint32_t t = 1; t <= 3; t++) {
-		struct vcuda_staged copy = staged(t, t < 3 ? t * PART / 2 : PART + 1);
+		struct vcuda_staged copy = staged(t, t < 3 ? PART / 2 : PART / 2 + 1);
 
 		issue(OTHER, NULL);
 		assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
