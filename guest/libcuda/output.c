@@ -16,25 +16,31 @@ _Static_assert(PART + 16 <= VCUDA_REPLY_MAX, "a part fits a reply");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ends; /* under the lock */
 
+static void bring_text(struct vcuda_shm *shm)
+{
+	char text[PART];
+	unsigned int bytes;
+
+	while (atomic_load(&shm->output)) {
+		if (vcuda_call_vcudaOutputRead(PART, &bytes, text) != CUDA_SUCCESS || !bytes || bytes > PART)
+			break;
+		/* Through stdio: in order with what the application prints itself. */
+		fwrite(text, 1, bytes, stdout);
+	}
+	fflush(stdout);
+}
+
 void vcuda_output_forward(struct vcuda_shm *shm)
 {
 	struct vcuda_thread *thread = vcuda_thread();
-	char text[PART];
-	unsigned int bytes;
 
 	/* The calls made in here end up here again. */
 	if (thread->reads_output)
 		return;
 	thread->reads_output = true;
 	pthread_mutex_lock(&lock);
-	while (!ends && atomic_load(&shm->output)) {
-		if (vcuda_call_vcudaOutputRead(PART, &bytes, text) != CUDA_SUCCESS || !bytes || bytes > PART)
-			break;
-		/* Through stdio: in order with what the application prints itself. */
-		fwrite(text, 1, bytes, stdout);
-	}
 	if (!ends)
-		fflush(stdout);
+		bring_text(shm);
 	pthread_mutex_unlock(&lock);
 	thread->reads_output = false;
 }
