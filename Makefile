@@ -10,30 +10,23 @@ all: build
 setup:
 	@scripts/setup.sh
 
-configure: setup
-	@[ -f $(BUILD)/build.ninja ] || meson setup --prefix=$(PREFIX) $(BUILD)
+# The sizes are those of finished builds, in MiB.
+build: setup
+	@scripts/build.sh "$(BUILD)" 350 all -- --prefix="$(PREFIX)"
 
-build: configure
-	@ninja -C $(BUILD)
+# Only what the demo runs: "vcuda-runtime" is all that the command starts or loads.
+demo: setup
+	@scripts/demo.sh "$(BUILD)" $(EXAMPLES)
 
-# Three programs of examples/, as they are, in a VM; VCUDA_VERBOSE has the guest's library say where they compute.
-demo: build
-	@scripts/get-qemu.sh >/dev/null
-	@scripts/get-kernel.sh >/dev/null
-	@scripts/build-module.sh >/dev/null
-	@for example in $(EXAMPLES); do \
-		echo "== vcuda vm run -- $$example"; \
-		$(BUILD)/cli/vcuda vm run -- env VCUDA_VERBOSE=1 $(BUILD)/examples/$$example || exit 1; \
-	done
-
-check: setup
-	@BUILD=$(BUILD) scripts/check.sh
+check:
+	@scripts/setup.sh check
+	@BUILD="$(BUILD)" scripts/check.sh
 
 install: build
-	@meson configure --prefix=$(PREFIX) $(BUILD)
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+	@meson configure --prefix="$(PREFIX)" "$(BUILD)"
+	@DESTDIR="$(DESTDIR)" meson install -C "$(BUILD)"
 
 clean:
-	rm -rf $(BUILD) build-asan build-tsan
+	rm -rf "$(BUILD)" build-asan build-tsan
 
-.PHONY: all setup configure build demo check install clean
+.PHONY: all setup build demo check install clean

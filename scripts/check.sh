@@ -15,14 +15,6 @@ BUILD_TSAN=${BUILD_TSAN:-build-tsan}
 SANITIZED="unit protocol fuzz vhost local"
 broken=0
 
-# build DIR TARGET OPTION...
-build() {
-	local dir=$1 target=$2
-	shift 2
-	[ -f "$dir/build.ninja" ] || meson setup "$dir" "$@" || return 1
-	ninja -C "$dir" "$target"
-}
-
 # The suites of $2... that CHECK_SUITES lets through, as options.
 suites() {
 	local suite
@@ -44,18 +36,18 @@ run() {
 	[ -f "$dir/meson-logs/testlog.json" ] || broken=$((broken + 1))
 }
 
-if build "$BUILD" all; then
+if scripts/build.sh "$BUILD" 350 all; then
 	run "$BUILD" unit ring protocol fuzz vhost local nested libraries vm gpu ptx
 else
 	broken=$((broken + 1))
 fi
-if build "$BUILD_ASAN" all -Db_sanitize=address,undefined; then
+if scripts/build.sh "$BUILD_ASAN" 700 all -- -Db_sanitize=address,undefined; then
 	# shellcheck disable=SC2086
 	run "$BUILD_ASAN" $SANITIZED
 else
 	broken=$((broken + 1))
 fi
-if build "$BUILD_TSAN" threads -Db_sanitize=thread -Doptimization=1; then
+if scripts/build.sh "$BUILD_TSAN" 150 threads -- -Db_sanitize=thread -Doptimization=1; then
 	run "$BUILD_TSAN" threads
 else
 	broken=$((broken + 1))

@@ -1,17 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs, by Debian package name, what building and testing need and this machine lacks. Says what it does; quick when nothing is
-# missing. SETUP=no: installs nothing, names what is missing and fails.
+# setup.sh [check]: installs, by Debian package name, what building needs and this machine lacks; "check" adds what the tests need.
+# Prints what it does; quick when nothing is missing. SETUP=no: installs nothing, names what is missing and fails.
 set -euo pipefail
 
-# What cannot be done without: for the build, for the tests, for fetching QEMU and a kernel, for building the guest's driver.
+# For the build; for fetching QEMU and a kernel; for building the guest's driver, whose objtool is linked with libelf.
 REQUIRED="gcc libc6-dev make meson ninja-build pkg-config python3
-	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libcmocka-dev spin procps binutils
+	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libcmocka-dev procps binutils libelf-dev
 	apt ca-certificates debian-archive-keyring xz-utils zstd"
 
-# What the examples are built with where there is no toolkit of NVIDIA's.
+# The compiler of the examples where there is no toolkit of NVIDIA's. The tests use it beside nvcc too.
 EXAMPLES="clang-19 g++"
+
+TESTS="spin"
+
+# Free space on the disk that holds a folder: what all of the packages need when none is installed.
+NEEDED_MIB=1800
 
 say() {
 	printf 'setup: %s\n' "$*" >&2
@@ -25,10 +30,11 @@ die() {
 wanted() {
 	# shellcheck disable=SC2086
 	printf '%s\n' $REQUIRED
-	if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then
+	if [ "$purpose" = check ] || { ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; }; then
 		# shellcheck disable=SC2086
 		printf '%s\n' $EXAMPLES
 	fi
+	[ "$purpose" != check ] || printf '%s\n' "$TESTS"
 }
 
 # One call for all: the names that are not installed, sorted.
@@ -39,24 +45,60 @@ missing() {
 	comm -23 <(wanted | sort -u) <(printf '%s\n' "$installed" | sort -u)
 }
 
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
-	else
-		die "installing needs root, and there is no sudo. As root: apt-get install $names"
+# Before anything is redirected: sudo may ask for a password, and a refusal must be seen.
+check_rights() {
+	local by_hand="As root: apt-get update && apt-get install --no-install-recommends $names"
+	[ "$(id -u)" != 0 ] || return 0
+	command -v sudo >/dev/null || die "installing needs root, and there is no sudo. $by_hand"
+	if sudo -n true 2>/dev/null; then
+		return
 	fi
+	[ -t 0 ] || die "installing needs root; sudo asks for a password, and there is no terminal for it. $by_hand"
+	say "installing needs root: sudo may ask for your password"
+	sudo -v || die "installing needs root, and sudo refuses it to $(id -un). $by_hand"
 }
 
+# apt_get ARGUMENT...: its output goes to the log, its progress to the terminal.
+apt_get() {
+	local prefix=()
+	[ "$(id -u)" = 0 ] || prefix=(sudo)
+	"${prefix[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y -o APT::Status-Fd=1 -o DPkg::Lock::Timeout=600 \
+		"$@" 2>&1 </dev/null | show_progress
+}
+
+# The steps of apt's status lines in tenths, and its sentences about sizes and waiting; all else goes to the log.
+show_progress() {
+	local line tenths step last=''
+	while IFS= read -r line; do
+		case $line in
+		dlstatus:*) step="downloading packages" ;;
+		pmstatus:*) step="installing packages" ;;
+		"Need to get "* | "After this operation"* | "Waiting for cache lock"*)
+			say "apt: $line"
+			continue
+			;;
+		*)
+			printf '%s\n' "$line" >>"$log"
+			continue
+			;;
+		esac
+		[[ $line =~ :([0-9]*)[0-9]\.[0-9]+: ]] || continue
+		tenths=${BASH_REMATCH[1]:-0}
+		if [ "$step $tenths" != "$last" ]; then
+			last="$step $tenths"
+			say "$step: $((tenths * 10)) %"
+		fi
+	done
+}
+
+# A machine whose packages are not Debian's has the tools in places of its own, and nothing is installed there.
 not_debian() {
-	say "this is no Debian system, so nothing is installed. What is needed, by Debian's names:"
+	say "this is no Debian system, so nothing is installed. The build needs, by Debian's names:"
 	wanted | tr '\n' ' ' | fmt -w 100 >&2
-	say "where all of it is there: SETUP=no make"
+	say "where all of it is installed: SETUP=no make"
 	exit 1
 }
 
-# A machine with its tools in other places than Debian's packages need not have the packages.
 tools_are_there() {
 	local tool
 	for tool in gcc meson ninja pkg-config python3; do
@@ -72,36 +114,70 @@ package_of() {
 	esac
 }
 
+free_mib() {
+	df -Pm "$1" | awk 'NR == 2 { print $4 }'
+}
+
+# The end of apt's own words, and the likeliest cause.
 explain_failure() {
-	case $(df -Pk /var/cache/apt | awk 'NR == 2 { print ($4 < 1500000) ? "full" : "ok" }') in
-	full) die "$1: the disk is full, or nearly: 1.5 GB are needed below /var and /usr." ;;
-	esac
+	local place
+	grep -E '^(E|W|Err|dpkg):' "$log" | sort -u | tail -n 5 >&2 || tail -n 5 "$log" >&2
+	for place in /var/cache/apt /usr; do
+		if [ "$(free_mib "$place")" -lt 200 ]; then
+			die "$1: the disk that holds $place is full ($(free_mib "$place") MiB are free; up to $NEEDED_MIB MiB are needed)."
+		fi
+	done
 	die "$1. Is there a network? Do /etc/apt/sources.list and apt's proxy settings fit?"
+}
+
+# Sources of other projects may fail without harm, so that a failure counts only once a package is not found. `any`: by default
+# apt-get reports sources that it cannot reach as success.
+update_lists() {
+	say "fetching the package lists"
+	lists=fetched
+	apt_get -o APT::Update::Error-Mode=any update || lists=failed
 }
 
 # llvm-19 is in Debian 12 (security updates) and later, not in older releases.
 check_offered() {
 	local name
 	for name in $names; do
-		[ -n "$(apt-cache madison "$name" 2>/dev/null)" ] ||
-			die "this release offers no package '$name'. Debian 12 (with its security updates) and later do."
+		[ -z "$(apt-cache madison "$name" 2>/dev/null)" ] || continue
+		[ "$lists" != failed ] || explain_failure "the package lists could not be fetched"
+		die "this release offers no package '$name'. Debian 12 (with its security updates) and later do."
 	done
+	[ "$lists" != failed ] || say "some package lists could not be fetched; going on with those that are there"
+}
+
+install_packages() {
+	# shellcheck disable=SC2086
+	apt_get --no-install-recommends install $names
 }
 
 install_missing() {
-	say "installing with apt-get: $names"
+	local lists=old
+	check_rights
+	say "these packages are missing: $names"
 	# Lists of a day old serve; without any, names cannot be looked up.
 	if [ -z "$(find /var/lib/apt/lists -maxdepth 1 -name '*Packages*' -mtime -1 -print -quit 2>/dev/null)" ]; then
-		as_root apt-get -qq update >&2 || explain_failure "the package lists could not be fetched"
+		update_lists
 	fi
 	check_offered
-	# shellcheck disable=SC2086
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $names >"$log" 2>&1 || {
-		tail -n 5 "$log" >&2
-		explain_failure "the packages could not be installed"
-	}
+	if install_packages; then
+		return
+	fi
+	# A package of an older list may be gone from the archive.
+	if [ "$lists" = old ]; then
+		update_lists
+		check_offered
+		if install_packages; then
+			return
+		fi
+	fi
+	explain_failure "the packages could not be installed"
 }
 
+purpose=${1:-build}
 if [ "$(uname -m)" != x86_64 ]; then
 	die "only x86-64 machines are supported, not $(uname -m)."
 fi
@@ -116,7 +192,7 @@ names=${names% }
 if [ "${SETUP:-yes}" = no ]; then
 	die "missing, and not installed because SETUP=no: $names"
 fi
-log=$(mktemp)
+log=$(mktemp) || die "no temporary file can be made. Is the disk that holds ${TMPDIR:-/tmp} full?"
 trap 'rm -f "$log"' EXIT
 install_missing
 names=$(missing | tr '\n' ' ')
