@@ -138,9 +138,9 @@ def missing(folder):
 def usage(folder):
     for arguments, said in {("--only", "launch,dance"): "there is no group 'dance'; there are launch, copy",
                             ("--rounds", "0"): "'0' is not above 0",
-                            ("--json", "/nonexistent/x"): "cannot write to /nonexistent/x: No such file",
-                            ("--samples", "/nonexistent"): "there is no folder /nonexistent",
-                            ("--vector-add", "/nonexistent"): "there is no program /nonexistent",
+                            ("--json", "/dev/null/x"): "cannot write to /dev/null/x: Not a directory",
+                            ("--samples", "/dev/null/x"): "there is no folder /dev/null/x",
+                            ("--vector-add", "/dev/null/x"): "there is no program /dev/null/x",
                             ("--backend", "gpu"): "invalid choice: 'gpu'",
                             ("--nope",): "unrecognized arguments: --nope"}.items():
         r = bench(*arguments, status=125)
@@ -148,8 +148,8 @@ def usage(folder):
     text = bench("--help").stdout
     check(text.startswith("usage: vcuda bench") and all(f"\n  {group} " in text for group in EXPECTED), text)
     check("--parts" not in text, "the help shows what is not the user's")
-    r = bench("--quick", status=125, VCUDA_DAEMON="/nonexistent/vcudad")
-    check("/nonexistent/vcudad" in r.stderr and "Traceback" not in r.stderr, r.stderr)
+    r = bench("--quick", status=125, VCUDA_DAEMON="/dev/null/vcudad")
+    check("/dev/null/vcudad" in r.stderr and "Traceback" not in r.stderr, r.stderr)
 
 
 def watch(folder):

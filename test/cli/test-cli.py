@@ -45,7 +45,7 @@ def statuses():
     expect(126, "/etc/passwd: Permission denied", *run, "/etc/passwd")
     expect(126, "/tmp: Is a directory", *run, "/tmp")
     # The host's own driver is not to be found in its place.
-    expect(125, "/nowhere/libcuda.so.1: No such file", *run, "true", VCUDA_GUEST_LIB="/nowhere")
+    expect(125, "/dev/null/libcuda.so.1: Not a directory", *run, "true", VCUDA_GUEST_LIB="/dev/null")
     # Options behind the program are the program's, with and without "--".
     r = expect(0, r"\A\Z", "run", *BACKEND, "echo", "--backend", "x")
     check(r.stdout == "--backend x\n", r.stdout)
@@ -163,10 +163,10 @@ def own_socket():
 def environment():
     """Ours stand first on the loader's path, but for those of mathematics, last; what was on it stays; the daemon's own path has nothing of ours."""
     r = expect(0, r"\A\Z", "run", *BACKEND, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH"; echo "$VCUDA_TRANSPORT"; echo "$LD_PRELOAD"',
-               LD_LIBRARY_PATH="/nonexistent/here", LD_PRELOAD=None)
+               LD_LIBRARY_PATH="/dev/null/here", LD_PRELOAD=None)
     path, transport, preload = r.stdout.split("\n")[:3]
     ours, rest, math = path.split(":")
-    check(os.path.exists(f"{ours}/libcuda.so.1") and rest == "/nonexistent/here" and math == f"{ours}/math", path)
+    check(os.path.exists(f"{ours}/libcuda.so.1") and rest == "/dev/null/here" and math == f"{ours}/math", path)
     check(transport == "local" and preload == "", r.stdout)
     # vcuda inside vcuda: the inner daemon must not take our libcuda for the driver.
     inner = f'"{VCUDA}" run --backend cpu -- true'
@@ -181,8 +181,8 @@ def doctor():
                         "QEMU with vhost-user-test-device-pci", "virtiofsd", "guest kernel and headers", "guest driver", "KVM"):
             check(re.search(rf"^(ok|note|missing) +{re.escape(subject)}: ", r.stdout, re.M), f"not a word on {subject}:\n{r.stdout}")
         check(r.returncode == 1 and "get-kernel.sh 6.1" in r.stdout, f"an empty cache is not noticed:\n{r.stdout}")
-        r = vcuda("doctor", VCUDA_CACHE=empty, VCUDA_DAEMON="/nonexistent/vcudad")
-        check(re.search(r"^missing vcudad: /nonexistent/vcudad", r.stdout, re.M) and "cannot work yet" in r.stdout, r.stdout)
+        r = vcuda("doctor", VCUDA_CACHE=empty, VCUDA_DAEMON="/dev/null/vcudad")
+        check(re.search(r"^missing vcudad: /dev/null/vcudad", r.stdout, re.M) and "cannot work yet" in r.stdout, r.stdout)
 
 
 

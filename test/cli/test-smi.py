@@ -50,7 +50,7 @@ def formats():
     check("no device 3" in smi(*own, "-i", "3", status=125).stderr, "an unknown device")
     check("usage:" in smi("--format=xml", status=125).stderr, "an unknown format")
     check("usage:" in smi("--help").stdout, "--help")
-    check("Driver Not Loaded" in smi("-L", status=125, VCUDA_SOCKET="/nonexistent").stderr, "nobody listens")
+    check("Driver Not Loaded" in smi("-L", status=125, VCUDA_SOCKET="/dev/null/socket").stderr, "nobody listens")
 
 
 class Daemon:

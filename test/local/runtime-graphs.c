@@ -245,7 +245,7 @@ static void drawn(void)
 	unlink(path);
 	CHECK(!strncmp(text, "digraph", 7) && text[length - 2] == '}');
 	CHECK(strstr(text, "KERNEL\\ntimes\\ngrid 1,1,1") && strstr(text, "\"0\" -> \"1\"") && strstr(text, "\"2.0\""));
-	GIVES(cudaGraphDebugDotPrint(graph, "/nonexistent/graph.dot", 0), cudaErrorOperatingSystem);
+	GIVES(cudaGraphDebugDotPrint(graph, "/dev/null/graph.dot", 0), cudaErrorOperatingSystem);
 	GIVES(cudaGraphDebugDotPrint(graph, NULL, 0), cudaErrorInvalidValue);
 	OK(cudaGraphDestroy(inner));
 	OK(cudaGraphDestroy(graph));

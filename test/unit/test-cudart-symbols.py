@@ -83,7 +83,7 @@ def check_program(program, libdir):
             fail(f"{program} does not take {name} from {libdir}:\n{output}")
     # Preloaded, our functions come before those of the library that the program names. It need not get far: binding is all.
     output = run([program], LD_PRELOAD=f"{libdir}/libvcuda.so", LD_LIBRARY_PATH=libdir, LD_BIND_NOW="1", LD_DEBUG="bindings",
-                 VCUDA_SOCKET="/nonexistent")
+                 VCUDA_SOCKET="/dev/null/socket")
     for file, library, symbol in re.findall(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `(_*cuda\w+)'", output):
         if file.endswith(os.path.basename(program)) and not library.endswith("/libvcuda.so"):
             fail(f"with libvcuda.so preloaded {program} takes {symbol} from {library}")

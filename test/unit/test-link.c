@@ -27,7 +27,7 @@
 
 #define MOST (1ull << 30) /* of the parts of all links */
 
-static uint8_t stage[4096];
+static char stage[4096];
 
 /* ---- what the handlers call ---- */
 

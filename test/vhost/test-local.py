@@ -228,7 +228,7 @@ class CommandLine(unittest.TestCase):
         worker = ['--worker', vmm.FAKE_WORKER]
         for arguments, text in [([], 'nothing to serve'),
                                 (['--socket', '/x', '--backend', 'rocm'], 'auto, cuda or cpu'),
-                                (['--socket', '/x', '--worker', '/none'], '--worker /none'),
+                                (['--socket', '/x', '--worker', '/dev/null/x'], '--worker /dev/null/x'),
                                 (['--socket', '/x', '--max-contexts', '0'], 'number from 1'),
                                 (['--socket', '/x', '--max-pinned', '3X'], 'such as'),
                                 (['--socket', '/x', '--max-pinned', '99999999T'], 'such as'),
@@ -241,7 +241,7 @@ class CommandLine(unittest.TestCase):
             result = run(*arguments)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn(text, result.stderr)
-        for path, text in [('/nonexistent/x', 'cannot listen'), ('/tmp', 'not a socket'),
+        for path, text in [('/dev/null/x', 'cannot listen'), ('/tmp', 'not a socket'),
                            ('/tmp/' + 'x' * 200, 'at most')]:
             result = run('--socket', path, *worker)
             self.assertEqual(result.returncode, 1)
