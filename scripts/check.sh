@@ -13,6 +13,8 @@ BUILD=${BUILD:-build}
 BUILD_ASAN=${BUILD_ASAN:-build-asan}
 BUILD_TSAN=${BUILD_TSAN:-build-tsan}
 SANITIZED="unit protocol fuzz vhost local"
+# A limit ends what hangs. It must not end what is slow on a busy machine.
+PATIENCE=8
 broken=0
 
 # The suites of $2... that CHECK_SUITES lets through, as options.
@@ -32,7 +34,7 @@ run() {
 	rm -f "$dir/meson-logs/testlog.json"
 	mapfile -t options < <(suites "$@")
 	[ ${#options[@]} -gt 0 ] || return 0
-	meson test -C "$dir" --no-rebuild --print-errorlogs "${options[@]}"
+	meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier "$PATIENCE" "${options[@]}"
 	[ -f "$dir/meson-logs/testlog.json" ] || broken=$((broken + 1))
 }
 

@@ -23,7 +23,7 @@ def check(condition, text):
 
 def run(*args, status=0, **env):
     environment = dict(os.environ, **env)
-    r = subprocess.run(args, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    r = subprocess.run(args, capture_output=True, text=True, env=environment, check=False)
     check(r.returncode == status, f"{args}: status {r.returncode}: {r.stdout}{r.stderr}")
     return r
 

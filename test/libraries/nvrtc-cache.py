@@ -27,7 +27,7 @@ class Run:
                                         env=env, stdout=subprocess.PIPE, text=True)
 
     def result(self):
-        self.output = self.process.communicate(timeout=120)[0]
+        self.output = self.process.communicate()[0]
         assert self.process.returncode == 0, self.process.returncode
         with self.trace as f:
             self.notes = re.findall(r'compute cache: (found|has no|keeps|cannot keep|gives PTX for) [0-9a-f]{16}, ', f.read())

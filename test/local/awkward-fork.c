@@ -55,7 +55,7 @@ static void no_cuda_here(CUstream s, void *pinned)
 	CUcontext c;
 	int count;
 
-	alarm(30);
+	alarm(600);
 	GIVES(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
 	GIVES(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 	GIVES(cuDevicePrimaryCtxRetain(&c, 0), CUDA_ERROR_NOT_INITIALIZED);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEADLINE_SECONDS 60
+#define DEADLINE_SECONDS 600
 
 CUmodule awkward_module;
 CUcontext awkward_context;

@@ -6,7 +6,7 @@ import os
 import resource
 import subprocess
 
-from harness import BACKEND, build, check, vcuda
+from harness import BACKEND, LIMIT, build, check, vcuda
 
 AWKWARD = ["wild-event", "wild-stream", "copies", "per-thread", "capture", "graph", "stalled", "backlog", "contexts", "list", "handles", "fork", "threads"]
 AWKWARD_RUNTIME = ["printed", "polled", "defaults", "plugins", "handles"]
@@ -79,5 +79,5 @@ def awkward_environment():
         for program in ("test/local/awkward list", "test/local/awkward per-thread", "examples/zeroCopy", "examples/vectorAdd"):
             program = [build(program.split()[0]), *program.split()[1:]]
             r = subprocess.run(run + command + program if inner else command + run + program, capture_output=True, text=True,
-                               timeout=300, check=False)
+                               timeout=LIMIT, check=False)
             check(r.returncode == 0, f"{program} without a limit of the stack: {r.returncode}\n{r.stdout}{r.stderr}")

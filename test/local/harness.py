@@ -11,6 +11,9 @@ import sys
 import tempfile
 import time
 
+# Seconds. For what hangs: a busy machine may take long.
+LIMIT = 600
+
 BUILD = ""
 BACKEND = os.environ.get("VCUDA_TEST_BACKEND", "cpu")
 THREAD_SANITIZER = "TSAN_OPTIONS" in os.environ  # test/meson.build
@@ -35,7 +38,7 @@ def build(path):
 
 
 def vcuda(*args, **kwargs):
-    return subprocess.run([build("cli/vcuda"), *args], capture_output=True, text=True, timeout=300, **kwargs)
+    return subprocess.run([build("cli/vcuda"), *args], capture_output=True, text=True, timeout=LIMIT, **kwargs)
 
 
 def run_example(name, *args, env=None):
@@ -55,10 +58,7 @@ def daemon(*options):
                                    env=dict(os.environ, VCUDA_TIMES="1") if options else None)
         process.log_path = log.name
         try:
-            for _ in range(200):
-                if os.path.exists(path):
-                    break
-                time.sleep(0.05)
+            wait_until(lambda: os.path.exists(path) or process.poll() is not None, "the daemon makes no socket")
             # the second: where no more was built than the thread sanitizer's tests need
             libraries = build("guest/lib") + ":" + build("guest/libcuda")
             env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=libraries)
@@ -66,7 +66,7 @@ def daemon(*options):
             check(process.poll() is None, "the daemon died")
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(LIMIT)
             log.seek(0)
             text = log.read()
             log.close()
@@ -106,7 +106,7 @@ def need_thread_sanitizer():
         if layout != -1:
             libc.personality(layout | no_randomize)
     # Says how it is used, and ends.
-    r = subprocess.run([build("host/worker/vcuda-worker")], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([build("host/worker/vcuda-worker")], capture_output=True, text=True, timeout=LIMIT)
     if r.returncode != 2:
         print(f"programs with the thread sanitizer do not run here (status {r.returncode}): it needs fixed addresses, for "
               "which the kernel must allow personality(ADDR_NO_RANDOMIZE), and address space without a limit\n"
@@ -119,8 +119,8 @@ def resident_kib(pid):
         return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
 
 
-def wait_until(condition, seconds, text):
-    end = time.monotonic() + seconds
+def wait_until(condition, text):
+    end = time.monotonic() + LIMIT
     while not condition():
         check(time.monotonic() < end, text)
         time.sleep(0.02)
@@ -132,5 +132,5 @@ def wait_warm(d, count, what="has a context"):
         with open(d.log_path, encoding="utf-8") as f:
             said = {int(pid) for pid in re.findall(rf"^vcuda-time \S+ (\d+) worker: {what}$", f.read(), re.M)}
         return len(children(d.pid)) == count and said >= set(children(d.pid))
-    wait_until(ready, 60, f"no {count} warm workers")
+    wait_until(ready, f"no {count} warm workers")
     return set(children(d.pid))

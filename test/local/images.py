@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from harness import build, check, children, daemon, start_steady, wait_until, wait_warm
+from harness import LIMIT, build, check, children, daemon, start_steady, wait_until, wait_warm
 
 
 def has_sha():
@@ -17,7 +17,7 @@ def has_sha():
 def load_image(env, value, size, *how):
     """Whether the host had the image already; the kernel in it writes what it should in either case."""
     r = subprocess.run([build("test/local/image-cache"), str(value), str(size), *how], env=dict(env, VCUDA_VERBOSE="1"),
-                       capture_output=True, text=True, timeout=60, check=False)
+                       capture_output=True, text=True, timeout=LIMIT, check=False)
     check(r.returncode == 0 and r.stdout == f"{value}\n", f"{value}: {r.returncode}\n{r.stdout}{r.stderr}")
     return f"the host has an image of {size} bytes already" in r.stderr
 
@@ -34,7 +34,7 @@ def image_cache():
             return f.read().count("image cache: keeps one of")
 
     def wait_kept(d, count):
-        wait_until(lambda: kept(d) == count, 20, f"{kept(d)} images are kept, not {count}")
+        wait_until(lambda: kept(d) == count, f"{kept(d)} images are kept, not {count}")
 
     with daemon("--verbose") as (d, env):
         check(not load_image(env, 1, size), "the host has what nobody has shipped")
@@ -54,7 +54,7 @@ def image_cache():
         # one of the host's workers dies: what it gave stays, and others are served
         victim = start_steady(env, 60)
         os.kill(children(d.pid)[0], signal.SIGKILL)
-        check(victim.wait(10) == 3 and load_image(env, 1, size), "a dead worker took the images along")
+        check(victim.wait(LIMIT) == 3 and load_image(env, 1, size), "a dead worker took the images along")
     with daemon("--verbose", "--warm", "1") as (d, env):
         wait_warm(d, 1)
         check(not load_image(env, 1, size), "the host has what nobody has shipped")

@@ -89,7 +89,7 @@ int main(void)
 	pid = fork_pair(&end);
 	if (!pid)
 		child(end);
-	alarm(60);
+	alarm(600);
 	parent(end, pid);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 	puts("ipc-killed: passed");

@@ -22,13 +22,13 @@ import time
 import harness
 from awkward import awkward, awkward_compile, awkward_environment, awkward_queues, awkward_runtime
 from images import image_cache
-from harness import (ATTACH, BACKEND, EXAMPLES, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
+from harness import (ATTACH, BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
                      need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until, wait_warm)
 
 
 def examples():
-    """Each example passes under `vcuda run`, and says which device it ran on."""
-    for name in EXAMPLES:
+    """Each example passes under `vcuda run`, and says which device it ran on. NAME-clang is there where nvcc and clang are."""
+    for name in EXAMPLES + [f"{n}-clang" for n in EXAMPLES if os.path.exists(build(f"examples/{n}-clang"))]:
         out = run_example(name)
         check(BACKEND != "cpu" or "vCUDA Software GPU" in out, f"{name} does not name the device:\n{out}")
 
@@ -50,7 +50,7 @@ def preload():
     """The way of the older systems: LD_PRELOAD=libvcuda.so PROGRAM."""
     with daemon() as (_, env):
         env = dict(env, LD_PRELOAD=build("guest/lib/libvcuda.so"))
-        r = subprocess.run([build("examples/vectorAdd")], env=env, capture_output=True, text=True, timeout=120)
+        r = subprocess.run([build("examples/vectorAdd")], env=env, capture_output=True, text=True, timeout=LIMIT)
         check(r.returncode == 0 and "Test PASSED" in r.stdout, r.stdout + r.stderr)
 
 
@@ -64,15 +64,15 @@ def exit_status():
 
 
 def isolation():
-    """Two processes compute; kill -9 of one ends its worker within a second and the other never notices."""
+    """Two processes compute; kill -9 of one ends its worker and the other never notices."""
     with daemon() as (d, env):
         first, second = start_steady(env, 60), start_steady(env, 4)
         check(len(children(d.pid)) == 2, f"{len(children(d.pid))} workers for two processes")
         first.kill()
         first.wait()
-        wait_until(lambda: len(children(d.pid)) == 1, 1.0, "the worker outlived its process by more than a second")
-        check(second.wait(60) == 0, f"the other process: {second.stdout.read()}")
-        wait_until(lambda: not children(d.pid), 2.0, "a worker is left")
+        wait_until(lambda: len(children(d.pid)) == 1, "the worker outlived its process")
+        check(second.wait(LIMIT) == 0, f"the other process: {second.stdout.read()}")
+        wait_until(lambda: not children(d.pid), "a worker is left")
         check(resident_kib(d.pid) <= 16 * 1024, f"the daemon has {resident_kib(d.pid)} KiB resident")
 
 
@@ -83,15 +83,15 @@ def worker_killed():
         workers = children(d.pid)
         other = start_steady(env, 4)
         os.kill(workers[0], signal.SIGKILL)
-        check(victim.wait(10) == 3, f"ended with {victim.returncode}")
+        check(victim.wait(LIMIT) == 3, f"ended with {victim.returncode}")
         check("CUDA error" in victim.stdout.read(), "no CUDA error was reported")
-        check(other.wait(60) == 0, "the neighbour was disturbed")
-        check(start_steady(env, 0).wait(30) == 0, "the next program does not work")
+        check(other.wait(LIMIT) == 0, "the neighbour was disturbed")
+        check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
 
 
 def run_on(env, *command, **more):
     """Runs a program and returns its output without the line that names the worker, and that worker's process number."""
-    r = subprocess.run(command, env=dict(env, VCUDA_VERBOSE="1", **more), capture_output=True, text=True, timeout=120, check=False)
+    r = subprocess.run(command, env=dict(env, VCUDA_VERBOSE="1", **more), capture_output=True, text=True, timeout=LIMIT, check=False)
     found = re.search(r"host process (\d+)", r.stderr)
     check(r.returncode == 0 and found, f"{command}: {r.returncode}\n{r.stdout}{r.stderr}")
     return r.stdout, int(found.group(1))
@@ -112,32 +112,32 @@ def warm():
             same = out == cold[part] or BACKEND != "cpu"
             check(same and out.endswith(f"{part}: passed\n"), f"{part}: {out} and not {cold[part]}")
             check(used == ready, f"{part}: worker {used}, while {ready} was ready")
-            wait_until(lambda: ready not in children(d.pid), 5, "a worker is used twice, or left")
+            wait_until(lambda: ready not in children(d.pid), "a worker is used twice, or left")
         for name in [] if THREAD_SANITIZER else EXAMPLES:
             ready, = wait_warm(d, 1)
             out, used = run_on(env, build(f"examples/{name}"))
             check("Test PASSED" in out and used == ready, out)
-            wait_until(lambda: ready not in children(d.pid), 5, "a worker is left")
+            wait_until(lambda: ready not in children(d.pid), "a worker is left")
     with daemon("--warm", "2") as (d, env):
         ready = wait_warm(d, 2)
         first, second = start_steady(env, 3), start_steady(env, 60)
         # both at once, and two more are there for the next
-        wait_until(lambda: len(children(d.pid)) == 4 and ready < set(children(d.pid)), 30, "they are not replaced")
-        check(first.wait(30) == 0, f"the first: {first.stdout.read()}")
-        wait_until(lambda: len(ready & set(children(d.pid))) == 1, 5, "each has a worker of its own, which ends with it")
+        wait_until(lambda: len(children(d.pid)) == 4 and ready < set(children(d.pid)), "they are not replaced")
+        check(first.wait(LIMIT) == 0, f"the first: {first.stdout.read()}")
+        wait_until(lambda: len(ready & set(children(d.pid))) == 1, "each has a worker of its own, which ends with it")
         # a warm worker that is killed is replaced; the program that runs does not notice
         os.kill(next(iter(set(children(d.pid)) - ready)), signal.SIGKILL)
-        wait_until(lambda: len(children(d.pid)) == 3, 10, "it is not replaced")
+        wait_until(lambda: len(children(d.pid)) == 3, "it is not replaced")
         second.kill()
-        check(second.wait(10) == -signal.SIGKILL, "the second program ended before")
+        check(second.wait(LIMIT) == -signal.SIGKILL, "the second program ended before")
     # variables that the driver has read already: the worker starts anew, in its place, and serves
     with daemon("--warm", "1") as (d, env):
         ready, = wait_warm(d, 1)
         p = start_steady(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="3"), 3)
         with open(f"/proc/{ready}/cmdline", encoding="utf-8") as f:
             check("--resume" in f.read(), "the worker is warm with other variables than its program's")
-        check(p.wait(30) == 0, f"with variables: {p.stdout.read()}")
-        wait_until(lambda: ready not in children(d.pid), 5, "a worker is left")
+        check(p.wait(LIMIT) == 0, f"with variables: {p.stdout.read()}")
+        wait_until(lambda: ready not in children(d.pid), "a worker is left")
     with daemon("--warm", "1", "--warm-device", "none") as (d, env):
         ready, = wait_warm(d, 1, "back end is initialised")
         out, used = run_on(env, program, "retain", rounds)
@@ -185,7 +185,7 @@ def hostile():
                 else:
                     s.send(random.read(trial * 37 % 200 + 1))
                 os.write(fds[1], struct.pack("<Q", 1))
-                s.settimeout(10)
+                s.settimeout(LIMIT)
                 with contextlib.suppress(OSError):
                     while s.recv(4096):
                         pass
@@ -199,7 +199,7 @@ def hostile():
         shm[4096:4096 + 32] = struct.pack("<IHHQQII", 32, 9999, 1, 1, 0, 0, 0)
         shm[0:8] = struct.pack("<Q", 32)
         os.write(fds[1], struct.pack("<Q", 1))
-        s.settimeout(10)
+        s.settimeout(LIMIT)
         check(s.recv(4096) == b"", "the worker of a broken session lives on")
         check(shm[320:324] != bytes(4), "the guest was not told that its session is lost")
         shm.close()
@@ -213,8 +213,8 @@ def hostile():
             answer = MESSAGE.unpack(s.recv(MESSAGE.size))
             check(answer[10] < 0, f"a window of {length:#x} bytes at {address:#x} was granted")
         s.close()
-        check(start_steady(env, 0).wait(30) == 0, "an honest program does not work afterwards")
-        wait_until(lambda: not children(d.pid), 3.0, "a worker of a hostile process is left")
+        check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
+        wait_until(lambda: not children(d.pid), "a worker of a hostile process is left")
 
 
 class Ring:
@@ -242,7 +242,7 @@ class Ring:
         self.tail += len(command)
         self.shm[0:8] = struct.pack("<Q", self.tail)
         os.write(self.fds[1], struct.pack("<Q", 1))
-        end = time.monotonic() + 20
+        end = time.monotonic() + LIMIT
         while struct.unpack("<Q", self.shm[self.SLOT:self.SLOT + 8])[0] != self.seq:
             if self.shm[320:324] != bytes(4) or time.monotonic() > end:
                 return None
@@ -287,7 +287,7 @@ def hostile_direct():
             check(ring.request(3, flags, 0x7F0000000000, 4096) < 0, "a direct range of a local program's")
         check(ring.call(ALLOC, struct.pack("<Q", 4096), context)[0] == 0, "the session did not live")
         ring.close()
-        check(start_steady(env, 0).wait(30) == 0, "an honest program does not work afterwards")
+        check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
 
 
 def stress():
@@ -295,9 +295,9 @@ def stress():
     with daemon() as (d, env):
         seed = str(int(time.time()) % 100000)
         command = [build("test/local/stress"), "10", "16", seed]
-        r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
+        r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
         check(r.returncode == 0, f"seed {seed}, status {r.returncode}:\n{r.stdout}{r.stderr}")
-        wait_until(lambda: not children(d.pid), 2.0, "a worker is left")
+        wait_until(lambda: not children(d.pid), "a worker is left")
 
 
 def run_api(case, *setting):
@@ -357,9 +357,9 @@ def stuck():
             if kill:
                 p.kill()
             p.stdin.close()
-            check(p.wait(20) == (-signal.SIGKILL if kill else 0), f"ended with {p.returncode}")
-            wait_until(lambda: not children(d.pid), 3.0 if BACKEND == "cpu" else 20.0, "the worker outlived its process")
-        check(start_steady(env, 0).wait(30) == 0, "the next program does not work")
+            check(p.wait(LIMIT) == (-signal.SIGKILL if kill else 0), f"ended with {p.returncode}")
+            wait_until(lambda: not children(d.pid), "the worker outlived its process")
+        check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
     if BACKEND == "cpu":  # what a GPU's driver does with a context that never gets done, nothing says
         run_api("stuck_ends")
 
@@ -473,12 +473,12 @@ def own_worker():
                 own = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path], stderr=f,
                                        env=dict(env, VCUDA_SOCKET=path))
             try:
-                wait_until(lambda: os.path.exists(path), 10, "no socket")
-                r = subprocess.run([build("examples/vectorAdd")], capture_output=True, text=True, timeout=60,
+                wait_until(lambda: os.path.exists(path), "no socket")
+                r = subprocess.run([build("examples/vectorAdd")], capture_output=True, text=True, timeout=LIMIT,
                                    env=dict(env, VCUDA_SOCKET=path))
             finally:
                 own.terminate()
-                own.wait(20)
+                own.wait(LIMIT)
             text = open(log, encoding="utf-8").read()
             check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}{text}")
             check("VCUDA_SOCKET names this daemon" in text, text)

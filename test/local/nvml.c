@@ -166,7 +166,7 @@ static void child(bool with_cuda)
 	int status;
 
 	if (!pid) {
-		alarm(20);
+		alarm(600);
 		used();
 		if (with_cuda)
 			OK(cuInit(0));

@@ -150,7 +150,7 @@ void open_gate(uint32_t *word)
 void start_device(void)
 {
 	/* A lost wake-up shows as a hang: the test ends all the same. */
-	alarm(120);
+	alarm(600);
 	setenv("VCUDA_CPU_MEMORY", "64M", 1);
 	setenv("VCUDA_CPU_THREADS", "3", 1);
 	unsetenv("VCUDA_CPU_COMPUTE");

@@ -312,7 +312,7 @@ static void test_more_kernels_than_workers(void **state)
 	assert_int_equal(cuda->cuMemcpyDtoHAsync_v2(&seen, alloc(4), 4, last), CUDA_SUCCESS);
 	assert_int_equal(launch_store(store, last, (uint64_t)(uintptr_t)gate, 1), CUDA_SUCCESS);
 	for (int n = 0; n < KERNELS; n++) {
-		for (int ms = 0; ms < 60000 && (result = cuda->cuStreamQuery(streams[n])) == CUDA_ERROR_NOT_READY; ms++)
+		for (int ms = 0; ms < 600000 && (result = cuda->cuStreamQuery(streams[n])) == CUDA_ERROR_NOT_READY; ms++)
 			usleep(1000);
 		assert_int_equal(result, CUDA_SUCCESS);
 	}

@@ -268,7 +268,7 @@ static void processes(void **state)
 	(void)state;
 	for (unsigned n = 0; n < PROCESSES; n++)
 		if (!fork()) {
-			alarm(60);
+			alarm(600);
 			child(n + 1);
 			_exit(0);
 		}

@@ -43,7 +43,7 @@ static void in_process(void (*scenario)(void))
 	int status = -1;
 
 	if (!fork()) {
-		alarm(60);
+		alarm(600);
 		scenario();
 		_exit(0);
 	}

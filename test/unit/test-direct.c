@@ -179,7 +179,7 @@ static bool is_ready(void)
 
 static void await_ready(void)
 {
-	for (int i = 0; i < 5000 && !is_ready(); i++)
+	for (int i = 0; i < 600000 && !is_ready(); i++)
 		usleep(1000);
 	assert_true(is_ready());
 }

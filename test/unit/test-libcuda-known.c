@@ -358,7 +358,7 @@ static void gone(void **state)
 	usleep(300000);
 	assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 	fake.gone = true;
-	for (int i = 0; i < 1000 && results[0] == CUDA_ERROR_NOT_READY; i++) {
+	for (int i = 0; i < 60000 && results[0] == CUDA_ERROR_NOT_READY; i++) {
 		usleep(10000);
 		results[0] = cuEventQuery(event);
 	}

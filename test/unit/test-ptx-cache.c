@@ -31,7 +31,7 @@ static void run_kernel(const char *text, unsigned move, struct expected want)
 		struct ptx_module *m;
 		static uint32_t bias[16];
 
-		alarm(100);
+		alarm(600);
 		map.count = 0;
 		add_range(out32, sizeof(out32), true);
 		m = load(text);

@@ -40,7 +40,7 @@ static void in_child(void (*run)(void))
 
 	fflush(stdout);
 	if (!fork()) {
-		alarm(150);
+		alarm(600);
 		run();
 		exit(0);
 	}

@@ -255,7 +255,7 @@ static void ends(void **state)
 	if (!fork()) {
 		char *text = large_kernel(1500);
 
-		alarm(60);
+		alarm(600);
 		binary_of(load_binary(text, 32));
 		free(text);
 		exit(7);

@@ -140,7 +140,7 @@ class Context(Device):
         _, extents = self.vmm.create(1, uid=vmm.IGNORES_END)
         start = time.monotonic()
         self.assertEqual(self.vmm.request(vmm.DESTROY, context=1), 0)
-        self.assertTrue(1.5 < time.monotonic() - start < 5)
+        self.assertGreater(time.monotonic() - start, 1.5)
         self.assertFalse(os.path.exists(f'/proc/{self.pid(extents)}'))
 
     def test_destroy_while_it_starts_and_twice(self):
@@ -237,6 +237,8 @@ class Context(Device):
         for i in range(11, 21):
             os.kill(pids[i], signal.SIGKILL)
         got = []
+        while sum(event[0] == LOST for event in got) < 10:
+            got.append(self.vmm.event())
         while event := self.vmm.event(1):
             got.append(event)
         # Eight buffers go at once; what came while there was none is told later, once for each context.

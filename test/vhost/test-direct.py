@@ -172,7 +172,7 @@ class Workers(unittest.TestCase):
 
     def test_only_for_a_vm(self):
         said = subprocess.run([vmm.VCUDAD, '--worker', vmm.FAKE_WORKER, '--socket', '/dev/null/x', '--register-ram'],
-                              capture_output=True, text=True, timeout=20)
+                              capture_output=True, text=True, timeout=vmm.LIMIT)
         self.assertEqual(said.returncode, 2)
         self.assertIn('--register-ram: only a VM has memory to register', said.stderr)
 

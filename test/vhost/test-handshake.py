@@ -137,7 +137,7 @@ class Once(unittest.TestCase):
         device = Vmm(daemon).start()
         self.assertEqual(device.create(1)[0][0], 0)
         device.close()
-        self.assertEqual(daemon.process.wait(10), 0)
+        self.assertEqual(daemon.process.wait(vmm.LIMIT), 0)
         self.assertFalse(os.path.exists(daemon.vhost_path))
         daemon.stop()
 

@@ -74,9 +74,9 @@ class Worker(Client):
         self.ask(OFFER, length, fds=[fd])
         os.close(fd)
 
-    def keep(self, data):
+    def keep(self, data, seconds=vmm.LIMIT):
         self.offer(image(data), len(data))
-        return wait(lambda: self.has(data))
+        return wait(lambda: self.has(data), seconds)
 
     def has(self, data):
         fd = self.find(data)
@@ -191,7 +191,7 @@ class Images(unittest.TestCase):
         worker = self.worker()
         worker.images.setblocking(False)
         with self.assertRaises((BrokenPipeError, ConnectionError)):
-            wait(lambda: self.push(worker), 20)
+            wait(lambda: self.push(worker))
         self.assertTrue(self.worker().keep(data))
         self.assertEqual(len(self.daemon.workers()), len(self.workers), 'a worker lives on without')
 
@@ -215,7 +215,7 @@ class Images(unittest.TestCase):
             self.assertIn(other.look(LEAST), (NONE, SOME))
         for fd in fds:
             os.close(fd)
-        self.assertTrue(wait(lambda: other.keep(text(99)), 30))
+        self.assertTrue(wait(lambda: other.keep(text(99), 1)))
         own = f'/proc/{self.daemon.process.pid}/fd'
         held = sum(os.stat(f'{own}/{fd}').st_size for fd in os.listdir(own) if os.readlink(f'{own}/{fd}').startswith('/memfd:image'))
         self.assertLessEqual(held, 64 << 20)
@@ -266,7 +266,7 @@ class Images(unittest.TestCase):
         code = ('import os, sys; sys.path.insert(0, sys.argv[1]); images = __import__("test-images"); '
                 'images.as_other_user(sys.argv[2])')
         directory = os.path.dirname(os.path.abspath(__file__))
-        r = subprocess.run([sys.executable, '-c', code, directory, self.daemon.local_path], timeout=30, check=False,
+        r = subprocess.run([sys.executable, '-c', code, directory, self.daemon.local_path], timeout=vmm.LIMIT, check=False,
                            stdout=subprocess.PIPE, text=True)
         self.assertEqual(r.stdout, f'look {NONE} finds False keeps True\n')
         self.assertTrue(self.worker().has(data))

@@ -13,7 +13,7 @@ from vmm import Client, Daemon, wait
 
 
 def run(*arguments, **options):
-    return subprocess.run([vmm.VCUDAD, *arguments], capture_output=True, text=True, timeout=20, **options)
+    return subprocess.run([vmm.VCUDAD, *arguments], capture_output=True, text=True, timeout=vmm.LIMIT, **options)
 
 
 class Local(unittest.TestCase):
@@ -97,7 +97,7 @@ class Local(unittest.TestCase):
         code = ('import os, socket, sys; os.setuid(12345); s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); '
                 's.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b"" else 1)')
         # As nobody in particular the daemon would let root in; as root it lets only root in.
-        subprocess.run(['python3', '-c', code, self.daemon.local_path], check=True, timeout=10)
+        subprocess.run(['python3', '-c', code, self.daemon.local_path], check=True, timeout=vmm.LIMIT)
         self.assertIn('user 12345 is refused', self.daemon.log())
 
     def test_a_live_socket_is_not_replaced(self):
@@ -124,7 +124,7 @@ class Local(unittest.TestCase):
         client = Client(self.daemon)
         self.assertTrue(client.attach())
         client.close()
-        self.assertEqual(second.wait(10), 0)
+        self.assertEqual(second.wait(vmm.LIMIT), 0)
         second.stderr.close()
         self.daemon = Daemon(vhost=False, local=True)
 
@@ -151,7 +151,7 @@ class Few(unittest.TestCase):
         time.sleep(1.5)
         self.assertIsNone(daemon.process.poll())
         client.close()
-        self.assertEqual(daemon.process.wait(5), 0)
+        self.assertEqual(daemon.process.wait(vmm.LIMIT), 0)
         self.assertFalse(os.path.exists(daemon.local_path))
         daemon.stop()
 

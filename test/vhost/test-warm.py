@@ -159,14 +159,14 @@ class Warm(unittest.TestCase):
             self.start('--warm', '3')
             pids = self.wait_for(3)
             self.daemon.process.send_signal(number)
-            self.daemon.process.wait(10)
-            self.assertTrue(wait(lambda: not [pid for pid in pids if os.path.exists(f'/proc/{pid}')], 2))
+            self.daemon.process.wait(vmm.LIMIT)
+            self.assertTrue(wait(lambda: not [pid for pid in pids if os.path.exists(f'/proc/{pid}')]))
             self.daemon.directory.cleanup()
             self.daemon = None
 
     def test_they_keep_no_idle_daemon(self):
         self.start('--warm', '2', '--exit-when-idle', '1')
-        self.assertEqual(self.daemon.process.wait(5), 0)
+        self.assertEqual(self.daemon.process.wait(vmm.LIMIT), 0)
 
     def test_a_vm(self):
         self.start('--warm', '1', '--max-pinned', '64K', vhost=True)

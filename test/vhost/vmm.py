@@ -18,6 +18,7 @@ import unittest
 VCUDAD = os.environ.get('VCUDAD') or 'vcudad'
 FAKE_WORKER = os.environ.get('FAKE_WORKER') or 'fake-worker'
 SANITIZED = os.environ.get('VCUDA_SANITIZED') == '1'
+LIMIT = 600  # seconds, for what hangs: a busy machine may take long
 
 CONFIG_MAGIC = 0x4144554356545256
 CONTROL_MINOR = 1
@@ -72,13 +73,13 @@ class Daemon:
         with open(f'/proc/{self.process.pid}/task/{self.process.pid}/children') as children:
             return [int(pid) for pid in children.read().split()]
 
-    def wait_log(self, text, seconds=10):
+    def wait_log(self, text, seconds=LIMIT):
         return wait(lambda: text in self.log(), seconds)
 
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(20)
+        status = self.process.wait(LIMIT)
         log = self.log()
         self.directory.cleanup()
         assert 'Sanitizer' not in log and 'runtime error' not in log, log
@@ -95,7 +96,7 @@ def descriptors(pid):
     """Of a process, once its loader has closed the libraries' files."""
     def held():
         return {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}
-    wait(lambda: not [fd for fd in held() if fd > 5], 2)
+    wait(lambda: not [fd for fd in held() if fd > 5])
     return held()
 
 
@@ -106,7 +107,7 @@ class Client:
 
     def __init__(self, daemon):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(10)
+        self.socket.settimeout(LIMIT)
         self.socket.connect(daemon.local_path)
 
     def attach(self, misbehaviour=0):
@@ -121,7 +122,7 @@ class Client:
         fds = array.array('i', control[0][2])
         if misbehaviour == GIVES_IMAGES:
             self.images = socket.socket(fileno=fds.pop())
-            self.images.settimeout(10)
+            self.images.settimeout(LIMIT)
         for fd in fds:
             os.close(fd)
         assert len(fds) == 2
@@ -135,7 +136,7 @@ class Client:
         self.socket.close()
 
 
-def wait(condition, seconds=10):
+def wait(condition, seconds=LIMIT):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -256,7 +257,7 @@ class Vmm:
     def __init__(self, daemon, ram=None):
         self.daemon = daemon
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(20)
+        self.socket.settimeout(LIMIT)
         self.socket.connect(daemon.vhost_path)
         self.ram = ram or Ram()
         self.queues = []
@@ -378,7 +379,7 @@ class Vmm:
             self.replies[used[0]] = struct.unpack('<iIII', self.ram.read(place, 16)) if used[1] == 16 else None
         return head in self.replies
 
-    def result(self, head, seconds=30):
+    def result(self, head, seconds=LIMIT):
         """(status, major, minor) of a submitted request."""
         if not wait(lambda: self.answered(head), seconds):
             raise TimeoutError(f'no reply: {self.daemon.log()}')
@@ -413,7 +414,7 @@ class Vmm:
         head = self.queues[EVENT].add([], [(place, 16)])
         self.buffers[EVENT, head] = place
 
-    def event(self, seconds=10, repost=True):
+    def event(self, seconds=LIMIT, repost=True):
         """(type, status, context) of the next event, None if there is none."""
         queue = self.queues[EVENT]
         used = []
@@ -442,7 +443,7 @@ class Vmm:
         self.ram.write(at, struct.pack('<Q', context))
         queue.add([(at, 8)], [])
 
-    def interrupted(self, index, seconds=5):
+    def interrupted(self, index, seconds=LIMIT):
         poll = select.poll()
         poll.register(self.queues[index].call, select.POLLIN)
         return bool(poll.poll(seconds * 1000)) and bool(os.eventfd_read(self.queues[index].call))
@@ -472,7 +473,7 @@ class Test(unittest.TestCase):
     def alive(self):
         self.assertIsNone(self.daemon.process.poll(), self.daemon.log())
 
-    def wait(self, condition, seconds=10):
+    def wait(self, condition, seconds=LIMIT):
         self.assertTrue(wait(condition, seconds), self.daemon.log())
 
 
@@ -481,7 +482,7 @@ def main():
         if not os.access(program, os.X_OK):
             print(f'{program} is missing: set VCUDAD and FAKE_WORKER', file=sys.stderr)
             sys.exit(77)
-    faulthandler.dump_traceback_later(150, exit=True)
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
     unittest.main(module='__main__', verbosity=1)
 
 

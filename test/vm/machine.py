@@ -19,7 +19,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, "../../scripts")
 sys.path.insert(0, os.path.join(HERE, "../local"))
-from harness import check, children, wait_until  # noqa: E402
+from harness import LIMIT, check, children, wait_until  # noqa: E402
 
 DEVICE = "vhost-user-test-device-pci,virtio-id=38,num_vqs=3,vq_size=128,config_size=64,chardev=cuda"
 
@@ -101,7 +101,7 @@ class Machine:
             f.write(base.read() + archive(programs))
         self.daemon = self.start([os.path.join(build, "host/daemon/vcudad"), "--verbose", "--backend", "cpu",
                                   "--vhost-socket", self.path("cuda.sock"), *options], "vcudad.log")
-        wait_until(lambda: os.path.exists(self.path("cuda.sock")), 10, "vcudad does not listen")
+        wait_until(lambda: os.path.exists(self.path("cuda.sock")), "vcudad does not listen")
         self.shell, shell = socket.socketpair()
         self.monitor, monitor = socket.socketpair()
         self.qemu = self.start(
@@ -152,9 +152,9 @@ class Machine:
 
     # ---- the guest's shell ----
 
-    def await_line(self, pattern, seconds):
+    def await_line(self, pattern):
         """What came before the line, and the match."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LIMIT
         while not (match := re.search(pattern, self.received, re.M)):
             check(self.qemu.poll() is None, "QEMU has ended")
             check(self.daemon.poll() is None, "vcudad has ended")
@@ -162,26 +162,26 @@ class Machine:
             try:
                 self.received += self.shell.recv(65536)
             except TimeoutError:
-                check(False, f"the guest did not say {pattern} within {seconds} s, but:\n{self.received.decode(errors='replace')}")
+                check(False, f"the guest did not say {pattern} within {LIMIT} s, but:\n{self.received.decode(errors='replace')}")
         before, self.received = self.received[:match.start()], self.received[match.end():]
         return before.decode(errors="replace"), match
 
     def await_boot(self):
-        self.await_line(rb"^@booted\r?\n", 120)
+        self.await_line(rb"^@booted\r?\n")
 
     def type(self, line):
         self.shell.sendall(line.encode() + b"\n")
 
-    def sh(self, command, seconds=120):
+    def sh(self, command):
         """Runs a command in the guest: (exit status, output)."""
         self.number += 1
         self.type(f"{command}\nstatus=$?; echo; echo @{self.number} $status")
-        out, match = self.await_line(rb"^@%d (\d+)\r?\n" % self.number, seconds)
+        out, match = self.await_line(rb"^@%d (\d+)\r?\n" % self.number)
         return int(match.group(1)), out.strip()
 
-    def run(self, command, seconds=120):
+    def run(self, command):
         """A command that must succeed: its output."""
-        status, out = self.sh(command, seconds)
+        status, out = self.sh(command)
         check(status == 0, f"in the guest, '{command}' ended with {status}:\n{out}")
         return out
 
@@ -190,12 +190,12 @@ class Machine:
         self.number += 1
         log = f"/tmp/steady.{self.number}"
         pid = self.run(f"steady {seconds} >{log} 2>&1 & echo $!").split()[-1]
-        self.run(f"timeout 60 sh -c 'until grep -q ready {log}; do usleep 20000; done'")
+        self.run(f"timeout {LIMIT} sh -c 'until grep -q ready {log}; do usleep 20000; done'")
         return pid, log
 
-    def end_of(self, process, seconds=60):
+    def end_of(self, process):
         """Waits for a process of the background: (exit status, output)."""
-        status, _ = self.sh(f"wait {process[0]}", seconds)
+        status, _ = self.sh(f"wait {process[0]}")
         return status, self.run(f"cat {process[1]}")
 
     # ---- from outside ----
