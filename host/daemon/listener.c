@@ -29,13 +29,19 @@ static bool is_live(const struct sockaddr_un *address, int type)
 	return live;
 }
 
+static int cannot_listen(const char *path, int status)
+{
+	vcuda_log("cannot listen on %s: %s", path, strerror(-status));
+	return status;
+}
+
 static int clear_place(const struct sockaddr_un *address, int type)
 {
 	const char *path = address->sun_path;
 	struct stat stat;
 
 	if (lstat(path, &stat))
-		return errno == ENOENT ? 0 : -errno;
+		return errno == ENOENT ? 0 : cannot_listen(path, -errno);
 	if (!S_ISSOCK(stat.st_mode)) {
 		vcuda_log("%s exists and is not a socket: remove it, or choose another path", path);
 		return -EEXIST;
@@ -45,7 +51,7 @@ static int clear_place(const struct sockaddr_un *address, int type)
 		return -EADDRINUSE;
 	}
 	if (unlink(path))
-		return -errno;
+		return cannot_listen(path, -errno);
 	vcuda_log_debug("%s was left behind by a program that is gone: removed", path);
 	return 0;
 }
@@ -61,11 +67,8 @@ static int bind_and_listen(struct vcuda_listener *listener, const struct sockadd
 	before = umask(0777 & ~mode);
 	status = bind(listener->fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno : 0;
 	umask(before);
-	if (status || listen(listener->fd, VCUDA_BACKLOG) || lstat(address->sun_path, &stat)) {
-		status = status ? status : -errno;
-		vcuda_log("cannot listen on %s: %s", address->sun_path, strerror(-status));
-		return status;
-	}
+	if (status || listen(listener->fd, VCUDA_BACKLOG) || lstat(address->sun_path, &stat))
+		return cannot_listen(address->sun_path, status ? status : -errno);
 	listener->device = stat.st_dev;
 	listener->inode = stat.st_ino;
 	return 0;
@@ -111,7 +114,7 @@ int vcuda_listener_open(struct vcuda_listener *listener, struct vcuda_loop *loop
 	strcpy(address.sun_path, path);
 	listener->fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (listener->fd < 0)
-		return -errno;
+		return cannot_listen(path, -errno);
 	lock = lock_directory(path);
 	status = bind_and_listen(listener, &address, type, mode);
 	if (lock >= 0)
