@@ -30,6 +30,13 @@ release_of() {
 	sed -n -E 's/^#define UTS_RELEASE "(.*)"$/\1/p' "$1/include/generated/utsrelease.h"
 }
 
+# The programs of the kernel's headers come without what they are linked with.
+check_libraries() {
+	local missing
+	missing=$(ldd "$1/tools/objtool/objtool" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found$/\1/p' | tr '\n' ' ')
+	[ -z "$missing" ] || die "objtool of the kernel's headers lacks $missing: install the package 'libelf-dev' and try again."
+}
+
 main() {
 	local kernel=${1:-6.1} build release hash dir tmp control=$CONTROL
 	case $kernel in
@@ -40,6 +47,7 @@ main() {
 	*) build=$("$scripts/get-kernel.sh" "$kernel")/build ;;
 	esac
 	need_tool make make
+	check_libraries "$build"
 	release=$(release_of "$build")
 	[ -f "$control" ] || control=$SOURCES/control.h
 	hash=$(cat "$SOURCES"/*.[ch] "$SOURCES/Kbuild" "$control" | sha256sum | cut -c 1-16)

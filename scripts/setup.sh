@@ -15,8 +15,8 @@ EXAMPLES="clang-19 g++"
 
 TESTS="spin"
 
-# Free space on the disk that holds a folder: what all of the packages need when none is installed.
-NEEDED_MIB=1800
+# What all of the packages need when none is installed.
+NEEDED_MIB=1500
 
 say() {
 	printf 'setup: %s\n' "$*" >&2
@@ -118,15 +118,24 @@ free_mib() {
 	df -Pm "$1" | awk 'NR == 2 { print $4 }'
 }
 
+# The first of the folders that packages are written to whose disk is nearly full.
+full_folder() {
+	local place
+	for place in /var/cache/apt /usr; do
+		if [ "$(free_mib "$place")" -lt 200 ]; then
+			printf '%s\n' "$place"
+			return
+		fi
+	done
+}
+
 # The end of apt's own words, and the likeliest cause.
 explain_failure() {
 	local place
-	grep -E '^(E|W|Err|dpkg):' "$log" | sort -u | tail -n 5 >&2 || tail -n 5 "$log" >&2
-	for place in /var/cache/apt /usr; do
-		if [ "$(free_mib "$place")" -lt 200 ]; then
-			die "$1: the disk that holds $place is full ($(free_mib "$place") MiB are free; up to $NEEDED_MIB MiB are needed)."
-		fi
-	done
+	grep -E '^(E|dpkg):' "$log" | sort -u | tail -n 3 >&2 || tail -n 5 "$log" >&2
+	place=$(full_folder)
+	[ -z "$place" ] ||
+		die "$1: the disk that holds $place is full ($(free_mib "$place") MiB are free; up to $NEEDED_MIB MiB are needed)."
 	die "$1. Is there a network? Do /etc/apt/sources.list and apt's proxy settings fit?"
 }
 
@@ -167,7 +176,7 @@ install_missing() {
 		return
 	fi
 	# A package of an older list may be gone from the archive.
-	if [ "$lists" = old ]; then
+	if [ "$lists" = old ] && [ -z "$(full_folder)" ]; then
 		update_lists
 		check_offered
 		if install_packages; then
