@@ -22,6 +22,10 @@ check:
 	@scripts/setup.sh check
 	@BUILD="$(BUILD)" scripts/check.sh
 
+# PARTS="PART...": only these.
+check-long:
+	@BUILD="$(BUILD)" scripts/check-long.sh $(PARTS)
+
 install: build
 	@meson configure --prefix="$(PREFIX)" "$(BUILD)"
 	@DESTDIR="$(DESTDIR)" meson install -C "$(BUILD)"
@@ -29,4 +33,4 @@ install: build
 clean:
 	rm -rf "$(BUILD)" build-asan build-tsan
 
-.PHONY: all setup build demo check install clean
+.PHONY: all setup build demo check check-long install clean

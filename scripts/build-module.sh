@@ -34,7 +34,7 @@ release_of() {
 check_libraries() {
 	local missing
 	missing=$(ldd "$1/tools/objtool/objtool" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found$/\1/p' | tr '\n' ' ')
-	[ -z "$missing" ] || die "objtool of the kernel's headers lacks $missing: install the package 'libelf-dev' and try again."
+	[ -z "$missing" ] || die "objtool of the kernel's headers lacks ${missing% }: install the package 'libelf-dev' and try again."
 }
 
 main() {

@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# check-long.sh [PART...]: tests that take too long for `make check`; without arguments all parts. Needs root and Debian. Notes the last
+# result of each part in test/long-results.txt, which is kept in the tree. The last line is "N passed, N failed, N skipped".
+#
+# Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
+# bookworm or trixie; loaded (`make check` beside four endless loops); ends (programs that end beside threads that print, 5,000 times,
+# beside three endless loops); random (all recorded random kernels); fuzz (twenty times the runs of
+# `make check`, under the address sanitizer).
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
+
+BUILD=${BUILD:-build}
+BUILD_ASAN=${BUILD_ASAN:-build-asan}
+RESULTS=test/long-results.txt
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz"
+
+# beside N COMMAND...: runs the command beside N endless loops.
+beside() {
+	local loops=() status n
+	for ((n = 0; n < $1; n++)); do
+		(while :; do :; done) &
+		loops+=($!)
+	done
+	shift
+	"$@"
+	status=$?
+	kill "${loops[@]}"
+	wait "${loops[@]}" 2>/dev/null
+	return $status
+}
+
+build() {
+	scripts/setup.sh check && scripts/build.sh "$BUILD" 350 all
+}
+
+fuzz() {
+	scripts/setup.sh check && scripts/build.sh "$BUILD_ASAN" 900 all -- -Db_sanitize=address,undefined || return 1
+	"$BUILD_ASAN/test/fuzz/fuzz-wire" --runs 40000000 && "$BUILD_ASAN/test/fuzz/fuzz-fatbin" --runs 1000000 &&
+		"$BUILD_ASAN/test/fuzz/fuzz-object" --runs 40000000 && "$BUILD_ASAN/test/vhost/fuzz-control" --runs 20000000
+}
+
+part() {
+	case $1 in
+	bare-*-root) scripts/try-bare.sh "$(cut -d - -f 2 <<<"$1")" ;;
+	bare-*-user) scripts/try-bare.sh --user "$(cut -d - -f 2 <<<"$1")" ;;
+	bare-*-check) scripts/try-bare.sh --check "$(cut -d - -f 2 <<<"$1")" ;;
+	loaded) beside 4 make check BUILD="$BUILD" ;;
+	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$PWD/$BUILD" awkward_ends ;;
+	random) build && test/ptx/run.sh "$PWD/$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
+	fuzz) fuzz ;;
+	esac
+}
+
+# note PART RESULT SECONDS: replaces the part's line.
+note() {
+	local rest
+	rest=$(grep -v -e "^$1 " -e '^#' "$RESULTS" 2>/dev/null)
+	{
+		echo "# The last result of each part of make check-long: part, date, commit, result, minutes:seconds."
+		{
+			printf '%s\n' "$rest"
+			printf '%s %s %s %s %d:%02d\n' "$1" "$(date -u +%F)" "$(git describe --always --dirty)" "$2" $(($3 / 60)) $(($3 % 60))
+		} | sort | sed '/^$/d'
+	} >"$RESULTS.new" && mv "$RESULTS.new" "$RESULTS"
+}
+
+passed=0 failed=0
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $PARTS
+for name in "$@"; do
+	case " $PARTS " in
+	*" $name "*) ;;
+	*)
+		echo "check-long: there is no part '$name'. Parts: $PARTS" >&2
+		exit 2
+		;;
+	esac
+done
+for name in "$@"; do
+	echo "== $name"
+	begun=$SECONDS
+	if part "$name"; then
+		result=passed passed=$((passed + 1))
+	else
+		result=failed failed=$((failed + 1))
+	fi
+	note "$name" "$result" $((SECONDS - begun))
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]
