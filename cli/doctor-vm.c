@@ -71,6 +71,15 @@ static bool check_virtiofsd(const struct cli_paths *paths, const char *cache)
 	return doctor_say(MISSING, "virtiofsd", mend, "it is neither installed nor in %s", cache);
 }
 
+static bool check_share(void)
+{
+	struct vm_share share;
+
+	if (vm_share_try(&share))
+		return doctor_say(FOUND, "read-only sharing of files", NULL, "virtiofsd gets a view of its own");
+	return doctor_say(MISSING, "read-only sharing of files", share.mend, "%s", share.refused);
+}
+
 static bool check_kernel(const struct cli_paths *paths, const char *cache)
 {
 	char path[PATH_MAX + 64], release[128] = "", mend[PATH_MAX + 128];
@@ -163,6 +172,7 @@ bool doctor_vm(const struct cli_paths *paths)
 	good &= check_kernel(paths, cache);
 	good &= check_module(paths, cache);
 	good &= check_space(cache, good);
+	good &= check_share();
 	check_kvm();
 	return good;
 }

@@ -5,21 +5,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "vm-view.h"
 #include "vm.h"
 
 static const char *const names[VM_PROCESSES + 1] = {"vcudad", "virtiofsd", "qemu", "kernel"};
@@ -163,59 +160,17 @@ bool vm_start_daemon(struct vm *vm)
 	return start(vm, VM_DAEMON, leave_devices_to_guest, argv) > 0 && await_socket(vm, VM_DAEMON, "cuda.sock");
 }
 
-static bool write_file(const char *path, const char *text)
+/* In the child. vm_share_try() has done the same before, so a refusal here means that something has changed. */
+static bool enter_view(const struct vm *vm)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	struct view_attempt attempt;
+	char refused[256];
 
-	if (fd >= 0)
-		close(fd);
-	return done;
-}
-
-/* An ordinary user becomes root of a namespace of nothing but itself, which is enough to make mounts. */
-static bool enter_namespace(void)
-{
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
-	char map[64];
-
-	if (!uid)
-		return !unshare(CLONE_NEWNS);
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
-		return false;
-	snprintf(map, sizeof(map), "0 %u 1", uid);
-	if (!write_file("/proc/self/uid_map", map) || !write_file("/proc/self/setgroups", "deny"))
-		return false;
-	snprintf(map, sizeof(map), "0 %u 1", gid);
-	return write_file("/proc/self/gid_map", map);
-}
-
-/*
- * A view of the host's files in which nothing can be written, whatever virtiofsd is made to do: every mount below is
- * read-only, device nodes are dead, and the kernel's own file systems and our directory are hidden.
- */
-static bool make_view(const struct vm *vm)
-{
-	static const char *const hidden[] = {"/proc", "/sys", "/dev"};
-	struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
-	char view[128], path[256];
-	size_t i;
-
-	snprintf(view, sizeof(view), "%s/view", vm->directory);
-	if (!enter_namespace() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("/", view, NULL, MS_BIND | MS_REC, NULL) ||
-	    syscall(SYS_mount_setattr, AT_FDCWD, view, AT_RECURSIVE, &attributes, sizeof(attributes))) {
-		fprintf(stderr, "a read-only view of the file system cannot be made: %s\n", strerror(errno));
-		return false;
-	}
-	for (i = 0; i < sizeof(hidden) / sizeof(*hidden); i++) {
-		snprintf(path, sizeof(path), "%s%s", view, hidden[i]);
-		if (mount("none", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=4k") && errno != ENOENT)
-			return false;
-	}
-	snprintf(path, sizeof(path), "%s%s", view, vm->directory);
-	return !mount("none", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=4k");
+	if (view_enter(vm->directory, &attempt))
+		return true;
+	refusal_describe(&attempt, refused, sizeof(refused));
+	fprintf(stderr, "%s.\n", refused);
+	return false;
 }
 
 bool vm_start_share(struct vm *vm)
@@ -233,13 +188,13 @@ bool vm_start_share(struct vm *vm)
 			"--log-level",
 			"error",
 			"--sandbox",
-			geteuid() ? "chroot" : "namespace",
+			(char *)vm->share.sandbox,
 			NULL};
 
 	snprintf(socket_path, sizeof(socket_path), "%s/share.sock", vm->directory);
 	snprintf(view, sizeof(view), "%s/view", vm->directory);
 	mkdir(view, 0700);
-	return start(vm, VM_SHARE, make_view, argv) > 0 && await_socket(vm, VM_SHARE, "share.sock");
+	return start(vm, VM_SHARE, enter_view, argv) > 0 && await_socket(vm, VM_SHARE, "share.sock");
 }
 
 bool vm_uses_kvm(void)

@@ -181,18 +181,28 @@ static bool make_ports(struct vm *vm)
 	return true;
 }
 
-static bool make_directory(struct vm *vm)
+static const char *directory_parent(void)
 {
 	const char *parent = getenv("TMPDIR");
 
 	/* Socket paths are short. */
-	if (!parent || *parent != '/' || strlen(parent) > 40)
-		parent = "/tmp";
-	snprintf(vm->directory, sizeof(vm->directory), "%s/vcuda-vm-XXXXXX", parent);
-	if (mkdtemp(vm->directory))
+	return parent && *parent == '/' && strlen(parent) <= 40 ? parent : "/tmp";
+}
+
+bool vm_directory_make(char directory[VM_DIRECTORY])
+{
+	snprintf(directory, VM_DIRECTORY, "%s/vcuda-vm-XXXXXX", directory_parent());
+	if (mkdtemp(directory))
 		return true;
-	vm_message("no directory can be made in %s: %s. TMPDIR names another.", parent, strerror(errno));
-	vm->directory[0] = '\0';
+	directory[0] = '\0';
+	return false;
+}
+
+static bool make_directory(struct vm *vm)
+{
+	if (vm_directory_make(vm->directory))
+		return true;
+	vm_message("no directory can be made in %s: %s. TMPDIR names another.", directory_parent(), strerror(errno));
 	return false;
 }
 
@@ -370,6 +380,11 @@ static int vm_run(int argc, char **argv)
 
 	if (status)
 		return status - 1;
+	/* Before anything is downloaded. */
+	if (!vm_share_try(&vm.share)) {
+		vm_message("this machine's files cannot be shared read-only: %s. %s", vm.share.refused, vm.share.mend);
+		return VM_FAILED;
+	}
 	if (!vm_prepare(&options, &vm.parts))
 		return VM_FAILED;
 	sigemptyset(&watched);

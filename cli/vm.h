@@ -6,6 +6,7 @@
  * vm-prepare.c  finds or makes QEMU, kernel, driver and initramfs, by the scripts
  * vm-program.c  what the guest is to run, as an archive behind the initramfs
  * vm-process.c  the daemon, virtiofsd and QEMU
+ * vm-view.h     the read-only sharing of the host's files
  * vm-stream.c   the program's output
  */
 #ifndef VCUDA_CLI_VM_H
@@ -17,6 +18,7 @@
 
 #define VM_PATH 4096
 #define VM_MARK 33
+#define VM_DIRECTORY 64
 
 struct vm_options {
 	const char *backend; /* auto, cuda, cpu; none: no device */
@@ -33,6 +35,13 @@ struct vm_parts {
 	char qemu[VM_PATH], virtiofsd[VM_PATH], kernel[VM_PATH], initramfs[VM_PATH], daemon[VM_PATH];
 };
 
+/* Whether, and how, this machine's files can be shared read-only. */
+struct vm_share {
+	const char *sandbox; /* virtiofsd's --sandbox */
+	char refused[256];   /* what the kernel refuses, without the full stop; and what to do about it */
+	char mend[512];
+};
+
 struct vm_stream {
 	int from, to;
 	const char *mark;
@@ -46,7 +55,8 @@ enum vm_process { VM_DAEMON, VM_SHARE, VM_QEMU, VM_PROCESSES };
 struct vm {
 	const struct vm_options *options;
 	struct vm_parts parts;
-	char directory[64]; /* sockets, logs and the view of the host's file system */
+	struct vm_share share;
+	char directory[VM_DIRECTORY]; /* sockets, logs and the view of the host's file system */
 	char mark[VM_MARK];
 	int initrd;         /* memfd: initramfs, program and mark */
 	int ports[3];       /* our ends of out, err, report */
@@ -56,6 +66,12 @@ struct vm {
 
 /* argv[0] is "vm". The exit status: the program's, or 125 with a message when the VM could not run it. */
 int vcuda_vm(int argc, char **argv);
+
+/* Tries it in a child process, and leaves nothing behind. Prints no message. */
+bool vm_share_try(struct vm_share *share);
+
+/* A new directory below TMPDIR; false with errno set. */
+bool vm_directory_make(char directory[VM_DIRECTORY]);
 
 /* All print a message when they return false. */
 bool vm_prepare(const struct vm_options *options, struct vm_parts *parts);

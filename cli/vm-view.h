@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How virtiofsd is kept from writing to this machine's files, whatever a guest makes it do.
+ *
+ * vm-view.c      a read-only view of the files in a mount namespace, and whether it can be made here
+ * vm-refusal.c   what the kernel refused, in a sentence, and what to do about it
+ */
+#ifndef VCUDA_CLI_VM_VIEW_H
+#define VCUDA_CLI_VM_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum view_step {
+	VIEW_DONE,
+	VIEW_ATTEMPT, /* the process or the directory to try it in */
+	VIEW_MOUNT_NAMESPACE,
+	VIEW_USER_NAMESPACE,
+	VIEW_USER_MAP,
+	VIEW_PRIVATE,
+	VIEW_BIND,
+	VIEW_READ_ONLY,
+	VIEW_HIDE,
+};
+
+struct view_attempt {
+	enum view_step refused; /* VIEW_DONE: none was */
+	int error;
+	bool user_namespace; /* an ordinary user's */
+};
+
+/* Records the step, with errno; false. */
+bool view_refused(struct view_attempt *attempt, enum view_step step);
+
+/* In the process that is to become virtiofsd, which cannot go back. The view is `directory`/view. */
+bool view_enter(const char *directory, struct view_attempt *attempt);
+
+/* The same in a child process that ends afterwards, with a directory of its own. */
+bool view_try(struct view_attempt *attempt);
+
+void refusal_describe(const struct view_attempt *attempt, char *text, size_t size);
+/* Names only remedies that fit this machine. */
+void refusal_mend(const struct view_attempt *attempt, char *text, size_t size);
+
+#endif
