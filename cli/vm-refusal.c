@@ -81,7 +81,7 @@ static const char *refused_action(enum view_step step)
 		return "there is no directory or process to try it in";
 	case VIEW_MOUNT_NAMESPACE:
 		return may_administrate("CapEff") ? "the kernel refuses root a mount namespace (unshare)"
-						  : "root has no CAP_SYS_ADMIN (unshare)";
+						  : "root has no CAP_SYS_ADMIN and gets no user namespace (unshare)";
 	case VIEW_USER_NAMESPACE:
 		return in_chroot() ? "the kernel refuses user namespaces in a chroot (unshare)"
 				   : "the kernel refuses this user a user namespace (unshare)";
@@ -89,6 +89,8 @@ static const char *refused_action(enum view_step step)
 		return "a user namespace is given no user (/proc/self/uid_map)";
 	case VIEW_PRIVATE:
 		return "mounts in a namespace are refused (mount --make-rprivate /)";
+	case VIEW_ROOT:
+		return "the root of a namespace cannot be changed (pivot_root)";
 	case VIEW_BIND:
 		return "mounts in a namespace are refused (mount --rbind /)";
 	case VIEW_READ_ONLY:
@@ -131,17 +133,14 @@ void refusal_mend(const struct view_attempt *attempt, char *text, size_t size)
 		append(text, size, "TMPDIR names another directory.");
 	if (step == VIEW_READ_ONLY && attempt->error == ENOSYS)
 		append(text, size, "Linux 5.12 or later is needed.");
-	/* In a chroot, and for root, these settings change nothing. */
-	for (i = 0;
-	     namespaces && step != VIEW_MOUNT_NAMESPACE && !in_chroot() && i < sizeof(settings) / sizeof(*settings);
-	     i++)
+	/* In a chroot these settings change nothing. */
+	for (i = 0; namespaces && !in_chroot() && i < sizeof(settings) / sizeof(*settings); i++)
 		if (has_value(settings[i].path, settings[i].refusing)) {
 			append(text, size, "As root: `%s`.", settings[i].mend);
 			found = true;
 		}
 	read_status("NoNewPrivs", no_new_privileges);
-	if (namespaces && geteuid() && !in_chroot() && may_administrate("CapBnd") && !is_filtered() &&
-	    !atoi(no_new_privileges))
+	if (namespaces && geteuid() && may_administrate("CapBnd") && !is_filtered() && !atoi(no_new_privileges))
 		append(text, size, "Root needs no user namespace: `sudo vcuda vm run`.");
 	if (namespaces && (!may_administrate("CapBnd") || (!found && is_filtered())))
 		append(text, size, "A container needs --privileged.");

@@ -51,11 +51,77 @@ static bool enter_user_namespace(struct view_attempt *attempt)
 	return write_file("/proc/self/gid_map", map) || view_refused(attempt, VIEW_USER_MAP);
 }
 
+/* A root without CAP_SYS_ADMIN, as in most containers, may still have a user namespace, like an ordinary user. */
 static bool enter_namespace(struct view_attempt *attempt)
 {
+	int error;
+
 	if (geteuid())
 		return enter_user_namespace(attempt);
-	return !unshare(CLONE_NEWNS) || view_refused(attempt, VIEW_MOUNT_NAMESPACE);
+	if (!unshare(CLONE_NEWNS))
+		return true;
+	error = errno;
+	if (enter_user_namespace(attempt))
+		return true;
+	errno = error;
+	return view_refused(attempt, VIEW_MOUNT_NAMESPACE);
+}
+
+/* Whether the open directory is "/", and not the same directory in another mount. */
+static bool is_root(int directory)
+{
+	struct statx there, root;
+
+	return !statx(directory, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &there) &&
+	       !statx(AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) && there.stx_ino == root.stx_ino &&
+	       there.stx_mnt_id == root.stx_mnt_id;
+}
+
+static bool pivot(int directory)
+{
+	int tree = (int)syscall(SYS_open_tree, directory, "",
+				AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	const unsigned int both = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+	bool done = tree >= 0 && !syscall(SYS_move_mount, tree, "", directory, "", both) && !fchdir(tree) &&
+		    !syscall(SYS_pivot_root, ".", ".") && !umount2(".", MNT_DETACH) && !chdir("/");
+	int error = errno;
+
+	if (tree >= 0)
+		close(tree);
+	errno = error;
+	return done;
+}
+
+static void close_all(const int *fds, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/*
+ * No mount that is made here may reach the namespace that we came from. In a chroot that takes more than "/", which
+ * need not be a mount there: a process that joins its own namespace gets that namespace's root, and can make all of it
+ * private. Then the directory of the chroot becomes the root, for virtiofsd pivots too, and cannot in a chroot.
+ */
+static bool make_private(struct view_attempt *attempt)
+{
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int own = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	/* Without CAP_SYS_CHROOT it stays where it is. */
+	bool joined = root >= 0 && own >= 0 && !setns(own, CLONE_NEWNS), done = true;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		done = view_refused(attempt, VIEW_PRIVATE);
+	else if (joined && !is_root(root) && !pivot(root))
+		done = view_refused(attempt, VIEW_ROOT);
+	/* virtiofsd may have a relative path. */
+	if (here >= 0 && fchdir(here) && done)
+		done = view_refused(attempt, VIEW_ROOT);
+	close_all((int[]){root, here, own}, 3);
+	return done;
 }
 
 /*
@@ -70,11 +136,8 @@ static bool make_view(const char *directory, struct view_attempt *attempt)
 	size_t i;
 
 	snprintf(view, sizeof(view), "%s/view", directory);
-	if (!enter_namespace(attempt))
+	if (!enter_namespace(attempt) || !make_private(attempt))
 		return false;
-	/* No mount that is made here may reach the namespace that we came from. */
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		return view_refused(attempt, VIEW_PRIVATE);
 	if (mount("/", view, NULL, MS_BIND | MS_REC, NULL))
 		return view_refused(attempt, VIEW_BIND);
 	if (syscall(SYS_mount_setattr, AT_FDCWD, view, AT_RECURSIVE, &attributes, sizeof(attributes)))

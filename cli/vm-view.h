@@ -18,6 +18,7 @@ enum view_step {
 	VIEW_USER_NAMESPACE,
 	VIEW_USER_MAP,
 	VIEW_PRIVATE,
+	VIEW_ROOT,
 	VIEW_BIND,
 	VIEW_READ_ONLY,
 	VIEW_HIDE,
@@ -26,7 +27,7 @@ enum view_step {
 struct view_attempt {
 	enum view_step refused; /* VIEW_DONE: none was */
 	int error;
-	bool user_namespace; /* an ordinary user's */
+	bool user_namespace; /* an ordinary user's, or of a root without CAP_SYS_ADMIN */
 };
 
 /* Records the step, with errno; false. */

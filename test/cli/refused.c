@@ -6,7 +6,9 @@
  *   limit         an ordinary user; user.max_user_namespaces is 0
  *   root          root without CAP_SYS_ADMIN, and the same limit
  *   root-limited  root with CAP_SYS_ADMIN, and the same limit
+ *   capability    root without CAP_SYS_ADMIN, no limit
  *   chroot        an ordinary user in a chroot that is no mount
+ *   chroot-root   root in such a chroot
  *   filter        the same user, in no namespace; seccomp refuses namespaces and mounts
  *
  * 77: such a situation cannot be made here.
@@ -107,6 +109,8 @@ static void enter_chroot(void)
 
 	snprintf(top, sizeof(top), "/%s/root", place);
 	need(root && here, "/");
+	/* So that a mount that is made in a namespace of the program's, and is not kept there, shows up here. */
+	need(!mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL), "shared mounts");
 	need(!chdir("/") && !mount("none", place, "tmpfs", 0, NULL) && !mkdir(top, 0755), top);
 	while ((entry = readdir(root)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, place))
@@ -137,18 +141,19 @@ static void refuse_calls(const int *calls, unsigned char count)
 static void prepare(const char *how)
 {
 	static const int namespaces[] = {SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root};
-	int root = !strcmp(how, "root") || !strcmp(how, "root-limited");
+	int root = !strcmp(how, "root") || !strcmp(how, "root-limited") || !strcmp(how, "capability") ||
+		   !strcmp(how, "chroot-root");
 
 	if (!strcmp(how, "filter")) {
 		refuse_calls(namespaces, sizeof(namespaces) / sizeof(*namespaces));
 		return;
 	}
 	enter(root ? 0 : ORDINARY);
-	if (!strcmp(how, "chroot"))
+	if (!strncmp(how, "chroot", 6))
 		enter_chroot();
-	else
+	else if (strcmp(how, "capability"))
 		limit();
-	if (!strcmp(how, "root"))
+	if (!strcmp(how, "root") || !strcmp(how, "capability"))
 		drop_capability();
 }
 

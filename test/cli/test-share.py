@@ -1,15 +1,51 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`vcuda vm run` shares this machine's files and cannot write to them: test-share.py VCUDA REFUSED SCENARIO"""
+"""`vcuda vm run` shares this machine's files and cannot write to them: test-share.py VCUDA REFUSED SCENARIO
+
+No VM is started: a script takes the place of virtiofsd, tries what it must not be able to do, and ends.
+"""
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 VCUDA, REFUSED = sys.argv[1], sys.argv[2]
 SUBJECT = "read-only sharing of files"
+KERNELS = ("/proc/version", "/sys/devices/system/cpu/online")
 ROOT = os.geteuid() == 0
+
+# It has the rights that vcuda gives to virtiofsd, and counts those that are too many.
+VIRTIOFSD = r"""#!/bin/sh
+while [ $# -gt 1 ]; do
+	case $1 in
+	--shared-dir) shared=${2%/} ;;
+	--socket-path) socket=$2 ;;
+	--sandbox) echo "sandbox $2" ;;
+	esac
+	shift
+done
+try() {
+	name=$1
+	shift
+	if said=$("$@" 2>&1); then echo "$name possible"; else echo "$name refused"; fi
+}
+there=$shared$CANARY
+try read grep -q known "$there/known"
+try list ls "$there"
+try create sh -c ": >'$there/new'"
+try write sh -c "echo >>'$there/known'"
+try mkdir mkdir "$there/folder"
+try link ln -s x "$there/link"
+try move mv "$there/known" "$there/moved"
+try remove rm -f "$there/known"
+try proc cat "$shared/proc/version"
+try sys cat "$shared/sys/devices/system/cpu/online"
+try pid sh -c ": >'$socket.pid'"
+exit 3
+"""
 
 
 def check(condition, text):
@@ -56,10 +92,55 @@ def expect_refusal(how, sentence, mends):
 def refused():
     expect_refusal("limit", "refuses this user a user namespace .unshare.: No space left",
                    ["sysctl user.max_user_namespaces=", "sudo vcuda"])
-    expect_refusal("root", "root has no CAP_SYS_ADMIN", ["--privileged"])
-    expect_refusal("chroot", "user namespaces in a chroot .unshare.: Operation not permitted", ["administrator"])
-    check(said_by_doctor("root-limited")[0] is None, "the doctor finds something missing where nothing is")
+    expect_refusal("root", "root has no CAP_SYS_ADMIN", ["sysctl user.max_user_namespaces=", "--privileged"])
+    expect_refusal("chroot", "user namespaces in a chroot .unshare.: Operation not permitted", ["sudo vcuda"])
     expect_refusal("filter", "refuses root a mount namespace" if ROOT else "refuses this user a user namespace", ["--privileged"])
+
+
+def attempts(top, how, *options):
+    """The actions that the script tried, each with its outcome."""
+    canary = pathlib.Path(top, "canary")
+    canary.mkdir(exist_ok=True)
+    canary.joinpath("known").write_text("known\n")
+    parts = pathlib.Path(top, "parts")
+    if not parts.exists():
+        parts.mkdir()
+        for name, text in (("get-qemu.sh", f"echo {parts}"), ("get-kernel.sh", f"echo {parts}"), ("build-initramfs.sh", f"echo {parts}/kernel"),
+                           ("virtiofsd", VIRTIOFSD[10:]), ("qemu-system-x86_64", "exit 1"), ("kernel", "")):
+            path = parts / name
+            path.write_text("#!/bin/sh\n" + text + "\n")
+            path.chmod(0o755)
+    r = run(how, "vm", "run", "--backend", "none", *options, "--", "true", VCUDA_SCRIPTS=str(parts), CANARY=str(canary), TMPDIR="/tmp")
+    check(r.returncode == 125 and "virtiofsd did not start: exit status 3" in r.stderr, f"{how}: {r.returncode}: {r.stderr}")
+    left = sorted(p.name for p in canary.iterdir())
+    check(left == ["known"] and canary.joinpath("known").read_text() == "known\n", f"{how}: the host's files changed: {left}")
+    return dict(line.split() for line in re.findall(r"^  (\w+ \w+)$", r.stderr, re.M))
+
+
+FORBIDDEN = ("create", "write", "mkdir", "link", "move", "remove", "proc", "sys")
+
+
+def confined(how, sandbox, *options):
+    check(all(os.access(p, os.R_OK) for p in KERNELS), "the kernel's files are readable to none here")
+    with tempfile.TemporaryDirectory() as top:
+        could = attempts(top, how, *options)
+    expected = {"sandbox": sandbox, "read": "possible", "list": "possible", "pid": "possible"} | {name: "refused" for name in FORBIDDEN}
+    check(could == expected, f"{how} {options}: {could}")
+
+
+def view():
+    """A view of its own wherever the kernel allows one, with virtiofsd's stronger sandbox where that works."""
+    for how, sandbox in (("root-limited", "namespace"), ("chroot-root", "namespace"), ("capability", "chroot")):
+        check(said_by_doctor(how)[0] is None, f"{how}: the doctor says {said_by_doctor(how)[0]}")
+        confined(how, sandbox)
+    # No mount of the view reaches the namespace of the chroot.
+    with tempfile.TemporaryDirectory() as top:
+        attempts(top, "chroot-root")
+        line = [REFUSED, "chroot-root", "sh", "-c", '"$0" vm run --backend none -- true; cat /proc/self/mountinfo', VCUDA]
+        r = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False,
+                           env=dict(os.environ, VCUDA_SCRIPTS=f"{top}/parts", CANARY=f"{top}/canary", TMPDIR="/tmp"))
+        check("virtiofsd did not start: exit status 3" in r.stderr and " shared:" in r.stdout, f"{r.stderr}{r.stdout}")
+        check("vcuda-vm-" not in r.stdout, f"mounts are left:\n{r.stdout}")
 
 
 globals()[sys.argv[3]]()

@@ -13,9 +13,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
-from machine import Machine, parts
+from machine import HERE, Machine, parts
 from harness import check, resident_kib, wait_until
 
 BUILD = ""
@@ -99,6 +100,23 @@ def vm_direct(kernel):
         r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--register-ram", "--stats", "--",
                             "env", setting, os.path.join(BUILD, "test/vm/direct"), "contents"], capture_output=True, text=True, check=False)
         check(r.returncode == 0 and re.search(r" \d+  vcudaCopyDirect$", r.stderr, re.M), f"{setting}: {r.returncode}\n{r.stdout}{r.stderr}")
+
+
+def vm_share(kernel):
+    """Where the kernel refuses namespaces: the VM computes, by the way that is left, and writes nothing to the host."""
+    parts(kernel)
+    script = '"$1/read-only.sh" "$2" && exec "$3"'
+    for how in ("chroot-root", "capability"):
+        with tempfile.TemporaryDirectory() as canary:
+            r = subprocess.run([os.path.join(BUILD, "test/cli/refused"), how, os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel,
+                                "--backend", "cpu", "--", "sh", "-c", script, "sh", HERE, canary,
+                                os.path.join(BUILD, "examples/vectorAdd")], capture_output=True, text=True, timeout=95, check=False)
+            written = os.listdir(canary)
+        if r.returncode == 77:
+            print(r.stderr)
+            sys.exit(77)
+        check(r.returncode == 0 and "ok the host's files" in r.stdout and "Test PASSED" in r.stdout, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
+        check(not written, f"{how}: the VM wrote {written} to the host")
 
 
 def examples(vm):
@@ -301,10 +319,10 @@ def unshared(kernel):
 def main():
     global BUILD
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(("vm_run", "vm_warm", "vm_direct", "unshared", "balloon", *DIRECT, *SCENARIOS)))
+        print("\n".join(("vm_run", "vm_warm", "vm_direct", "vm_share", "unshared", "balloon", *DIRECT, *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "vm_direct": vm_direct, "unshared": unshared, "balloon": balloon}
+    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "vm_direct": vm_direct, "vm_share": vm_share, "unshared": unshared, "balloon": balloon}
     if len(names) == 1 and names[0] in alone:
         alone[names[0]](kernel)
         print("ok", names[0])
