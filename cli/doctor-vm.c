@@ -75,7 +75,7 @@ static bool check_share(void)
 {
 	struct vm_share share;
 
-	if (vm_share_try(&share))
+	if (vm_share_try(false, &share))
 		return doctor_say(FOUND, "read-only sharing of files", NULL, "virtiofsd gets a view of its own");
 	return doctor_say(MISSING, "read-only sharing of files", share.mend, "%s", share.refused);
 }

@@ -166,7 +166,7 @@ static bool enter_view(const struct vm *vm)
 	struct view_attempt attempt;
 	char refused[256];
 
-	if (view_enter(vm->directory, &attempt))
+	if (view_enter(vm->directory, vm->options->unprivileged, &attempt))
 		return true;
 	refusal_describe(&attempt, refused, sizeof(refused));
 	fprintf(stderr, "%s.\n", refused);
@@ -180,7 +180,7 @@ bool vm_start_share(struct vm *vm)
 			"--socket-path",
 			socket_path,
 			"--shared-dir",
-			view,
+			vm->options->unprivileged ? "/" : view,
 			"--readonly",
 			"--no-announce-submounts",
 			"--cache",

@@ -97,6 +97,8 @@ static const char *refused_action(enum view_step step)
 		return "mounts cannot be made read-only (mount_setattr)";
 	case VIEW_HIDE:
 		return "mounts in a namespace are refused (mount -t tmpfs)";
+	case VIEW_LANDLOCK:
+		return "the kernel does not let Landlock keep virtiofsd from writing";
 	default:
 		return "";
 	}
@@ -121,10 +123,10 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
 	va_end(values);
 }
 
-void refusal_mend(const struct view_attempt *attempt, char *text, size_t size)
+void refusal_mend(const struct view_attempt *attempt, bool offer, char *text, size_t size)
 {
 	enum view_step step = attempt->refused;
-	bool namespaces = step != VIEW_ATTEMPT, found = false;
+	bool namespaces = step != VIEW_ATTEMPT && step != VIEW_LANDLOCK, found = false;
 	char no_new_privileges[64];
 	size_t i;
 
@@ -133,6 +135,8 @@ void refusal_mend(const struct view_attempt *attempt, char *text, size_t size)
 		append(text, size, "TMPDIR names another directory.");
 	if (step == VIEW_READ_ONLY && attempt->error == ENOSYS)
 		append(text, size, "Linux 5.12 or later is needed.");
+	if (step == VIEW_LANDLOCK)
+		append(text, size, "Linux 5.13 or later can, unless its boot option `lsm=` leaves Landlock out.");
 	/* In a chroot these settings change nothing. */
 	for (i = 0; namespaces && !in_chroot() && i < sizeof(settings) / sizeof(*settings); i++)
 		if (has_value(settings[i].path, settings[i].refusing)) {
@@ -144,6 +148,10 @@ void refusal_mend(const struct view_attempt *attempt, char *text, size_t size)
 		append(text, size, "Root needs no user namespace: `sudo vcuda vm run`.");
 	if (namespaces && (!may_administrate("CapBnd") || (!found && is_filtered())))
 		append(text, size, "A container needs --privileged.");
+	if (offer)
+		append(text, size,
+		       "`vcuda vm run --share unprivileged` needs no namespace, and protects less "
+		       "(doc/threat-model.md).");
 	if (!*text)
 		append(text, size, "Ask the administrator of this machine for namespaces.");
 }

@@ -151,22 +151,22 @@ static bool make_view(const char *directory, struct view_attempt *attempt)
 	return true;
 }
 
-bool view_enter(const char *directory, struct view_attempt *attempt)
+bool view_enter(const char *directory, bool unprivileged, struct view_attempt *attempt)
 {
 	*attempt = (struct view_attempt){.refused = VIEW_DONE};
-	return make_view(directory, attempt);
+	return unprivileged ? landlock_enter(directory, attempt) : make_view(directory, attempt);
 }
 
 /* In the child, which reports through the pipe and ends. */
-_Noreturn static void try_and_end(const char *directory, int report)
+_Noreturn static void try_and_end(const char *directory, bool unprivileged, int report)
 {
 	struct view_attempt attempt;
 
-	view_enter(directory, &attempt);
+	view_enter(directory, unprivileged, &attempt);
 	_exit(write(report, &attempt, sizeof(attempt)) != sizeof(attempt));
 }
 
-static bool try_in_child(const char *directory, struct view_attempt *attempt)
+static bool try_in_child(const char *directory, bool unprivileged, struct view_attempt *attempt)
 {
 	int report[2];
 	ssize_t got;
@@ -176,7 +176,7 @@ static bool try_in_child(const char *directory, struct view_attempt *attempt)
 		return view_refused(attempt, VIEW_ATTEMPT);
 	child = fork();
 	if (!child)
-		try_and_end(directory, report[1]);
+		try_and_end(directory, unprivileged, report[1]);
 	close(report[1]);
 	errno = child > 0 ? EIO : errno;
 	got = child > 0 ? read(report[0], attempt, sizeof(*attempt)) : -1;
@@ -188,7 +188,7 @@ static bool try_in_child(const char *directory, struct view_attempt *attempt)
 	return attempt->refused == VIEW_DONE;
 }
 
-bool view_try(struct view_attempt *attempt)
+bool view_try(bool unprivileged, struct view_attempt *attempt)
 {
 	char directory[VM_DIRECTORY], view[VM_DIRECTORY + 8];
 
@@ -199,21 +199,21 @@ bool view_try(struct view_attempt *attempt)
 	if (mkdir(view, 0700))
 		view_refused(attempt, VIEW_ATTEMPT);
 	else
-		try_in_child(directory, attempt);
+		try_in_child(directory, unprivileged, attempt);
 	rmdir(view);
 	rmdir(directory);
 	return attempt->refused == VIEW_DONE;
 }
 
-bool vm_share_try(struct vm_share *share)
+bool vm_share_try(bool unprivileged, struct vm_share *share)
 {
-	struct view_attempt attempt;
-	bool done = view_try(&attempt);
+	struct view_attempt attempt, other;
+	bool done = view_try(unprivileged, &attempt);
 
-	*share = (struct vm_share){.sandbox = attempt.user_namespace ? "chroot" : "namespace"};
+	*share = (struct vm_share){.sandbox = unprivileged ? "none" : attempt.user_namespace ? "chroot" : "namespace"};
 	if (done)
 		return true;
 	refusal_describe(&attempt, share->refused, sizeof(share->refused));
-	refusal_mend(&attempt, share->mend, sizeof(share->mend));
+	refusal_mend(&attempt, !unprivileged && view_try(true, &other), share->mend, sizeof(share->mend));
 	return false;
 }

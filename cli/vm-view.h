@@ -3,6 +3,7 @@
  * How virtiofsd is kept from writing to this machine's files, whatever a guest makes it do.
  *
  * vm-view.c      a read-only view of the files in a mount namespace, and whether it can be made here
+ * vm-landlock.c  `--share unprivileged`: no namespace, but the kernel's Landlock
  * vm-refusal.c   what the kernel refused, in a sentence, and what to do about it
  */
 #ifndef VCUDA_CLI_VM_VIEW_H
@@ -22,6 +23,7 @@ enum view_step {
 	VIEW_BIND,
 	VIEW_READ_ONLY,
 	VIEW_HIDE,
+	VIEW_LANDLOCK,
 };
 
 struct view_attempt {
@@ -34,13 +36,15 @@ struct view_attempt {
 bool view_refused(struct view_attempt *attempt, enum view_step step);
 
 /* In the process that is to become virtiofsd, which cannot go back. The view is `directory`/view. */
-bool view_enter(const char *directory, struct view_attempt *attempt);
+bool view_enter(const char *directory, bool unprivileged, struct view_attempt *attempt);
 
 /* The same in a child process that ends afterwards, with a directory of its own. */
-bool view_try(struct view_attempt *attempt);
+bool view_try(bool unprivileged, struct view_attempt *attempt);
+
+bool landlock_enter(const char *directory, struct view_attempt *attempt);
 
 void refusal_describe(const struct view_attempt *attempt, char *text, size_t size);
-/* Names only remedies that fit this machine. */
-void refusal_mend(const struct view_attempt *attempt, char *text, size_t size);
+/* Names only remedies that fit this machine. `offer`: `--share unprivileged` is one of them. */
+void refusal_mend(const struct view_attempt *attempt, bool offer, char *text, size_t size);
 
 #endif

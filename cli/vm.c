@@ -48,6 +48,11 @@ static int usage(FILE *out)
 	      "  --register-ram           large copies go at full speed, and each program in the VM reaches all of its "
 	      "memory (see `vcudad --help`)\n"
 	      "  --kernel 6.1|6.12        which of Debian's kernels (default 6.1)\n"
+	      "  --share HOW              how the VM is kept from writing to this machine's files: namespace "
+	      "(default), "
+	      "or\n"
+	      "                           unprivileged, which needs no namespace and protects less (see "
+	      "doc/threat-model.md)\n"
 	      "  --trace                  a line for each call of the CUDA driver, on standard error (see `vcuda run "
 	      "--help`)\n"
 	      "  --stats                  a table of these calls when the program exits\n"
@@ -96,6 +101,7 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 {
 	static const char *const backends[] = {"auto", "cuda", "cpu", "none", NULL};
 	static const char *const kernels[] = {"6.1", "6.12", NULL};
+	static const char *const shares[] = {"namespace", "unprivileged", NULL};
 	char *end;
 
 	switch (option) {
@@ -112,6 +118,9 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 	case 'r':
 		options->register_ram = true;
 		return true;
+	case 'f':
+		options->unprivileged = !strcmp(value, "unprivileged");
+		return one_of(value, shares);
 	case 't':
 		return !setenv("VCUDA_TRACE", "1", 1);
 	case 's':
@@ -128,11 +137,17 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 static int parse(int argc, char **argv, struct vm_options *options)
 {
 	static const struct option known[] = {
-		{"backend", required_argument, NULL, 'b'}, {"cpus", required_argument, NULL, 'c'},
-		{"memory", required_argument, NULL, 'm'},  {"kernel", required_argument, NULL, 'k'},
-		{"register-ram", no_argument, NULL, 'r'},  {"trace", no_argument, NULL, 't'},
-		{"stats", no_argument, NULL, 's'},         {"verbose", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+		{"backend", required_argument, NULL, 'b'},
+		{"cpus", required_argument, NULL, 'c'},
+		{"memory", required_argument, NULL, 'm'},
+		{"kernel", required_argument, NULL, 'k'},
+		{"register-ram", no_argument, NULL, 'r'},
+		{"trace", no_argument, NULL, 't'},
+		{"stats", no_argument, NULL, 's'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"share", required_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int option;
@@ -381,7 +396,7 @@ static int vm_run(int argc, char **argv)
 	if (status)
 		return status - 1;
 	/* Before anything is downloaded. */
-	if (!vm_share_try(&vm.share)) {
+	if (!vm_share_try(options.unprivileged, &vm.share)) {
 		vm_message("this machine's files cannot be shared read-only: %s. %s", vm.share.refused, vm.share.mend);
 		return VM_FAILED;
 	}

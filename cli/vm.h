@@ -26,6 +26,7 @@ struct vm_options {
 	unsigned int cpus;
 	unsigned int memory_mib;
 	bool register_ram; /* of the VM, with the GPU */
+	bool unprivileged; /* virtiofsd runs in no namespace, behind Landlock */
 	bool verbose;
 	char **program; /* ends with NULL */
 };
@@ -68,7 +69,7 @@ struct vm {
 int vcuda_vm(int argc, char **argv);
 
 /* Tries it in a child process, and leaves nothing behind. Prints no message. */
-bool vm_share_try(struct vm_share *share);
+bool vm_share_try(bool unprivileged, struct vm_share *share);
 
 /* A new directory below TMPDIR; false with errno set. */
 bool vm_directory_make(char directory[VM_DIRECTORY]);

@@ -10,6 +10,7 @@
  *   chroot        an ordinary user in a chroot that is no mount
  *   chroot-root   root in such a chroot
  *   filter        the same user, in no namespace; seccomp refuses namespaces and mounts
+ *   landlock      limit, and seccomp refuses Landlock
  *
  * 77: such a situation cannot be made here.
  */
@@ -141,6 +142,7 @@ static void refuse_calls(const int *calls, unsigned char count)
 static void prepare(const char *how)
 {
 	static const int namespaces[] = {SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root};
+	static const int landlock[] = {SYS_landlock_create_ruleset, SYS_landlock_restrict_self};
 	int root = !strcmp(how, "root") || !strcmp(how, "root-limited") || !strcmp(how, "capability") ||
 		   !strcmp(how, "chroot-root");
 
@@ -155,6 +157,8 @@ static void prepare(const char *how)
 		limit();
 	if (!strcmp(how, "root") || !strcmp(how, "capability"))
 		drop_capability();
+	if (!strcmp(how, "landlock"))
+		refuse_calls(landlock, sizeof(landlock) / sizeof(*landlock));
 }
 
 int main(int argc, char **argv)

@@ -81,7 +81,7 @@ def expect_refusal(how, sentence, mends):
     check(what and re.search(sentence, what), f"{how}: the doctor says {what!r}, not {sentence!r}")
     for word in mends:
         check(word in mend, f"{how}: {mend!r} lacks {word!r}")
-    for word in ("sysctl", "sudo", "--privileged"):
+    for word in ("sysctl", "sudo", "--privileged", "--share"):
         check(word not in mend or word in " ".join(mends), f"{how}: {word!r} does not fit: {mend!r}")
     # Nothing is looked for or downloaded before.
     r = run(how, "vm", "run", "--", "true", VCUDA_SCRIPTS="/nonexistent")
@@ -90,11 +90,23 @@ def expect_refusal(how, sentence, mends):
 
 
 def refused():
+    unprivileged = ["--share unprivileged"] if landlock() else []
     expect_refusal("limit", "refuses this user a user namespace .unshare.: No space left",
-                   ["sysctl user.max_user_namespaces=", "sudo vcuda"])
-    expect_refusal("root", "root has no CAP_SYS_ADMIN", ["sysctl user.max_user_namespaces=", "--privileged"])
-    expect_refusal("chroot", "user namespaces in a chroot .unshare.: Operation not permitted", ["sudo vcuda"])
-    expect_refusal("filter", "refuses root a mount namespace" if ROOT else "refuses this user a user namespace", ["--privileged"])
+                   ["sysctl user.max_user_namespaces=", "sudo vcuda", *unprivileged])
+    expect_refusal("root", "root has no CAP_SYS_ADMIN", ["sysctl user.max_user_namespaces=", "--privileged", *unprivileged])
+    expect_refusal("chroot", "user namespaces in a chroot .unshare.: Operation not permitted", ["sudo vcuda", *unprivileged])
+    expect_refusal("filter", "refuses root a mount namespace" if ROOT else "refuses this user a user namespace", ["--privileged", *unprivileged])
+    expect_refusal("landlock", "refuses this user a user namespace", ["sysctl user.max_user_namespaces="])
+    r = run("landlock", "vm", "run", "--share", "unprivileged", "--", "true")
+    check(r.returncode == 125 and "Landlock" in r.stderr, f"without Landlock: {r.returncode}: {r.stderr}")
+    r = run("", "vm", "run", "--share", "all", "--", "true")
+    check(r.returncode == 125 and "'all' is not possible here" in r.stderr, f"--share all: {r.returncode}: {r.stderr}")
+
+
+def landlock():
+    """Whether the kernel has it, in a process that may have anything."""
+    r = run("limit", "vm", "run", "--share", "unprivileged", "--", "true", VCUDA_SCRIPTS="/nonexistent")
+    return "Landlock" not in r.stderr
 
 
 def attempts(top, how, *options):
@@ -141,6 +153,15 @@ def view():
                            env=dict(os.environ, VCUDA_SCRIPTS=f"{top}/parts", CANARY=f"{top}/canary", TMPDIR="/tmp"))
         check("virtiofsd did not start: exit status 3" in r.stderr and " shared:" in r.stdout, f"{r.stderr}{r.stdout}")
         check("vcuda-vm-" not in r.stdout, f"mounts are left:\n{r.stdout}")
+
+
+def unprivileged():
+    """Landlock takes the view's place, for users and for root."""
+    if not landlock():
+        print("skipped: the kernel has no Landlock")
+        sys.exit(77)
+    for how in ("limit", "root", "chroot", "filter", ""):
+        confined(how, "none", "--share", "unprivileged")
 
 
 globals()[sys.argv[3]]()

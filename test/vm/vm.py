@@ -105,11 +105,11 @@ def vm_direct(kernel):
 def vm_share(kernel):
     """Where the kernel refuses namespaces: the VM computes, by the way that is left, and writes nothing to the host."""
     parts(kernel)
-    script = '"$1/read-only.sh" "$2" && exec "$3"'
-    for how in ("chroot-root", "capability"):
+    script = '"$1/read-only.sh" "$2" "$3" && exec "$4"'
+    for how, share in (("chroot", "unprivileged"), ("chroot-root", "namespace"), ("capability", "namespace")):
         with tempfile.TemporaryDirectory() as canary:
             r = subprocess.run([os.path.join(BUILD, "test/cli/refused"), how, os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel,
-                                "--backend", "cpu", "--", "sh", "-c", script, "sh", HERE, canary,
+                                "--backend", "cpu", "--share", share, "--", "sh", "-c", script, "sh", HERE, canary, share,
                                 os.path.join(BUILD, "examples/vectorAdd")], capture_output=True, text=True, timeout=95, check=False)
             written = os.listdir(canary)
         if r.returncode == 77:
