@@ -437,7 +437,7 @@ void vcuda_call_end(struct vcuda_call *call)
 	if (call->sync) {
 		give_slot(call->slot);
 		/* What the worker printed before it answered comes before what the application prints next. */
-		if (atomic_load_explicit(&producer.shm->output, memory_order_relaxed))
+		if (vcuda_output_is_due(producer.shm))
 			vcuda_output_forward(producer.shm);
 		if (vcuda_shadow_any)
 			vcuda_shadow_after(call->op, call->result);

@@ -15,6 +15,7 @@ _Static_assert(PART + 16 <= VCUDA_REPLY_MAX, "a part fits a reply");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ends; /* under the lock */
+_Atomic bool vcuda_output_in_flight;
 
 static void bring_text(struct vcuda_shm *shm)
 {
@@ -39,8 +40,12 @@ void vcuda_output_forward(struct vcuda_shm *shm)
 		return;
 	thread->reads_output = true;
 	pthread_mutex_lock(&lock);
-	if (!ends)
+	/* A thread that came to wait for another one's text may find none left. */
+	if (!ends && atomic_load(&shm->output)) {
+		atomic_store(&vcuda_output_in_flight, true);
 		bring_text(shm);
+		atomic_store(&vcuda_output_in_flight, false);
+	}
 	pthread_mutex_unlock(&lock);
 	thread->reads_output = false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What awkward.c does, as programs of the runtime see it. usage: awkward-runtime CASE [ARGUMENT...] */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -163,6 +164,77 @@ static void printed(void)
 	OK(cudaLaunchKernel_ptsz(&print, one, one, args, 0, NULL));
 	OK(cudaStreamSynchronize_ptsz(NULL));
 	printf("after %u\n", value);
+}
+
+static void launch_print(uint32_t value)
+{
+	void *args[] = {&value};
+
+	OK(cudaLaunchKernel(&print, one, one, args, 0, NULL));
+}
+
+static void *waits_for_all(void *unused)
+{
+	OK(cudaDeviceSynchronize());
+	return unused;
+}
+
+/* The next write to the pipe blocks. */
+static void fill_pipe(int fd)
+{
+	char dots[4096];
+	int flags = fcntl(fd, F_GETFL);
+
+	memset(dots, '.', sizeof(dots));
+	CHECK(!fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+	while (write(fd, dots, sizeof(dots)) > 0 || write(fd, dots, 1) > 0)
+		continue;
+	CHECK(!fcntl(fd, F_SETFL, flags));
+}
+
+/* Launches a kernel that prints, and has a thread fetch the text, which it cannot write: standard output is full. */
+static pthread_t begin_blocked_text(void)
+{
+	pthread_t thread;
+
+	fill_pipe(STDOUT_FILENO);
+	launch_print(7);
+	CHECK(!pthread_create(&thread, NULL, waits_for_all, NULL));
+	usleep(200000);
+	return thread;
+}
+
+static _Atomic bool drains;
+
+static void *drain_later(void *fd)
+{
+	char text[4096] = "";
+	ssize_t bytes;
+
+	usleep(300000);
+	atomic_store(&drains, true);
+	do
+		bytes = read(*(int *)fd, text, sizeof(text));
+	while (bytes > 0 && text[bytes - 1] != '\n');
+	CHECK(bytes > 0);
+	return NULL;
+}
+
+/* A wait returns when the text has been written, whichever thread writes it. */
+static void printed_beside(void)
+{
+	int ends[2], output = dup(STDOUT_FILENO);
+	pthread_t fetches, reader;
+
+	launch_print(1);
+	OK(cudaDeviceSynchronize());
+	CHECK(!pipe(ends) && dup2(ends[1], STDOUT_FILENO) == STDOUT_FILENO);
+	fetches = begin_blocked_text();
+	CHECK(!pthread_create(&reader, NULL, drain_later, &ends[0]));
+	OK(cudaStreamSynchronize(NULL));
+	CHECK(atomic_load(&drains));
+	CHECK(!pthread_join(fetches, NULL) && !pthread_join(reader, NULL));
+	CHECK(dup2(output, STDOUT_FILENO) == STDOUT_FILENO);
 }
 
 /* A poller without any other call: the error comes to it. */
@@ -437,6 +509,8 @@ int main(int argc, char **argv)
 	register_kernels();
 	if (!strcmp(name, "printed"))
 		printed();
+	else if (!strcmp(name, "printed-beside"))
+		printed_beside();
 	else if (!strcmp(name, "polled"))
 		polled();
 	else if (!strcmp(name, "defaults"))

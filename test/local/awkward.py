@@ -9,7 +9,7 @@ import subprocess
 from harness import BACKEND, LIMIT, build, check, vcuda
 
 AWKWARD = ["wild-event", "wild-stream", "copies", "per-thread", "capture", "graph", "stalled", "backlog", "contexts", "list", "handles", "fork", "threads"]
-AWKWARD_RUNTIME = ["printed", "polled", "defaults", "plugins", "handles"]
+AWKWARD_RUNTIME = ["printed", "printed-beside", "polled", "defaults", "plugins", "handles"]
 
 
 def run_awkward(program, case, *args, **env):
