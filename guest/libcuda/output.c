@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <time.h>
 
 #include "guest-calls.h"
@@ -13,9 +14,27 @@
 
 _Static_assert(PART + 16 <= VCUDA_REPLY_MAX, "a part fits a reply");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool ends; /* under the lock */
+/* A signal handler that calls exit() may interrupt the thread that has the lock: then locking it fails. */
+#define UNLOCKED PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
+
+static pthread_mutex_t fetching = UNLOCKED; /* held until the text is written, so that text stays in order */
+static pthread_mutex_t writing = UNLOCKED;  /* inside stdout's own lock: its holder waits only for the file */
+static bool ends;                           /* under `writing` */
 _Atomic bool vcuda_output_in_flight;
+
+/* Flushes under the same lock, so that exit() and a forked child find no kernel text in the buffer. */
+static void write_text(FILE *to, const char *text, size_t bytes)
+{
+	flockfile(to);
+	pthread_mutex_lock(&writing);
+	if (!ends) {
+		/* Through stdio: in order with what the application prints itself. */
+		fwrite(text, 1, bytes, to);
+		fflush(to);
+	}
+	pthread_mutex_unlock(&writing);
+	funlockfile(to);
+}
 
 static void bring_text(struct vcuda_shm *shm)
 {
@@ -25,10 +44,8 @@ static void bring_text(struct vcuda_shm *shm)
 	while (atomic_load(&shm->output)) {
 		if (vcuda_call_vcudaOutputRead(PART, &bytes, text) != CUDA_SUCCESS || !bytes || bytes > PART)
 			break;
-		/* Through stdio: in order with what the application prints itself. */
-		fwrite(text, 1, bytes, stdout);
+		write_text(stdout, text, bytes);
 	}
-	fflush(stdout);
 }
 
 void vcuda_output_forward(struct vcuda_shm *shm)
@@ -39,20 +56,32 @@ void vcuda_output_forward(struct vcuda_shm *shm)
 	if (thread->reads_output)
 		return;
 	thread->reads_output = true;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fetching);
 	/* A thread that came to wait for another one's text may find none left. */
-	if (!ends && atomic_load(&shm->output)) {
+	if (atomic_load(&shm->output)) {
 		atomic_store(&vcuda_output_in_flight, true);
 		bring_text(shm);
 		atomic_store(&vcuda_output_in_flight, false);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fetching);
 	thread->reads_output = false;
 }
 
 /*
- * Next the C library writes what stdout has left, without its lock: a thread that goes on meanwhile, and flushes as
- * well, would have the same text written twice. The lock may never come: of a thread that a fork left behind.
+ * The child's buffer is a copy. If a thread of the parent was writing, the parent writes all of that buffer, and the
+ * child has no thread that gives the locks back.
+ */
+void vcuda_output_forked(void)
+{
+	if (pthread_mutex_trylock(&writing))
+		__fpurge(stdout);
+	writing = fetching = (pthread_mutex_t)UNLOCKED;
+}
+
+/*
+ * Next, exit() writes the buffer of stdout without stdout's lock, so a thread that writes beside it doubles the text.
+ * Text that a thread still fetches may be lost: the worker may never answer, and the application may hold stdout. A
+ * thread that writes waits for the file alone, as exit() does.
  */
 __attribute__((destructor)) static void end_output(void)
 {
@@ -60,8 +89,10 @@ __attribute__((destructor)) static void end_output(void)
 
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec++;
-	if (pthread_mutex_timedlock(&lock, &limit))
+	if (!pthread_mutex_timedlock(&fetching, &limit))
+		pthread_mutex_unlock(&fetching);
+	if (pthread_mutex_lock(&writing))
 		return;
 	ends = true;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&writing);
 }

@@ -27,4 +27,7 @@ static inline bool vcuda_output_is_due(struct vcuda_shm *shm)
  */
 void vcuda_output_forward(struct vcuda_shm *shm);
 
+/* In a forked child: before the child uses stdout. */
+void vcuda_output_forked(void);
+
 #endif

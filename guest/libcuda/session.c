@@ -21,6 +21,7 @@
 #include "guest-calls.h"
 #include "log.h"
 #include "mark.h"
+#include "output.h"
 #include "pace.h"
 #include "stage.h"
 #include "thread.h"
@@ -88,6 +89,7 @@ static void after_fork_in_child(void)
 	if (atomic_load(&state) == NONE)
 		return;
 	atomic_store(&forked, true);
+	vcuda_output_forked();
 	if (t->ops->forked)
 		t->ops->forked(t);
 }

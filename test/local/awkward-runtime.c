@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cuda-runtime-abi.h"
@@ -502,6 +503,27 @@ static void ends_printing(void)
 		usleep(100);
 }
 
+/*
+ * Ends, or has a child that ends, while a thread writes a kernel's text to a full pipe. The reader reads on after the
+ * line on standard error.
+ */
+static void ends_blocked(bool in_child)
+{
+	pid_t child;
+
+	launch_print(1);
+	OK(cudaDeviceSynchronize());
+	begin_blocked_text();
+	fprintf(stderr, "the pipe is full\n");
+	if (!in_child)
+		return;
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		exit(0);
+	CHECK(waitpid(child, NULL, 0) == child);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -523,6 +545,10 @@ int main(int argc, char **argv)
 		ends();
 	else if (!strcmp(name, "ends-printing"))
 		ends_printing();
+	else if (!strcmp(name, "ends-blocked"))
+		ends_blocked(false);
+	else if (!strcmp(name, "ends-blocked-child"))
+		ends_blocked(true);
 	else
 		return 2;
 	if (strncmp(name, "ends", 4))

@@ -5,6 +5,7 @@ import glob
 import os
 import resource
 import subprocess
+import time
 
 from harness import BACKEND, LIMIT, build, check, vcuda
 
@@ -39,6 +40,17 @@ def awkward_queues():
         check(run_awkward("awkward", "objects").startswith("65536 streams\n"), "streams")
 
 
+def ends_blocked(case):
+    """Output of a program that ends while a thread of it writes to a full pipe."""
+    with subprocess.Popen([build("cli/vcuda"), "run", "--backend", BACKEND, "--", build("test/local/awkward-runtime"), case],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        line = p.stderr.readline()
+        time.sleep(1.5)  # longer than libcuda waits at exit for text that is being fetched
+        out, err = p.communicate(timeout=300)
+    check(line == "the pipe is full\n" and p.returncode == 0, f"{case}: {p.returncode}\n{line}{err}")
+    return out.replace(".", "")
+
+
 def awkward_runtime():
     """The same by the runtime."""
     plugins = sorted(glob.glob(build("test/local/libawkward-plugin-*.so")))
@@ -56,6 +68,9 @@ def awkward_runtime():
         out = run_awkward("awkward-runtime", "ends-printing")
         lines = out.splitlines()
         check(len(lines) >= 50 and lines == [f"value {n}" for n in range(1, len(lines) + 1)], f"ends-printing:\n{out[-2000:]}")
+    for case in ("ends-blocked", "ends-blocked-child"):
+        out = ends_blocked(case)
+        check(out == "value 1\nvalue 7\n", f"{case}:\n{out}")
 
 
 def awkward_environment():
