@@ -132,6 +132,41 @@ static void append_math(const struct run *r)
 		setenv("LD_LIBRARY_PATH", value, 1);
 }
 
+#define SEPARATORS " :;"
+
+/*
+ * The loader splits LD_PRELOAD at spaces and colons, LD_LIBRARY_PATH at colons and semicolons, and knows no quotes. So
+ * libraries whose path has one of these are named through a link, which lives as long as the program.
+ */
+static bool link_libraries(struct cli_paths *paths, char directory[PATH_MAX])
+{
+	const char *parent = getenv("TMPDIR");
+	char link[PATH_MAX];
+
+	if (!parent || *parent != '/' || strpbrk(parent, SEPARATORS))
+		parent = "/tmp";
+	snprintf(directory, PATH_MAX, "%s/vcuda-run.XXXXXX", parent);
+	if (!mkdtemp(directory)) {
+		cli_message("no folder can be made in %s for a link to %s: %s", parent, paths->guest_lib, strerror(errno));
+		return false;
+	}
+	if (snprintf(link, sizeof(link), "%s/lib", directory) >= (int)sizeof(link))
+		link[0] = '\0';
+	if (symlink(paths->guest_lib, link)) {
+		cli_message("%s cannot be linked to %s: %s", link, paths->guest_lib, strerror(errno));
+		rmdir(directory);
+		return false;
+	}
+	strcpy(paths->guest_lib, link);
+	return true;
+}
+
+static void unlink_libraries(const struct cli_paths *paths, const char *directory)
+{
+	unlink(paths->guest_lib);
+	rmdir(directory);
+}
+
 static bool preload(const char *path)
 {
 	prepend("LD_PRELOAD", path);
@@ -244,6 +279,22 @@ static bool find_listener(struct run *r)
 	return cli_find_socket(r->socket, sizeof(r->socket));
 }
 
+static int run_with_libraries(struct run *r, const struct cli_daemon *daemon)
+{
+	struct cli_paths linked = *r->paths;
+	char directory[PATH_MAX];
+	int status;
+
+	if (!strpbrk(linked.guest_lib, cli_has_rpath(r->file) ? SEPARATORS : ":;"))
+		return run_program(r, daemon);
+	if (!link_libraries(&linked, directory))
+		return CLI_FAILED;
+	r->paths = &linked;
+	status = run_program(r, daemon);
+	unlink_libraries(&linked, directory);
+	return status;
+}
+
 int cli_run(const struct cli_paths *paths, int argc, char **argv)
 {
 	struct run r = {.paths = paths};
@@ -270,7 +321,7 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 			    r.socket);
 		return CLI_FAILED;
 	}
-	status = run_program(&r, &daemon);
+	status = run_with_libraries(&r, &daemon);
 	vcuda_mark("vcuda: the program has ended");
 	if (*daemon.directory)
 		cli_daemon_stop(&daemon);

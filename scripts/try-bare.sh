@@ -90,7 +90,9 @@ inside() {
 		pivot_root . before
 		cd /
 		umount -l /before
-		exec env -i TERM=dumb PATH=/usr/sbin:/usr/bin:/sbin:/bin su - "$user" -c "$command"
+		# This shell stays, as process 1 has to reap what lost its parent.
+		env -i TERM=dumb PATH=/usr/sbin:/usr/bin:/sbin:/bin su - "$user" -c "$command" || exit $?
+		exit 0
 	' inside "$root" "$cache" "$1" "$2" </dev/null
 }
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import time
 
 VCUDA = os.path.abspath(sys.argv[1])
 SCRIPTS = pathlib.Path(sys.argv[2])
-VIRTUAL = f"{VCUDA} run --backend cpu --"  # as the native side, where there is none
+VIRTUAL = f"{shlex.quote(VCUDA)} run --backend cpu --"  # as the native side, where there is none
 
 # A group, and one of its cases.
 EXPECTED = {"launch": "launch_sync", "copy": "h2d_pageable_queued_4KiB", "memory": "alloc_free_async_1MiB", "event": "event_elapsed",

@@ -6,6 +6,7 @@ import glob
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -74,12 +75,19 @@ def signals():
 
 
 def loader():
-    """Our runtime library is the one that is loaded, whatever the program's rpath says."""
+    """Our runtime library is the one that is loaded, whatever the program's rpath says, and wherever ours is."""
+    ours = os.path.join(os.path.dirname(VCUDA), "../guest/lib")
     for kind in ("11.0-rpath", "11.0-runpath", "13-rpath", "13-runpath"):
         program = FOLDER / f"which-cudart-{kind}"
         native = subprocess.run([program], check=False)
         check(native.returncode == 1, f"{kind}: natively the program gets {native.returncode}")
         expect(0, "", "run", *BACKEND, "--", str(program))
+        for name in ("a b", "a:b", "a;b"):
+            with tempfile.TemporaryDirectory() as parent:
+                folder = os.path.join(parent, name)
+                shutil.copytree(ours, folder, ignore=shutil.ignore_patterns("math"))
+                expect(0, r"\A\Z", "run", *BACKEND, "--", str(program), VCUDA_GUEST_LIB=folder, TMPDIR=parent)
+                check(os.listdir(parent) == [name], f"a link is left: {os.listdir(parent)}")
 
 
 def alive(pid):
