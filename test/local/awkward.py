@@ -46,7 +46,7 @@ def ends_blocked(case):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
         line = p.stderr.readline()
         time.sleep(1.5)  # longer than libcuda waits at exit for text that is being fetched
-        out, err = p.communicate(timeout=300)
+        out, err = p.communicate(timeout=LIMIT)
     check(line == "the pipe is full\n" and p.returncode == 0, f"{case}: {p.returncode}\n{line}{err}")
     return out.replace(".", "")
 
@@ -61,10 +61,14 @@ def awkward_runtime():
         if case == "printed":
             lines = "".join(f"value {n}\nafter {n}\n" for n in range(1, 22))
             check(out == lines + "printed: passed\n", f"order:\n{out}")
-    for _ in range(5):
+
+
+def awkward_ends():
+    """Programs that end beside threads of theirs: kernels' text comes once, and before the end. VCUDA_TEST_RUNS: how often."""
+    for _ in range(int(os.environ.get("VCUDA_TEST_RUNS", "5"))):
         out = run_awkward("awkward-runtime", "ends")
         check(out.endswith("the last handler\nthe end\n") and out.count("value 1\n") == 100, f"ends:\n{out[-2000:]}")
-    for _ in range(30):
+    for _ in range(int(os.environ.get("VCUDA_TEST_RUNS", "30"))):
         out = run_awkward("awkward-runtime", "ends-printing")
         lines = out.splitlines()
         check(len(lines) >= 50 and lines == [f"value {n}" for n in range(1, len(lines) + 1)], f"ends-printing:\n{out[-2000:]}")
