@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "bench.h"
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 enum { ROUNDS = 9, SMALL = 64, QUEUED = 1000 };
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "bench.h"
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 #define DRIVER_FUNCTIONS(X)                                                                                            \
 	X(cuInit, (unsigned int))                                                                                      \

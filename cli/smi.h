@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "../guest/libnvidia-ml/nvml-abi.h"
+#include "guest/libnvidia-ml/nvml-abi.h"
 
 #define SMI_FUNCTIONS(X)                                                                                               \
 	X(Init_v2)                                                                                                     \

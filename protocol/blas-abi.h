@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "blas-routines.h"
+#include "protocol/blas-routines.h"
 
 /* Flags of a call. Above them: the math mode. */
 #define VCUDA_BLAS_DEVICE                                                                                              \

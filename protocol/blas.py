@@ -287,7 +287,7 @@ def base_words(r):
 
 
 def emit_table_c(routines):
-    out = [HEADER, '#include "blas-abi.h"\n']
+    out = [HEADER, '#include "protocol/blas-abi.h"\n']
     for r in routines:
         small = [str(p.word) for p in r.by_kind("size", "count")]
         small += [str(p.at(role)) for p in r.params for role in p.roles if role in ("step", "stride")]

@@ -65,7 +65,7 @@ def get(desc, p, out, reply):
 
 def emit_calls_h(desc):
     """Numbers, argument structs, codec prototypes."""
-    out = [HEADER, "#ifndef VCUDA_CALLS_H\n#define VCUDA_CALLS_H\n", '#include "types.h"', '#include "wire.h"\n', "enum vcuda_op {"]
+    out = [HEADER, "#ifndef VCUDA_CALLS_H\n#define VCUDA_CALLS_H\n", '#include "protocol/types.h"', '#include "protocol/wire.h"\n', "enum vcuda_op {"]
     out += [f"\tVCUDA_OP_{c.name} = {c.number}," for c in desc.calls]
     out += [f"\tVCUDA_OP_LIMIT = {max(c.number for c in desc.calls) + 1}", "};\n"]
     kinds = [h.kind for h in desc.handles.values()]
@@ -222,7 +222,7 @@ def emit_backend_h(desc):
     out = [
         HEADER,
         "#ifndef VCUDA_BACKEND_H\n#define VCUDA_BACKEND_H\n",
-        '#include "types.h"\n',
+        '#include "protocol/types.h"\n',
         "/*",
         " * A back end: CUDA driver functions by name, with the driver's own signatures and semantics, per-thread current context included.",
         " * A NULL entry is a function that the back end does not have: the worker answers CUDA_ERROR_NOT_SUPPORTED for it.",
@@ -321,7 +321,7 @@ def emit_coverage_md(desc):
 
 def emit_codec_test_c(desc):
     """A test per call: round trip, every truncation, every word corrupted. The driver is test/unit/test-codec.c."""
-    out = [HEADER, '#include "codec-test.h"\n\n#include <string.h>\n']
+    out = [HEADER, '#include "test/unit/codec-test.h"\n\n#include "calls.h"\n\n#include <string.h>\n']
     for c in desc.calls:
         args = f"struct vcuda_args_{c.name}"
         out += [f"static void fill_{c.name}(struct codec_random *random, struct vcuda_arena *arena, {args} *a)\n{{", "\t(void)random;\n\t(void)arena;\n\t(void)a;"]

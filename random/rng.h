@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "random-abi.h"
+#include "protocol/random-abi.h"
 
 struct rng;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "protocol/backend.h"
 #include "softgpu.h"
 
 #define FUNCTIONS(X)                                                                                                   \

@@ -3,7 +3,7 @@
 #ifndef CUBLAS_DRIVER_H
 #define CUBLAS_DRIVER_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 CUresult cuInit(unsigned int flags);
 CUresult cuCtxGetCurrent(CUcontext *context);

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "blas-abi.h"
-#include "blas-rotations.h"
+#include "protocol/blas-abi.h"
+#include "protocol/blas-rotations.h"
 #include "driver.h"
 #include "status.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 #define BLAS_API __attribute__((visibility("default")))
 

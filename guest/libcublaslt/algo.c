@@ -2,7 +2,7 @@
 /* Algorithms: what the worker says of them, and what a program sets in them. */
 #include <string.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "lt-driver.h"
 #include "lt.h"
 

@@ -3,8 +3,8 @@
 #ifndef CUBLASLT_LT_DRIVER_H
 #define CUBLASLT_LT_DRIVER_H
 
-#include "matmul-abi.h"
-#include "status.h"
+#include "protocol/matmul-abi.h"
+#include "guest/libcublas/status.h"
 
 CUresult cuCtxGetDevice(CUdevice *device);
 

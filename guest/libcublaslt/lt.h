@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "matmul-abi.h"
-#include "status.h"
+#include "protocol/matmul-abi.h"
+#include "guest/libcublas/status.h"
 
 struct lt_handle {
 	CUcontext context;

@@ -2,7 +2,7 @@
 /* Products and copies: one command each. */
 #include <string.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "lt-driver.h"
 #include "lt.h"
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 
 struct created {
 	vcuda_allocation allocation;

@@ -6,7 +6,7 @@
 #ifndef VCUDA_ALLOCATION_H
 #define VCUDA_ALLOCATION_H
 
-#include "types.h"
+#include "protocol/types.h"
 
 /* A new one, which the application holds. CUDA_ERROR_OUT_OF_MEMORY: it is released. */
 CUresult vcuda_allocation_add(vcuda_allocation allocation, CUdevice device, unsigned int handle_types,

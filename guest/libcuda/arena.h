@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "types.h"
+#include "protocol/types.h"
 
 /* Reserves what the worker named. What cannot be reserved is logged: then pinned memory has nowhere to lie. */
 void vcuda_arena_reserve(const vcuda_host_info *host);

@@ -4,7 +4,7 @@
 
 #include "call.h"
 #include "capture.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "object.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "operand.h"
-#include "types.h"
+#include "protocol/types.h"
 
 struct vcuda_object;
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /*
  * Clears the value and nothing behind it: programs of CUDA 11.0 to 11.7 know the first of these attributes, and their

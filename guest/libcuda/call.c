@@ -17,7 +17,7 @@
 #include "known.h"
 #include "log.h"
 #include "output.h"
-#include "probe.h"
+#include "protocol/probe.h"
 #include "session.h"
 #include "shadow.h"
 #include "thread.h"

@@ -9,8 +9,8 @@
 #ifndef VCUDA_CALL_H
 #define VCUDA_CALL_H
 
-#include "calls.h"
-#include "ring.h"
+#include "protocol/calls.h"
+#include "ring/ring.h"
 
 #define VCUDA_EXPORT __attribute__((visibility("default")))
 

@@ -12,11 +12,11 @@
 
 #include "call.h"
 #include "capture.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "transport.h"
 #include "session.h"
 #include "shadow.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 #include "stream.h"
 #include "thread.h"
 

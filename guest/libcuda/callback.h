@@ -3,7 +3,7 @@
 #ifndef VCUDA_CALLBACK_H
 #define VCUDA_CALLBACK_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Calls `function(user)` when the resolved stream has got there. */
 CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "context.h"
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Captures that were begun and not ended. */
 extern _Atomic unsigned int vcuda_captures;

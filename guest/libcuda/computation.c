@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "call.h"
 #include "capture.h"
 #include "stream.h"

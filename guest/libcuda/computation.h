@@ -4,8 +4,8 @@
 #ifndef VCUDA_COMPUTATION_H
 #define VCUDA_COMPUTATION_H
 
-#include "cuda-abi.h"
-#include "guest-calls.h"
+#include "protocol/cuda-abi.h"
+#include "protocol/guest-calls.h"
 
 struct vcuda_computation {
 	CUresult (*issue)(const struct vcuda_computation *what, CUstream resolved);

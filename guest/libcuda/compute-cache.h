@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 struct vcuda_compute_key;
 

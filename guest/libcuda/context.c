@@ -9,7 +9,7 @@
 #include "device.h"
 #include "event-pool.h"
 #include "graph-kept.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "known.h"
 #include "memory.h"
 #include "object.h"

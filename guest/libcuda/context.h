@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Where streams write how far they are, and how many of them do. */
 struct vcuda_words {

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "stage.h"
 #include "stream.h"
 #include "thread.h"

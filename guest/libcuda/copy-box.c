@@ -11,9 +11,9 @@
 #include "call.h"
 #include "capture.h"
 #include "copy.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "peer.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "stage.h"
 #include "stream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detour.h"
 
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "thread.h"
 
 CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstream then, struct vcuda_context *to)

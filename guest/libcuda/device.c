@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 
 #define MAX_DEVICES 64

@@ -6,7 +6,7 @@
 #ifndef VCUDA_DEVICE_H
 #define VCUDA_DEVICE_H
 
-#include "types.h"
+#include "protocol/types.h"
 
 /* Asks the worker for all its `count` devices. CUDA_ERROR_NO_DEVICE, with a line that says why, if none is left. */
 CUresult vcuda_devices_load(int count);

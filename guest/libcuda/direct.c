@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "session.h"
 #include "stream.h"
 #include "thread.h"

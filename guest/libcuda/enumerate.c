@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "stage.h"
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);

@@ -2,7 +2,7 @@
 #ifndef VCUDA_ENUMERATE_H
 #define VCUDA_ENUMERATE_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Calls take() for each function of a module of the current context. */
 CUresult vcuda_for_each_function(CUmodule module, void (*take)(void *data, CUfunction function), void *data);

@@ -4,7 +4,7 @@
 #include "call.h"
 #include "capture.h"
 #include "event-pool.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "known.h"
 #include "object.h"
 #include "stream.h"

@@ -6,7 +6,7 @@
 #ifndef VCUDA_EVENT_H
 #define VCUDA_EVENT_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 #include "object.h"
 
 CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags);

@@ -7,7 +7,7 @@
 
 #include "call.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "thread.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* adding entries */

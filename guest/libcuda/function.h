@@ -5,7 +5,7 @@
 #define VCUDA_FUNCTION_H
 
 #include "object.h"
-#include "types.h"
+#include "protocol/types.h"
 
 #define VCUDA_OCCUPANCY_ANSWERS 8
 

@@ -15,7 +15,7 @@
 #include "detour.h"
 #include "graph-kept.h"
 #include "graph.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "stream.h"
 #include "thread.h"
 

@@ -2,7 +2,7 @@
 #ifndef VCUDA_GRAPH_EXEC_H
 #define VCUDA_GRAPH_EXEC_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Changes what the copy of `node` in an executable graph does. */
 CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);

@@ -7,7 +7,7 @@
 
 #include "array.h"
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "memory.h"
 #include "pace.h"

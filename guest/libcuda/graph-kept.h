@@ -14,7 +14,7 @@
 
 #include "context.h"
 #include "graph.h"
-#include "types.h"
+#include "protocol/types.h"
 
 /* Of one executable graph; all zeroes at first. */
 struct vcuda_kept_graph {

@@ -10,7 +10,7 @@
 #include "call.h"
 #include "device.h"
 #include "graph.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "range.h"
 #include "thread.h"
 

@@ -10,7 +10,7 @@
 #include "detour.h"
 #include "event.h"
 #include "graph.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "memory.h"
 #include "stream-memory.h"

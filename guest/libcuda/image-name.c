@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image-cache.h"
+#include "protocol/image-cache.h"
 #include "sha256.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 
 _Static_assert(sizeof(struct vcuda_image_name) == VCUDA_SHA256_BYTES, "a name is a hash");
 

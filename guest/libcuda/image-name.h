@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "types.h"
+#include "protocol/types.h"
 
 /* By several threads where there is much of it. False: there is no memory for that. */
 bool vcuda_image_name_of(const void *data, size_t bytes, struct vcuda_image_name *name);

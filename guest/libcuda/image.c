@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest-calls.h"
-#include "image-cache.h"
+#include "protocol/guest-calls.h"
+#include "protocol/image-cache.h"
 #include "image-name.h"
 #include "log.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "sha256.h"
 #include "stage.h"
 

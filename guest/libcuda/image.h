@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "jit.h"
-#include "types.h"
+#include "protocol/types.h"
 
 /*
  * Finds the bytes to ship: of a fatbin wrapper its container, of a container, an ELF file or PTX text itself.

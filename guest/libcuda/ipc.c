@@ -5,7 +5,7 @@
 #include "call.h"
 #include "copy.h"
 #include "capture.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
 #include "range.h"
 

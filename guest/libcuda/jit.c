@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "stage.h"
 
 /* A buffer of the program: an option says where it is, the next one how large. Its answer is what is in it. */

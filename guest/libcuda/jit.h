@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "types.h"
+#include "protocol/types.h"
 
 /* As the program gave them: values are numbers, addresses, or places for an answer. */
 struct vcuda_jit {

@@ -6,7 +6,7 @@
 
 #include "call.h"
 #include "context.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "pace.h"
 #include "shadow.h"
 #include "thread.h"

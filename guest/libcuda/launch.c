@@ -12,9 +12,9 @@
 #include "capture.h"
 #include "device.h"
 #include "function.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "stream.h"
 #include "thread.h"
 

@@ -6,7 +6,7 @@
 #include "capture.h"
 #include "file.h"
 #include "function.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "image.h"
 #include "memory.h"
 #include "object.h"

@@ -11,7 +11,7 @@
 
 #include "call.h"
 #include "file.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "image.h"
 #include "session.h"
 

@@ -8,7 +8,7 @@
 #include "call.h"
 #include "capture.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "memory.h"
 #include "stream.h"

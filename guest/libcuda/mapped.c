@@ -3,7 +3,7 @@
 #include "allocation.h"
 #include "call.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "range.h"
 

@@ -5,7 +5,7 @@
 #include "call.h"
 #include "capture.h"
 #include "graph.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
 #include "range.h"
 #include "shadow.h"

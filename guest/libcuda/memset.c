@@ -7,7 +7,7 @@
 
 #include "call.h"
 #include "capture.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "operand.h"
 #include "stream.h"
 #include "thread.h"

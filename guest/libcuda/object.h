@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "context.h"
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 enum vcuda_object_kind {
 	VCUDA_OBJECT_STREAM = 1,

@@ -3,7 +3,7 @@
 #include "call.h"
 #include "device.h"
 #include "function.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 
 #include <pthread.h>
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* What the application says it is. */
 enum vcuda_side { VCUDA_SIDE_DEVICE, VCUDA_SIDE_HOST, VCUDA_SIDE_ANY };

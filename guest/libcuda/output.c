@@ -7,7 +7,7 @@
 #include <stdio_ext.h>
 #include <time.h>
 
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "thread.h"
 
 #define PART 8000

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "ring.h"
+#include "ring/ring.h"
 
 /* A thread fetches text, or holds text that it has not written yet. */
 extern _Atomic bool vcuda_output_in_flight;

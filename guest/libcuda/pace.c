@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "memory.h"
 #include "session.h"
 #include "thread.h"

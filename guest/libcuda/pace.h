@@ -9,7 +9,7 @@
 #define VCUDA_PACE_H
 
 #include "context.h"
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* How many places a queue has; 0: nobody has to wait. Before the first command. */
 void vcuda_pace_start(unsigned int places);

@@ -5,7 +5,7 @@
 #include "call.h"
 #include "context.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 
 VCUDA_EXPORT CUresult cuDeviceCanAccessPeer(int *yes, CUdevice dev, CUdevice peer)
 {

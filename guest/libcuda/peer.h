@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /*
  * Before a copy between two contexts; NULL: the current one. Only a stream orders an `async` copy; another one comes

@@ -10,7 +10,7 @@
 #include "arena.h"
 #include "call.h"
 #include "capture.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "memory.h"
 #include "range.h"

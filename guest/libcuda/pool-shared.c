@@ -5,7 +5,7 @@
 #include "call.h"
 #include "copy.h"
 #include "context.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
 #include "pool.h"
 #include "range.h"

@@ -6,7 +6,7 @@
 #include "capture.h"
 #include "device.h"
 #include "graph.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 #include "memory.h"
 #include "object.h"

@@ -2,7 +2,7 @@
 #ifndef VCUDA_POOL_H
 #define VCUDA_POOL_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* The application has this pool now, of that device. */
 CUresult vcuda_pool_add(CUmemoryPool pool, CUdevice dev);

@@ -14,7 +14,7 @@
 #include "function.h"
 #include "context.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
 #include "session.h"
 #include "texture.h"

@@ -18,15 +18,15 @@
 #include "arena.h"
 #include "call.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
-#include "mark.h"
+#include "protocol/mark.h"
 #include "output.h"
 #include "pace.h"
 #include "stage.h"
 #include "thread.h"
 #include "transport.h"
-#include "wire.h"
+#include "protocol/wire.h"
 
 extern char **environ;
 

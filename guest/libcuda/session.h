@@ -7,7 +7,7 @@
 #define VCUDA_GUEST_SESSION_H
 
 #include "transport.h"
-#include "types.h"
+#include "protocol/types.h"
 
 struct vcuda_guest_session {
 	struct vcuda_transport *transport;

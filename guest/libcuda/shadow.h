@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 struct vcuda_context;
 

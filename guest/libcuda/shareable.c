@@ -10,7 +10,7 @@
 #include "call.h"
 #include "copy.h"
 #include "context.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Whether that is how it is to be sent. If not, says that nothing else is there. */
 bool vcuda_shareable_type(CUmemAllocationHandleType type);

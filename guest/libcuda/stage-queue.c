@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "call.h"
-#include "guest-calls.h"
-#include "ring.h"
+#include "protocol/guest-calls.h"
+#include "ring/ring.h"
 #include "session.h"
 #include "stage.h"
 #include "thread.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* In one piece. */
 #define VCUDA_STAGE_PIECE ((size_t)64 * 1024)

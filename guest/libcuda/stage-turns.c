@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "session.h"
 #include "stage.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 #include "stream.h"
 #include "thread.h"
 

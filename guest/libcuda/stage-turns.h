@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /*
  * Copies between `host` and device memory on one of the worker's streams, and waits for the end. False: it has not

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "ring.h"
+#include "ring/ring.h"
 
 _Static_assert(VCUDA_STAGE_BLOCKS < 32, "the blocks in use are the bits of one word");
 

@@ -5,7 +5,7 @@
 #include "call.h"
 #include "capture.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "operand.h"
 #include "range.h"
 #include "stream.h"

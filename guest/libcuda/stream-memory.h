@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /*
  * Whether a device can do what a batch says, addresses left out. `old`: as the functions of before CUDA 12 have it.

@@ -6,7 +6,7 @@
 #include "call.h"
 #include "capture.h"
 #include "event.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "known.h"
 #include "object.h"
 #include "session.h"

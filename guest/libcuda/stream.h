@@ -5,7 +5,7 @@
 #define VCUDA_STREAM_H
 
 #include "context.h"
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 struct vcuda_thread;
 

@@ -8,7 +8,7 @@
 #include "call.h"
 #include "context.h"
 #include "device.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "log.h"
 
 #define MAP_ALIGNMENT 64

@@ -9,7 +9,7 @@
 
 #include "array.h"
 #include "call.h"
-#include "guest-calls.h"
+#include "protocol/guest-calls.h"
 #include "object.h"
 #include "texture.h"
 

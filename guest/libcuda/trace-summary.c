@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "call.h"
-#include "guest-calls.h"
-#include "profile-rows.h"
+#include "protocol/guest-calls.h"
+#include "ring/profile-rows.h"
 #include "session.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 #include "trace.h"
 
 /* Times are sorted into classes, four for each doubling, from 64 ns on. */

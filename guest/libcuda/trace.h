@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 enum vcuda_trace_how {
 	VCUDA_TRACE_SIGNED,

@@ -18,14 +18,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "channel.h"
-#include "control.h"
+#include "host/worker/channel.h"
+#include "protocol/control.h"
 #include "log.h"
 #include "private-memory.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "shared-memory.h"
 #include "transport.h"
-#include "wire.h"
+#include "protocol/wire.h"
 
 /* A sleeper looks this often whether the worker still lives: a dead one wakes nobody. */
 #define SLICE_US 50000

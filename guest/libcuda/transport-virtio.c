@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "transport.h"
-#include "uapi.h"
-#include "wire.h"
+#include "guest/driver/uapi.h"
+#include "protocol/wire.h"
 
 /* Fewer and longer extents: one request to the host maps more. */
 #define HUGE_PAGE (2u << 20)

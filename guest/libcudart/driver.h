@@ -3,7 +3,7 @@
 #ifndef CUDART_DRIVER_H
 #define CUDART_DRIVER_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 CUresult cuInit(unsigned int flags);
 CUresult cuDriverGetVersion(int *version);

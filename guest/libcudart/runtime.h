@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-runtime-abi.h"
+#include "protocol/cuda-runtime-abi.h"
 #include "driver.h"
 
 #define CUDART_API __attribute__((visibility("default")))

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "sobol-data.h"
+#include "random/sobol-data.h"
 
 /* cuRAND's numbers of the tables are those of the types, less this. */
 #define TYPE_OF_SET 100

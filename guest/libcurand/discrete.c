@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "poisson.h"
+#include "random/poisson.h"
 
 /* How a kernel goes about it. Any other than the first takes a normal number. */
 enum { METHOD_HISTOGRAM = 5, METHOD_NORMAL = 7 };

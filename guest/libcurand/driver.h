@@ -3,8 +3,8 @@
 #ifndef CURAND_DRIVER_H
 #define CURAND_DRIVER_H
 
-#include "cuda-abi.h"
-#include "types.h"
+#include "protocol/cuda-abi.h"
+#include "protocol/types.h"
 
 CUresult cuInit(unsigned int flags);
 CUresult cuCtxGetCurrent(CUcontext *context);

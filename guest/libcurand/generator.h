@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "driver.h"
-#include "rng.h"
+#include "random/rng.h"
 
 #define RAND_API __attribute__((visibility("default")))
 

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "calls.h"
-#include "log.h"
-#include "ring.h"
-#include "transport.h"
+#include "protocol/calls.h"
+#include "guest/libcuda/log.h"
+#include "ring/ring.h"
+#include "guest/libcuda/transport.h"
 
 /* A worker that takes longer has been lost in some way that the transport does not tell. */
 #define PATIENCE_US 50000

@@ -8,7 +8,7 @@
 #ifndef NVML_CLIENT_H
 #define NVML_CLIENT_H
 
-#include "types.h"
+#include "protocol/types.h"
 
 #define NVML_DEVICES 64
 

@@ -3,7 +3,7 @@
 #ifndef VCUDA_CPU_BLAS_CALL_H
 #define VCUDA_CPU_BLAS_CALL_H
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "ops.h"
 
 /* One computation, or a part of one, all of which has been looked at. */

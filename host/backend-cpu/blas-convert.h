@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 
 /*
  * `n` numbers, `step` elements from one to the next, as numbers of `wide` that follow one another. A pair that makes no

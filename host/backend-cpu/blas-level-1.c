@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "blas-call.h"
-#include "blas-rotations.h"
+#include "protocol/blas-rotations.h"
 
 /* OpenBLAS 0.3.21 adds other numbers than these on processors with AVX-512. */
 CUresult cpu_blas_asum(const struct cpu_blas_work *w)

@@ -6,7 +6,7 @@
 #ifndef VCUDA_CPU_BLAS_PRODUCT_H
 #define VCUDA_CPU_BLAS_PRODUCT_H
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "ops.h"
 
 #define CPU_PRODUCT_BLOCK 256

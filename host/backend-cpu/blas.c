@@ -6,7 +6,7 @@
  * A batch's computations are units of work, and products of matrices are cut into tiles, which depend on the shape and
  * the device's number of threads only: so do the results.
  */
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 
 #include <stdlib.h>
 #include <string.h>

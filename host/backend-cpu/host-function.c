@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "start-thread.h"
+#include "ring/start-thread.h"
 #include "stream.h"
 
 struct host_function {

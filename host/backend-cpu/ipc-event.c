@@ -15,8 +15,8 @@
 #include "context.h"
 #include "event.h"
 #include "log.h"
-#include "share.h"
-#include "start-thread.h"
+#include "host/share/share.h"
+#include "ring/start-thread.h"
 
 #define PAGE 4096u
 

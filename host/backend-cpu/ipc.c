@@ -21,7 +21,7 @@
 #include "log.h"
 #include "memory.h"
 #include "move.h"
-#include "share.h"
+#include "host/share/share.h"
 
 #define PAGE 4096u
 #define LEAST (16 * PAGE) /* from here on memory has whole pages: arena.c */

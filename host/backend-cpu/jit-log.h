@@ -3,7 +3,7 @@
 #ifndef VCUDA_CPU_JIT_LOG_H
 #define VCUDA_CPU_JIT_LOG_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 struct cpu_jit_log {
 	void **size_of_info, **size_of_errors; /* where the caller learns how much there is, or NULL */

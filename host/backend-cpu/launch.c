@@ -9,7 +9,7 @@
 
 #include "device.h"
 #include "heap.h"
-#include "kernel.h"
+#include "host/backend-cpu/ptx/kernel.h"
 #include "log.h"
 #include "memory.h"
 #include "module.h"

@@ -5,7 +5,7 @@
 
 #include "blas-convert.h"
 #include "blas-product.h"
-#include "matmul-abi.h"
+#include "protocol/matmul-abi.h"
 
 /* GELU by the hyperbolic tangent, as cuBLASLt has it. */
 #define ROOT_2_OVER_PI 0.7978845608f

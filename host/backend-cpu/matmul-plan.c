@@ -2,7 +2,7 @@
 /* Which products there are, and how they are cut into tiles. */
 #include "matmul.h"
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "blas-product.h"
 #include "device.h"
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "blas-convert.h"
 #include "blas-product.h"
 #include "log.h"
-#include "matmul-abi.h"
+#include "protocol/matmul-abi.h"
 #include "memory.h"
 #include "stream.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "blas-convert.h"
 #include "blas-library.h"
 #include "device.h"

@@ -3,7 +3,7 @@
 #ifndef VCUDA_CPU_MATMUL_H
 #define VCUDA_CPU_MATMUL_H
 
-#include "matmul-abi.h"
+#include "protocol/matmul-abi.h"
 #include "schedule.h"
 
 /*

@@ -8,7 +8,7 @@
 
 #include "context.h"
 #include "image.h"
-#include "kernel.h"
+#include "host/backend-cpu/ptx/kernel.h"
 #include "list.h"
 #include "managed.h"
 

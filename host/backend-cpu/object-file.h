@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /*
  * Calls `take` for each fatbin container of the relocatable code (-rdc=true) in an object file or archive, until it

@@ -3,7 +3,7 @@
 #ifndef VCUDA_CPU_OPS_H
 #define VCUDA_CPU_OPS_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /* One group an object; add to its end. */
 /* clang-format off */

@@ -10,7 +10,7 @@
 
 #include "log.h"
 #include "memory.h"
-#include "rng.h"
+#include "random/rng.h"
 #include "stream.h"
 
 /* Of all generators of the process: a guest may make as many as it likes. */

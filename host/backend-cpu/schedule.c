@@ -8,7 +8,7 @@
 #include "context.h"
 #include "device.h"
 #include "event.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 #include "stream.h"
 
 /* More units than an operation's chunk are claimed while they take less than that. */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "memory.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 #include "stream.h"
 
 #define MOST_OPS VCUDA_MEMORY_OPS_MAX

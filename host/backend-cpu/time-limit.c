@@ -6,7 +6,7 @@
 
 #include "context.h"
 #include "device.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 
 static struct cpu_list running = CPU_LIST_INIT(running);
 

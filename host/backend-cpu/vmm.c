@@ -14,7 +14,7 @@
 #include "list.h"
 #include "memory.h"
 #include "registry.h"
-#include "share.h"
+#include "host/share/share.h"
 #include "stream.h"
 
 #define GRANULARITY (2u << 20)

@@ -3,7 +3,7 @@
 #ifndef VCUDA_CUDA_BLAS_CALL_H
 #define VCUDA_CUDA_BLAS_CALL_H
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 
 /* `device`: scalars and the result are addresses in the words; else the result goes to `value`. Gives cuBLAS's status.
  */

@@ -10,7 +10,7 @@
 
 #include "blas-call.h"
 #include "handles.h"
-#include "log.h"
+#include "host/worker/log.h"
 
 static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
 

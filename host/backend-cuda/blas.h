@@ -2,7 +2,7 @@
 #ifndef VCUDA_CUDA_BLAS_H
 #define VCUDA_CUDA_BLAS_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /* What cuBLAS and cuBLASLt return: their numbers. */
 enum {

@@ -2,7 +2,7 @@
 #ifndef VCUDA_CUDA_ENDING_H
 #define VCUDA_CUDA_ENDING_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /* Before a context ends, what the host's libraries and this back end have in it goes: their memory on the host would
  * stay. */

@@ -2,7 +2,7 @@
 #ifndef VCUDA_CUDA_HANDLES_H
 #define VCUDA_CUDA_HANDLES_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 #include <pthread.h>
 

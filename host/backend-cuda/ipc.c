@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "share.h"
+#include "host/share/share.h"
 
 #define DESCRIPTOR CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 

@@ -7,7 +7,7 @@
 #ifndef VCUDA_CUDA_IPC_H
 #define VCUDA_CUDA_IPC_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /* Puts that between the worker and the driver's functions in `ops`, which stay NULL where the driver lacks them. */
 void vcuda_cuda_share(struct vcuda_backend_ops *ops);

@@ -2,7 +2,7 @@
 #ifndef VCUDA_CUDA_LAUNCH_H
 #define VCUDA_CUDA_LAUNCH_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /*
  * What is launched often in a stream has a graph of its own there, which is kept: cuLaunchKernel(), with its meaning

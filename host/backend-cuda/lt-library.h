@@ -3,8 +3,8 @@
 #ifndef VCUDA_CUDA_LT_LIBRARY_H
 #define VCUDA_CUDA_LT_LIBRARY_H
 
-#include "backend.h"
-#include "matmul-abi.h"
+#include "protocol/backend.h"
+#include "protocol/matmul-abi.h"
 
 typedef int (*lt_set)(void *object, int attribute, const void *from, size_t size);
 

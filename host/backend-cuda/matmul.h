@@ -2,7 +2,7 @@
 #ifndef VCUDA_CUDA_MATMUL_H
 #define VCUDA_CUDA_MATMUL_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /* Products by the host's own cuBLASLt, which is opened when a guest first asks. */
 void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops);

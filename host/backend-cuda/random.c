@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "log.h"
+#include "host/worker/log.h"
 
 #define LIBRARY "libcurand.so.10"
 

@@ -2,7 +2,7 @@
 #ifndef VCUDA_CUDA_RANDOM_H
 #define VCUDA_CUDA_RANDOM_H
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 /* Random numbers by the host's own cuRAND, which is opened when a guest first asks. */
 void vcuda_cuda_random_init(struct vcuda_backend_ops *ops);

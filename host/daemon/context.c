@@ -12,8 +12,8 @@
 
 #include "device.h"
 #include "log.h"
-#include "mark.h"
-#include "../worker/roster.h"
+#include "protocol/mark.h"
+#include "host/worker/roster.h"
 
 struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
 {

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "control.h"
+#include "protocol/control.h"
 #include "ledger.h"
 #include "loop.h"
 #include "memory.h"

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "image-cache.h"
+#include "protocol/image-cache.h"
 
 /* All in all; what was not used for longest goes for what is new. 0: none are kept. */
 void vcuda_image_store_set_limit(uint64_t bytes);

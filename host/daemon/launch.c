@@ -12,12 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "channel.h"
-#include "image-channel.h"
+#include "host/worker/channel.h"
+#include "host/worker/image-channel.h"
 #include "launch.h"
 #include "roster.h"
-#include "../worker/layout.h"
-#include "../worker/roster.h"
+#include "host/worker/layout.h"
+#include "host/worker/roster.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
 static const char *const passed_on[] = {

@@ -12,11 +12,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "../worker/descriptors.h"
+#include "host/worker/descriptors.h"
 #include "image-peer.h"
 #include "local.h"
 #include "log.h"
-#include "mark.h"
+#include "protocol/mark.h"
 #include "options.h"
 #include "roster.h"
 #include "vhost.h"

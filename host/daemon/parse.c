@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "parse.h"
-#include "ring.h"
+#include "ring/ring.h"
 
 #define VCUDA_ADDRESS_END (1ull << 47)
 

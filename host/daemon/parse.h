@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "channel.h"
-#include "control.h"
+#include "host/worker/channel.h"
+#include "protocol/control.h"
 #include "memory.h"
 
 #define VCUDA_REQUEST_MAX (sizeof(struct vcuda_ctl_request) + VCUDA_MAX_EXTENTS * sizeof(struct vcuda_extent))

@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "image-channel.h"
+#include "host/worker/image-channel.h"
 #include "log.h"
-#include "../worker/roster.h"
+#include "host/worker/roster.h"
 
 static struct {
 	struct vcuda_roster *shared;

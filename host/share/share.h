@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 enum vcuda_share_kind {
 	/* of the software GPU */

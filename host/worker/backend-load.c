@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "mark.h"
-#include "share.h"
+#include "protocol/mark.h"
+#include "host/share/share.h"
 #include "window.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "backend.h"
+#include "protocol/backend.h"
 
 struct vcuda_windows;
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "types.h"
+#include "protocol/types.h"
 
 /* Between arrays and device memory; NULL: that end is memory. */
 CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src);

@@ -12,7 +12,7 @@
 
 #include "callback.h"
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "lane.h"
 #include "session.h"
 

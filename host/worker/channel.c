@@ -17,17 +17,17 @@
 #include <unistd.h>
 
 #include "channel-serve.h"
-#include "control.h"
+#include "protocol/control.h"
 #include "direct.h"
 #include "image-channel.h"
 #include "image-share.h"
 #include "log.h"
-#include "mark.h"
+#include "protocol/mark.h"
 #include "ram.h"
 #include "roster-slot.h"
 #include "session.h"
 #include "warm.h"
-#include "wire.h"
+#include "protocol/wire.h"
 #include "worker.h"
 
 /* One request as it arrived. Descriptors that the handler does not take are closed. */

@@ -3,7 +3,7 @@
 #ifndef VCUDA_DISPATCH_H
 #define VCUDA_DISPATCH_H
 
-#include "calls.h"
+#include "protocol/calls.h"
 
 struct vcuda_session;
 

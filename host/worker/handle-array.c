@@ -7,7 +7,7 @@
  */
 #include "box.h"
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "lane.h"
 #include "resource.h"
 #include "session.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: BLAS. What a back end gets has been checked as far as numbers can be; the operands' memory is its own
  * matter. */
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 static bool is_sound(uint32_t function, uint32_t flags, uint32_t count, const uint64_t *words)

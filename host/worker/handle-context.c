@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "link.h"
 #include "log.h"
 #include "ram.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: large copies of pageable memory where it lies, in RAM that is registered (ram.h). */
 #include "direct.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "ram.h"
 #include "session.h"
 #include "stage-events.h"

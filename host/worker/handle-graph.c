@@ -12,7 +12,7 @@
 
 #include "box.h"
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "memory-ops.h"
 #include "session.h"
 

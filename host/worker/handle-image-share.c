@@ -2,7 +2,7 @@
 /* Handlers: images that need not be shipped. */
 #include <sys/mman.h>
 
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "image-channel.h"
 #include "image-share.h"
 

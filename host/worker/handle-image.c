@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "image-channel.h"
 #include "image.h"
 #include "lane.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory of another process's worker. */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaIpcOpenMemory(struct vcuda_session *s, struct vcuda_args_vcudaIpcOpenMemory *a)

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 #include "stage-queue.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "image.h"
 #include "jit.h"
 

@@ -4,7 +4,7 @@
  * (backend-cpu/managed.h). NVIDIA's driver chooses an address itself: the guest is told, and keeps a copy there.
  */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaManagedIsPlaced(struct vcuda_session *s, struct vcuda_args_vcudaManagedIsPlaced *a)

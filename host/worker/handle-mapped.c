@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory that is created and mapped in two steps. */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 static CUmemAllocationProp properties(CUdevice dev)

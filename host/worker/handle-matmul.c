@@ -3,9 +3,9 @@
  * matter. */
 #include <string.h>
 
-#include "blas-abi.h"
+#include "protocol/blas-abi.h"
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaMatmulAsk(struct vcuda_session *s, struct vcuda_args_vcudaMatmulAsk *a)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: pinned memory. */
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "lane.h"
 #include "log.h"
 #include "session.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "image.h"
 #include "marks.h"
 #include "worker.h"

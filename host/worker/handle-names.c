@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "lane.h"
 #include "session.h"
 #include "unload.h"

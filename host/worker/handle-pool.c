@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: pools of stream-ordered allocation. */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaMemPoolCreate(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolCreate *a)

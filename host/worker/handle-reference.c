@@ -4,7 +4,7 @@
  * says it all again at each change, so that it has no id of its own: it is its module's, by name.
  */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "resource.h"
 #include "session.h"
 

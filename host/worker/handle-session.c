@@ -6,7 +6,7 @@
 
 #include "backend-load.h"
 #include "channel-serve.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "log.h"
 #include "marks.h"
 #include "roster-slot.h"

@@ -2,7 +2,7 @@
 /* Handlers: mapped memory and pools of several processes. Between worker and guest its handles have the form of fabric
  * handles. */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaMemExport(struct vcuda_session *s, struct vcuda_args_vcudaMemExport *a)

@@ -2,7 +2,7 @@
 /* Handlers: pageable memory, which comes and goes through the staging blocks. */
 #include <unistd.h>
 
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "lane.h"
 #include "session.h"
 #include "stage-events.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory operations of streams. */
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "memory-ops.h"
 #include "lane.h"
 #include "session.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "host-nvml.h"
 #include "roster-slot.h"
 #include "session.h"

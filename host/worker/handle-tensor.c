@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dispatch.h"
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 static CUresult encode(struct vcuda_session *s, vcuda_tensor *t, CUtensorMap *map)

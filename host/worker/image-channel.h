@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 
-#include "image-cache.h"
+#include "protocol/image-cache.h"
 
 #define VCUDA_IMAGE_CHANNEL_FD 5
 

@@ -15,7 +15,7 @@
 
 #include "image-message.h"
 #include "log.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 
 /* vcudad never takes long. */
 #define PATIENCE_S 2

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "image-cache.h"
+#include "protocol/image-cache.h"
 #include "image.h"
 
 /* Before this process opens anything: vcudad may have given it no way. */

@@ -8,7 +8,7 @@
 
 #include "jit.h"
 #include "session.h"
-#include "types.h"
+#include "protocol/types.h"
 
 /*
  * Another thread of the guest may write to it at any time, unless it is adopted. Zeroes follow, so that PTX text ends.

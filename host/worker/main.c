@@ -21,7 +21,7 @@
 #include "lane.h"
 #include "layout.h"
 #include "log.h"
-#include "mark.h"
+#include "protocol/mark.h"
 #include "output.h"
 #include "ram.h"
 #include "session.h"

@@ -2,7 +2,7 @@
 #ifndef VCUDA_MEMORY_OPS_H
 #define VCUDA_MEMORY_OPS_H
 
-#include "types.h"
+#include "protocol/types.h"
 
 /*
  * Memory operations of a stream from `count` words of the wire into at most VCUDA_MEMORY_OPS_MAX. Returns how many they

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "handlers.h"
+#include "protocol/handlers.h"
 #include "session.h"
 
 /* More than this is not kept: a kernel that prints for ever fills no memory. */

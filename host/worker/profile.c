@@ -3,8 +3,8 @@
 
 #include <stdatomic.h>
 
-#include "handlers.h"
-#include "profile-rows.h"
+#include "protocol/handlers.h"
+#include "ring/profile-rows.h"
 
 static struct {
 	_Atomic uint64_t count, sum, most;

@@ -12,7 +12,7 @@
 #include "channel.h"
 #include "log.h"
 #include "session.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 
 enum stage { NOT_REGISTERED, REGISTERING, REGISTERED, IMPOSSIBLE };
 

@@ -2,7 +2,7 @@
 #ifndef VCUDA_RESOURCE_H
 #define VCUDA_RESOURCE_H
 
-#include "calls.h"
+#include "protocol/calls.h"
 
 struct vcuda_session;
 

@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "backend.h"
-#include "calls.h"
+#include "protocol/backend.h"
+#include "protocol/calls.h"
 #include "handle.h"
-#include "ring.h"
+#include "ring/ring.h"
 #include "window.h"
 
 /* Async errors are kept by guest thread number modulo this. */

@@ -7,7 +7,7 @@
 #ifndef VCUDA_STAGE_EVENTS_H
 #define VCUDA_STAGE_EVENTS_H
 
-#include "ring.h"
+#include "ring/ring.h"
 #include "session.h"
 
 struct vcuda_stage_events {

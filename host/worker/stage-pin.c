@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "log.h"
-#include "ring.h"
+#include "ring/ring.h"
 
 /*
  * Pinning them takes 2.4 ms on the host of an H100, and saves some microseconds a copy: who copies little is faster

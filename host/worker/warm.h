@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /*
  * Begins, after windows have their addresses. device: whose context, -1: none. Where something fails while there is no

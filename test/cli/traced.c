@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda-abi.h"
-#include "driver.h"
+#include "protocol/cuda-abi.h"
+#include "guest/libcudart/driver.h"
 
 #define LAUNCHES 7
 #define ASKED 40

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "parse.h"
-#include "ring.h"
+#include "host/daemon/parse.h"
+#include "ring/ring.h"
 
 #define LOW_SIZE (64ull << 20)
 #define HIGH_START (4ull << 30)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec-test.h"
-#include "ring.h"
+#include "test/unit/codec-test.h"
+#include "ring/ring.h"
 
 #define ARENA_BYTES (128u * 1024)
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda-abi.h"
-#include "driver.h"
+#include "protocol/cuda-abi.h"
+#include "guest/libcudart/driver.h"
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuMemsetD32Async(CUdeviceptr address, unsigned int value, size_t count, CUstream stream);

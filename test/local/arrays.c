@@ -5,7 +5,7 @@
  */
 #include "api.h"
 
-#include "cuda-runtime-abi.h"
+#include "protocol/cuda-runtime-abi.h"
 
 /* What driver.h does not declare, because the runtime does not need it. */
 CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *descriptor);

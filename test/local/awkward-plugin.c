@@ -2,7 +2,7 @@
 /* A library with a kernel and a variable, for programs that open and close such. Built with several FACTORs. */
 #include <stddef.h>
 
-#include "cuda-runtime-abi.h"
+#include "protocol/cuda-runtime-abi.h"
 #include "image.h"
 
 #define TEXT_OF(x) #x

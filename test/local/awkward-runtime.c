@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda-runtime-abi.h"
+#include "protocol/cuda-runtime-abi.h"
 #include "image.h"
 
 /* clang-format off */

@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "blas-abi.h"
-#include "driver.h"
+#include "protocol/blas-abi.h"
+#include "guest/libcudart/driver.h"
 #include "parts.h"
 
 enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };

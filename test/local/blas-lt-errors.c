@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "driver.h"
-#include "matmul-abi.h"
+#include "guest/libcudart/driver.h"
+#include "protocol/matmul-abi.h"
 #include "parts.h"
 
 enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };

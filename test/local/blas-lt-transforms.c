@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "blas-lt.h"
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 
 /* ---- C = alpha op(A) + beta op(B) ---- */
 

@@ -7,7 +7,7 @@
 #define LOCAL_BLAS_LT_H
 
 #include "blas.h"
-#include "cublaslt-abi.h"
+#include "protocol/cublaslt-abi.h"
 
 /* A batch of matrices in device memory, with numbers all around them. */
 struct lt_matrix {

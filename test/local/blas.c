@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 
 struct setting now;
 void *blas_handle;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda-abi.h"
-#include "driver.h"
+#include "protocol/cuda-abi.h"
+#include "guest/libcudart/driver.h"
 
 /* What driver.h does not declare, because the runtime does not need it. */
 CUresult cuModuleLoadData(CUmodule *module, const void *image);

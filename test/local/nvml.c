@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../guest/libnvidia-ml/nvml-abi.h"
-#include "cuda-abi.h"
-#include "driver.h"
+#include "guest/libnvidia-ml/nvml-abi.h"
+#include "protocol/cuda-abi.h"
+#include "guest/libcudart/driver.h"
 
 #define MIB (1ull << 20)
 

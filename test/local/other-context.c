@@ -5,7 +5,7 @@
  */
 #include "api.h"
 
-#include "cuda-runtime-abi.h"
+#include "protocol/cuda-runtime-abi.h"
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
 CUresult cuCtxDestroy_v2(CUcontext context);

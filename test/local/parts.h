@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \

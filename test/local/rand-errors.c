@@ -5,9 +5,9 @@
  */
 #include <math.h>
 
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 #include "parts.h"
-#include "types.h"
+#include "protocol/types.h"
 
 enum {
 	NOT_INITIALIZED = 101,

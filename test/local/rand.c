@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 #define COUNT 4096
 

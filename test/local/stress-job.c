@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 
 #define COUNT 700u
 #define HOPS 9

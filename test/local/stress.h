@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 struct stress_thread {
 	unsigned int number;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda-abi.h"
-#include "driver.h"
+#include "protocol/cuda-abi.h"
+#include "guest/libcudart/driver.h"
 
 CUresult cuCtxPushCurrent_v2(CUcontext context);
 CUresult cuCtxPopCurrent_v2(CUcontext *context);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 /* Opens libcuda.so.1, or the file $PTX_LIBCUDA, and makes a context on device 0. Ends the process if it cannot. */
 void cuda_open(void);

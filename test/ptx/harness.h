@@ -16,7 +16,7 @@
 #include <math.h>
 #include <cmocka.h>
 
-#include "kernel.h"
+#include "host/backend-cpu/ptx/kernel.h"
 #include "samples.h"
 
 #define THREADS 64

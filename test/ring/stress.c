@@ -4,7 +4,7 @@
  * an eventfd, replies waited for through the wake word. Every command must arrive once, in order, with its bytes; every
  * reply must reach its caller. stress [COMMANDS]: per producer.
  */
-#include "ring.h"
+#include "ring/ring.h"
 
 #include <errno.h>
 #include <linux/futex.h>

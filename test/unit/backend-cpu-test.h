@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "backend-cpu.h"
-#include "backend.h"
+#include "host/backend-cpu/backend-cpu.h"
+#include "protocol/backend.h"
 
 extern const struct vcuda_backend_ops *cuda;
 

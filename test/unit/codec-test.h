@@ -6,7 +6,8 @@
 #ifndef CODEC_TEST_H
 #define CODEC_TEST_H
 
-#include "calls.h"
+#include "protocol/types.h"
+#include "protocol/wire.h"
 
 struct codec_random {
 	uint64_t state; /* never 0 */

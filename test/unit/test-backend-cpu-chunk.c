@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-#include "device.h"
-#include "schedule.h"
+#include "host/backend-cpu/device.h"
+#include "host/backend-cpu/schedule.h"
 
 static struct work {
 	struct cpu_op op;

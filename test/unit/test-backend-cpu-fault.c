@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend-cpu.h"
-#include "backend.h"
+#include "host/backend-cpu/backend-cpu.h"
+#include "protocol/backend.h"
 
 static const struct vcuda_backend_ops *cuda;
 static int log_file, terminal, output_file, output;

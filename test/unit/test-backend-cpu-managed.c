@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend-cpu.h"
-#include "backend.h"
+#include "host/backend-cpu/backend-cpu.h"
+#include "protocol/backend.h"
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 #define KERNEL(name, body) ".visible .entry " name "()\n{\n.reg .b32 %r<4>; .reg .b64 %l<4>;\n" body "ret;\n}\n"

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "share.h"
+#include "host/backend-cpu/log.h"
+#include "host/share/share.h"
 
 #define MIB (1u << 20)
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "ipc.h"
-#include "share.h"
+#include "host/backend-cuda/ipc.h"
+#include "host/share/share.h"
 
 #define BASE 0x700000000
 #define BYTES 0x200000

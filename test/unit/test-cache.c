@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cache.h"
+#include "cache/cache.h"
 #include "folder.h"
-#include "sha256.h"
+#include "guest/libcuda/sha256.h"
 
 static int warnings;
 

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "codec-test.h"
-#include "ring.h"
+#include "ring/ring.h"
 
 #define ROUNDS 4
 #define BUFFER_BYTES VCUDA_COMMAND_MAX

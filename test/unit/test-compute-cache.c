@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "call.h"
-#include "compute-cache.h"
+#include "guest/libcuda/call.h"
+#include "guest/libcuda/compute-cache.h"
 #include "folder.h"
-#include "session.h"
-#include "trace.h"
+#include "guest/libcuda/session.h"
+#include "guest/libcuda/trace.h"
 
 struct vcuda_guest_session vcuda_session = {.host.backend = "cuda"};
 

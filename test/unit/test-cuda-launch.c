@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "launch.h"
+#include "host/backend-cuda/launch.h"
 
 #define MANY 32 /* as in launch.c */
 #define FIRST_MANY 256

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "guest/libcudart/driver.h"
 #include "test-cudart-fake.h"
 
 #define DEVICES 2

@@ -4,7 +4,7 @@
 #ifndef TEST_CUDART_FAKE_H
 #define TEST_CUDART_FAKE_H
 
-#include "cuda-runtime-abi.h"
+#include "protocol/cuda-runtime-abi.h"
 
 struct fake_launch {
 	CUfunction function;

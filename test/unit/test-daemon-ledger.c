@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger.h"
+#include "host/daemon/ledger.h"
 
 #define PAGES 64
 

@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "direct.h"
-#include "handlers.h"
-#include "ram.h"
-#include "session.h"
+#include "host/worker/direct.h"
+#include "protocol/handlers.h"
+#include "host/worker/ram.h"
+#include "host/worker/session.h"
 
 #define PAGE 4096ull
 #define MIB (1ull << 20)

@@ -12,11 +12,11 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "box.h"
-#include "dispatch.h"
-#include "handlers.h"
-#include "memory-ops.h"
-#include "session.h"
+#include "host/worker/box.h"
+#include "host/worker/dispatch.h"
+#include "protocol/handlers.h"
+#include "host/worker/memory-ops.h"
+#include "host/worker/session.h"
 
 #define MOST_BYTES (1ull << 30)
 #define WINDOW 0x200000000000ull

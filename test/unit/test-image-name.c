@@ -17,9 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "image-check.h"
-#include "image-name.h"
-#include "sha256.h"
+#include "host/daemon/image-check.h"
+#include "guest/libcuda/image-name.h"
+#include "guest/libcuda/sha256.h"
 
 #define PART VCUDA_IMAGE_PART_BYTES
 #define MOST (6u << 20)

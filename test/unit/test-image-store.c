@@ -13,8 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "image-channel.h"
-#include "image-store.h"
+#include "host/worker/image-channel.h"
+#include "host/daemon/image-store.h"
 
 #define MIB (1ull << 20)
 

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "dispatch.h"
-#include "handlers.h"
-#include "image-channel.h"
-#include "image.h"
-#include "lane.h"
-#include "session.h"
-#include "worker.h"
+#include "host/worker/dispatch.h"
+#include "protocol/handlers.h"
+#include "host/worker/image-channel.h"
+#include "host/worker/image.h"
+#include "host/worker/lane.h"
+#include "host/worker/session.h"
+#include "host/worker/worker.h"
 
 #define BYTES 100000u
 #define MOST ((1ull << 30) - (40u << 10)) /* of all images together, whose headers count */

@@ -3,7 +3,7 @@
 #ifndef TEST_LIBCUDA_API_H
 #define TEST_LIBCUDA_API_H
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 CUresult cuInit(unsigned int);
 CUresult cuDriverGetVersion(int *);

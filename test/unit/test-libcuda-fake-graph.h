@@ -3,8 +3,8 @@
 #ifndef TEST_LIBCUDA_FAKE_GRAPH_H
 #define TEST_LIBCUDA_FAKE_GRAPH_H
 
-#include "calls.h"
-#include "ring.h"
+#include "protocol/calls.h"
+#include "ring/ring.h"
 
 #define FAKE_NODES 256
 #define FAKE_DEPS 32

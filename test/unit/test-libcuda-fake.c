@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "calls.h"
-#include "ring.h"
-#include "transport.h"
+#include "protocol/calls.h"
+#include "ring/ring.h"
+#include "guest/libcuda/transport.h"
 
 struct fake_worker fake;
 

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "calls.h"
-#include "pace.h"
-#include "ring.h"
+#include "protocol/calls.h"
+#include "guest/libcuda/pace.h"
+#include "ring/ring.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
 

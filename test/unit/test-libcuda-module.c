@@ -11,12 +11,12 @@
 #include <elf.h>
 #include <stdlib.h>
 
-#include "image.h"
-#include "session.h"
+#include "guest/libcuda/image.h"
+#include "guest/libcuda/session.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
-#include "transport.h"
-#include "wire.h"
+#include "guest/libcuda/transport.h"
+#include "protocol/wire.h"
 
 static const char ptx[] = "\n.version 8.0\n.target sm_75\n";
 

@@ -17,13 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch.h"
-#include "handlers.h"
-#include "image.h"
-#include "jit.h"
-#include "lane.h"
-#include "link.h"
-#include "session.h"
+#include "host/worker/dispatch.h"
+#include "protocol/handlers.h"
+#include "host/worker/image.h"
+#include "host/worker/jit.h"
+#include "host/worker/lane.h"
+#include "host/worker/link.h"
+#include "host/worker/session.h"
 
 #define MOST (1ull << 30) /* of the parts of all links */
 

@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "image.h"
-#include "marks.h"
-#include "session.h"
+#include "host/worker/image.h"
+#include "host/worker/marks.h"
+#include "host/worker/session.h"
 
 #define PTX 1
 #define ELF 2

@@ -11,19 +11,19 @@
 
 #include <cmocka.h>
 
-#include "backend.h"
-#include "dispatch.h"
-#include "handlers.h"
-#include "lane.h"
-#include "link.h"
-#include "log.h"
-#include "release.h"
-#include "ring.h"
-#include "session.h"
-#include "stage-pin.h"
-#include "unload.h"
-#include "warm.h"
-#include "worker.h"
+#include "protocol/backend.h"
+#include "host/worker/dispatch.h"
+#include "protocol/handlers.h"
+#include "host/worker/lane.h"
+#include "host/worker/link.h"
+#include "host/worker/log.h"
+#include "host/worker/release.h"
+#include "ring/ring.h"
+#include "host/worker/session.h"
+#include "host/worker/stage-pin.h"
+#include "host/worker/unload.h"
+#include "host/worker/warm.h"
+#include "host/worker/worker.h"
 
 /* The lane's. */
 uint64_t vcuda_lane_context(void)

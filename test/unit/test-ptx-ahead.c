@@ -3,7 +3,7 @@
  * What of a kernel's memory is fetched ahead, and how wide its vectors are. Only its speed shows that, so these look at
  * the code. And what is fetched ahead need not be there.
  */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #include <dirent.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Short blocks that only some lanes take: what they write, what they leave alone, and whose bad addresses count. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define A(n) in32[2 * (n)]
 /* %r9: the thread's place in `s`, which holds %a of each */

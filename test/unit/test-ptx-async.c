@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asynchronous copies, barriers in shared memory, and what a cluster of one block looks like. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 static uint32_t source[256], target[1024];
 

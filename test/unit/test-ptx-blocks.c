@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that run one after the other in one call, and warps that take turns. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #include <pthread.h>
 #include <sys/resource.h>

@@ -3,10 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 #include "folder.h"
-#include "ptx-probe.h"
-#include "ptx-version.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "host/backend-cpu/ptx/ptx-version.h"
 
 /* Odd threads go another way, and the last warp is not full: both versions are needed. A variable has an address. */
 #define KERNEL                                                                                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that cannot be inlined: recursion, pointers to functions, stacks; and branches with an index. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 /* A module of some functions and a kernel that reads %a, of the thread, and writes %x. */
 #define KERNEL(functions, body)                                                                                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The less common forms of instructions and of the text around them; expectations are computed in C from the PTX ISA. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 static uint32_t nth_set(uint32_t mask, uint32_t base, int32_t offset)
 {

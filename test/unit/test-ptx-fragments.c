@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix instructions: the fragments as the PTX ISA lays them out, filled with small numbers, so that sums are exact. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define LANES 32
 #define MOST 64

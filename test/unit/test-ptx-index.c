@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base[index] of lanes with unrelated indices: which are good is decided by index, as if it were by address. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define ROUNDS 3
 /* The first round finds the range; `change` may spoil something: %p2 is set in the last round, %p3 then in thread 41. */

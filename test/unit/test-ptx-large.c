@@ -3,9 +3,9 @@
  * kernels. */
 #include <time.h>
 
-#include "../ptx/harness.h"
-#include "ptx-run.h"
-#include "ptx-source.h"
+#include "test/ptx/harness.h"
+#include "host/backend-cpu/ptx/ptx-run.h"
+#include "host/backend-cpu/ptx/ptx-source.h"
 
 #define MANY_NAMES 20000
 #define MANY_KERNELS 300

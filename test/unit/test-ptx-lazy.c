@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../ptx/harness.h"
-#include "ptx-compile.h"
-#include "ptx-facts.h"
-#include "ptx-probe.h"
-#include "ptx-run.h"
+#include "test/ptx/harness.h"
+#include "host/backend-cpu/ptx/ptx-compile.h"
+#include "host/backend-cpu/ptx/ptx-facts.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "host/backend-cpu/ptx/ptx-run.h"
 
 static char folder[64];
 

@@ -5,9 +5,9 @@
  */
 #include <fenv.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
-#include "ptx-tex.h"
+#include "host/backend-cpu/ptx/ptx-tex.h"
 
 /* ---- loads and stores of eight numbers of less than 32 bits ---- */
 

@@ -3,7 +3,7 @@
  * A loop that is left from its middle: each lane goes round it some times of its own before it comes through the
  * middle, and does that so often as all others.
  */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define ROUNDS 5
 #define LANES 32

@@ -2,7 +2,7 @@
 /* Forms of GPUs since compute capability 10: pairs of f32, sums of halves and f32, three operands, moves of vectors. */
 #include <fenv.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 static const struct {
 	const char *name;

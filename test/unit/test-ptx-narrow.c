@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of 8, 6 and 4 bits, and powers of two: all values against what the formats are defined to be. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 static const struct format {
 	const char *name;

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 /* The end of the text comes and goes: block 1 never stops to write a digit and the end in turn. */
 static const char spoiled[] = PTX_HEAD

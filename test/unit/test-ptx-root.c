@@ -2,7 +2,7 @@
 /* Code checks against the allocation that a parameter points into: nothing may depend on that guess. */
 #include <math.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define LANES 4 /* so few threads run one after the other */
 #define WARP 32

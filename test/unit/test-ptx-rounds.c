@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warps that take turns inside compiled code: what each keeps from round to round, and who runs when. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
-#include "ptx-run.h"
+#include "host/backend-cpu/ptx/ptx-run.h"
 
 #define BLOCKS 20
 #define THREADS_A_BLOCK 168 /* five warps, and a part of one */

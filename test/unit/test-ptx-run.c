@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 /* ---- warps ---- */
 

@@ -2,7 +2,7 @@
 /* Special registers that say where a block runs. */
 #include <pthread.h>
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define BLOCKS 8
 #define PROCESSORS 3

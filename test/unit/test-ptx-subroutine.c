@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that would be too large with all calls inlined: functions stand in them once. */
-#include "../ptx/harness.h"
-#include "../ptx/random-kernel.h"
-#include "ptx-body.h"
-#include "ptx-probe.h"
+#include "test/ptx/harness.h"
+#include "test/ptx/random-kernel.h"
+#include "host/backend-cpu/ptx/ptx-body.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
 
 #define CALLS 640
 #define STEPS 300

@@ -3,10 +3,10 @@
 #ifndef TEST_PTX_TENSOR_H
 #define TEST_PTX_TENSOR_H
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
-#include "ops.h"
-#include "ptx-tensor-map.h"
+#include "host/backend-cpu/ops.h"
+#include "host/backend-cpu/ptx/ptx-tensor-map.h"
 
 #define SHARED 32768
 #define EMPTY 0xee

@@ -3,9 +3,9 @@
 #ifndef TEST_PTX_TEX_H
 #define TEST_PTX_TEX_H
 
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
-#include "ptx-tex.h"
+#include "host/backend-cpu/ptx/ptx-tex.h"
 
 #define LANES 32
 #define HANDLE(n) ((uint64_t)(n) + 1 + (7ull << PTX_HANDLE_INDEX))

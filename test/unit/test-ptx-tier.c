@@ -4,11 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../ptx/harness.h"
-#include "log.h"
-#include "ptx-probe.h"
-#include "ptx-tier.h"
-#include "ptx-version.h"
+#include "test/ptx/harness.h"
+#include "host/backend-cpu/log.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "host/backend-cpu/ptx/ptx-tier.h"
+#include "host/backend-cpu/ptx/ptx-version.h"
 
 /* x = x * 3 + n, so many times; odd lanes do less. */
 static char *large_kernel(unsigned steps)

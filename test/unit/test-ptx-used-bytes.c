@@ -3,7 +3,7 @@
  * .pragma "used_bytes_mask": a load whose last bytes nobody uses may reach beyond an allocation with these, as nvcc has
  * it do, and with no others. However its lanes' addresses lie, and however many of them there are.
  */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define COUNT 32u /* elements there are */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that wait for one another: barriers that lanes reach apart, and blocks of one grid. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define KERNEL(body)                                                                                                   \
 	".version 7.0\n.target sm_70\n.address_size 64\n"                                                              \

@@ -4,7 +4,7 @@
  * loop reads, what it has done until an access is bad, and what is told of that one, is the same as if it looked each
  * time.
  */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define LANES 2u /* so few threads run one after the other */
 #define MOST_ROUNDS 96u

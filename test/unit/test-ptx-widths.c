@@ -3,7 +3,7 @@
  * Which registers an instruction takes: what ptxas refuses is refused with both types named, and registers that are
  * larger than the type, where that is allowed, hold what the PTX ISA says.
  */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 #define KERNEL                                                                                                         \
 	".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .align 16 .b8 p[64])\n{\n"          \

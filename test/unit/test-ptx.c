@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The PTX compiler's front end: what a module declares, what is refused and how, hostile text. */
-#include "../ptx/harness.h"
+#include "test/ptx/harness.h"
 
 /* ---- parser ---- */
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ring.h"
+#include "ring/ring.h"
 
 struct fixture {
 	struct vcuda_shm *shm;

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "channel.h"
-#include "roster-slot.h"
+#include "host/worker/channel.h"
+#include "host/worker/roster-slot.h"
 
 static struct vcuda_roster *page;
 

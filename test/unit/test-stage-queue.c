@@ -2,10 +2,10 @@
 /* Copies that leave the staging area while the guest goes on. */
 #include "test-stage-queue.h"
 
-#include "handlers.h"
-#include "lane.h"
-#include "session.h"
-#include "stage-queue.h"
+#include "protocol/handlers.h"
+#include "host/worker/lane.h"
+#include "host/worker/session.h"
+#include "host/worker/stage-queue.h"
 
 #define PART (64u * 1024)
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "backend.h"
-#include "ring.h"
+#include "protocol/backend.h"
+#include "ring/ring.h"
 
 enum { COPY, RECORD, WAIT, OTHER };
 

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "backend-cpu-test.h"
-#include "handlers.h"
-#include "session.h"
-#include "window.h"
+#include "protocol/handlers.h"
+#include "host/worker/session.h"
+#include "host/worker/window.h"
 
 #define THREADS 4
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "wire.h"
+#include "protocol/wire.h"
 
 static void test_pad(void **state)
 {

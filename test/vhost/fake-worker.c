@@ -17,10 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "channel.h"
-#include "control.h"
-#include "image-channel.h"
-#include "ring.h"
+#include "host/worker/channel.h"
+#include "protocol/control.h"
+#include "host/worker/image-channel.h"
+#include "ring/ring.h"
 
 enum misbehaviour {
 	EXITS_BEFORE_REPLY = 1001,

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 #define MIB ((size_t)1 << 20)
 #define GRAIN (2 * MIB)

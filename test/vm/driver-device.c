@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "uapi.h"
+#include "guest/driver/uapi.h"
 
 void check_failed(const char *file, int line, const char *what, int error)
 {

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "uapi.h"
+#include "guest/driver/uapi.h"
 
 static int child_status(pid_t child)
 {

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "uapi.h"
+#include "guest/driver/uapi.h"
 
 static void check_open(void)
 {

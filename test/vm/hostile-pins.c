@@ -18,10 +18,10 @@
 #include <sys/personality.h>
 #include <unistd.h>
 
-#include "cuda-abi.h"
-#include "ring.h"
-#include "uapi.h"
-#include "wire.h"
+#include "protocol/cuda-abi.h"
+#include "ring/ring.h"
+#include "guest/driver/uapi.h"
+#include "protocol/wire.h"
 
 #define BYTES (1ul << 20)
 #define COUNT (BYTES / sizeof(uint32_t))

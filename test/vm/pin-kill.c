@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cuda-abi.h"
+#include "protocol/cuda-abi.h"
 
 #define DEVICE_BYTE 0xA5
 #define OWN_WORD 0x5A5A5A5A5A5A5A5Aull

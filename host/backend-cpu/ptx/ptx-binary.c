@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "host/backend-cpu/log.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
 

@@ -14,7 +14,7 @@
 #include "ptx-probe.h"
 #include "ptx-tier.h"
 #include "ptx-version.h"
-#include "start-thread.h"
+#include "ring/start-thread.h"
 
 /* Waiting for the thread at the end of the process, before it is ended the hard way. */
 #define END_MS 100

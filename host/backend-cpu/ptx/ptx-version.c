@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "log.h"
+#include "host/backend-cpu/log.h"
 #include "ptx-compile.h"
 #include "ptx-probe.h"
 
