@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Through vcudad's Unix socket (host/worker/channel.h): the accepted connection is handed to our worker, whose channel
+ * Through vcudad's Unix socket (protocol/ipc/channel.h): the accepted connection is handed to our worker, whose channel
  * it is from then on. Shared memory is memfds that the worker makes.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/worker/channel.h"
+#include "protocol/ipc/channel.h"
 #include "protocol/control.h"
 #include "log.h"
 #include "private-memory.h"

@@ -13,7 +13,7 @@
 #include "device.h"
 #include "log.h"
 #include "protocol/mark.h"
-#include "host/worker/roster.h"
+#include "protocol/ipc/roster.h"
 
 struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "loop.h"
 
 struct vcuda_image_check {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "image-check.h"
-#include "host/worker/image-message.h"
+#include "protocol/ipc/image-message.h"
 #include "image-store.h"
 #include "log.h"
 

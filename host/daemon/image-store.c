@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "image-check.h"
 #include "list.h"
 #include "log.h"

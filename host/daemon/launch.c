@@ -12,12 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/worker/channel.h"
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "launch.h"
 #include "roster.h"
-#include "host/worker/layout.h"
-#include "host/worker/roster.h"
+#include "protocol/ipc/layout.h"
+#include "protocol/ipc/roster.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
 static const char *const passed_on[] = {

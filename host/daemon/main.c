@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "host/worker/descriptors.h"
+#include "protocol/ipc/descriptors.h"
 #include "image-peer.h"
 #include "local.h"
 #include "log.h"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host/worker/channel.h"
+#include "protocol/ipc/channel.h"
 #include "protocol/control.h"
 #include "memory.h"
 

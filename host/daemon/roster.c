@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "log.h"
-#include "host/worker/roster.h"
+#include "protocol/ipc/roster.h"
 
 static struct {
 	struct vcuda_roster *shared;

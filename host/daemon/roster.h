@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster of workers (host/worker/roster.h) as the daemon has it. */
+/* The roster of workers (protocol/ipc/roster.h) as the daemon has it. */
 #ifndef VCUDA_DAEMON_ROSTER_H
 #define VCUDA_DAEMON_ROSTER_H
 

@@ -8,7 +8,7 @@
 
 #include "log.h"
 #include "vhost.h"
-#include "host/worker/roster.h"
+#include "protocol/ipc/roster.h"
 #include "vhost-message.h"
 
 #define VHOST_USER_VERSION 0x1

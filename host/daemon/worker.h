@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "host/worker/channel.h"
+#include "protocol/ipc/channel.h"
 #include "image-peer.h"
 #include "loop.h"
 #include "options.h"

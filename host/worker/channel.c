@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "channel.h"
+#include "protocol/ipc/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "channel-serve.h"
 #include "protocol/control.h"
 #include "direct.h"
-#include "image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "image-share.h"
 #include "log.h"
 #include "protocol/mark.h"

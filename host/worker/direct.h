@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "channel.h"
+#include "protocol/ipc/channel.h"
 
 struct vcuda_direct;
 

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "protocol/handlers.h"
-#include "image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "image-share.h"
 
 CUresult vcuda_handle_vcudaImageLook(struct vcuda_session *s, struct vcuda_args_vcudaImageLook *a)

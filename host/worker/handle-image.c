@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "protocol/handlers.h"
-#include "image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "image.h"
 #include "lane.h"
 

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "image-message.h"
+#include "protocol/ipc/image-message.h"
 #include "log.h"
 #include "ring/start-thread.h"
 

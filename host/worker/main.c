@@ -14,12 +14,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "channel.h"
-#include "descriptors.h"
+#include "protocol/ipc/channel.h"
+#include "protocol/ipc/descriptors.h"
 #include "channel-serve.h"
 #include "image-share.h"
 #include "lane.h"
-#include "layout.h"
+#include "protocol/ipc/layout.h"
 #include "log.h"
 #include "protocol/mark.h"
 #include "output.h"

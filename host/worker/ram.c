@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "channel.h"
+#include "protocol/ipc/channel.h"
 #include "log.h"
 #include "session.h"
 #include "ring/start-thread.h"

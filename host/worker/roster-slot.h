@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "roster.h"
+#include "protocol/ipc/roster.h"
 
 /*
  * Maps the roster and takes a slot for guest process `pid`, or the one that it has. Without a roster the worker goes on

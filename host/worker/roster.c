@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "channel.h"
+#include "protocol/ipc/channel.h"
 #include "log.h"
 #include "roster-slot.h"
 

@@ -19,7 +19,7 @@ BACKEND = os.environ.get("VCUDA_TEST_BACKEND", "cpu")
 THREAD_SANITIZER = "TSAN_OPTIONS" in os.environ  # test/meson.build
 EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "legacyLaunch"]
 
-# struct vcuda_channel_message of host/worker/channel.h
+# struct vcuda_channel_message of protocol/ipc/channel.h
 MESSAGE = struct.Struct("<IIQQQQIIIIiI")
 ATTACH = 1
 

@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "host/daemon/image-store.h"
 
 #define MIB (1ull << 20)

@@ -15,7 +15,7 @@
 
 #include "host/worker/dispatch.h"
 #include "protocol/handlers.h"
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "host/worker/image.h"
 #include "host/worker/lane.h"
 #include "host/worker/session.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "host/worker/channel.h"
+#include "protocol/ipc/channel.h"
 #include "host/worker/roster-slot.h"
 
 static struct vcuda_roster *page;

@@ -17,9 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/worker/channel.h"
+#include "protocol/ipc/channel.h"
 #include "protocol/control.h"
-#include "host/worker/image-channel.h"
+#include "protocol/ipc/image-channel.h"
 #include "ring/ring.h"
 
 enum misbehaviour {

@@ -14,7 +14,7 @@ import unittest
 import vmm
 from vmm import Client, Daemon, wait
 
-MESSAGE = struct.Struct('<IiQII32s')  # struct vcuda_image_message of host/worker/image-channel.h
+MESSAGE = struct.Struct('<IiQII32s')  # struct vcuda_image_message of protocol/ipc/image-channel.h
 LOOK, FIND, OFFER = 1, 2, 3
 NEVER, NONE, SOME = 0, 1, 2
 PART = 64 << 10
