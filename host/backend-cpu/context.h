@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "list.h"
+#include "common/list.h"
 #include "ops.h"
 #include "schedule.h"
 

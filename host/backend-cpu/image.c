@@ -10,7 +10,7 @@
 #include "backend-cpu.h"
 #include "device-runtime.h"
 #include "device.h"
-#include "fatbin.h"
+#include "common/fatbin.h"
 #include "log.h"
 
 /* Of PTX in one image. NVIDIA's largest libraries stay far below it. */

@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "backend-cpu.h"
-#include "fatbin.h"
+#include "common/fatbin.h"
 #include "image.h"
 #include "jit-log.h"
 #include "log.h"
 #include "module.h"
-#include "object-file.h"
+#include "common/object-file.h"
 #include "registry.h"
 
 #define ENTRY_PTX (FATBIN_PTX | 0x101u << 16)

@@ -9,7 +9,7 @@
 #include "context.h"
 #include "image.h"
 #include "host/backend-cpu/ptx/kernel.h"
-#include "list.h"
+#include "common/list.h"
 #include "managed.h"
 
 /* The parsed parts of an image; an image of several containers has several. */

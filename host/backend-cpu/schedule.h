@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "list.h"
+#include "common/list.h"
 #include "ops.h"
 
 struct cpu_record;

@@ -11,7 +11,7 @@
 
 #include "arena.h"
 #include "device.h"
-#include "list.h"
+#include "common/list.h"
 #include "memory.h"
 #include "registry.h"
 #include "host/share/share.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/fatbin.h"
+#include "common/fatbin.h"
 #include "image.h"
 #include "session.h"
 

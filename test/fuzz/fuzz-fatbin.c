@@ -8,7 +8,7 @@
 #include <lz4.h>
 #include <zstd.h>
 
-#include "host/backend-cpu/fatbin.h"
+#include "common/fatbin.h"
 
 #define CONTAINERS 2
 #define LZ4_FLAG 0x2000u

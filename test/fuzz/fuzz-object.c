@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/object-file.h"
+#include "common/object-file.h"
 
 struct container {
 	uint32_t magic;
