@@ -2,10 +2,10 @@
 /* Arrays and mipmapped arrays. What they are is kept here, and all questions about them are answered here. */
 #include "array.h"
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "object.h"
 
 /* Arrays whose memory the application brings itself; nothing that could bring it is there. */

@@ -10,11 +10,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
-#include "transport.h"
-#include "session.h"
+#include "guest/client/transport.h"
+#include "guest/client/session.h"
 #include "shadow.h"
 #include "ring/start-thread.h"
 #include "stream.h"

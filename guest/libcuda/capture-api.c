@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of the API that begin, end, ask about and change captures. */
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture-state.h"
 #include "capture.h"
 #include "graph.h"

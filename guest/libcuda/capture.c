@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture-state.h"
 #include "graph.h"
 #include "stream.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "stream.h"
 

@@ -22,8 +22,8 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "call.h"
-#include "session.h"
+#include "guest/client/call.h"
+#include "guest/client/session.h"
 #include "sha256.h"
 #include "trace.h"
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "device.h"
 #include "event-pool.h"
@@ -14,7 +14,7 @@
 #include "memory.h"
 #include "object.h"
 #include "pace.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "storage.h"
 #include "thread.h"
 

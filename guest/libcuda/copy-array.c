@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "object.h"
 #include "ring/ring.h"
-#include "stage.h"
+#include "guest/client/stage.h"
 #include "stream.h"
 #include "thread.h"
 

@@ -4,7 +4,7 @@
  * can be wrong with one is looked for first, in all of them.
  */
 #include "array.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "copy.h"
 #include "object.h"

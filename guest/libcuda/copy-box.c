@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "array.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "copy.h"
 #include "protocol/guest-calls.h"
 #include "peer.h"
 #include "ring/ring.h"
-#include "stage.h"
+#include "guest/client/stage.h"
 #include "stream.h"
 
 /* The device buffer's cap: a larger box is copied in parts. */

@@ -8,18 +8,18 @@
 
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "direct.h"
 #include "protocol/guest-calls.h"
 #include "pace.h"
 #include "peer.h"
 #include "ring/ring.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "shadow.h"
-#include "stage-queue.h"
-#include "stage-turns.h"
-#include "stage.h"
+#include "guest/client/stage-queue.h"
+#include "guest/client/stage-turns.h"
+#include "guest/client/stage.h"
 #include "stream.h"
 #include "thread.h"
 

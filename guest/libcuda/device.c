@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 
 #define MAX_DEVICES 64
 

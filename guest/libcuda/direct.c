@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "stream.h"
 #include "thread.h"
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "object.h"
 #include "ring/ring.h"
-#include "stage.h"
+#include "guest/client/stage.h"
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);

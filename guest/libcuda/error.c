@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "call.h"
+#include "guest/client/call.h"
 
 /* clang-format off */
 static const struct {

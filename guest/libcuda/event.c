@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event.h"
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "event-pool.h"
 #include "protocol/guest-calls.h"

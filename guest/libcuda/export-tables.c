@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "compute-cache.h"
 #include "device.h"
 #include "enumerate.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "device.h"
 #include "protocol/guest-calls.h"
 #include "thread.h"

@@ -2,7 +2,7 @@
 /* A graph as a text that Graphviz draws: a box for each node, a cluster for each child graph. */
 #include <stdio.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "computation.h"
 #include "function.h"
 #include "graph.h"

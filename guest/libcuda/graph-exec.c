@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "computation.h"
 #include "capture.h"
 #include "detour.h"

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "array.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "memory.h"
 #include "pace.h"
 #include "range.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "stream-memory.h"
 #include "thread.h"
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "device.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "callback.h"
 #include "computation.h"
 #include "copy.h"
@@ -11,7 +11,7 @@
 #include "event.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "memory.h"
 #include "stream-memory.h"
 #include "stream.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attribute-value.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "computation.h"
 #include "graph.h"
 #include "graph-exec.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "computation.h"
 
 /* Handles that no id of the worker's equals. */

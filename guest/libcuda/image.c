@@ -8,10 +8,10 @@
 #include "protocol/guest-calls.h"
 #include "protocol/image-cache.h"
 #include "image-name.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "ring/ring.h"
 #include "sha256.h"
-#include "stage.h"
+#include "guest/client/stage.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
 #define CONTAINER_MAGIC 0xba55ed50u

@@ -2,7 +2,7 @@
 /* Memory and events of another process of the same guest. What a handle means is known to the workers only. */
 #include <pthread.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "copy.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"

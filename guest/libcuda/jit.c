@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "ring/ring.h"
-#include "stage.h"
+#include "guest/client/stage.h"
 
 /* A buffer of the program: an option says where it is, the next one how large. Its answer is what is in it. */
 struct buffer {

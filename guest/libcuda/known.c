@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "context.h"
 #include "protocol/guest-calls.h"
 #include "pace.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "function.h"
 
 /* CUDA's bound of a kernel's parameters in its time. */

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "device.h"
 #include "function.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "ring/ring.h"
 #include "stream.h"
 #include "thread.h"

@@ -2,7 +2,7 @@
 /* Libraries: modules that belong to no context, and their kernels. */
 #include <stdlib.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "file.h"
 #include "function.h"

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "file.h"
 #include "protocol/guest-calls.h"
 #include "image.h"
-#include "session.h"
+#include "guest/client/session.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u
 #define NAME_BYTES 1024

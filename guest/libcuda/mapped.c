@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in two steps: addresses that are reserved, allocations that are mapped there. No context has to do with it. */
 #include "allocation.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "device.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "range.h"
 
 static CUresult check_properties(const CUmemAllocationProp *p)

@@ -2,7 +2,7 @@
 /* Device memory. */
 #include "memory.h"
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"

@@ -5,7 +5,7 @@
  */
 #include "memory.h"
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
 #include "operand.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "file.h"
 #include "function.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Occupancy questions that are put together from others. */
-#include "call.h"
+#include "guest/client/call.h"
 #include "device.h"
 #include "function.h"
 #include "protocol/guest-calls.h"

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "memory.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "thread.h"
 
 #define EACH 64  /* places from one mark to the next */

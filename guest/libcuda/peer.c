@@ -2,7 +2,7 @@
 /* Two devices of one program: what one may do with the other's memory. */
 #include "peer.h"
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "context.h"
 #include "device.h"
 #include "protocol/guest-calls.h"

@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 
 #include "arena.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "memory.h"
 #include "range.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "thread.h"
 
 #define PAGE 4096ull

@@ -2,7 +2,7 @@
 /* Questions about pointers: answered from the interval table. */
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "copy.h"
 #include "range.h"
 

@@ -2,7 +2,7 @@
 /* Pools of several processes, with back ends that have them (a GPU's driver). */
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "copy.h"
 #include "context.h"
 #include "protocol/guest-calls.h"

@@ -2,12 +2,12 @@
 /* Stream-ordered allocation and its pools. Pools of several processes: pool-shared.c. */
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "device.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "memory.h"
 #include "object.h"
 #include "pool.h"

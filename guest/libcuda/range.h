@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "context.h"
-#include "transport.h"
+#include "guest/client/transport.h"
 
 enum vcuda_range_kind {
 	VCUDA_RANGE_DEVICE = 1,     /* cuMemAlloc */

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "array.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "function.h"
 #include "context.h"
 #include "device.h"
 #include "protocol/guest-calls.h"
 #include "object.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "texture.h"
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);

@@ -7,14 +7,14 @@
 #include <sys/mman.h>
 
 #include "arena.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "context.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 #include "range.h"
 #include "ring/ring.h"
-#include "session.h"
-#include "stage.h"
+#include "guest/client/session.h"
+#include "guest/client/stage.h"
 #include "thread.h"
 
 #define PAGE 4096ull

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "allocation.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "copy.h"
 #include "context.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 

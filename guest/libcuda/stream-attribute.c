@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of streams. Those that are known are hints, which cost nothing to take and nothing to ignore. */
 #include "attribute-value.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "object.h"
 #include "stream.h"
 

@@ -2,7 +2,7 @@
 /* Every function is a batch, which is one command. */
 #include "stream-memory.h"
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "device.h"
 #include "protocol/guest-calls.h"

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "capture.h"
 #include "event.h"
 #include "protocol/guest-calls.h"
 #include "known.h"
 #include "object.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "thread.h"
 
 #define PRIORITY_DEFAULT 0

@@ -5,11 +5,11 @@
  */
 #include <string.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "context.h"
 #include "device.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
+#include "guest/client/log.h"
 
 #define MAP_ALIGNMENT 64
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "array.h"
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "object.h"
 #include "texture.h"

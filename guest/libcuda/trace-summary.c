@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "ring/profile-rows.h"
-#include "session.h"
+#include "guest/client/session.h"
 #include "ring/start-thread.h"
 #include "trace.h"
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "thread.h"
 
 static struct vcuda_trace_file lines, summary;

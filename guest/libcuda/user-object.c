@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "call.h"
+#include "guest/client/call.h"
 #include "graph.h"
 
 struct vcuda_user_object {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "protocol/calls.h"
-#include "guest/libcuda/log.h"
+#include "guest/client/log.h"
 #include "ring/ring.h"
-#include "guest/libcuda/transport.h"
+#include "guest/client/transport.h"
 
 /* A worker that takes longer has been lost in some way that the transport does not tell. */
 #define PATIENCE_US 50000

@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "guest/libcuda/call.h"
+#include "guest/client/call.h"
 #include "guest/libcuda/compute-cache.h"
 #include "folder.h"
-#include "guest/libcuda/session.h"
+#include "guest/client/session.h"
 #include "guest/libcuda/trace.h"
 
 struct vcuda_guest_session vcuda_session = {.host.backend = "cuda"};

@@ -18,7 +18,7 @@
 
 #include "protocol/calls.h"
 #include "ring/ring.h"
-#include "guest/libcuda/transport.h"
+#include "guest/client/transport.h"
 
 struct fake_worker fake;
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "guest/libcuda/image.h"
-#include "guest/libcuda/session.h"
+#include "guest/client/session.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
-#include "guest/libcuda/transport.h"
+#include "guest/client/transport.h"
 #include "protocol/wire.h"
 
 static const char ptx[] = "\n.version 8.0\n.target sm_75\n";

@@ -16,8 +16,8 @@
 #include "session.h"
 #include "stage.h"
 #include "ring/start-thread.h"
-#include "stream.h"
-#include "thread.h"
+#include "guest/libcuda/stream.h"
+#include "guest/libcuda/thread.h"
 
 /* Below that, blocks one by one are as fast. */
 #define LARGE (512u * 1024)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "logs.h"
+#include "guest/libcuda/logs.h"
 
 void vcuda_log(const char *format, ...)
 {

@@ -15,16 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
+#include "guest/libcuda/arena.h"
 #include "call.h"
-#include "device.h"
+#include "guest/libcuda/device.h"
 #include "protocol/guest-calls.h"
 #include "log.h"
 #include "protocol/mark.h"
-#include "output.h"
-#include "pace.h"
+#include "guest/libcuda/output.h"
+#include "guest/libcuda/pace.h"
 #include "stage.h"
-#include "thread.h"
+#include "guest/libcuda/thread.h"
 #include "transport.h"
 #include "protocol/wire.h"
 
