@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "guest/libcuda/context.h"
+#include "guest/libcuda/core/context.h"
 #include "guest/libcuda/known.h"
 #include "log.h"
-#include "guest/libcuda/output.h"
+#include "guest/libcuda/core/output.h"
 #include "protocol/probe.h"
 #include "session.h"
 #include "guest/libcuda/shadow.h"
-#include "guest/libcuda/thread.h"
+#include "guest/libcuda/core/thread.h"
 
 /*
  * How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. With

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest/libcuda/logs.h"
+#include "guest/libcuda/core/logs.h"
 
 void vcuda_log(const char *format, ...)
 {

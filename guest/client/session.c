@@ -17,14 +17,14 @@
 
 #include "guest/libcuda/arena.h"
 #include "call.h"
-#include "guest/libcuda/device.h"
+#include "guest/libcuda/core/device.h"
 #include "protocol/guest-calls.h"
 #include "log.h"
 #include "protocol/mark.h"
-#include "guest/libcuda/output.h"
+#include "guest/libcuda/core/output.h"
 #include "guest/libcuda/pace.h"
 #include "stage.h"
-#include "guest/libcuda/thread.h"
+#include "guest/libcuda/core/thread.h"
 #include "transport.h"
 #include "protocol/wire.h"
 

@@ -12,7 +12,7 @@
 #include "ring/ring.h"
 #include "session.h"
 #include "stage.h"
-#include "guest/libcuda/thread.h"
+#include "guest/libcuda/core/thread.h"
 
 /* The place of a piece is counted in these from the beginning of time; a ticket is where a piece ends. */
 #define UNIT 64u

@@ -17,7 +17,7 @@
 #include "stage.h"
 #include "ring/start-thread.h"
 #include "guest/libcuda/stream.h"
-#include "guest/libcuda/thread.h"
+#include "guest/libcuda/core/thread.h"
 
 /* Below that, blocks one by one are as fast. */
 #define LARGE (512u * 1024)

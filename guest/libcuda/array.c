@@ -6,7 +6,7 @@
 #include "capture.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "object.h"
+#include "core/object.h"
 
 /* Arrays whose memory the application brings itself; nothing that could bring it is there. */
 #define LATER_MEMORY (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)

@@ -5,7 +5,7 @@
 #include "capture.h"
 #include "graph.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 static CUresult check_begin(CUstream *stream, CUstreamCaptureMode mode)
 {

@@ -9,7 +9,7 @@
 #include "capture-state.h"
 #include "graph.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 struct captured_event {
 	CUevent event;

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "context.h"
+#include "core/context.h"
 #include "protocol/cuda-abi.h"
 
 /* Captures that were begun and not ended. */

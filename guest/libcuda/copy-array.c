@@ -9,11 +9,11 @@
 
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 static bool fits(size_t at, size_t length, size_t size)
 {

@@ -7,7 +7,7 @@
 #include "guest/client/call.h"
 #include "capture.h"
 #include "copy.h"
-#include "object.h"
+#include "core/object.h"
 #include "stream.h"
 
 /* Visits the stream, which is none of the default ones that others wait for. */

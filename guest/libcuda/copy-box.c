@@ -12,7 +12,7 @@
 #include "capture.h"
 #include "copy.h"
 #include "protocol/guest-calls.h"
-#include "peer.h"
+#include "core/peer.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream.h"

@@ -13,7 +13,7 @@
 #include "direct.h"
 #include "protocol/guest-calls.h"
 #include "pace.h"
-#include "peer.h"
+#include "core/peer.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "shadow.h"
@@ -21,7 +21,7 @@
 #include "guest/client/stage-turns.h"
 #include "guest/client/stage.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 /*
  * How much goes in commands themselves: behind what a stream has to do, what NVIDIA's driver takes at once as well. The

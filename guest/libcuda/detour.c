@@ -2,7 +2,7 @@
 #include "detour.h"
 
 #include "protocol/guest-calls.h"
-#include "thread.h"
+#include "core/thread.h"
 
 CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstream then, struct vcuda_context *to)
 {

@@ -6,7 +6,7 @@
 #ifndef VCUDA_DETOUR_H
 #define VCUDA_DETOUR_H
 
-#include "context.h"
+#include "core/context.h"
 
 /* Work in `then`, of `to`, comes after what is in `first`, of `from`; both streams are resolved. */
 CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstream then, struct vcuda_context *to);

@@ -8,7 +8,7 @@
 #include "protocol/guest-calls.h"
 #include "guest/client/session.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 /* Below that, asking the kernel and the host for the pages takes longer than it saves. */
 #define LARGE (16u << 20)

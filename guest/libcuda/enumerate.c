@@ -7,7 +7,7 @@
 
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "context.h"
+#include "core/context.h"
 
 #define MOST 64
 

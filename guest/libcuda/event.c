@@ -6,7 +6,7 @@
 #include "event-pool.h"
 #include "protocol/guest-calls.h"
 #include "known.h"
-#include "object.h"
+#include "core/object.h"
 #include "stream.h"
 
 VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)

@@ -7,7 +7,7 @@
 #define VCUDA_EVENT_H
 
 #include "protocol/cuda-abi.h"
-#include "object.h"
+#include "core/object.h"
 
 CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags);
 CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags);

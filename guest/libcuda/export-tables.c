@@ -10,11 +10,11 @@
 
 #include "guest/client/call.h"
 #include "compute-cache.h"
-#include "device.h"
+#include "core/device.h"
 #include "enumerate.h"
 #include "md2.h"
 #include "stream.h"
-#include "storage.h"
+#include "core/storage.h"
 
 typedef void *slot;
 

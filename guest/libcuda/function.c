@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "device.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "thread.h"
+#include "core/thread.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* adding entries */
 static _Atomic uint64_t changes;

@@ -4,7 +4,7 @@
 #ifndef VCUDA_FUNCTION_H
 #define VCUDA_FUNCTION_H
 
-#include "object.h"
+#include "core/object.h"
 #include "protocol/types.h"
 
 #define VCUDA_OCCUPANCY_ANSWERS 8

@@ -17,7 +17,7 @@
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 struct exec {
 	CUgraphExec handle;

@@ -14,7 +14,7 @@
 #include "range.h"
 #include "guest/client/session.h"
 #include "stream-memory.h"
-#include "thread.h"
+#include "core/thread.h"
 
 /*
  * After so many launches as it is, a graph is kept. One that was changed and launched again so often that keeping did

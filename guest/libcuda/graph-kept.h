@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "context.h"
+#include "core/context.h"
 #include "graph.h"
 #include "protocol/types.h"
 

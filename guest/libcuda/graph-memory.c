@@ -8,11 +8,11 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "device.h"
+#include "core/device.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "range.h"
-#include "thread.h"
+#include "core/thread.h"
 
 struct vcuda_graph_memory {
 	CUdeviceptr address;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "callback.h"
+#include "core/callback.h"
 #include "computation.h"
 #include "copy.h"
 #include "detour.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute-value.h"
+#include "core/attribute-value.h"
 #include "guest/client/call.h"
 #include "computation.h"
 #include "graph.h"

@@ -9,7 +9,7 @@
 #define VCUDA_GRAPH_H
 
 #include "launch.h"
-#include "object.h"
+#include "core/object.h"
 
 struct vcuda_graph;
 

@@ -6,7 +6,7 @@
 #include "copy.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "range.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

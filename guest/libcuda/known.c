@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 #include "guest/client/call.h"
-#include "context.h"
+#include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "pace.h"
 #include "shadow.h"
-#include "thread.h"
+#include "core/thread.h"
 
 /* About 50 us, by a clock of 2 to 4 GHz. */
 #define HEARD_TICKS (1u << 17)

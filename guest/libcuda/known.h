@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "protocol/cuda-abi.h"
-#include "object.h"
+#include "core/object.h"
 
 struct vcuda_context;
 

@@ -10,13 +10,13 @@
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "device.h"
+#include "core/device.h"
 #include "function.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "ring/ring.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 /* Parameters up to here are packed on the stack. */
 #define SMALL_PARAMS 4096

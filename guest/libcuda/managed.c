@@ -7,7 +7,7 @@
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "device.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory.h"

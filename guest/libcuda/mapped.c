@@ -2,7 +2,7 @@
 /* Memory in two steps: addresses that are reserved, allocations that are mapped there. No context has to do with it. */
 #include "allocation.h"
 #include "guest/client/call.h"
-#include "device.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "range.h"

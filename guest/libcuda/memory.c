@@ -6,7 +6,7 @@
 #include "capture.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "range.h"
 #include "shadow.h"
 

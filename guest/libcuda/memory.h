@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "context.h"
+#include "core/context.h"
 #include "range.h"
 
 /* The context is about to end: unregisters its pinned memory and forgets all its ranges. It can still make calls. */

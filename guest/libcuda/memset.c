@@ -10,7 +10,7 @@
 #include "protocol/guest-calls.h"
 #include "operand.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 static CUresult fill_line(CUdeviceptr dst, unsigned int element, unsigned int value, size_t width, CUstream stream)
 {

@@ -9,7 +9,7 @@
 #include "protocol/guest-calls.h"
 #include "image.h"
 #include "memory.h"
-#include "object.h"
+#include "core/object.h"
 
 struct loaded {
 	CUmodule module;

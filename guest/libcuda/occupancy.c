@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Occupancy questions that are put together from others. */
 #include "guest/client/call.h"
-#include "device.h"
+#include "core/device.h"
 #include "function.h"
 #include "protocol/guest-calls.h"
 

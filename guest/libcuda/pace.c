@@ -16,7 +16,7 @@
 #include "protocol/guest-calls.h"
 #include "memory.h"
 #include "guest/client/session.h"
-#include "thread.h"
+#include "core/thread.h"
 
 #define EACH 64  /* places from one mark to the next */
 #define QUEUES 8 /* of a context, which its streams share evenly (doc/measured.md) */

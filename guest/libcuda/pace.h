@@ -8,7 +8,7 @@
 #ifndef VCUDA_PACE_H
 #define VCUDA_PACE_H
 
-#include "context.h"
+#include "core/context.h"
 #include "protocol/cuda-abi.h"
 
 /* How many places a queue has; 0: nobody has to wait. Before the first command. */

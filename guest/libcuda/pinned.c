@@ -15,7 +15,7 @@
 #include "memory.h"
 #include "range.h"
 #include "guest/client/session.h"
-#include "thread.h"
+#include "core/thread.h"
 
 #define PAGE 4096ull
 

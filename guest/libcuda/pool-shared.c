@@ -4,9 +4,9 @@
 
 #include "guest/client/call.h"
 #include "copy.h"
-#include "context.h"
+#include "core/context.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "pool.h"
 #include "range.h"
 #include "shareable.h"

@@ -4,12 +4,12 @@
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "device.h"
+#include "core/device.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory.h"
-#include "object.h"
+#include "core/object.h"
 #include "pool.h"
 #include "stream.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "context.h"
+#include "core/context.h"
 #include "guest/client/transport.h"
 
 enum vcuda_range_kind {

@@ -12,10 +12,10 @@
 #include "array.h"
 #include "guest/client/call.h"
 #include "function.h"
-#include "context.h"
-#include "device.h"
+#include "core/context.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "guest/client/session.h"
 #include "texture.h"
 

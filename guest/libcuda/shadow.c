@@ -8,14 +8,14 @@
 
 #include "arena.h"
 #include "guest/client/call.h"
-#include "context.h"
+#include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "range.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
-#include "thread.h"
+#include "core/thread.h"
 
 #define PAGE 4096ull
 

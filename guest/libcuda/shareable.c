@@ -9,7 +9,7 @@
 #include "allocation.h"
 #include "guest/client/call.h"
 #include "copy.h"
-#include "context.h"
+#include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 

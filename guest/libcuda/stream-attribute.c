@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of streams. Those that are known are hints, which cost nothing to take and nothing to ignore. */
-#include "attribute-value.h"
+#include "core/attribute-value.h"
 #include "guest/client/call.h"
-#include "object.h"
+#include "core/object.h"
 #include "stream.h"
 
 static CUresult check(CUstream *stream, CUstreamAttrID attribute)

@@ -4,12 +4,12 @@
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "device.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "operand.h"
 #include "range.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 static bool is_wide(CUstreamBatchMemOpType type)
 {

@@ -8,9 +8,9 @@
 #include "event.h"
 #include "protocol/guest-calls.h"
 #include "known.h"
-#include "object.h"
+#include "core/object.h"
 #include "guest/client/session.h"
-#include "thread.h"
+#include "core/thread.h"
 
 #define PRIORITY_DEFAULT 0
 

@@ -4,7 +4,7 @@
 #ifndef VCUDA_STREAM_H
 #define VCUDA_STREAM_H
 
-#include "context.h"
+#include "core/context.h"
 #include "protocol/cuda-abi.h"
 
 struct vcuda_thread;

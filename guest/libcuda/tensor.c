@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "context.h"
-#include "device.h"
+#include "core/context.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 

@@ -10,7 +10,7 @@
 #include "array.h"
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "object.h"
+#include "core/object.h"
 #include "texture.h"
 
 #define BUCKETS 256

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "guest/client/call.h"
-#include "thread.h"
+#include "core/thread.h"
 
 static struct vcuda_trace_file lines, summary;
 static bool prints_lines, prints_summary;

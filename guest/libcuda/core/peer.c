@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two devices of one program: what one may do with the other's memory. */
-#include "peer.h"
+#include "core/peer.h"
 
 #include "guest/client/call.h"
-#include "context.h"
-#include "device.h"
+#include "core/context.h"
+#include "core/device.h"
 #include "protocol/guest-calls.h"
 
 VCUDA_EXPORT CUresult cuDeviceCanAccessPeer(int *yes, CUdevice dev, CUdevice peer)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "context.h"
+#include "core/context.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "device.h"
+#include "core/device.h"
 #include "event-pool.h"
 #include "graph-kept.h"
 #include "protocol/guest-calls.h"
 #include "known.h"
 #include "memory.h"
-#include "object.h"
+#include "core/object.h"
 #include "pace.h"
 #include "guest/client/session.h"
-#include "storage.h"
-#include "thread.h"
+#include "core/storage.h"
+#include "core/thread.h"
 
 #define API_VERSION 3020
 

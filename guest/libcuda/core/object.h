@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "context.h"
+#include "core/context.h"
 #include "protocol/cuda-abi.h"
 
 enum vcuda_object_kind {

@@ -3,7 +3,7 @@
 #ifndef VCUDA_STORAGE_H
 #define VCUDA_STORAGE_H
 
-#include "context.h"
+#include "core/context.h"
 
 typedef void (*vcuda_storage_destructor)(CUcontext context, void *key, void *value);
 

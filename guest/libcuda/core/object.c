@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "object.h"
+#include "core/object.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * process runs it, and says so there: then the stream goes on. While none is outstanding the thread sleeps here, so
  * that it is not woken by every command that the worker finishes.
  */
-#include "callback.h"
+#include "core/callback.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 #include "shadow.h"
 #include "ring/start-thread.h"
 #include "stream.h"
-#include "thread.h"
+#include "core/thread.h"
 
 struct callback {
 	uint64_t id;

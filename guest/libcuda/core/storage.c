@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "storage.h"
+#include "core/storage.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "output.h"
+#include "core/output.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "protocol/guest-calls.h"
-#include "thread.h"
+#include "core/thread.h"
 
 #define PART 8000
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "core/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

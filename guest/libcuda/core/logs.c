@@ -3,7 +3,7 @@
  * The driver's log for programs: why calls were refused, as this library says it on stderr too (log.c). As much of it
  * is kept as NVIDIA's driver keeps of its own.
  */
-#include "logs.h"
+#include "core/logs.h"
 
 #include <pthread.h>
 #include <stdint.h>
