@@ -19,7 +19,7 @@
 #include "guest/libcuda/core/output.h"
 #include "protocol/probe.h"
 #include "session.h"
-#include "guest/libcuda/shadow.h"
+#include "guest/libcuda/memory/shadow.h"
 #include "guest/libcuda/core/thread.h"
 
 /*

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/libcuda/arena.h"
+#include "guest/libcuda/memory/arena.h"
 #include "call.h"
 #include "guest/libcuda/core/device.h"
 #include "protocol/guest-calls.h"

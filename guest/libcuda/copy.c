@@ -16,7 +16,7 @@
 #include "core/peer.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
-#include "shadow.h"
+#include "memory/shadow.h"
 #include "guest/client/stage-queue.h"
 #include "guest/client/stage-turns.h"
 #include "guest/client/stage.h"

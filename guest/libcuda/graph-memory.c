@@ -11,7 +11,7 @@
 #include "core/device.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
-#include "range.h"
+#include "memory/range.h"
 #include "core/thread.h"
 
 struct vcuda_graph_memory {

@@ -12,7 +12,7 @@
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "stream-memory.h"
 #include "stream.h"
 

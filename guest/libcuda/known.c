@@ -8,7 +8,7 @@
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "pace.h"
-#include "shadow.h"
+#include "memory/shadow.h"
 #include "core/thread.h"
 
 /* About 50 us, by a clock of 2 to 4 GHz. */

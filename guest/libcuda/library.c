@@ -8,9 +8,9 @@
 #include "function.h"
 #include "protocol/guest-calls.h"
 #include "image.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "core/object.h"
-#include "shadow.h"
+#include "memory/shadow.h"
 
 struct loaded {
 	CUlibrary library;

@@ -8,7 +8,7 @@
 #include "function.h"
 #include "protocol/guest-calls.h"
 #include "image.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "core/object.h"
 
 struct loaded {

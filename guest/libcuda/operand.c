@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operand.h"
 
-#include "arena.h"
-#include "range.h"
+#include "memory/arena.h"
+#include "memory/range.h"
 
 CUresult vcuda_operand_find(uint64_t address, size_t bytes, enum vcuda_side side, struct vcuda_operand *operand)
 {

@@ -14,7 +14,7 @@
 
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "guest/client/session.h"
 #include "core/thread.h"
 

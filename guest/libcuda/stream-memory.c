@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "operand.h"
-#include "range.h"
+#include "memory/range.h"
 #include "stream.h"
 #include "core/thread.h"
 

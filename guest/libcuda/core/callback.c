@@ -15,7 +15,7 @@
 #include "protocol/guest-calls.h"
 #include "guest/client/transport.h"
 #include "guest/client/session.h"
-#include "shadow.h"
+#include "memory/shadow.h"
 #include "ring/start-thread.h"
 #include "stream.h"
 #include "core/thread.h"

@@ -11,7 +11,7 @@
 #include "graph-kept.h"
 #include "protocol/guest-calls.h"
 #include "known.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "core/object.h"
 #include "pace.h"
 #include "guest/client/session.h"

@@ -7,9 +7,9 @@
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
-#include "pool.h"
-#include "range.h"
-#include "shareable.h"
+#include "memory/pool.h"
+#include "memory/range.h"
+#include "memory/shareable.h"
 
 _Static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(CUipcMemHandle), "one size");
 

@@ -4,7 +4,7 @@
 
 #include "guest/client/call.h"
 #include "copy.h"
-#include "range.h"
+#include "memory/range.h"
 
 /* The bytes that each attribute takes; 0: it does not exist. */
 static size_t size_of(CUpointer_attribute attribute)

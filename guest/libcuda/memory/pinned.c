@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "arena.h"
+#include "memory/arena.h"
 #include "guest/client/call.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "memory.h"
-#include "range.h"
+#include "memory/memory.h"
+#include "memory/range.h"
 #include "guest/client/session.h"
 #include "core/thread.h"
 

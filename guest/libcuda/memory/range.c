@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "range.h"
+#include "memory/range.h"
 
 #include <pthread.h>
 #include <stdlib.h>

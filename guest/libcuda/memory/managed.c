@@ -10,7 +10,7 @@
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "stream.h"
 
 #define ALL_DEVICES 64

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "core/context.h"
-#include "range.h"
+#include "memory/range.h"
 
 /* The context is about to end: unregisters its pinned memory and forgets all its ranges. It can still make calls. */
 void vcuda_memory_drop_context(struct vcuda_context *context);

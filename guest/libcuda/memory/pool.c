@@ -8,9 +8,9 @@
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "core/object.h"
-#include "pool.h"
+#include "memory/pool.h"
 #include "stream.h"
 
 static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)

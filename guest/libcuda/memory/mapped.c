@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in two steps: addresses that are reserved, allocations that are mapped there. No context has to do with it. */
-#include "allocation.h"
+#include "memory/allocation.h"
 #include "guest/client/call.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "range.h"
+#include "memory/range.h"
 
 static CUresult check_properties(const CUmemAllocationProp *p)
 {

@@ -7,7 +7,7 @@
 #include "capture.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
-#include "range.h"
+#include "memory/range.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

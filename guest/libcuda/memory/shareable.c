@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mapped memory of several processes. */
-#include "shareable.h"
+#include "memory/shareable.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "allocation.h"
+#include "memory/allocation.h"
 #include "guest/client/call.h"
 #include "copy.h"
 #include "core/context.h"

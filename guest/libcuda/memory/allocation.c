@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocation.h"
+#include "memory/allocation.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory. */
-#include "memory.h"
+#include "memory/memory.h"
 
 #include "guest/client/call.h"
 #include "capture.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
-#include "range.h"
-#include "shadow.h"
+#include "memory/range.h"
+#include "memory/shadow.h"
 
 void vcuda_memory_drop_context(struct vcuda_context *context)
 {

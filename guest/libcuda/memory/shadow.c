@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shadow.h"
+#include "memory/shadow.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "arena.h"
+#include "memory/arena.h"
 #include "guest/client/call.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "range.h"
+#include "memory/range.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
