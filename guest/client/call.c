@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "guest/libcuda/core/context.h"
-#include "guest/libcuda/known.h"
+#include "guest/libcuda/stream/known.h"
 #include "log.h"
 #include "guest/libcuda/core/output.h"
 #include "protocol/probe.h"

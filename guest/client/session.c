@@ -22,7 +22,7 @@
 #include "log.h"
 #include "protocol/mark.h"
 #include "guest/libcuda/core/output.h"
-#include "guest/libcuda/pace.h"
+#include "guest/libcuda/stream/pace.h"
 #include "stage.h"
 #include "guest/libcuda/core/thread.h"
 #include "transport.h"

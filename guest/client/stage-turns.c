@@ -16,7 +16,7 @@
 #include "session.h"
 #include "stage.h"
 #include "ring/start-thread.h"
-#include "guest/libcuda/stream.h"
+#include "guest/libcuda/stream/stream.h"
 #include "guest/libcuda/core/thread.h"
 
 /* Below that, blocks one by one are as fast. */

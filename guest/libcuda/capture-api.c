@@ -4,7 +4,7 @@
 #include "capture-state.h"
 #include "capture.h"
 #include "graph.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 static CUresult check_begin(CUstream *stream, CUstreamCaptureMode mode)

@@ -8,7 +8,7 @@
 #include "guest/client/call.h"
 #include "capture-state.h"
 #include "graph.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 struct captured_event {

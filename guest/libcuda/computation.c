@@ -8,7 +8,7 @@
 #include "protocol/blas-abi.h"
 #include "guest/client/call.h"
 #include "capture.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
 static CUresult enqueue(const struct vcuda_computation *what, CUstream stream)

@@ -12,7 +12,7 @@
 #include "core/object.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 static bool fits(size_t at, size_t length, size_t size)

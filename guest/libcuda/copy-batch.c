@@ -8,7 +8,7 @@
 #include "capture.h"
 #include "copy.h"
 #include "core/object.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 /* Visits the stream, which is none of the default ones that others wait for. */
 static CUresult visit(CUstream *stream, struct vcuda_context **before)

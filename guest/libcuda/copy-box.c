@@ -15,7 +15,7 @@
 #include "core/peer.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 /* The device buffer's cap: a larger box is copied in parts. */
 #define BUFFER_BYTES (32ull << 20)

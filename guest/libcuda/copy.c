@@ -12,7 +12,7 @@
 #include "capture.h"
 #include "direct.h"
 #include "protocol/guest-calls.h"
-#include "pace.h"
+#include "stream/pace.h"
 #include "core/peer.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
@@ -20,7 +20,7 @@
 #include "guest/client/stage-queue.h"
 #include "guest/client/stage-turns.h"
 #include "guest/client/stage.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 /*

@@ -7,7 +7,7 @@
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/session.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 /* Below that, asking the kernel and the host for the pages takes longer than it saves. */

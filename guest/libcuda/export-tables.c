@@ -13,7 +13,7 @@
 #include "core/device.h"
 #include "enumerate.h"
 #include "md2.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/storage.h"
 
 typedef void *slot;

@@ -16,7 +16,7 @@
 #include "graph-kept.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 struct exec {

@@ -10,10 +10,10 @@
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"
-#include "pace.h"
+#include "stream/pace.h"
 #include "memory/range.h"
 #include "guest/client/session.h"
-#include "stream-memory.h"
+#include "stream/stream-memory.h"
 #include "core/thread.h"
 
 /*

@@ -8,13 +8,13 @@
 #include "computation.h"
 #include "copy.h"
 #include "detour.h"
-#include "event.h"
+#include "stream/event.h"
 #include "graph.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"
-#include "stream-memory.h"
-#include "stream.h"
+#include "stream/stream-memory.h"
+#include "stream/stream.h"
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
 

@@ -15,7 +15,7 @@
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "ring/ring.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 /* Parameters up to here are packed on the stack. */

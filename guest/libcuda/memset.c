@@ -9,7 +9,7 @@
 #include "capture.h"
 #include "protocol/guest-calls.h"
 #include "operand.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 static CUresult fill_line(CUdeviceptr dst, unsigned int element, unsigned int value, size_t width, CUstream stream)

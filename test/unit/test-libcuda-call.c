@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guest/libcuda/pace.h"
+#include "guest/libcuda/stream/pace.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
 

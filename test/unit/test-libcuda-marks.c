@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "protocol/calls.h"
-#include "guest/libcuda/pace.h"
+#include "guest/libcuda/stream/pace.h"
 #include "ring/ring.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"

@@ -17,7 +17,7 @@
 #include "guest/client/session.h"
 #include "memory/shadow.h"
 #include "ring/start-thread.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 struct callback {

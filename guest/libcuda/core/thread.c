@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "stream.h"
+#include "stream/stream.h"
 
 /* Numbers in use, so that they stay small: the worker keeps one word for each. */
 #define NUMBERS 256

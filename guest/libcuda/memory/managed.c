@@ -11,7 +11,7 @@
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 #define ALL_DEVICES 64
 

@@ -11,7 +11,7 @@
 #include "memory/memory.h"
 #include "core/object.h"
 #include "memory/pool.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)
 {

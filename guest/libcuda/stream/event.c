@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "event.h"
+#include "stream/event.h"
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "event-pool.h"
+#include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
-#include "known.h"
+#include "stream/known.h"
 #include "core/object.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "event.h"
+#include "stream/event.h"
 #include "protocol/guest-calls.h"
-#include "known.h"
+#include "stream/known.h"
 #include "core/object.h"
 #include "guest/client/session.h"
 #include "core/thread.h"

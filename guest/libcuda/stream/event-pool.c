@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "event-pool.h"
+#include "stream/event-pool.h"
 
 #include <pthread.h>
 

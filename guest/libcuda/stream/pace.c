@@ -4,7 +4,7 @@
  * not got to says how far it is behind. That takes no answer of the worker's, which would stand behind all that is
  * queued.
  */
-#include "pace.h"
+#include "stream/pace.h"
 
 #include <pthread.h>
 #include <sched.h>

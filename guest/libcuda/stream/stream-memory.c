@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every function is a batch, which is one command. */
-#include "stream-memory.h"
+#include "stream/stream-memory.h"
 
 #include "guest/client/call.h"
 #include "capture.h"
@@ -8,7 +8,7 @@
 #include "protocol/guest-calls.h"
 #include "operand.h"
 #include "memory/range.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "core/thread.h"
 
 static bool is_wide(CUstreamBatchMemOpType type)

@@ -3,7 +3,7 @@
 #include "core/attribute-value.h"
 #include "guest/client/call.h"
 #include "core/object.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 static CUresult check(CUstream *stream, CUstreamAttrID attribute)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "known.h"
+#include "stream/known.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include "guest/client/call.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"
-#include "pace.h"
+#include "stream/pace.h"
 #include "memory/shadow.h"
 #include "core/thread.h"
 
