@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "operand.h"
+#include "copy/operand.h"
 #include "protocol/types.h"
 
 struct vcuda_object;

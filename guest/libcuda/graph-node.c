@@ -6,7 +6,7 @@
 #include "guest/client/call.h"
 #include "core/callback.h"
 #include "computation.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "detour.h"
 #include "stream/event.h"
 #include "graph.h"

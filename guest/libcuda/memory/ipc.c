@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "guest/client/call.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "memory/range.h"
 
 /* The bytes that each attribute takes; 0: it does not exist. */

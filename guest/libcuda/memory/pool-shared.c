@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"

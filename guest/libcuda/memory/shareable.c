@@ -8,7 +8,7 @@
 
 #include "memory/allocation.h"
 #include "guest/client/call.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"

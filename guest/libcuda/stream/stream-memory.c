@@ -6,7 +6,7 @@
 #include "capture.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "operand.h"
+#include "copy/operand.h"
 #include "memory/range.h"
 #include "stream/stream.h"
 #include "core/thread.h"

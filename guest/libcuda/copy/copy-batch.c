@@ -6,7 +6,7 @@
 #include "array.h"
 #include "guest/client/call.h"
 #include "capture.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "core/object.h"
 #include "stream/stream.h"
 

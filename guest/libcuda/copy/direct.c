@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "direct.h"
+#include "copy/direct.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,13 +4,13 @@
  * staging blocks, a part at a time, or is pinned for the copy where that is offered and it is much. What a synchronous
  * function of CUDA's does with the legacy default stream, its _ptds twin does with the per-thread one.
  */
-#include "copy.h"
+#include "copy/copy.h"
 
 #include <string.h>
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "direct.h"
+#include "copy/direct.h"
 #include "protocol/guest-calls.h"
 #include "stream/pace.h"
 #include "core/peer.h"

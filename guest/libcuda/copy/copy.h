@@ -2,7 +2,7 @@
 #ifndef VCUDA_COPY_H
 #define VCUDA_COPY_H
 
-#include "operand.h"
+#include "copy/operand.h"
 
 /* A copy's two ends. */
 struct vcuda_copy_end {

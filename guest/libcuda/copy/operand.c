@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operand.h"
+#include "copy/operand.h"
 
 #include "memory/arena.h"
 #include "memory/range.h"

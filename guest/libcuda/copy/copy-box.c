@@ -10,7 +10,7 @@
 #include "array.h"
 #include "guest/client/call.h"
 #include "capture.h"
-#include "copy.h"
+#include "copy/copy.h"
 #include "protocol/guest-calls.h"
 #include "core/peer.h"
 #include "ring/ring.h"

@@ -8,7 +8,7 @@
 #include "guest/client/call.h"
 #include "capture.h"
 #include "protocol/guest-calls.h"
-#include "operand.h"
+#include "copy/operand.h"
 #include "stream/stream.h"
 #include "core/thread.h"
 
