@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "guest/client/call.h"
-#include "compute-cache.h"
+#include "module/compute-cache.h"
 #include "core/device.h"
-#include "enumerate.h"
+#include "module/enumerate.h"
 #include "md2.h"
 #include "stream/stream.h"
 #include "core/storage.h"

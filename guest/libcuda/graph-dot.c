@@ -4,7 +4,7 @@
 
 #include "guest/client/call.h"
 #include "computation.h"
-#include "function.h"
+#include "module/function.h"
 #include "graph.h"
 
 #define ALL_FLAGS 0xffffu

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "function.h"
+#include "module/function.h"
 
 /* CUDA's bound of a kernel's parameters in its time. */
 #define FRAME_BYTES 4096

@@ -11,7 +11,7 @@
 #include "guest/client/call.h"
 #include "capture.h"
 #include "core/device.h"
-#include "function.h"
+#include "module/function.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "ring/ring.h"

@@ -2,7 +2,7 @@
 /* Occupancy questions that are put together from others. */
 #include "guest/client/call.h"
 #include "core/device.h"
-#include "function.h"
+#include "module/function.h"
 #include "protocol/guest-calls.h"
 
 #include <pthread.h>

@@ -11,7 +11,7 @@
 
 #include "array.h"
 #include "guest/client/call.h"
-#include "function.h"
+#include "module/function.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"

@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "function.h"
+#include "module/function.h"
 #include "trace.h"
 
 /* Of a string. */

@@ -2,8 +2,8 @@
 /* A processor without instructions for it, in place of sha256-x86.c. */
 #include <stdlib.h>
 
-#include "guest/libcuda/sha256-x86.h"
-#include "guest/libcuda/sha256.h"
+#include "guest/libcuda/module/sha256-x86.h"
+#include "guest/libcuda/module/sha256.h"
 
 bool vcuda_sha256_is_fast(void)
 {

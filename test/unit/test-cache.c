@@ -14,7 +14,7 @@
 
 #include "cache/cache.h"
 #include "folder.h"
-#include "guest/libcuda/sha256.h"
+#include "guest/libcuda/module/sha256.h"
 
 static int warnings;
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "guest/client/call.h"
-#include "guest/libcuda/compute-cache.h"
+#include "guest/libcuda/module/compute-cache.h"
 #include "folder.h"
 #include "guest/client/session.h"
 #include "guest/libcuda/trace.h"

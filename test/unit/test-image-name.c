@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "host/daemon/image-check.h"
-#include "guest/libcuda/image-name.h"
-#include "guest/libcuda/sha256.h"
+#include "guest/libcuda/module/image-name.h"
+#include "guest/libcuda/module/sha256.h"
 
 #define PART VCUDA_IMAGE_PART_BYTES
 #define MOST (6u << 20)

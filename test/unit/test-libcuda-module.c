@@ -11,7 +11,7 @@
 #include <elf.h>
 #include <stdlib.h>
 
-#include "guest/libcuda/image.h"
+#include "guest/libcuda/module/image.h"
 #include "guest/client/session.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"

@@ -10,7 +10,7 @@
 
 #include <nettle/sha2.h>
 
-#include "guest/libcuda/sha256.h"
+#include "guest/libcuda/module/sha256.h"
 
 static const char *hex(const uint8_t digest[VCUDA_SHA256_BYTES])
 {

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "function.h"
+#include "module/function.h"
 
 #define BUCKETS 1024
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sha256-x86.h"
+#include "module/sha256-x86.h"
 
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include "sha256.h"
+#include "module/sha256.h"
 
 #define WITH_SHA __attribute__((target("sha,sse4.1,ssse3")))
 #define EACH __attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline

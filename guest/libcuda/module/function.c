@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "function.h"
+#include "module/function.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sha256.h"
+#include "module/sha256.h"
 
 #include <endian.h>
 #include <string.h>
 
-#include "sha256-x86.h"
+#include "module/sha256-x86.h"
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 const uint32_t vcuda_sha256_roots[64] = {

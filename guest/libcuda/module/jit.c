@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jit.h"
+#include "module/jit.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image.h"
+#include "module/image.h"
 
 #include <elf.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 #include "protocol/guest-calls.h"
 #include "protocol/image-cache.h"
-#include "image-name.h"
+#include "module/image-name.h"
 #include "guest/client/log.h"
 #include "ring/ring.h"
-#include "sha256.h"
+#include "module/sha256.h"
 #include "guest/client/stage.h"
 
 #define WRAPPER_MAGIC 0x466243b1u

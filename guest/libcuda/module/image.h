@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "jit.h"
+#include "module/jit.h"
 #include "protocol/types.h"
 
 /*

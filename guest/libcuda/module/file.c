@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file.h"
+#include "module/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "file.h"
+#include "module/file.h"
 #include "protocol/guest-calls.h"
-#include "image.h"
+#include "module/image.h"
 #include "guest/client/session.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u

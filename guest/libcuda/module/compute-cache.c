@@ -12,7 +12,7 @@
  * which all calls that load code take as well. nvJitLink looks into what it finds and must have machine code: it is
  * told from NVRTC by what it starts from, which is text.
  */
-#include "compute-cache.h"
+#include "module/compute-cache.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "cache/cache.h"
 #include "guest/client/call.h"
 #include "guest/client/session.h"
-#include "sha256.h"
+#include "module/sha256.h"
 #include "trace.h"
 
 /* Changes when the key's own composition does. */

@@ -4,10 +4,10 @@
 
 #include "guest/client/call.h"
 #include "capture.h"
-#include "file.h"
-#include "function.h"
+#include "module/file.h"
+#include "module/function.h"
 #include "protocol/guest-calls.h"
-#include "image.h"
+#include "module/image.h"
 #include "memory/memory.h"
 #include "core/object.h"
 #include "memory/shadow.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image-name.h"
+#include "module/image-name.h"
 
 #include <endian.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "protocol/image-cache.h"
-#include "sha256.h"
+#include "module/sha256.h"
 #include "ring/start-thread.h"
 
 _Static_assert(sizeof(struct vcuda_image_name) == VCUDA_SHA256_BYTES, "a name is a hash");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which functions a module has, and which kernels a library. The worker tells their names; each is then looked up. */
-#include "enumerate.h"
+#include "module/enumerate.h"
 
 #include <stdlib.h>
 #include <string.h>
