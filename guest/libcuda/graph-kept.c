@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "texture/array.h"
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"

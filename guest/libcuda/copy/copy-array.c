@@ -3,7 +3,7 @@
  * Copies of boxes from or to arrays. The worker's device does them; rows of pageable memory are gathered in staging
  * blocks, as many at a time as form a box of the array: whole slices, rows of one slice, or a part of a row.
  */
-#include "array.h"
+#include "texture/array.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "array.h"
+#include "texture/array.h"
 #include "guest/client/call.h"
 #include "capture.h"
 #include "copy/copy.h"

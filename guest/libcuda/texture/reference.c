@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "texture/array.h"
 #include "guest/client/call.h"
 #include "module/function.h"
 #include "core/context.h"
@@ -17,7 +17,7 @@
 #include "protocol/guest-calls.h"
 #include "core/object.h"
 #include "guest/client/session.h"
-#include "texture.h"
+#include "texture/texture.h"
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
 CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *descriptor,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays and mipmapped arrays. What they are is kept here, and all questions about them are answered here. */
-#include "array.h"
+#include "texture/array.h"
 
 #include "guest/client/call.h"
 #include "capture.h"

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "texture/array.h"
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
-#include "texture.h"
+#include "texture/texture.h"
 
 #define BUCKETS 256
 
