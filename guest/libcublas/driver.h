@@ -14,7 +14,7 @@ CUresult cuMemFree_v2(CUdeviceptr address);
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy);
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream);
 
-/* guest/libcuda/computation.c */
+/* guest/libcuda/launch/computation.c */
 CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
 		     const uint64_t *words);
 CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,

@@ -8,7 +8,7 @@
 
 CUresult cuCtxGetDevice(CUdevice *device);
 
-/* guest/libcuda/computation.c */
+/* guest/libcuda/launch/computation.c */
 CUresult cuVcudaMatmulAsk(const vcuda_matmul_question *question, unsigned int room, unsigned int *count,
 			  uint64_t *words);
 CUresult cuVcudaMatmul(CUstream stream, const vcuda_matmul *matmul);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "guest/client/call.h"
-#include "computation.h"
+#include "launch/computation.h"
 #include "module/function.h"
 #include "graph.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "computation.h"
+#include "launch/computation.h"
 #include "capture.h"
 #include "detour.h"
 #include "graph-kept.h"

@@ -5,7 +5,7 @@
 
 #include "guest/client/call.h"
 #include "core/callback.h"
-#include "computation.h"
+#include "launch/computation.h"
 #include "copy/copy.h"
 #include "detour.h"
 #include "stream/event.h"

@@ -5,7 +5,7 @@
 
 #include "core/attribute-value.h"
 #include "guest/client/call.h"
-#include "computation.h"
+#include "launch/computation.h"
 #include "graph.h"
 #include "graph-exec.h"
 

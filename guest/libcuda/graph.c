@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "computation.h"
+#include "launch/computation.h"
 
 /* Handles that no id of the worker's equals. */
 #define HANDLE(number) ((void *)((number) << 8 | 0x8000000000000000ull))

@@ -8,7 +8,7 @@
 #ifndef VCUDA_GRAPH_H
 #define VCUDA_GRAPH_H
 
-#include "launch.h"
+#include "launch/launch.h"
 #include "core/object.h"
 
 struct vcuda_graph;

@@ -14,7 +14,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr address);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 
-/* guest/libcuda/computation.c */
+/* guest/libcuda/launch/computation.c */
 CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);
 CUresult cuVcudaRandomDestroy(vcuda_generator generator);
 CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the guest's libcublas, libcublasLt and libcurand call. No functions of NVIDIA's driver. */
-#include "computation.h"
+#include "launch/computation.h"
 
 #include <stdlib.h>
 #include <string.h>

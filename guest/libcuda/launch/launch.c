@@ -3,7 +3,7 @@
  * Launches: checked here from what is known of the function and the device, so that they need not wait; the first one
  * of a function does, because it may have to be compiled, and one that cannot be, whose error is the driver's.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <stdlib.h>
 #include <string.h>
