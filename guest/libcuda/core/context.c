@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "capture.h"
+#include "graph/capture.h"
 #include "core/device.h"
 #include "stream/event-pool.h"
-#include "graph-kept.h"
+#include "graph/graph-kept.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
 #include "memory/memory.h"

@@ -7,7 +7,7 @@
 
 #include "protocol/blas-abi.h"
 #include "guest/client/call.h"
-#include "capture.h"
+#include "graph/capture.h"
 #include "stream/stream.h"
 
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */

@@ -3,8 +3,8 @@
 #include "memory/memory.h"
 
 #include "guest/client/call.h"
-#include "capture.h"
-#include "graph.h"
+#include "graph/capture.h"
+#include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
 #include "memory/range.h"

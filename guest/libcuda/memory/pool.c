@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "capture.h"
+#include "graph/capture.h"
 #include "core/device.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"

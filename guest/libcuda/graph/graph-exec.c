@@ -4,17 +4,17 @@
  * which honours every dependency, so that branches do not run at the same time; or all at once, if the worker keeps the
  * graph (graph-kept.h).
  */
-#include "graph-exec.h"
+#include "graph/graph-exec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "guest/client/call.h"
 #include "launch/computation.h"
-#include "capture.h"
-#include "detour.h"
-#include "graph-kept.h"
-#include "graph.h"
+#include "graph/capture.h"
+#include "graph/detour.h"
+#include "graph/graph-kept.h"
+#include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
 #include "core/thread.h"

@@ -6,8 +6,8 @@
 #include "core/attribute-value.h"
 #include "guest/client/call.h"
 #include "launch/computation.h"
-#include "graph.h"
-#include "graph-exec.h"
+#include "graph/graph.h"
+#include "graph/graph-exec.h"
 
 static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraphNodeParams *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs and what connects their nodes. */
-#include "graph.h"
+#include "graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

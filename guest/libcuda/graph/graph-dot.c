@@ -5,7 +5,7 @@
 #include "guest/client/call.h"
 #include "launch/computation.h"
 #include "module/function.h"
-#include "graph.h"
+#include "graph/graph.h"
 
 #define ALL_FLAGS 0xffffu
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of the API that begin, end, ask about and change captures. */
 #include "guest/client/call.h"
-#include "capture-state.h"
-#include "capture.h"
-#include "graph.h"
+#include "graph/capture-state.h"
+#include "graph/capture.h"
+#include "graph/graph.h"
 #include "stream/stream.h"
 #include "core/thread.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "capture-state.h"
-#include "graph.h"
+#include "graph/capture-state.h"
+#include "graph/graph.h"
 
 bool vcuda_frontier_add(struct vcuda_frontier *f, struct vcuda_node *n)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "graph.h"
+#include "graph/graph.h"
 
 struct vcuda_user_object {
 	CUuserObject handle;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph-kept.h"
+#include "graph/graph-kept.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 #include "core/context.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "protocol/types.h"
 
 /* Of one executable graph; all zeroes at first. */

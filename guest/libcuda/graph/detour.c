@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "detour.h"
+#include "graph/detour.h"
 
 #include "protocol/guest-calls.h"
 #include "core/thread.h"

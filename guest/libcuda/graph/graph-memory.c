@@ -9,7 +9,7 @@
 
 #include "guest/client/call.h"
 #include "core/device.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "memory/range.h"
 #include "core/thread.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "capture.h"
+#include "graph/capture.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "capture-state.h"
-#include "graph.h"
+#include "graph/capture-state.h"
+#include "graph/graph.h"
 #include "stream/stream.h"
 #include "core/thread.h"
 
