@@ -16,7 +16,7 @@
 #include "guest/libcuda/module/compute-cache.h"
 #include "folder.h"
 #include "guest/client/session.h"
-#include "guest/libcuda/trace.h"
+#include "guest/libcuda/trace/trace.h"
 
 struct vcuda_guest_session vcuda_session = {.host.backend = "cuda"};
 

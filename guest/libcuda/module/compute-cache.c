@@ -25,7 +25,7 @@
 #include "guest/client/call.h"
 #include "guest/client/session.h"
 #include "module/sha256.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 /* Changes when the key's own composition does. */
 #define KEY_FORMAT 1

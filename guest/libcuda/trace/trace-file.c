@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "guest/client/log.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 /* The descriptor, if it still is the file: the application may close what it did not open, and open something else. */
 static bool is_ours(const struct vcuda_trace_file *f)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "module/function.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 /* Of a string. */
 #define SHOWN 48

@@ -14,7 +14,7 @@
 #include "ring/profile-rows.h"
 #include "guest/client/session.h"
 #include "ring/start-thread.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 /* Times are sorted into classes, four for each doubling, from 64 ns on. */
 #define CLASSES 128

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <pthread.h>
