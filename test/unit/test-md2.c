@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "guest/libcuda/md2.h"
+#include "guest/libcuda/private/md2.h"
 
 static const char *hex(const uint8_t digest[VCUDA_MD2_BYTES])
 {

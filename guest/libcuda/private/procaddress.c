@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "procaddress.h"
+#include "private/procaddress.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "md2.h"
+#include "private/md2.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include "module/compute-cache.h"
 #include "core/device.h"
 #include "module/enumerate.h"
-#include "md2.h"
+#include "private/md2.h"
 #include "stream/stream.h"
 #include "core/storage.h"
 
