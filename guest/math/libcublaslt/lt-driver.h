@@ -4,7 +4,7 @@
 #define CUBLASLT_LT_DRIVER_H
 
 #include "protocol/matmul-abi.h"
-#include "guest/libcublas/status.h"
+#include "guest/math/libcublas/status.h"
 
 CUresult cuCtxGetDevice(CUdevice *device);
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "protocol/matmul-abi.h"
-#include "guest/libcublas/status.h"
+#include "guest/math/libcublas/status.h"
 
 struct lt_handle {
 	CUcontext context;
