@@ -15,7 +15,7 @@
 
 #include "protocol/backend.h"
 #include "protocol/calls.h"
-#include "handle.h"
+#include "handle/handle.h"
 #include "ring/ring.h"
 #include "window.h"
 

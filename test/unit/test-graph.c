@@ -12,10 +12,10 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "host/worker/box.h"
+#include "host/worker/handle/box.h"
 #include "host/worker/dispatch.h"
 #include "protocol/handlers.h"
-#include "host/worker/memory-ops.h"
+#include "host/worker/handle/memory-ops.h"
 #include "host/worker/session.h"
 
 #define MOST_BYTES (1ull << 30)

@@ -22,7 +22,7 @@
 #include "host/worker/image.h"
 #include "host/worker/jit.h"
 #include "host/worker/lane.h"
-#include "host/worker/link.h"
+#include "host/worker/handle/link.h"
 #include "host/worker/session.h"
 
 #define MOST (1ull << 30) /* of the parts of all links */

@@ -8,7 +8,7 @@
 #include "protocol/handlers.h"
 #include "lane.h"
 #include "session.h"
-#include "unload.h"
+#include "handle/unload.h"
 
 /*
  * The driver's names lie in the modules, which other threads of the guest may unload. Unloading, which may wait for

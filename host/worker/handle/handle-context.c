@@ -8,7 +8,7 @@
 
 #include "dispatch.h"
 #include "protocol/handlers.h"
-#include "link.h"
+#include "handle/link.h"
 #include "log.h"
 #include "ram.h"
 #include "release.h"
@@ -16,7 +16,7 @@
 #include "stage-events.h"
 #include "stage-pin.h"
 #include "stage-queue.h"
-#include "unload.h"
+#include "handle/unload.h"
 #include "warm.h"
 
 /* A device's primary context, NULL if the guest has none. Retaining and releasing it leaves the count as it was. */

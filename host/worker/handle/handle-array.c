@@ -5,11 +5,11 @@
  * An object's value is what kernels are given, so the guest gets it as it is, beside an id of ours: only the id
  * destroys it, because a back end need not survive an invented value.
  */
-#include "box.h"
+#include "handle/box.h"
 #include "dispatch.h"
 #include "protocol/handlers.h"
 #include "lane.h"
-#include "resource.h"
+#include "handle/resource.h"
 #include "session.h"
 
 CUresult vcuda_handle_vcudaArrayCreate(struct vcuda_session *s, struct vcuda_args_vcudaArrayCreate *a)

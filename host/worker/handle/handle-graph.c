@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "box.h"
+#include "handle/box.h"
 #include "dispatch.h"
 #include "protocol/handlers.h"
-#include "memory-ops.h"
+#include "handle/memory-ops.h"
 #include "session.h"
 
 /* What the graphs of one guest process may take of the host's memory together, as it is counted here. */

@@ -5,7 +5,7 @@
  */
 #include "dispatch.h"
 #include "protocol/handlers.h"
-#include "resource.h"
+#include "handle/resource.h"
 #include "session.h"
 
 static bool has_border(const CUDA_TEXTURE_DESC *t)

@@ -2,7 +2,7 @@
 /* Handlers: memory operations of streams. */
 #include "dispatch.h"
 #include "protocol/handlers.h"
-#include "memory-ops.h"
+#include "handle/memory-ops.h"
 #include "lane.h"
 #include "session.h"
 

@@ -6,7 +6,7 @@
  * The back end copes with no two threads at one link, the guest may send what it likes: so each has a lock. The back
  * end has places in it for its logs, so that it outlives what the back end has of it.
  */
-#include "link.h"
+#include "handle/link.h"
 
 #include <pthread.h>
 #include <stdlib.h>
