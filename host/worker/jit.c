@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "lane.h"
+#include "queue/lane.h"
 #include "protocol/types.h"
 
 CUresult vcuda_worker_jit_add(struct vcuda_worker_jit *jit, uint32_t option, uint64_t value)

@@ -2,8 +2,8 @@
 /* What the generated dispatch code asks of a session. */
 #include "session.h"
 
-#include "dispatch.h"
-#include "lane.h"
+#include "queue/dispatch.h"
+#include "queue/lane.h"
 #include "log.h"
 #include "roster-slot.h"
 

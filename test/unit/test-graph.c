@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "host/worker/handle/box.h"
-#include "host/worker/dispatch.h"
+#include "host/worker/queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "host/worker/handle/memory-ops.h"
 #include "host/worker/session.h"

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "host/worker/dispatch.h"
+#include "host/worker/queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "protocol/ipc/image-channel.h"
 #include "host/worker/image.h"
-#include "host/worker/lane.h"
+#include "host/worker/queue/lane.h"
 #include "host/worker/session.h"
 #include "host/worker/worker.h"
 

@@ -17,11 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/worker/dispatch.h"
+#include "host/worker/queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "host/worker/image.h"
 #include "host/worker/jit.h"
-#include "host/worker/lane.h"
+#include "host/worker/queue/lane.h"
 #include "host/worker/handle/link.h"
 #include "host/worker/session.h"
 

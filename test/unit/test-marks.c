@@ -15,7 +15,7 @@
 #include <zstd.h>
 
 #include "host/worker/image.h"
-#include "host/worker/marks.h"
+#include "host/worker/queue/marks.h"
 #include "host/worker/session.h"
 
 #define PTX 1

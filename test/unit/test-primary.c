@@ -12,15 +12,15 @@
 #include <cmocka.h>
 
 #include "protocol/backend.h"
-#include "host/worker/dispatch.h"
+#include "host/worker/queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "host/worker/lane.h"
+#include "host/worker/queue/lane.h"
 #include "host/worker/handle/link.h"
 #include "host/worker/log.h"
 #include "host/worker/release.h"
 #include "ring/ring.h"
 #include "host/worker/session.h"
-#include "host/worker/stage-pin.h"
+#include "host/worker/queue/stage-pin.h"
 #include "host/worker/handle/unload.h"
 #include "host/worker/warm.h"
 #include "host/worker/worker.h"

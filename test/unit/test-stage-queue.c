@@ -3,9 +3,9 @@
 #include "test-stage-queue.h"
 
 #include "protocol/handlers.h"
-#include "host/worker/lane.h"
+#include "host/worker/queue/lane.h"
 #include "host/worker/session.h"
-#include "host/worker/stage-queue.h"
+#include "host/worker/queue/stage-queue.h"
 
 #define PART (64u * 1024)
 

@@ -6,9 +6,9 @@
  * destroys it, because a back end need not survive an invented value.
  */
 #include "handle/box.h"
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "lane.h"
+#include "queue/lane.h"
 #include "handle/resource.h"
 #include "session.h"
 

@@ -2,7 +2,7 @@
 /* Handlers: BLAS. What a back end gets has been checked as far as numbers can be; the operands' memory is its own
  * matter. */
 #include "protocol/blas-abi.h"
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "session.h"
 

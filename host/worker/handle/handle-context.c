@@ -6,16 +6,16 @@
  */
 #include <stdlib.h>
 
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/link.h"
 #include "log.h"
 #include "ram.h"
 #include "release.h"
 #include "session.h"
-#include "stage-events.h"
-#include "stage-pin.h"
-#include "stage-queue.h"
+#include "queue/stage-events.h"
+#include "queue/stage-pin.h"
+#include "queue/stage-queue.h"
 #include "handle/unload.h"
 #include "warm.h"
 

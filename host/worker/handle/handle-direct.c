@@ -4,7 +4,7 @@
 #include "protocol/handlers.h"
 #include "ram.h"
 #include "session.h"
-#include "stage-events.h"
+#include "queue/stage-events.h"
 
 static bool is_possible(const struct vcuda_session *s)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "handle/box.h"
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
 #include "session.h"

@@ -8,7 +8,7 @@
 #include "protocol/handlers.h"
 #include "protocol/ipc/image-channel.h"
 #include "image.h"
-#include "lane.h"
+#include "queue/lane.h"
 
 /* What one guest process may ship and not yet have loaded. */
 #define MAX_IMAGE_BYTES (1ull << 30)

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "image.h"
 #include "jit.h"

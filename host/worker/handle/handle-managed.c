@@ -3,7 +3,7 @@
  * Handlers: a module's variables. __managed__ ones lie in windows of the guest's, where the back end can be told that
  * (backend-cpu/managed.h). NVIDIA's driver chooses an address itself: the guest is told, and keeps a copy there.
  */
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "session.h"
 

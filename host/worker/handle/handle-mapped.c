@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory that is created and mapped in two steps. */
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "session.h"
 

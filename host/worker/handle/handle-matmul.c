@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "session.h"
 

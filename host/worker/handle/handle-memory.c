@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: pinned memory. */
 #include "protocol/handlers.h"
-#include "lane.h"
+#include "queue/lane.h"
 #include "log.h"
 #include "session.h"
 

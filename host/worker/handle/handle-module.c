@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "image.h"
-#include "marks.h"
+#include "queue/marks.h"
 #include "worker.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u

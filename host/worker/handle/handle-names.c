@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "lane.h"
+#include "queue/lane.h"
 #include "session.h"
 #include "handle/unload.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: pools of stream-ordered allocation. */
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "session.h"
 

@@ -3,7 +3,7 @@
  * Handlers: texture and surface references of a driver that has them. The guest keeps what was said of a reference and
  * says it all again at each change, so that it has no id of its own: it is its module's, by name.
  */
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/resource.h"
 #include "session.h"

@@ -8,7 +8,7 @@
 #include "channel-serve.h"
 #include "protocol/handlers.h"
 #include "log.h"
-#include "marks.h"
+#include "queue/marks.h"
 #include "roster-slot.h"
 #include "session.h"
 #include "warm.h"

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include "protocol/handlers.h"
-#include "lane.h"
+#include "queue/lane.h"
 #include "session.h"
-#include "stage-events.h"
-#include "stage-pin.h"
-#include "stage-queue.h"
+#include "queue/stage-events.h"
+#include "queue/stage-pin.h"
+#include "queue/stage-queue.h"
 
 CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageHtoD *a)
 {

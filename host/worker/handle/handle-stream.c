@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory operations of streams. */
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
-#include "lane.h"
+#include "queue/lane.h"
 #include "session.h"
 
 static CUstreamBatchMemOpParams read_op(const uint64_t *word)

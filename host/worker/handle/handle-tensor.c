@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "dispatch.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "session.h"
 

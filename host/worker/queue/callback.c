@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "callback.h"
-#include "dispatch.h"
+#include "queue/callback.h"
+#include "queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "lane.h"
+#include "queue/lane.h"
 #include "session.h"
 
 /* The guest rings when a function has returned. All threads that would hear it may be in calls, so that we look as

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "marks.h"
+#include "queue/marks.h"
 
 #include <errno.h>
 #include <pthread.h>

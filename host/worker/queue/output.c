@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "output.h"
+#include "queue/output.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stage-events.h"
+#include "queue/stage-events.h"
 
 #include <pthread.h>
 
-#include "lane.h"
+#include "queue/lane.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_stage_events kept; /* of count 0: none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lane.h"
+#include "queue/lane.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,17 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "callback.h"
-#include "dispatch.h"
+#include "queue/callback.h"
+#include "queue/dispatch.h"
 #include "log.h"
 #include "protocol/mark.h"
-#include "output.h"
+#include "queue/output.h"
 #include "protocol/probe.h"
-#include "profile.h"
+#include "queue/profile.h"
 #include "release.h"
 #include "roster-slot.h"
 #include "session.h"
-#include "stage-queue.h"
+#include "queue/stage-queue.h"
 
 /*
  * How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program.

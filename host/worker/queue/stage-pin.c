@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stage-pin.h"
+#include "queue/stage-pin.h"
 
 #include <pthread.h>
 

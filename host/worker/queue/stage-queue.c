@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stage-queue.h"
+#include "queue/stage-queue.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "lane.h"
+#include "queue/lane.h"
 #include "protocol/probe.h"
 
 /* Parts of the staging area that the guest gets back one after the other, and how much is in one at least. */
