@@ -11,7 +11,7 @@
 #include "log.h"
 #include "protocol/mark.h"
 #include "host/share/share.h"
-#include "window.h"
+#include "memory/window.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 

@@ -23,7 +23,7 @@
 #include "log.h"
 #include "protocol/mark.h"
 #include "queue/output.h"
-#include "ram.h"
+#include "memory/ram.h"
 #include "session.h"
 #include "warm.h"
 #include "worker.h"

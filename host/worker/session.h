@@ -17,7 +17,7 @@
 #include "protocol/calls.h"
 #include "handle/handle.h"
 #include "ring/ring.h"
-#include "window.h"
+#include "memory/window.h"
 
 /* Async errors are kept by guest thread number modulo this. */
 #define VCUDA_THREADS 256

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "host/worker/direct.h"
+#include "host/worker/memory/direct.h"
 #include "protocol/handlers.h"
-#include "host/worker/ram.h"
+#include "host/worker/memory/ram.h"
 #include "host/worker/session.h"
 
 #define PAGE 4096ull

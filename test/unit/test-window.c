@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/worker/window.h"
+#include "host/worker/memory/window.h"
 
 #define PAGE 4096ull
 #define AT VCUDA_ARENA_START

@@ -10,7 +10,7 @@
 #include "protocol/handlers.h"
 #include "handle/link.h"
 #include "log.h"
-#include "ram.h"
+#include "memory/ram.h"
 #include "release.h"
 #include "session.h"
 #include "queue/stage-events.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: large copies of pageable memory where it lies, in RAM that is registered (ram.h). */
-#include "direct.h"
+#include "memory/direct.h"
 #include "protocol/handlers.h"
-#include "ram.h"
+#include "memory/ram.h"
 #include "session.h"
 #include "queue/stage-events.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "window.h"
+#include "memory/window.h"
 
 #include <errno.h>
 #include <fcntl.h>

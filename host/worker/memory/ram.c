@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ram.h"
+#include "memory/ram.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "direct.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "ram.h"
+#include "memory/ram.h"
 
 /* What follows one another in the process and in our mapping of RAM alike. */
 struct run {
