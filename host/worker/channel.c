@@ -20,7 +20,7 @@
 #include "protocol/control.h"
 #include "memory/direct.h"
 #include "protocol/ipc/image-channel.h"
-#include "image-share.h"
+#include "images/image-share.h"
 #include "log.h"
 #include "protocol/mark.h"
 #include "memory/ram.h"

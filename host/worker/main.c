@@ -17,7 +17,7 @@
 #include "protocol/ipc/channel.h"
 #include "protocol/ipc/descriptors.h"
 #include "channel-serve.h"
-#include "image-share.h"
+#include "images/image-share.h"
 #include "queue/lane.h"
 #include "protocol/ipc/layout.h"
 #include "log.h"

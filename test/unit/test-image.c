@@ -16,7 +16,7 @@
 #include "host/worker/queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "protocol/ipc/image-channel.h"
-#include "host/worker/image.h"
+#include "host/worker/images/image.h"
 #include "host/worker/queue/lane.h"
 #include "host/worker/session.h"
 #include "host/worker/worker.h"

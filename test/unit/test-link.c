@@ -19,8 +19,8 @@
 
 #include "host/worker/queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "host/worker/image.h"
-#include "host/worker/jit.h"
+#include "host/worker/images/image.h"
+#include "host/worker/images/jit.h"
 #include "host/worker/queue/lane.h"
 #include "host/worker/handle/link.h"
 #include "host/worker/session.h"

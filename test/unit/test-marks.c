@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "host/worker/image.h"
+#include "host/worker/images/image.h"
 #include "host/worker/queue/marks.h"
 #include "host/worker/session.h"
 

@@ -4,7 +4,7 @@
 
 #include "protocol/handlers.h"
 #include "protocol/ipc/image-channel.h"
-#include "image-share.h"
+#include "images/image-share.h"
 
 CUresult vcuda_handle_vcudaImageLook(struct vcuda_session *s, struct vcuda_args_vcudaImageLook *a)
 {

@@ -7,7 +7,7 @@
 
 #include "protocol/handlers.h"
 #include "protocol/ipc/image-channel.h"
-#include "image.h"
+#include "images/image.h"
 #include "queue/lane.h"
 
 /* What one guest process may ship and not yet have loaded. */

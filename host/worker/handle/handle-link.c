@@ -13,8 +13,8 @@
 
 #include "queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "image.h"
-#include "jit.h"
+#include "images/image.h"
+#include "images/jit.h"
 
 /* What the parts of all links of one guest process may have together. */
 #define MOST_BYTES (1ull << 30)

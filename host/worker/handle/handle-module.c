@@ -5,7 +5,7 @@
 
 #include "queue/dispatch.h"
 #include "protocol/handlers.h"
-#include "image.h"
+#include "images/image.h"
 #include "queue/marks.h"
 #include "worker.h"
 

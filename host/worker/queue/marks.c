@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/fatbin.h"
-#include "image.h"
+#include "images/image.h"
 #include "session.h"
 
 /* To unpack code takes time, about 1 ms for 1 MiB: so much of a process's is looked at. */

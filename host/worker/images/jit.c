@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jit.h"
+#include "images/jit.h"
 
 #include <string.h>
 

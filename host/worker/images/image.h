@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "jit.h"
+#include "images/jit.h"
 #include "session.h"
 #include "protocol/types.h"
 

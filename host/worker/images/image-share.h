@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "protocol/image-cache.h"
-#include "image.h"
+#include "images/image.h"
 
 /* Before this process opens anything: vcudad may have given it no way. */
 void vcuda_image_share_open(void);

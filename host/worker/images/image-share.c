@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image-share.h"
+#include "images/image-share.h"
 
 #include <errno.h>
 #include <pthread.h>
