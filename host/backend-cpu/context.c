@@ -8,7 +8,7 @@
 #include "heap.h"
 #include "event.h"
 #include "memory.h"
-#include "module.h"
+#include "softgpu/front/module.h"
 #include "registry.h"
 #include "stream.h"
 #include "random.h"

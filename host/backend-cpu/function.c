@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "device.h"
-#include "module.h"
+#include "softgpu/front/module.h"
 #include "registry.h"
 
 CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)

@@ -12,7 +12,7 @@
 #include "host/backend-cpu/ptx/kernel.h"
 #include "log.h"
 #include "memory.h"
-#include "module.h"
+#include "softgpu/front/module.h"
 #include "stream.h"
 #include "texture.h"
 #include "time-limit.h"

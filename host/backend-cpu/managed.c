@@ -7,7 +7,7 @@
 #include "device.h"
 #include "log.h"
 #include "memory.h"
-#include "module.h"
+#include "softgpu/front/module.h"
 #include "registry.h"
 
 /* Its places are whole pages, of which the first byte is the variable's first. */

@@ -5,7 +5,7 @@
 
 #include "test/ptx/harness.h"
 #include "host/backend-cpu/ptx/ptx-run.h"
-#include "host/backend-cpu/ptx/ptx-source.h"
+#include "softgpu/front/ptx-source.h"
 
 #define MANY_NAMES 20000
 #define MANY_KERNELS 300

@@ -7,7 +7,7 @@
 
 #include "test/ptx/harness.h"
 #include "host/backend-cpu/ptx/ptx-compile.h"
-#include "host/backend-cpu/ptx/ptx-facts.h"
+#include "softgpu/front/ptx-facts.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
 #include "host/backend-cpu/ptx/ptx-run.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ptx-body.h"
-#include "ptx-opcodes.h"
+#include "softgpu/front/ptx-opcodes.h"
 
 #define MAX_LOOP_DEPTH 100
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ptx-compile.h"
-#include "ptx-source.h"
+#include "softgpu/front/ptx-source.h"
 
 /* What a GPU has. */
 #define MAX_LOCAL (512u << 10)

@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_RUN_H
 #define VCUDA_BACKEND_CPU_PTX_RUN_H
 
-#include "ptx-ir.h"
+#include "softgpu/front/ptx-ir.h"
 #include "ptx-tex.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "ptx-shared.h"
-#include "ptx-source.h"
+#include "softgpu/front/ptx-source.h"
 
 struct walk {
 	struct ptx_module *module;

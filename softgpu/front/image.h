@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a module image, as a program hands it over, to PTX text. No lock needed. */
+#ifndef VCUDA_CPU_IMAGE_H
+#define VCUDA_CPU_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "host/backend-cpu/ops.h"
+
+#define CPU_IMAGE_TEXTS 256
+
+/* The PTX of an image: one text for each container in it, and the program is all of them. */
+struct cpu_image {
+	unsigned int count;
+	size_t bytes; /* of all parts */
+	bool relocatable; /* compiled with -rdc=true: the parts are to be linked */
+	struct {
+		char *text; /* NUL-terminated */
+		size_t length;
+	} part[CPU_IMAGE_TEXTS];
+};
+
+/*
+ * CUDA_SUCCESS, or the driver's error for such an image, with a line in the log that says why. Takes the thread's image
+ * bound.
+ */
+CUresult cpu_image_read(const void *data, struct cpu_image *image);
+void cpu_image_free(struct cpu_image *image);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What reading all bodies of a module's functions tells, and using some of its kernels takes: that the text is good is
+ * told by there being facts. They are kept on the disk beside the machine code, by the text and the compiler's build.
+ * What is there is not trusted: facts that are not of the text make reading it fail, now or when a body is needed.
+ */
+#ifndef VCUDA_BACKEND_CPU_PTX_FACTS_H
+#define VCUDA_BACKEND_CPU_PTX_FACTS_H
+
+#include "front/ptx-ir.h"
+
+struct ptx_facts;
+
+/* Of a module all of whose bodies were read. NULL: there is no memory. For free(). */
+struct ptx_facts *ptx_facts_make(const struct ptx_module *module);
+
+/* What is kept of the text with this key; NULL: nothing. For free(). */
+struct ptx_facts *ptx_facts_load(const struct vcuda_cache_key *text);
+void ptx_facts_store(const struct ptx_facts *facts, const struct vcuda_cache_key *text);
+/* They turned out not to be of the text. */
+void ptx_facts_forget(const struct vcuda_cache_key *text);
+
+/* Where a body ends that has `left` bytes of its text before it. False: not there. */
+bool ptx_facts_extent(const struct ptx_facts *facts, uint32_t number, uint64_t left, struct ptx_extent *extent);
+
+/* Gives the functions and kernels of a module, whose heads were read, what the facts say. False: they do not fit. */
+bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *module);
+
+#endif

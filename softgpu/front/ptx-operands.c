@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which registers may be an instruction's operands. PTX ISA: a register agrees with a type if it is as large and of a
+ * compatible kind; where loads, stores and conversions name a type, the register may be larger. What the chapters leave
+ * open is as ptxas has it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "front/ptx-opcodes.h"
+#include "front/ptx-parse.h"
+
+/*
+ * Of a class of types: the classes of registers (see PTX_TYPES) that are as large and agree, those that may be larger
+ * where that is allowed, and those that agree as elements of a vector.
+ */
+static const struct {
+	char cls;
+	const char *same, *larger, *element;
+} kinds[] = {
+	{'b', "bushHf", "bushHf", "bushHf"},
+	{'u', "busH", "busH", "busH"},
+	{'s', "busH", "busH", "busH"},
+	{'f', "bf", "b", "bfus"},
+	{'h', "bh", "b", "bhus"},
+	{'H', "bH", "b", "busHf"},
+	{'y', "b", "", "bush"},
+	{'Y', "b", "", "busHf"},
+	{'U', "bH", "", "bH"},
+	{'S', "bH", "", "bH"},
+	{'F', "b", "", "b"},
+	{'p', "p", "", "p"},
+};
+
+/* What an operand may be: any of some types. */
+struct wanted {
+	uint8_t types[4]; /* PTX_NONE: no more */
+	bool larger;
+	bool plain; /* and no pair of halves where integers are wanted */
+};
+
+/* Letters that mean the same in all instructions; see ptx-opcodes.h. */
+static const struct {
+	char letter;
+	uint8_t types[4];
+} fixed[] = {
+	{'p', {PTX_PRED}},
+	{'h', {PTX_U16}},
+	{'u', {PTX_U32}},
+	{'l', {PTX_U64}},
+	{'b', {PTX_B32}},
+	{'f', {PTX_F32}},
+	{'a', {PTX_U8, PTX_U16, PTX_U32, PTX_U64}},
+	{'A', {PTX_U32, PTX_U64}},
+	{'o', {PTX_PRED, PTX_U32}},
+	{'P', {PTX_U64}},
+	{'K', {PTX_U16}},
+};
+
+static bool agrees(const struct wanted *w, unsigned type, unsigned reg, bool element)
+{
+	const struct ptx_type_info *t = &ptx_types[type], *r = &ptx_types[reg];
+	size_t k = 0;
+
+	while (kinds[k].cls != t->cls)
+		k++;
+	if (r->bits == t->bits)
+		return strchr(element ? kinds[k].element : kinds[k].same, r->cls) &&
+		       !(w->plain && t->cls == 'u' && r->cls == 'H');
+	return w->larger && r->bits > t->bits && strchr(kinds[k].larger, r->cls);
+}
+
+static bool admits(const struct wanted *w, unsigned reg, bool element)
+{
+	for (size_t n = 0; n < sizeof(w->types) && w->types[n]; n++)
+		if (agrees(w, w->types[n], reg, element))
+			return true;
+	return !w->types[0];
+}
+
+static unsigned twice(unsigned type)
+{
+	switch (type) {
+	case PTX_U16:
+		return PTX_U32;
+	case PTX_S16:
+		return PTX_S32;
+	case PTX_U32:
+		return PTX_U64;
+	default:
+		return PTX_S64;
+	}
+}
+
+/* The registers of a matrix of this type. */
+static unsigned fragment(unsigned type)
+{
+	switch (type) {
+	case PTX_F64:
+	case PTX_F32:
+	case PTX_S32:
+		return type;
+	case PTX_F16:
+		return PTX_F16X2;
+	default:
+		return PTX_B32;
+	}
+}
+
+static bool is_bfloat(unsigned type)
+{
+	return type == PTX_BF16 || type == PTX_BF16X2;
+}
+
+/* PTX_NONE if the name does not end in a type that there are registers of. */
+static unsigned last_type(const struct ptx_instr *i)
+{
+	const char *word = strrchr(i->name, '.');
+
+	return word ? ptx_parse_type(word + 1, strlen(word + 1)) : PTX_NONE;
+}
+
+static struct wanted wanted_by(const struct ptx_instr *i, char letter)
+{
+	struct wanted w = {0};
+	unsigned second = i->type2 ? i->type2 : i->type, small;
+
+	switch (letter) {
+	case 'w':
+	case 'W':
+		/* a conversion's only type is that of what it rounds: the other is .tf32 */
+		w.larger = (i->type2 || i->op->emit != emit_cvt_small) && !is_bfloat(i->type) && !is_bfloat(second);
+		w.types[0] = (uint8_t)(letter == 'W' ? second : i->type);
+		return w;
+	case 't':
+	case 'T':
+		w.types[0] = (uint8_t)(letter == 'T' ? second : i->type);
+		/* beside another type a bfloat is just bits */
+		if (i->type2 && is_bfloat(w.types[0]))
+			w.types[0] = w.types[0] == PTX_BF16 ? PTX_U16 : PTX_B32;
+		return w;
+	case 'v':
+		w.types[0] = i->type;
+		return w;
+	case 'd':
+		w.types[0] = (uint8_t)twice(i->type);
+		return w;
+	case 'r':
+		w.types[0] = (uint8_t)fragment(i->type);
+		return w;
+	case 'c':
+		w.types[0] = (uint8_t)fragment(last_type(i) ? last_type(i) : i->type);
+		return w;
+	case 'R':
+		w.types[0] = i->type == PTX_F64 ? PTX_F64 : PTX_B32;
+		return w;
+	case 'B':
+		w.types[0] = PTX_B32;
+		w.larger = true;
+		return w;
+	case 'n':
+	case 'N':
+		/* what does not stand at the end of the name is the result */
+		small = ptx_word(i, "e2m1x2") ? PTX_B8 : PTX_B16;
+		w.types[0] = (uint8_t)((letter == 'n') == (last_type(i) != PTX_NONE) ? small : i->type);
+		return w;
+	case 's':
+		w.types[0] = ptx_word(i, "parity") ? PTX_U32 : PTX_U64;
+		return w;
+	}
+	w.plain = true;
+	for (size_t n = 0; n < sizeof(fixed) / sizeof(fixed[0]); n++)
+		if (fixed[n].letter == letter)
+			memcpy(w.types, fixed[n].types, sizeof(w.types));
+	return w;
+}
+
+static bool refuse(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, unsigned reg,
+		   const struct wanted *w)
+{
+	char list[64] = "";
+
+	for (size_t n = 0, length = 0; n < sizeof(w->types) && w->types[n]; n++)
+		length += (size_t)snprintf(list + length, sizeof(list) - length, "%s.%s", n ? " or " : "",
+					   ptx_types[w->types[n]].text);
+	p->token.line = i->line;
+	return ptx_parse_fail(p, PTX_INVALID, "`%.80s`: operand %u is a .%s register, which does not agree with %s%s",
+			      i->name, operand + 1, ptx_types[reg].text, list, w->larger ? " or larger" : "");
+}
+
+static bool refuse_parts(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, unsigned reg)
+{
+	p->token.line = i->line;
+	return ptx_parse_fail(p, PTX_INVALID, "`%.80s`: operand %u is %u .%s registers, which do not make up a .%s",
+			      i->name, operand + 1, i->ops[operand].count, ptx_types[reg].text,
+			      ptx_types[i->type].text);
+}
+
+/* All elements are of one size; those that a value is packed of (v) make up its type. */
+static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
+{
+	const struct ptx_operand *o = &i->ops[operand];
+	const struct ptx_register *regs = p->function->regs;
+	struct wanted w = wanted_by(i, letter);
+	unsigned bits = 0;
+
+	for (unsigned n = 0; n < o->count; n++) {
+		const struct ptx_operand *e = &o->elements[n];
+		unsigned reg = e->kind == PTX_OP_REG ? regs[e->reg].type : PTX_NONE;
+
+		if (!reg)
+			continue;
+		if (letter == 'v' && (ptx_types[i->type].cls != 'b' ||
+				      ptx_types[reg].bits * o->count != ptx_types[i->type].bits))
+			return refuse_parts(p, i, operand, reg);
+		if (letter != 'v' && (!admits(&w, reg, true) || (bits && ptx_types[reg].bits != bits)))
+			return refuse(p, i, operand, reg, &w);
+		bits = ptx_types[reg].bits;
+	}
+	return true;
+}
+
+static bool check_operand(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
+{
+	const struct ptx_operand *o = &i->ops[operand];
+	const struct ptx_register *regs = p->function->regs;
+	struct wanted w = wanted_by(i, o->kind == PTX_OP_MEM && letter != 'A' ? 'a' : letter),
+		      second = wanted_by(i, 'p');
+
+	if (o->kind == PTX_OP_VECTOR)
+		return check_vector(p, i, operand, letter);
+	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_MEM) && o->reg >= 0 && !admits(&w, regs[o->reg].type, false))
+		return refuse(p, i, operand, regs[o->reg].type, &w);
+	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_SINK) && o->reg2 >= 0 && regs[o->reg2].type != PTX_PRED)
+		return refuse(p, i, operand, regs[o->reg2].type, &second);
+	return true;
+}
+
+/* Operands whose presence the name tells: a policy, and a mask of blocks or of bytes. */
+static bool is_named(const struct ptx_instr *i, char letter)
+{
+	return letter == 'P' ? (i->mods & M(POLICY)) != 0 : ptx_word(i, "multicast::cluster") || ptx_word(i, "cp_mask");
+}
+
+/* Does this letter stand for an operand that must be there? */
+static bool is_needed(const struct ptx_instr *i, const char *letter)
+{
+	if (*letter == 'P' || *letter == 'K')
+		return is_named(i, *letter);
+	return *letter != '?' && letter[1] != '?';
+}
+
+bool ptx_parse_is_last_operand(const struct ptx_instr *i)
+{
+	return i->count + 1u == strlen(i->op->operands);
+}
+
+bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i)
+{
+	unsigned least = 0, optional = 0, operand = 0;
+
+	for (const char *letter = i->op->operands; *letter; letter++) {
+		least += is_needed(i, letter);
+		optional += *letter == '?';
+	}
+	if (i->count < least || i->count > least + optional)
+		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
+	/* of those that may be missing the first are there */
+	optional = i->count - least;
+	for (const char *letter = i->op->operands; *letter; letter++) {
+		bool here = is_needed(i, letter);
+
+		if (!here && letter[1] == '?' && optional) {
+			optional--;
+			here = true;
+		}
+		if (here && !check_operand(p, i, operand++, *letter))
+			return false;
+	}
+	return true;
+}
