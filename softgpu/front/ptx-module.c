@@ -6,7 +6,7 @@
 
 #include "front/ptx-facts.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
-#include "host/backend-cpu/ptx/ptx-shared.h"
+#include "analysis/ptx-shared.h"
 #include "front/ptx-source.h"
 #include "host/backend-cpu/ptx/ptx-version.h"
 

@@ -10,7 +10,7 @@
 #include "front/ptx-facts.h"
 #include "front/ptx-parse.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
-#include "host/backend-cpu/ptx/ptx-shared.h"
+#include "analysis/ptx-shared.h"
 #include "front/ptx-source.h"
 
 struct kept_text {

@@ -2,7 +2,7 @@
 /* Kernels that would be too large with all calls inlined: functions stand in them once. */
 #include "test/ptx/harness.h"
 #include "test/ptx/random-kernel.h"
-#include "host/backend-cpu/ptx/ptx-body.h"
+#include "softgpu/analysis/ptx-body.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
 
 #define CALLS 640

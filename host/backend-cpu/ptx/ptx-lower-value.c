@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ptx-lower.h"
-#include "ptx-shared.h"
+#include "softgpu/analysis/ptx-shared.h"
 
 LLVMTypeRef int_type(struct lower *l, unsigned bits)
 {

@@ -16,7 +16,7 @@
 
 #include <llvm-c/Core.h>
 
-#include "ptx-body.h"
+#include "softgpu/analysis/ptx-body.h"
 #include "ptx-run.h"
 
 /* Beyond this many blocks the masked version keeps its registers in memory: as values they would need a phi per block.

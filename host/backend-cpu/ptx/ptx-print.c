@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-body.h"
+#include "softgpu/analysis/ptx-body.h"
 #include "ptx-run.h"
 
 #define MAX_TEXT 4096

@@ -10,7 +10,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_BODY_H
 #define VCUDA_BACKEND_CPU_PTX_BODY_H
 
-#include "softgpu/front/ptx-opcodes.h"
+#include "front/ptx-opcodes.h"
 
 #define PTX_LANES 32
 #define PTX_NO_BLOCK UINT32_MAX

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-compile.h"
-#include "softgpu/front/ptx-source.h"
+#include "host/backend-cpu/ptx/ptx-compile.h"
+#include "front/ptx-source.h"
 
 /* What a GPU has. */
 #define MAX_LOCAL (512u << 10)

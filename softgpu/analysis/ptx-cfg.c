@@ -2,8 +2,8 @@
 /* Basic blocks, and the order in which they run (see ptx-body.h for what the order promises). */
 #include <string.h>
 
-#include "ptx-body.h"
-#include "softgpu/front/ptx-opcodes.h"
+#include "analysis/ptx-body.h"
+#include "front/ptx-opcodes.h"
 
 #define MAX_LOOP_DEPTH 100
 

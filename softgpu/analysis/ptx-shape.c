@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 static const int64_t zero_offsets[PTX_LANES];
 

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "ptx-inline.h"
-#include "ptx-probe.h"
+#include "analysis/ptx-inline.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
 
 /* A kernel that has to have subroutines becomes as small as can still be optimised, if it can. */
 #define WANTED_INSTRUCTIONS 16384

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-inline.h"
+#include "analysis/ptx-inline.h"
 
 #define MAX_DEPTH 64
 

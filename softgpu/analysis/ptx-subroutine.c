@@ -4,7 +4,7 @@
  * call to those of the function, and results back: either side is in registers, one for each part that is accessed, or
  * in memory. A number says which call to return to.
  */
-#include "ptx-inline.h"
+#include "analysis/ptx-inline.h"
 
 const struct ptx_opcode ptx_branch_call = {.name = "call", .flags = PTX_F_EFFECT | PTX_F_CALL | PTX_F_NO_DST};
 

@@ -2,7 +2,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_SHARED_H
 #define VCUDA_BACKEND_CPU_PTX_SHARED_H
 
-#include "softgpu/front/ptx-ir.h"
+#include "front/ptx-ir.h"
 
 /*
  * Gives a kernel its shared variables, and says how many bytes they take together. Reads the bodies of what the kernel

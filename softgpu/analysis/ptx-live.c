@@ -2,7 +2,7 @@
 /* Which registers an instruction touches, and which are live at the borders of blocks. */
 #include <string.h>
 
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 static void operand_uses(const struct ptx_operand *o, void (*visit)(void *, int32_t), void *data)
 {

@@ -11,7 +11,7 @@
  * All ways lead through the shuffle, but a lane that takes the first one closes the loop behind it. Such a shuffle
  * begins a block of its own, where lanes wait for those that it names.
  */
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 struct walk {
 	uint32_t *stack, *seen, stamp;

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 /* Words in the sets of all blocks, of one kind, from which on it is worth it. */
 #define MANY_WORDS (1u << 18)

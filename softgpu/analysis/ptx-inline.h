@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_INLINE_H
 #define VCUDA_BACKEND_CPU_PTX_INLINE_H
 
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 #define PTX_MAX_SLOTS 64
 /* Instructions while the list is made; then PTX_MOST_INSTRUCTIONS. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-inline.h"
+#include "analysis/ptx-inline.h"
 
 /* Of a thread that may call itself any number of times; of a GPU's 512 KiB of local memory. */
 #define STACK_BYTES (256u << 10)

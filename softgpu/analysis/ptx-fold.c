@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 /* How far apart the two shifts may be. */
 #define REACH 32

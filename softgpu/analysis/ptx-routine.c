@@ -2,7 +2,7 @@
 /* The functions that stand in a kernel once and are called, and which of their registers a call must not lose. */
 #include <string.h>
 
-#include "ptx-inline.h"
+#include "analysis/ptx-inline.h"
 
 /* ---- which functions are called ---- */
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "ptx-shared.h"
-#include "softgpu/front/ptx-source.h"
+#include "analysis/ptx-shared.h"
+#include "front/ptx-source.h"
 
 struct walk {
 	struct ptx_module *module;

@@ -4,7 +4,7 @@
  * instruction that load from unrelated addresses are loaded one by one either way; code of one lane does so without the
  * detour through the runtime, but does everything else 32 times.
  */
-#include "ptx-body.h"
+#include "analysis/ptx-body.h"
 
 /* Measured: a gather costs as much more than 32 plain loads as this many other instructions save. */
 #define INSTRUCTIONS_PER_GATHER 6

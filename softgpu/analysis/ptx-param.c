@@ -2,7 +2,7 @@
 /* Parameters between functions become registers; and what a call of a function outside the module becomes. */
 #include <string.h>
 
-#include "ptx-inline.h"
+#include "analysis/ptx-inline.h"
 
 static unsigned lanes_of(const struct ptx_instr *i)
 {
