@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 /* So many warps run before the one that is thought of: all that a block can have. */
 #define WARPS_AHEAD 32

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 /* Roots of one kernel; more are as good as none. */
 #define MOST_ROOTS 32

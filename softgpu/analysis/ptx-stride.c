@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 /* Less than what a grid is wide, and more than rows of most matrices, which the second cache keeps. */
 #define FAR (64 << 10)

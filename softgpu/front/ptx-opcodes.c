@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 #define T(id) (1u << PTX_##id)
 #define NO_TYPE 1u

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "host/backend-cpu/ptx/ptx-async.h"
-#include "host/backend-cpu/ptx/ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 #define EFFECT (PTX_F_EFFECT | PTX_F_WORDS)
 #define WARP (EFFECT | PTX_F_WARP)

@@ -5,7 +5,7 @@
 
 #include <llvm-c/Error.h>
 
-#include "ptx-lower.h"
+#include "softgpu/lower/ptx-lower.h"
 #include "ptx-version.h"
 
 /* A kernel analysed for a block shape; good for one compilation, on one thread. */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ptx-lower-access.h"
-#include "ptx-matrix.h"
+#include "lower/ptx-lower-access.h"
+#include "host/backend-cpu/ptx/ptx-matrix.h"
 
 #define MOST_REGISTERS 8
 #define LIST_BYTES (MOST_REGISTERS * PTX_LANES * 8)

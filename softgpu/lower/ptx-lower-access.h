@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_LOWER_ACCESS_H
 #define VCUDA_BACKEND_CPU_PTX_LOWER_ACCESS_H
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 /* `base[index]` */
 struct index {

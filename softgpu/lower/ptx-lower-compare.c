@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons, and selections by them. */
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 /* signed, unsigned, float; 0: not allowed for that kind */
 static const struct {

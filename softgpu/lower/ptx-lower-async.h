@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_LOWER_ASYNC_H
 #define VCUDA_BACKEND_CPU_PTX_LOWER_ASYNC_H
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 /* A list of 64 bits for each lane, of the four that a buffer (l->addresses, l->data) has room for. */
 LLVMValueRef async_list(struct lower *l, LLVMValueRef buffer, unsigned n);

@@ -3,7 +3,7 @@
  * Floating point. LLVM's operations round to nearest even; the other roundings go through ptx_rt_round(). Nothing is
  * contracted or reassociated: fma is written in the PTX where it is wanted.
  */
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 static LLVMValueRef fcall(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
 {

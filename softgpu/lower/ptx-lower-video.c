@@ -2,7 +2,7 @@
 /* The video instructions: small integers in registers, alone or two or four at a time, computed in 64 bits. */
 #include <string.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 struct video {
 	bool sign[3]; /* of d, a and b */

@@ -2,9 +2,9 @@
 /* cp.async and its kin, and mbarrier. */
 #include <string.h>
 
-#include "ptx-async.h"
-#include "ptx-lower-access.h"
-#include "ptx-lower-async.h"
+#include "host/backend-cpu/ptx/ptx-async.h"
+#include "lower/ptx-lower-access.h"
+#include "lower/ptx-lower-async.h"
 
 LLVMValueRef async_list(struct lower *l, LLVMValueRef buffer, unsigned n)
 {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 #define MAX_GROUP 64
 #define GROUP_REACH 512

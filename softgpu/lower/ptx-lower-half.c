@@ -3,8 +3,8 @@
  * Numbers of 16 bits, alone and in pairs. They are computed in f32, where add, sub and mul are exact enough to be rounded
  * once more without harm; fma in f64, with the last bit telling what was lost (round to odd). NaN results are 0x7fff.
  */
-#include "ptx-lower.h"
-#include "ptx-tensor-map.h"
+#include "lower/ptx-lower.h"
+#include "host/backend-cpu/ptx/ptx-tensor-map.h"
 
 static LLVMValueRef fcall(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
 {

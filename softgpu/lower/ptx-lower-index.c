@@ -4,7 +4,7 @@
  * are checked as indices, which takes half the vectors, and extracted as such.
  */
 
-#include "ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 /* What gave `reg` the value that it has before instruction `at`; NULL: it comes from another block. */
 static const struct ptx_instr *source_of(struct lower *l, int32_t reg, uint32_t *at)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 bool lower_no_memory(struct ptx_body *body)
 {

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 #define MOST_INSTRUCTIONS 48
 

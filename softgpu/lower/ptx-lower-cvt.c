@@ -2,7 +2,7 @@
 /* Conversions between types and between state spaces. */
 #include <string.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 /* To the nearest number of the type that it becomes, as a number of the type that it is. */
 static LLVMValueRef clamp(struct lower *l, LLVMValueRef v, unsigned from, bool sign, unsigned to, bool to_sign)

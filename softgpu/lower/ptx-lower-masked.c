@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 #define ROUNDS_PER_TURN 64
 /* Rounds in which nothing ran but a barrier, until lanes give up waiting for lanes that are at it. */

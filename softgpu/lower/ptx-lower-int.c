@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Integer arithmetic and moves. */
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 #define BITS(i) (ptx_types[(i)->type].bits)
 

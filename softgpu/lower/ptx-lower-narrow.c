@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 static const struct format {
 	const char *word;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* st.async, red.async, cp.reduce.async.bulk, st.bulk, clusterlaunchcontrol. */
-#include "ptx-async.h"
-#include "ptx-lower-async.h"
+#include "host/backend-cpu/ptx/ptx-async.h"
+#include "lower/ptx-lower-async.h"
 
 static bool are_memory(const struct ptx_instr *i, unsigned operands)
 {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ptx-lower.h"
-#include "softgpu/analysis/ptx-shared.h"
+#include "lower/ptx-lower.h"
+#include "analysis/ptx-shared.h"
 
 LLVMTypeRef int_type(struct lower *l, unsigned bits)
 {

@@ -16,8 +16,8 @@
 
 #include <llvm-c/Core.h>
 
-#include "softgpu/analysis/ptx-body.h"
-#include "ptx-run.h"
+#include "analysis/ptx-body.h"
+#include "host/backend-cpu/ptx/ptx-run.h"
 
 /* Beyond this many blocks the masked version keeps its registers in memory: as values they would need a phi per block.
  */

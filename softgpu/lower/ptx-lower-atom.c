@@ -2,7 +2,7 @@
 /* Atomics and fences. */
 #include <string.h>
 
-#include "ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 #define LIST (PTX_LANES * 8)
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 /* ---- both versions ---- */
 

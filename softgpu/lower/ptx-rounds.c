@@ -10,7 +10,7 @@
  */
 #include <stddef.h>
 
-#include "ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 /* More than this for each warp, and stacks are no worse. */
 #define MOST_KEPT 1024

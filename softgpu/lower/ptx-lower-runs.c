@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 #define MAX_RUNS 8
 

@@ -2,7 +2,7 @@
 /* Where a loop starts again: has the launch been cancelled; and do other threads need a turn? */
 #include <stdlib.h>
 
-#include "ptx-lower-access.h"
+#include "lower/ptx-lower-access.h"
 
 /* ---- with one lane: rounds that end by themselves ---- */
 
