@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-compile.h"
+#include "jit/ptx-compile.h"
 #include "front/ptx-source.h"
 
 /* What a GPU has. */

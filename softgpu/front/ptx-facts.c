@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "front/ptx-facts.h"
-#include "host/backend-cpu/ptx/ptx-version.h"
+#include "jit/ptx-version.h"
 
 /* What a device of 65536 registers gives each of 1024 threads. */
 #define MOST_REGISTERS 64

@@ -8,7 +8,7 @@
 #include "host/backend-cpu/ptx/ptx-probe.h"
 #include "analysis/ptx-shared.h"
 #include "front/ptx-source.h"
-#include "host/backend-cpu/ptx/ptx-version.h"
+#include "jit/ptx-version.h"
 
 /* Bytes of what was read that are worth giving back to the system. */
 #define LARGE (8u << 20)

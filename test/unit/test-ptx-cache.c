@@ -6,7 +6,7 @@
 #include "test/ptx/harness.h"
 #include "folder.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
-#include "host/backend-cpu/ptx/ptx-version.h"
+#include "softgpu/jit/ptx-version.h"
 
 /* Odd threads go another way, and the last warp is not full: both versions are needed. A variable has an address. */
 #define KERNEL                                                                                                         \

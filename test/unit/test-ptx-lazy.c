@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "test/ptx/harness.h"
-#include "host/backend-cpu/ptx/ptx-compile.h"
+#include "softgpu/jit/ptx-compile.h"
 #include "softgpu/front/ptx-facts.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
 #include "host/backend-cpu/ptx/ptx-run.h"

@@ -7,8 +7,8 @@
 #include "test/ptx/harness.h"
 #include "host/backend-cpu/log.h"
 #include "host/backend-cpu/ptx/ptx-probe.h"
-#include "host/backend-cpu/ptx/ptx-tier.h"
-#include "host/backend-cpu/ptx/ptx-version.h"
+#include "softgpu/jit/ptx-tier.h"
+#include "softgpu/jit/ptx-version.h"
 
 /* x = x * 3 + n, so many times; odd lanes do less. */
 static char *large_kernel(unsigned steps)

@@ -14,7 +14,7 @@
 #include <nettle/sha2.h>
 
 #include "host/backend-cpu/log.h"
-#include "ptx-version.h"
+#include "jit/ptx-version.h"
 
 /* Changes when the key's own composition does. */
 #define KEY_FORMAT 1

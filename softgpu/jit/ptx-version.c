@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "host/backend-cpu/log.h"
-#include "ptx-compile.h"
-#include "ptx-probe.h"
+#include "jit/ptx-compile.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
 
 struct piece {
 	uint64_t stack, object_bytes;

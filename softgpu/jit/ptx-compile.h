@@ -5,8 +5,8 @@
 
 #include <llvm-c/Error.h>
 
-#include "softgpu/lower/ptx-lower.h"
-#include "ptx-version.h"
+#include "lower/ptx-lower.h"
+#include "jit/ptx-version.h"
 
 /* A kernel analysed for a block shape; good for one compilation, on one thread. */
 struct ptx_plan {

@@ -3,8 +3,8 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_VERSION_H
 #define VCUDA_BACKEND_CPU_PTX_VERSION_H
 
-#include "ptx-cache.h"
-#include "ptx-run.h"
+#include "jit/ptx-cache.h"
+#include "host/backend-cpu/ptx/ptx-run.h"
 
 struct ptx_version {
 	bool masked;

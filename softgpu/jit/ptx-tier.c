@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ptx-probe.h"
-#include "ptx-tier.h"
-#include "ptx-version.h"
+#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "jit/ptx-tier.h"
+#include "jit/ptx-version.h"
 #include "ring/start-thread.h"
 
 /* Waiting for the thread at the end of the process, before it is ended the hard way. */

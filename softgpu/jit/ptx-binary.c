@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "host/backend-cpu/log.h"
-#include "ptx-tier.h"
-#include "ptx-version.h"
+#include "jit/ptx-tier.h"
+#include "jit/ptx-version.h"
 
 static struct ptx_module *module_of(const struct ptx_binary *binary)
 {

@@ -14,7 +14,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-#include "ptx-compile.h"
+#include "jit/ptx-compile.h"
 
 /* For the functions that compiled code calls: device printf needs the most of them, below 32 KiB. */
 #define RUNTIME_STACK (128ull << 10)
