@@ -7,7 +7,7 @@
 #define VCUDA_CPU_ARRAY_H
 
 #include "context.h"
-#include "host/backend-cpu/ptx/ptx-tex.h"
+#include "softgpu/runtime/ptx-tex.h"
 
 #define CPU_MAX_1D 131072
 #define CPU_MAX_2D_WIDTH 131072

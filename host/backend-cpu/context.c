@@ -5,7 +5,7 @@
 
 #include "array.h"
 #include "device.h"
-#include "heap.h"
+#include "softgpu/runtime/heap.h"
 #include "event.h"
 #include "memory.h"
 #include "softgpu/front/module.h"

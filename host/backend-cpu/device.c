@@ -12,8 +12,8 @@
 #include "blas-library.h"
 #include "attributes.h"
 #include "log.h"
-#include "schedule.h"
-#include "time-limit.h"
+#include "softgpu/runtime/schedule.h"
+#include "softgpu/runtime/time-limit.h"
 
 #define MAX_WORKERS 1024
 

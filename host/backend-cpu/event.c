@@ -6,7 +6,7 @@
 
 #include "ipc-event.h"
 #include "registry.h"
-#include "schedule.h"
+#include "softgpu/runtime/schedule.h"
 #include "stream.h"
 
 struct cpu_record {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "context.h"
-#include "host/backend-cpu/ptx/kernel.h"
+#include "softgpu/kernel.h"
 
 enum cpu_range_kind {
 	CPU_ALLOCATION,

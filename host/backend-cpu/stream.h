@@ -4,7 +4,7 @@
 #define VCUDA_CPU_STREAM_H
 
 #include "context.h"
-#include "schedule.h"
+#include "softgpu/runtime/schedule.h"
 
 void cpu_stream_init(struct CUstream_st *stream, struct CUctx_st *context, unsigned int flags, int priority);
 

@@ -7,7 +7,7 @@
 #define VCUDA_CPU_TEXTURE_H
 
 #include "context.h"
-#include "host/backend-cpu/ptx/ptx-tex.h"
+#include "softgpu/runtime/ptx-tex.h"
 
 struct CUmipmappedArray_st;
 

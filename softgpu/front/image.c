@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "host/backend-cpu/backend-cpu.h"
-#include "host/backend-cpu/device-runtime.h"
+#include "runtime/device-runtime.h"
 #include "host/backend-cpu/device.h"
 #include "common/fatbin.h"
 #include "host/backend-cpu/log.h"

@@ -8,7 +8,7 @@
 
 #include "host/backend-cpu/context.h"
 #include "front/image.h"
-#include "host/backend-cpu/ptx/kernel.h"
+#include "kernel.h"
 #include "common/list.h"
 #include "host/backend-cpu/managed.h"
 

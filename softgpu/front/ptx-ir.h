@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 
-#include "host/backend-cpu/ptx/kernel.h"
+#include "kernel.h"
 #include "jit/ptx-cache.h"
 
 /* Name, text, bits, class: b(its) u(nsigned) s(igned) f(loat) h(alf) y (bfloat) p(redicate); upper case: a pair. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "front/ptx-facts.h"
-#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "runtime/ptx-probe.h"
 #include "analysis/ptx-shared.h"
 #include "front/ptx-source.h"
 #include "jit/ptx-version.h"

@@ -5,7 +5,7 @@
 
 #include "front/ptx-opcodes.h"
 #include "front/ptx-parse.h"
-#include "host/backend-cpu/ptx/ptx-tex.h"
+#include "runtime/ptx-tex.h"
 
 #define MAX_REGISTERS (1u << 20)
 #define MOST_OPERANDS 7

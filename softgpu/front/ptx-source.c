@@ -9,7 +9,7 @@
 
 #include "front/ptx-facts.h"
 #include "front/ptx-parse.h"
-#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "runtime/ptx-probe.h"
 #include "analysis/ptx-shared.h"
 #include "front/ptx-source.h"
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-async.h"
+#include "runtime/ptx-async.h"
 #include "lower/ptx-lower.h"
 
 #define EFFECT (PTX_F_EFFECT | PTX_F_WORDS)

@@ -12,9 +12,9 @@
 #include <llvm-c/Orc.h>
 #include <llvm-c/TargetMachine.h>
 
-#include "host/backend-cpu/ptx/ptx-async.h"
+#include "runtime/ptx-async.h"
 #include "jit/ptx-compile.h"
-#include "host/backend-cpu/ptx/ptx-matrix.h"
+#include "runtime/ptx-matrix.h"
 
 /* From the compiler's own library: half precision where the host has no instruction for it. */
 extern float __extendhfsf2(_Float16);

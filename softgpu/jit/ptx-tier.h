@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_TIER_H
 #define VCUDA_BACKEND_CPU_PTX_TIER_H
 
-#include "host/backend-cpu/ptx/ptx-run.h"
+#include "runtime/ptx-run.h"
 
 /*
  * Asks for an optimised version in the place of a quick one. Blocks that begin later run it. Without memory for that

@@ -12,7 +12,7 @@
 
 #include "host/backend-cpu/log.h"
 #include "jit/ptx-compile.h"
-#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "runtime/ptx-probe.h"
 
 struct piece {
 	uint64_t stack, object_bytes;

@@ -4,7 +4,7 @@
 #define VCUDA_BACKEND_CPU_PTX_VERSION_H
 
 #include "jit/ptx-cache.h"
-#include "host/backend-cpu/ptx/ptx-run.h"
+#include "runtime/ptx-run.h"
 
 struct ptx_version {
 	bool masked;

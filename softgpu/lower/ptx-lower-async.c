@@ -2,7 +2,7 @@
 /* cp.async and its kin, and mbarrier. */
 #include <string.h>
 
-#include "host/backend-cpu/ptx/ptx-async.h"
+#include "runtime/ptx-async.h"
 #include "lower/ptx-lower-access.h"
 #include "lower/ptx-lower-async.h"
 

@@ -4,7 +4,7 @@
  * once more without harm; fma in f64, with the last bit telling what was lost (round to odd). NaN results are 0x7fff.
  */
 #include "lower/ptx-lower.h"
-#include "host/backend-cpu/ptx/ptx-tensor-map.h"
+#include "runtime/ptx-tensor-map.h"
 
 static LLVMValueRef fcall(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
 {

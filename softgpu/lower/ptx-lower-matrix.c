@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lower/ptx-lower-access.h"
-#include "host/backend-cpu/ptx/ptx-matrix.h"
+#include "runtime/ptx-matrix.h"
 
 #define MOST_REGISTERS 8
 #define LIST_BYTES (MOST_REGISTERS * PTX_LANES * 8)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cp.async.bulk.tensor and its kin, of tiles and of images; tensormap. */
-#include "host/backend-cpu/ptx/ptx-async.h"
+#include "runtime/ptx-async.h"
 #include "lower/ptx-lower-async.h"
-#include "host/backend-cpu/ptx/ptx-tensor-map.h"
+#include "runtime/ptx-tensor-map.h"
 
 /* How many dimensions the name says; 0: none, or several. */
 static unsigned rank_of(const struct ptx_instr *i)

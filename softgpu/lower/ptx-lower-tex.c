@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texture and surface instructions: the operands of all lanes go to one call of the runtime. */
 #include "lower/ptx-lower.h"
-#include "host/backend-cpu/ptx/ptx-tex.h"
+#include "runtime/ptx-tex.h"
 
 #define LANE_WORDS (PTX_LANES * 4) /* bytes of one operand of all lanes */
 #define AREA_BYTES 1024            /* of data and extra */

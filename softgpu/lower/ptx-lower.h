@@ -17,7 +17,7 @@
 #include <llvm-c/Core.h>
 
 #include "analysis/ptx-body.h"
-#include "host/backend-cpu/ptx/ptx-run.h"
+#include "runtime/ptx-run.h"
 
 /* Beyond this many blocks the masked version keeps its registers in memory: as values they would need a phi per block.
  */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/ptx/kernel.h"
+#include "softgpu/kernel.h"
 
 static const uint32_t block[3] = {64, 1, 1};
 

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <cmocka.h>
 
-#include "host/backend-cpu/ptx/kernel.h"
+#include "softgpu/kernel.h"
 #include "samples.h"
 
 #define THREADS 64

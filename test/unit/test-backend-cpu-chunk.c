@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "host/backend-cpu/device.h"
-#include "host/backend-cpu/schedule.h"
+#include "softgpu/runtime/schedule.h"
 
 static struct work {
 	struct cpu_op op;

@@ -5,7 +5,7 @@
 
 #include "test/ptx/harness.h"
 #include "folder.h"
-#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "softgpu/runtime/ptx-probe.h"
 #include "softgpu/jit/ptx-version.h"
 
 /* Odd threads go another way, and the last warp is not full: both versions are needed. A variable has an address. */

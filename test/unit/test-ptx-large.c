@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "test/ptx/harness.h"
-#include "host/backend-cpu/ptx/ptx-run.h"
+#include "softgpu/runtime/ptx-run.h"
 #include "softgpu/front/ptx-source.h"
 
 #define MANY_NAMES 20000

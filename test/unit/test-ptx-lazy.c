@@ -8,8 +8,8 @@
 #include "test/ptx/harness.h"
 #include "softgpu/jit/ptx-compile.h"
 #include "softgpu/front/ptx-facts.h"
-#include "host/backend-cpu/ptx/ptx-probe.h"
-#include "host/backend-cpu/ptx/ptx-run.h"
+#include "softgpu/runtime/ptx-probe.h"
+#include "softgpu/runtime/ptx-run.h"
 
 static char folder[64];
 

@@ -7,7 +7,7 @@
 
 #include "test/ptx/harness.h"
 
-#include "host/backend-cpu/ptx/ptx-tex.h"
+#include "softgpu/runtime/ptx-tex.h"
 
 /* ---- loads and stores of eight numbers of less than 32 bits ---- */
 

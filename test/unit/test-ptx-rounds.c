@@ -2,7 +2,7 @@
 /* Warps that take turns inside compiled code: what each keeps from round to round, and who runs when. */
 #include "test/ptx/harness.h"
 
-#include "host/backend-cpu/ptx/ptx-run.h"
+#include "softgpu/runtime/ptx-run.h"
 
 #define BLOCKS 20
 #define THREADS_A_BLOCK 168 /* five warps, and a part of one */

@@ -6,7 +6,7 @@
 #include "test/ptx/harness.h"
 
 #include "host/backend-cpu/ops.h"
-#include "host/backend-cpu/ptx/ptx-tensor-map.h"
+#include "softgpu/runtime/ptx-tensor-map.h"
 
 #define SHARED 32768
 #define EMPTY 0xee

@@ -5,7 +5,7 @@
 
 #include "test/ptx/harness.h"
 
-#include "host/backend-cpu/ptx/ptx-tex.h"
+#include "softgpu/runtime/ptx-tex.h"
 
 #define LANES 32
 #define HANDLE(n) ((uint64_t)(n) + 1 + (7ull << PTX_HANDLE_INDEX))

@@ -6,7 +6,7 @@
 
 #include "test/ptx/harness.h"
 #include "host/backend-cpu/log.h"
-#include "host/backend-cpu/ptx/ptx-probe.h"
+#include "softgpu/runtime/ptx-probe.h"
 #include "softgpu/jit/ptx-tier.h"
 #include "softgpu/jit/ptx-version.h"
 

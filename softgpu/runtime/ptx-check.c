@@ -2,7 +2,7 @@
 /* The slow paths of memory accesses: where an address lies, lane by lane. */
 #include <string.h>
 
-#include "ptx-run.h"
+#include "runtime/ptx-run.h"
 
 static bool inside(uint64_t address, uint64_t bytes, uint64_t start, uint64_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One function for each format of a texel. */
-#include "ptx-texel.h"
+#include "runtime/ptx-texel.h"
 
 #define NAME(format, channels, conversion) decode_##format##_##channels##_##conversion
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "ptx-async.h"
+#include "runtime/ptx-async.h"
 
 #define ALIGN 16
 

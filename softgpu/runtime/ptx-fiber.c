@@ -16,7 +16,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#include "ptx-thread.h"
+#include "runtime/ptx-thread.h"
 
 #ifndef __x86_64__
 #error "the switch between warps is written for x86-64 only"

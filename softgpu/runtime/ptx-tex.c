@@ -6,8 +6,8 @@
  */
 #include <math.h>
 
-#include "ptx-run.h"
-#include "ptx-texel.h"
+#include "runtime/ptx-run.h"
+#include "runtime/ptx-texel.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

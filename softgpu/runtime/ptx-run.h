@@ -3,8 +3,8 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_RUN_H
 #define VCUDA_BACKEND_CPU_PTX_RUN_H
 
-#include "softgpu/front/ptx-ir.h"
-#include "ptx-tex.h"
+#include "front/ptx-ir.h"
+#include "runtime/ptx-tex.h"
 
 /*
  * The part of memory that an access was last found to lie in; start > end while nothing is cached. room: at how many

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softgpu/analysis/ptx-body.h"
-#include "ptx-run.h"
+#include "analysis/ptx-body.h"
+#include "runtime/ptx-run.h"
 
 #define MAX_TEXT 4096
 

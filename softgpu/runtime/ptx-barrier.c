@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "ptx-thread.h"
+#include "runtime/ptx-thread.h"
 
 /* kind */
 #define ARRIVE 1

@@ -3,12 +3,12 @@
  * A buddy allocator whose book is kept outside of the memory, where kernels cannot write. Blocks are powers of two, so
  * the memory is twice as large as the limit, and what counts against the limit is what was asked for.
  */
-#include "heap.h"
+#include "runtime/heap.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "memory.h"
+#include "host/backend-cpu/memory.h"
 
 #define UNIT 32
 #define ORDERS 32

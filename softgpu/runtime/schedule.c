@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "schedule.h"
+#include "runtime/schedule.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
-#include "context.h"
-#include "device.h"
-#include "event.h"
+#include "host/backend-cpu/context.h"
+#include "host/backend-cpu/device.h"
+#include "host/backend-cpu/event.h"
 #include "ring/start-thread.h"
-#include "stream.h"
+#include "host/backend-cpu/stream.h"
 
 /* More units than an operation's chunk are claimed while they take less than that. */
 #define SHORT_NS 50000

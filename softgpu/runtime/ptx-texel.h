@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ptx-tex.h"
+#include "runtime/ptx-tex.h"
 
 enum ptx_conversion { PTX_AS_IT_IS, PTX_NORMALISED, PTX_SRGB };
 

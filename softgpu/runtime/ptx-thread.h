@@ -7,7 +7,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_THREAD_H
 #define VCUDA_BACKEND_CPU_PTX_THREAD_H
 
-#include "ptx-run.h"
+#include "runtime/ptx-run.h"
 
 #define PTX_MAX_WARPS 32
 #define PTX_BARRIERS 17 /* 16 that programs name, and one of the cluster */

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "ptx-async.h"
-#include "ptx-tensor-map.h"
+#include "runtime/ptx-async.h"
+#include "runtime/ptx-tensor-map.h"
 
 #define SHARED_ALIGN 128
 #define CHUNK 16

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xmmintrin.h>
 
-#include "ptx-matrix.h"
+#include "runtime/ptx-matrix.h"
 
 #define LANES 32
 #define MOST_K 256

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xmmintrin.h>
 
-#include "softgpu/lower/ptx-lower.h"
+#include "lower/ptx-lower.h"
 
 #define EACH(out_type, expression)                                                                                     \
 	for (uint32_t n = 0; n < lanes; n++)                                                                           \

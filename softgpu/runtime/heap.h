@@ -6,7 +6,7 @@
 #ifndef VCUDA_CPU_HEAP_H
 #define VCUDA_CPU_HEAP_H
 
-#include "context.h"
+#include "host/backend-cpu/context.h"
 
 struct cpu_heap;
 

@@ -2,7 +2,7 @@
 /* Atomics, lane by lane; and the operations among the lanes of a warp that have no single LLVM operation. */
 #include <string.h>
 
-#include "ptx-run.h"
+#include "runtime/ptx-run.h"
 
 /* Sums of two halves are exact in float, or nearly so: rounding them once more does no harm. */
 static uint16_t half_add(uint16_t a, uint16_t b)

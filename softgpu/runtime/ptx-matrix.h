@@ -8,7 +8,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_MATRIX_H
 #define VCUDA_BACKEND_CPU_PTX_MATRIX_H
 
-#include "ptx-run.h"
+#include "runtime/ptx-run.h"
 
 enum ptx_element {
 	PTX_EL_NONE,

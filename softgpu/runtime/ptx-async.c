@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "ptx-async.h"
+#include "runtime/ptx-async.h"
 
 #define COUNT_MASK ((1ull << PTX_MBARRIER_COUNT_BITS) - 1)
 #define BYTES_SHIFT (2 * PTX_MBARRIER_COUNT_BITS)

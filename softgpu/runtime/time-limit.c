@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that looks now and then at the kernels that run, where a limit is set. */
-#include "time-limit.h"
+#include "runtime/time-limit.h"
 
 #include <time.h>
 
-#include "context.h"
-#include "device.h"
+#include "host/backend-cpu/context.h"
+#include "host/backend-cpu/device.h"
 #include "ring/start-thread.h"
 
 static struct cpu_list running = CPU_LIST_INIT(running);

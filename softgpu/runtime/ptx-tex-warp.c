@@ -4,7 +4,7 @@
  * coordinates, one level, no offsets. They give what ptx-tex.c's general way gives, bit for bit. Lanes that are not
  * asked for are worked out like the others, since any coordinates lead to a texel, and dropped.
  */
-#include "ptx-texel.h"
+#include "runtime/ptx-texel.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define WIDE 4

@@ -2,7 +2,7 @@
 /* Matrices of eight rows of 16 bytes, of which lane l holds four bytes of row l / 4. */
 #include <string.h>
 
-#include "ptx-matrix.h"
+#include "runtime/ptx-matrix.h"
 
 #define LANES 32
 #define ROW_BYTES 16

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "ptx-run.h"
-#include "ptx-texel.h"
+#include "runtime/ptx-run.h"
+#include "runtime/ptx-texel.h"
 
 static unsigned element_bytes(const struct ptx_tex *op)
 {

@@ -6,7 +6,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_ASYNC_H
 #define VCUDA_BACKEND_CPU_PTX_ASYNC_H
 
-#include "ptx-run.h"
+#include "runtime/ptx-run.h"
 
 enum ptx_mbarrier_operation {
 	PTX_MBARRIER_INIT,

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ptx-thread.h"
+#include "runtime/ptx-thread.h"
 
 static struct ptx_thread *thread_of(struct ptx_context *ctx)
 {

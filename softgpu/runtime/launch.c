@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
-#include "heap.h"
-#include "host/backend-cpu/ptx/kernel.h"
-#include "log.h"
-#include "memory.h"
-#include "softgpu/front/module.h"
-#include "stream.h"
-#include "texture.h"
-#include "time-limit.h"
+#include "host/backend-cpu/device.h"
+#include "runtime/heap.h"
+#include "kernel.h"
+#include "host/backend-cpu/log.h"
+#include "host/backend-cpu/memory.h"
+#include "front/module.h"
+#include "host/backend-cpu/stream.h"
+#include "host/backend-cpu/texture.h"
+#include "runtime/time-limit.h"
 
 #define MAX_CHUNK 16
 #define MOST_BLOCKS 256

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "ptx-tensor-map.h"
+#include "runtime/ptx-tensor-map.h"
 
 /* A mark that bytes which happen to be somewhere do not have. Who wants to may set it: it keeps no secret. */
 #define SEAL 0x7663756461746d61ull
