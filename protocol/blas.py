@@ -537,7 +537,7 @@ def cblas_name(r, name, letter):
 
 def emit_cpu_c(routines):
     """Of a batch each is its base's, of the variant with the same type."""
-    out = [HEADER, '#include "blas-call.h"\n']
+    out = [HEADER, '#include "math/blas-call.h"\n']
     rows, calls = [], {}
     for r in routines:
         for f, name, letters, _ in r.functions():

@@ -11,7 +11,7 @@
 #include "softgpu/front/module.h"
 #include "registry.h"
 #include "stream.h"
-#include "random.h"
+#include "softgpu/math/random.h"
 #include "texture.h"
 
 #define STACK_DEPTH 64

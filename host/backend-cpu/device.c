@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "arena.h"
-#include "blas-library.h"
+#include "softgpu/math/blas-library.h"
 #include "attributes.h"
 #include "log.h"
 #include "softgpu/runtime/schedule.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "matmul-epilogue.h"
+#include "math/matmul-epilogue.h"
 
 #include <math.h>
 
-#include "blas-convert.h"
-#include "blas-product.h"
+#include "math/blas-convert.h"
+#include "math/blas-product.h"
 #include "protocol/matmul-abi.h"
 
 /* GELU by the hyperbolic tangent, as cuBLASLt has it. */

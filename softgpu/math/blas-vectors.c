@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "blas-call.h"
-#include "blas-convert.h"
+#include "math/blas-call.h"
+#include "math/blas-convert.h"
 
 #define PIECE 256
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-call.h"
-#include "blas-library.h"
+#include "math/blas-call.h"
+#include "math/blas-library.h"
 
 #define PANEL 32
 

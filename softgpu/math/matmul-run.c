@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-convert.h"
-#include "blas-product.h"
-#include "context.h"
-#include "matmul-epilogue.h"
-#include "matmul.h"
+#include "math/blas-convert.h"
+#include "math/blas-product.h"
+#include "host/backend-cpu/context.h"
+#include "math/matmul-epilogue.h"
+#include "math/matmul.h"
 
 #define BLOCK CPU_PRODUCT_BLOCK
 

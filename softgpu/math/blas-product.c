@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blas-product.h"
+#include "math/blas-product.h"
 
-#include "blas-convert.h"
-#include "blas-library.h"
+#include "math/blas-convert.h"
+#include "math/blas-library.h"
 
 #define BLOCK CPU_PRODUCT_BLOCK
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "blas-convert.h"
-#include "blas-product.h"
-#include "log.h"
+#include "math/blas-convert.h"
+#include "math/blas-product.h"
+#include "host/backend-cpu/log.h"
 #include "protocol/matmul-abi.h"
-#include "memory.h"
-#include "stream.h"
+#include "host/backend-cpu/memory.h"
+#include "host/backend-cpu/stream.h"
 
 #define TILE CPU_PRODUCT_BLOCK
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which products there are, and how they are cut into tiles. */
-#include "matmul.h"
+#include "math/matmul.h"
 
 #include "protocol/blas-abi.h"
-#include "blas-product.h"
-#include "device.h"
+#include "math/blas-product.h"
+#include "host/backend-cpu/device.h"
 
 #define LEAST_TILE 64
 

@@ -3,8 +3,8 @@
 #include <complex.h>
 #include <string.h>
 
-#include "blas-call.h"
-#include "blas-library.h"
+#include "math/blas-call.h"
+#include "math/blas-library.h"
 
 /* ---- for each type of elements ---- */
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-call.h"
-#include "blas-convert.h"
-#include "blas-library.h"
-#include "blas-product.h"
+#include "math/blas-call.h"
+#include "math/blas-convert.h"
+#include "math/blas-library.h"
+#include "math/blas-product.h"
 
 #define BLOCK CPU_PRODUCT_BLOCK
 

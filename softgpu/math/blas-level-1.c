@@ -3,7 +3,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "blas-call.h"
+#include "math/blas-call.h"
 #include "protocol/blas-rotations.h"
 
 /* OpenBLAS 0.3.21 adds other numbers than these on processors with AVX-512. */

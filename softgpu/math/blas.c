@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas-call.h"
-#include "blas-convert.h"
-#include "blas-library.h"
-#include "device.h"
-#include "log.h"
-#include "memory.h"
-#include "stream.h"
+#include "math/blas-call.h"
+#include "math/blas-convert.h"
+#include "math/blas-library.h"
+#include "host/backend-cpu/device.h"
+#include "host/backend-cpu/log.h"
+#include "host/backend-cpu/memory.h"
+#include "host/backend-cpu/stream.h"
 
 /* Tiles of a product: not smaller, so that little is copied twice; and a multiple of what the processors like. */
 #define LEAST_TILE 128

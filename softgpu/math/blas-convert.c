@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blas-convert.h"
+#include "math/blas-convert.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blas-library.h"
+#include "math/blas-library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "blas-call.h"
-#include "log.h"
+#include "math/blas-call.h"
+#include "host/backend-cpu/log.h"
 
 #define LIBRARY "libopenblas.so.0"
 

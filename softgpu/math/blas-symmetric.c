@@ -2,7 +2,7 @@
 /* Complex matrices that are symmetric and not Hermitian, and vectors: CBLAS has none of these. */
 #include <complex.h>
 
-#include "blas-call.h"
+#include "math/blas-call.h"
 
 /* Which triangle is there: cuBLAS's numbers. */
 enum { LOWER = 0 };

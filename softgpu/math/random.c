@@ -4,14 +4,14 @@
  * each of them has the generator, which lives until the last is done. The memory that the numbers go to is looked for
  * when the operation may start; a stray address ends the context, as a kernel's access would.
  */
-#include "random.h"
+#include "math/random.h"
 
 #include <stdlib.h>
 
-#include "log.h"
-#include "memory.h"
+#include "host/backend-cpu/log.h"
+#include "host/backend-cpu/memory.h"
 #include "random/rng.h"
-#include "stream.h"
+#include "host/backend-cpu/stream.h"
 
 /* Of all generators of the process: a guest may make as many as it likes. */
 #define MOST_BYTES (1ull << 30)

@@ -3,18 +3,18 @@
  * cuBLASLt: products as operations of streams, as kernels are. When one may start, its operands are looked for in the
  * table of memory; a stray one ends the context, as a kernel's access would. There is one algorithm.
  */
-#include "matmul.h"
+#include "math/matmul.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "blas-convert.h"
-#include "blas-library.h"
-#include "device.h"
-#include "log.h"
-#include "memory.h"
-#include "stream.h"
+#include "math/blas-convert.h"
+#include "math/blas-library.h"
+#include "host/backend-cpu/device.h"
+#include "host/backend-cpu/log.h"
+#include "host/backend-cpu/memory.h"
+#include "host/backend-cpu/stream.h"
 
 /* What cuBLASLt of the same age as the driver says. */
 #define VERSION 130100
