@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/backend-cpu.h"
+#include "backend-cpu.h"
 #include "runtime/device-runtime.h"
-#include "host/backend-cpu/device.h"
+#include "device/device.h"
 #include "common/fatbin.h"
-#include "host/backend-cpu/log.h"
+#include "log.h"
 
 /* Of PTX in one image. NVIDIA's largest libraries stay far below it. */
 #define MAX_BYTES (256u << 20)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "host/backend-cpu/ops.h"
+#include "ops.h"
 
 #define CPU_IMAGE_TEXTS 256
 

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "host/backend-cpu/log.h"
+#include "log.h"
 
 CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
 {

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/device.h"
+#include "device/device.h"
 #include "front/jit-log.h"
 #include "front/module.h"
-#include "host/backend-cpu/registry.h"
+#include "device/registry.h"
 
 struct CUlib_st {
 	struct cpu_image image;   /* to make the module of another context, or of the same after a reset */

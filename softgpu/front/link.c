@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/backend-cpu.h"
+#include "backend-cpu.h"
 #include "common/fatbin.h"
 #include "front/image.h"
 #include "front/jit-log.h"
-#include "host/backend-cpu/log.h"
+#include "log.h"
 #include "front/module.h"
 #include "common/object-file.h"
-#include "host/backend-cpu/registry.h"
+#include "device/registry.h"
 
 #define ENTRY_PTX (FATBIN_PTX | 0x101u << 16)
 #define FLAGS_LINUX_64 0x11

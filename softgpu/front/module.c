@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/device.h"
+#include "device/device.h"
 #include "front/jit-log.h"
-#include "host/backend-cpu/log.h"
-#include "host/backend-cpu/memory.h"
-#include "host/backend-cpu/registry.h"
+#include "log.h"
+#include "device/memory.h"
+#include "device/registry.h"
 
 CUresult cpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error)
 {

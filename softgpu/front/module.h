@@ -6,11 +6,11 @@
 #ifndef VCUDA_CPU_MODULE_H
 #define VCUDA_CPU_MODULE_H
 
-#include "host/backend-cpu/context.h"
+#include "device/context.h"
 #include "front/image.h"
 #include "kernel.h"
 #include "common/list.h"
-#include "host/backend-cpu/managed.h"
+#include "device/managed.h"
 
 /* The parsed parts of an image; an image of several containers has several. */
 struct cpu_program {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/log.h"
+#include "log.h"
 #include "jit/ptx-tier.h"
 #include "jit/ptx-version.h"
 

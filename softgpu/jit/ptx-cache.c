@@ -7,7 +7,7 @@
 
 #include <nettle/sha2.h>
 
-#include "host/backend-cpu/log.h"
+#include "log.h"
 #include "jit/ptx-cache.h"
 
 static void digest(const void *data, size_t size, uint8_t sum[VCUDA_CACHE_DIGEST_BYTES])

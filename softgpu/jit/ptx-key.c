@@ -13,7 +13,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <nettle/sha2.h>
 
-#include "host/backend-cpu/log.h"
+#include "log.h"
 #include "jit/ptx-version.h"
 
 /* Changes when the key's own composition does. */

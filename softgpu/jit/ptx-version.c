@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/backend-cpu/log.h"
+#include "log.h"
 #include "jit/ptx-compile.h"
 #include "runtime/ptx-probe.h"
 

@@ -4,7 +4,7 @@
 #define VCUDA_CPU_BLAS_CALL_H
 
 #include "protocol/blas-abi.h"
-#include "host/backend-cpu/ops.h"
+#include "ops.h"
 
 /* One computation, or a part of one, all of which has been looked at. */
 struct cpu_blas_work {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "math/blas-call.h"
-#include "host/backend-cpu/log.h"
+#include "log.h"
 
 #define LIBRARY "libopenblas.so.0"
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "host/backend-cpu/ops.h"
+#include "ops.h"
 
 /*
  * Before the process has threads that read the environment: OpenBLAS starts no threads of its own. What is large is cut

@@ -7,7 +7,7 @@
 #define VCUDA_CPU_BLAS_PRODUCT_H
 
 #include "protocol/blas-abi.h"
-#include "host/backend-cpu/ops.h"
+#include "ops.h"
 
 #define CPU_PRODUCT_BLOCK 256
 

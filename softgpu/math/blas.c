@@ -14,10 +14,10 @@
 #include "math/blas-call.h"
 #include "math/blas-convert.h"
 #include "math/blas-library.h"
-#include "host/backend-cpu/device.h"
-#include "host/backend-cpu/log.h"
-#include "host/backend-cpu/memory.h"
-#include "host/backend-cpu/stream.h"
+#include "device/device.h"
+#include "log.h"
+#include "device/memory.h"
+#include "device/stream.h"
 
 /* Tiles of a product: not smaller, so that little is copied twice; and a multiple of what the processors like. */
 #define LEAST_TILE 128

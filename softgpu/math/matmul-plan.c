@@ -4,7 +4,7 @@
 
 #include "protocol/blas-abi.h"
 #include "math/blas-product.h"
-#include "host/backend-cpu/device.h"
+#include "device/device.h"
 
 #define LEAST_TILE 64
 

@@ -7,7 +7,7 @@
 
 #include "math/blas-convert.h"
 #include "math/blas-product.h"
-#include "host/backend-cpu/context.h"
+#include "device/context.h"
 #include "math/matmul-epilogue.h"
 #include "math/matmul.h"
 

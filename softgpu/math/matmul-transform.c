@@ -8,10 +8,10 @@
 #include "protocol/blas-abi.h"
 #include "math/blas-convert.h"
 #include "math/blas-product.h"
-#include "host/backend-cpu/log.h"
+#include "log.h"
 #include "protocol/matmul-abi.h"
-#include "host/backend-cpu/memory.h"
-#include "host/backend-cpu/stream.h"
+#include "device/memory.h"
+#include "device/stream.h"
 
 #define TILE CPU_PRODUCT_BLOCK
 

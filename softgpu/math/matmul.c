@@ -11,10 +11,10 @@
 #include "protocol/blas-abi.h"
 #include "math/blas-convert.h"
 #include "math/blas-library.h"
-#include "host/backend-cpu/device.h"
-#include "host/backend-cpu/log.h"
-#include "host/backend-cpu/memory.h"
-#include "host/backend-cpu/stream.h"
+#include "device/device.h"
+#include "log.h"
+#include "device/memory.h"
+#include "device/stream.h"
 
 /* What cuBLASLt of the same age as the driver says. */
 #define VERSION 130100

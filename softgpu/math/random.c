@@ -8,10 +8,10 @@
 
 #include <stdlib.h>
 
-#include "host/backend-cpu/log.h"
-#include "host/backend-cpu/memory.h"
+#include "log.h"
+#include "device/memory.h"
 #include "random/rng.h"
-#include "host/backend-cpu/stream.h"
+#include "device/stream.h"
 
 /* Of all generators of the process: a guest may make as many as it likes. */
 #define MOST_BYTES (1ull << 30)

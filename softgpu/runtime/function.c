@@ -2,9 +2,9 @@
 /* Functions and their attributes, and how many blocks of one fit a multiprocessor. */
 #include <stdlib.h>
 
-#include "host/backend-cpu/device.h"
+#include "device/device.h"
 #include "front/module.h"
-#include "host/backend-cpu/registry.h"
+#include "device/registry.h"
 
 CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
 {

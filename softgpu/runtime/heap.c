@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "host/backend-cpu/memory.h"
+#include "device/memory.h"
 
 #define UNIT 32
 #define ORDERS 32

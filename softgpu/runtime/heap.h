@@ -6,7 +6,7 @@
 #ifndef VCUDA_CPU_HEAP_H
 #define VCUDA_CPU_HEAP_H
 
-#include "host/backend-cpu/context.h"
+#include "device/context.h"
 
 struct cpu_heap;
 

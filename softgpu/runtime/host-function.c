@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "ring/start-thread.h"
-#include "host/backend-cpu/stream.h"
+#include "device/stream.h"
 
 struct host_function {
 	struct cpu_op op; /* in its stream until the function has returned */

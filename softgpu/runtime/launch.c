@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/backend-cpu/device.h"
+#include "device/device.h"
 #include "runtime/heap.h"
 #include "kernel.h"
-#include "host/backend-cpu/log.h"
-#include "host/backend-cpu/memory.h"
+#include "log.h"
+#include "device/memory.h"
 #include "front/module.h"
-#include "host/backend-cpu/stream.h"
-#include "host/backend-cpu/texture.h"
+#include "device/stream.h"
+#include "device/texture.h"
 #include "runtime/time-limit.h"
 
 #define MAX_CHUNK 16

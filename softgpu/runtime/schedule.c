@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <time.h>
 
-#include "host/backend-cpu/context.h"
-#include "host/backend-cpu/device.h"
-#include "host/backend-cpu/event.h"
+#include "device/context.h"
+#include "device/device.h"
+#include "device/event.h"
 #include "ring/start-thread.h"
-#include "host/backend-cpu/stream.h"
+#include "device/stream.h"
 
 /* More units than an operation's chunk are claimed while they take less than that. */
 #define SHORT_NS 50000

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "common/list.h"
-#include "host/backend-cpu/ops.h"
+#include "ops.h"
 
 struct cpu_record;
 

@@ -4,8 +4,8 @@
 
 #include <time.h>
 
-#include "host/backend-cpu/context.h"
-#include "host/backend-cpu/device.h"
+#include "device/context.h"
+#include "device/device.h"
 #include "ring/start-thread.h"
 
 static struct cpu_list running = CPU_LIST_INIT(running);

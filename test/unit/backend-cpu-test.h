@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "host/backend-cpu/backend-cpu.h"
+#include "softgpu/backend-cpu.h"
 #include "protocol/backend.h"
 
 extern const struct vcuda_backend_ops *cuda;

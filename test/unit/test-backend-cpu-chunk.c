@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "host/backend-cpu/device.h"
+#include "softgpu/device/device.h"
 #include "softgpu/runtime/schedule.h"
 
 static struct work {

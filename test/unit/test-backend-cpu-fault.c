@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/backend-cpu/backend-cpu.h"
+#include "softgpu/backend-cpu.h"
 #include "protocol/backend.h"
 
 static const struct vcuda_backend_ops *cuda;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "host/backend-cpu/backend-cpu.h"
+#include "softgpu/backend-cpu.h"
 #include "protocol/backend.h"
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"

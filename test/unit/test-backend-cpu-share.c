@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/backend-cpu/log.h"
+#include "softgpu/log.h"
 #include "host/share/share.h"
 
 #define MIB (1u << 20)

@@ -5,7 +5,7 @@
 
 #include "test/ptx/harness.h"
 
-#include "host/backend-cpu/ops.h"
+#include "softgpu/ops.h"
 #include "softgpu/runtime/ptx-tensor-map.h"
 
 #define SHARED 32768

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "test/ptx/harness.h"
-#include "host/backend-cpu/log.h"
+#include "softgpu/log.h"
 #include "softgpu/runtime/ptx-probe.h"
 #include "softgpu/jit/ptx-tier.h"
 #include "softgpu/jit/ptx-version.h"

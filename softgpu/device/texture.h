@@ -6,8 +6,8 @@
 #ifndef VCUDA_CPU_TEXTURE_H
 #define VCUDA_CPU_TEXTURE_H
 
-#include "context.h"
-#include "softgpu/runtime/ptx-tex.h"
+#include "device/context.h"
+#include "runtime/ptx-tex.h"
 
 struct CUmipmappedArray_st;
 

@@ -3,8 +3,8 @@
 #ifndef VCUDA_CPU_STREAM_H
 #define VCUDA_CPU_STREAM_H
 
-#include "context.h"
-#include "softgpu/runtime/schedule.h"
+#include "device/context.h"
+#include "runtime/schedule.h"
 
 void cpu_stream_init(struct CUstream_st *stream, struct CUctx_st *context, unsigned int flags, int priority);
 

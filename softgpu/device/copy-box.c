@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
-#include "copy.h"
-#include "stream.h"
+#include "device/array.h"
+#include "device/copy.h"
+#include "device/stream.h"
 
 #define PIECE (1u << 20)
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "context.h"
+#include "device/context.h"
 
 /*
  * One recording of an event. A later recording makes a new one, so a wait that was queued keeps what it waits for, also

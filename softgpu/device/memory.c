@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory.h"
+#include "device/memory.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "device.h"
-#include "ipc.h"
-#include "pool.h"
-#include "texture.h"
+#include "device/arena.h"
+#include "device/device.h"
+#include "device/ipc.h"
+#include "device/pool.h"
+#include "device/texture.h"
 
 static struct cpu_range *table;
 static size_t count, capacity;

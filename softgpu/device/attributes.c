@@ -3,10 +3,10 @@
  * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
  * cost nothing here. What this back end does not do is 0: clusters, shareable handles.
  */
-#include "attributes.h"
+#include "device/attributes.h"
 
-#include "array.h"
-#include "device.h"
+#include "device/array.h"
+#include "device/device.h"
 
 #define A(name) CU_DEVICE_ATTRIBUTE_##name
 

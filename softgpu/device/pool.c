@@ -4,16 +4,16 @@
  * is freed when the stream gets there. The device's free list serves all pools: a pool counts what it has handed out
  * and holds nothing back, so that reserved memory is used memory, and there is nothing to trim.
  */
-#include "pool.h"
+#include "device/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "device.h"
-#include "memory.h"
-#include "registry.h"
-#include "stream.h"
+#include "device/arena.h"
+#include "device/device.h"
+#include "device/memory.h"
+#include "device/registry.h"
+#include "device/stream.h"
 
 struct CUmemPoolHandle_st {
 	unsigned int refs; /* the handle and each allocation */

@@ -3,7 +3,7 @@
  * An open-addressing hash set. A removed slot keeps its place as a tombstone until the next growth, which also cleans
  * up.
  */
-#include "registry.h"
+#include "device/registry.h"
 
 #include <stdint.h>
 #include <stdlib.h>

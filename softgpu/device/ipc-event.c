@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipc-event.h"
+#include "device/ipc-event.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "context.h"
-#include "event.h"
+#include "device/context.h"
+#include "device/event.h"
 #include "log.h"
 #include "host/share/share.h"
 #include "ring/start-thread.h"

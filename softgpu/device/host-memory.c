@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "arena.h"
-#include "memory.h"
+#include "device/arena.h"
+#include "device/memory.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22

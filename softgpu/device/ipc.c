@@ -8,7 +8,7 @@
  * one file, each as far from its beginning as it is from the arena's. Who opens a small allocation gets what lies on
  * its pages with it, as with CUDA, whose pages have 2 MiB; kernels reach the allocation only.
  */
-#include "ipc.h"
+#include "device/ipc.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,11 +16,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "device.h"
+#include "device/arena.h"
+#include "device/device.h"
 #include "log.h"
-#include "memory.h"
-#include "move.h"
+#include "device/memory.h"
+#include "device/move.h"
 #include "host/share/share.h"
 
 #define PAGE 4096u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "device/device.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "softgpu/math/blas-library.h"
-#include "attributes.h"
+#include "device/arena.h"
+#include "math/blas-library.h"
+#include "device/attributes.h"
 #include "log.h"
-#include "softgpu/runtime/schedule.h"
-#include "softgpu/runtime/time-limit.h"
+#include "runtime/schedule.h"
+#include "runtime/time-limit.h"
 
 #define MAX_WORKERS 1024
 

@@ -6,8 +6,8 @@
 #ifndef VCUDA_CPU_ARRAY_H
 #define VCUDA_CPU_ARRAY_H
 
-#include "context.h"
-#include "softgpu/runtime/ptx-tex.h"
+#include "device/context.h"
+#include "runtime/ptx-tex.h"
 
 #define CPU_MAX_1D 131072
 #define CPU_MAX_2D_WIDTH 131072

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "texture.h"
+#include "device/texture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
-#include "device.h"
-#include "memory.h"
+#include "device/array.h"
+#include "device/device.h"
+#include "device/memory.h"
 #include "log.h"
 
 #define ADDRESS_ALIGNMENT 512

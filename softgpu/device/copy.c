@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "copy.h"
-#include "memory.h"
-#include "stream.h"
+#include "device/arena.h"
+#include "device/copy.h"
+#include "device/memory.h"
+#include "device/stream.h"
 
 #define PIECE (4u << 20)
 

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "context.h"
-#include "softgpu/kernel.h"
+#include "device/context.h"
+#include "kernel.h"
 
 enum cpu_range_kind {
 	CPU_ALLOCATION,

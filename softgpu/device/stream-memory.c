@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "memory.h"
+#include "device/memory.h"
 #include "ring/start-thread.h"
-#include "stream.h"
+#include "device/stream.h"
 
 #define MOST_OPS VCUDA_MEMORY_OPS_MAX
 

@@ -4,7 +4,7 @@
  * pages below `writable` are readable and writable whether allocated or not: what a kernel or a copy may touch is
  * decided by the table in memory.c.
  */
-#include "arena.h"
+#include "device/arena.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 
 #include "backend-cpu.h"
-#include "device.h"
-#include "ipc.h"
+#include "device/device.h"
+#include "device/ipc.h"
 #include "log.h"
 
 #define GRAIN 512u

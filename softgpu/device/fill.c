@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
-#include "stream.h"
+#include "device/memory.h"
+#include "device/stream.h"
 
 #define PIECE (4u << 20)
 

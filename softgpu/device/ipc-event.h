@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softgpu/runtime/schedule.h"
+#include "runtime/schedule.h"
 
 struct cpu_shared_event;
 

@@ -5,9 +5,9 @@
 
 #include "ops.h"
 
-#include "context.h"
+#include "device/context.h"
 #include "log.h"
-#include "softgpu/runtime/ptx-tensor-map.h"
+#include "runtime/ptx-tensor-map.h"
 
 /* CUDA's enumerations; what is not named here is not there. */
 enum { TYPES = 16, INTERLEAVE_NONE = 0, INTERLEAVES = 3, SWIZZLES = 7, PROMOTIONS = 4, FILL_NAN = 1, FILLS = 2 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "event.h"
+#include "device/event.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-#include "ipc-event.h"
-#include "registry.h"
-#include "softgpu/runtime/schedule.h"
-#include "stream.h"
+#include "device/ipc-event.h"
+#include "device/registry.h"
+#include "runtime/schedule.h"
+#include "device/stream.h"
 
 struct cpu_record {
 	struct cpu_op op;  /* in the stream until done */

@@ -9,13 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "device.h"
+#include "device/arena.h"
+#include "device/device.h"
 #include "common/list.h"
-#include "memory.h"
-#include "registry.h"
+#include "device/memory.h"
+#include "device/registry.h"
 #include "host/share/share.h"
-#include "stream.h"
+#include "device/stream.h"
 
 #define GRANULARITY (2u << 20)
 

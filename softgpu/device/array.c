@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "array.h"
+#include "device/array.h"
 
 #include <stdlib.h>
 
 #include "log.h"
-#include "memory.h"
-#include "registry.h"
-#include "texture.h"
+#include "device/memory.h"
+#include "device/registry.h"
+#include "device/texture.h"
 
 #define ROW_ALIGNMENT 16
 

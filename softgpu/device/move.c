@@ -4,7 +4,7 @@
  * gets a signal, waits in its handler until the file is in place, and stores then: the instruction starts again.
  * Threads that may store to device memory without the scheduler's lock have that signal unblocked (schedule.c).
  */
-#include "move.h"
+#include "device/move.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arena.h"
+#include "device/arena.h"
 #include "log.h"
 
 static _Atomic uint32_t moves;  /* that were begun; changed with the lock */

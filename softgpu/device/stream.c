@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stream.h"
+#include "device/stream.h"
 
 #include <stdlib.h>
 
-#include "device.h"
-#include "registry.h"
+#include "device/device.h"
+#include "device/registry.h"
 
 void cpu_stream_init(struct CUstream_st *s, struct CUctx_st *context, unsigned int flags, int priority)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program asks of and sets in its current context. */
-#include "context.h"
-#include "device.h"
+#include "device/context.h"
+#include "device/device.h"
 
 CUresult cpu_cuCtxSynchronize(void)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "managed.h"
+#include "device/managed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
+#include "device/device.h"
 #include "log.h"
-#include "memory.h"
-#include "softgpu/front/module.h"
-#include "registry.h"
+#include "device/memory.h"
+#include "front/module.h"
+#include "device/registry.h"
 
 /* Its places are whole pages, of which the first byte is the variable's first. */
 #define MOST_ALIGNED 4096

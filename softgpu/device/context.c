@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "context.h"
+#include "device/context.h"
 
 #include <stdlib.h>
 
-#include "array.h"
-#include "device.h"
-#include "softgpu/runtime/heap.h"
-#include "event.h"
-#include "memory.h"
-#include "softgpu/front/module.h"
-#include "registry.h"
-#include "stream.h"
-#include "softgpu/math/random.h"
-#include "texture.h"
+#include "device/array.h"
+#include "device/device.h"
+#include "runtime/heap.h"
+#include "device/event.h"
+#include "device/memory.h"
+#include "front/module.h"
+#include "device/registry.h"
+#include "device/stream.h"
+#include "math/random.h"
+#include "device/texture.h"
 
 #define STACK_DEPTH 64
 
