@@ -51,7 +51,7 @@ void cli_find_paths(struct cli_paths *paths)
 		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, "../guest/lib");
 		set(paths->daemon, "VCUDA_DAEMON", self, "../host/daemon/vcudad");
 		set(paths->worker, NULL, self, "../host/worker/vcuda-worker");
-		set(paths->backend_cpu, NULL, self, "../host/backend-cpu/libvcuda-cpu.so");
+		set(paths->backend_cpu, NULL, self, "../softgpu/libvcuda-cpu.so");
 		set(paths->scripts, "VCUDA_SCRIPTS", VCUDA_SOURCE_DIR, "scripts");
 		set(paths->bench, "VCUDA_BENCH", VCUDA_SOURCE_DIR, "bench");
 		set(paths->bench_programs, NULL, self, "../bench");

@@ -127,7 +127,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     args = parser.parse_args()
     here = args.build.resolve() / "bench/softgpu"
-    bench, library = str(here / "softgpu-bench"), str(args.build.resolve() / "host/backend-cpu/libvcuda-cpu.so")
+    bench, library = str(here / "softgpu-bench"), str(args.build.resolve() / "softgpu/libvcuda-cpu.so")
     direct = [bench, "cuda", library, str(here / "softgpu.ptx")]
     if args.one_thread:
         os.environ.update(SOFTGPU_CPU_TIME="1", OMP_NUM_THREADS="1", POCL_MAX_PTHREAD_COUNT="1", VCUDA_CPU_THREADS="1")

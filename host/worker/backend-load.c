@@ -10,7 +10,7 @@
 
 #include "log.h"
 #include "protocol/mark.h"
-#include "host/share/share.h"
+#include "common/share.h"
 #include "memory/window.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
@@ -18,7 +18,7 @@
 /* Beside the worker, in its own folder in a build tree, in the same installation, else wherever the loader looks. */
 static void *open_cpu_library(void)
 {
-	static const char *const places[] = {"", "../backend-cpu/", VCUDA_CPU_FROM_WORKER "/"};
+	static const char *const places[] = {"", "../../softgpu/", VCUDA_CPU_FROM_WORKER "/"};
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	void *library = NULL;

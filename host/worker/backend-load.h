@@ -18,7 +18,7 @@ struct vcuda_backend {
 	void (*count_memory)(
 		_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
 	void (*set_image_bound)(size_t bytes);
-	/* Both: which workers may be given memory, and be asked for it (host/share/share.h). */
+	/* Both: which workers may be given memory, and be asked for it (common/share.h). */
 	void (*share_scope)(bool (*same_guest)(pid_t worker));
 	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own
 	 * memory. */

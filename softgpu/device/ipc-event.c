@@ -15,7 +15,7 @@
 #include "device/context.h"
 #include "device/event.h"
 #include "log.h"
-#include "host/share/share.h"
+#include "common/share.h"
 #include "ring/start-thread.h"
 
 #define PAGE 4096u

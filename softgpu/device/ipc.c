@@ -21,7 +21,7 @@
 #include "log.h"
 #include "device/memory.h"
 #include "device/move.h"
-#include "host/share/share.h"
+#include "common/share.h"
 
 #define PAGE 4096u
 #define LEAST (16 * PAGE) /* from here on memory has whole pages: arena.c */

@@ -14,7 +14,7 @@
 #include "common/list.h"
 #include "device/memory.h"
 #include "device/registry.h"
-#include "host/share/share.h"
+#include "common/share.h"
 #include "device/stream.h"
 
 #define GRANULARITY (2u << 20)

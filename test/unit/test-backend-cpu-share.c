@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "softgpu/log.h"
-#include "host/share/share.h"
+#include "common/share.h"
 
 #define MIB (1u << 20)
 

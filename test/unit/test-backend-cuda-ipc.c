@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "host/backend-cuda/ipc.h"
-#include "host/share/share.h"
+#include "common/share.h"
 
 #define BASE 0x700000000
 #define BYTES 0x200000
