@@ -238,6 +238,22 @@ static void printed_beside(void)
 	CHECK(dup2(output, STDOUT_FILENO) == STDOUT_FILENO);
 }
 
+/* A thread that waits while it holds stdout goes on, although another one has text to write there. */
+static void printed_held(void)
+{
+	pthread_t fetches;
+
+	launch_print(1);
+	OK(cudaDeviceSynchronize());
+	flockfile(stdout);
+	launch_print(7);
+	CHECK(!pthread_create(&fetches, NULL, waits_for_all, NULL));
+	usleep(200000);
+	OK(cudaStreamSynchronize(NULL));
+	funlockfile(stdout);
+	CHECK(!pthread_join(fetches, NULL));
+}
+
 /* A poller without any other call: the error comes to it. */
 static void polled(void)
 {
@@ -533,6 +549,8 @@ int main(int argc, char **argv)
 		printed();
 	else if (!strcmp(name, "printed-beside"))
 		printed_beside();
+	else if (!strcmp(name, "printed-held"))
+		printed_held();
 	else if (!strcmp(name, "polled"))
 		polled();
 	else if (!strcmp(name, "defaults"))

@@ -48,6 +48,19 @@ static void bring_text(struct vcuda_shm *shm)
 	}
 }
 
+/*
+ * The limit ends waits that could last for ever: the thread that has the lock may wait for stdout, which this thread's
+ * application code holds, or for the reader of a full pipe, which may be this thread. The worker may never answer.
+ */
+static bool lock_fetching(void)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec++;
+	return !pthread_mutex_timedlock(&fetching, &limit);
+}
+
 void vcuda_output_forward(struct vcuda_shm *shm)
 {
 	struct vcuda_thread *thread = vcuda_thread();
@@ -55,16 +68,17 @@ void vcuda_output_forward(struct vcuda_shm *shm)
 	/* The calls made in here end up here again. */
 	if (thread->reads_output)
 		return;
+	if (!lock_fetching())
+		return;
 	thread->reads_output = true;
-	pthread_mutex_lock(&fetching);
 	/* A thread that came to wait for another one's text may find none left. */
 	if (atomic_load(&shm->output)) {
 		atomic_store(&vcuda_output_in_flight, true);
 		bring_text(shm);
 		atomic_store(&vcuda_output_in_flight, false);
 	}
-	pthread_mutex_unlock(&fetching);
 	thread->reads_output = false;
+	pthread_mutex_unlock(&fetching);
 }
 
 /*
@@ -80,16 +94,12 @@ void vcuda_output_forked(void)
 
 /*
  * Next, exit() writes the buffer of stdout without stdout's lock, so a thread that writes beside it doubles the text.
- * Text that a thread still fetches may be lost: the worker may never answer, and the application may hold stdout. A
- * thread that writes waits for the file alone, as exit() does.
+ * Text that a thread still fetches after the limit is lost. A thread that writes waits for the file alone, as exit()
+ * does.
  */
 __attribute__((destructor)) static void end_output(void)
 {
-	struct timespec limit;
-
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec++;
-	if (!pthread_mutex_timedlock(&fetching, &limit))
+	if (lock_fetching())
 		pthread_mutex_unlock(&fetching);
 	if (pthread_mutex_lock(&writing))
 		return;

@@ -22,8 +22,8 @@ static inline bool vcuda_output_is_due(struct vcuda_shm *shm)
 }
 
 /*
- * Writes what kernels have printed to this process's standard output, in one piece, and waits for a thread
- * that is writing some. Thread-safe; holds no reply slot.
+ * Writes what kernels have printed to this process's standard output, in one piece. Waits for a thread that is
+ * writing some, at most 1 s. Thread-safe; holds no reply slot.
  */
 void vcuda_output_forward(struct vcuda_shm *shm);
 
