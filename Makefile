@@ -33,4 +33,6 @@ install: build
 clean:
 	rm -rf "$(BUILD)" build-asan build-tsan
 
+# The goals share the build folder.
+.NOTPARALLEL:
 .PHONY: all setup build demo check check-long install clean

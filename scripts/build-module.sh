@@ -33,7 +33,7 @@ release_of() {
 # The programs of the kernel's headers come without what they are linked with.
 check_libraries() {
 	local missing
-	missing=$(ldd "$1/tools/objtool/objtool" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found$/\1/p' | tr '\n' ' ')
+	missing=$(ldd "$1/tools/objtool/objtool" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found$/\1/p' | tr '\n' ' ') || true
 	[ -z "$missing" ] || die "objtool of the kernel's headers lacks ${missing% }: install the package 'libelf-dev' and try again."
 }
 

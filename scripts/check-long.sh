@@ -11,8 +11,9 @@
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
-BUILD=${BUILD:-build}
-BUILD_ASAN=${BUILD_ASAN:-build-asan}
+BUILD=$(realpath -m "${BUILD:-build}")
+BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
+COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
 PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz"
 
@@ -20,7 +21,8 @@ PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user b
 beside() {
 	local loops=() status n
 	for ((n = 0; n < $1; n++)); do
-		(while :; do :; done) &
+		# Background jobs ignore Ctrl-C, so each looks now and then whether this script is still there.
+		(while [ -d "/proc/$$" ]; do for ((i = 0; i < 1000000; i++)); do :; done; done) &
 		loops+=($!)
 	done
 	shift
@@ -47,8 +49,8 @@ part() {
 	bare-*-user) scripts/try-bare.sh --user "$(cut -d - -f 2 <<<"$1")" ;;
 	bare-*-check) scripts/try-bare.sh --check "$(cut -d - -f 2 <<<"$1")" ;;
 	loaded) beside 4 make check BUILD="$BUILD" ;;
-	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$PWD/$BUILD" awkward_ends ;;
-	random) build && test/ptx/run.sh "$PWD/$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
+	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$BUILD" awkward_ends ;;
+	random) build && test/ptx/run.sh "$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
 	fuzz) fuzz ;;
 	esac
 }
@@ -61,7 +63,7 @@ note() {
 		echo "# The last result of each part of make check-long: part, date, commit, result, minutes:seconds."
 		{
 			printf '%s\n' "$rest"
-			printf '%s %s %s %s %d:%02d\n' "$1" "$(date -u +%F)" "$(git describe --always --dirty)" "$2" $(($3 / 60)) $(($3 % 60))
+			printf '%s %s %s %s %d:%02d\n' "$1" "$(date -u +%F)" "$COMMIT" "$2" $(($3 / 60)) $(($3 % 60))
 		} | sort | sed '/^$/d'
 	} >"$RESULTS.new" && mv "$RESULTS.new" "$RESULTS"
 }

@@ -73,8 +73,13 @@ show_progress() {
 		case $line in
 		dlstatus:*) step="downloading packages" ;;
 		pmstatus:*) step="installing packages" ;;
-		"Need to get "* | "After this operation"* | "Waiting for cache lock"*)
+		"Need to get "* | "After this operation"*)
 			say "apt: $line"
+			continue
+			;;
+		"Waiting for cache lock"*)
+			[ "$last" = waiting ] || say "another apt is at work; waiting for it"
+			last=waiting
 			continue
 			;;
 		*)
@@ -118,15 +123,13 @@ free_mib() {
 	df -Pm "$1" | awk 'NR == 2 { print $4 }'
 }
 
-# The first of the folders that packages are written to whose disk is nearly full.
+# The folder that packages are written to with the least space, if apt or dpkg says that a disk is full.
 full_folder() {
-	local place
-	for place in /var/cache/apt /usr; do
-		if [ "$(free_mib "$place")" -lt 200 ]; then
-			printf '%s\n' "$place"
-			return
-		fi
-	done
+	local place=/usr
+	if grep -qE 'No space left on device|enough free space' "$log"; then
+		[ "$(free_mib /usr)" -lt "$(free_mib /var/cache/apt)" ] || place=/var/cache/apt
+		printf '%s\n' "$place"
+	fi
 }
 
 # The end of apt's own words, and the likeliest cause.
@@ -135,7 +138,7 @@ explain_failure() {
 	grep -E '^(E|dpkg):' "$log" | sort -u | tail -n 3 >&2 || tail -n 5 "$log" >&2
 	place=$(full_folder)
 	[ -z "$place" ] ||
-		die "$1: the disk that holds $place is full ($(free_mib "$place") MiB are free; up to $NEEDED_MIB MiB are needed)."
+		die "$1: the disk that holds $place is too full ($(free_mib "$place") MiB are free; up to $NEEDED_MIB MiB are needed)."
 	die "$1. Is there a network? Do /etc/apt/sources.list and apt's proxy settings fit?"
 }
 

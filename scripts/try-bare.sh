@@ -60,25 +60,33 @@ follow() {
 	done
 }
 
+# A minimal system has no certificates; apt checks signatures all the same.
+mirror() {
+	host_mirror "$1" | sed 's#^https:#http:#'
+}
+
 make_root() {
 	local packages=$cache/debootstrap
 	mkdir -p "$packages"
-	debootstrap --variant=minbase --cache-dir="$packages" "$release" "$root" "$(host_mirror debian)" >"$work/log" 2>&1 || {
+	debootstrap --variant=minbase --cache-dir="$packages" "$release" "$root" "$(mirror debian)" >"$work/log" 2>&1 || {
 		tail -n 5 "$work/log" >&2
 		die "debootstrap could not make a minimal $release."
 	}
 	{
-		printf "deb $(host_mirror debian) %s main\n" "$release" "$release-updates"
-		printf "deb $(host_mirror debian-security) %s main\n" "$release-security"
+		printf "deb $(mirror debian) %s main\n" "$release" "$release-updates"
+		printf "deb $(mirror debian-security) %s main\n" "$release-security"
 	} >"$root/etc/apt/sources.list"
-	apt-config dump | grep -E '^Acquire::https?::Proxy' >"$root/etc/apt/apt.conf.d/99proxy" || true
+	{
+		apt-config dump | grep -E '^Acquire::https?::Proxy' || true
+		[ -z "${http_proxy:-}" ] || printf 'Acquire::http::Proxy "%s";\n' "$http_proxy"
+	} >"$root/etc/apt/apt.conf.d/99proxy"
 	cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 }
 
 # inside USER COMMAND: a shell command on the minimal system, which sees nothing of this one but its devices and its network. pivot_root
 # and no chroot, in which the kernel refuses user namespaces to ordinary users.
 inside() {
-	unshare --mount --pid --fork --kill-child bash -euc '
+	setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child bash -euc '
 		root=$1 cache=$2 user=$3 command=$4
 		mount --bind "$root" "$root"
 		mount -t proc proc "$root/proc"
@@ -96,7 +104,9 @@ inside() {
 	' inside "$root" "$cache" "$1" "$2" </dev/null
 }
 
+# A signal may end this script alone: what it started in the minimal system ends with the subshell that runs inside().
 cleanup() {
+	pkill -KILL -P $$ && sleep 1
 	if [ -n "$keep" ]; then
 		say "the minimal system is in $root"
 	else
@@ -116,7 +126,7 @@ work=$(mktemp -d "${VCUDA_BARE_PARENT:-/tmp}/vcuda-bare.XXXXXX") || die "no fold
 trap cleanup EXIT
 chmod 755 "$work"
 root=$work/root
-cache=${BARE_CACHE:-$work/cache}
+cache=$(realpath -m "${BARE_CACHE:-$work/cache}")
 mkdir -p "$root" "$cache/apt/partial"
 
 begin "minimal system (debootstrap)"

@@ -66,11 +66,14 @@ def exit_status():
 def isolation():
     """Two processes compute; kill -9 of one ends its worker and the other never notices."""
     with daemon() as (d, env):
-        first, second = start_steady(env, 60), start_steady(env, 4)
+        first = start_steady(env, 60)
+        worker, = children(d.pid)
+        second = start_steady(env, 10)
         check(len(children(d.pid)) == 2, f"{len(children(d.pid))} workers for two processes")
         first.kill()
         first.wait()
-        wait_until(lambda: len(children(d.pid)) == 1, "the worker outlived its process")
+        wait_until(lambda: worker not in children(d.pid), "the worker outlived its process")
+        check(second.poll() is None, "the worker lived as long as its neighbour's process")
         check(second.wait(LIMIT) == 0, f"the other process: {second.stdout.read()}")
         wait_until(lambda: not children(d.pid), "a worker is left")
         check(resident_kib(d.pid) <= 16 * 1024, f"the daemon has {resident_kib(d.pid)} KiB resident")

@@ -136,11 +136,14 @@ def runtimes(vm):
 
 def isolation(vm):
     """Two processes compute; kill -9 of one ends its worker and the other never notices."""
-    first, second = vm.steady(60), vm.steady(4)
+    first = vm.steady(60)
+    worker, = vm.workers()
+    second = vm.steady(10)
     check(len(vm.workers()) == 2, f"{len(vm.workers())} workers for two processes")
     start = time.monotonic()
     vm.type(f"kill -9 {first[0]}")
-    wait_until(lambda: len(vm.workers()) == 1, "the worker outlived its process")
+    wait_until(lambda: worker not in vm.workers(), "the worker outlived its process")
+    check(len(vm.workers()) == 1, "the worker lived as long as its neighbour's process")
     print(f"  the killed process's worker was gone after {time.monotonic() - start:.2f} s")
     status, out = vm.end_of(second)
     check(status == 0, f"the other process: {out}")
