@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,6 +168,8 @@ static bool enter_view(const struct vm *vm)
 	struct view_attempt attempt;
 	char refused[256];
 
+	/* A directory that the caller has left open is in a mount that stays writable. */
+	syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
 	if (view_enter(vm->directory, vm->options->unprivileged, &attempt))
 		return true;
 	refusal_describe(&attempt, refused, sizeof(refused));

@@ -6,6 +6,7 @@
 #include <linux/mount.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -101,15 +102,9 @@ static void close_all(const int *fds, size_t count)
 			close(fds[i]);
 }
 
-/*
- * No mount that is made here may reach the namespace that we came from. In a chroot that takes more than "/", which
- * need not be a mount there: a process that joins its own namespace gets that namespace's root, and can make all of it
- * private. Then the directory of the chroot becomes the root, for virtiofsd pivots too, and cannot in a chroot.
- */
-static bool make_private(struct view_attempt *attempt)
+static bool cut_off(struct view_attempt *attempt)
 {
-	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int own = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), own = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	/* Without CAP_SYS_CHROOT it stays where it is. */
 	bool joined = root >= 0 && own >= 0 && !setns(own, CLONE_NEWNS), done = true;
 
@@ -117,38 +112,68 @@ static bool make_private(struct view_attempt *attempt)
 		done = view_refused(attempt, VIEW_PRIVATE);
 	else if (joined && !is_root(root) && !pivot(root))
 		done = view_refused(attempt, VIEW_ROOT);
-	/* virtiofsd may have a relative path. */
-	if (here >= 0 && fchdir(here) && done)
-		done = view_refused(attempt, VIEW_ROOT);
-	close_all((int[]){root, here, own}, 3);
+	close_all((int[]){root, own}, 2);
 	return done;
 }
 
 /*
- * A view of the host's files in which nothing can be written, whatever virtiofsd is made to do: every mount below is
+ * No mount that is made here may reach the namespace that we came from. In a chroot that takes more than "/", which
+ * need not be a mount there: a process that joins its own namespace gets that namespace's root, and can make all of it
+ * private. Then the directory of the chroot becomes the root, for virtiofsd pivots too, and cannot in a chroot.
+ */
+static bool make_private(struct view_attempt *attempt)
+{
+	/* virtiofsd may have a relative path. No descriptor: the mounts that pivot() leaves are still writable. */
+	char *here = getcwd(NULL, 0);
+	bool done = cut_off(attempt);
+
+	if (done && (!here || chdir(here)) && chdir("/"))
+		done = view_refused(attempt, VIEW_ROOT);
+	free(here);
+	return done;
+}
+
+/* All mounts become read-only and lose their device nodes; our directory, a mount of its own, stays writable. */
+static bool make_read_only(const char *directory, struct view_attempt *attempt)
+{
+	struct mount_attr all = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
+	struct mount_attr own = {.attr_clr = MOUNT_ATTR_RDONLY};
+
+	return (!syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &all, sizeof(all)) &&
+		!syscall(SYS_mount_setattr, AT_FDCWD, directory, 0, &own, sizeof(own))) ||
+	       view_refused(attempt, VIEW_READ_ONLY);
+}
+
+/* The kernel's directories may be missing. */
+static bool hide(const char *view, const char *directory, bool kernels, struct view_attempt *attempt)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s%s", view, directory);
+	return !mount("none", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=4k") ||
+	       (kernels && errno == ENOENT) || view_refused(attempt, VIEW_HIDE);
+}
+
+/*
+ * A view of the host's files in which nothing can be written, whatever virtiofsd is made to do. Every mount is
  * read-only, device nodes are dead, and the kernel's own file systems and our directory are hidden.
+ *
+ * In a user namespace the view is virtiofsd's chroot, and its descriptor of /proc/self/fd leads out of it. So the same
+ * holds outside of the view, with two exceptions. Our directory is writable there: virtiofsd makes its socket in it.
+ * /proc is read-only and not hidden: virtiofsd opens /proc/self/fd.
  */
 static bool make_view(const char *directory, struct view_attempt *attempt)
 {
-	const char *const hidden[] = {"/proc", "/sys", "/dev", directory};
-	struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
-	char view[128], path[256];
-	size_t i;
+	char view[128];
 
 	snprintf(view, sizeof(view), "%s/view", directory);
 	if (!enter_namespace(attempt) || !make_private(attempt))
 		return false;
-	if (mount("/", view, NULL, MS_BIND | MS_REC, NULL))
+	if (mount(directory, directory, NULL, MS_BIND, NULL) || mount("/", view, NULL, MS_BIND | MS_REC, NULL))
 		return view_refused(attempt, VIEW_BIND);
-	if (syscall(SYS_mount_setattr, AT_FDCWD, view, AT_RECURSIVE, &attributes, sizeof(attributes)))
-		return view_refused(attempt, VIEW_READ_ONLY);
-	for (i = 0; i < sizeof(hidden) / sizeof(*hidden); i++) {
-		snprintf(path, sizeof(path), "%s%s", view, hidden[i]);
-		if (mount("none", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=4k") &&
-		    (errno != ENOENT || hidden[i] == directory))
-			return view_refused(attempt, VIEW_HIDE);
-	}
-	return true;
+	return make_read_only(directory, attempt) && hide(view, directory, false, attempt) &&
+	       hide(view, "/proc", true, attempt) && hide(view, "/sys", true, attempt) &&
+	       hide(view, "/dev", true, attempt) && hide("", "/sys", true, attempt) && hide("", "/dev", true, attempt);
 }
 
 bool view_enter(const char *directory, bool unprivileged, struct view_attempt *attempt)

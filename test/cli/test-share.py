@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 
-VCUDA, REFUSED = sys.argv[1], sys.argv[2]
+VCUDA, REFUSED = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SUBJECT = "read-only sharing of files"
 KERNELS = ("/proc/version", "/sys/devices/system/cpu/online")
 ROOT = os.geteuid() == 0
 
-# It has the rights that vcuda gives to virtiofsd, and counts those that are too many.
+# It has the rights that vcuda gives to virtiofsd, and counts those that are too many. The real one's descriptor of
+# /proc/self/fd leads out of its chroot.
 VIRTIOFSD = r"""#!/bin/sh
 while [ $# -gt 1 ]; do
 	case $1 in
@@ -43,6 +44,13 @@ try move mv "$there/known" "$there/moved"
 try remove rm -f "$there/known"
 try proc cat "$shared/proc/version"
 try sys cat "$shared/sys/devices/system/cpu/online"
+try outside sh -c ": >'$CANARY/new'"
+try relative sh -c ": >new"
+try inherited sh -c ": >/proc/self/fd/$DESCRIPTOR/new"
+exec 5</proc/self/fd
+try descriptor sh -c ": >'/proc/self/fd/5/../../..$CANARY/new'"
+try sysoutside cat /sys/devices/system/cpu/online
+try devoutside sh -c ": </dev/zero"
 try pid sh -c ": >'$socket.pid'"
 exit 3
 """
@@ -55,8 +63,16 @@ def check(condition, text):
 
 def run(how, *arguments, **env):
     """In the situation of refused.c; none if `how` is empty."""
-    line = [*([REFUSED, how] if how else []), VCUDA, *arguments]
-    r = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ, **env))
+    return call(how, VCUDA, *arguments, **env)
+
+
+def call(how, *arguments, **env):
+    """The current folder is CANARY, if it is given, and DESCRIPTOR is an open descriptor of it."""
+    canary = os.open(env.get("CANARY", "."), os.O_PATH)
+    env = dict(os.environ, DESCRIPTOR=str(canary), **env)
+    line = [*([REFUSED, how] if how else []), *arguments]
+    r = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=env, cwd=env.get("CANARY"), pass_fds=[canary])
+    os.close(canary)
     if r.returncode == 77:
         print(f"skipped: {r.stderr}")
         sys.exit(77)
@@ -129,7 +145,8 @@ def attempts(top, how, *options):
     return dict(line.split() for line in re.findall(r"^  (\w+ \w+)$", r.stderr, re.M))
 
 
-FORBIDDEN = ("create", "write", "mkdir", "link", "move", "remove", "proc", "sys")
+FORBIDDEN = ("create", "write", "mkdir", "link", "move", "remove", "proc", "sys",
+             "outside", "relative", "inherited", "descriptor", "sysoutside", "devoutside")
 
 
 def confined(how, sandbox, *options):
@@ -148,9 +165,8 @@ def view():
     # No mount of the view reaches the namespace of the chroot.
     with tempfile.TemporaryDirectory() as top:
         attempts(top, "chroot-root")
-        line = [REFUSED, "chroot-root", "sh", "-c", '"$0" vm run --backend none -- true; cat /proc/self/mountinfo', VCUDA]
-        r = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False,
-                           env=dict(os.environ, VCUDA_SCRIPTS=f"{top}/parts", CANARY=f"{top}/canary", TMPDIR="/tmp"))
+        r = call("chroot-root", "sh", "-c", '"$0" vm run --backend none -- true; cat /proc/self/mountinfo', VCUDA,
+                 VCUDA_SCRIPTS=f"{top}/parts", CANARY=f"{top}/canary", TMPDIR="/tmp")
         check("virtiofsd did not start: exit status 3" in r.stderr and " shared:" in r.stdout, f"{r.stderr}{r.stdout}")
         check("vcuda-vm-" not in r.stdout, f"mounts are left:\n{r.stdout}")
 
