@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,11 +214,10 @@ static bool try_in_child(const char *directory, bool unprivileged, struct view_a
 	return attempt->refused == VIEW_DONE;
 }
 
-bool view_try(bool unprivileged, struct view_attempt *attempt)
+static bool try_in_directory(bool unprivileged, struct view_attempt *attempt)
 {
 	char directory[VM_DIRECTORY], view[VM_DIRECTORY + 8];
 
-	*attempt = (struct view_attempt){.refused = VIEW_DONE};
 	if (!vm_directory_make(directory))
 		return view_refused(attempt, VIEW_ATTEMPT);
 	snprintf(view, sizeof(view), "%s/view", directory);
@@ -228,6 +228,20 @@ bool view_try(bool unprivileged, struct view_attempt *attempt)
 	rmdir(view);
 	rmdir(directory);
 	return attempt->refused == VIEW_DONE;
+}
+
+bool view_try(bool unprivileged, struct view_attempt *attempt)
+{
+	sigset_t all, before;
+	bool done;
+
+	*attempt = (struct view_attempt){.refused = VIEW_DONE};
+	/* A signal that ends the process waits until the directory is gone. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	done = try_in_directory(unprivileged, attempt);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return done;
 }
 
 bool vm_share_try(bool unprivileged, struct vm_share *share)

@@ -8,6 +8,7 @@ No VM is started: a script takes the place of virtiofsd, tries what it must not 
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,22 @@ def view():
                  VCUDA_SCRIPTS=f"{top}/parts", CANARY=f"{top}/canary", TMPDIR="/tmp")
         check("virtiofsd did not start: exit status 3" in r.stderr and " shared:" in r.stdout, f"{r.stderr}{r.stdout}")
         check("vcuda-vm-" not in r.stdout, f"mounts are left:\n{r.stdout}")
+
+
+def interrupted():
+    """A signal that comes while the view is tried leaves nothing behind."""
+    ends = set()
+    for _ in range(20):
+        # Socket paths are short.
+        with tempfile.TemporaryDirectory(dir="/tmp") as top:
+            with subprocess.Popen([VCUDA, "vm", "run", "--", "true"], env=dict(os.environ, VCUDA_SCRIPTS="/dev/null/none", TMPDIR=top),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as vm:
+                while not os.listdir(top) and vm.poll() is None:
+                    pass
+                vm.send_signal(signal.SIGTERM)
+            ends.add(vm.returncode)
+            check(not os.listdir(top), f"{os.listdir(top)} is left, end {vm.returncode}")
+    check(ends <= {-signal.SIGTERM, 125}, f"ended with {ends}")
 
 
 def unprivileged():
