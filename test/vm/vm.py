@@ -110,7 +110,7 @@ def vm_share(kernel):
         with tempfile.TemporaryDirectory() as canary:
             r = subprocess.run([os.path.join(BUILD, "test/cli/refused"), how, os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel,
                                 "--backend", "cpu", "--share", share, "--", "sh", "-c", script, "sh", HERE, canary, share,
-                                os.path.join(BUILD, "examples/vectorAdd")], capture_output=True, text=True, timeout=95, check=False)
+                                os.path.join(BUILD, "examples/vectorAdd")], capture_output=True, text=True, check=False)
             written = os.listdir(canary)
         if r.returncode == 77:
             print(r.stderr)
