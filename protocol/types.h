@@ -4,11 +4,20 @@
 #ifndef VCUDA_TYPES_H
 #define VCUDA_TYPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cuda-abi.h"
 #include "matmul-abi.h"
 #include "random-abi.h"
+
+/* An error that a context keeps: all of its later calls return it. */
+static inline bool vcuda_is_sticky(CUresult result)
+{
+	return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT ||
+	       result == CUDA_ERROR_ASSERT ||
+	       (result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED);
+}
 
 typedef unsigned short ushort16;
 typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */

@@ -344,14 +344,6 @@ static bool reply_is_missing(void *call)
 	return false;
 }
 
-/* An error that a context never gets over: its later calls get it without asking. */
-static bool is_sticky(CUresult result)
-{
-	return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT ||
-	       result == CUDA_ERROR_ASSERT ||
-	       (result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED);
-}
-
 /* With the ring lock held. */
 static void note_work(const struct vcuda_call *call)
 {
@@ -390,7 +382,7 @@ static CUresult wait_reply(struct vcuda_call *call)
 	if (bytes > VCUDA_REPLY_MAX)
 		bytes = 0;
 	call->reader = vcuda_reader_init(slot->data, bytes);
-	if (context && is_sticky(result))
+	if (context && vcuda_is_sticky(result))
 		atomic_store(&context->error, result);
 	if (vcuda_call_table[call->op].waits && (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY))
 		vcuda_known_heard(context);

@@ -254,6 +254,19 @@ static void printed_held(void)
 	CHECK(!pthread_join(fetches, NULL));
 }
 
+/* The first call that gets a kernel's fault brings text of the kernels before it, also a call that waits for nothing. */
+static void printed_fault(void)
+{
+	void *p;
+
+	launch_print(1);
+	OK(cudaLaunchKernel(&wild, one, one, NULL, 0, NULL));
+	while (cudaMalloc(&p, 64) == cudaSuccess)
+		usleep(1000);
+	printf("after the fault\n");
+	GIVES(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
 /* A poller without any other call: the error comes to it. */
 static void polled(void)
 {
@@ -551,6 +564,8 @@ int main(int argc, char **argv)
 		printed_beside();
 	else if (!strcmp(name, "printed-held"))
 		printed_held();
+	else if (!strcmp(name, "printed-fault"))
+		printed_fault();
 	else if (!strcmp(name, "polled"))
 		polled();
 	else if (!strcmp(name, "defaults"))

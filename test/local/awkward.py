@@ -10,7 +10,7 @@ import time
 from harness import BACKEND, LIMIT, build, check, vcuda
 
 AWKWARD = ["wild-event", "wild-stream", "copies", "per-thread", "capture", "graph", "stalled", "backlog", "contexts", "list", "handles", "fork", "threads"]
-AWKWARD_RUNTIME = ["printed", "printed-beside", "printed-held", "polled", "defaults", "plugins", "handles"]
+AWKWARD_RUNTIME = ["printed", "printed-beside", "printed-held", "printed-fault", "polled", "defaults", "plugins", "handles"]
 
 
 def run_awkward(program, case, *args, **env):
@@ -61,6 +61,8 @@ def awkward_runtime():
         if case == "printed":
             lines = "".join(f"value {n}\nafter {n}\n" for n in range(1, 22))
             check(out == lines + "printed: passed\n", f"order:\n{out}")
+        if case == "printed-fault":
+            check(out == "value 1\nafter the fault\nprinted-fault: passed\n", f"{case}:\n{out}")
         if case == "printed-held":
             check(out == "value 1\nvalue 7\nprinted-held: passed\n", f"{case}:\n{out}")
 

@@ -296,8 +296,12 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 		vcuda_log("the reply of %s does not fit", vcuda_call_table[c->op].name);
 		result = CUDA_ERROR_UNKNOWN;
 	}
-	/* What kernels printed is due where the guest waits for them, and where their context ends. */
-	if (c->op < VCUDA_OP_LIMIT && (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context))
+	/*
+	 * Kernel text is due where the guest waits for kernels, and where their context ends. It is also due with an error
+	 * that the context keeps: the guest's later waits get that error without asking. NVIDIA's driver does the same.
+	 */
+	if (c->op < VCUDA_OP_LIMIT &&
+	    (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context || vcuda_is_sticky(result)))
 		vcuda_output_check(s);
 	if (c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].waits) {
 		CUresult earlier = take_error(s, c);
