@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that are started before there is a guest process for them."""
+import contextlib
 import os
 import re
 import signal
@@ -82,12 +83,20 @@ class Warm(unittest.TestCase):
         client = Client(self.daemon)
         pid = client.attach()
         own = f'/proc/{self.daemon.process.pid}/fd'
-        held = lambda: [os.readlink(f'{own}/{fd}') for fd in os.listdir(own)]
+
+        def held():
+            names = []
+            for fd in os.listdir(own):
+                with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                    names.append(os.readlink(f'{own}/{fd}'))
+            return names
+
+        def count(word):
+            return len([name for name in held() if word in name])
+
         # The worker may answer its client before the daemon has closed what it gave away.
-        sockets = lambda: [name for name in held() if name.startswith('socket')]
-        wait(lambda: len(sockets()) == 2)
-        self.assertEqual(len(sockets()), 2, f"its listener, and the worker's way to the image cache: {held()}")
-        self.assertEqual(len([name for name in held() if 'eventfd' in name]), 1, f"the image cache's own: {held()}")
+        self.assertTrue(wait(lambda: count('socket:') == 2), f"its listener, and the worker's way to the image cache: {held()}")
+        self.assertTrue(wait(lambda: count('eventfd') == 1), f"the image cache's own: {held()}")
         client.close()
         self.assertTrue(wait(lambda: pid not in self.daemon.workers()))
 
