@@ -2,7 +2,7 @@
 /* Streams, host functions in them, and their capture. */
 #include <stdlib.h>
 
-#include "old.h"
+#include "old/old.h"
 
 CUDART_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
 {

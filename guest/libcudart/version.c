@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions, the driver's entry points by name, and the profiler's switch. */
-#include "old.h"
+#include "old/old.h"
 
 CUDART_API cudaError_t cudaRuntimeGetVersion(int *version)
 {

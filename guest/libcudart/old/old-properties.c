@@ -2,7 +2,7 @@
 /* The property structures of CUDA 9 to 12. */
 #include <string.h>
 
-#include "old.h"
+#include "old/old.h"
 #include "properties.h"
 
 /* CUDA 12's. */

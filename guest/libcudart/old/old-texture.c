@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "old.h"
+#include "old/old.h"
 #include "texture.h"
 
 #define RESOURCE_BYTES 64

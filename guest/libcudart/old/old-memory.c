@@ -2,7 +2,7 @@
 /* Memory and kernels: calls of CUDA 9 to 12 with other structures or parameters. */
 #include <string.h>
 
-#include "old.h"
+#include "old/old.h"
 
 /* ---- where memory is: until CUDA 12 a device's ordinal, or cudaCpuDeviceId ---- */
 
