@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/descriptors.h"
-#include "image-peer.h"
+#include "images/image-peer.h"
 #include "local.h"
 #include "log.h"
 #include "protocol/mark.h"

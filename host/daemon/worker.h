@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "protocol/ipc/channel.h"
-#include "image-peer.h"
+#include "images/image-peer.h"
 #include "loop.h"
 #include "options.h"
 

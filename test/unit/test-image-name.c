@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/daemon/image-check.h"
+#include "host/daemon/images/image-check.h"
 #include "guest/libcuda/module/image-name.h"
 #include "guest/libcuda/module/sha256.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/image-channel.h"
-#include "host/daemon/image-store.h"
+#include "host/daemon/images/image-store.h"
 
 #define MIB (1ull << 20)
 

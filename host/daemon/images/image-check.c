@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image-check.h"
+#include "images/image-check.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image-peer.h"
+#include "images/image-peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "image-check.h"
+#include "images/image-check.h"
 #include "protocol/ipc/image-message.h"
-#include "image-store.h"
+#include "images/image-store.h"
 #include "log.h"
 
 /* Of a worker that has ended: more than an honest one leaves. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image-store.h"
+#include "images/image-store.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/image-channel.h"
-#include "image-check.h"
+#include "images/image-check.h"
 #include "list.h"
 #include "log.h"
 
