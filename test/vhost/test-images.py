@@ -238,7 +238,7 @@ class Images(unittest.TestCase):
         self.assertTrue(wait(self.daemon.workers))
         pid, = self.daemon.workers()
         self.assertTrue(wait(lambda: os.readlink(f'/proc/{pid}/exe') == os.path.realpath(vmm.FAKE_WORKER)))
-        self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4})
+        self.assertTrue(vmm.has_descriptors(pid, 5))
 
     def test_died_in_the_middle(self):
         self.start()

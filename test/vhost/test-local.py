@@ -52,7 +52,7 @@ class Local(unittest.TestCase):
         self.assertTrue(wait(self.daemon.workers))
         pid, = self.daemon.workers()
         self.assertTrue(wait(lambda: os.readlink(f'/proc/{pid}/exe') == os.path.realpath(vmm.FAKE_WORKER)))
-        self.assertEqual(vmm.descriptors(pid), {0, 1, 2, 3, 4, 5})
+        self.assertTrue(vmm.has_descriptors(pid, 6))
         self.assertTrue(os.readlink(f'/proc/{pid}/fd/4').startswith('/memfd:vcuda-roster'), 'what all workers share')
         self.assertTrue(os.readlink(f'/proc/{pid}/fd/5').startswith('socket:'), 'its way to the image cache')
         client.close()

@@ -92,12 +92,9 @@ class Daemon:
         return int(line.split()[1]) << 10
 
 
-def descriptors(pid):
-    """Of a process, once its loader has closed the libraries' files."""
-    def held():
-        return {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}
-    wait(lambda: not [fd for fd in held() if fd > 5])
-    return held()
+def has_descriptors(pid, count):
+    """Whether the process has descriptors 0 to count - 1 and no others once its loader has closed the libraries' files."""
+    return wait(lambda: {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')} == set(range(count)))
 
 
 class Client:
