@@ -19,7 +19,7 @@
 
 #include "vm-view.h"
 
-/* Of Linux 6.2; the headers may be older. */
+/* Since Linux 6.2; the headers may be older. */
 #define FS_TRUNCATE (1ULL << 14)
 
 /* Not the right to run programs: virtiofsd starts as a script, and its seccomp filter refuses execve. */

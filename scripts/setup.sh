@@ -15,7 +15,7 @@ EXAMPLES="clang-19 g++"
 
 TESTS="spin"
 
-# What all of the packages need when none is installed.
+# The disk space that all packages need where none is installed.
 NEEDED_MIB=1500
 
 say() {
@@ -96,7 +96,7 @@ show_progress() {
 	done
 }
 
-# A machine whose packages are not Debian's has the tools in places of its own, and nothing is installed there.
+# Another system has the tools in places of its own, so that nothing is installed there.
 not_debian() {
 	say "this is no Debian system, so nothing is installed. The build needs, by Debian's names:"
 	wanted | tr '\n' ' ' | fmt -w 100 >&2
