@@ -201,7 +201,7 @@ static pthread_t begin_blocked_text(void)
 	fill_pipe(STDOUT_FILENO);
 	launch_print(7);
 	CHECK(!pthread_create(&thread, NULL, waits_for_all, NULL));
-	usleep(200000);
+	sleep(1);
 	return thread;
 }
 
@@ -248,7 +248,7 @@ static void printed_held(void)
 	flockfile(stdout);
 	launch_print(7);
 	CHECK(!pthread_create(&fetches, NULL, waits_for_all, NULL));
-	usleep(200000);
+	sleep(1);
 	OK(cudaStreamSynchronize(NULL));
 	funlockfile(stdout);
 	CHECK(!pthread_join(fetches, NULL));
