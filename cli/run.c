@@ -141,7 +141,7 @@ static void append_math(const struct run *r)
 static bool link_libraries(struct cli_paths *paths, char directory[PATH_MAX])
 {
 	const char *parent = getenv("TMPDIR");
-	char link[PATH_MAX];
+	char link[PATH_MAX + sizeof("/lib")];
 
 	if (!parent || *parent != '/' || strpbrk(parent, SEPARATORS))
 		parent = "/tmp";
@@ -150,8 +150,7 @@ static bool link_libraries(struct cli_paths *paths, char directory[PATH_MAX])
 		cli_message("no folder can be made in %s for a link to %s: %s", parent, paths->guest_lib, strerror(errno));
 		return false;
 	}
-	if (snprintf(link, sizeof(link), "%s/lib", directory) >= (int)sizeof(link))
-		link[0] = '\0';
+	snprintf(link, sizeof(link), "%s/lib", directory);
 	if (symlink(paths->guest_lib, link)) {
 		cli_message("%s cannot be linked to %s: %s", link, paths->guest_lib, strerror(errno));
 		rmdir(directory);
