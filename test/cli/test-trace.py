@@ -182,10 +182,10 @@ def off():
 
 def direct():
     """Without `vcuda run` in front, and where the file cannot be written."""
-    script = f'LD_LIBRARY_PATH="{GUEST_LIB}" VCUDA_TRACE=1 VCUDA_STATS=/no/such/folder "{TRACED}"'
+    script = f'LD_LIBRARY_PATH="{GUEST_LIB}" VCUDA_TRACE=1 VCUDA_STATS=/dev/null/folder "{TRACED}"'
     r = run(VCUDA, "run", "--backend", "cpu", "--", "sh", "-c", script)
     check(sum(l[1] == "cuLaunchKernel" for l in lines_of(r.stderr)) == LAUNCHES and len(tables_of(r.stderr)) == 1, r.stderr)
-    check("VCUDA_STATS: cannot write to /no/such/folder" in r.stderr, r.stderr)
+    check("VCUDA_STATS: cannot write to /dev/null/folder" in r.stderr, r.stderr)
 
 
 globals()[sys.argv[4]]()
