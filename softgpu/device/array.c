@@ -72,8 +72,6 @@ static bool lay_out(struct CUmipmappedArray_st *s, uint64_t *bytes)
 	bool layered = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 
 	*bytes = 0;
-	if (s->count > PTX_TEXTURE_LEVELS)
-		return false;
 	for (unsigned int n = 0; n < s->count; n++) {
 		struct ptx_level *l = &s->levels[n].level;
 		uint64_t size;
