@@ -158,7 +158,7 @@ def emit_guest_h(desc):
 
 
 def emit_guest_c(desc):
-    out = [HEADER, '#include "guest-calls.h"\n#include "guest/client/call.h"\n#include "graph/capture.h"\n#include "stream/known.h"\n#include "stream/pace.h"\n']
+    out = [HEADER, '#include "guest-calls.h"\n#include "guest/client/call.h"\n#include "core/capture.h"\n#include "stream/known.h"\n#include "stream/pace.h"\n']
     for c in desc.calls:
         out += [f"CUresult vcuda_call_{c.name}({c.prototype()})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
         for p in c.params:

@@ -5,7 +5,7 @@
  */
 #include "texture/array.h"
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "copy/copy.h"
 #include "core/object.h"
 #include "stream/stream.h"

@@ -9,7 +9,7 @@
 
 #include "texture/array.h"
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "copy/copy.h"
 #include "protocol/guest-calls.h"
 #include "core/peer.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "copy/direct.h"
 #include "protocol/guest-calls.h"
 #include "stream/pace.h"

@@ -6,7 +6,7 @@
 #include "memory/memory.h"
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "protocol/guest-calls.h"
 #include "copy/operand.h"
 #include "stream/stream.h"

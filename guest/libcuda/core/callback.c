@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/transport.h"
 #include "guest/client/session.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "core/device.h"
 #include "stream/event-pool.h"
 #include "graph/graph-kept.h"

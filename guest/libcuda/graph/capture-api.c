@@ -2,7 +2,7 @@
 /* The functions of the API that begin, end, ask about and change captures. */
 #include "guest/client/call.h"
 #include "graph/capture-state.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "graph/graph.h"
 #include "stream/stream.h"
 #include "core/thread.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/capture.h"
+#include "core/capture.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,8 +17,6 @@ struct captured_event {
 	struct vcuda_frontier at;
 	struct captured_event *next;
 };
-
-_Atomic unsigned int vcuda_captures;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
 static struct vcuda_capture *captures;
@@ -107,7 +105,8 @@ static void end(struct vcuda_capture *c)
 		break;
 	}
 	free(c);
-	atomic_fetch_sub(&vcuda_captures, 1);
+	if (!captures)
+		atomic_store(&vcuda_capture_hook, NULL);
 }
 
 /* Whether a capture minds what the calling thread does beside it. */
@@ -122,12 +121,10 @@ static bool minds(const struct vcuda_capture *c)
 	return c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && t->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-CUresult vcuda_capture_unsafe(void)
+static CUresult capture_unsafe(void)
 {
 	bool any = false;
 
-	if (!vcuda_capture_any())
-		return CUDA_SUCCESS;
 	vcuda_capture_lock();
 	for (struct vcuda_capture *c = captures; c; c = c->next) {
 		if (!minds(c))
@@ -191,13 +188,11 @@ static CUresult add_node(struct vcuda_capturing *s, CUgraphNodeParams *p)
 	return CUDA_SUCCESS;
 }
 
-bool vcuda_capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *result)
+static bool capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *result)
 {
 	struct vcuda_capturing *s;
 	bool taken;
 
-	if (!vcuda_capture_any())
-		return false;
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
 	taken = s;
@@ -211,13 +206,11 @@ bool vcuda_capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *resu
 	return taken;
 }
 
-CUresult vcuda_capture_refuses(CUstream resolved)
+static CUresult capture_refuses(CUstream resolved)
 {
 	struct vcuda_capturing *s;
 	CUresult result = CUDA_SUCCESS;
 
-	if (!vcuda_capture_any())
-		return CUDA_SUCCESS;
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
 	if (s) {
@@ -230,19 +223,10 @@ CUresult vcuda_capture_refuses(CUstream resolved)
 	return result;
 }
 
-CUresult vcuda_capture_enter_without(CUstream *stream)
-{
-	CUresult result = vcuda_stream_enter_current(stream);
-
-	return result == CUDA_SUCCESS ? vcuda_capture_refuses(*stream) : result;
-}
-
-CUresult vcuda_capture_context_refuses(const struct vcuda_context *context)
+static CUresult capture_context_refuses(const struct vcuda_context *context)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!vcuda_capture_any())
-		return CUDA_SUCCESS;
 	vcuda_capture_lock();
 	for (struct vcuda_capturing *s = streams; s; s = s->next) {
 		if (s->context != context)
@@ -256,24 +240,20 @@ CUresult vcuda_capture_context_refuses(const struct vcuda_context *context)
 
 /* ---- events ---- */
 
-CUresult vcuda_capture_event_refuses(CUevent event)
+static CUresult capture_event_refuses(CUevent event)
 {
 	bool captured;
 
-	if (!vcuda_capture_any())
-		return CUDA_SUCCESS;
 	vcuda_capture_lock();
 	captured = find_event(event);
 	vcuda_capture_unlock();
 	return captured ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
 }
 
-CUresult vcuda_capture_event_unsupported(CUevent event)
+static CUresult capture_event_unsupported(CUevent event)
 {
 	struct captured_event *e;
 
-	if (!vcuda_capture_any())
-		return CUDA_SUCCESS;
 	vcuda_capture_lock();
 	e = find_event(event);
 	if (e)
@@ -301,16 +281,14 @@ static CUresult record(struct vcuda_capturing *s, CUevent event)
 	return vcuda_frontier_join(&e->at, &s->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool vcuda_capture_record(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
+static bool capture_record(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {event}};
 	struct vcuda_capturing *s;
 	bool taken;
 
-	if (!vcuda_capture_any())
-		return false;
 	if (flags & CU_EVENT_RECORD_EXTERNAL)
-		return vcuda_capture_takes(resolved, &p, result);
+		return capture_takes(resolved, &p, result);
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
 	taken = s || spoils(resolved);
@@ -346,17 +324,15 @@ static CUresult join(struct captured_event *e, CUstream resolved)
 	return s && vcuda_frontier_join(&s->at, &e->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool vcuda_capture_wait(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
+static bool capture_wait(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {event}};
 	struct vcuda_capturing *s;
 	struct captured_event *e;
 	bool taken = true;
 
-	if (!vcuda_capture_any())
-		return false;
 	if (flags & CU_EVENT_WAIT_EXTERNAL)
-		return vcuda_capture_takes(resolved, &p, result);
+		return capture_takes(resolved, &p, result);
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
 	e = find_event(event);
@@ -377,6 +353,17 @@ bool vcuda_capture_wait(CUevent event, CUstream resolved, unsigned int flags, CU
 
 /* ---- from begin to end ---- */
 
+static const struct vcuda_capture_ops ops = {
+	.takes = capture_takes,
+	.unsafe = capture_unsafe,
+	.refuses = capture_refuses,
+	.context_refuses = capture_context_refuses,
+	.record = capture_record,
+	.wait = capture_wait,
+	.event_refuses = capture_event_refuses,
+	.event_unsupported = capture_event_unsupported,
+};
+
 CUresult vcuda_capture_begin(CUstream resolved, struct vcuda_graph *g, bool given, CUstreamCaptureMode mode,
 			     const struct vcuda_frontier *at)
 {
@@ -394,7 +381,7 @@ CUresult vcuda_capture_begin(CUstream resolved, struct vcuda_graph *g, bool give
 		.id = ++ids, .graph = g, .given = given, .mode = mode, .thread = vcuda_thread(), .origin = resolved};
 	c->next = captures;
 	captures = c;
-	atomic_fetch_add(&vcuda_captures, 1);
+	atomic_store(&vcuda_capture_hook, &ops);
 	s = add_stream(resolved, c);
 	if (s && vcuda_frontier_join(&s->at, at))
 		return CUDA_SUCCESS;

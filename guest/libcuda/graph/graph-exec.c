@@ -11,7 +11,7 @@
 
 #include "guest/client/call.h"
 #include "launch/computation.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "graph/detour.h"
 #include "graph/graph-kept.h"
 #include "graph/graph.h"

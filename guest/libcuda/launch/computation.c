@@ -7,7 +7,7 @@
 
 #include "protocol/blas-abi.h"
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "stream/stream.h"
 
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
@@ -71,8 +71,10 @@ VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsign
 VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
 				       const uint64_t *words, uint64_t *value)
 {
-	CUresult result = vcuda_capture_enter_without(&stream);
+	CUresult result = vcuda_stream_enter_current(&stream);
 
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_refuses(stream);
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
 				      : result;
 }

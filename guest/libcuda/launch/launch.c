@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "core/device.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"

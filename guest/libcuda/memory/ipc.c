@@ -4,7 +4,7 @@
 
 #include "guest/client/call.h"
 #include "copy/copy.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
 #include "memory/range.h"

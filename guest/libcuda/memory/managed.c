@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"

@@ -3,7 +3,7 @@
 #include "memory/memory.h"
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"

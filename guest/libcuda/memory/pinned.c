@@ -9,7 +9,7 @@
 
 #include "memory/arena.h"
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "core/device.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"

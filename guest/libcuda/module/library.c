@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "module/file.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"

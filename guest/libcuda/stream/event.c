@@ -2,7 +2,7 @@
 #include "stream/event.h"
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"

@@ -3,7 +3,7 @@
 #include "stream/stream-memory.h"
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "copy/operand.h"

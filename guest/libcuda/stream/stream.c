@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "stream/event.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"

@@ -3,7 +3,7 @@
 #include "texture/array.h"
 
 #include "guest/client/call.h"
-#include "graph/capture.h"
+#include "core/capture.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "core/object.h"
