@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "guest/libcuda/core/context.h"
+#include "guest/libcuda/core/hooks.h"
 #include "guest/libcuda/stream/known.h"
 #include "log.h"
 #include "guest/libcuda/core/output.h"
 #include "protocol/probe.h"
 #include "session.h"
-#include "guest/libcuda/memory/shadow.h"
 #include "guest/libcuda/core/thread.h"
 
 /*
@@ -228,7 +228,7 @@ void vcuda_call_idles(void)
 
 bool vcuda_call_offers_marks(void)
 {
-	return atomic_load_explicit(&producer.shm->marks, memory_order_relaxed) && spin_ns && !vcuda_shadow_any &&
+	return atomic_load_explicit(&producer.shm->marks, memory_order_relaxed) && spin_ns && !vcuda_mirror_ops() &&
 	       vcuda_session.transport->host_minor;
 }
 
@@ -277,13 +277,13 @@ static CUresult enter_ring(struct vcuda_call *call, const struct vcuda_context *
 }
 
 /* What goes before it is made whatever it is made for. */
-static void before_others(unsigned int op)
+static void before_others(const struct vcuda_mirror_ops *mirror, unsigned int op)
 {
 	struct vcuda_thread *thread = vcuda_thread();
 	bool only_settled = thread->call_settled;
 
 	thread->call_settled = false;
-	vcuda_shadow_before(op);
+	mirror->before(op);
 	thread->call_settled = only_settled;
 }
 
@@ -293,6 +293,7 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 	struct vcuda_context *context = vcuda_context_calling();
 	const struct vcuda_call_info *info = &vcuda_call_table[op];
 	size_t size = sizeof(struct vcuda_command) + bytes;
+	const struct vcuda_mirror_ops *mirror;
 	CUresult error;
 
 	if (!vcuda_session_attached())
@@ -304,8 +305,9 @@ CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes
 		return CUDA_ERROR_INVALID_VALUE;
 	if (info->since_minor > vcuda_session.transport->host_minor)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (vcuda_shadow_any)
-		before_others(op);
+	mirror = vcuda_mirror_ops();
+	if (mirror)
+		before_others(mirror, op);
 	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync,
 				    .op = op,
 				    .result = CUDA_ERROR_UNKNOWN,
@@ -425,14 +427,17 @@ CUresult vcuda_call_check(struct vcuda_call *call)
 
 void vcuda_call_end(struct vcuda_call *call)
 {
+	const struct vcuda_mirror_ops *mirror;
+
 	VCUDA_PROBE2(call_end, call->op, call->result);
 	if (call->sync) {
 		give_slot(call->slot);
 		/* What the worker printed before it answered comes before what the application prints next. */
 		if (vcuda_output_is_due(producer.shm))
 			vcuda_output_forward(producer.shm);
-		if (vcuda_shadow_any)
-			vcuda_shadow_after(call->op, call->result);
+		mirror = vcuda_mirror_ops();
+		if (mirror)
+			mirror->after(call->op, call->result);
 		/* Those made calls of their own. */
 		vcuda_thread()->seq = call->seq;
 		vcuda_thread()->position = call->position;

@@ -16,7 +16,6 @@
 #include "guest/libcuda/module/compute-cache.h"
 #include "folder.h"
 #include "guest/client/session.h"
-#include "guest/libcuda/trace/trace.h"
 
 struct vcuda_guest_session vcuda_session = {.host.backend = "cuda"};
 
@@ -25,9 +24,7 @@ CUresult vcuda_require_init(void)
 	return CUDA_SUCCESS;
 }
 
-void vcuda_trace_note(const char *format, ...)
-{
-}
+void (*vcuda_hook_note)(const char *format, ...);
 
 /* Where the cache is and how large is decided once a process: each scenario is one, and ends with EXPECT's line. */
 #define EXPECT(condition)                                                                                              \

@@ -10,13 +10,13 @@
 
 #include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/hooks.h"
 #include "copy/direct.h"
 #include "protocol/guest-calls.h"
 #include "stream/pace.h"
 #include "core/peer.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
-#include "memory/shadow.h"
 #include "guest/client/stage-queue.h"
 #include "guest/client/stage-turns.h"
 #include "guest/client/stage.h"
@@ -143,7 +143,7 @@ static bool host_takes_copies_in(void)
 /* Memory that others look at, and what may be refused, is copied when the function returns. */
 static bool may_return(void)
 {
-	return !vcuda_shadow_any && !others_look && !vcuda_thread()->call_sync;
+	return !vcuda_mirror_ops() && !others_look && !vcuda_thread()->call_sync;
 }
 
 static bool send_by_default(uint64_t dst, const char *src, size_t bytes, CUresult *result)

@@ -12,10 +12,10 @@
 
 #include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/hooks.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/transport.h"
 #include "guest/client/session.h"
-#include "memory/shadow.h"
 #include "ring/start-thread.h"
 #include "stream/stream.h"
 #include "core/thread.h"
@@ -83,6 +83,7 @@ static void *serve(void *unused)
 	uint64_t done = 0;
 
 	for (;;) {
+		const struct vcuda_mirror_ops *mirror;
 		struct vcuda_callback due;
 		struct callback *c;
 
@@ -90,8 +91,9 @@ static void *serve(void *unused)
 		if (vcuda_call_wait_while(none_due, &done) != CUDA_SUCCESS)
 			return unused;
 		due = shm->callbacks[++done % VCUDA_CALLBACKS];
-		if (vcuda_shadow_any) /* as after any wait for the stream */
-			vcuda_shadow_after(VCUDA_OP_cuStreamSynchronize, CUDA_SUCCESS);
+		mirror = vcuda_mirror_ops();
+		if (mirror) /* as after any wait for the stream */
+			mirror->after(VCUDA_OP_cuStreamSynchronize, CUDA_SUCCESS);
 		c = take(due.id);
 		if (c)
 			run(c, (CUresult)due.status);

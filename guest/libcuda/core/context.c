@@ -6,14 +6,11 @@
 
 #include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/hooks.h"
 #include "core/device.h"
-#include "stream/event-pool.h"
-#include "graph/graph-kept.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
-#include "memory/memory.h"
 #include "core/object.h"
-#include "stream/pace.h"
 #include "guest/client/session.h"
 #include "core/storage.h"
 #include "core/thread.h"
@@ -134,12 +131,11 @@ static void forget_contents(struct vcuda_context *c)
 		vcuda_call_vcudaContextEnds();
 		vcuda_context_leave();
 	}
-	vcuda_kept_end_context(c);
+	vcuda_hooks_context_ends(c);
 	atomic_fetch_add(&c->life, 1);
-	vcuda_event_pool_end_context(c);
+	vcuda_hooks_context_ended(c);
 	vcuda_objects_drop_context(c);
-	vcuda_pace_end_context(c);
-	vcuda_memory_drop_context(c);
+	vcuda_hooks_context_memory_ends(c);
 }
 
 /* ---- primary contexts ---- */

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "stream/stream.h"
+#include "core/hooks.h"
 
 /* Numbers in use, so that they stay small: the worker keeps one word for each. */
 #define NUMBERS 256
@@ -21,7 +21,7 @@ static void leave(void *thread)
 {
 	struct vcuda_thread *t = thread;
 
-	vcuda_stream_thread_exit(t);
+	vcuda_hooks_thread_exits(t);
 	pthread_mutex_lock(&lock);
 	users[t->number]--;
 	pthread_mutex_unlock(&lock);

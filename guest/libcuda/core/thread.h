@@ -14,13 +14,8 @@ struct vcuda_pace;
 #define VCUDA_CONTEXT_STACK 64
 #define VCUDA_THREAD_PACES 16
 
-/* A per-thread default stream: a real blocking stream in one context. */
-struct vcuda_thread_stream {
-	struct vcuda_context *context;
-	uint64_t life; /* of the context; see context.h */
-	CUstream stream;
-	struct vcuda_thread_stream *next;
-};
+/* Rooms that keep something for each thread. */
+enum vcuda_thread_slot { VCUDA_THREAD_STREAM, VCUDA_THREAD_GRAPH, VCUDA_THREAD_SLOTS };
 
 struct vcuda_thread {
 	uint32_t number;    /* small; goes with each command */
@@ -41,11 +36,10 @@ struct vcuda_thread {
 	uint32_t waits, queued, stalls; /* so far: answers waited for, commands that nobody waited for, times that
 					   the ring was full */
 	uint64_t waited_ns;             /* for answers and room, if that is counted */
-	CUstreamCaptureMode capture_mode;
 	bool (*meanwhile)(
 		void *); /* or NULL: what the thread can do while it waits for an answer; false: nothing now */
 	void *meanwhile_argument;
-	struct vcuda_thread_stream *streams;
+	void *slots[VCUDA_THREAD_SLOTS];              /* what each room keeps; NULL at first */
 	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (pace.c) */
 };
 

@@ -180,13 +180,13 @@ VCUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mod
 {
 	struct vcuda_thread *t = vcuda_thread();
 	CUresult result = vcuda_require_init();
-	CUstreamCaptureMode old = t->capture_mode;
+	CUstreamCaptureMode old = vcuda_capture_thread_mode(t);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
-	t->capture_mode = *mode;
+	t->slots[VCUDA_THREAD_GRAPH] = (void *)(uintptr_t)*mode;
 	*mode = old;
 	return CUDA_SUCCESS;
 }

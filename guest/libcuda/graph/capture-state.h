@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/thread.h"
 #include "protocol/cuda-abi.h"
 
 struct vcuda_context;
 struct vcuda_graph;
 struct vcuda_node;
-struct vcuda_thread;
 
 /* The nodes that what comes next in a stream, or behind an event, depends on. */
 struct vcuda_frontier {
@@ -41,6 +41,14 @@ struct vcuda_capturing {
 	struct vcuda_frontier at;
 	struct vcuda_capturing *next;
 };
+
+/* The mode that cuThreadExchangeStreamCaptureMode() set: a thread begins with CU_STREAM_CAPTURE_MODE_GLOBAL, which is
+ * 0.
+ */
+static inline CUstreamCaptureMode vcuda_capture_thread_mode(const struct vcuda_thread *thread)
+{
+	return (CUstreamCaptureMode)(uintptr_t)thread->slots[VCUDA_THREAD_GRAPH];
+}
 
 void vcuda_capture_lock(void);
 void vcuda_capture_unlock(void);

@@ -113,12 +113,13 @@ static void end(struct vcuda_capture *c)
 static bool minds(const struct vcuda_capture *c)
 {
 	const struct vcuda_thread *t = vcuda_thread();
+	CUstreamCaptureMode mode = vcuda_capture_thread_mode(t);
 
-	if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED || t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED || mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return false;
 	if (c->thread == t)
 		return true;
-	return c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && t->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+	return c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 static CUresult capture_unsafe(void)

@@ -14,6 +14,7 @@
 #include "memory/range.h"
 #include "guest/client/session.h"
 #include "stream/stream-memory.h"
+#include "core/hooks.h"
 #include "core/thread.h"
 
 /*
@@ -425,10 +426,18 @@ void vcuda_kept_changed(struct vcuda_kept_graph *k)
 	vcuda_kept_drop(k);
 }
 
-void vcuda_kept_end_context(struct vcuda_context *context)
+/* The context is about to end. */
+static void end_context(struct vcuda_context *context)
 {
 	vcuda_kept id;
 
 	while ((id = take_record(NULL, context)))
 		destroy(id, context);
+}
+
+static struct vcuda_observer observer = {.context_ends = end_context};
+
+__attribute__((constructor)) static void start(void)
+{
+	vcuda_observe(&observer);
 }

@@ -46,7 +46,4 @@ void vcuda_kept_changed(struct vcuda_kept_graph *kept);
 /* It is gone. The worker's may run still: the driver frees it then. */
 void vcuda_kept_drop(struct vcuda_kept_graph *kept);
 
-/* The context is about to end. It can still make calls. */
-void vcuda_kept_end_context(struct vcuda_context *context);
-
 #endif

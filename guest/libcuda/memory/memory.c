@@ -6,11 +6,13 @@
 #include "core/capture.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"
+#include "core/hooks.h"
 #include "core/object.h"
 #include "memory/range.h"
 #include "memory/shadow.h"
 
-void vcuda_memory_drop_context(struct vcuda_context *context)
+/* Unregisters the context's pinned memory and forgets all its ranges. */
+static void drop_context(struct vcuda_context *context)
 {
 	struct vcuda_range r;
 
@@ -22,6 +24,13 @@ void vcuda_memory_drop_context(struct vcuda_context *context)
 			vcuda_shadow_drop(r.start);
 	}
 	vcuda_context_leave();
+}
+
+static struct vcuda_observer observer = {.context_memory_ends = drop_context};
+
+__attribute__((constructor)) static void start(void)
+{
+	vcuda_observe(&observer);
 }
 
 CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context)

@@ -7,9 +7,6 @@
 #include "core/context.h"
 #include "memory/range.h"
 
-/* The context is about to end: unregisters its pinned memory and forgets all its ranges. It can still make calls. */
-void vcuda_memory_drop_context(struct vcuda_context *context);
-
 /* A variable of a module or library that was handed out; forgotten with its owner. */
 CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
 void vcuda_memory_drop_owner(const void *owner);

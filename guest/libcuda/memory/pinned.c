@@ -10,6 +10,7 @@
 #include "memory/arena.h"
 #include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/hooks.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"
@@ -147,6 +148,16 @@ CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind,
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)r.start;
 	return result;
+}
+
+static CUresult alloc_for_room(void **memory, size_t bytes)
+{
+	return vcuda_pinned_alloc(memory, bytes, VCUDA_RANGE_PINNED, 0);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	vcuda_hook_pinned = alloc_for_room;
 }
 
 CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context)

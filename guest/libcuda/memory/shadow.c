@@ -9,6 +9,7 @@
 #include "memory/arena.h"
 #include "guest/client/call.h"
 #include "core/context.h"
+#include "core/hooks.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/range.h"
@@ -28,8 +29,6 @@ struct shadow {
 	uint8_t *room; /* for what comes from the device */
 	struct shadow *next;
 };
-
-_Atomic bool vcuda_shadow_any;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shadow *shadows;
@@ -233,7 +232,7 @@ static bool has_turn(unsigned int op)
 	return !inside && vcuda_call_table[op].context;
 }
 
-void vcuda_shadow_before(unsigned int op)
+static void before(unsigned int op)
 {
 	struct vcuda_context *context = vcuda_context_calling();
 
@@ -251,7 +250,7 @@ void vcuda_shadow_before(unsigned int op)
 }
 
 /* A wait for a stream is none for others: only a context's ends what may be written, and a context alone. */
-void vcuda_shadow_after(unsigned int op, CUresult result)
+static void after(unsigned int op, CUresult result)
 {
 	bool query = op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery;
 
@@ -268,6 +267,8 @@ void vcuda_shadow_after(unsigned int op, CUresult result)
 	pthread_mutex_unlock(&lock);
 	inside = false;
 }
+
+static const struct vcuda_mirror_ops ops = {.before = before, .after = after};
 
 /* ---- variables ---- */
 
@@ -362,7 +363,7 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 	if (!there)
 		result = add_locked(address, bytes);
 	if (result == CUDA_SUCCESS)
-		vcuda_shadow_any = true;
+		atomic_store(&vcuda_mirror_hook, &ops);
 	pthread_mutex_unlock(&lock);
 	inside = false;
 	if (has_none)
@@ -385,7 +386,8 @@ void vcuda_shadow_drop(uint64_t address)
 		*at = s->next;
 		unmap(s);
 	}
-	vcuda_shadow_any = shadows;
+	if (!shadows)
+		atomic_store(&vcuda_mirror_hook, NULL);
 	pthread_mutex_unlock(&lock);
 	free_shadow(s);
 }

@@ -8,7 +8,6 @@
 #ifndef VCUDA_SHADOW_H
 #define VCUDA_SHADOW_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,9 +19,6 @@ struct vcuda_context;
 /* Whether the worker's driver is of that kind. */
 bool vcuda_shadow_possible(void);
 
-/* Whether there are any: the rest is then to be called. */
-extern _Atomic bool vcuda_shadow_any;
-
 /*
  * The variable at [address, address + bytes), which belongs to `owner`, gets memory here, with its value, until the
  * owner or the context (NULL: none, a library's) ends. One that is there stays as it is. Errors:
@@ -32,9 +28,5 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 
 /* Its range has been taken out of the table. */
 void vcuda_shadow_drop(uint64_t address);
-
-/* Around each command of this thread; `result`: the worker's, of one that was waited for. */
-void vcuda_shadow_before(unsigned int op);
-void vcuda_shadow_after(unsigned int op, CUresult result);
 
 #endif

@@ -22,10 +22,10 @@
 #include <string.h>
 
 #include "cache/cache.h"
+#include "core/hooks.h"
 #include "guest/client/call.h"
 #include "guest/client/session.h"
 #include "module/sha256.h"
-#include "trace/trace.h"
 
 /* Changes when the key's own composition does. */
 #define KEY_FORMAT 1
@@ -93,8 +93,8 @@ static struct vcuda_cache *open_cache(void)
 {
 	struct vcuda_cache *cache = path[0] ? vcuda_cache_open(path, &kind, limit) : NULL;
 
-	if (!cache && path[0])
-		vcuda_trace_note("compute cache: %s: %s", path, strerror(errno));
+	if (!cache && path[0] && vcuda_hook_note)
+		vcuda_hook_note("compute cache: %s: %s", path, strerror(errno));
 	return cache;
 }
 
@@ -102,9 +102,11 @@ static void note(const char *what, const struct vcuda_compute_key *key, size_t s
 {
 	uint64_t number;
 
+	if (!vcuda_hook_note)
+		return;
 	memcpy(&number, key->key.bytes, sizeof(number));
-	vcuda_trace_note("compute cache: %s %016llx, %zu bytes", what, (unsigned long long)__builtin_bswap64(number),
-			 size);
+	vcuda_hook_note("compute cache: %s %016llx, %zu bytes", what, (unsigned long long)__builtin_bswap64(number),
+			size);
 }
 
 /* ---- keys ---- */

@@ -6,9 +6,9 @@
 
 #include "guest/client/call.h"
 #include "core/context.h"
+#include "core/hooks.h"
 #include "protocol/guest-calls.h"
 #include "stream/pace.h"
-#include "memory/shadow.h"
 #include "core/thread.h"
 
 /* About 50 us, by a clock of 2 to 4 GHz. */
@@ -190,7 +190,7 @@ static bool is_well(const struct vcuda_context *c)
 {
 	const struct vcuda_thread *t = vcuda_thread();
 
-	return t->heard_of == c && now() - t->heard_at < HEARD_TICKS && !vcuda_shadow_any;
+	return t->heard_of == c && now() - t->heard_at < HEARD_TICKS && !vcuda_mirror_ops();
 }
 
 /* Whether nothing can have been printed since that was asked for last. */

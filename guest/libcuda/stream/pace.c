@@ -14,7 +14,7 @@
 
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "memory/memory.h"
+#include "core/hooks.h"
 #include "guest/client/session.h"
 #include "core/thread.h"
 
@@ -227,7 +227,7 @@ static uint32_t *take_word(struct vcuda_context *c, bool *first)
 		c->words.page = NULL;
 	c->words.page_life = life;
 	if (!is_refused(c) && (!c->words.page || c->words.taken == WORDS)) {
-		if (vcuda_pinned_alloc(&page, WORDS * sizeof(*word), VCUDA_RANGE_PINNED, 0) != CUDA_SUCCESS)
+		if (!vcuda_hook_pinned || vcuda_hook_pinned(&page, WORDS * sizeof(*word)) != CUDA_SUCCESS)
 			refuse(c, life);
 		c->words.page = page;
 		c->words.taken = 0;

@@ -5,24 +5,35 @@
 
 #include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/hooks.h"
 #include "stream/event.h"
+#include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
+#include "stream/pace.h"
 #include "core/object.h"
 #include "guest/client/session.h"
 #include "core/thread.h"
 
 #define PRIORITY_DEFAULT 0
 
+/* A per-thread default stream: a real blocking stream in one context. */
+struct own_stream {
+	struct vcuda_context *context;
+	uint64_t life; /* of the context; see context.h */
+	CUstream stream;
+	struct own_stream *next;
+};
+
 static CUresult per_thread(CUstream *resolved)
 {
-	struct vcuda_thread *t = vcuda_thread();
+	void **slot = &vcuda_thread()->slots[VCUDA_THREAD_STREAM];
 	struct vcuda_context *c = vcuda_context_current();
 	uint64_t life = atomic_load(&c->life);
-	struct vcuda_thread_stream *s;
+	struct own_stream *s;
 	CUresult result;
 
-	for (s = t->streams; s; s = s->next)
+	for (s = *slot; s; s = s->next)
 		if (s->context == c && s->life == life)
 			break;
 	if (!s) {
@@ -37,19 +48,21 @@ static CUresult per_thread(CUstream *resolved)
 		vcuda_known_stream_begin(s->stream, false);
 		s->context = c;
 		s->life = life;
-		s->next = t->streams;
-		t->streams = s;
+		s->next = *slot;
+		*slot = s;
 	}
 	*resolved = s->stream;
 	return CUDA_SUCCESS;
 }
 
-void vcuda_stream_thread_exit(struct vcuda_thread *t)
+/* Ends the thread's own default streams. */
+static void end_own_streams(struct vcuda_thread *t)
 {
-	struct vcuda_thread_stream *s;
+	void **slot = &t->slots[VCUDA_THREAD_STREAM];
+	struct own_stream *s;
 
-	while ((s = t->streams)) {
-		t->streams = s->next;
+	while ((s = *slot)) {
+		*slot = s->next;
 		if (vcuda_require_init() == CUDA_SUCCESS && s->life == atomic_load(&s->context->life)) {
 			vcuda_context_enter(s->context);
 			vcuda_call_cuStreamDestroy_v2(s->stream);
@@ -57,6 +70,19 @@ void vcuda_stream_thread_exit(struct vcuda_thread *t)
 		}
 		free(s);
 	}
+}
+
+static void end_context(struct vcuda_context *context)
+{
+	vcuda_event_pool_end_context(context);
+	vcuda_pace_end_context(context);
+}
+
+static struct vcuda_observer observer = {.context_ended = end_context, .thread_exits = end_own_streams};
+
+__attribute__((constructor)) static void start(void)
+{
+	vcuda_observe(&observer);
 }
 
 /* `home`: the stream's context, or NULL for a default one, which is of that in which calls are made. */

@@ -7,8 +7,6 @@
 #include "core/context.h"
 #include "protocol/cuda-abi.h"
 
-struct vcuda_thread;
-
 /* The stream that a function with the suffix _ptds or _ptsz means. */
 #define VCUDA_PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
@@ -32,8 +30,5 @@ void vcuda_stream_return(struct vcuda_context *before);
 
 /* Waits for a stream that is resolved. */
 CUresult vcuda_stream_wait(CUstream resolved);
-
-/* Ends the thread's per-thread default streams. */
-void vcuda_stream_thread_exit(struct vcuda_thread *thread);
 
 #endif

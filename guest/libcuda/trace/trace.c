@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "guest/client/call.h"
+#include "core/hooks.h"
 #include "core/thread.h"
 
 static struct vcuda_trace_file lines, summary;
@@ -87,15 +88,14 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 	errno = saved;
 }
 
-void vcuda_trace_note(const char *format, ...)
+/* A line about something that no call shows, while calls have lines. */
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 {
 	char line[VCUDA_TRACE_LINE];
 	size_t length, room;
 	int saved = errno, cancel_state;
 	va_list arguments;
 
-	if (!prints_lines)
-		return;
 	length = (size_t)snprintf(line, sizeof(line), "[%d] ", (int)gettid());
 	room = sizeof(line) - length - 1;
 	va_start(arguments, format);
@@ -117,6 +117,8 @@ __attribute__((constructor)) static void start(void)
 	if (!prints_lines && !prints_summary)
 		return;
 	memcpy(vcuda_trace_jump, vcuda_trace_traced, vcuda_trace_call_count * sizeof(vcuda_trace_jump[0]));
+	if (prints_lines)
+		vcuda_hook_note = note;
 	if (prints_summary)
 		vcuda_call_profile();
 	if (prints_summary)

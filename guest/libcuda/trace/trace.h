@@ -64,9 +64,6 @@ extern const unsigned int vcuda_trace_call_count;
 void vcuda_trace_enter(struct vcuda_trace *t);
 void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values);
 
-/* A line about something that no call shows, if calls have lines. */
-void vcuda_trace_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* ---- trace-file.c ---- */
 
 struct vcuda_trace_file {

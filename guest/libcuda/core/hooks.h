@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls from core and the lower rooms into rooms above or beside them. The upper room registers itself or sets a
+ * pointer; the lower room includes this header only. capture.h has the hook for stream capture.
+ */
+#ifndef VCUDA_HOOKS_H
+#define VCUDA_HOOKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "protocol/cuda-abi.h"
+
+struct vcuda_context;
+struct vcuda_thread;
+
+/* ---- observers ---- */
+
+/* A room that keeps something for contexts or threads. Any function may be NULL. Each runs on the thread that ends the
+ * context, or that ends itself. */
+struct vcuda_observer {
+	/* The context is about to end. Calls can still be made in it, and its life is the old one. */
+	void (*context_ends)(struct vcuda_context *context);
+	/* The context's life has moved on. Its memory is still there: a room that reads such memory stops here. */
+	void (*context_ended)(struct vcuda_context *context);
+	/* No room reads the context's memory any more. Calls can still be made in it. */
+	void (*context_memory_ends)(struct vcuda_context *context);
+	void (*thread_exits)(struct vcuda_thread *thread);
+	struct vcuda_observer *next; /* for vcuda_observe() */
+};
+
+/* Adds an observer for as long as the process lives. Only for functions that run while the library is loaded. */
+void vcuda_observe(struct vcuda_observer *observer);
+
+void vcuda_hooks_context_ends(struct vcuda_context *context);
+void vcuda_hooks_context_ended(struct vcuda_context *context);
+void vcuda_hooks_context_memory_ends(struct vcuda_context *context);
+void vcuda_hooks_thread_exits(struct vcuda_thread *thread);
+
+/* ---- completion ---- */
+
+/* What runs around each command while memory/shadow.c keeps copies of __managed__ variables. */
+struct vcuda_mirror_ops {
+	void (*before)(unsigned int op);
+	/* `result`: the worker's, of a command that was waited for. */
+	void (*after)(unsigned int op, CUresult result);
+};
+
+/* NULL while there are no such copies. */
+extern _Atomic(const struct vcuda_mirror_ops *) vcuda_mirror_hook;
+
+static inline const struct vcuda_mirror_ops *vcuda_mirror_ops(void)
+{
+	return atomic_load_explicit(&vcuda_mirror_hook, memory_order_relaxed);
+}
+
+/* ---- services; NULL: the library has no such room ---- */
+
+/* Pinned memory of the calling context, until the context ends. memory/pinned.c */
+extern CUresult (*vcuda_hook_pinned)(void **memory, size_t bytes);
+
+/* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
+extern void (*vcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
