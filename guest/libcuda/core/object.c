@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "module/function.h"
-
 #define BUCKETS 1024
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -69,6 +67,15 @@ struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *h
 	return o;
 }
 
+/* The record is in no bucket any more. */
+static void recycle(struct vcuda_object *o)
+{
+	if (o->release)
+		o->release(o->data);
+	*o = (struct vcuda_object){.next = unused};
+	unused = o;
+}
+
 /* Takes out what `goes` says. */
 static void drop_locked(bool (*goes)(const struct vcuda_object *, uint64_t), uint64_t argument)
 {
@@ -81,9 +88,7 @@ static void drop_locked(bool (*goes)(const struct vcuda_object *, uint64_t), uin
 				continue;
 			}
 			*at = o->next;
-			vcuda_function_free(o->function);
-			*o = (struct vcuda_object){.next = unused};
-			unused = o;
+			recycle(o);
 		}
 	}
 }
@@ -116,9 +121,7 @@ bool vcuda_object_drop(const void *handle)
 		struct vcuda_object *o = *at;
 
 		*at = o->next;
-		vcuda_function_free(o->function);
-		*o = (struct vcuda_object){.next = unused};
-		unused = o;
+		recycle(o);
 	}
 	pthread_rwlock_unlock(&lock);
 	return found;

@@ -28,8 +28,6 @@ enum vcuda_object_kind {
 	VCUDA_OBJECT_MIPMAPPED = 1 << 13,
 };
 
-struct vcuda_function;
-
 struct vcuda_object {
 	uint64_t id;
 	enum vcuda_object_kind kind;
@@ -39,14 +37,14 @@ struct vcuda_object {
 	uint64_t number;    /* unique in this process, for cuStreamGetId */
 	unsigned int flags; /* as it was made with */
 	int priority;
-	CUdevice device;                 /* of a pool */
-	void *data;                      /* of graphs, their nodes and user objects: the object itself */
-	struct vcuda_function *function; /* function.h */
-	_Atomic uint64_t recorded;       /* of an event: where its last record ends in the ring (known.h), 0: none */
-	uint64_t life;                   /* of an event: its context's (context.h) when it was made */
-	bool reused;                     /* of an event: the driver's was another one's before */
-	_Atomic uint64_t done;           /* of an event: records in front of this are done */
-	CUDA_ARRAY3D_DESCRIPTOR array;   /* of an array or mipmapped array */
+	CUdevice device;               /* of a pool */
+	void *data;                    /* what the room of this kind keeps with the record, or NULL */
+	void (*release)(void *data);   /* frees `data` with the record; NULL: the room frees it */
+	_Atomic uint64_t recorded;     /* of an event: where its last record ends in the ring (known.h), 0: none */
+	uint64_t life;                 /* of an event: its context's (context.h) when it was made */
+	bool reused;                   /* of an event: the driver's was another one's before */
+	_Atomic uint64_t done;         /* of an event: records in front of this are done */
+	CUDA_ARRAY3D_DESCRIPTOR array; /* of an array or mipmapped array */
 	unsigned int levels;
 	struct vcuda_object *next;
 };

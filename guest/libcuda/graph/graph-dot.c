@@ -37,10 +37,11 @@ static void print_text(FILE *f, const char *text)
 static void print_kernel(FILE *f, const struct vcuda_node *n, bool all)
 {
 	const struct vcuda_launch *l = &n->kernel.launch;
-	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, l->function);
+	const struct vcuda_function *function =
+		vcuda_function_of(vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, l->function));
 
 	fputs("\\n", f);
-	print_text(f, o && o->function && o->function->name ? o->function->name : "?");
+	print_text(f, function && function->name ? function->name : "?");
 	if (all)
 		fprintf(f, "\\ngrid %u,%u,%u block %u,%u,%u shared %u", l->grid[0], l->grid[1], l->grid[2], l->block[0],
 			l->block[1], l->block[2], l->shared);

@@ -18,7 +18,7 @@ uint64_t vcuda_function_changes(void)
 	return atomic_load(&changes);
 }
 
-struct vcuda_function *vcuda_function_new(const char *name)
+static struct vcuda_function *new_function(const char *name)
 {
 	struct vcuda_function *f = calloc(1, sizeof(*f));
 
@@ -32,8 +32,9 @@ struct vcuda_function *vcuda_function_new(const char *name)
 	return f;
 }
 
-void vcuda_function_free(struct vcuda_function *f)
+static void free_function(void *function)
 {
+	struct vcuda_function *f = function;
 	struct vcuda_function_entry *e, *next;
 
 	if (!f)
@@ -55,10 +56,11 @@ CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, str
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
-	if (!o->function)
-		o->function = vcuda_function_new(name);
+	o->release = free_function;
+	if (!o->data)
+		o->data = new_function(name);
 	pthread_mutex_unlock(&lock);
-	return o->function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return vcuda_function_of(o) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static struct vcuda_function_entry *entry_of(struct vcuda_function *f, struct vcuda_context *context)
@@ -121,15 +123,15 @@ static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vc
 static CUresult find_entry(const struct vcuda_object *o, CUfunction handle, struct vcuda_context *context,
 			   struct vcuda_function_entry **entry)
 {
-	*entry = entry_of(o->function, context);
-	return *entry ? CUDA_SUCCESS : add_entry(o->function, handle, context, entry);
+	*entry = entry_of(vcuda_function_of(o), context);
+	return *entry ? CUDA_SUCCESS : add_entry(vcuda_function_of(o), handle, context, entry);
 }
 
 CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry)
 {
 	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
 
-	if (!o || !o->function)
+	if (!vcuda_function_of(o))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return find_entry(o, handle, o->context ? o->context : vcuda_context_calling(), entry);
 }
@@ -139,7 +141,7 @@ CUresult vcuda_function_lookup_here(CUfunction handle, struct vcuda_function_ent
 	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
 	struct vcuda_context *context = vcuda_context_calling();
 
-	if (!o || !o->function || (o->context && o->context != context))
+	if (!vcuda_function_of(o) || (o->context && o->context != context))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return find_entry(o, handle, context, entry);
 }
@@ -322,15 +324,15 @@ VCUDA_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t
 static CUresult get_name(const char **name, unsigned int kinds, const void *handle)
 {
 	CUresult result = vcuda_require_init();
-	struct vcuda_object *o = vcuda_object_find(kinds, handle);
+	const struct vcuda_function *f = vcuda_function_of(vcuda_object_find(kinds, handle));
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!o || !o->function || !o->function->name)
+	if (!f || !f->name)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*name = o->function->name;
+	*name = f->name;
 	return CUDA_SUCCESS;
 }
 

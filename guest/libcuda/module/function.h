@@ -36,8 +36,11 @@ struct vcuda_function {
 	_Atomic(struct vcuda_function_entry *) entries; /* grows at its head; read without a lock */
 };
 
-struct vcuda_function *vcuda_function_new(const char *name);
-void vcuda_function_free(struct vcuda_function *function);
+/* The function behind the record of a function or kernel, which may be NULL. NULL: the function is not known. */
+static inline struct vcuda_function *vcuda_function_of(const struct vcuda_object *object)
+{
+	return object ? object->data : NULL;
+}
 
 /*
  * Records a function or kernel that the worker handed out. name may be NULL: then it is not known.

@@ -229,7 +229,7 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 	result = vcuda_call_cuKernelGetFunction(function, kernel);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(),
-					    (void *)(uintptr_t)o->parent, o->function->name);
+					    (void *)(uintptr_t)o->parent, vcuda_function_of(o)->name);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&e->function, *function);
 	return result;

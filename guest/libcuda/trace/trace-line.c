@@ -80,8 +80,9 @@ static void put_string(struct line *l, uint64_t address)
 
 static void put_function(struct line *l, uint64_t handle)
 {
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, (const void *)handle);
-	const char *name = o && o->function ? o->function->name : NULL;
+	const struct vcuda_function *f =
+		vcuda_function_of(vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, (const void *)handle));
+	const char *name = f ? f->name : NULL;
 
 	put(l, "0x%" PRIx64, handle);
 	if (!name)
