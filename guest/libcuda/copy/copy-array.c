@@ -3,13 +3,14 @@
  * Copies of boxes from or to arrays. The worker's device does them; rows of pageable memory are gathered in staging
  * blocks, as many at a time as form a box of the array: whole slices, rows of one slice, or a part of a row.
  */
-#include "texture/array.h"
+#include "copy/copy-array.h"
 
 #include <string.h>
 
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
+#include "memory/array.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"

@@ -7,12 +7,12 @@
  */
 #include <string.h>
 
-#include "texture/array.h"
+#include "copy/copy-array.h"
 #include "guest/client/call.h"
 #include "core/capture.h"
 #include "copy/copy.h"
 #include "protocol/guest-calls.h"
-#include "core/peer.h"
+#include "copy/peer.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"

@@ -11,10 +11,11 @@
 #include "guest/client/call.h"
 #include "core/capture.h"
 #include "core/hooks.h"
+#include "memory/memory.h"
 #include "copy/direct.h"
 #include "protocol/guest-calls.h"
 #include "stream/pace.h"
-#include "core/peer.h"
+#include "copy/peer.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "guest/client/stage-queue.h"
@@ -50,13 +51,6 @@ static void touch(const char *src, size_t bytes)
 	for (size_t i = 0; i < bytes; i += 4096)
 		(void)*(const volatile char *)(src + i);
 	(void)*(const volatile char *)(src + bytes - 1);
-}
-
-static _Atomic bool others_look;
-
-void vcuda_copy_for_others(void)
-{
-	others_look = true;
 }
 
 /*
@@ -143,7 +137,7 @@ static bool host_takes_copies_in(void)
 /* Memory that others look at, and what may be refused, is copied when the function returns. */
 static bool may_return(void)
 {
-	return !vcuda_mirror_ops() && !others_look && !vcuda_thread()->call_sync;
+	return !vcuda_mirror_ops() && !vcuda_memory_is_watched && !vcuda_thread()->call_sync;
 }
 
 static bool send_by_default(uint64_t dst, const char *src, size_t bytes, CUresult *result)

@@ -29,8 +29,4 @@ CUresult vcuda_copy_box(const struct vcuda_copy_box *box, CUstream stream, bool 
 /* A copy as the application describes it; `stream` as it names it. */
 CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
 
-/* Memory of this process is other processes' too, or the program wants it so (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS): what a
- * synchronous function copies is there when it returns, from now on. */
-void vcuda_copy_for_others(void);
-
 #endif

@@ -3,7 +3,7 @@
  * Memsets. On device memory they return before the work is done, the synchronous ones too, as CUDA's do; what can be
  * wrong with one is found here first.
  */
-#include "memory/memory.h"
+#include "copy/memset.h"
 
 #include "guest/client/call.h"
 #include "core/capture.h"

@@ -5,11 +5,9 @@
 #include <stdlib.h>
 
 #include "guest/client/call.h"
-#include "core/capture.h"
 #include "core/hooks.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "stream/known.h"
 #include "core/object.h"
 #include "guest/client/session.h"
 #include "core/storage.h"
@@ -468,8 +466,7 @@ VCUDA_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 
 /* ---- questions ---- */
 
-/* NULL: the current one. */
-static CUresult named_context(CUcontext ctx, struct vcuda_context **c)
+CUresult vcuda_context_named(CUcontext ctx, struct vcuda_context **c)
 {
 	CUresult result = vcuda_require_init();
 
@@ -485,7 +482,7 @@ static CUresult named_context(CUcontext ctx, struct vcuda_context **c)
 VCUDA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
 	struct vcuda_context *c;
-	CUresult result = named_context(ctx, &c);
+	CUresult result = vcuda_context_named(ctx, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -503,7 +500,7 @@ VCUDA_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 VCUDA_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
 	struct vcuda_context *c;
-	CUresult result = named_context(ctx, &c);
+	CUresult result = vcuda_context_named(ctx, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -516,7 +513,7 @@ VCUDA_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 VCUDA_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 {
 	struct vcuda_context *c;
-	CUresult result = named_context(ctx, &c);
+	CUresult result = vcuda_context_named(ctx, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -524,28 +521,6 @@ VCUDA_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 		return CUDA_ERROR_INVALID_VALUE;
 	*id = c->number;
 	return CUDA_SUCCESS;
-}
-
-VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
-{
-	struct vcuda_context *c;
-	CUresult result = named_context(ctx, &c);
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_context_usable(c);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_context_refuses(c);
-	if (result != CUDA_SUCCESS)
-		return result;
-	vcuda_context_enter(c);
-	result = vcuda_known_context_wait();
-	vcuda_context_leave();
-	return result;
-}
-
-VCUDA_EXPORT CUresult cuCtxSynchronize(void)
-{
-	return cuCtxSynchronize_v2(NULL);
 }
 
 /* Bank widths: a hint that no device since compute capability 5.0 takes. */

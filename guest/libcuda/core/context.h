@@ -61,6 +61,12 @@ bool vcuda_context_is_only_one(void);
 /* The context behind a handle, NULL if there never was such a one. */
 struct vcuda_context *vcuda_context_find(CUcontext handle);
 
+/*
+ * vcuda_require_init(), and the context that an application names; NULL: the current one. CUDA_ERROR_INVALID_CONTEXT,
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED.
+ */
+CUresult vcuda_context_named(CUcontext handle, struct vcuda_context **context);
+
 static inline CUcontext vcuda_context_handle(struct vcuda_context *context)
 {
 	return (CUcontext)context;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two devices of one program: what one may do with the other's memory. */
-#include "core/peer.h"
-
 #include "guest/client/call.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -29,38 +27,6 @@ VCUDA_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute 
 	return result != CUDA_SUCCESS ? result
 				      : vcuda_call_cuDeviceGetP2PAttribute(value, (int)attrib, vcuda_device_host(src),
 									   vcuda_device_host(dst));
-}
-
-/* ---- copies ---- */
-
-CUresult cuCtxSynchronize_v2(CUcontext ctx);
-CUresult cuStreamSynchronize(CUstream stream);
-
-static bool is_other(CUcontext handle)
-{
-	return handle && handle != vcuda_context_handle(vcuda_context_current());
-}
-
-CUresult vcuda_peer_begin(CUcontext to, CUcontext from, bool async)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if ((to && !vcuda_context_find(to)) || (from && !vcuda_context_find(from)))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (async)
-		return CUDA_SUCCESS;
-	if (is_other(to))
-		result = cuCtxSynchronize_v2(to);
-	if (result == CUDA_SUCCESS && is_other(from) && from != to)
-		result = cuCtxSynchronize_v2(from);
-	return result;
-}
-
-CUresult vcuda_peer_end(CUcontext to, CUcontext from, CUstream stream, CUresult result)
-{
-	if (result != CUDA_SUCCESS || (!is_other(to) && !is_other(from)))
-		return result;
-	return cuStreamSynchronize(stream);
 }
 
 /* ---- access ---- */

@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "texture/array.h"
+#include "copy/copy-array.h"
+#include "memory/array.h"
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "memory/memory.h"
+#include "copy/memset.h"
 #include "stream/pace.h"
 #include "memory/range.h"
 #include "guest/client/session.h"
-#include "stream/stream-memory.h"
+#include "copy/stream-memory.h"
 #include "core/hooks.h"
 #include "core/thread.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "core/callback.h"
+#include "stream/callback.h"
 #include "launch/computation.h"
 #include "copy/copy.h"
 #include "graph/detour.h"
@@ -12,8 +12,8 @@
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
-#include "memory/memory.h"
-#include "stream/stream-memory.h"
+#include "copy/memset.h"
+#include "copy/stream-memory.h"
 #include "stream/stream.h"
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);

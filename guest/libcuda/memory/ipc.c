@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "guest/client/call.h"
-#include "copy/copy.h"
+#include "memory/memory.h"
 #include "core/capture.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
@@ -16,7 +16,7 @@ VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr
 	CUresult result = vcuda_require_context();
 	struct vcuda_range r;
 
-	vcuda_copy_for_others();
+	vcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!handle || !vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_DEVICE)
@@ -51,7 +51,7 @@ VCUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle ha
 {
 	CUresult result = vcuda_require_context();
 
-	vcuda_copy_for_others();
+	vcuda_memory_is_watched = true;
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)

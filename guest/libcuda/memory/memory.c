@@ -4,12 +4,13 @@
 
 #include "guest/client/call.h"
 #include "core/capture.h"
-#include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "core/hooks.h"
 #include "core/object.h"
 #include "memory/range.h"
 #include "memory/shadow.h"
+
+_Atomic bool vcuda_memory_is_watched;
 
 /* Unregisters the context's pinned memory and forgets all its ranges. */
 static void drop_context(struct vcuda_context *context)
@@ -109,31 +110,6 @@ VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuMemAllocPitch_v2(dptr, pitch, width, height, element);
 	return result == CUDA_SUCCESS ? record(*dptr, *pitch * height) : result;
-}
-
-VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
-{
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!dptr)
-		return CUDA_SUCCESS;
-	if (vcuda_graph_memory_free(dptr, &result))
-		return result;
-	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
-	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE | VCUDA_RANGE_MANAGED, &r))
-		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_context_enter(r.context);
-	if (r.kind == VCUDA_RANGE_MANAGED)
-		result = vcuda_pinned_release(&r);
-	else
-		result = vcuda_call_cuMemFree_v2(dptr);
-	vcuda_context_leave();
-	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)

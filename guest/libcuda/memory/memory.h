@@ -2,10 +2,16 @@
 #ifndef VCUDA_MEMORY_H
 #define VCUDA_MEMORY_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/context.h"
 #include "memory/range.h"
+
+/* Set once memory of this process is other processes' too, or once the program asks for it
+ * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS): a synchronous copy is complete when its function returns. */
+extern _Atomic bool vcuda_memory_is_watched;
 
 /* A variable of a module or library that was handed out; forgotten with its owner. */
 CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
@@ -26,12 +32,6 @@ CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind,
 
 /* pinned.c: the same as the memory of a __managed__ variable, which is registered by placing it. */
 CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context);
-
-/* memset.c: on a stream as the application names it. */
-CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
-
-/* Whether nothing is wrong with it that is known here. */
-bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *params);
 
 /* CUDA's error for an error of the transport's window functions, with a line that says what to do where the user can do
  * something. */

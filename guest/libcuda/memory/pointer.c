@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "copy/copy.h"
+#include "memory/memory.h"
 #include "memory/range.h"
 
 /* The bytes that each attribute takes; 0: it does not exist. */
@@ -142,6 +142,6 @@ VCUDA_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
 		return CUDA_ERROR_INVALID_VALUE;
 	on = *(const unsigned int *)value;
 	if (on)
-		vcuda_copy_for_others();
+		vcuda_memory_is_watched = true;
 	return vcuda_range_set_sync_memops(ptr, on) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

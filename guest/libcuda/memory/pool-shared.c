@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "copy/copy.h"
+#include "memory/memory.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
@@ -28,7 +28,7 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 	CUresult result = check(pool, to);
 	CUipcMemHandle shared;
 
-	vcuda_copy_for_others();
+	vcuda_memory_is_watched = true;
 	if (result == CUDA_SUCCESS && flags)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && !vcuda_shareable_type(type))
@@ -44,7 +44,7 @@ VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, voi
 	CUresult result = vcuda_require_init();
 	CUipcMemHandle shared;
 
-	vcuda_copy_for_others();
+	vcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pool || flags)

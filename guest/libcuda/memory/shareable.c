@@ -8,7 +8,7 @@
 
 #include "memory/allocation.h"
 #include "guest/client/call.h"
-#include "copy/copy.h"
+#include "memory/memory.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
@@ -50,7 +50,7 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 	CUipcMemHandle shared;
 	unsigned int types;
 
-	vcuda_copy_for_others();
+	vcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!to || flags || vcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
@@ -70,7 +70,7 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 	vcuda_allocation allocation;
 	CUipcMemHandle shared;
 
-	vcuda_copy_for_others();
+	vcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!handle)

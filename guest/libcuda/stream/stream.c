@@ -264,6 +264,28 @@ VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 	return result;
 }
 
+VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	struct vcuda_context *c;
+	CUresult result = vcuda_context_named(ctx, &c);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_context_usable(c);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_context_refuses(c);
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_context_enter(c);
+	result = vcuda_known_context_wait();
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxSynchronize(void)
+{
+	return cuCtxSynchronize_v2(NULL);
+}
+
 VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	const struct vcuda_object *o;

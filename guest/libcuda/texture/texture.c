@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "texture/array.h"
+#include "memory/array.h"
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"

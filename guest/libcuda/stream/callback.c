@@ -4,7 +4,7 @@
  * process runs it, and says so there: then the stream goes on. While none is outstanding the thread sleeps here, so
  * that it is not woken by every command that the worker finishes.
  */
-#include "core/callback.h"
+#include "stream/callback.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

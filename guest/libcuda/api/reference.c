@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "texture/array.h"
+#include "memory/array.h"
 #include "guest/client/call.h"
 #include "module/function.h"
 #include "core/context.h"

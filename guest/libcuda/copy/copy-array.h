@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays as the guest knows them: what they were made as, so that copies and queries need not ask; boxes of them and of
- * memory. */
-#ifndef VCUDA_ARRAY_H
-#define VCUDA_ARRAY_H
+/* Copies of boxes from or to arrays. */
+#ifndef VCUDA_COPY_ARRAY_H
+#define VCUDA_COPY_ARRAY_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 #include "copy/operand.h"
 #include "protocol/types.h"
-
-struct vcuda_object;
-
-/* The record of a live array, or NULL. */
-struct vcuda_object *vcuda_array_find(CUarray array);
-
-/* Bytes of a texel; 0: no such format. */
-size_t vcuda_texel_bytes(CUarray_format format, unsigned int channels);
 
 /* One side of CUDA_MEMCPY3D, which names them apart. */
 struct vcuda_box_side {

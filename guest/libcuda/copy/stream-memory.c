@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every function is a batch, which is one command. */
-#include "stream/stream-memory.h"
+#include "copy/stream-memory.h"
 
 #include "guest/client/call.h"
 #include "core/capture.h"

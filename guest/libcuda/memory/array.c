@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays and mipmapped arrays. What they are is kept here, and all questions about them are answered here. */
-#include "texture/array.h"
+#include "memory/array.h"
 
 #include "guest/client/call.h"
 #include "core/capture.h"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays as the guest knows them: how they were made, so that copies and queries need no call. */
+#ifndef VCUDA_ARRAY_H
+#define VCUDA_ARRAY_H
+
+#include <stddef.h>
+
+#include "protocol/cuda-abi.h"
+
+struct vcuda_object;
+
+/* The record of a live array, or NULL. */
+struct vcuda_object *vcuda_array_find(CUarray array);
+
+/* Bytes of a texel; 0: no such format. */
+size_t vcuda_texel_bytes(CUarray_format format, unsigned int channels);
+
+#endif
