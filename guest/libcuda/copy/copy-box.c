@@ -9,10 +9,8 @@
 
 #include "copy/copy-array.h"
 #include "guest/client/call.h"
-#include "core/capture.h"
 #include "copy/copy.h"
 #include "protocol/guest-calls.h"
-#include "copy/peer.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"
@@ -256,19 +254,7 @@ static CUresult place_end(struct vcuda_copy_end *end, const struct vcuda_copy_bo
 	return CUDA_SUCCESS;
 }
 
-/* True: a copy on a capturing stream is a node of its graph. */
-static bool captured(const CUDA_MEMCPY3D *c, CUstream stream, bool async, CUresult *result)
-{
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *c};
-
-	*result = vcuda_stream_enter(&stream);
-	if (*result == CUDA_SUCCESS && !async)
-		*result = vcuda_capture_refuses(stream);
-	return *result != CUDA_SUCCESS || (async && vcuda_capture_takes(stream, &p, result));
-}
-
-/* The same copy, as one of a box. */
-static CUDA_MEMCPY3D box_of(const CUDA_MEMCPY2D *c)
+CUDA_MEMCPY3D vcuda_copy_box_of(const CUDA_MEMCPY2D *c)
 {
 	return (CUDA_MEMCPY3D){
 		.srcXInBytes = c->srcXInBytes,
@@ -293,7 +279,7 @@ static CUDA_MEMCPY3D box_of(const CUDA_MEMCPY2D *c)
 	};
 }
 
-static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
+CUresult vcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 {
 	struct vcuda_copy_box b;
 	CUresult result = vcuda_require_context();
@@ -303,11 +289,10 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 		return result;
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
-	box = box_of(c);
-	if (vcuda_capture_any() && captured(&box, stream, async, &result))
-		return result;
-	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+		box = vcuda_copy_box_of(c);
 		return vcuda_copy_array(&box, stream, async);
+	}
 	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = 1};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)
@@ -328,8 +313,6 @@ CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 		return result;
 	if (!c || c->srcLOD || c->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_capture_any() && captured(c, stream, async, &result))
-		return result;
 	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
 		return vcuda_copy_array(c, stream, async);
 	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
@@ -342,50 +325,3 @@ CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 		result = place_end(&b.dst, &b, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight);
 	return result != CUDA_SUCCESS ? result : vcuda_copy_box(&b, stream, async);
 }
-
-/* The same layout, with contexts where the other has reserved pointers. */
-_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D), "a peer copy is read as a copy");
-
-static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool async)
-{
-	CUDA_MEMCPY3D c;
-	CUresult result;
-
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_peer_begin(p->dstContext, p->srcContext, async);
-	memcpy(&c, p, sizeof(c));
-	if (result == CUDA_SUCCESS)
-		result = vcuda_copy_3d(&c, stream, async);
-	return async ? result : vcuda_peer_end(p->dstContext, p->srcContext, stream, result);
-}
-
-#define SYNC_COPY(name, type, copy)                                                                                    \
-	VCUDA_EXPORT CUresult name(const type *c)                                                                      \
-	{                                                                                                              \
-		return copy(c, NULL, false);                                                                           \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptds(const type *c)                                                               \
-	{                                                                                                              \
-		return copy(c, CU_STREAM_PER_THREAD, false);                                                           \
-	}
-
-#define ASYNC_COPY(name, type, copy)                                                                                   \
-	VCUDA_EXPORT CUresult name(const type *c, CUstream stream)                                                     \
-	{                                                                                                              \
-		return copy(c, stream, true);                                                                          \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(const type *c, CUstream stream)                                              \
-	{                                                                                                              \
-		return copy(c, VCUDA_PER_THREAD(stream), true);                                                        \
-	}
-
-/* clang-format off */
-SYNC_COPY(cuMemcpy2D_v2, CUDA_MEMCPY2D, copy_2d)
-SYNC_COPY(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D, copy_2d)
-SYNC_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D, vcuda_copy_3d)
-SYNC_COPY(cuMemcpy3DPeer, CUDA_MEMCPY3D_PEER, copy_3d_peer)
-ASYNC_COPY(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, copy_2d)
-ASYNC_COPY(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, vcuda_copy_3d)
-ASYNC_COPY(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, copy_3d_peer)
-/* clang-format on */

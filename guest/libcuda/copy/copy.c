@@ -9,13 +9,11 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "core/capture.h"
 #include "core/hooks.h"
 #include "memory/memory.h"
 #include "copy/direct.h"
 #include "protocol/guest-calls.h"
 #include "stream/pace.h"
-#include "copy/peer.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "guest/client/stage-queue.h"
@@ -311,31 +309,19 @@ static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum v
 	return host_to_host((void *)dst, (const void *)src, bytes, stream);
 }
 
-/* An end as CUDA describes it. */
-static CUmemorytype type_of(enum vcuda_side side)
+static CUresult find_ends(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, struct vcuda_operand *to,
+			  struct vcuda_operand *from)
 {
-	return side == VCUDA_SIDE_HOST     ? CU_MEMORYTYPE_HOST
-	       : side == VCUDA_SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE
-					   : CU_MEMORYTYPE_UNIFIED;
+	CUresult result = vcuda_operand_find(dst.address, bytes, dst.side, to);
+
+	return result == CUDA_SUCCESS ? vcuda_operand_find(src.address, bytes, src.side, from) : result;
 }
 
-static bool captured(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream resolved,
-		     CUresult *result)
+CUresult vcuda_copy_check(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes)
 {
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	struct vcuda_operand to, from;
 
-	p.memcpy.copyParams = (CUDA_MEMCPY3D){
-		.srcMemoryType = type_of(src.side),
-		.srcHost = (void *)src.address,
-		.srcDevice = src.address,
-		.dstMemoryType = type_of(dst.side),
-		.dstHost = (void *)dst.address,
-		.dstDevice = dst.address,
-		.WidthInBytes = bytes,
-		.Height = 1,
-		.Depth = 1,
-	};
-	return vcuda_capture_takes(resolved, &p, result);
+	return find_ends(dst, src, bytes, &to, &from);
 }
 
 static CUresult copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
@@ -345,14 +331,8 @@ static CUresult copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_
 
 	if (!bytes)
 		return CUDA_SUCCESS;
-	result = vcuda_operand_find(dst.address, bytes, dst.side, &to);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_operand_find(src.address, bytes, src.side, &from);
+	result = find_ends(dst, src, bytes, &to, &from);
 	if (result != CUDA_SUCCESS)
-		return result;
-	if (!async)
-		result = vcuda_capture_refuses(stream);
-	if (result != CUDA_SUCCESS || (async && vcuda_capture_any() && captured(dst, src, bytes, stream, &result)))
 		return result;
 	vcuda_thread()->call_sync = to.unsure || from.unsure;
 	result = dispatch(dst.address, to.place, src.address, from.place, bytes, stream, async);
@@ -370,73 +350,4 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 	result = copy(dst, src, bytes, stream, async);
 	vcuda_stream_return(before);
 	return result;
-}
-
-/* ---- the API: each function and its twin with the per-thread default stream ---- */
-
-#define HOST(p) ((struct vcuda_copy_end){.address = (uintptr_t)(p), .side = VCUDA_SIDE_HOST})
-#define DEVICE(p) ((struct vcuda_copy_end){.address = (p), .side = VCUDA_SIDE_DEVICE})
-#define ANY(p) ((struct vcuda_copy_end){.address = (p), .side = VCUDA_SIDE_ANY})
-
-#define SYNC_COPY(name, dst_type, src_type, to, from)                                                                  \
-	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes)                                           \
-	{                                                                                                              \
-		return vcuda_copy(to(dst), from(src), bytes, NULL, false);                                             \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptds(dst_type dst, src_type src, size_t bytes)                                    \
-	{                                                                                                              \
-		return vcuda_copy(to(dst), from(src), bytes, CU_STREAM_PER_THREAD, false);                             \
-	}
-
-#define ASYNC_COPY(name, dst_type, src_type, to, from)                                                                 \
-	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes, CUstream stream)                          \
-	{                                                                                                              \
-		return vcuda_copy(to(dst), from(src), bytes, stream, true);                                            \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(dst_type dst, src_type src, size_t bytes, CUstream stream)                   \
-	{                                                                                                              \
-		return vcuda_copy(to(dst), from(src), bytes, VCUDA_PER_THREAD(stream), true);                          \
-	}
-
-/* clang-format off */
-SYNC_COPY(cuMemcpy, CUdeviceptr, CUdeviceptr, ANY, ANY)
-SYNC_COPY(cuMemcpyHtoD_v2, CUdeviceptr, const void *, DEVICE, HOST)
-SYNC_COPY(cuMemcpyDtoH_v2, void *, CUdeviceptr, HOST, DEVICE)
-SYNC_COPY(cuMemcpyDtoD_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
-ASYNC_COPY(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, ANY, ANY)
-ASYNC_COPY(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *, DEVICE, HOST)
-ASYNC_COPY(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, HOST, DEVICE)
-ASYNC_COPY(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
-/* clang-format on */
-
-static CUresult copy_peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream,
-			  bool async)
-{
-	CUresult result = vcuda_peer_begin(to, from, async);
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_copy(ANY(dst), ANY(src), bytes, stream, async);
-	return async ? result : vcuda_peer_end(to, from, stream, result);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
-{
-	return copy_peer(dst, to, src, from, bytes, NULL, false);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
-{
-	return copy_peer(dst, to, src, from, bytes, CU_STREAM_PER_THREAD, false);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
-					CUstream stream)
-{
-	return copy_peer(dst, to, src, from, bytes, stream, true);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
-					     size_t bytes, CUstream stream)
-{
-	return copy_peer(dst, to, src, from, bytes, VCUDA_PER_THREAD(stream), true);
 }

@@ -23,10 +23,17 @@ struct vcuda_copy_box {
  */
 CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async);
 
-/* The same for a box. */
+/* What is wrong with such a copy as far as it is known here. */
+CUresult vcuda_copy_check(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes);
+
+/* vcuda_copy() of a box. */
 CUresult vcuda_copy_box(const struct vcuda_copy_box *box, CUstream stream, bool async);
 
+/* The three-dimensional copy that a two-dimensional one is. */
+CUDA_MEMCPY3D vcuda_copy_box_of(const CUDA_MEMCPY2D *copy);
+
 /* A copy as the application describes it; `stream` as it names it. */
+CUresult vcuda_copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool async);
 CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
 
 #endif

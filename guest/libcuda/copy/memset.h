@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memsets. All return before the work is done, also for the synchronous functions, as with CUDA. Errors are found
+ * before the command is issued. Height 0 or 1: one line, and the pitch means nothing.
+ */
 #ifndef VCUDA_MEMSET_H
 #define VCUDA_MEMSET_H
 
 #include <stdbool.h>
 
+#include "copy/operand.h"
 #include "protocol/cuda-abi.h"
 
-/* On a stream as the application names it. */
+/* Sets `to` unless the width is 0. */
+CUresult vcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *params, struct vcuda_operand *to);
+
+/* A memset that was checked and is not empty. `unsure`: the worker's result is waited for. */
+CUresult vcuda_memset_issue(const CUDA_MEMSET_NODE_PARAMS *params, bool unsure, CUstream resolved);
+
+/* Both, on a stream as the application names it. Height 0 is an empty memset here. */
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
 
-/* Whether nothing is wrong with it that is known here. */
+/* Whether a node with these parameters would run without an error that is known here. Height 0 is an empty memset. */
 bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *params);
 
 #endif

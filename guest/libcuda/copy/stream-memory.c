@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every function is a batch, which is one command. */
 #include "copy/stream-memory.h"
 
 #include "guest/client/call.h"
-#include "core/capture.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "copy/operand.h"
 #include "memory/range.h"
-#include "stream/stream.h"
 #include "core/thread.h"
 
 static bool is_wide(CUstreamBatchMemOpType type)
@@ -129,7 +126,7 @@ static CUresult check_address(const CUstreamBatchMemOpParams *p, bool *unsure)
 	return result;
 }
 
-static CUresult check_addresses(const CUstreamBatchMemOpParams *ops, unsigned int count, bool *unsure)
+CUresult vcuda_memory_ops_check_addresses(const CUstreamBatchMemOpParams *ops, unsigned int count, bool *unsure)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -150,7 +147,7 @@ static unsigned int host_flags(const CUstreamBatchMemOpParams *p)
 
 CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned int count, uint64_t *words, bool *unsure)
 {
-	CUresult result = check_addresses(ops, count, unsure);
+	CUresult result = vcuda_memory_ops_check_addresses(ops, count, unsure);
 
 	for (unsigned int i = 0; i < count; i++) {
 		const CUstreamBatchMemOpParams *p = &ops[i];
@@ -176,98 +173,4 @@ CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned in
 	result = vcuda_call_vcudaStreamMemOps(resolved, count * VCUDA_MEMORY_OP_WORDS, words);
 	vcuda_thread()->call_sync = false;
 	return result;
-}
-
-/* ---- the API ---- */
-
-static CUresult batch_resolved(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags,
-			       bool old)
-{
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
-	struct vcuda_context *c = vcuda_context_calling();
-	CUresult result = vcuda_memory_ops_check(ops, count, flags, c->device, old);
-	bool unsure;
-
-	if (result == CUDA_SUCCESS)
-		result = check_addresses(ops, count, &unsure);
-	if (result != CUDA_SUCCESS)
-		return result;
-	p.memOp = (CUDA_BATCH_MEM_OP_NODE_PARAMS){vcuda_context_handle(c), count, ops, 0};
-	if (vcuda_capture_takes(stream, &p, &result))
-		return result;
-	return vcuda_memory_ops_issue(ops, count, stream);
-}
-
-static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
-{
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = batch_resolved(stream, count, ops, flags, old);
-	vcuda_stream_return(before);
-	return result;
-}
-
-static CUresult one(CUstreamBatchMemOpType type, CUstream stream, CUdeviceptr address, cuuint64_t value,
-		    unsigned int flags, bool old)
-{
-	CUstreamBatchMemOpParams op = {.pad = {0}};
-
-	op.waitValue.operation = type;
-	op.waitValue.address = address;
-	op.waitValue.value64 = value;
-	op.waitValue.flags = flags;
-	return batch(stream, 1, &op, 0, old);
-}
-
-#define VALUE(name, type, value_type)                                                                                  \
-	VCUDA_EXPORT CUresult name(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)         \
-	{                                                                                                              \
-		return one(type, stream, address, value, flags, true);                                                 \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)  \
-	{                                                                                                              \
-		return one(type, VCUDA_PER_THREAD(stream), address, value, flags, true);                               \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_v2(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)    \
-	{                                                                                                              \
-		return one(type, stream, address, value, flags, false);                                                \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_v2_ptsz(CUstream stream, CUdeviceptr address, value_type value,                   \
-					     unsigned int flags)                                                       \
-	{                                                                                                              \
-		return one(type, VCUDA_PER_THREAD(stream), address, value, flags, false);                              \
-	}
-
-/* clang-format off */
-VALUE(cuStreamWaitValue32, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)
-VALUE(cuStreamWaitValue64, CU_STREAM_MEM_OP_WAIT_VALUE_64, cuuint64_t)
-VALUE(cuStreamWriteValue32, CU_STREAM_MEM_OP_WRITE_VALUE_32, cuuint32_t)
-VALUE(cuStreamWriteValue64, CU_STREAM_MEM_OP_WRITE_VALUE_64, cuuint64_t)
-/* clang-format on */
-
-VCUDA_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
-					 unsigned int flags)
-{
-	return batch(stream, count, ops, flags, true);
-}
-
-VCUDA_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
-					      unsigned int flags)
-{
-	return batch(VCUDA_PER_THREAD(stream), count, ops, flags, true);
-}
-
-VCUDA_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
-					    unsigned int flags)
-{
-	return batch(stream, count, ops, flags, false);
-}
-
-VCUDA_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
-						 unsigned int flags)
-{
-	return batch(VCUDA_PER_THREAD(stream), count, ops, flags, false);
 }

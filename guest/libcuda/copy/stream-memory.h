@@ -15,6 +15,9 @@
 CUresult vcuda_memory_ops_check(const CUstreamBatchMemOpParams *ops, unsigned int count, unsigned int flags,
 				CUdevice device, bool old);
 
+/* Checks the addresses of a batch that was checked. `unsure`: only the worker knows what is at one of them. */
+CUresult vcuda_memory_ops_check_addresses(const CUstreamBatchMemOpParams *ops, unsigned int count, bool *unsure);
+
 /* Checks the addresses of a batch that was checked, and writes it as VCUDA_MEMORY_OP_WORDS words for each operation.
  * `unsure`: only the worker knows what is at one of them. */
 CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned int count, uint64_t *words,

@@ -16,8 +16,6 @@
 #include "copy/stream-memory.h"
 #include "stream/stream.h"
 
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
-
 /* ---- nodes of other contexts than the stream's ---- */
 
 /* Issues a node in its context. NULL: it is of any. */
@@ -110,7 +108,7 @@ static void memcpy_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 
 static CUresult memcpy_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	return cuMemcpy3DAsync_v2(&n->memcpy, run->stream);
+	return vcuda_copy_3d(&n->memcpy, run->stream, true);
 }
 
 static CUresult memset_set(struct vcuda_node *n, const CUgraphNodeParams *p)

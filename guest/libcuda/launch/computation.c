@@ -1,50 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the guest's libcublas, libcublasLt and libcurand call. No functions of NVIDIA's driver. */
 #include "launch/computation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/blas-abi.h"
-#include "guest/client/call.h"
-#include "core/capture.h"
-#include "stream/stream.h"
+#include "core/context.h"
 
-/* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
-static CUresult enqueue(const struct vcuda_computation *what, CUstream stream)
-{
-	CUresult result = vcuda_stream_enter_current(&stream);
-	CUgraphNodeParams p = {.type = VCUDA_NODE_COMPUTATION};
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*vcuda_computation_of(&p) = what;
-	return vcuda_capture_takes(stream, &p, &result) ? result : what->issue(what, stream);
-}
-
-static CUresult issue_blas(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_blas(const struct vcuda_computation *what, CUstream stream)
 {
 	return vcuda_call_vcudaBlas(stream, what->blas.function, what->blas.flags, what->blas.count, what->blas.words);
 }
 
-static CUresult issue_matmul(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_matmul(const struct vcuda_computation *what, CUstream stream)
 {
 	return vcuda_call_vcudaMatmul(stream, what->matmul);
 }
 
-static CUresult issue_transform(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_transform(const struct vcuda_computation *what, CUstream stream)
 {
 	return vcuda_call_vcudaTransform(stream, what->transform);
 }
 
-static CUresult issue_random(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_random(const struct vcuda_computation *what, CUstream stream)
 {
 	return vcuda_call_vcudaRandom(stream, what->random.generator, what->random.random);
 }
 
 struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation *what)
 {
-	size_t bytes = what->issue == issue_blas ? what->blas.count * sizeof(*what->blas.words) : 0;
+	size_t bytes = what->issue == vcuda_issue_blas ? what->blas.count * sizeof(*what->blas.words) : 0;
 	struct vcuda_computation *copy = malloc(sizeof(*copy) + bytes);
 
 	if (!copy)
@@ -55,81 +39,4 @@ struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation 
 	if (bytes)
 		copy->blas.words = memcpy(copy + 1, what->blas.words, bytes);
 	return copy;
-}
-
-/* ---- libcublas: queues a function of blas-abi.h with its words ---- */
-
-VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
-				  const uint64_t *words)
-{
-	struct vcuda_computation what = {.issue = issue_blas, .blas = {function, flags, count, words}};
-
-	return enqueue(&what, stream);
-}
-
-/* The same, and waits for its result of at most VCUDA_BLAS_VALUE_WORDS, which no capture lets it do. */
-VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
-				       const uint64_t *words, uint64_t *value)
-{
-	CUresult result = vcuda_stream_enter_current(&stream);
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_refuses(stream);
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
-				      : result;
-}
-
-/* ---- libcublasLt: questions about what matmul-abi.h describes, and its queueing ---- */
-
-VCUDA_EXPORT CUresult cuVcudaMatmulAsk(const vcuda_matmul_question *question, unsigned int room, unsigned int *count,
-				       uint64_t *words)
-{
-	CUresult result = vcuda_require_context();
-
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaMatmulAsk(*question, room, count, words) : result;
-}
-
-VCUDA_EXPORT CUresult cuVcudaMatmul(CUstream stream, const vcuda_matmul *matmul)
-{
-	struct vcuda_computation what = {.issue = issue_matmul, .matmul = *matmul};
-
-	return enqueue(&what, stream);
-}
-
-VCUDA_EXPORT CUresult cuVcudaTransform(CUstream stream, const vcuda_transform *transform)
-{
-	struct vcuda_computation what = {.issue = issue_transform, .transform = *transform};
-
-	return enqueue(&what, stream);
-}
-
-/* ---- libcurand: generators, and a generation as random-abi.h describes it ---- */
-
-VCUDA_EXPORT CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type)
-{
-	CUresult result = vcuda_require_context();
-
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomCreate(generator, type) : result;
-}
-
-VCUDA_EXPORT CUresult cuVcudaRandomDestroy(vcuda_generator generator)
-{
-	CUresult result = vcuda_require_context();
-
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomDestroy(generator) : result;
-}
-
-VCUDA_EXPORT CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random)
-{
-	struct vcuda_computation what = {.issue = issue_random, .random = {generator, *random}};
-
-	return enqueue(&what, stream);
-}
-
-/* `room`: a multiple of `bits` + 1. */
-VCUDA_EXPORT CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words)
-{
-	CUresult result = vcuda_require_init();
-
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomScrambles(bits, first, room, words) : result;
 }

@@ -40,6 +40,12 @@ static inline const struct vcuda_computation **vcuda_computation_of(CUgraphNodeP
 	return (const struct vcuda_computation **)params->reserved1;
 }
 
+/* Values of `issue`: each queues its kind of computation. */
+CUresult vcuda_issue_blas(const struct vcuda_computation *what, CUstream resolved);
+CUresult vcuda_issue_matmul(const struct vcuda_computation *what, CUstream resolved);
+CUresult vcuda_issue_transform(const struct vcuda_computation *what, CUstream resolved);
+CUresult vcuda_issue_random(const struct vcuda_computation *what, CUstream resolved);
+
 /* A copy of it and of what it points to, for free(). NULL: no memory. */
 struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation *what);
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "guest/client/call.h"
-#include "core/capture.h"
 #include "core/device.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"
@@ -102,11 +101,6 @@ static bool launches_block(void)
 	return known == 2;
 }
 
-static uint32_t cluster_of(const struct vcuda_launch *l)
-{
-	return l->cluster[0] | (uint32_t)l->cluster[1] << 8 | (uint32_t)l->cluster[2] << 16;
-}
-
 static CUresult call(const struct vcuda_launch *l, const struct vcuda_function_entry *e, CUstream stream,
 		     const uint8_t *params)
 {
@@ -122,14 +116,14 @@ static CUresult call(const struct vcuda_launch *l, const struct vcuda_function_e
 /* Whether the device takes such a cluster is known after the first launch with it. */
 static bool is_new_cluster(const struct vcuda_launch *l, const struct vcuda_function_entry *e)
 {
-	return l->cluster[0] && atomic_load_explicit(&e->cluster, memory_order_relaxed) != cluster_of(l);
+	return l->cluster[0] && atomic_load_explicit(&e->cluster, memory_order_relaxed) != vcuda_launch_cluster(l);
 }
 
 static void note_launched(const struct vcuda_launch *l, struct vcuda_function_entry *e)
 {
 	atomic_store(&e->launched, true);
 	if (l->cluster[0])
-		atomic_store(&e->cluster, cluster_of(l));
+		atomic_store(&e->cluster, vcuda_launch_cluster(l));
 }
 
 static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
@@ -223,25 +217,6 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **e
 	return CUDA_SUCCESS;
 }
 
-static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
-{
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .reserved0 = {l->cooperative, (int)cluster_of(l)}};
-
-	p.kernel = (CUDA_KERNEL_NODE_PARAMS){
-		.func = l->function,
-		.gridDimX = l->grid[0],
-		.gridDimY = l->grid[1],
-		.gridDimZ = l->grid[2],
-		.blockDimX = l->block[0],
-		.blockDimY = l->block[1],
-		.blockDimZ = l->block[2],
-		.sharedMemBytes = l->shared,
-		.kernelParams = params,
-		.extra = extra,
-	};
-	return vcuda_capture_takes(resolved, &p, result);
-}
-
 /* All blocks of the grid must fit the device at once, so that they can wait for one another. */
 static CUresult check_cooperative(const struct vcuda_launch *l, CUdevice dev)
 {
@@ -262,63 +237,31 @@ static CUresult check_cooperative(const struct vcuda_launch *l, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-static CUresult launch_resolved(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+CUresult vcuda_launch_check(const struct vcuda_launch *l, struct vcuda_function_entry **e)
 {
-	struct vcuda_function_entry *e;
-	const uint8_t *packed;
-	CUresult result = vcuda_function_lookup_here(l->function, &e);
+	CUresult result = vcuda_function_lookup_here(l->function, e);
 
 	if (result == CUDA_SUCCESS && l->cooperative)
-		result = check_cooperative(l, e->context->device);
-	if (result == CUDA_SUCCESS)
-		result = check(l, e, e->context->device);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (vcuda_capture_any() && captured(l, stream, params, extra, &result))
-		return result;
+		result = check_cooperative(l, (*e)->context->device);
+	return result == CUDA_SUCCESS ? check(l, *e, (*e)->context->device) : result;
+}
+
+CUresult vcuda_launch_params(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream resolved,
+			     void **params, void **extra)
+{
+	const uint8_t *packed;
+	CUresult result;
+
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!e->info.param_count)
-		return submit(l, e, stream, NULL);
+		return submit(l, e, resolved, NULL);
 	if (params)
-		return submit_params(l, e, stream, params);
+		return submit_params(l, e, resolved, params);
 	if (!extra)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = find_packed(extra, e->info.param_bytes, &packed);
-	return result == CUDA_SUCCESS ? submit(l, e, stream, packed) : result;
-}
-
-static CUresult launch(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
-{
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = launch_resolved(l, stream, params, extra);
-	vcuda_stream_return(before);
-	return result;
-}
-
-/* ---- the API ---- */
-
-VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-				     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
-				     void **params, void **extra)
-{
-	struct vcuda_launch l = {.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
-
-	return launch(&l, stream, params, extra);
-}
-
-VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
-						unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
-						CUstream stream, void **params)
-{
-	struct vcuda_launch l = {
-		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cooperative = true};
-
-	return launch(&l, stream, params, NULL);
+	return result == CUDA_SUCCESS ? submit(l, e, resolved, packed) : result;
 }
 
 CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y, unsigned int z)
@@ -335,83 +278,4 @@ CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned
 	l->cluster[1] = (uint8_t)y;
 	l->cluster[2] = (uint8_t)z;
 	return CUDA_SUCCESS;
-}
-
-/* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
- * launch. */
-static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *a)
-{
-	switch (a->id) {
-	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		l->cooperative = a->value.cooperative;
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		return vcuda_launch_set_cluster(l, vcuda_context_calling()->device, a->value.clusterDim.x,
-						a->value.clusterDim.y, a->value.clusterDim.z);
-	case CU_LAUNCH_ATTRIBUTE_IGNORE:
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
-		return CUDA_SUCCESS;
-	default:
-		vcuda_log_once("launch attribute %d is not supported yet", (int)a->id);
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
-}
-
-static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params, void **extra)
-{
-	struct vcuda_launch l = {
-		.function = f,
-		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
-		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},
-		.shared = c->sharedMemBytes,
-	};
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (c->numAttrs && !c->attrs)
-		result = CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
-		result = take_attribute(&l, &c->attrs[i]);
-	if (result == CUDA_SUCCESS)
-		result = launch_resolved(&l, stream, params, extra);
-	vcuda_stream_return(before);
-	return result;
-}
-
-VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
-{
-	return config ? launch_ex(config, config->hStream, f, params, extra) : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* ---- the same with per-thread default streams ---- */
-
-VCUDA_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
-					  unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
-					  CUstream stream, void **params, void **extra)
-{
-	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params, extra);
-}
-
-VCUDA_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
-						     unsigned int bx, unsigned int by, unsigned int bz,
-						     unsigned int shared, CUstream stream, void **params)
-{
-	return cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params);
-}
-
-VCUDA_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
-{
-	return config ? launch_ex(config, VCUDA_PER_THREAD(config->hStream), f, params, extra)
-		      : CUDA_ERROR_INVALID_VALUE;
 }

@@ -8,6 +8,8 @@
 
 #include "protocol/cuda-abi.h"
 
+struct vcuda_function_entry;
+
 struct vcuda_launch {
 	CUfunction function;
 	unsigned int grid[3], block[3], shared;
@@ -30,6 +32,20 @@ CUresult vcuda_launch_set_cluster(struct vcuda_launch *launch, CUdevice dev, uns
 
 /* Whether the function was launched before in the current context, and launches need not be waited for. */
 bool vcuda_launch_is_known(const struct vcuda_launch *launch, uint32_t *param_bytes);
+
+/* The dimensions of a cluster, 8 bits each. */
+static inline uint32_t vcuda_launch_cluster(const struct vcuda_launch *launch)
+{
+	return launch->cluster[0] | (uint32_t)launch->cluster[1] << 8 | (uint32_t)launch->cluster[2] << 16;
+}
+
+/* Finds the function in the context that calls are made in, and checks the launch. */
+CUresult vcuda_launch_check(const struct vcuda_launch *launch, struct vcuda_function_entry **entry);
+
+/* Packs the parameters of a launch that was checked, and issues it on a resolved stream. `params` or `extra` is as for
+ * cuLaunchKernel(). */
+CUresult vcuda_launch_params(const struct vcuda_launch *launch, struct vcuda_function_entry *entry, CUstream resolved,
+			     void **params, void **extra);
 
 /* Issues it on a resolved stream. */
 CUresult vcuda_launch_issue(const struct vcuda_launch *launch, CUstream resolved, const uint8_t *packed);

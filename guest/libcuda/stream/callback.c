@@ -153,28 +153,6 @@ CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user)
 
 /* ---- the API ---- */
 
-static CUresult launch_function(CUstream resolved, CUhostFn function, void *user)
-{
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {function, user}};
-	CUresult result;
-
-	if (!function)
-		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_capture_takes(resolved, &p, &result) ? result : vcuda_callback_launch(resolved, function, user);
-}
-
-VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
-{
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = launch_function(stream, function, user);
-	vcuda_stream_return(before);
-	return result;
-}
-
 static CUresult add_callback(CUstream named, CUstreamCallback callback, void *user, unsigned int flags)
 {
 	CUstream stream = named;
@@ -193,11 +171,6 @@ static CUresult add_callback(CUstream named, CUstreamCallback callback, void *us
 VCUDA_EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned int flags)
 {
 	return add_callback(stream, callback, user, flags);
-}
-
-VCUDA_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *user)
-{
-	return cuLaunchHostFunc(VCUDA_PER_THREAD(stream), function, user);
 }
 
 VCUDA_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void *user,

@@ -7,7 +7,6 @@
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
 #include "core/object.h"
-#include "stream/stream.h"
 
 VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
@@ -67,6 +66,19 @@ CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, u
 	return settle(event, vcuda_call_cuStreamWaitEvent(resolved, handle_of(event), flags));
 }
 
+CUresult vcuda_event_record_context(struct vcuda_object *event, const struct vcuda_context *context)
+{
+	CUresult result = vcuda_call_cuCtxRecordEvent(atomic_load(&context->id), handle_of(event));
+
+	vcuda_known_recorded(event);
+	return settle(event, result);
+}
+
+CUresult vcuda_event_wait_context(const struct vcuda_context *context, const struct vcuda_object *event)
+{
+	return settle(event, vcuda_call_cuCtxWaitEvent(atomic_load(&context->id), handle_of(event)));
+}
+
 /* Calls in the event's context from here on, which need not be the current one; the caller leaves it. */
 static CUresult enter_event(CUevent event, struct vcuda_object **o)
 {
@@ -103,35 +115,6 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 		result = vcuda_call_cuEventDestroy_v2(event);
 	vcuda_context_leave();
 	return result;
-}
-
-VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
-{
-	CUresult result = vcuda_stream_enter(&stream);
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event),
-			    *s = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
-	struct vcuda_context *c = s ? s->context : vcuda_context_current();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!o || o->context != c)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (vcuda_capture_record(event, stream, flags, &result))
-		return result;
-	/* The flag is about what a capture records. */
-	if (flags & CU_EVENT_RECORD_EXTERNAL)
-		return CUDA_ERROR_ILLEGAL_STATE;
-	vcuda_context_enter(c);
-	result = vcuda_event_record(o, stream, flags);
-	vcuda_context_leave();
-	return result;
-}
-
-VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-	return cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
 VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
@@ -194,72 +177,6 @@ VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent en
 VCUDA_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
 	return cuEventElapsedTime_v2(ms, start, end);
-}
-
-/* ---- events of a context as a whole ---- */
-
-/* Finds what is named, and calls in the context from here on; the caller leaves it. */
-static CUresult enter_with_event(CUcontext ctx, CUevent event, struct vcuda_context **c, struct vcuda_object **o)
-{
-	CUresult result = vcuda_require_init();
-
-	*c = ctx ? vcuda_context_find(ctx) : vcuda_context_current();
-	if (result == CUDA_SUCCESS)
-		result = vcuda_context_usable(*c);
-	if (result != CUDA_SUCCESS)
-		return result;
-	*o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
-	if (!*o)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_capture_context_refuses(*c);
-	if (result == CUDA_SUCCESS)
-		vcuda_context_enter(*c);
-	return result;
-}
-
-VCUDA_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
-{
-	struct vcuda_context *c;
-	struct vcuda_object *o;
-	CUresult result = enter_with_event(ctx, event, &c, &o);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = CUDA_ERROR_INVALID_HANDLE;
-	if (o->context == c) {
-		/* One that was recorded in a capture is an ordinary event again. */
-		vcuda_capture_record(event, NULL, CU_EVENT_RECORD_DEFAULT, &result);
-		result = vcuda_call_cuCtxRecordEvent(atomic_load(&c->id), event);
-		vcuda_known_recorded(o);
-		result = settle(o, result);
-	}
-	vcuda_context_leave();
-	return result;
-}
-
-VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
-{
-	struct vcuda_context *c;
-	struct vcuda_object *o;
-	CUresult result = vcuda_capture_event_unsupported(event);
-
-	if (result == CUDA_SUCCESS)
-		result = enter_with_event(ctx, event, &c, &o);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = settle(o, vcuda_call_cuCtxWaitEvent(atomic_load(&c->id), event));
-	vcuda_context_leave();
-	return result;
-}
-
-VCUDA_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
-{
-	return cuEventRecord(event, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
-{
-	return cuEventRecordWithFlags(event, VCUDA_PER_THREAD(stream), flags);
 }
 
 VCUDA_SAME(cuEventDestroy, cuEventDestroy_v2);

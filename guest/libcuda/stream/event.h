@@ -12,4 +12,8 @@
 CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags);
 CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags);
 
+/* The same for all streams of a context, in which calls are made. */
+CUresult vcuda_event_record_context(struct vcuda_object *event, const struct vcuda_context *context);
+CUresult vcuda_event_wait_context(const struct vcuda_context *context, const struct vcuda_object *event);
+
 #endif

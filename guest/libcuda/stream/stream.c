@@ -6,7 +6,6 @@
 #include "guest/client/call.h"
 #include "core/capture.h"
 #include "core/hooks.h"
-#include "stream/event.h"
 #include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
@@ -191,11 +190,7 @@ VCUDA_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return cuStreamCreateWithPriority(stream, flags, PRIORITY_DEFAULT);
 }
 
-/*
- * Finds a stream's context, which need not be the current one, and calls in it from here on; the caller leaves it.
- * The default streams are the current context's.
- */
-static CUresult enter_stream(CUstream *stream)
+CUresult vcuda_stream_enter_home(CUstream *stream)
 {
 	CUresult result = vcuda_require_init();
 	struct vcuda_context *c = vcuda_context_current();
@@ -219,7 +214,7 @@ static CUresult enter_stream(CUstream *stream)
 
 VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	CUresult result = enter_stream(&stream);
+	CUresult result = vcuda_stream_enter_home(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -236,7 +231,7 @@ VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 
 VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 {
-	CUresult result = enter_stream(&stream);
+	CUresult result = vcuda_stream_enter_home(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -251,7 +246,7 @@ VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 
 VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
-	CUresult result = enter_stream(&stream);
+	CUresult result = vcuda_stream_enter_home(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -286,26 +281,6 @@ VCUDA_EXPORT CUresult cuCtxSynchronize(void)
 	return cuCtxSynchronize_v2(NULL);
 }
 
-VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
-{
-	const struct vcuda_object *o;
-	CUresult result;
-
-	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = enter_stream(&stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
-	if (!o)
-		result = CUDA_ERROR_INVALID_HANDLE;
-	else if (!vcuda_capture_wait(event, stream, flags, &result))
-		/* The flag is about what a capture waits for. */
-		result = flags & CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE : vcuda_event_wait(stream, o, flags);
-	vcuda_context_leave();
-	return result;
-}
-
 /* A stream of the application's, or NULL for a default one. */
 static CUresult describe(CUstream stream, struct vcuda_object **o)
 {
@@ -320,7 +295,7 @@ static CUresult describe(CUstream stream, struct vcuda_object **o)
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
-	CUresult result = enter_stream(&stream);
+	CUresult result = vcuda_stream_enter_home(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -420,7 +395,6 @@ VCUDA_SAME(cuStreamDestroy, cuStreamDestroy_v2);
 /* clang-format off */
 PER_THREAD(cuStreamQuery, (CUstream stream))
 PER_THREAD(cuStreamSynchronize, (CUstream stream))
-PER_THREAD(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags), event, flags)
 PER_THREAD(cuStreamGetPriority, (CUstream stream, int *priority), priority)
 PER_THREAD(cuStreamGetFlags, (CUstream stream, unsigned int *flags), flags)
 PER_THREAD(cuStreamGetId, (CUstream stream, unsigned long long *id), id)

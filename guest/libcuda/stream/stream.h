@@ -28,6 +28,12 @@ CUresult vcuda_stream_enter_current(CUstream *stream);
 CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before);
 void vcuda_stream_return(struct vcuda_context *before);
 
+/*
+ * Resolves a stream of any context and makes calls in that context; the caller leaves it with vcuda_context_leave(). A
+ * default stream belongs to the current context.
+ */
+CUresult vcuda_stream_enter_home(CUstream *stream);
+
 /* Waits for a stream that is resolved. */
 CUresult vcuda_stream_wait(CUstream resolved);
 

@@ -6,7 +6,7 @@
 #include "memory/array.h"
 #include "guest/client/call.h"
 #include "core/capture.h"
-#include "copy/copy.h"
+#include "api/copy.h"
 #include "core/object.h"
 #include "stream/stream.h"
 
@@ -106,7 +106,7 @@ static CUresult copy_all(const struct batch *b, CUstream stream, CUstream resolv
 	if (result == CUDA_SUCCESS && sources.during_call)
 		result = vcuda_capture_refuses(resolved);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
-		result = vcuda_copy(end_at(b->dsts[i]), end_at(b->srcs[i]), b->sizes[i], stream, true);
+		result = vcuda_copy_submit(end_at(b->dsts[i]), end_at(b->srcs[i]), b->sizes[i], stream, true);
 		if (result != CUDA_SUCCESS)
 			*fail = i;
 	}
@@ -283,7 +283,7 @@ static CUresult copy_all_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, 
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		result = describe(&ops[i], &c);
 		if (result == CUDA_SUCCESS)
-			result = vcuda_copy_3d(&c, stream, true);
+			result = vcuda_copy_3d_submit(&c, stream, true);
 		if (result != CUDA_SUCCESS)
 			*fail = i;
 	}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the guest's libcublas, libcublasLt and libcurand call. No functions of NVIDIA's driver. */
+#include "launch/computation.h"
+
+#include "core/capture.h"
+#include "guest/client/call.h"
+#include "stream/stream.h"
+
+/* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
+static CUresult enqueue(const struct vcuda_computation *what, CUstream stream)
+{
+	CUresult result = vcuda_stream_enter_current(&stream);
+	CUgraphNodeParams p = {.type = VCUDA_NODE_COMPUTATION};
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*vcuda_computation_of(&p) = what;
+	return vcuda_capture_takes(stream, &p, &result) ? result : what->issue(what, stream);
+}
+
+/* ---- libcublas: queues a function of blas-abi.h with its words ---- */
+
+VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
+				  const uint64_t *words)
+{
+	struct vcuda_computation what = {.issue = vcuda_issue_blas, .blas = {function, flags, count, words}};
+
+	return enqueue(&what, stream);
+}
+
+/* The same, and waits for its result of at most VCUDA_BLAS_VALUE_WORDS, which no capture lets it do. */
+VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
+				       const uint64_t *words, uint64_t *value)
+{
+	CUresult result = vcuda_stream_enter_current(&stream);
+
+	if (result == CUDA_SUCCESS)
+		result = vcuda_capture_refuses(stream);
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
+				      : result;
+}
+
+/* ---- libcublasLt: questions about what matmul-abi.h describes, and its queueing ---- */
+
+VCUDA_EXPORT CUresult cuVcudaMatmulAsk(const vcuda_matmul_question *question, unsigned int room, unsigned int *count,
+				       uint64_t *words)
+{
+	CUresult result = vcuda_require_context();
+
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaMatmulAsk(*question, room, count, words) : result;
+}
+
+VCUDA_EXPORT CUresult cuVcudaMatmul(CUstream stream, const vcuda_matmul *matmul)
+{
+	struct vcuda_computation what = {.issue = vcuda_issue_matmul, .matmul = *matmul};
+
+	return enqueue(&what, stream);
+}
+
+VCUDA_EXPORT CUresult cuVcudaTransform(CUstream stream, const vcuda_transform *transform)
+{
+	struct vcuda_computation what = {.issue = vcuda_issue_transform, .transform = *transform};
+
+	return enqueue(&what, stream);
+}
+
+/* ---- libcurand: generators, and a generation as random-abi.h describes it ---- */
+
+VCUDA_EXPORT CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type)
+{
+	CUresult result = vcuda_require_context();
+
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomCreate(generator, type) : result;
+}
+
+VCUDA_EXPORT CUresult cuVcudaRandomDestroy(vcuda_generator generator)
+{
+	CUresult result = vcuda_require_context();
+
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomDestroy(generator) : result;
+}
+
+VCUDA_EXPORT CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random)
+{
+	struct vcuda_computation what = {.issue = vcuda_issue_random, .random = {generator, *random}};
+
+	return enqueue(&what, stream);
+}
+
+/* `room`: a multiple of `bits` + 1. */
+VCUDA_EXPORT CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words)
+{
+	CUresult result = vcuda_require_init();
+
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomScrambles(bits, first, room, words) : result;
+}

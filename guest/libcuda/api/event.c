@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of events and waits for them: of work, or of nodes where a stream captures. */
+#include "stream/event.h"
+
+#include "core/capture.h"
+#include "core/object.h"
+#include "guest/client/call.h"
+#include "stream/stream.h"
+
+VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+	CUresult result = vcuda_stream_enter(&stream);
+	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event),
+			    *s = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+	struct vcuda_context *c = s ? s->context : vcuda_context_current();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!o || o->context != c)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (vcuda_capture_record(event, stream, flags, &result))
+		return result;
+	/* The flag is about what a capture records. */
+	if (flags & CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	vcuda_context_enter(c);
+	result = vcuda_event_record(o, stream, flags);
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	return cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+	const struct vcuda_object *o;
+	CUresult result;
+
+	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = vcuda_stream_enter_home(&stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
+	if (!o)
+		result = CUDA_ERROR_INVALID_HANDLE;
+	else if (!vcuda_capture_wait(event, stream, flags, &result))
+		/* The flag is about what a capture waits for. */
+		result = flags & CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE : vcuda_event_wait(stream, o, flags);
+	vcuda_context_leave();
+	return result;
+}
+
+/* ---- events of a context as a whole ---- */
+
+/* Finds what is named, and calls in the context from here on; the caller leaves it. */
+static CUresult enter_with_event(CUcontext ctx, CUevent event, struct vcuda_context **c, struct vcuda_object **o)
+{
+	CUresult result = vcuda_require_init();
+
+	*c = ctx ? vcuda_context_find(ctx) : vcuda_context_current();
+	if (result == CUDA_SUCCESS)
+		result = vcuda_context_usable(*c);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
+	if (!*o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = vcuda_capture_context_refuses(*c);
+	if (result == CUDA_SUCCESS)
+		vcuda_context_enter(*c);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
+{
+	struct vcuda_context *c;
+	struct vcuda_object *o;
+	CUresult result = enter_with_event(ctx, event, &c, &o);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = CUDA_ERROR_INVALID_HANDLE;
+	if (o->context == c) {
+		/* One that was recorded in a capture is an ordinary event again. */
+		vcuda_capture_record(event, NULL, CU_EVENT_RECORD_DEFAULT, &result);
+		result = vcuda_event_record_context(o, c);
+	}
+	vcuda_context_leave();
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
+{
+	struct vcuda_context *c;
+	struct vcuda_object *o;
+	CUresult result = vcuda_capture_event_unsupported(event);
+
+	if (result == CUDA_SUCCESS)
+		result = enter_with_event(ctx, event, &c, &o);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = vcuda_event_wait_context(c, o);
+	vcuda_context_leave();
+	return result;
+}
+
+/* ---- the same with per-thread default streams ---- */
+
+VCUDA_EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
+{
+	return cuStreamWaitEvent(VCUDA_PER_THREAD(stream), event, flags);
+}
+
+VCUDA_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
+{
+	return cuEventRecord(event, VCUDA_PER_THREAD(stream));
+}
+
+VCUDA_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
+{
+	return cuEventRecordWithFlags(event, VCUDA_PER_THREAD(stream), flags);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches: commands of a stream, or nodes of the graph that the stream captures. */
+#include "launch/launch.h"
+
+#include "core/capture.h"
+#include "core/context.h"
+#include "guest/client/call.h"
+#include "guest/client/log.h"
+#include "stream/stream.h"
+
+static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+			       .reserved0 = {l->cooperative, (int)vcuda_launch_cluster(l)}};
+
+	p.kernel = (CUDA_KERNEL_NODE_PARAMS){
+		.func = l->function,
+		.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared,
+		.kernelParams = params,
+		.extra = extra,
+	};
+	return vcuda_capture_takes(resolved, &p, result);
+}
+
+static CUresult launch_resolved(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+{
+	struct vcuda_function_entry *e;
+	CUresult result = vcuda_launch_check(l, &e);
+
+	if (result != CUDA_SUCCESS || (vcuda_capture_any() && captured(l, stream, params, extra, &result)))
+		return result;
+	return vcuda_launch_params(l, e, stream, params, extra);
+}
+
+static CUresult launch(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = launch_resolved(l, stream, params, extra);
+	vcuda_stream_return(before);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+				     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+				     void **params, void **extra)
+{
+	struct vcuda_launch l = {.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
+
+	return launch(&l, stream, params, extra);
+}
+
+VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+						unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+						CUstream stream, void **params)
+{
+	struct vcuda_launch l = {
+		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cooperative = true};
+
+	return launch(&l, stream, params, NULL);
+}
+
+/* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
+ * launch. */
+static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *a)
+{
+	switch (a->id) {
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		l->cooperative = a->value.cooperative;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		return vcuda_launch_set_cluster(l, vcuda_context_calling()->device, a->value.clusterDim.x,
+						a->value.clusterDim.y, a->value.clusterDim.z);
+	case CU_LAUNCH_ATTRIBUTE_IGNORE:
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		return CUDA_SUCCESS;
+	default:
+		vcuda_log_once("launch attribute %d is not supported yet", (int)a->id);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params, void **extra)
+{
+	struct vcuda_launch l = {
+		.function = f,
+		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
+		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},
+		.shared = c->sharedMemBytes,
+	};
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (c->numAttrs && !c->attrs)
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
+		result = take_attribute(&l, &c->attrs[i]);
+	if (result == CUDA_SUCCESS)
+		result = launch_resolved(&l, stream, params, extra);
+	vcuda_stream_return(before);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+	return config ? launch_ex(config, config->hStream, f, params, extra) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- the same with per-thread default streams ---- */
+
+VCUDA_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+					  unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+					  CUstream stream, void **params, void **extra)
+{
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params, extra);
+}
+
+VCUDA_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+						     unsigned int bx, unsigned int by, unsigned int bz,
+						     unsigned int shared, CUstream stream, void **params)
+{
+	return cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params);
+}
+
+VCUDA_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+	return config ? launch_ex(config, VCUDA_PER_THREAD(config->hStream), f, params, extra)
+		      : CUDA_ERROR_INVALID_VALUE;
+}

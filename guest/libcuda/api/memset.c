@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memsets: commands of a stream, or nodes of the graph that the stream captures. */
+#include "copy/memset.h"
+
+#include "core/capture.h"
+#include "guest/client/call.h"
+#include "stream/stream.h"
+
+static CUresult fill_resolved(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	struct vcuda_operand to;
+	CUresult result = vcuda_memset_check(m, &to);
+
+	if (result != CUDA_SUCCESS || !m->width)
+		return result;
+	p.memset = (CUDA_MEMSET_NODE_PARAMS_v2){
+		m->dst, m->pitch, m->value, m->elementSize, m->width, m->height ? m->height : 1, NULL};
+	return vcuda_capture_takes(stream, &p, &result) ? result : vcuda_memset_issue(m, to.unsure, stream);
+}
+
+static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+{
+	struct vcuda_context *before;
+	CUresult result = vcuda_stream_visit(&stream, &before);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = fill_resolved(m, stream);
+	vcuda_stream_return(before);
+	return result;
+}
+
+/* Pinned memory is the host's too: there a synchronous memset waits. */
+static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+{
+	CUresult result = fill(m, stream);
+	struct vcuda_operand to;
+
+	if (result != CUDA_SUCCESS || !m->width ||
+	    vcuda_operand_find(m->dst, 1, VCUDA_SIDE_DEVICE, &to) != CUDA_SUCCESS || to.place != VCUDA_PLACE_WINDOW)
+		return result;
+	result = vcuda_stream_resolve(stream, &stream);
+	return result == CUDA_SUCCESS ? vcuda_stream_wait(stream) : result;
+}
+
+#define LINE(bits) (&(CUDA_MEMSET_NODE_PARAMS){dst, 0, value, bits / 8, n, 0})
+#define ROWS(bits) (&(CUDA_MEMSET_NODE_PARAMS){dst, pitch, value, bits / 8, width, height})
+
+#define MEMSET(bits, type)                                                                                             \
+	VCUDA_EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr dst, type value, size_t n)                              \
+	{                                                                                                              \
+		return fill_sync(LINE(bits), NULL);                                                                    \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr dst, type value, size_t n)                         \
+	{                                                                                                              \
+		return fill_sync(LINE(bits), CU_STREAM_PER_THREAD);                                                    \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)           \
+	{                                                                                                              \
+		return fill(LINE(bits), stream);                                                                       \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr dst, type value, size_t n, CUstream stream)      \
+	{                                                                                                              \
+		return fill(LINE(bits), VCUDA_PER_THREAD(stream));                                                     \
+	}
+
+#define MEMSET_2D(bits, type)                                                                                          \
+	VCUDA_EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr dst, size_t pitch, type value, size_t width,          \
+						     size_t height)                                                    \
+	{                                                                                                              \
+		return height ? fill_sync(ROWS(bits), NULL) : CUDA_SUCCESS;                                            \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr dst, size_t pitch, type value, size_t width,     \
+							  size_t height)                                               \
+	{                                                                                                              \
+		return height ? fill_sync(ROWS(bits), CU_STREAM_PER_THREAD) : CUDA_SUCCESS;                            \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, type value, size_t width,        \
+						       size_t height, CUstream stream)                                 \
+	{                                                                                                              \
+		return height ? fill(ROWS(bits), stream) : CUDA_SUCCESS;                                               \
+	}                                                                                                              \
+	VCUDA_EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr dst, size_t pitch, type value, size_t width,   \
+							    size_t height, CUstream stream)                            \
+	{                                                                                                              \
+		return height ? fill(ROWS(bits), VCUDA_PER_THREAD(stream)) : CUDA_SUCCESS;                             \
+	}
+
+/* clang-format off */
+MEMSET(8, unsigned char)
+MEMSET(16, unsigned short)
+MEMSET(32, unsigned int)
+MEMSET_2D(8, unsigned char)
+MEMSET_2D(16, unsigned short)
+MEMSET_2D(32, unsigned int)
+/* clang-format on */
