@@ -63,11 +63,26 @@ def get(desc, p, out, reply):
         out.append(f"\t{v} = (void *)(uintptr_t)vcuda_get_array(r, {p.bounds}, sizeof(*{v}));")
 
 
+def emit_call_info_h(desc):
+    """What both sides know of each call, without CUDA's types."""
+    return [
+        HEADER, "#ifndef VCUDA_CALL_INFO_H\n#define VCUDA_CALL_INFO_H\n", "#include <stdbool.h>\n#include <stdint.h>\n",
+        "/*",
+        " * By number; name is NULL where no call has it. waits: it also reports the thread's earlier asynchronous errors. quiet: it leaves",
+        " * the device nothing to do.",
+        " */",
+        "struct vcuda_call_info {\n\tconst char *name;\n\tbool sync, context, waits, quiet;\n\tuint32_t since_minor;\n};\n",
+        f"#define VCUDA_CALL_LIMIT {max(c.number for c in desc.calls) + 1}\n",
+        "extern const struct vcuda_call_info vcuda_call_table[VCUDA_CALL_LIMIT];\n",
+        "#endif",
+    ]
+
+
 def emit_calls_h(desc):
     """Numbers, argument structs, codec prototypes."""
-    out = [HEADER, "#ifndef VCUDA_CALLS_H\n#define VCUDA_CALLS_H\n", '#include "protocol/types.h"', '#include "protocol/wire.h"\n', "enum vcuda_op {"]
+    out = [HEADER, "#ifndef VCUDA_CALLS_H\n#define VCUDA_CALLS_H\n", '#include "protocol/call-info.h"', '#include "protocol/types.h"', '#include "protocol/wire.h"\n', "enum vcuda_op {"]
     out += [f"\tVCUDA_OP_{c.name} = {c.number}," for c in desc.calls]
-    out += [f"\tVCUDA_OP_LIMIT = {max(c.number for c in desc.calls) + 1}", "};\n"]
+    out += ["\tVCUDA_OP_LIMIT = VCUDA_CALL_LIMIT", "};\n"]
     kinds = [h.kind for h in desc.handles.values()]
     out += ["enum vcuda_kind {", "\tVCUDA_KIND_NONE,"] + [f"\tVCUDA_KIND_{k.upper()}," for k in kinds] + ["};\n"]
     for c in desc.calls:
@@ -81,15 +96,7 @@ def emit_calls_h(desc):
             f"void vcuda_encode_reply_{c.name}(struct vcuda_writer *w, const {a});",
             f"void vcuda_decode_reply_{c.name}(struct vcuda_reader *r, {a});\n",
         ]
-    out += [
-        "/*",
-        " * By number; name is NULL where no call has it. waits: it also reports the thread's earlier asynchronous errors. quiet: it leaves",
-        " * the device nothing to do.",
-        " */",
-        "struct vcuda_call_info {\n\tconst char *name;\n\tbool sync, context, waits, quiet;\n\tuint32_t since_minor;\n};",
-        "extern const struct vcuda_call_info vcuda_call_table[VCUDA_OP_LIMIT];\n",
-        "#endif",
-    ]
+    out += ["#endif"]
     return out
 
 
@@ -141,7 +148,7 @@ def emit_codec_c(desc):
         for p in c.outs:
             get(desc, p, body, reply=True)
         out += [f"void vcuda_decode_reply_{c.name}(struct vcuda_reader *r, {args})\n{{\n\t(void)r;\n\t(void)a;"] + body + ["}\n"]
-    out.append("const struct vcuda_call_info vcuda_call_table[VCUDA_OP_LIMIT] = {")
+    out.append("const struct vcuda_call_info vcuda_call_table[VCUDA_CALL_LIMIT] = {")
     for c in desc.calls:
         flags = f"{str(c.sync).lower()}, {str(c.context).lower()}, {str(c.waits).lower()}, {str(c.quiet).lower()}, {c.since.split('.')[1]}"
         out.append(f'\t[VCUDA_OP_{c.name}] = {{"{c.name}", {flags}}},')
@@ -149,18 +156,29 @@ def emit_codec_c(desc):
     return out
 
 
+def with_options(c):
+    """The parameters of a call's function with options."""
+    return ", ".join(["const struct call_options *how"] + [c.prototype()] * bool(c.params))
+
+
 def emit_guest_h(desc):
-    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include "calls.h"\n',
-           "/* One function a call: sends it to the worker; a sync call waits for its result. */"]
-    out += [f"CUresult vcuda_call_{c.name}({c.prototype()});" for c in desc.calls]
+    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include <stddef.h>\n', '#include "calls.h"\n',
+           "struct call_options; /* guest/client/call.h */\n",
+           "/*",
+           " * Two functions a call. Each sends the call to the worker; a sync call waits for its result. The first takes options, NULL for none.",
+           " */"]
+    for c in desc.calls:
+        names = ", ".join(["NULL"] + [p.name for p in c.params])
+        out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)});",
+                f"static inline CUresult vcuda_call_{c.name}({c.prototype()})\n{{\n\treturn vcuda_call_{c.name}_with({names});\n}}\n"]
     out += ["\n#endif"]
     return out
 
 
 def emit_guest_c(desc):
-    out = [HEADER, '#include "guest-calls.h"\n#include "guest/client/call.h"\n#include "core/capture.h"\n#include "stream/known.h"\n#include "stream/pace.h"\n']
+    out = [HEADER, '#include "guest-calls.h"\n#include "core/request.h"\n#include "core/capture.h"\n']
     for c in desc.calls:
-        out += [f"CUresult vcuda_call_{c.name}({c.prototype()})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
+        out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
         for p in c.params:
             if p.direction == "out" and p.kind != "window" or p.kind == "string":
                 out.append(f"\tif (!{p.name})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
@@ -172,19 +190,19 @@ def emit_guest_c(desc):
             if p.kind == "array" and p.is_in:
                 out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
         if c.queues is not None:
-            out.append(f"\tresult = vcuda_pace(a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+            out.append(f"\tresult = vcuda_stream_hooks.throttle(how, a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
         out += [
-            f"\tresult = vcuda_call_begin(&call, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
+            f"\tresult = vcuda_request_begin(&call, how, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
             "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
         ]
         if c.leaves_work and c.stream and c.stream.direction == "in":
-            out.append(f"\tcall.work = vcuda_known_work(a.{c.stream.name});")
+            out.append(f"\tcall.queue = vcuda_stream_hooks.queue(a.{c.stream.name});")
         out += [
             f"\tvcuda_encode_{c.name}(&call.writer, &a);",
-            "\tresult = vcuda_call_submit(&call);",
+            "\tresult = vcuda_request_submit(&call);",
         ]
         if c.outs:
-            out += [f"\tif (result == CUDA_SUCCESS) {{", f"\t\tvcuda_decode_reply_{c.name}(&call.reader, &a);", "\t\tresult = vcuda_call_check(&call);", "\t}"]
+            out += [f"\tif (result == CUDA_SUCCESS) {{", f"\t\tvcuda_decode_reply_{c.name}(&call.reader, &a);", "\t\tresult = vcuda_request_check(&call);", "\t}"]
             out += ["\tif (result == CUDA_SUCCESS) {"]
             for p in c.outs:
                 if p.kind == "array":
@@ -194,10 +212,9 @@ def emit_guest_c(desc):
                 else:
                     out.append(f"\t\t*{p.name} = a.{p.name};")
             out += ["\t}"]
-        out.append("\tvcuda_call_end(&call);")
+        out.append("\tvcuda_request_end(&call);")
         if c.stream and c.stream.direction == "destroy":
-            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_pace_end({c.stream.name});")
-            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_known_stream_end({c.stream.name});")
+            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_stream_hooks.destroyed(how, {c.stream.name});")
         out.append("\treturn result;\n}\n")
     for c in desc.calls:
         if c.guest == "auto":
@@ -375,6 +392,7 @@ def emit_codec_test_c(desc):
 
 
 EMITTERS = {
+    "call-info.h": emit_call_info_h,
     "calls.h": emit_calls_h,
     "codec.c": emit_codec_c,
     "guest-calls.h": emit_guest_h,

@@ -71,6 +71,21 @@ bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *comm
 	return atomic_load(&p->shm->consumer_sleeps) && atomic_exchange(&p->shm->consumer_sleeps, 0);
 }
 
+int vcuda_shm_sleep(struct vcuda_shm *shm, vcuda_shm_wait *wait, void *transport, uint32_t timeout_us,
+		    bool (*blocked)(void *argument), void *argument)
+{
+	uint32_t seen;
+	int err = 0;
+
+	/* seq_cst, then a second look: the worker stores the awaited value first and reads `waiters` then. */
+	atomic_fetch_add(&shm->waiters, 1);
+	seen = atomic_load(&shm->wake);
+	if (!atomic_load(&shm->lost) && blocked(argument))
+		err = wait(transport, seen, timeout_us);
+	atomic_fetch_sub(&shm->waiters, 1);
+	return err;
+}
+
 void vcuda_consumer_init(struct vcuda_consumer *c, void *shm)
 {
 	*c = (struct vcuda_consumer){.shm = shm};

@@ -147,6 +147,18 @@ bool vcuda_producer_is_empty(const struct vcuda_producer *p);
  */
 bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *command, uint32_t bytes);
 
+/* ---- guest threads that wait for the worker ---- */
+
+/* Sleeps while the wake word equals `seen`, at most timeout_us (0: no limit). Returns 0 or -errno. */
+typedef int vcuda_shm_wait(void *transport, uint32_t seen, uint32_t timeout_us);
+
+/*
+ * Sleeps once, unless the session is lost or blocked(argument), which reads the shared area, is false. A sleep may end
+ * without a cause, so the caller looks again. Returns the result of wait(), 0 without a sleep. Thread-safe.
+ */
+int vcuda_shm_sleep(struct vcuda_shm *shm, vcuda_shm_wait *wait, void *transport, uint32_t timeout_us,
+		    bool (*blocked)(void *argument), void *argument);
+
 /* ---- consumer: the worker's lane ---- */
 
 struct vcuda_consumer {

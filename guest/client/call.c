@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The guest's end of the ring. A call takes a reply slot (if it waits), then the ring lock, reserves room, and keeps
- * the lock until it has published: so commands stand in the order of the API calls. Waiting for a reply holds no lock.
+ * the lock until it has published, so commands are in the order of the API calls. Waiting for a reply holds no lock.
  */
 #include "call.h"
 
@@ -13,19 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "guest/libcuda/core/context.h"
-#include "guest/libcuda/core/hooks.h"
-#include "guest/libcuda/stream/known.h"
 #include "log.h"
-#include "guest/libcuda/core/output.h"
+#include "protocol/call-info.h"
 #include "protocol/probe.h"
 #include "session.h"
-#include "guest/libcuda/core/thread.h"
 
 /*
- * How long a waiter looks at its reply slot before it sleeps: longer than a short call, shorter than a time slice. With
- * a GPU, for which NVIDIA's driver looks without end, it goes on for as long as that pays for the wake-up
- * (transport.h), and lets others run in between.
+ * How long a thread polls its reply slot before it sleeps: longer than a short call, shorter than a time slice. With a
+ * GPU, where NVIDIA's driver polls without end, a thread polls for as long as that pays for the wake-up (transport.h),
+ * and yields the processor in between.
  */
 #define SPIN_NS 50000
 
@@ -35,13 +31,15 @@ static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_producer producer;
 
 /*
- * Of the last command that leaves a device something to do, whichever context's: it may be in a stream of another one
- * than it is called in. One that is waited for leaves it when it is answered, since others may overtake it in the
- * worker.
+ * The number of the last command, of any context, that left the device work: its stream may belong to another context.
+ * A call that waits is counted when it is answered, since others may overtake it in the worker.
  */
 static uint64_t busy_seq;
-/* The last of these that may be in a stream which the default one does not wait for. */
-static uint64_t apart_seq;
+/* The last of these whose stream the default stream may not wait for. */
+static uint64_t non_blocking_seq;
+
+struct call_queue vcuda_call_all, vcuda_call_non_blocking, vcuda_call_untracked = {.non_blocking = true};
+
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
@@ -97,50 +95,47 @@ static void give_slot(uint32_t slot)
 	sem_post(&free_slots);
 }
 
-static CUresult lose_if_gone(int err)
+static int lose_if_gone(int err)
 {
 	if (err == -EPIPE || err == -ENODEV)
-		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
+		vcuda_session_lose(vcuda_session.gone);
 	return vcuda_session_error();
 }
 
-/* Sleeps until the worker may have done something. Returns the session's error, 0 if it lives. */
-static CUresult sleep_while(bool (*blocked)(void *), void *argument)
+static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
-	struct vcuda_shm *shm = producer.shm;
-	int err = 0;
-	uint32_t seen;
+	struct vcuda_transport *t = transport;
+	int err;
 
-	/* seq_cst, then look again: the worker stores what we wait for first and reads `waiters` then. */
-	atomic_fetch_add(&shm->waiters, 1);
-	seen = atomic_load(&shm->wake);
-	if (!atomic_load(&shm->lost) && blocked(argument)) {
-		VCUDA_PROBE(guest_sleep);
-		err = t->ops->wait(t, seen, 0);
-		VCUDA_PROBE(guest_wake);
-	}
-	atomic_fetch_sub(&shm->waiters, 1);
-	return lose_if_gone(err);
+	VCUDA_PROBE(guest_sleep);
+	err = t->ops->wait(t, seen, timeout_us);
+	VCUDA_PROBE(guest_wake);
+	return err;
 }
 
-CUresult vcuda_call_worker_lives(void)
+/* Sleeps until the worker may have done something. Returns 0 or the session's error. */
+static int sleep_while(bool (*blocked)(void *), void *argument)
+{
+	return lose_if_gone(
+		vcuda_shm_sleep(producer.shm, wait_transport, vcuda_session.transport, 0, blocked, argument));
+}
+
+int vcuda_call_worker_lives(void)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
 
-	/* A wait that need not last says so, too. */
+	/* The shortest wait reports a worker that is gone, too. */
 	return lose_if_gone(t->ops->wait(t, atomic_load(&producer.shm->wake), 1));
 }
 
-/* Calls blocked() for a while with the processor, then asleep in between, until it is false. Returns the session's
- * error. */
-static CUresult look_or_sleep_while(bool (*blocked)(void *), void *argument)
+/* Polls blocked() for a while, then sleeps between looks, until it is false. Returns 0 or the session's error. */
+static int poll_or_sleep_while(bool (*blocked)(void *), void *argument)
 {
-	CUresult error = CUDA_SUCCESS;
 	uint64_t start = 0;
 
 	while (blocked(argument)) {
 		uint64_t now = now_ns();
+		int error;
 
 		if (!start)
 			start = now;
@@ -152,26 +147,26 @@ static CUresult look_or_sleep_while(bool (*blocked)(void *), void *argument)
 			continue;
 		}
 		error = sleep_while(blocked, argument);
-		/* What was answered before the worker went is an answer. */
+		/* An answer that came before the worker went counts. */
 		if (error)
-			return blocked(argument) ? error : CUDA_SUCCESS;
+			return blocked(argument) ? error : 0;
 	}
-	return CUDA_SUCCESS;
+	return 0;
 }
 
-static CUresult wait_while(bool (*blocked)(void *), void *argument)
+static int wait_while(struct call_thread *thread, bool (*blocked)(void *), void *argument)
 {
 	uint64_t start = profile ? now_ns() : 0;
-	CUresult result = look_or_sleep_while(blocked, argument);
+	int result = poll_or_sleep_while(blocked, argument);
 
 	if (profile)
-		vcuda_thread()->waited_ns += now_ns() - start;
+		thread->waited_ns += now_ns() - start;
 	return result;
 }
 
-CUresult vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument)
+int vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument)
 {
-	return wait_while(blocked, argument);
+	return poll_or_sleep_while(blocked, argument);
 }
 
 struct vcuda_shm *vcuda_call_shm(void)
@@ -184,22 +179,24 @@ static bool ring_is_full(void *unused)
 	return !vcuda_producer_may_retry(&producer);
 }
 
-/* Room in the ring; the caller holds the ring lock, so that nobody overtakes it. */
-static CUresult reserve(struct vcuda_call *call, uint32_t bytes)
+/* Room in the ring. The caller holds the ring lock, so that no thread overtakes this one. */
+static int reserve(struct vcuda_call *call, uint32_t bytes)
 {
 	while (!(call->command = vcuda_producer_reserve(&producer, bytes))) {
-		CUresult error;
+		int error;
 
-		vcuda_thread()->stalls++;
+		call->thread->stalls++;
 		vcuda_producer_want_room(&producer);
 		error = vcuda_session_error();
-		if (error == CUDA_SUCCESS)
-			error = wait_while(ring_is_full, NULL);
+		if (!error)
+			error = wait_while(call->thread, ring_is_full, NULL);
 		if (error)
 			return error;
 	}
-	return CUDA_SUCCESS;
+	return 0;
 }
+
+/* ---- what is known to be done ---- */
 
 static void raise(uint64_t *at, uint64_t to)
 {
@@ -207,53 +204,32 @@ static void raise(uint64_t *at, uint64_t to)
 		*at = to;
 }
 
-void vcuda_call_settles(void)
+void vcuda_call_drained(struct call_context *context, const struct call_receipt *receipt)
 {
-	struct vcuda_context *context = vcuda_context_calling();
-
 	pthread_mutex_lock(&ring_lock);
-	raise(&context->settled_seq, vcuda_thread()->seq);
+	raise(&context->drained_seq, receipt->seq);
 	pthread_mutex_unlock(&ring_lock);
 }
 
-void vcuda_call_idles(void)
+void vcuda_call_idle(struct call_context *context, const struct call_receipt *receipt)
 {
-	struct vcuda_context *context = vcuda_context_calling();
-
 	pthread_mutex_lock(&ring_lock);
-	raise(&context->settled_seq, vcuda_thread()->seq);
-	raise(&context->idle_seq, vcuda_thread()->seq);
+	raise(&context->drained_seq, receipt->seq);
+	raise(&context->idle_seq, receipt->seq);
 	pthread_mutex_unlock(&ring_lock);
 }
 
-bool vcuda_call_offers_marks(void)
+static bool is_drained(const struct call_context *context)
 {
-	return atomic_load_explicit(&producer.shm->marks, memory_order_relaxed) && spin_ns && !vcuda_mirror_ops() &&
-	       vcuda_session.transport->host_minor;
+	return context && busy_seq < context->drained_seq;
 }
 
-void vcuda_call_only_settled(void)
+bool vcuda_call_is_idle(const struct call_context *context)
 {
-	vcuda_thread()->call_settled = true;
-}
-
-void vcuda_call_any(void)
-{
-	vcuda_thread()->call_settled = false;
-}
-
-static bool is_settled(const struct vcuda_context *context)
-{
-	return context && busy_seq < context->settled_seq;
-}
-
-bool vcuda_call_is_idle(void)
-{
-	const struct vcuda_context *context = vcuda_context_calling();
 	bool idle;
 
 	pthread_mutex_lock(&ring_lock);
-	idle = is_settled(context) && apart_seq <= context->idle_seq && vcuda_context_is_only_one();
+	idle = is_drained(context) && non_blocking_seq <= context->idle_seq;
 	pthread_mutex_unlock(&ring_lock);
 	return idle;
 }
@@ -263,184 +239,179 @@ bool vcuda_call_is_taken(uint64_t position)
 	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;
 }
 
-bool vcuda_call_may_look(void)
+bool vcuda_call_may_poll(void)
 {
 	return spin_ns;
 }
 
-/* With the ring lock held: whether the call can be made now, and in the order of the calls. */
-static CUresult enter_ring(struct vcuda_call *call, const struct vcuda_context *context, uint32_t bytes)
+/* Plain stores: the ring lock, which the caller holds, orders them. */
+static void note_command(struct call_queue *queue, const struct vcuda_call *call)
 {
-	if (vcuda_thread()->call_settled && !is_settled(context))
-		return CUDA_ERROR_NOT_READY;
-	return reserve(call, bytes);
-}
-
-/* What goes before it is made whatever it is made for. */
-static void before_others(const struct vcuda_mirror_ops *mirror, unsigned int op)
-{
-	struct vcuda_thread *thread = vcuda_thread();
-	bool only_settled = thread->call_settled;
-
-	thread->call_settled = false;
-	mirror->before(op);
-	thread->call_settled = only_settled;
-}
-
-CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
-{
-	struct vcuda_thread *thread = vcuda_thread();
-	struct vcuda_context *context = vcuda_context_calling();
-	const struct vcuda_call_info *info = &vcuda_call_table[op];
-	size_t size = sizeof(struct vcuda_command) + bytes;
-	const struct vcuda_mirror_ops *mirror;
-	CUresult error;
-
-	if (!vcuda_session_attached())
-		return CUDA_ERROR_NOT_INITIALIZED;
-	error = vcuda_session_error();
-	if (error)
-		return error;
-	if (size > VCUDA_COMMAND_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (info->since_minor > vcuda_session.transport->host_minor)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	mirror = vcuda_mirror_ops();
-	if (mirror)
-		before_others(mirror, op);
-	*call = (struct vcuda_call){.sync = info->sync || thread->call_sync,
-				    .op = op,
-				    .result = CUDA_ERROR_UNKNOWN,
-				    .work = &vcuda_known_other_work};
-	VCUDA_PROBE3(call_begin, op, info->name, call->sync);
-	/* A thread that is cancelled in here would keep the ring lock or a slot for ever. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
-	if (call->sync)
-		call->slot = take_slot();
-	else
-		thread->queued++;
-	pthread_mutex_lock(&ring_lock);
-	error = enter_ring(call, context, (uint32_t)size);
-	if (error) {
-		pthread_mutex_unlock(&ring_lock);
-		vcuda_call_end(call);
-		return error;
-	}
-	call->command->op = (uint16_t)op;
-	call->command->flags = call->sync ? VCUDA_COMMAND_SYNC : 0;
-	call->command->context = context ? (uint64_t)(uintptr_t)context->id : 0;
-	call->command->slot = call->slot;
-	call->command->thread = thread->number;
-	call->writer = vcuda_writer_init(call->command + 1, bytes);
-	return CUDA_SUCCESS;
-}
-
-static bool reply_is_missing(void *call)
-{
-	struct vcuda_call *c = call;
-	struct vcuda_thread *thread = vcuda_thread();
-
-	while (atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->seq)
-		if (!thread->meanwhile || !thread->meanwhile(thread->meanwhile_argument))
-			return true;
-	return false;
+	atomic_store_explicit(&queue->issued, producer.tail, memory_order_relaxed);
+	atomic_store_explicit(&queue->launched, call->launches, memory_order_relaxed);
 }
 
 /* With the ring lock held. */
 static void note_work(const struct vcuda_call *call)
 {
 	const struct vcuda_call_info *info = &vcuda_call_table[call->op];
-	bool apart = false;
+	struct call_queue *queue = call->queue ? call->queue : &vcuda_call_untracked;
+	bool non_blocking = atomic_load(&queue->non_blocking);
 
-	if (!info->quiet || !info->sync)
-		apart = vcuda_known_issued(call->work, producer.tail);
+	if (!info->quiet || !info->sync) {
+		note_command(queue, call);
+		note_command(&vcuda_call_all, call);
+		if (non_blocking)
+			note_command(&vcuda_call_non_blocking, call);
+	}
 	if (info->quiet)
 		return;
 	busy_seq = producer.seq;
-	if (apart)
-		apart_seq = producer.seq;
+	if (non_blocking)
+		non_blocking_seq = producer.seq;
 }
 
-static CUresult wait_reply(struct vcuda_call *call)
+/* ---- a call ---- */
+
+/* With the ring lock held. */
+static int enter_ring(struct vcuda_call *call, uint32_t bytes)
+{
+	if (call->options.only_drained && !is_drained(call->options.context))
+		return CALL_NOT_DRAINED;
+	return reserve(call, bytes);
+}
+
+static int check(const struct vcuda_call_info *info, size_t size)
+{
+	int error;
+
+	if (!vcuda_session_attached())
+		return CALL_NOT_CONNECTED;
+	error = vcuda_session_error();
+	if (error)
+		return error;
+	if (size > VCUDA_COMMAND_MAX)
+		return CALL_TOO_LARGE;
+	return info->since_minor > vcuda_session.transport->host_minor ? CALL_UNKNOWN : 0;
+}
+
+static void fill_in_header(const struct vcuda_call *call)
+{
+	const struct call_context *context = call->options.context;
+
+	call->command->op = (uint16_t)call->op;
+	call->command->flags = call->sync ? VCUDA_COMMAND_SYNC : 0;
+	call->command->context = context ? (uint64_t)(uintptr_t)context->id : 0;
+	call->command->slot = call->slot;
+	call->command->thread = call->thread->number;
+}
+
+int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
+{
+	const struct vcuda_call_info *info = &vcuda_call_table[op];
+	size_t size = sizeof(struct vcuda_command) + bytes;
+	int error = check(info, size);
+
+	if (error)
+		return error;
+	call->op = op;
+	call->sync = info->sync || call->options.wait;
+	call->result = CALL_MALFORMED;
+	VCUDA_PROBE3(call_begin, op, info->name, call->sync);
+	/* A thread that is cancelled in a call would keep the ring lock or a slot for ever. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
+	if (call->sync)
+		call->slot = take_slot();
+	else
+		call->thread->queued++;
+	pthread_mutex_lock(&ring_lock);
+	error = enter_ring(call, (uint32_t)size);
+	if (error) {
+		pthread_mutex_unlock(&ring_lock);
+		vcuda_call_end(call);
+		return error;
+	}
+	fill_in_header(call);
+	call->writer = vcuda_writer_init(call->command + 1, bytes);
+	return 0;
+}
+
+static bool reply_is_missing(void *call)
+{
+	const struct vcuda_call *c = call;
+	const struct call_options *o = &c->options;
+
+	while (atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->receipt.seq)
+		if (!o->meanwhile || !o->meanwhile(o->argument))
+			return true;
+	return false;
+}
+
+static int wait_reply(struct vcuda_call *call)
 {
 	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
-	struct vcuda_context *context = vcuda_context_calling();
-	CUresult result;
 	uint32_t bytes;
+	int error;
 
-	vcuda_thread()->waits++;
-	result = wait_while(reply_is_missing, call);
-	if (result)
-		return result;
-	/* Others may have overtaken it in the worker: what it leaves to do, it leaves now. */
+	call->thread->waits++;
+	error = wait_while(call->thread, reply_is_missing, call);
+	if (error)
+		return error;
+	/* Others may have overtaken it in the worker: the work that it leaves begins now. */
 	if (!vcuda_call_table[call->op].quiet || !vcuda_call_table[call->op].sync) {
 		pthread_mutex_lock(&ring_lock);
-		call->position = producer.tail;
+		call->receipt.position = producer.tail;
 		note_work(call);
 		pthread_mutex_unlock(&ring_lock);
 	}
-	result = call->result = (CUresult)slot->result;
+	call->result = slot->result;
 	bytes = slot->bytes;
 	if (bytes > VCUDA_REPLY_MAX)
 		bytes = 0;
 	call->reader = vcuda_reader_init(slot->data, bytes);
-	if (context && vcuda_is_sticky(result))
-		atomic_store(&context->error, result);
-	if (vcuda_call_table[call->op].waits && (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY))
-		vcuda_known_heard(context);
-	return result;
+	return call->result;
 }
 
-CUresult vcuda_call_submit(struct vcuda_call *call)
+/* Returns whether the worker has to be woken. With the ring lock held. */
+static bool publish(struct vcuda_call *call)
+{
+	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
+	bool ring = vcuda_producer_publish(&producer, call->command, bytes);
+
+	call->receipt = (struct call_receipt){producer.seq, producer.tail};
+	note_work(call);
+	return ring;
+}
+
+int vcuda_call_submit(struct vcuda_call *call)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
-	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
+	int result = 0;
 	bool ring;
 
-	/* The sizes were computed from the same arguments: only a string that another thread changes meanwhile can go
-	 * wrong here. */
+	/* The sizes were computed from the same arguments: only a string that another thread changes meanwhile can
+	 * fail here. */
 	if (call->writer.error) {
 		pthread_mutex_unlock(&ring_lock);
-		return CUDA_ERROR_INVALID_VALUE;
+		return CALL_MALFORMED;
 	}
-	ring = vcuda_producer_publish(&producer, call->command, bytes);
-	call->seq = producer.seq;
-	call->position = vcuda_thread()->position = producer.tail;
-	vcuda_thread()->seq = call->seq;
-	vcuda_thread()->launched = call->op == VCUDA_OP_vcudaLaunchKernel || call->op == VCUDA_OP_vcudaGraphLaunch;
-	note_work(call);
+	ring = publish(call);
 	pthread_mutex_unlock(&ring_lock);
 	if (ring) {
 		VCUDA_PROBE(doorbell);
 		t->ops->doorbell(t);
 	}
-	return call->sync ? wait_reply(call) : CUDA_SUCCESS;
-}
-
-CUresult vcuda_call_check(struct vcuda_call *call)
-{
-	if (vcuda_reader_finished(&call->reader))
-		return CUDA_SUCCESS;
-	vcuda_log_once("the worker's answer to a call does not decode; host and guest may be of different builds");
-	return CUDA_ERROR_UNKNOWN;
+	if (call->sync)
+		result = wait_reply(call);
+	if (call->options.receipt)
+		*call->options.receipt = call->receipt;
+	return result;
 }
 
 void vcuda_call_end(struct vcuda_call *call)
 {
-	const struct vcuda_mirror_ops *mirror;
-
 	VCUDA_PROBE2(call_end, call->op, call->result);
-	if (call->sync) {
+	if (call->sync)
 		give_slot(call->slot);
-		/* What the worker printed before it answered comes before what the application prints next. */
-		if (vcuda_output_is_due(producer.shm))
-			vcuda_output_forward(producer.shm);
-		mirror = vcuda_mirror_ops();
-		if (mirror)
-			mirror->after(call->op, call->result);
-		/* Those made calls of their own. */
-		vcuda_thread()->seq = call->seq;
-		vcuda_thread()->position = call->position;
-	}
 	pthread_setcancelstate(call->cancel_state, NULL);
 }

@@ -1,105 +1,142 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One call from a guest thread to the worker: begin, encode, submit, decode, end. The generated vcuda_call_*()
- * functions are made of these; hand-written code uses those functions and not these.
+ * One command from a guest thread to the worker: begin, encode, submit, decode, end. Nothing here knows CUDA: a command
+ * has a number, a context is a name that the worker gave, a result is the worker's.
  *
- * begin() takes the process's ring lock and submit() lets it go: the order of the commands is the order of the calls.
- * All functions are safe to call from any thread.
+ * begin() takes the process's ring lock and submit() releases it, so the order of the commands is the order of the
+ * calls. All functions are safe to call from any thread.
+ *
+ * Results: 0, a value of enum call_error, or a positive number: the worker's result, or the error that ended the
+ * session.
  */
 #ifndef VCUDA_CALL_H
 #define VCUDA_CALL_H
 
-#include "protocol/calls.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/wire.h"
 #include "ring/ring.h"
 
-#define VCUDA_EXPORT __attribute__((visibility("default")))
+enum call_error {
+	CALL_NOT_CONNECTED = -1,
+	CALL_TOO_LARGE = -2,   /* the arguments do not fit a command */
+	CALL_UNKNOWN = -3,     /* the worker's protocol minor does not have the command */
+	CALL_NOT_DRAINED = -4, /* options.only_drained */
+	CALL_MALFORMED = -5,   /* arguments that changed while they were encoded */
+};
 
-/* Exports `name`, which is the function `as`, of the same file. */
-#define VCUDA_SAME(name, as) extern __typeof__(as) name __attribute__((alias(VCUDA_SYMBOL(as)), visibility("default")))
-#define VCUDA_SYMBOL(function) #function
+/* Where commands execute. A program embeds one in each of its contexts. */
+struct call_context {
+	_Atomic(void *) id;             /* the worker's name; NULL: none */
+	uint64_t drained_seq, idle_seq; /* under the ring lock, see vcuda_call_drained() */
+};
+
+/* Where a command is in the ring: its number, and the position of its end, which only grows. */
+struct call_receipt {
+	uint64_t seq, position;
+};
+
+/* What a program keeps for each of its threads. */
+struct call_thread {
+	uint32_t number;                /* small; goes with each command */
+	uint32_t waits, queued, stalls; /* answers awaited, commands not waited for, times that the ring was full */
+	uint64_t waited_ns;             /* for answers and room; counted after vcuda_call_profile() */
+};
+
+/* The commands of one stream of the program. */
+struct call_queue {
+	_Atomic uint64_t issued;   /* position of the end of the last command that gave the stream work */
+	_Atomic bool non_blocking; /* the default stream does not wait for this one */
+	_Atomic bool launched;     /* the last command was a launch */
+};
+
+struct call_options {
+	struct call_context *context; /* NULL: the calling thread's current one, which the caller of begin() fills in */
+	bool wait;                    /* an asynchronous command waits for its result */
+	bool only_drained;            /* send nothing unless the context is drained */
+	bool internal;                /* part of another call of the library: no throttle, mirrors or output */
+	/* Work for the thread while it waits for the answer; returns false if there is none now. May be NULL. */
+	bool (*meanwhile)(void *argument);
+	void *argument;
+	struct call_receipt *receipt; /* filled by submit(). May be NULL. */
+};
 
 struct vcuda_call {
+	/* The caller fills these in before begin(). */
+	struct call_options options;
+	struct call_thread *thread;
+	struct call_queue *queue; /* NULL: the stream is not tracked */
+	bool launches;
+
 	struct vcuda_writer writer;
 	struct vcuda_reader reader;
 	struct vcuda_command *command;
-	uint64_t seq, position; /* `position`: of its end in the ring */
-	_Atomic uint64_t *work; /* of what gets something to do by it (known.h) */
+	struct call_receipt receipt;
 	uint32_t slot;
-	int cancel_state; /* the thread's, outside of the call */
+	int cancel_state; /* of the thread, outside of the call */
 	bool sync;
 	unsigned int op;
-	CUresult result; /* the worker's, of one that was waited for */
+	int result; /* of the worker, for a call that waited */
 };
 
 /*
- * Connects if need be, waits for room in the ring, reserves `bytes` for the arguments and fills the command's header
- * with the thread's current context. Errors: CUDA_ERROR_NOT_INITIALIZED, the session's lost error (sticky),
- * CUDA_ERROR_INVALID_VALUE (too large), CUDA_ERROR_NOT_SUPPORTED (the worker's protocol minor does not know the call),
- * CUDA_ERROR_NOT_READY (vcuda_call_only_settled).
+ * Waits for room in the ring, reserves `bytes` for the arguments and fills in the command's header. Errors:
+ * CALL_NOT_CONNECTED, CALL_TOO_LARGE, CALL_UNKNOWN, CALL_NOT_DRAINED, the session's error. After an error the call has
+ * ended.
  */
-CUresult vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes);
+int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes);
 
-/* Publishes. A sync call waits and returns the worker's result; an async one returns at once. */
-CUresult vcuda_call_submit(struct vcuda_call *call);
+/* Publishes. A synchronous call waits and returns the worker's result, an asynchronous one returns 0 at once. */
+int vcuda_call_submit(struct vcuda_call *call);
 
-/* After decoding a reply: CUDA_ERROR_UNKNOWN, logged, if the reply was malformed. */
-CUresult vcuda_call_check(struct vcuda_call *call);
-
-/* Gives the reply slot back. Always called after a successful begin. */
+/* Gives the reply slot back. Called once after a successful begin(). */
 void vcuda_call_end(struct vcuda_call *call);
 
 /*
- * A context is settled if nothing that its default stream waits for has been queued since that had nothing left to do.
- * The first function says that it had none when the calling thread's last call, which was waited for, reached it. A
- * call made between the other two is refused with CUDA_ERROR_NOT_READY if the calling context is not settled.
+ * A context is drained if no work that its default stream depends on is outstanding. The receipt is of a call that
+ * waited for that stream.
  */
-void vcuda_call_settles(void);
-void vcuda_call_only_settled(void);
-void vcuda_call_any(void);
+void vcuda_call_drained(struct call_context *context, const struct call_receipt *receipt);
 
 /*
- * A context is idle if it is settled, and nothing was queued in any other stream either since all had nothing left to
- * do, which the first function says of the calling thread's last call. Until somebody queues something, nothing on the
- * device can tell when a copy is made. False as well where the process had several contexts.
+ * A context is idle if no work of any stream is outstanding. The receipt is of a call that waited for all streams.
  */
-void vcuda_call_idles(void);
-bool vcuda_call_is_idle(void);
+void vcuda_call_idle(struct call_context *context, const struct call_receipt *receipt);
 
-/* Whether it has taken what ends at a position. */
+/* Whether the context is idle, where the process has no other context. */
+bool vcuda_call_is_idle(const struct call_context *context);
+
+/* The commands of all queues, of all non-blocking queues, and of streams that are not tracked. */
+extern struct call_queue vcuda_call_all, vcuda_call_non_blocking, vcuda_call_untracked;
+
+/* Whether the worker has taken the command that ends at the position. */
 bool vcuda_call_is_taken(uint64_t position);
 
-/* Looks whether it is there still: CUDA_SUCCESS, or the session's error from now on. */
-CUresult vcuda_call_worker_lives(void);
+/* Asks the transport whether the worker is still there. Returns 0 or the session's error. */
+int vcuda_call_worker_lives(void);
 
-/* Whether a thread that looks at memory lets the worker run. */
-bool vcuda_call_may_look(void);
+/* Whether a thread that polls memory lets the worker run. */
+bool vcuda_call_may_poll(void);
 
-/* Whether a stream that got to a mark (pace.h) has done what it had, and nothing has been printed. */
-bool vcuda_call_offers_marks(void);
-
-/* The ring lies in `shm`: calls can be made from now on. Called once, by the session. */
+/* Calls can be made from now on, in the shared area. Called once, by the session. */
 void vcuda_call_attach(void *shm);
 
-/* From the session's beginning on the time that threads wait is counted (thread.h), and the worker counts too. */
+/* From the session's start on waiting times are counted, and the worker counts too. */
 void vcuda_call_profile(void);
 
-/* The device is a GPU: waiters sleep later. */
+/* The device is a GPU: waiting threads poll longer before they sleep. */
 void vcuda_call_wait_for_gpu(void);
 
-/* The shared area of the session that calls are made in. */
+/* The shared area of the session. */
 struct vcuda_shm *vcuda_call_shm(void);
 
 /*
- * Waits until blocked(argument), which looks at the shared area, is false: on this processor for a while, then asleep.
- * Returns the session's error if it ends before.
+ * Waits until blocked(argument), which reads the shared area, is false: polls for a while, then sleeps. Returns 0 or
+ * the error that ended the session.
  */
-CUresult vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument);
-
-/* CUDA_SUCCESS, or why no call may be made: CUDA_ERROR_NOT_INITIALIZED (cuInit first; also in a forked child),
- * DEINITIALIZED. */
-CUresult vcuda_require_init(void);
-
-/* The same and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
-CUresult vcuda_require_context(void);
+int vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument);
 
 #endif

@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's session with its worker: made by cuInit, never ended before the process. A forked child has none: its
- * calls give CUDA_ERROR_NOT_INITIALIZED and touch nothing of the parent's.
+ * The process's session with its worker: opened once, it ends with the process. A forked child has none, and touches
+ * nothing of the parent's session.
  */
 #ifndef VCUDA_GUEST_SESSION_H
 #define VCUDA_GUEST_SESSION_H
 
+#include <stdbool.h>
+
 #include "transport.h"
-#include "protocol/types.h"
 
 struct vcuda_guest_session {
 	struct vcuda_transport *transport;
-	struct vcuda_host_info host;
+	int gone;          /* what calls return after the worker went without a word */
+	uint32_t host_pid; /* the worker's process, for messages; 0 until the program knows */
 };
 
-/* Constant once vcuda_require_init() gives CUDA_SUCCESS. */
+/* Constant once the session is open, except for host_pid. */
 extern struct vcuda_guest_session vcuda_session;
 
-/* cuInit's work; safe to call again and from several threads. */
-CUresult vcuda_session_connect(void);
+/*
+ * Finds a worker. Returns 0 or -errno, with a line in the log that says what to do; -EPROTONOSUPPORT: the worker speaks
+ * another major version. `gone`: see the structure. Not thread-safe; not after it has succeeded.
+ */
+int vcuda_session_open(int gone);
 
-/* True once a ring is there, for the calls that set the session up. False in a forked child. */
+/* True once calls can be made. False in a forked child. */
 bool vcuda_session_attached(void);
 
-/* The error that ended the session, 0 while it lives. */
-CUresult vcuda_session_error(void);
+/* This process is a forked child of one that had a session. */
+bool vcuda_session_forked(void);
 
-/* Ends the session: says so once on stderr, and every later call returns `error`. */
-void vcuda_session_lose(CUresult error);
+/* The error that ended the session, 0 while it lives. */
+int vcuda_session_error(void);
+
+/* Ends the session: writes one line on stderr, and every later call returns `error`. */
+void vcuda_session_lose(int error);
 
 #endif

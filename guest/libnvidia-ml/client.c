@@ -47,21 +47,33 @@ static int begin(struct command *c, unsigned int op, size_t bytes)
 	return 0;
 }
 
+struct reply {
+	struct vcuda_slot *slot;
+	uint64_t seq;
+};
+
+static bool is_missing(void *reply)
+{
+	const struct reply *r = reply;
+
+	return atomic_load(&r->slot->done) != r->seq;
+}
+
+static int wait_transport(void *unused, uint32_t seen, uint32_t timeout_us)
+{
+	(void)unused;
+	return transport->ops->wait(transport, seen, timeout_us);
+}
+
 static int wait_reply(struct vcuda_slot *slot, uint64_t seq)
 {
+	struct reply reply = {slot, seq};
 	struct vcuda_shm *shm = transport->shm;
 
 	for (int i = 0; i < TRIES; i++) {
-		uint32_t seen;
-		int err = 0;
+		int err = vcuda_shm_sleep(shm, wait_transport, NULL, PATIENCE_US, is_missing, &reply);
 
-		/* As libcuda's call.c does: seq_cst, then look again. */
-		atomic_fetch_add(&shm->waiters, 1);
-		seen = atomic_load(&shm->wake);
-		if (atomic_load(&slot->done) != seq && !atomic_load(&shm->lost))
-			err = transport->ops->wait(transport, seen, PATIENCE_US);
-		atomic_fetch_sub(&shm->waiters, 1);
-		if (atomic_load(&slot->done) == seq)
+		if (!is_missing(&reply))
 			return 0;
 		if (err == -EPIPE || err == -ENODEV || atomic_load(&shm->lost))
 			return -EPIPE;

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guest/libcuda/stream/pace.h"
+#include "guest/libcuda/core/init.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
 
@@ -205,7 +205,7 @@ static void paced(void **state)
 	CUstream streams[41];
 	pthread_t thread;
 
-	vcuda_pace_start(900);
+	strcpy(vcuda_host.backend, "cuda");
 	fake.most_behind = 0;
 	run_threads(produce, PRODUCERS);
 	assert_in_range(fake.most_behind, 1, 1000);
@@ -276,7 +276,7 @@ static void ended(void **state)
 	fake.stands = false;
 	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
 	assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
-	vcuda_pace_start(0);
+	strcpy(vcuda_host.backend, "cpu");
 }
 
 /* More threads that wait than there are reply slots. */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 #include "protocol/calls.h"
-#include "guest/libcuda/stream/pace.h"
+#include "guest/libcuda/core/init.h"
 #include "ring/ring.h"
 #include "test-libcuda-api.h"
 #include "test-libcuda-fake.h"
@@ -209,18 +210,18 @@ static void *floods(void *stop)
 {
 	OK(cuCtxSetCurrent(context));
 	while (!atomic_load((_Atomic bool *)stop))
-		OK(cuMemsetD32Async(memory, 0, 1, NULL));
+		OK(launch(NULL));
 	return NULL;
 }
 
 static void wait_until_stuck(void)
 {
-	uint64_t before;
+	int before;
 
 	do {
-		before = fake.memsets;
+		before = fake.launches_async;
 		usleep(5000);
-	} while (fake.memsets != before);
+	} while (fake.launches_async != before);
 }
 
 /* What is known is said only just after the worker has answered something. */
@@ -251,7 +252,7 @@ static bool works_meanwhile(void)
 	OK(cuCtxSynchronize());
 	whole = fake.whole_waits;
 	waiting = begin_launch(cuCtxSynchronize);
-	vcuda_pace_start(900);
+	strcpy(vcuda_host.backend, "cuda");
 	fake.stands = true;
 	assert_int_equal(pthread_create(&flooding, NULL, floods, &stop), 0);
 	wait_until_stuck();
@@ -265,7 +266,7 @@ static bool works_meanwhile(void)
 	answer = ask_again_and_again();
 	fake.busy = false;
 	assert_int_equal(pthread_join(flooding, NULL), 0);
-	vcuda_pace_start(0);
+	strcpy(vcuda_host.backend, "cpu");
 	/* The worker may have been asked to wait for all, as ever. */
 	if (fake.whole_waits != whole)
 		return false;

@@ -3,7 +3,7 @@
 #include "core/capture.h"
 #include "core/object.h"
 #include "graph/graph.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "memory/memory.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"

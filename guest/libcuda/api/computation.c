@@ -3,7 +3,7 @@
 #include "launch/computation.h"
 
 #include "core/capture.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of ranges of one-dimensional arrays, which are boxes. */
 #include "api/copy.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 static const CUDA_MEMCPY3D *row_of(CUDA_MEMCPY3D *c, size_t bytes)

@@ -3,10 +3,10 @@
  * Many copies in one call. They may be done in any order, so they are issued one after the other on the stream; what
  * can be wrong with one is looked for first, in all of them.
  */
-#include "memory/array.h"
-#include "guest/client/call.h"
 #include "core/capture.h"
 #include "api/copy.h"
+#include "core/request.h"
+#include "memory/array.h"
 #include "core/object.h"
 #include "stream/stream.h"
 

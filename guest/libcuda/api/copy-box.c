@@ -5,7 +5,7 @@
 #include "api/copy.h"
 #include "core/capture.h"
 #include "copy/peer.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 /* True: a copy on a capturing stream is a node of its graph. */

@@ -4,7 +4,7 @@
 
 #include "core/capture.h"
 #include "copy/peer.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 /* An end as CUDA describes it. */

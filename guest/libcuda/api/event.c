@@ -4,7 +4,7 @@
 
 #include "core/capture.h"
 #include "core/object.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)

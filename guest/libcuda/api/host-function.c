@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/capture.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/callback.h"
 #include "stream/stream.h"
 

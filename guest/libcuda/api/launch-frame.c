@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "module/function.h"
 
 /* CUDA's bound of a kernel's parameters in its time. */

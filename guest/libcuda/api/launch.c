@@ -4,7 +4,7 @@
 
 #include "core/capture.h"
 #include "core/context.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "guest/client/log.h"
 #include "stream/stream.h"
 

@@ -3,7 +3,7 @@
 #include "copy/memset.h"
 
 #include "core/capture.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 static CUresult fill_resolved(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/init.h"
+#include "core/request.h"
 #include "memory/array.h"
-#include "guest/client/call.h"
 #include "module/function.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -89,7 +90,7 @@ static CUresult look_up(struct reference *r)
 	CUresult result;
 	size_t bytes;
 
-	if (strcmp(vcuda_session.host.backend, "cpu"))
+	if (vcuda_host_is_gpu())
 		return vcuda_call_vcudaReferenceFind(r->module, r->name, r->surface);
 	result = cuModuleGetGlobal_v2(&r->variable, &bytes, r->module, r->name);
 	return result == CUDA_SUCCESS && bytes != sizeof(r->object) ? CUDA_ERROR_NOT_FOUND : result;
@@ -215,7 +216,7 @@ static CUresult bind(struct reference *r)
 		r->resource.res.linear.format = r->format;
 		r->resource.res.linear.numChannels = r->channels;
 	}
-	return strcmp(vcuda_session.host.backend, "cpu") ? bind_by_host(r) : bind_object(r);
+	return vcuda_host_is_gpu() ? bind_by_host(r) : bind_object(r);
 }
 
 /* A reference may be described after it was bound, and until it is whole mean nothing: a kernel that uses it then
@@ -371,18 +372,18 @@ static bool is_memory(const struct reference *r)
 }
 
 /* Both begin with the address. */
-GETTER(cuTexRefGetAddress_v2, (CUdeviceptr *dptr, CUtexref ref), dptr && is_memory(r),
+GETTER(cuTexRefGetAddress_v2, (CUdeviceptr * dptr, CUtexref ref), dptr &&is_memory(r),
        *dptr = r->resource.res.linear.devPtr)
-GETTER(cuTexRefGetArray, (CUarray *array, CUtexref ref), array && is_bound_to(r, CU_RESOURCE_TYPE_ARRAY),
+GETTER(cuTexRefGetArray, (CUarray * array, CUtexref ref), array &&is_bound_to(r, CU_RESOURCE_TYPE_ARRAY),
        *array = r->resource.res.array.hArray)
-GETTER(cuTexRefGetMipmappedArray, (CUmipmappedArray *array, CUtexref ref),
-       array && is_bound_to(r, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY), *array = r->resource.res.mipmap.hMipmappedArray)
-GETTER(cuTexRefGetAddressMode, (CUaddress_mode *mode, CUtexref ref, int dim), mode && dim >= 0 && dim < 3,
+GETTER(cuTexRefGetMipmappedArray, (CUmipmappedArray * array, CUtexref ref),
+       array &&is_bound_to(r, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY), *array = r->resource.res.mipmap.hMipmappedArray)
+GETTER(cuTexRefGetAddressMode, (CUaddress_mode * mode, CUtexref ref, int dim), mode &&dim >= 0 && dim < 3,
        *mode = r->texture.addressMode[dim])
-GETTER(cuTexRefGetFilterMode, (CUfilter_mode *mode, CUtexref ref), mode, *mode = r->texture.filterMode)
-GETTER(cuTexRefGetFormat, (CUarray_format *format, int *channels, CUtexref ref), format || channels,
+GETTER(cuTexRefGetFilterMode, (CUfilter_mode * mode, CUtexref ref), mode, *mode = r->texture.filterMode)
+GETTER(cuTexRefGetFormat, (CUarray_format * format, int *channels, CUtexref ref), format || channels,
        (format ? (void)(*format = r->format) : (void)0, channels ? (void)(*channels = (int)r->channels) : (void)0))
-GETTER(cuTexRefGetMipmapFilterMode, (CUfilter_mode *mode, CUtexref ref), mode, *mode = r->texture.mipmapFilterMode)
+GETTER(cuTexRefGetMipmapFilterMode, (CUfilter_mode * mode, CUtexref ref), mode, *mode = r->texture.mipmapFilterMode)
 GETTER(cuTexRefGetMipmapLevelBias, (float *bias, CUtexref ref), bias, *bias = r->texture.mipmapLevelBias)
 GETTER(cuTexRefGetMipmapLevelClamp, (float *least, float *most, CUtexref ref), least &&most,
        (*least = r->texture.minMipmapLevelClamp, *most = r->texture.maxMipmapLevelClamp))

@@ -3,7 +3,7 @@
 #include "copy/stream-memory.h"
 
 #include "core/capture.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/stream.h"
 
 static CUresult batch_resolved(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags,

@@ -7,14 +7,13 @@
 
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
 #include "memory/array.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"
-#include "core/thread.h"
 
 static bool fits(size_t at, size_t length, size_t size)
 {
@@ -150,7 +149,7 @@ static void move_rows(char *packed, const vcuda_box_end *e, const struct part *p
 }
 
 /* `in`: towards the device. The other end is an array. */
-static CUresult by_stage(const vcuda_box *box, CUarray array, CUstream stream, bool in)
+static CUresult by_stage(const struct call_options *how, const vcuda_box *box, CUarray array, CUstream stream, bool in)
 {
 	const vcuda_box_end *host = in ? &box->src : &box->dst, *device = in ? &box->dst : &box->src;
 	struct part p = {0};
@@ -172,9 +171,9 @@ static CUresult by_stage(const vcuda_box *box, CUarray array, CUstream stream, b
 		bytes = p.width * p.height * p.depth;
 		if (in) {
 			move_rows(memory, host, &p, true);
-			result = vcuda_call_vcudaStageBoxHtoD(array, block, bytes, b, stream);
+			result = vcuda_call_vcudaStageBoxHtoD_with(how, array, block, bytes, b, stream);
 		} else {
-			result = vcuda_call_vcudaStageBoxDtoH(block, bytes, array, b, stream);
+			result = vcuda_call_vcudaStageBoxDtoH_with(how, block, bytes, array, b, stream);
 			if (result == CUDA_SUCCESS)
 				move_rows(memory, host, &p, false);
 		}
@@ -185,22 +184,23 @@ static CUresult by_stage(const vcuda_box *box, CUarray array, CUstream stream, b
 
 /* ---- all ---- */
 
-static CUresult dispatch(const vcuda_box *box, const struct vcuda_box_side *to, const struct vcuda_box_side *from,
-			 CUstream stream, bool async)
+static CUresult dispatch(const struct call_options *how, const vcuda_box *box, const struct vcuda_box_side *to,
+			 const struct vcuda_box_side *from, CUstream stream, bool async)
 {
 	CUresult result;
 
 	if (from->place == VCUDA_PLACE_PAGEABLE)
-		return by_stage(box, to->array, stream, true);
+		return by_stage(how, box, to->array, stream, true);
 	if (to->place == VCUDA_PLACE_PAGEABLE)
-		return by_stage(box, from->array, stream, false);
+		return by_stage(how, box, from->array, stream, false);
 	if (from->place == VCUDA_PLACE_WINDOW)
-		result =
-			vcuda_call_vcudaBoxHtoD(to->array, (const void *)from->end.address, from->extent, *box, stream);
+		result = vcuda_call_vcudaBoxHtoD_with(how, to->array, (const void *)from->end.address, from->extent,
+						      *box, stream);
 	else if (to->place == VCUDA_PLACE_WINDOW)
-		result = vcuda_call_vcudaBoxDtoH((void *)to->end.address, to->extent, from->array, *box, stream);
+		result = vcuda_call_vcudaBoxDtoH_with(how, (void *)to->end.address, to->extent, from->array, *box,
+						      stream);
 	else
-		return vcuda_call_vcudaBoxDtoD(to->array, from->array, *box, stream);
+		return vcuda_call_vcudaBoxDtoD_with(how, to->array, from->array, *box, stream);
 	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
 }
 
@@ -241,15 +241,16 @@ CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
 	struct vcuda_context *before;
 	struct vcuda_box_copy copy;
+	struct call_options how = {0};
 	CUresult result = vcuda_stream_visit(&stream, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_box_copy_check(c, &copy);
 	if (result == CUDA_SUCCESS && !vcuda_box_is_empty(&copy.box)) {
-		vcuda_thread()->call_sync = copy.to.unsure || copy.from.unsure;
-		result = dispatch(&copy.box, &copy.to, &copy.from, stream, async);
-		vcuda_thread()->call_sync = false;
+		how.context = &vcuda_context_calling()->calls;
+		how.wait = copy.to.unsure || copy.from.unsure;
+		result = dispatch(&how, &copy.box, &copy.to, &copy.from, stream, async);
 	}
 	vcuda_stream_return(before);
 	return result;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "copy/copy-array.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "copy/copy.h"
 #include "protocol/guest-calls.h"
 #include "ring/ring.h"

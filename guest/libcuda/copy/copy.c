@@ -8,19 +8,19 @@
 
 #include <string.h>
 
-#include "guest/client/call.h"
 #include "core/hooks.h"
+#include "core/request.h"
 #include "memory/memory.h"
 #include "copy/direct.h"
 #include "protocol/guest-calls.h"
+#include "core/init.h"
 #include "stream/pace.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
-#include "guest/client/stage-queue.h"
-#include "guest/client/stage-turns.h"
+#include "copy/stage-queue.h"
+#include "copy/stage-turns.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"
-#include "core/thread.h"
 
 /*
  * How much goes in commands themselves: behind what a stream has to do, what NVIDIA's driver takes at once as well. The
@@ -52,28 +52,35 @@ static void touch(const char *src, size_t bytes)
 }
 
 /*
- * The synchronous function, with the default stream: nothing is to be waited for if that has nothing left to do.
- * CUDA_ERROR_NOT_READY: it has.
+ * In the functions below `how` is the stream's context and whether the worker has to check an address (wait). Where a
+ * function returns bool, true means that the copy was made, or failed: *result.
  */
-static CUresult send_if_settled(uint64_t dst, const char *src, size_t bytes)
-{
-	CUresult result;
 
-	vcuda_call_only_settled();
-	result = vcuda_call_vcudaCopyIn(dst, bytes, (const uint8_t *)src);
-	vcuda_call_any();
+/* The synchronous copy on the default stream, if nothing has to be waited for. CUDA_ERROR_NOT_READY: something has. */
+static CUresult send_if_drained(const struct call_options *how, uint64_t dst, const char *src, size_t bytes)
+{
+	struct call_options options = *how;
+
+	options.only_drained = true;
+	return vcuda_call_vcudaCopyIn_with(&options, dst, bytes, (const uint8_t *)src);
+}
+
+/* Notes that the default stream of the context has nothing left to do, after a call that succeeded. */
+static CUresult note_drained(const struct call_options *how, const struct call_receipt *receipt, CUresult result)
+{
+	if (result == CUDA_SUCCESS && how->context)
+		vcuda_call_drained(how->context, receipt);
 	return result;
 }
 
-static CUresult send_and_wait(uint64_t dst, const char *src, size_t bytes)
+static CUresult send_and_wait(const struct call_options *how, uint64_t dst, const char *src, size_t bytes)
 {
-	CUresult result;
+	struct call_options options = *how;
+	struct call_receipt receipt;
 
-	vcuda_thread()->call_sync = true;
-	result = vcuda_call_vcudaCopyIn(dst, bytes, (const uint8_t *)src);
-	if (result == CUDA_SUCCESS)
-		vcuda_call_settles();
-	return result;
+	options.wait = true;
+	options.receipt = &receipt;
+	return note_drained(how, &receipt, vcuda_call_vcudaCopyIn_with(&options, dst, bytes, (const uint8_t *)src));
 }
 
 /*
@@ -82,46 +89,46 @@ static CUresult send_and_wait(uint64_t dst, const char *src, size_t bytes)
  */
 #define MOST_KEPT (64u << 20)
 
-static CUresult keep_within(size_t bytes, CUstream stream)
+static CUresult keep_within(const struct call_options *how, size_t bytes, CUstream stream)
 {
 	static _Atomic size_t kept;
 
-	if (strcmp(vcuda_session.host.backend, "cpu") || atomic_fetch_add(&kept, bytes) + bytes <= MOST_KEPT)
+	if (vcuda_host_is_gpu() || atomic_fetch_add(&kept, bytes) + bytes <= MOST_KEPT)
 		return CUDA_SUCCESS;
 	kept = 0;
 	return vcuda_stream_wait(stream);
 }
 
-static CUresult send_later(uint64_t dst, const char *src, size_t bytes, CUstream stream)
+static CUresult send_later(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream)
 {
-	CUresult result = keep_within(bytes, stream);
+	CUresult result = keep_within(how, bytes, stream);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_pace(stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
+		result = vcuda_pace(how, stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
 
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
-		result = vcuda_call_vcudaCopyInAsync(dst + done, stream, part_of(bytes - done),
-						     (const uint8_t *)src + done);
+		result = vcuda_call_vcudaCopyInAsync_with(how, dst + done, stream, part_of(bytes - done),
+							  (const uint8_t *)src + done);
 	return result;
 }
 
-/* Each of these three returns true if the copy was made, or failed: `result`. */
-
-static bool send_async(uint64_t dst, const char *src, size_t bytes, CUstream stream, CUresult *result)
+static bool send_async(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream,
+		       CUresult *result)
 {
 	if (bytes > IN_COMMANDS)
 		return false;
 	touch(src, bytes);
-	*result = send_later(dst, src, bytes, stream);
+	*result = send_later(how, dst, src, bytes, stream);
 	return true;
 }
 
-static bool send_on_stream(uint64_t dst, const char *src, size_t bytes, CUstream stream, CUresult *result)
+static bool send_on_stream(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream,
+			   CUresult *result)
 {
 	if (bytes > IN_WAITED_COMMANDS)
 		return false;
 	touch(src, bytes);
-	*result = send_later(dst, src, bytes, stream);
+	*result = send_later(how, dst, src, bytes, stream);
 	if (*result == CUDA_SUCCESS)
 		*result = vcuda_stream_wait(stream);
 	return true;
@@ -132,154 +139,166 @@ static bool host_takes_copies_in(void)
 	return vcuda_session.transport->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor;
 }
 
-/* Memory that others look at, and what may be refused, is copied when the function returns. */
-static bool may_return(void)
+/* A copy to memory that others read, or that may be refused, is made when the function returns. */
+static bool may_return(const struct call_options *how)
 {
-	return !vcuda_mirror_ops() && !vcuda_memory_is_watched && !vcuda_thread()->call_sync;
+	return !vcuda_mirror_ops() && !vcuda_memory_is_watched && !how->wait;
 }
 
-static bool send_by_default(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+static bool send_by_default(const struct call_options *how, uint64_t dst, const char *src, size_t bytes,
+			    CUresult *result)
 {
 	*result = CUDA_ERROR_NOT_READY;
 	if (bytes <= IN_WAITED_COMMANDS) {
 		touch(src, bytes);
-		if (may_return())
-			*result = send_if_settled(dst, src, bytes);
+		if (may_return(how))
+			*result = send_if_drained(how, dst, src, bytes);
 	}
-	if (*result == CUDA_ERROR_NOT_READY && may_return() && bytes <= IN_QUEUE &&
-	    vcuda_stage_queue_in(dst, src, bytes, result))
+	if (*result == CUDA_ERROR_NOT_READY && may_return(how) && bytes <= IN_QUEUE &&
+	    vcuda_stage_queue_in(vcuda_request_context(how), dst, src, bytes, result))
 		return true;
 	if (*result == CUDA_ERROR_NOT_READY && bytes <= IN_WAITED_COMMANDS)
-		*result = send_and_wait(dst, src, bytes);
+		*result = send_and_wait(how, dst, src, bytes);
 	if (*result != CUDA_ERROR_NOT_READY)
 		return true;
 	*result = CUDA_SUCCESS;
 	return false;
 }
 
-static bool send_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async, CUresult *result)
+static bool send_in(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream,
+		    bool async, CUresult *result)
 {
 	if (!host_takes_copies_in())
 		return false;
-	return async    ? send_async(dst, src, bytes, stream, result)
-	       : stream ? send_on_stream(dst, src, bytes, stream, result)
-			: send_by_default(dst, src, bytes, result);
+	return async    ? send_async(how, dst, src, bytes, stream, result)
+	       : stream ? send_on_stream(how, dst, src, bytes, stream, result)
+			: send_by_default(how, dst, src, bytes, result);
 }
 
-static CUresult blocks_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)
+static CUresult blocks_in(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream,
+			  bool async)
 {
 	CUresult result = CUDA_SUCCESS;
 	void *memory;
 	uint32_t block;
 
-	if (vcuda_stage_turns((void *)(uintptr_t)src, dst, bytes, true, stream, &result))
+	if (vcuda_stage_turns(how, (void *)(uintptr_t)src, dst, bytes, true, stream, &result))
 		return result;
 	block = vcuda_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
 		memcpy(memory, src + done, part);
-		result = vcuda_call_vcudaStageHtoD(dst + done, block, part, stream, async || stream);
+		result = vcuda_call_vcudaStageHtoD_with(how, dst + done, block, part, stream, async || stream);
 		done += part;
 	}
 	vcuda_stage_give(block);
 	return result;
 }
 
-static CUresult stage_in(uint64_t dst, const char *src, size_t bytes, CUstream stream, bool async)
+static CUresult stage_in(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream,
+			 bool async)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct vcuda_span done;
 
-	if (send_in(dst, src, bytes, stream, async, &result))
+	if (send_in(how, dst, src, bytes, stream, async, &result))
 		return result;
-	result = vcuda_direct_copy((void *)(uintptr_t)src, dst, bytes, true, stream, &done);
+	result = vcuda_direct_copy(how, (void *)(uintptr_t)src, dst, bytes, true, stream, &done);
 	if (result == CUDA_SUCCESS && done.from)
-		result = blocks_in(dst, src, done.from, stream, async);
+		result = blocks_in(how, dst, src, done.from, stream, async);
 	if (result == CUDA_SUCCESS && done.to < bytes)
-		result = blocks_in(dst + done.to, src + done.to, bytes - done.to, stream, async);
+		result = blocks_in(how, dst + done.to, src + done.to, bytes - done.to, stream, async);
 	return result;
 }
 
-static CUresult blocks_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
+static CUresult blocks_out(const struct call_options *how, char *dst, uint64_t src, size_t bytes, CUstream stream,
+			   int on_stream)
 {
+	struct call_options options = *how;
 	CUresult result = CUDA_SUCCESS;
+	struct call_receipt receipt;
 	void *memory;
 	uint32_t block;
 
-	if (vcuda_stage_turns(dst, src, bytes, false, stream, &result))
+	if (vcuda_stage_turns(how, dst, src, bytes, false, stream, &result))
 		return result;
+	options.receipt = &receipt;
 	block = vcuda_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
-		result = vcuda_call_vcudaStageDtoH(src + done, block, part, stream, on_stream);
+		result = vcuda_call_vcudaStageDtoH_with(&options, src + done, block, part, stream, on_stream);
 		if (result == CUDA_SUCCESS)
 			memcpy(dst + done, memory, part);
 		done += part;
 	}
-	if (result == CUDA_SUCCESS && !on_stream)
-		vcuda_call_settles();
+	if (!on_stream)
+		note_drained(how, &receipt, result);
 	vcuda_stage_give(block);
 	return result;
 }
 
-static CUresult stage_out(char *dst, uint64_t src, size_t bytes, CUstream stream, int on_stream)
+static CUresult stage_out(const struct call_options *how, char *dst, uint64_t src, size_t bytes, CUstream stream,
+			  int on_stream)
 {
 	struct vcuda_span done;
-	CUresult result = vcuda_direct_copy(dst, src, bytes, false, stream, &done);
+	CUresult result = vcuda_direct_copy(how, dst, src, bytes, false, stream, &done);
 
 	if (result == CUDA_SUCCESS && done.from)
-		result = blocks_out(dst, src, done.from, stream, on_stream);
+		result = blocks_out(how, dst, src, done.from, stream, on_stream);
 	if (result == CUDA_SUCCESS && done.to < bytes)
-		result = blocks_out(dst + done.to, src + done.to, bytes - done.to, stream, on_stream);
+		result = blocks_out(how, dst + done.to, src + done.to, bytes - done.to, stream, on_stream);
 	return result;
 }
 
 /*
- * CUDA has a copy of pinned memory made when the function returns. Where nothing runs that could tell, which is where
- * nothing can be writing to that memory either, it is read here and now instead, and whatever comes next finds the copy
- * made. True: that was done, or failed.
+ * CUDA has a copy of pinned memory made when the function returns. Where nothing runs that could tell, nothing can
+ * write to that memory either: then it is read here and now, and work submitted later sees the copied data.
  */
-static bool window_sent(uint64_t dst, const void *src, size_t bytes, CUresult *result)
+static bool window_sent(const struct call_options *how, uint64_t dst, const void *src, size_t bytes, CUresult *result)
 {
-	if (bytes > VCUDA_STAGE_PIECE || !may_return() || !host_takes_copies_in() || !vcuda_call_is_idle())
+	struct vcuda_context *c = vcuda_request_context(how);
+
+	if (bytes > VCUDA_STAGE_PIECE || !may_return(how) || !host_takes_copies_in() || !vcuda_context_is_idle(c))
 		return false;
 	touch(src, bytes);
-	return vcuda_stage_queue_idle(dst, src, bytes, result);
+	return vcuda_stage_queue_idle(c, dst, src, bytes, result);
 }
 
-static CUresult window_in(uint64_t dst, const void *src, size_t bytes, CUstream stream, bool async)
+static CUresult window_in(const struct call_options *how, uint64_t dst, const void *src, size_t bytes, CUstream stream,
+			  bool async)
 {
+	struct call_options options = *how;
+	struct call_receipt receipt;
 	CUresult result;
 
-	if (!async && !stream && window_sent(dst, src, bytes, &result))
+	if (!async && !stream && window_sent(how, dst, src, bytes, &result))
 		return result;
 	if (!async && !stream) {
-		result = vcuda_call_cuMemcpyHtoD_v2(dst, src, bytes);
-		if (result == CUDA_SUCCESS)
-			vcuda_call_settles();
-		return result;
+		options.receipt = &receipt;
+		return note_drained(how, &receipt, vcuda_call_cuMemcpyHtoD_v2_with(&options, dst, src, bytes));
 	}
-	result = vcuda_call_cuMemcpyHtoDAsync_v2(dst, src, bytes, stream);
+	result = vcuda_call_cuMemcpyHtoDAsync_v2_with(how, dst, src, bytes, stream);
 	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
 }
 
-static CUresult window_out(void *dst, uint64_t src, size_t bytes, CUstream stream, bool async)
+static CUresult window_out(const struct call_options *how, void *dst, uint64_t src, size_t bytes, CUstream stream,
+			   bool async)
 {
+	struct call_options options = *how;
+	struct call_receipt receipt;
 	CUresult result;
 
 	if (!async && !stream) {
-		result = vcuda_call_cuMemcpyDtoH_v2(dst, src, bytes);
-		if (result == CUDA_SUCCESS)
-			vcuda_call_settles();
-		return result;
+		options.receipt = &receipt;
+		return note_drained(how, &receipt, vcuda_call_cuMemcpyDtoH_v2_with(&options, dst, src, bytes));
 	}
-	result = vcuda_call_cuMemcpyDtoHAsync_v2(dst, src, bytes, stream);
+	result = vcuda_call_cuMemcpyDtoHAsync_v2_with(how, dst, src, bytes, stream);
 	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
 }
 
-static CUresult host_to_host(void *dst, const void *src, size_t bytes, CUstream stream)
+static CUresult host_to_host(const struct call_options *how, void *dst, const void *src, size_t bytes, CUstream stream)
 {
 	CUresult result = vcuda_stream_wait(stream);
 
@@ -288,8 +307,8 @@ static CUresult host_to_host(void *dst, const void *src, size_t bytes, CUstream 
 	return result;
 }
 
-static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum vcuda_place from, size_t bytes,
-			 CUstream stream, bool async)
+static CUresult dispatch(const struct call_options *how, uint64_t dst, enum vcuda_place to, uint64_t src,
+			 enum vcuda_place from, size_t bytes, CUstream stream, bool async)
 {
 	bool on_device = to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_DEVICE,
 	     in_windows = to == VCUDA_PLACE_WINDOW && from == VCUDA_PLACE_WINDOW;
@@ -297,16 +316,16 @@ static CUresult dispatch(uint64_t dst, enum vcuda_place to, uint64_t src, enum v
 
 	/* The device reads and writes windows too: then nothing is waited for here. */
 	if (on_device || (in_windows && async))
-		return vcuda_call_cuMemcpyDtoDAsync_v2(dst, src, bytes, stream);
+		return vcuda_call_cuMemcpyDtoDAsync_v2_with(how, dst, src, bytes, stream);
 	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_WINDOW)
-		return window_in(dst, (const void *)src, bytes, stream, async);
+		return window_in(how, dst, (const void *)src, bytes, stream, async);
 	if (to == VCUDA_PLACE_DEVICE)
-		return stage_in(dst, (const char *)src, bytes, stream, async);
+		return stage_in(how, dst, (const char *)src, bytes, stream, async);
 	if (from == VCUDA_PLACE_DEVICE && to == VCUDA_PLACE_WINDOW)
-		return window_out((void *)dst, src, bytes, stream, async);
+		return window_out(how, (void *)dst, src, bytes, stream, async);
 	if (from == VCUDA_PLACE_DEVICE)
-		return stage_out((char *)dst, src, bytes, stream, on_stream);
-	return host_to_host((void *)dst, (const void *)src, bytes, stream);
+		return stage_out(how, (char *)dst, src, bytes, stream, on_stream);
+	return host_to_host(how, (void *)dst, (const void *)src, bytes, stream);
 }
 
 static CUresult find_ends(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, struct vcuda_operand *to,
@@ -324,8 +343,10 @@ CUresult vcuda_copy_check(struct vcuda_copy_end dst, struct vcuda_copy_end src, 
 	return find_ends(dst, src, bytes, &to, &from);
 }
 
-static CUresult copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
+static CUresult copy(const struct call_options *how, struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes,
+		     CUstream stream, bool async)
 {
+	struct call_options options = *how;
 	struct vcuda_operand to, from;
 	CUresult result;
 
@@ -334,20 +355,20 @@ static CUresult copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_
 	result = find_ends(dst, src, bytes, &to, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_thread()->call_sync = to.unsure || from.unsure;
-	result = dispatch(dst.address, to.place, src.address, from.place, bytes, stream, async);
-	vcuda_thread()->call_sync = false;
-	return result;
+	options.wait = to.unsure || from.unsure;
+	return dispatch(&options, dst.address, to.place, src.address, from.place, bytes, stream, async);
 }
 
 CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
 {
 	struct vcuda_context *before;
+	struct call_options how = {0};
 	CUresult result = vcuda_stream_visit(&stream, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = copy(dst, src, bytes, stream, async);
+	how.context = &vcuda_context_calling()->calls;
+	result = copy(&how, dst, src, bytes, stream, async);
 	vcuda_stream_return(before);
 	return result;
 }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/session.h"
 #include "stream/stream.h"
@@ -22,6 +22,7 @@
 #define LARGEST_PART ((size_t)32 << 20)
 
 struct copy {
+	const struct call_options *how;
 	char *host;
 	bool to_device;
 	size_t part, end;
@@ -39,7 +40,7 @@ static void unpin(struct copy *c, struct vcuda_span *span)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
 
-	vcuda_thread()->waits++;
+	vcuda_thread()->calls.waits++;
 	/* Where it fails the pages stay pinned, and charged, until the context's end. */
 	t->ops->direct_unpin(t, c->host + span->from, span->to - span->from);
 	*span = (struct vcuda_span){0};
@@ -53,7 +54,7 @@ static bool pin_ahead(struct copy *c)
 
 	if (c->refused || !is_empty(&c->ahead) || is_empty(&span))
 		return false;
-	vcuda_thread()->waits++;
+	vcuda_thread()->calls.waits++;
 	c->refused = t->ops->direct_pin(t, c->host + span.from, span.to - span.from, !c->to_device);
 	if (c->refused)
 		return true;
@@ -79,25 +80,24 @@ static bool work(void *copy)
 static _Atomic bool ready;
 
 /* The first copies begin it, and go by staging until it is done; so do those after the end of the context it was in. */
-static bool is_ready(void)
+static bool is_ready(const struct call_options *how)
 {
 	int answer = 0;
 
-	if (!atomic_load(&ready) && vcuda_call_vcudaDirectReady(&answer) == CUDA_SUCCESS && answer)
+	if (!atomic_load(&ready) && vcuda_call_vcudaDirectReady_with(how, &answer) == CUDA_SUCCESS && answer)
 		atomic_store(&ready, true);
 	return atomic_load(&ready);
 }
 
 static CUresult copy_part(struct copy *c, const struct vcuda_span *part, uint64_t device, CUstream stream)
 {
-	struct vcuda_thread *thread = vcuda_thread();
+	struct call_options options = *c->how;
 	CUresult result;
 
-	thread->meanwhile = work;
-	thread->meanwhile_argument = c;
-	result = vcuda_call_vcudaCopyDirect(device + part->from, (uintptr_t)c->host + part->from, c->to_device,
-					    part->to - part->from, stream);
-	thread->meanwhile = NULL;
+	options.meanwhile = work;
+	options.argument = c;
+	result = vcuda_call_vcudaCopyDirect_with(&options, device + part->from, (uintptr_t)c->host + part->from,
+						 c->to_device, part->to - part->from, stream);
 	if (result == CUDA_ERROR_NOT_READY)
 		atomic_store(&ready, false);
 	return result;
@@ -133,16 +133,16 @@ static bool is_offered(void)
 	return t->direct && t->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyDirect].since_minor;
 }
 
-CUresult vcuda_direct_copy(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream,
-			   struct vcuda_span *done)
+CUresult vcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+			   CUstream stream, struct vcuda_span *done)
 {
 	size_t start = -(uintptr_t)host % GRAIN, end = bytes - ((uintptr_t)host + bytes) % GRAIN;
-	struct copy c = {.host = host, .to_device = to_device, .next = start, .end = end};
+	struct copy c = {.how = how, .host = host, .to_device = to_device, .next = start, .end = end};
 	CUresult result;
 	int cancel_state;
 
 	*done = (struct vcuda_span){0};
-	if (bytes < LARGE || !is_offered() || !is_ready())
+	if (bytes < LARGE || !is_offered() || !is_ready(how))
 		return CUDA_SUCCESS;
 	c.part = (end - start) / PARTS / GRAIN * GRAIN;
 	c.part = c.part < LEAST_PART ? LEAST_PART : c.part > LARGEST_PART ? LARGEST_PART : c.part;

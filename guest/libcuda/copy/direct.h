@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 /* Of a copy: the bytes [from, to). */
@@ -23,7 +24,7 @@ struct vcuda_span {
  * and behind *done, is the caller's to copy in another way: all of it where nothing is offered or the copy is not
  * large, the ends, and what is left where the kernel pins no more (a limit, or pages in too many pieces). Thread-safe.
  */
-CUresult vcuda_direct_copy(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream,
-			   struct vcuda_span *done);
+CUresult vcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+			   CUstream stream, struct vcuda_span *done);
 
 #endif

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "copy/memset.h"
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
-#include "core/thread.h"
 
-static CUresult fill_line(CUdeviceptr dst, unsigned int element, unsigned int value, size_t width, CUstream stream)
+static CUresult fill_line(const struct call_options *how, CUdeviceptr dst, unsigned int element, unsigned int value,
+			  size_t width, CUstream stream)
 {
 	switch (element) {
 	case 1:
-		return vcuda_call_cuMemsetD8Async(dst, (uint8_t)value, width, stream);
+		return vcuda_call_cuMemsetD8Async_with(how, dst, (uint8_t)value, width, stream);
 	case 2:
-		return vcuda_call_cuMemsetD16Async(dst, (ushort16)value, width, stream);
+		return vcuda_call_cuMemsetD16Async_with(how, dst, (ushort16)value, width, stream);
 	default:
-		return vcuda_call_cuMemsetD32Async(dst, value, width, stream);
+		return vcuda_call_cuMemsetD32Async_with(how, dst, value, width, stream);
 	}
 }
 
-static CUresult fill_rows(CUdeviceptr dst, size_t pitch, unsigned int element, unsigned int value, size_t width,
-			  size_t height, CUstream stream)
+static CUresult fill_rows(const struct call_options *how, CUdeviceptr dst, size_t pitch, unsigned int element,
+			  unsigned int value, size_t width, size_t height, CUstream stream)
 {
 	switch (element) {
 	case 1:
-		return vcuda_call_cuMemsetD2D8Async(dst, pitch, (uint8_t)value, width, height, stream);
+		return vcuda_call_cuMemsetD2D8Async_with(how, dst, pitch, (uint8_t)value, width, height, stream);
 	case 2:
-		return vcuda_call_cuMemsetD2D16Async(dst, pitch, (ushort16)value, width, height, stream);
+		return vcuda_call_cuMemsetD2D16Async_with(how, dst, pitch, (ushort16)value, width, height, stream);
 	default:
-		return vcuda_call_cuMemsetD2D32Async(dst, pitch, value, width, height, stream);
+		return vcuda_call_cuMemsetD2D32Async_with(how, dst, pitch, value, width, height, stream);
 	}
 }
 
@@ -66,15 +66,11 @@ bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *m)
 
 CUresult vcuda_memset_issue(const CUDA_MEMSET_NODE_PARAMS *m, bool unsure, CUstream resolved)
 {
-	CUresult result;
+	const struct call_options how = {.wait = unsure};
 
-	vcuda_thread()->call_sync = unsure;
-	if (m->height > 1)
-		result = fill_rows(m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved);
-	else
-		result = fill_line(m->dst, m->elementSize, m->value, m->width, resolved);
-	vcuda_thread()->call_sync = false;
-	return result;
+	return m->height > 1
+		       ? fill_rows(&how, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved)
+		       : fill_line(&how, m->dst, m->elementSize, m->value, m->width, resolved);
 }
 
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)

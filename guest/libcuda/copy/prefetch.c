@@ -5,7 +5,7 @@
  */
 #include "core/capture.h"
 #include "core/device.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "memory/managed.h"
 #include "stream/stream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "copy/stream-memory.h"
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "copy/operand.h"
@@ -169,8 +169,6 @@ CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned in
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_thread()->call_sync = unsure;
-	result = vcuda_call_vcudaStreamMemOps(resolved, count * VCUDA_MEMORY_OP_WORDS, words);
-	vcuda_thread()->call_sync = false;
-	return result;
+	return vcuda_call_vcudaStreamMemOps_with(&(struct call_options){.wait = unsure}, resolved,
+						 count * VCUDA_MEMORY_OP_WORDS, words);
 }

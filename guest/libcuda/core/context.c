@@ -4,12 +4,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "guest/client/call.h"
 #include "core/hooks.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
-#include "guest/client/session.h"
+#include "core/request.h"
 #include "core/storage.h"
 #include "core/thread.h"
 
@@ -36,6 +35,11 @@ struct vcuda_context *vcuda_context_calling(void)
 bool vcuda_context_is_only_one(void)
 {
 	return atomic_load(&numbers) == 1;
+}
+
+bool vcuda_context_is_idle(const struct vcuda_context *context)
+{
+	return context && vcuda_context_is_only_one() && vcuda_call_is_idle(&context->calls);
 }
 
 /* The list only grows, at its head: no lock to read it. */
@@ -99,7 +103,7 @@ CUresult vcuda_context_usable(struct vcuda_context *context)
 {
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!atomic_load(&context->id))
+	if (!atomic_load(&context->calls.id))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return (CUresult)atomic_load(&context->error);
 }
@@ -124,7 +128,7 @@ void vcuda_context_leave(void)
 /* The context is about to end in the worker: what lived in it is forgotten here. */
 static void forget_contents(struct vcuda_context *c)
 {
-	if (atomic_load(&c->id)) {
+	if (atomic_load(&c->calls.id)) {
 		vcuda_context_enter(c);
 		vcuda_call_vcudaContextEnds();
 		vcuda_context_leave();
@@ -142,7 +146,7 @@ static void forget_contents(struct vcuda_context *c)
 static void note_ended(struct vcuda_context *c)
 {
 	atomic_fetch_add(&c->life, 1);
-	atomic_store(&c->id, NULL);
+	atomic_store(&c->calls.id, NULL);
 	atomic_store(&c->error, 0);
 }
 
@@ -164,7 +168,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		result = vcuda_call_cuDevicePrimaryCtxRetain(&id, vcuda_device_host(dev));
 		atomic_store(&c->flags, -1);
 		if (result == CUDA_SUCCESS)
-			atomic_store(&c->id, id);
+			atomic_store(&c->calls.id, id);
 	}
 	if (result == CUDA_SUCCESS) {
 		c->refs++;
@@ -232,7 +236,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *fla
 	if (result != CUDA_SUCCESS)
 		return result;
 	c = vcuda_context_primary(dev);
-	known = c && atomic_load(&c->id) ? atomic_load(&c->flags) : -1;
+	known = c && atomic_load(&c->calls.id) ? atomic_load(&c->flags) : -1;
 	if (known < 0) {
 		unsigned int its_flags;
 
@@ -289,7 +293,7 @@ static struct vcuda_context *find_living(CUcontext handle)
 {
 	struct vcuda_context *c = vcuda_context_find(handle);
 
-	return c && (c->primary || atomic_load(&c->id)) ? c : NULL;
+	return c && (c->primary || atomic_load(&c->calls.id)) ? c : NULL;
 }
 
 static CUresult push(struct vcuda_context *c)
@@ -381,7 +385,7 @@ VCUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevi
 		vcuda_call_cuCtxDestroy_v2(id);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	atomic_store(&c->id, id);
+	atomic_store(&c->calls.id, id);
 	*pctx = vcuda_context_handle(c);
 	return push(c);
 }
@@ -414,10 +418,10 @@ VCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 	if (!c || c->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	vcuda_storage_drop(c);
-	if (!atomic_load(&c->id))
+	if (!atomic_load(&c->calls.id))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	forget_contents(c);
-	id = atomic_exchange(&c->id, NULL);
+	id = atomic_exchange(&c->calls.id, NULL);
 	if (!id)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (t->depth && t->stack[t->depth - 1] == c)
@@ -476,7 +480,7 @@ CUresult vcuda_context_named(CUcontext ctx, struct vcuda_context **c)
 	if (!*c)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* A primary context that is not active has all these things too. */
-	return (*c)->primary || atomic_load(&(*c)->id) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return (*c)->primary || atomic_load(&(*c)->calls.id) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 VCUDA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)

@@ -9,8 +9,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 /* Where streams write how far they are, and how many of them do. */
@@ -34,17 +36,15 @@ struct vcuda_waits {
 };
 
 struct vcuda_context {
-	_Atomic(CUcontext) id; /* the worker's; NULL: a primary context that is not active, or a destroyed one */
-	_Atomic int error;     /* CUresult that ended it (a kernel's fault): every later call gives it */
-	_Atomic uint64_t life; /* moves when what it held is gone (reset, destroyed) */
+	struct call_context calls; /* its id is NULL: a primary context that is not active, or a destroyed one */
+	_Atomic int error;         /* CUresult that ended it (a kernel's fault): every later call gives it */
+	_Atomic uint64_t life;     /* moves when what it held is gone (reset, destroyed) */
 	CUdevice device;
 	bool primary;
 	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
 	uint64_t number;          /* for cuCtxGetId */
-	uint64_t settled_seq;     /* call.c, under the ring lock */
-	uint64_t idle_seq;        /* the same */
 	struct vcuda_words words; /* pace.c */
 	struct vcuda_waits waits; /* known.c */
 	struct vcuda_context *next;
@@ -57,6 +57,17 @@ struct vcuda_context *vcuda_context_current(void);
 struct vcuda_context *vcuda_context_calling(void);
 /* Whether the process never had another one. */
 bool vcuda_context_is_only_one(void);
+
+/*
+ * Whether no work of any stream is outstanding (guest/client/call.h), so that nothing on the device can tell when a
+ * copy is made. False where the process had several contexts.
+ */
+bool vcuda_context_is_idle(const struct vcuda_context *context);
+
+static inline struct vcuda_context *vcuda_context_of_calls(struct call_context *calls)
+{
+	return (struct vcuda_context *)((char *)calls - offsetof(struct vcuda_context, calls));
+}
 
 /* The context behind a handle, NULL if there never was such a one. */
 struct vcuda_context *vcuda_context_find(CUcontext handle);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/client/call.h"
+#include "core/request.h"
 
 /* clang-format off */
 static const struct {

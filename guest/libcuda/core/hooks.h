@@ -40,11 +40,11 @@ void vcuda_hooks_thread_exits(struct vcuda_thread *thread);
 
 /* ---- completion ---- */
 
-/* What runs around each command while memory/shadow.c keeps copies of __managed__ variables. */
+/* Runs around each command while memory/shadow.c keeps copies of __managed__ variables. */
 struct vcuda_mirror_ops {
-	void (*before)(unsigned int op);
-	/* `result`: the worker's, of a command that was waited for. */
-	void (*after)(unsigned int op, CUresult result);
+	void (*before)(unsigned int op, struct vcuda_context *context);
+	/* `waited`: the thread waited for an asynchronous command. `result`: the worker's. */
+	void (*after)(unsigned int op, struct vcuda_context *context, bool waited, CUresult result);
 };
 
 /* NULL while there are no such copies. */
@@ -52,7 +52,7 @@ extern _Atomic(const struct vcuda_mirror_ops *) vcuda_mirror_hook;
 
 static inline const struct vcuda_mirror_ops *vcuda_mirror_ops(void)
 {
-	return atomic_load_explicit(&vcuda_mirror_hook, memory_order_relaxed);
+	return atomic_load_explicit(&vcuda_mirror_hook, memory_order_acquire);
 }
 
 /* ---- services; NULL: the library has no such room ---- */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 
 #define LINES 100
 #define LINE_BYTES 256

@@ -7,8 +7,8 @@
 #include <stdio_ext.h>
 #include <time.h>
 
+#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
-#include "core/thread.h"
 
 #define PART 8000
 
@@ -38,11 +38,13 @@ static void write_text(FILE *to, const char *text, size_t bytes)
 
 static void bring_text(struct vcuda_shm *shm)
 {
+	const struct call_options internal = {.internal = true};
 	char text[PART];
 	unsigned int bytes;
 
 	while (atomic_load(&shm->output)) {
-		if (vcuda_call_vcudaOutputRead(PART, &bytes, text) != CUDA_SUCCESS || !bytes || bytes > PART)
+		if (vcuda_call_vcudaOutputRead_with(&internal, PART, &bytes, text) != CUDA_SUCCESS || !bytes ||
+		    bytes > PART)
 			break;
 		write_text(stdout, text, bytes);
 	}
@@ -63,21 +65,14 @@ static bool lock_fetching(void)
 
 void vcuda_output_forward(struct vcuda_shm *shm)
 {
-	struct vcuda_thread *thread = vcuda_thread();
-
-	/* The calls made in here end up here again. */
-	if (thread->reads_output)
-		return;
 	if (!lock_fetching())
 		return;
-	thread->reads_output = true;
 	/* A thread that came to wait for another one's text may find none left. */
 	if (atomic_load(&shm->output)) {
 		atomic_store(&vcuda_output_in_flight, true);
 		bring_text(shm);
 		atomic_store(&vcuda_output_in_flight, false);
 	}
-	thread->reads_output = false;
 	pthread_mutex_unlock(&fetching);
 }
 

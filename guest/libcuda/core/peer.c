@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two devices of one program: what one may do with the other's memory. */
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
@@ -46,7 +46,7 @@ static CUresult check_peer(CUcontext handle, CUcontext *other)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = vcuda_context_usable(peer);
 	if (result == CUDA_SUCCESS)
-		*other = peer->id;
+		*other = peer->calls.id;
 	return result;
 }
 

@@ -23,7 +23,7 @@ static void leave(void *thread)
 
 	vcuda_hooks_thread_exits(t);
 	pthread_mutex_lock(&lock);
-	users[t->number]--;
+	users[t->calls.number]--;
 	pthread_mutex_unlock(&lock);
 	vcuda_thread_known = NULL;
 }
@@ -48,7 +48,7 @@ static uint32_t take_number(void)
 
 struct vcuda_thread *vcuda_thread_begin(void)
 {
-	current = (struct vcuda_thread){.number = take_number()};
+	current = (struct vcuda_thread){.calls.number = take_number()};
 	vcuda_thread_known = &current;
 	pthread_once(&once, create_key);
 	/* A destructor of the application's may call CUDA after ours ran: then this runs once more. */

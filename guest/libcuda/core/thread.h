@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 struct vcuda_context;
@@ -18,27 +19,14 @@ struct vcuda_pace;
 enum vcuda_thread_slot { VCUDA_THREAD_STREAM, VCUDA_THREAD_GRAPH, VCUDA_THREAD_SLOTS };
 
 struct vcuda_thread {
-	uint32_t number;    /* small; goes with each command */
+	struct call_thread calls;
 	unsigned int depth; /* of the stack of current contexts; the top one is current */
 	struct vcuda_context *stack[VCUDA_CONTEXT_STACK];
 	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
-	bool call_sync;                     /* an async call made meanwhile waits for its result */
-	bool call_settled;                  /* a call made meanwhile is only made if the context is settled (call.h) */
-	uint64_t seq;                       /* of its last command */
-	uint64_t position;                  /* where its last command ends in the ring */
-	bool launched;                      /* that was a launch */
 	struct vcuda_context
-		*heard_of; /* known.c: of this context, that nothing has failed; NULL: that the worker lives */
-	uint64_t heard_at; /* in ticks of the processor's clock */
+		*heard_of; /* the worker's last answer: this context had not failed; NULL: the worker lives */
+	uint64_t heard_at; /* vcuda_ticks() */
 	bool in_callback;  /* runs a host function: those make no CUDA calls */
-	bool marks;        /* pace.c is at work */
-	bool reads_output; /* output.c is at work */
-	uint32_t waits, queued, stalls; /* so far: answers waited for, commands that nobody waited for, times that
-					   the ring was full */
-	uint64_t waited_ns;             /* for answers and room, if that is counted */
-	bool (*meanwhile)(
-		void *); /* or NULL: what the thread can do while it waits for an answer; false: nothing now */
-	void *meanwhile_argument;
 	void *slots[VCUDA_THREAD_SLOTS];              /* what each room keeps; NULL at first */
 	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (pace.c) */
 };
@@ -55,6 +43,12 @@ struct vcuda_thread *vcuda_thread_begin(void);
 static inline struct vcuda_thread *vcuda_thread(void)
 {
 	return vcuda_thread_known ? vcuda_thread_known : vcuda_thread_begin();
+}
+
+/* Ticks of the processor's clock, 2 to 4 a ns. */
+static inline uint64_t vcuda_ticks(void)
+{
+	return __builtin_ia32_rdtsc();
 }
 
 #endif

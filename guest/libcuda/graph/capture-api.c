@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of the API that begin, end, ask about and change captures. */
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "graph/capture-state.h"
 #include "core/capture.h"
 #include "graph/graph.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "graph/capture-state.h"
 #include "graph/graph.h"
 #include "stream/stream.h"

@@ -2,7 +2,7 @@
 /* A graph as a text that Graphviz draws: a box for each node, a cluster for each child graph. */
 #include <stdio.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "launch/computation.h"
 #include "module/function.h"
 #include "graph/graph.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "launch/computation.h"
 #include "core/capture.h"
 #include "graph/detour.h"

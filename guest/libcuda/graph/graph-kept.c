@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "copy/copy-array.h"
+#include "core/request.h"
 #include "memory/array.h"
-#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "copy/memset.h"
@@ -397,7 +397,7 @@ bool vcuda_kept_prepare(struct vcuda_kept_graph *k, const struct vcuda_graph *g,
 
 CUresult vcuda_kept_launch(struct vcuda_kept_graph *k, CUstream resolved)
 {
-	CUresult result = vcuda_pace(resolved, k->places);
+	CUresult result = vcuda_pace(NULL, resolved, k->places);
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaGraphLaunch(atomic_load(&k->id), resolved) : result;
 }

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "stream/callback.h"
 #include "launch/computation.h"
 #include "copy/copy.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/attribute-value.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "launch/computation.h"
 #include "graph/graph.h"
 #include "graph/graph-exec.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "launch/computation.h"
 
 /* Handles that no id of the worker's equals. */

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "graph/graph.h"
 
 struct vcuda_user_object {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "core/request.h"
 
 CUresult vcuda_issue_blas(const struct vcuda_computation *what, CUstream stream)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"
@@ -101,16 +101,17 @@ static bool launches_block(void)
 	return known == 2;
 }
 
-static CUresult call(const struct vcuda_launch *l, const struct vcuda_function_entry *e, CUstream stream,
-		     const uint8_t *params)
+static CUresult call(const struct call_options *how, const struct vcuda_launch *l, const struct vcuda_function_entry *e,
+		     CUstream stream, const uint8_t *params)
 {
 	if (!l->cluster[0])
-		return vcuda_call_vcudaLaunchKernel(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
-						    l->block[1], l->block[2], l->shared, stream, l->cooperative,
-						    e->info.param_bytes, params);
-	return vcuda_call_vcudaLaunchClusters(l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-					      l->block[2], l->cluster[0], l->cluster[1], l->cluster[2], l->shared,
-					      stream, l->cooperative, e->info.param_bytes, params);
+		return vcuda_call_vcudaLaunchKernel_with(how, l->function, l->grid[0], l->grid[1], l->grid[2],
+							 l->block[0], l->block[1], l->block[2], l->shared, stream,
+							 l->cooperative, e->info.param_bytes, params);
+	return vcuda_call_vcudaLaunchClusters_with(how, l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+						   l->block[1], l->block[2], l->cluster[0], l->cluster[1],
+						   l->cluster[2], l->shared, stream, l->cooperative,
+						   e->info.param_bytes, params);
 }
 
 /* Whether the device takes such a cluster is known after the first launch with it. */
@@ -132,9 +133,7 @@ static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry
 	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed) || is_new_cluster(l, e);
 	CUresult result;
 
-	vcuda_thread()->call_sync = first || is_too_large(l, e);
-	result = call(l, e, stream, params);
-	vcuda_thread()->call_sync = false;
+	result = call(&(struct call_options){.wait = first || is_too_large(l, e)}, l, e, stream, params);
 	if (first && result == CUDA_SUCCESS)
 		note_launched(l, e);
 	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(stream) : result;

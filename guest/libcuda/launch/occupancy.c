@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Occupancy questions that are put together from others. */
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"

@@ -2,8 +2,8 @@
 /* Arrays and mipmapped arrays. What they are is kept here, and all questions about them are answered here. */
 #include "memory/array.h"
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "core/object.h"

@@ -2,9 +2,9 @@
 /* Memory and events of another process of the same guest. What a handle means is known to the workers only. */
 #include <pthread.h>
 
-#include "guest/client/call.h"
-#include "memory/memory.h"
 #include "core/capture.h"
+#include "core/request.h"
+#include "memory/memory.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
 #include "memory/range.h"

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"

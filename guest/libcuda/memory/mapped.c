@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in two steps: addresses that are reserved, allocations that are mapped there. No context has to do with it. */
 #include "memory/allocation.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
@@ -17,7 +17,8 @@ static CUresult check_properties(const CUmemAllocationProp *p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		vcuda_log_once("mapped memory of the host, and handles other than file descriptors, are not supported yet");
+		vcuda_log_once(
+			"mapped memory of the host, and handles other than file descriptors, are not supported yet");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return vcuda_require_device(p->location.id);

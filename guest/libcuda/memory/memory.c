@@ -2,8 +2,8 @@
 /* Device memory. */
 #include "memory/memory.h"
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "core/hooks.h"
 #include "core/object.h"

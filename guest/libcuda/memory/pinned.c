@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 
 #include "memory/arena.h"
-#include "guest/client/call.h"
 #include "core/capture.h"
 #include "core/hooks.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/memory.h"
@@ -59,7 +59,7 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 	case ECONNRESET:
 	case ENODEV:
 		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
-		return vcuda_session_error();
+		return (CUresult)vcuda_session_error();
 	default:
 		vcuda_log("cannot share memory at 0x%llx-0x%llx with the host: %s", from, to, strerror(-err));
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -69,7 +69,7 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 /* What the transport does with windows, another process or the kernel answers. */
 static struct vcuda_transport *waited_for(void)
 {
-	vcuda_thread()->waits++;
+	vcuda_thread()->calls.waits++;
 	return vcuda_session.transport;
 }
 

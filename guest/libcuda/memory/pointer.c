@@ -2,7 +2,7 @@
 /* Questions about pointers: answered from the interval table. */
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "memory/memory.h"
 #include "memory/range.h"
 

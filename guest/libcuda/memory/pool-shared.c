@@ -2,7 +2,7 @@
 /* Pools of several processes, with back ends that have them (a GPU's driver). */
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "memory/memory.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"

@@ -2,8 +2,8 @@
 /* Pools of stream-ordered memory. Pools of several processes: pool-shared.c. Allocation: api/allocate.c. */
 #include <string.h>
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"

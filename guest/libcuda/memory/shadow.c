@@ -7,16 +7,15 @@
 #include <sys/mman.h>
 
 #include "memory/arena.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/context.h"
 #include "core/hooks.h"
+#include "core/init.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/log.h"
 #include "memory/range.h"
 #include "ring/ring.h"
-#include "guest/client/session.h"
 #include "guest/client/stage.h"
-#include "core/thread.h"
 
 #define PAGE 4096ull
 
@@ -46,11 +45,9 @@ static bool writers;
 static void *stage;
 static uint32_t block;
 
-static __thread bool inside;
-
 bool vcuda_shadow_possible(void)
 {
-	return strcmp(vcuda_session.host.backend, "cpu") != 0;
+	return vcuda_host_is_gpu();
 }
 
 /* ---- pages ---- */
@@ -107,57 +104,61 @@ static void unmap(const struct shadow *s)
 		munmap((void *)start, end - start);
 }
 
-/* ---- copies; with the lock held, and `inside` ---- */
+/* ---- copies; with the lock held ---- */
 
-/* The thread calls from `home` on. False: there is no context to be had. */
-static bool enter_home(struct vcuda_context **before)
+/* Calls of this file, in `home`. */
+static struct call_options in_home(void)
 {
-	struct vcuda_context *calling = vcuda_context_calling();
+	return (struct call_options){.context = &home->calls, .internal = true};
+}
 
-	*before = vcuda_thread()->call_context;
-	if (home && home_life == atomic_load(&home->life)) {
-		vcuda_context_enter(home);
+/* Chooses `home`, which may become `context`. False: no context can copy. */
+static bool find_home(struct vcuda_context *context)
+{
+	struct call_options options = {.internal = true};
+
+	if (home && home_life == atomic_load(&home->life))
 		return true;
-	}
 	home = NULL;
-	if (!calling)
+	if (!context)
 		return false;
-	vcuda_context_enter(calling);
-	if (vcuda_call_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS) {
-		home = calling;
+	options.context = &context->calls;
+	if (vcuda_call_cuStreamCreateWithPriority_with(&options, &stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS) {
+		home = context;
 		home_life = atomic_load(&home->life);
 	}
 	return home;
 }
 
 /* A context that has failed copies nothing more: the next command's takes its place. */
-static CUresult leave_home(struct vcuda_context *before, CUresult result)
+static CUresult leave_home(CUresult result)
 {
 	if (result != CUDA_SUCCESS)
 		home = NULL;
-	vcuda_thread()->call_context = before;
 	return result;
 }
 
 static CUresult to_device(uint64_t to, const uint8_t *from, size_t bytes)
 {
+	const struct call_options options = in_home();
 	CUresult result = CUDA_SUCCESS;
 
 	for (size_t done = 0, part; done < bytes && result == CUDA_SUCCESS; done += part) {
 		part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 		memcpy(stage, from + done, part);
-		result = vcuda_call_vcudaStageHtoD(to + done, block, part, stream, 1);
+		result = vcuda_call_vcudaStageHtoD_with(&options, to + done, block, part, stream, 1);
 	}
 	return result;
 }
 
 static CUresult from_device(uint8_t *to, uint64_t from, size_t bytes)
 {
+	const struct call_options options = in_home();
 	CUresult result = CUDA_SUCCESS;
 
 	for (size_t done = 0, part; done < bytes && result == CUDA_SUCCESS; done += part) {
 		part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
-		result = vcuda_call_vcudaStageDtoH(from + done, block, part, stream, 1);
+		result = vcuda_call_vcudaStageDtoH_with(&options, from + done, block, part, stream, 1);
 		if (result == CUDA_SUCCESS)
 			memcpy(to + done, stage, part);
 	}
@@ -208,15 +209,14 @@ static CUresult pull(struct shadow *s)
 	return CUDA_SUCCESS;
 }
 
-static void each(CUresult (*one)(struct shadow *s))
+static void each(struct vcuda_context *context, CUresult (*one)(struct shadow *s))
 {
 	CUresult result = CUDA_SUCCESS;
-	struct vcuda_context *before;
 
-	if (enter_home(&before))
+	if (find_home(context))
 		for (struct shadow *s = shadows; s && result == CUDA_SUCCESS; s = s->next)
 			result = one(s);
-	leave_home(before, result);
+	leave_home(result);
 }
 
 /* ---- commands ---- */
@@ -227,48 +227,43 @@ static bool is_wait(unsigned int op)
 	       op == VCUDA_OP_cuCtxSynchronize || op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery;
 }
 
-static bool has_turn(unsigned int op)
+static void before_command(unsigned int op, struct vcuda_context *context)
 {
-	return !inside && vcuda_call_table[op].context;
-}
-
-static void before(unsigned int op)
-{
-	struct vcuda_context *context = vcuda_context_calling();
-
-	if (!has_turn(op))
+	if (!vcuda_call_table[op].context)
 		return;
-	inside = true;
 	pthread_mutex_lock(&lock);
-	each(push);
+	each(context, push);
 	if (!is_wait(op)) {
 		writers |= writer && writer != context;
 		writer = context;
 	}
 	pthread_mutex_unlock(&lock);
-	inside = false;
 }
 
 /* A wait for a stream is none for others: only a context's ends what may be written, and a context alone. */
-static void after(unsigned int op, CUresult result)
+static void after_command(unsigned int op, struct vcuda_context *context, bool waited, CUresult result)
 {
 	bool query = op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery;
 
-	if (!has_turn(op) || (query && result != CUDA_SUCCESS))
+	if (!vcuda_call_table[op].context || (query && result != CUDA_SUCCESS))
 		return;
-	if (!is_wait(op) && !vcuda_call_table[op].waits && !vcuda_thread()->call_sync)
+	if (!is_wait(op) && !vcuda_call_table[op].waits && !waited)
 		return;
-	inside = true;
 	pthread_mutex_lock(&lock);
 	if (writer)
-		each(pull);
-	if (op == VCUDA_OP_cuCtxSynchronize && result == CUDA_SUCCESS && !writers && writer == vcuda_context_calling())
+		each(context, pull);
+	if (op == VCUDA_OP_cuCtxSynchronize && result == CUDA_SUCCESS && !writers && writer == context)
 		writer = NULL;
 	pthread_mutex_unlock(&lock);
-	inside = false;
 }
 
-static const struct vcuda_mirror_ops ops = {.before = before, .after = after};
+static const struct vcuda_mirror_ops ops = {.before = before_command, .after = after_command};
+
+/* With the lock held. */
+static void set_hook(void)
+{
+	atomic_store(&vcuda_mirror_hook, shadows ? &ops : NULL);
+}
 
 /* ---- variables ---- */
 
@@ -297,16 +292,13 @@ static CUresult refuse(uint64_t address, const char *why)
 }
 
 /* With what it holds on the device: there both are equal. */
-static CUresult fill(struct shadow *s)
+static CUresult fill(struct shadow *s, struct vcuda_context *context)
 {
-	struct vcuda_context *before;
 	CUresult result;
 
-	if (!enter_home(&before)) {
-		leave_home(before, CUDA_SUCCESS);
+	if (!find_home(context))
 		return refuse(s->start, "no context can copy it");
-	}
-	result = leave_home(before, from_device(s->twin, s->start, s->bytes));
+	result = leave_home(from_device(s->twin, s->start, s->bytes));
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!map(s))
@@ -317,7 +309,7 @@ static CUresult fill(struct shadow *s)
 	return CUDA_SUCCESS;
 }
 
-static CUresult add_locked(uint64_t address, size_t bytes)
+static CUresult add_locked(uint64_t address, size_t bytes, struct vcuda_context *calling)
 {
 	struct shadow *s = calloc(1, sizeof(*s));
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -325,7 +317,7 @@ static CUresult add_locked(uint64_t address, size_t bytes)
 	if (s) {
 		*s = (struct shadow){.start = address, .bytes = bytes, .twin = malloc(bytes), .room = malloc(bytes)};
 		if (s->twin && s->room)
-			result = fill(s);
+			result = fill(s, calling);
 	}
 	if (result != CUDA_SUCCESS)
 		free_shadow(s);
@@ -350,24 +342,20 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 				.kind = VCUDA_RANGE_SHADOW,
 				.owner = (uintptr_t)owner,
 				.context = context};
-	bool has_none = !vcuda_context_calling(), there;
+	struct vcuda_context *calling = vcuda_context_calling();
 	CUresult result = CUDA_SUCCESS;
+	bool there;
 
-	if (has_none)
-		vcuda_context_enter(primary());
-	inside = true;
+	if (!calling)
+		calling = primary();
 	pthread_mutex_lock(&lock);
 	if (!stage)
 		block = vcuda_stage_take(&stage);
 	there = find(address);
 	if (!there)
-		result = add_locked(address, bytes);
-	if (result == CUDA_SUCCESS)
-		atomic_store(&vcuda_mirror_hook, &ops);
+		result = add_locked(address, bytes, calling);
+	set_hook();
 	pthread_mutex_unlock(&lock);
-	inside = false;
-	if (has_none)
-		vcuda_context_leave();
 	if (there || result != CUDA_SUCCESS || vcuda_range_add(&r))
 		return result;
 	vcuda_shadow_drop(address);
@@ -386,8 +374,7 @@ void vcuda_shadow_drop(uint64_t address)
 		*at = s->next;
 		unmap(s);
 	}
-	if (!shadows)
-		atomic_store(&vcuda_mirror_hook, NULL);
+	set_hook();
 	pthread_mutex_unlock(&lock);
 	free_shadow(s);
 }

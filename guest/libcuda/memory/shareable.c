@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "memory/allocation.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "memory/memory.h"
 #include "core/context.h"
 #include "protocol/guest-calls.h"

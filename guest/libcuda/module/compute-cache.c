@@ -23,7 +23,8 @@
 
 #include "cache/cache.h"
 #include "core/hooks.h"
-#include "guest/client/call.h"
+#include "core/init.h"
+#include "core/request.h"
 #include "guest/client/session.h"
 #include "module/sha256.h"
 
@@ -144,8 +145,7 @@ static bool text_only(void)
 {
 	const char *wanted = secure_getenv("VCUDA_NVRTC");
 
-	return vcuda_require_init() == CUDA_SUCCESS && !strcmp(vcuda_session.host.backend, "cpu") &&
-	       !(wanted && !strcmp(wanted, "cubin"));
+	return vcuda_require_init() == CUDA_SUCCESS && !vcuda_host_is_gpu() && !(wanted && !strcmp(wanted, "cubin"));
 }
 
 static void set_last_text(char *text)

@@ -2,8 +2,8 @@
 /* Libraries: modules that belong to no context, and their kernels. */
 #include <stdlib.h>
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "module/file.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"

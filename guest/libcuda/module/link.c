@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "module/file.h"
 #include "protocol/guest-calls.h"
 #include "module/image.h"

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "module/file.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"

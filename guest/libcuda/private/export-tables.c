@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "module/compute-cache.h"
 #include "core/device.h"
 #include "module/enumerate.h"

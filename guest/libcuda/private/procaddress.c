@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 
 #define KNOWN_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 

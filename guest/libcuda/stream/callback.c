@@ -10,9 +10,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "guest/client/call.h"
 #include "core/capture.h"
 #include "core/hooks.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "guest/client/transport.h"
 #include "guest/client/session.h"
@@ -93,7 +93,7 @@ static void *serve(void *unused)
 		due = shm->callbacks[++done % VCUDA_CALLBACKS];
 		mirror = vcuda_mirror_ops();
 		if (mirror) /* as after any wait for the stream */
-			mirror->after(VCUDA_OP_cuStreamSynchronize, CUDA_SUCCESS);
+			mirror->after(VCUDA_OP_cuStreamSynchronize, vcuda_context_current(), true, CUDA_SUCCESS);
 		c = take(due.id);
 		if (c)
 			run(c, (CUresult)due.status);
@@ -132,9 +132,7 @@ static CUresult launch(CUstream resolved, const struct callback *what)
 	tail = &c->next;
 	pthread_mutex_unlock(&lock);
 	/* It waits for its answer: a host function that is never called would never be missed otherwise. */
-	vcuda_thread()->call_sync = true;
-	result = vcuda_call_vcudaLaunchCallback(resolved, id);
-	vcuda_thread()->call_sync = false;
+	result = vcuda_call_vcudaLaunchCallback_with(&(struct call_options){.wait = true}, resolved, id);
 	if (result != CUDA_SUCCESS) {
 		c = take(id); /* not there if it has run and the worker went before it answered */
 		free(c);

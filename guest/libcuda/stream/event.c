@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream/event.h"
 
-#include "guest/client/call.h"
 #include "core/capture.h"
+#include "core/request.h"
 #include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
@@ -53,9 +53,11 @@ static CUresult settle(const struct vcuda_object *event, CUresult result)
 
 CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags)
 {
-	CUresult result = vcuda_call_cuEventRecordWithFlags(handle_of(event), resolved, flags);
+	struct call_receipt r = {0};
+	CUresult result = vcuda_call_cuEventRecordWithFlags_with(&(struct call_options){.receipt = &r},
+								 handle_of(event), resolved, flags);
 
-	vcuda_known_recorded(event);
+	vcuda_known_recorded(event, &r);
 	return settle(event, result);
 }
 
@@ -68,15 +70,17 @@ CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, u
 
 CUresult vcuda_event_record_context(struct vcuda_object *event, const struct vcuda_context *context)
 {
-	CUresult result = vcuda_call_cuCtxRecordEvent(atomic_load(&context->id), handle_of(event));
+	struct call_receipt r = {0};
+	CUresult result = vcuda_call_cuCtxRecordEvent_with(&(struct call_options){.receipt = &r},
+							   atomic_load(&context->calls.id), handle_of(event));
 
-	vcuda_known_recorded(event);
+	vcuda_known_recorded(event, &r);
 	return settle(event, result);
 }
 
 CUresult vcuda_event_wait_context(const struct vcuda_context *context, const struct vcuda_object *event)
 {
-	return settle(event, vcuda_call_cuCtxWaitEvent(atomic_load(&context->id), handle_of(event)));
+	return settle(event, vcuda_call_cuCtxWaitEvent(atomic_load(&context->calls.id), handle_of(event)));
 }
 
 /* Calls in the event's context from here on, which need not be the current one; the caller leaves it. */

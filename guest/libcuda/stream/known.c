@@ -2,9 +2,8 @@
 #include "stream/known.h"
 
 #include <pthread.h>
-#include <stddef.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/context.h"
 #include "core/hooks.h"
 #include "protocol/guest-calls.h"
@@ -25,17 +24,14 @@
  */
 struct stream {
 	_Atomic uint64_t id;
-	_Atomic bool apart;    /* the default stream does not wait for it */
-	_Atomic uint64_t work; /* where the last command ends that gave it something to do */
+	struct call_queue queue;
 	_Atomic uint64_t done; /* what was issued before is done */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes of ids */
 static struct stream streams[STREAMS];
 
-_Atomic uint64_t vcuda_known_other_work;
-static _Atomic uint64_t any_work, default_work;
-static _Atomic uint64_t apart_work; /* of streams that the default one does not wait for, as far as is known */
+static struct call_queue default_queue;
 
 static void raise(_Atomic uint64_t *at, uint64_t to)
 {
@@ -76,9 +72,10 @@ void vcuda_known_stream_begin(CUstream stream, bool apart)
 
 	pthread_mutex_lock(&lock);
 	atomic_store(&s->id, 0);
-	atomic_store(&s->work, 0);
+	atomic_store(&s->queue.issued, 0);
+	atomic_store(&s->queue.launched, false);
+	atomic_store(&s->queue.non_blocking, apart);
 	atomic_store(&s->done, 0);
-	atomic_store(&s->apart, apart);
 	atomic_store(&s->id, (uintptr_t)stream);
 	pthread_mutex_unlock(&lock);
 }
@@ -93,33 +90,14 @@ void vcuda_known_stream_end(CUstream stream)
 	pthread_mutex_unlock(&lock);
 }
 
-_Atomic uint64_t *vcuda_known_work(CUstream resolved)
+struct call_queue *vcuda_known_queue(CUstream resolved)
 {
 	struct stream *s;
 
 	if (is_default(resolved))
-		return &default_work;
+		return &default_queue;
 	s = find(resolved);
-	return s ? &s->work : &vcuda_known_other_work;
-}
-
-static bool is_apart(const _Atomic uint64_t *work)
-{
-	if (work == &vcuda_known_other_work || work == &default_work)
-		return work != &default_work;
-	return atomic_load(&((const struct stream *)((const char *)work - offsetof(struct stream, work)))->apart);
-}
-
-bool vcuda_known_issued(_Atomic uint64_t *work, uint64_t position)
-{
-	bool apart = is_apart(work);
-
-	/* A plain store each: the ring lock has them count up. */
-	atomic_store_explicit(work, position, memory_order_relaxed);
-	atomic_store_explicit(&any_work, position, memory_order_relaxed);
-	if (apart)
-		atomic_store_explicit(&apart_work, position, memory_order_relaxed);
-	return apart;
+	return s ? &s->queue : NULL;
 }
 
 /*
@@ -131,13 +109,13 @@ static bool find_work(CUstream resolved, uint64_t *work)
 	struct stream *s;
 
 	if (is_default(resolved)) {
-		*work = atomic_load(&any_work);
+		*work = atomic_load(&vcuda_call_all.issued);
 		return true;
 	}
 	s = find(resolved);
 	if (!s)
 		return false;
-	*work = later(atomic_load(&s->work), atomic_load(&vcuda_known_other_work));
+	*work = later(atomic_load(&s->queue.issued), atomic_load(&vcuda_call_untracked.issued));
 	return atomic_load(&s->id) == (uintptr_t)resolved;
 }
 
@@ -164,33 +142,20 @@ static bool is_idle(CUstream resolved, const struct vcuda_context *c)
 static bool is_busy(CUstream resolved)
 {
 	struct stream *s = is_default(resolved) ? NULL : find(resolved);
-	uint64_t work = s ? atomic_load(&s->work) : 0;
+	uint64_t work = s ? atomic_load(&s->queue.issued) : 0;
 
 	return work && !vcuda_call_is_taken(work) && atomic_load(&s->id) == (uintptr_t)resolved &&
-	       vcuda_call_may_look();
+	       vcuda_call_may_poll();
 }
 
 /* ---- contexts ---- */
-
-static uint64_t now(void)
-{
-	return __builtin_ia32_rdtsc();
-}
-
-void vcuda_known_heard(struct vcuda_context *context)
-{
-	struct vcuda_thread *t = vcuda_thread();
-
-	t->heard_of = context;
-	t->heard_at = now();
-}
 
 /* Variables that both sides have go over with the worker's answers. */
 static bool is_well(const struct vcuda_context *c)
 {
 	const struct vcuda_thread *t = vcuda_thread();
 
-	return t->heard_of == c && now() - t->heard_at < HEARD_TICKS && !vcuda_mirror_ops();
+	return t->heard_of == c && vcuda_ticks() - t->heard_at < HEARD_TICKS && !vcuda_mirror_ops();
 }
 
 /* Whether nothing can have been printed since that was asked for last. */
@@ -198,7 +163,7 @@ static bool is_printed(const struct vcuda_context *c)
 {
 	uint64_t printed = atomic_load(&c->waits.printed);
 
-	return later(atomic_load(&any_work), atomic_load(&c->waits.learned)) < printed;
+	return later(atomic_load(&vcuda_call_all.issued), atomic_load(&c->waits.learned)) < printed;
 }
 
 /* ---- the functions ---- */
@@ -207,15 +172,15 @@ static bool is_printed(const struct vcuda_context *c)
 static CUresult not_ready(void)
 {
 	struct vcuda_thread *t = vcuda_thread();
-	uint64_t time = now();
-	CUresult result;
+	uint64_t time = vcuda_ticks();
+	int error;
 
 	if (time - t->heard_at < LIVES_TICKS)
 		return CUDA_ERROR_NOT_READY;
 	t->heard_of = NULL;
 	t->heard_at = time;
-	result = vcuda_call_worker_lives();
-	return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : result;
+	error = vcuda_call_worker_lives();
+	return error ? (CUresult)error : CUDA_ERROR_NOT_READY;
 }
 
 static void note_stream(CUstream resolved, struct vcuda_context *c, uint64_t position)
@@ -228,63 +193,72 @@ static void note_stream(CUstream resolved, struct vcuda_context *c, uint64_t pos
 		raise(&s->done, position);
 }
 
-/* What the calling thread's last call stood behind is done. */
-static uint64_t reached(void)
+/*
+ * A question found work to be done, but only a wait behind that work tells its output. Called before another thread can
+ * know that the work is done.
+ */
+static void note_learned(struct vcuda_context *c, uint64_t reached)
 {
-	return vcuda_thread()->position;
+	raise(&c->waits.learned, reached);
 }
 
-/*
- * Something was found to be done by a question, which only waits behind it tell the output of. Before anybody else can
- * know that it is done.
- */
-static void note_learned(struct vcuda_context *c)
-{
-	raise(&c->waits.learned, reached());
-}
+/* Options of a call in a context, which fills in the receipt. */
+#define IN(c, r) (&(const struct call_options){.context = &(c)->calls, .receipt = (r)})
 
 CUresult vcuda_known_stream_query(CUstream resolved)
 {
 	struct vcuda_context *c = vcuda_context_calling();
+	struct call_receipt r;
 	CUresult result;
 
 	if (is_idle(resolved, c) && is_well(c))
 		return CUDA_SUCCESS;
 	if (is_busy(resolved))
 		return not_ready();
-	result = vcuda_call_cuStreamQuery(resolved);
+	result = vcuda_call_cuStreamQuery_with(IN(c, &r), resolved);
 	if (result == CUDA_SUCCESS) {
-		note_learned(c);
-		note_stream(resolved, c, reached());
+		note_learned(c, r.position);
+		note_stream(resolved, c, r.position);
 	}
 	return result;
 }
 
+/* The default stream waits for others: the last command of any stream counts. */
+static bool is_behind_launch(CUstream resolved)
+{
+	const struct stream *s = is_default(resolved) ? NULL : find(resolved);
+
+	if (is_default(resolved))
+		return atomic_load(&vcuda_call_all.launched);
+	return s && atomic_load(&s->queue.launched);
+}
+
 /*
  * Behind a launch: from a copy to a mark a GPU goes from one of its engines to another, which takes longer than to ask.
- * The calling thread's last command is then the mark that the stream got to, so that is done as well.
+ * When the stream has reached the mark, the mark itself is done as well.
  */
-static bool waits_by_mark(CUstream resolved, struct vcuda_context *c)
+static bool waits_by_mark(CUstream resolved, struct vcuda_context *c, struct call_receipt *mark)
 {
-	if (!vcuda_thread()->launched || !vcuda_pace_wait(resolved))
+	if (!is_behind_launch(resolved) || !vcuda_pace_wait(c, resolved, mark))
 		return false;
-	vcuda_known_heard(c);
-	note_stream(resolved, c, reached() + 1);
-	raise(&c->waits.printed, reached() + 1);
+	vcuda_request_heard(c);
+	note_stream(resolved, c, mark->position + 1);
+	raise(&c->waits.printed, mark->position + 1);
 	return true;
 }
 
 CUresult vcuda_known_stream_wait(CUstream resolved)
 {
 	struct vcuda_context *c = vcuda_context_calling();
+	struct call_receipt r;
 	CUresult result;
 
-	if ((is_idle(resolved, c) && is_printed(c) && is_well(c)) || waits_by_mark(resolved, c))
+	if ((is_idle(resolved, c) && is_printed(c) && is_well(c)) || waits_by_mark(resolved, c, &r))
 		return CUDA_SUCCESS;
-	result = vcuda_call_cuStreamSynchronize(resolved);
+	result = vcuda_call_cuStreamSynchronize_with(IN(c, &r), resolved);
 	if (result == CUDA_SUCCESS) {
-		note_stream(resolved, c, reached());
-		raise(&c->waits.printed, reached());
+		note_stream(resolved, c, r.position);
+		raise(&c->waits.printed, r.position);
 	}
 	return result;
 }
@@ -293,31 +267,32 @@ CUresult vcuda_known_context_wait(void)
 {
 	struct vcuda_context *c = vcuda_context_calling();
 	uint64_t all = atomic_load(&c->waits.all);
+	struct call_receipt r;
 	CUresult result;
 
-	if (atomic_load(&any_work) < all && is_printed(c) && is_well(c))
+	if (atomic_load(&vcuda_call_all.issued) < all && is_printed(c) && is_well(c))
 		return CUDA_SUCCESS;
-	/* What the default stream does not wait for is done: so all is, when it has done what it waits for. */
-	if (atomic_load(&apart_work) < all && waits_by_mark(NULL, c)) {
-		/* Unless another thread has issued some of that in front of the mark. */
-		if (atomic_load(&apart_work) < all) {
-			raise(&c->waits.all, reached() + 1);
-			vcuda_call_idles();
+	/* The streams that the default stream does not wait for are done: all are, once the default stream is. */
+	if (atomic_load(&vcuda_call_non_blocking.issued) < all && waits_by_mark(NULL, c, &r)) {
+		/* Unless another thread has issued work to such a stream in front of the mark. */
+		if (atomic_load(&vcuda_call_non_blocking.issued) < all) {
+			raise(&c->waits.all, r.position + 1);
+			vcuda_call_idle(&c->calls, &r);
 		} else {
-			vcuda_call_settles();
+			vcuda_call_drained(&c->calls, &r);
 		}
 		return CUDA_SUCCESS;
 	}
-	result = vcuda_call_cuCtxSynchronize();
+	result = vcuda_call_cuCtxSynchronize_with(IN(c, &r));
 	if (result == CUDA_SUCCESS) {
-		raise(&c->waits.all, reached());
-		raise(&c->waits.printed, reached());
-		vcuda_call_idles();
+		raise(&c->waits.all, r.position);
+		raise(&c->waits.printed, r.position);
+		vcuda_call_idle(&c->calls, &r);
 	}
 	return result;
 }
 
-/* Of an event that other processes have as well, they know more; of one that another thread ends meanwhile, nobody. */
+/* Other processes know more about an event that they share; nobody knows about one that another thread destroys. */
 bool vcuda_known_is_done(const struct vcuda_object *event)
 {
 	const struct vcuda_context *c = __atomic_load_n(&event->context, __ATOMIC_RELAXED);
@@ -326,24 +301,26 @@ bool vcuda_known_is_done(const struct vcuda_object *event)
 	       atomic_load(&event->recorded) < later(atomic_load(&event->done), atomic_load(&c->waits.all));
 }
 
-void vcuda_known_recorded(struct vcuda_object *event)
+void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt *receipt)
 {
-	raise(&event->recorded, vcuda_thread()->position);
+	raise(&event->recorded, receipt->position);
 }
 
 CUresult vcuda_known_event_query(struct vcuda_object *event)
 {
+	struct vcuda_context *c = vcuda_context_calling();
 	uint64_t recorded = atomic_load(&event->recorded);
+	struct call_receipt r;
 	CUresult result;
 
-	if (vcuda_known_is_done(event) && is_well(vcuda_context_calling()))
+	if (vcuda_known_is_done(event) && is_well(c))
 		return CUDA_SUCCESS;
-	if (!(event->flags & CU_EVENT_INTERPROCESS) && !vcuda_call_is_taken(recorded) && vcuda_call_may_look())
+	if (!(event->flags & CU_EVENT_INTERPROCESS) && !vcuda_call_is_taken(recorded) && vcuda_call_may_poll())
 		return not_ready();
-	result = vcuda_call_cuEventQuery((CUevent)(uintptr_t)event->id);
+	result = vcuda_call_cuEventQuery_with(IN(c, &r), (CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {
-		note_learned(vcuda_context_calling());
-		raise(&event->done, reached());
+		note_learned(c, r.position);
+		raise(&event->done, r.position);
 	}
 	return result;
 }
@@ -351,14 +328,27 @@ CUresult vcuda_known_event_query(struct vcuda_object *event)
 CUresult vcuda_known_event_wait(struct vcuda_object *event)
 {
 	struct vcuda_context *c = vcuda_context_calling();
+	struct call_receipt r;
 	CUresult result;
 
 	if (vcuda_known_is_done(event) && is_printed(c) && is_well(c))
 		return CUDA_SUCCESS;
-	result = vcuda_call_cuEventSynchronize((CUevent)(uintptr_t)event->id);
+	result = vcuda_call_cuEventSynchronize_with(IN(c, &r), (CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {
-		raise(&event->done, reached());
-		raise(&c->waits.printed, reached());
+		raise(&event->done, r.position);
+		raise(&c->waits.printed, r.position);
 	}
 	return result;
 }
+
+static void forget_stream(const struct call_options *options, CUstream stream)
+{
+	vcuda_pace_end(vcuda_request_context(options), stream);
+	vcuda_known_stream_end(stream);
+}
+
+const struct vcuda_stream_hooks vcuda_stream_hooks = {
+	.throttle = vcuda_pace,
+	.queue = vcuda_known_queue,
+	.destroyed = forget_stream,
+};

@@ -16,6 +16,7 @@
 
 #include "protocol/cuda-abi.h"
 #include "core/object.h"
+#include "guest/client/call.h"
 
 struct vcuda_context;
 
@@ -30,25 +31,14 @@ CUresult vcuda_known_context_wait(void);
 /* Whether nobody has to wait for an event. */
 bool vcuda_known_is_done(const struct vcuda_object *event);
 
-/* The calling thread's last call has recorded it. */
-void vcuda_known_recorded(struct vcuda_object *event);
+/* The command of the receipt has recorded the event. */
+void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt *receipt);
 
 /* A stream was made, which is not looked after before that; it has ended. `apart`: CU_STREAM_NON_BLOCKING. */
 void vcuda_known_stream_begin(CUstream stream, bool apart);
 void vcuda_known_stream_end(CUstream stream);
 
-/* ---- for call.c ---- */
-
-/* Where the work of a stream is noted, for vcuda_known_issued(): with the ring lock held, `position` is the ring's end.
- */
-_Atomic uint64_t *vcuda_known_work(CUstream resolved);
-/* Returns whether it may be a stream's that the default stream does not wait for. */
-bool vcuda_known_issued(_Atomic uint64_t *work, uint64_t position);
-
-/* Of commands that name no stream, or one that is not looked after: any stream's. */
-extern _Atomic uint64_t vcuda_known_other_work;
-
-/* The worker has answered, and the context has not failed. */
-void vcuda_known_heard(struct vcuda_context *context);
+/* Where the commands of a resolved stream are noted; NULL: it is not tracked. */
+struct call_queue *vcuda_known_queue(CUstream resolved);
 
 #endif

@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "core/hooks.h"
 #include "guest/client/session.h"
+#include "core/init.h"
 #include "core/thread.h"
 
 #define EACH 64  /* places from one mark to the next */
@@ -50,12 +51,12 @@ static struct vcuda_pace *buckets[BUCKETS]; /* of streams */
 static struct vcuda_pace *unused;
 
 static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int most;
 
-void vcuda_pace_start(unsigned int places)
-{
-	most = places;
-}
+/*
+ * The queue of a GPU's stream: an H100's driver made callers wait from 1021 commands on (doc/measured.md). Some are
+ * left for what a command takes beside. The software GPU's is as good as endless.
+ */
+#define GPU_PLACES 900
 
 static uint64_t hash(CUstream stream)
 {
@@ -264,7 +265,7 @@ static unsigned int busy_streams(const struct vcuda_context *c)
 /* How many marks a stream may be behind when it gets another one, where so many are. */
 static uint32_t marks_for(unsigned int streams)
 {
-	unsigned int shares = (streams + QUEUES - 1) / QUEUES, marks = most / EACH / (shares ? shares : 1);
+	unsigned int shares = (streams + QUEUES - 1) / QUEUES, marks = GPU_PLACES / EACH / (shares ? shares : 1);
 
 	return marks > 2 ? marks - 2 : 1;
 }
@@ -279,11 +280,12 @@ static bool is_too_far(struct vcuda_pace *p, struct vcuda_context *c)
 
 static CUresult wait_for_room(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
 {
-	CUresult result = vcuda_session_error();
+	const struct call_options internal = {.context = &c->calls, .internal = true};
+	CUresult result = (CUresult)vcuda_session_error();
 
 	for (int i = 1; result == CUDA_SUCCESS && is_of(p, c, atomic_load(&p->stream)) && is_too_far(p, c); i++) {
 		usleep(LOOK_US);
-		result = i % LOOKS ? vcuda_session_error() : vcuda_call_cuStreamQuery(stream);
+		result = i % LOOKS ? (CUresult)vcuda_session_error() : vcuda_call_cuStreamQuery_with(&internal, stream);
 		/* All is done: if there is no mark, its command has failed. */
 		if (i % LOOKS == 0 && result == CUDA_SUCCESS)
 			break;
@@ -307,9 +309,9 @@ static CUresult mark(struct vcuda_pace *p, struct vcuda_context *c, CUstream str
 		return result;
 	write[1] = (uintptr_t)atomic_load(&p->word);
 	write[2] = atomic_fetch_add(&p->mark, 1) + 1;
-	vcuda_thread()->call_sync = first;
-	result = vcuda_call_vcudaStreamMemOps(stream, VCUDA_MEMORY_OP_WORDS, write);
-	vcuda_thread()->call_sync = false;
+	result = vcuda_call_vcudaStreamMemOps_with(
+		&(struct call_options){.context = &c->calls, .wait = first, .internal = true}, stream,
+		VCUDA_MEMORY_OP_WORDS, write);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	atomic_fetch_sub(&p->mark, 1);
@@ -320,14 +322,30 @@ static CUresult mark(struct vcuda_pace *p, struct vcuda_context *c, CUstream str
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_pace(CUstream stream, unsigned int places)
+/* Other threads with the same stream wait as well, and find it done. */
+static CUresult mark_if_due(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
 {
-	struct vcuda_thread *thread = vcuda_thread();
-	struct vcuda_context *c = most && !thread->marks ? vcuda_context_calling() : NULL;
-	struct vcuda_pace *p = c && !is_refused(c) ? find(c, stream) : NULL;
 	CUresult result = CUDA_SUCCESS;
-	bool call_sync;
 	int cancel;
+
+	/* A thread that is cancelled would keep the mutex. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&p->marking);
+	if (atomic_load(&p->places) > EACH && is_of(p, c, atomic_load(&p->stream))) {
+		result = mark(p, c, stream);
+		/* Not before: the others would go on. */
+		atomic_fetch_sub(&p->places, EACH);
+	}
+	pthread_mutex_unlock(&p->marking);
+	pthread_setcancelstate(cancel, NULL);
+	return result;
+}
+
+CUresult vcuda_pace(const struct call_options *options, CUstream stream, unsigned int places)
+{
+	bool is_paced = vcuda_host_is_gpu() && !(options && options->internal);
+	struct vcuda_context *c = is_paced ? vcuda_request_context(options) : NULL;
+	struct vcuda_pace *p = c && !is_refused(c) ? find(c, stream) : NULL;
 
 	/* Without a context the call itself fails. */
 	if (!p || (!places && atomic_load(&p->light)))
@@ -337,22 +355,7 @@ CUresult vcuda_pace(CUstream stream, unsigned int places)
 	places += !places;
 	if (atomic_fetch_add(&p->places, places) + places <= EACH)
 		return CUDA_SUCCESS;
-	/* Other threads with the same stream wait as well, and find it done. A thread that is cancelled must not. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&p->marking);
-	thread->marks = true;
-	call_sync = thread->call_sync;
-	thread->call_sync = false;
-	if (atomic_load(&p->places) > EACH && is_of(p, c, atomic_load(&p->stream))) {
-		result = mark(p, c, stream);
-		/* Not before: the others would go on. */
-		atomic_fetch_sub(&p->places, EACH);
-	}
-	thread->marks = false;
-	thread->call_sync = call_sync;
-	pthread_mutex_unlock(&p->marking);
-	pthread_setcancelstate(cancel, NULL);
-	return result;
+	return mark_if_due(p, c, stream);
 }
 
 /* ---- waits ---- */
@@ -365,15 +368,17 @@ CUresult vcuda_pace(CUstream stream, unsigned int places)
 #define WAIT_TICKS (1u << 18)
 
 /* Gives the stream a mark for a wait; 0: it has no word. */
-static uint32_t mark_wait(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream)
+static uint32_t mark_wait(struct vcuda_pace *p, struct vcuda_context *c, CUstream stream, struct call_receipt *receipt)
 {
+	const struct call_options options = {.context = &c->calls, .internal = true, .receipt = receipt};
 	uint32_t number = 0;
 	bool first;
 
 	pthread_mutex_lock(&p->marking);
 	if (is_of(p, c, atomic_load(&p->stream)) && word_of(p, c, &first)) {
 		number = atomic_fetch_add(&p->mark, 1) + 1;
-		if (vcuda_call_vcudaStreamMark(stream, (uintptr_t)atomic_load(&p->word), number) != CUDA_SUCCESS) {
+		if (vcuda_call_vcudaStreamMark_with(&options, stream, (uintptr_t)atomic_load(&p->word), number) !=
+		    CUDA_SUCCESS) {
 			atomic_fetch_sub(&p->mark, 1);
 			number = 0;
 		}
@@ -399,16 +404,21 @@ static bool look(struct vcuda_pace *p, struct vcuda_context *c, uint32_t number)
 	return there;
 }
 
-bool vcuda_pace_wait(CUstream stream)
+/* Whether a mark tells all that an answer of the worker would: nothing printed, no mirrors. */
+static bool are_marks_enough(void)
 {
-	struct vcuda_thread *thread = vcuda_thread();
-	struct vcuda_context *c = vcuda_context_calling();
+	return atomic_load_explicit(&vcuda_call_shm()->marks, memory_order_relaxed) && vcuda_call_may_poll() &&
+	       !vcuda_mirror_ops() && vcuda_session.transport->host_minor;
+}
+
+bool vcuda_pace_wait(struct vcuda_context *c, CUstream stream, struct call_receipt *receipt)
+{
 	struct vcuda_pace *p;
 	uint32_t number;
 	bool there;
 	int cancel;
 
-	if (!vcuda_call_offers_marks() || thread->marks || thread->call_sync || !c || is_refused(c))
+	if (!are_marks_enough() || is_refused(c))
 		return false;
 	if (atomic_load(&c->words.waits) < FEW_WAITS) {
 		atomic_fetch_add(&c->words.waits, 1);
@@ -418,18 +428,15 @@ bool vcuda_pace_wait(CUstream stream)
 	if (!p)
 		return false;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	thread->marks = true;
-	number = mark_wait(p, c, stream);
-	thread->marks = false;
+	number = mark_wait(p, c, stream, receipt);
 	there = number && look(p, c, number);
 	pthread_setcancelstate(cancel, NULL);
 	/* Code that may print may have been loaded, and launched, in front of the mark. */
-	return there && vcuda_call_offers_marks();
+	return there && are_marks_enough();
 }
 
-void vcuda_pace_end(CUstream stream)
+void vcuda_pace_end(struct vcuda_context *c, CUstream stream)
 {
-	struct vcuda_context *c = vcuda_context_calling();
 	struct vcuda_pace **at;
 
 	pthread_mutex_lock(&lock);

@@ -11,24 +11,21 @@
 #include "core/context.h"
 #include "protocol/cuda-abi.h"
 
-/* How many places a queue has; 0: nobody has to wait. Before the first command. */
-void vcuda_pace_start(unsigned int places);
+/*
+ * A stream of the options' context is about to get a command that takes so many places in its queue, 0: one for all
+ * commands of its kind that follow one another. Waits until there is room. Returns an error of an earlier command,
+ * which the waiting thread must learn of. A command of the library's own (options->internal) takes none. Thread-safe.
+ */
+CUresult vcuda_pace(const struct call_options *options, CUstream stream, unsigned int places);
 
 /*
- * The calling context's stream, one of the worker's, is about to get a command that takes so many places in its queue,
- * 0: one for all of its kind that follow one another. Waits until there is room. Gives what the waiting thread must
- * learn of: an error of an earlier command. Thread-safe.
+ * Waits for a short while until the context's stream has executed all its commands, without an answer of the worker.
+ * True: it has, up to the receipt. False: that is not known.
  */
-CUresult vcuda_pace(CUstream stream, unsigned int places);
+bool vcuda_pace_wait(struct vcuda_context *context, CUstream stream, struct call_receipt *receipt);
 
-/*
- * Waits for a short while until the calling context's stream has done what it has got so far, without an answer of the
- * worker's. False: that is not known, and everything else is, as if nobody had asked.
- */
-bool vcuda_pace_wait(CUstream stream);
-
-/* The stream is gone. */
-void vcuda_pace_end(CUstream stream);
+/* The context's stream is gone. */
+void vcuda_pace_end(struct vcuda_context *context, CUstream stream);
 
 /* The context's life has ended, and its memory is about to: nobody looks at it any more. */
 void vcuda_pace_end_context(struct vcuda_context *context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of streams. Those that are known are hints, which cost nothing to take and nothing to ignore. */
 #include "core/attribute-value.h"
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/object.h"
 #include "stream/stream.h"
 

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "guest/client/call.h"
 #include "core/capture.h"
 #include "core/hooks.h"
+#include "core/request.h"
 #include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
 #include "stream/known.h"
@@ -330,7 +330,7 @@ VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 	if (o)
 		*id = o->number + 0xffff;
 	else
-		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + vcuda_thread()->number
+		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + vcuda_thread()->calls.number
 						     : vcuda_context_current()->number;
 	return CUDA_SUCCESS;
 }

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
@@ -56,7 +56,8 @@ static CUresult encode(CUtensorMap *map, const vcuda_tensor *t)
 
 VCUDA_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, cuuint32_t rank, void *address,
 					     const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *box,
-					     const cuuint32_t *steps, int interleave, int swizzle, int promotion, int fill)
+					     const cuuint32_t *steps, int interleave, int swizzle, int promotion,
+					     int fill)
 {
 	vcuda_tensor t = {.kind = VCUDA_TENSOR_TILED,
 			  .type = type,
@@ -102,9 +103,10 @@ VCUDA_EXPORT CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, int type, cuuint
 }
 
 VCUDA_EXPORT CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, int type, cuuint32_t rank, void *address,
-						  const cuuint64_t *dim, const cuuint64_t *strides, int lower, int upper,
-						  cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *steps,
-						  int interleave, int mode, int swizzle, int promotion, int fill)
+						  const cuuint64_t *dim, const cuuint64_t *strides, int lower,
+						  int upper, cuuint32_t channels, cuuint32_t pixels,
+						  const cuuint32_t *steps, int interleave, int mode, int swizzle,
+						  int promotion, int fill)
 {
 	vcuda_tensor t = {.kind = VCUDA_TENSOR_IM2COL_WIDE,
 			  .type = type,

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/request.h"
 #include "memory/array.h"
-#include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
 #include "texture/texture.h"

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "guest/client/call.h"
+#include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "ring/profile-rows.h"
 #include "guest/client/session.h"

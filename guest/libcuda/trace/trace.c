@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "guest/client/call.h"
 #include "core/hooks.h"
+#include "core/request.h"
 #include "core/thread.h"
 
 static struct vcuda_trace_file lines, summary;
@@ -28,10 +28,10 @@ void vcuda_trace_enter(struct vcuda_trace *t)
 {
 	const struct vcuda_thread *thread = vcuda_thread();
 
-	*t = (struct vcuda_trace){.waited = thread->waited_ns,
-				  .waits = thread->waits,
-				  .queued = thread->queued,
-				  .stalls = thread->stalls};
+	*t = (struct vcuda_trace){.waited = thread->calls.waited_ns,
+				  .waits = thread->calls.waits,
+				  .queued = thread->calls.queued,
+				  .stalls = thread->calls.stalls};
 	t->start = now_ns();
 }
 
@@ -70,10 +70,10 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 	uint64_t ns = now_ns() - t->start;
 	const struct vcuda_thread *thread = vcuda_thread();
 	const struct vcuda_trace during = {
-		.waited = thread->waited_ns - t->waited,
-		.waits = thread->waits - t->waits,
-		.queued = thread->queued - t->queued,
-		.stalls = thread->stalls - t->stalls,
+		.waited = thread->calls.waited_ns - t->waited,
+		.waits = thread->calls.waits - t->waits,
+		.queued = thread->calls.queued - t->queued,
+		.stalls = thread->calls.stalls - t->stalls,
 	};
 	int saved = errno, cancel_state;
 

@@ -15,14 +15,16 @@
 /* In one piece. */
 #define VCUDA_STAGE_PIECE ((size_t)64 * 1024)
 
+struct vcuda_context;
+
 /*
- * What the synchronous function does with the default stream: returns when what that had to do is done, and the bytes
- * are taken. False: nothing has happened, since another thread is at it or there is no block. Thread-safe.
+ * The synchronous copy on the default stream of a context: returns once the work before it is done and the bytes are
+ * taken. False: nothing has happened, since another thread uses the block or there is none. Thread-safe.
  */
-bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult *result);
+bool vcuda_stage_queue_in(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
 
 /* The same with at most one piece, of memory that the device may write to: false as well unless the context is idle
  * (call.h). */
-bool vcuda_stage_queue_idle(uint64_t dst, const char *src, size_t bytes, CUresult *result);
+bool vcuda_stage_queue_idle(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
 
 #endif

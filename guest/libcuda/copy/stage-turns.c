@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stage-turns.h"
+#include "copy/stage-turns.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "call.h"
+#include "core/init.h"
+#include "core/request.h"
+#include "guest/client/log.h"
+#include "guest/client/session.h"
+#include "guest/client/stage.h"
 #include "protocol/guest-calls.h"
-#include "log.h"
 #include "ring/ring.h"
-#include "session.h"
-#include "stage.h"
 #include "ring/start-thread.h"
-#include "guest/libcuda/stream/stream.h"
-#include "guest/libcuda/core/thread.h"
+#include "stream/stream.h"
 
 /* Below that, blocks one by one are as fast. */
 #define LARGE (512u * 1024)
@@ -88,7 +88,7 @@ static void choose_threads(void)
 	cpu_set_t ours;
 
 	/* The software GPU's own threads want the processors. */
-	if (strcmp(vcuda_session.host.backend, "cpu") && !sched_getaffinity(0, sizeof(ours), &ours))
+	if (vcuda_host_is_gpu() && !sched_getaffinity(0, sizeof(ours), &ours))
 		wanted = CPU_COUNT(&ours) / 2;
 	if (given && *given) {
 		long value = strtol(given, &end, 10);
@@ -334,10 +334,11 @@ static void end(struct copy *c, bool succeeded)
 	pthread_mutex_unlock(&lock);
 }
 
-bool vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream, CUresult *result)
+bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+		       CUstream stream, CUresult *result)
 {
 	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
-	struct vcuda_thread *thread = vcuda_thread();
+	struct call_options options = *how;
 	bool has_begun;
 	int cancel_state;
 
@@ -358,10 +359,10 @@ bool vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	has_begun = take_blocks(&c) && begin(&c);
 	if (has_begun) {
-		thread->meanwhile = work_myself;
-		thread->meanwhile_argument = &c;
-		*result = vcuda_call_vcudaStageTurns(device, to_device, c.mask, (uint32_t)c.piece, bytes, stream);
-		thread->meanwhile = NULL;
+		options.meanwhile = work_myself;
+		options.argument = &c;
+		*result = vcuda_call_vcudaStageTurns_with(&options, device, to_device, c.mask, (uint32_t)c.piece, bytes,
+							  stream);
 		end(&c, *result == CUDA_SUCCESS);
 	}
 	give_blocks(&c);

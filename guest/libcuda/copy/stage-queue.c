@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stage-queue.h"
+#include "copy/stage-queue.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -7,12 +7,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "call.h"
+#include "core/request.h"
+#include "guest/client/session.h"
+#include "guest/client/stage.h"
 #include "protocol/guest-calls.h"
 #include "ring/ring.h"
-#include "session.h"
-#include "stage.h"
-#include "guest/libcuda/core/thread.h"
 
 /* The place of a piece is counted in these from the beginning of time; a ticket is where a piece ends. */
 #define UNIT 64u
@@ -75,54 +74,50 @@ static CUresult find_room(uint32_t units, uint32_t *at)
 	return CUDA_SUCCESS;
 }
 
-/* CUDA_ERROR_NOT_READY: the context is not settled, and nothing was sent. */
-static CUresult send_settled(uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
+/* CUDA_ERROR_NOT_READY: the context is not drained, and nothing was sent. */
+static CUresult send_if_drained(struct call_context *context, uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
 {
-	CUresult result;
+	const struct call_options options = {.context = context, .only_drained = true};
 
-	vcuda_call_only_settled();
-	result = vcuda_call_vcudaStageIn(dst, block, at % UNITS * UNIT, ticket, bytes, 0);
-	vcuda_call_any();
-	return result;
+	return vcuda_call_vcudaStageIn_with(&options, dst, block, at % UNITS * UNIT, ticket, bytes, 0);
 }
 
-/* Waits for what the default stream has to do. */
-static CUresult send_behind(uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
+/* Waits for the work that the default stream depends on. */
+static CUresult send_behind(struct call_context *context, uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
 {
-	struct vcuda_thread *thread = vcuda_thread();
-	CUresult result;
+	struct call_receipt receipt;
+	const struct call_options options = {.context = context, .wait = true, .receipt = &receipt};
+	CUresult result = vcuda_call_vcudaStageIn_with(&options, dst, block, at % UNITS * UNIT, ticket, bytes, 1);
 
-	thread->call_sync = true;
-	result = vcuda_call_vcudaStageIn(dst, block, at % UNITS * UNIT, ticket, bytes, 1);
-	thread->call_sync = false;
 	if (result == CUDA_SUCCESS)
-		vcuda_call_settles();
+		vcuda_call_drained(context, &receipt);
 	return result;
 }
 
 /* Up to VCUDA_STAGE_PIECE bytes. */
-static CUresult fill_and_send(uint64_t dst, const char *src, size_t bytes, bool only_idle)
+static CUresult fill_and_send(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle)
 {
 	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), at;
 	CUresult result = find_room(units, &at);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* What the device may write to is read when it has nothing left to do. */
-	if (only_idle && !vcuda_call_is_idle())
+	/* Memory that the device may write to is read when the device has nothing left to do. */
+	if (only_idle && !vcuda_context_is_idle(c))
 		return CUDA_ERROR_NOT_READY;
 	memcpy(memory + at % UNITS * (size_t)UNIT, src, bytes);
-	result = send_settled(dst, at, at + units, bytes);
+	result = send_if_drained(&c->calls, dst, at, at + units, bytes);
 	if (result == CUDA_ERROR_NOT_READY && only_idle)
 		return result;
 	if (result == CUDA_ERROR_NOT_READY)
-		result = send_behind(dst, at, at + units, bytes);
+		result = send_behind(&c->calls, dst, at, at + units, bytes);
 	/* What was sent is the worker's until it gives it back, whatever has come of it. */
 	end = at + units;
 	return result;
 }
 
-static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_idle, CUresult *result)
+static bool queue_in(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle,
+		     CUresult *result)
 {
 	bool begins;
 	int cancel_state;
@@ -135,7 +130,7 @@ static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_idle
 	begins = take_block();
 	for (size_t done = 0, part; begins && done < bytes; done += part) {
 		part = bytes - done < VCUDA_STAGE_PIECE ? bytes - done : VCUDA_STAGE_PIECE;
-		*result = fill_and_send(dst + done, src + done, part, only_idle);
+		*result = fill_and_send(c, dst + done, src + done, part, only_idle);
 		if (*result != CUDA_SUCCESS)
 			break;
 	}
@@ -144,12 +139,12 @@ static bool queue_in(uint64_t dst, const char *src, size_t bytes, bool only_idle
 	return begins;
 }
 
-bool vcuda_stage_queue_in(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+bool vcuda_stage_queue_in(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
 {
-	return queue_in(dst, src, bytes, false, result);
+	return queue_in(c, dst, src, bytes, false, result);
 }
 
-bool vcuda_stage_queue_idle(uint64_t dst, const char *src, size_t bytes, CUresult *result)
+bool vcuda_stage_queue_idle(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
 {
-	return queue_in(dst, src, bytes, true, result) && *result != CUDA_ERROR_NOT_READY;
+	return queue_in(c, dst, src, bytes, true, result) && *result != CUDA_ERROR_NOT_READY;
 }

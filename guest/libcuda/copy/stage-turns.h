@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 /*
@@ -17,6 +18,7 @@
  * begun, since it is not large or there are no threads or no blocks for it now. The threads leave SIGSEGV and SIGBUS to
  * the application's handlers, which must return. Thread-safe.
  */
-bool vcuda_stage_turns(void *host, uint64_t device, size_t bytes, bool to_device, CUstream stream, CUresult *result);
+bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+		       CUstream stream, CUresult *result);
 
 #endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the host said when the session began. Constant once vcuda_require_init() returns CUDA_SUCCESS. */
+#ifndef VCUDA_INIT_H
+#define VCUDA_INIT_H
+
+#include <stdbool.h>
+
+#include "protocol/types.h"
+
+extern struct vcuda_host_info vcuda_host;
+
+/* The back end is a driver of GPUs, not the software GPU. */
+bool vcuda_host_is_gpu(void);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/request.h"
+
+#include "core/output.h"
+#include "core/thread.h"
+#include "guest/client/log.h"
+#include "protocol/calls.h"
+
+static CUresult result_of(int error)
+{
+	switch (error) {
+	case CALL_NOT_CONNECTED:
+		return CUDA_ERROR_NOT_INITIALIZED;
+	case CALL_TOO_LARGE:
+	case CALL_MALFORMED:
+		return CUDA_ERROR_INVALID_VALUE;
+	case CALL_UNKNOWN:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case CALL_NOT_DRAINED:
+		return CUDA_ERROR_NOT_READY;
+	default:
+		return (CUresult)error;
+	}
+}
+
+static struct vcuda_context *context_of(struct call_context *calls)
+{
+	return calls ? vcuda_context_of_calls(calls) : NULL;
+}
+
+struct vcuda_context *vcuda_request_context(const struct call_options *options)
+{
+	return options && options->context ? context_of(options->context) : vcuda_context_calling();
+}
+
+CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options *options, unsigned int op, size_t bytes)
+{
+	struct vcuda_context *context = vcuda_request_context(options);
+	const struct vcuda_mirror_ops *mirrors = vcuda_mirror_ops();
+
+	*call = (struct vcuda_call){
+		.thread = &vcuda_thread()->calls,
+		.launches = op == VCUDA_OP_vcudaLaunchKernel || op == VCUDA_OP_vcudaGraphLaunch,
+	};
+	if (options)
+		call->options = *options;
+	call->options.context = context ? &context->calls : NULL;
+	if (mirrors && !call->options.internal)
+		mirrors->before(op, context);
+	return result_of(vcuda_call_begin(call, op, bytes));
+}
+
+void vcuda_request_heard(struct vcuda_context *context)
+{
+	struct vcuda_thread *t = vcuda_thread();
+
+	t->heard_of = context;
+	t->heard_at = vcuda_ticks();
+}
+
+/* With the worker's answer. */
+static void note_answer(const struct vcuda_call *call)
+{
+	struct vcuda_context *context = context_of(call->options.context);
+
+	if (context && vcuda_is_sticky((CUresult)call->result))
+		atomic_store(&context->error, call->result);
+	if (vcuda_call_table[call->op].waits && (call->result == CUDA_SUCCESS || call->result == CUDA_ERROR_NOT_READY))
+		vcuda_request_heard(context);
+}
+
+CUresult vcuda_request_submit(struct vcuda_call *call)
+{
+	int result = vcuda_call_submit(call);
+
+	if (call->sync && result == call->result)
+		note_answer(call);
+	return result_of(result);
+}
+
+CUresult vcuda_request_check(struct vcuda_call *call)
+{
+	if (vcuda_reader_finished(&call->reader))
+		return CUDA_SUCCESS;
+	vcuda_log_once("the worker's answer to a call does not decode; host and guest may be of different builds");
+	return CUDA_ERROR_UNKNOWN;
+}
+
+void vcuda_request_end(struct vcuda_call *call)
+{
+	const struct vcuda_mirror_ops *mirrors = vcuda_mirror_ops();
+	struct vcuda_shm *shm = vcuda_call_shm();
+
+	vcuda_call_end(call);
+	if (!call->sync || call->options.internal)
+		return;
+	/* Text that the worker printed before its answer precedes text that the application prints next. */
+	if (vcuda_output_is_due(shm))
+		vcuda_output_forward(shm);
+	if (mirrors)
+		mirrors->after(call->op, context_of(call->options.context), call->options.wait, (CUresult)call->result);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command of CUDA's: a call of guest/client/call.h in a context, with the context's error, the output of kernels and
+ * the mirrors of managed variables. The generated vcuda_call_*() functions use these functions; hand-written code uses
+ * the generated ones.
+ *
+ * Each generated function has a twin vcuda_call_*_with(), whose first argument is a struct call_options.
+ */
+#ifndef VCUDA_REQUEST_H
+#define VCUDA_REQUEST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/context.h"
+#include "core/hooks.h"
+#include "guest/client/call.h"
+#include "protocol/cuda-abi.h"
+
+#define VCUDA_EXPORT __attribute__((visibility("default")))
+
+/* Exports `name`, which is the function `as`, of the same file. */
+#define VCUDA_SAME(name, as) extern __typeof__(as) name __attribute__((alias(VCUDA_SYMBOL(as)), visibility("default")))
+#define VCUDA_SYMBOL(function) #function
+
+/*
+ * As vcuda_call_begin(). The context is that of the options, else the calling thread's. Errors:
+ * CUDA_ERROR_NOT_INITIALIZED, the session's error (sticky), CUDA_ERROR_INVALID_VALUE (too large),
+ * CUDA_ERROR_NOT_SUPPORTED (unknown to the worker), CUDA_ERROR_NOT_READY (options.only_drained).
+ */
+CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options *options, unsigned int op,
+			     size_t bytes);
+
+CUresult vcuda_request_submit(struct vcuda_call *call);
+
+/* After decoding a reply: CUDA_ERROR_UNKNOWN, logged, if the reply was malformed. */
+CUresult vcuda_request_check(struct vcuda_call *call);
+
+/* Called once after a successful begin(). */
+void vcuda_request_end(struct vcuda_call *call);
+
+/* The context that a call with these options goes to; `options` may be NULL. NULL: the thread has no current one. */
+struct vcuda_context *vcuda_request_context(const struct call_options *options);
+
+/* What the stream room knows of streams, which it defines. `stream` is resolved. */
+struct vcuda_stream_hooks {
+	/*
+	 * The stream is about to get a command that takes `places` in its queue, 0: one for all commands of this kind
+	 * that follow one another. Waits until there is room. Returns an error of an earlier command.
+	 */
+	CUresult (*throttle)(const struct call_options *options, CUstream stream, unsigned int places);
+	/* Where commands of the stream are noted; NULL: the stream is not tracked. */
+	struct call_queue *(*queue)(CUstream stream);
+	void (*destroyed)(const struct call_options *options, CUstream stream);
+};
+extern const struct vcuda_stream_hooks vcuda_stream_hooks;
+
+/* The worker has answered the calling thread, and the context has not failed. */
+void vcuda_request_heard(struct vcuda_context *context);
+
+/* CUDA_SUCCESS, or why no call may be made: CUDA_ERROR_NOT_INITIALIZED (cuInit first; also in a forked child),
+ * DEINITIALIZED. */
+CUresult vcuda_require_init(void);
+
+/* The same and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
+CUresult vcuda_require_context(void);
+
+#endif
