@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ring/start-thread.h"
+#include "start-thread.h"
 
 void VCUDA_SHARE_LOG(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

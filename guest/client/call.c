@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "common/probe.h"
 #include "protocol/call-info.h"
-#include "protocol/probe.h"
 #include "session.h"
 
 /*

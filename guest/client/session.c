@@ -17,6 +17,7 @@
 
 #include "call.h"
 #include "log.h"
+#include "common/mark.h"
 #include "stage.h"
 
 struct vcuda_guest_session vcuda_session;

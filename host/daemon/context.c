@@ -12,7 +12,7 @@
 
 #include "device.h"
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "protocol/ipc/roster.h"
 
 struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)

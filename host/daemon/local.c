@@ -8,7 +8,7 @@
 
 #include "local.h"
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "worker.h"
 
 struct client {

@@ -16,7 +16,7 @@
 #include "images/image-peer.h"
 #include "local.h"
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "options.h"
 #include "roster.h"
 #include "vhost.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "common/share.h"
 #include "memory/window.h"
 

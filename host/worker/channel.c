@@ -22,7 +22,7 @@
 #include "protocol/ipc/image-channel.h"
 #include "images/image-share.h"
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "memory/ram.h"
 #include "roster-slot.h"
 #include "session.h"

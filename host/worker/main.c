@@ -21,7 +21,7 @@
 #include "queue/lane.h"
 #include "protocol/ipc/layout.h"
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "queue/output.h"
 #include "memory/ram.h"
 #include "session.h"

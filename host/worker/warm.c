@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 #include "worker.h"
 
 struct vcuda_backend vcuda_worker_loaded;

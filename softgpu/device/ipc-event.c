@@ -16,7 +16,7 @@
 #include "device/event.h"
 #include "log.h"
 #include "common/share.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 #define PAGE 4096u
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "device/memory.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 #include "device/stream.h"
 
 #define MOST_OPS VCUDA_MEMORY_OPS_MAX

@@ -16,7 +16,7 @@
 #include "front/jit-log.h"
 #include "log.h"
 #include "front/module.h"
-#include "common/object-file.h"
+#include "front/object-file.h"
 #include "device/registry.h"
 
 #define ENTRY_PTX (FATBIN_PTX | 0x101u << 16)

@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_CACHE_H
 #define VCUDA_BACKEND_CPU_PTX_CACHE_H
 
-#include "cache/cache.h"
+#include "common/cache.h"
 
 /* The folder that the environment names; NULL: none. Lives as long as the process. */
 struct vcuda_cache *ptx_cache_default(void);

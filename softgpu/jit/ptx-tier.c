@@ -14,7 +14,7 @@
 #include "runtime/ptx-probe.h"
 #include "jit/ptx-tier.h"
 #include "jit/ptx-version.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 /* Waiting for the thread at the end of the process, before it is ended the hard way. */
 #define END_MS 100

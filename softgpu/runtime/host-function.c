@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 #include "device/stream.h"
 
 struct host_function {

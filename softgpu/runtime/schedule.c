@@ -8,7 +8,7 @@
 #include "device/context.h"
 #include "device/device.h"
 #include "device/event.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 #include "device/stream.h"
 
 /* More units than an operation's chunk are claimed while they take less than that. */

@@ -6,7 +6,7 @@
 
 #include "device/context.h"
 #include "device/device.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 static struct cpu_list running = CPU_LIST_INIT(running);
 

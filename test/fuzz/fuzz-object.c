@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/object-file.h"
+#include "softgpu/front/object-file.h"
 
 struct container {
 	uint32_t magic;

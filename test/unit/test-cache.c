@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cache/cache.h"
+#include "common/cache.h"
 #include "folder.h"
 #include "guest/libcuda/module/sha256.h"
 

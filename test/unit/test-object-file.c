@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "common/object-file.h"
+#include "softgpu/front/object-file.h"
 
 #define NAMES "\0.text\0__nv_relfatbin"
 

@@ -16,7 +16,7 @@
 #include "guest/client/stage.h"
 #include "protocol/guest-calls.h"
 #include "ring/ring.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 #include "stream/stream.h"
 
 /* Below that, blocks one by one are as fast. */

@@ -17,7 +17,7 @@
 #include "guest/client/session.h"
 #include "memory/arena.h"
 #include "protocol/guest-calls.h"
-#include "protocol/mark.h"
+#include "common/mark.h"
 
 extern char **environ;
 

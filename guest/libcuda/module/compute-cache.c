@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/cache.h"
+#include "common/cache.h"
 #include "core/hooks.h"
 #include "core/init.h"
 #include "core/request.h"

@@ -12,7 +12,7 @@
 
 #include "protocol/image-cache.h"
 #include "module/sha256.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 _Static_assert(sizeof(struct vcuda_image_name) == VCUDA_SHA256_BYTES, "a name is a hash");
 

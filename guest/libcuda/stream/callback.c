@@ -16,7 +16,7 @@
 #include "protocol/guest-calls.h"
 #include "guest/client/transport.h"
 #include "guest/client/session.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 #include "stream/stream.h"
 #include "core/thread.h"
 

@@ -11,9 +11,9 @@
 
 #include "core/request.h"
 #include "protocol/guest-calls.h"
-#include "ring/profile-rows.h"
+#include "protocol/profile-rows.h"
 #include "guest/client/session.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 #include "trace/trace.h"
 
 /* Times are sorted into classes, four for each doubling, from 64 ns on. */

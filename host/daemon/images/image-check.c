@@ -14,7 +14,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 /* Offers that wait, and their bytes, besides one that may have more. */
 #define MOST_WAITING 32

@@ -15,7 +15,7 @@
 
 #include "protocol/ipc/image-message.h"
 #include "log.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 /* vcudad never takes long. */
 #define PATIENCE_S 2

@@ -12,7 +12,7 @@
 #include "protocol/ipc/channel.h"
 #include "log.h"
 #include "session.h"
-#include "ring/start-thread.h"
+#include "common/start-thread.h"
 
 enum stage { NOT_REGISTERED, REGISTERING, REGISTERED, IMPOSSIBLE };
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "protocol/handlers.h"
-#include "ring/profile-rows.h"
+#include "protocol/profile-rows.h"
 
 static struct {
 	_Atomic uint64_t count, sum, most;

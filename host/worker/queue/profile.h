@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of what the lane does, for a guest that asks (ring/profile-rows.h). Thread-safe. */
+/* Counts of what the lane does, for a guest that asks (protocol/profile-rows.h). Thread-safe. */
 #ifndef VCUDA_WORKER_PROFILE_H
 #define VCUDA_WORKER_PROFILE_H
 

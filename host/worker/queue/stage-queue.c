@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "queue/lane.h"
-#include "protocol/probe.h"
+#include "common/probe.h"
 
 /* Parts of the staging area that the guest gets back one after the other, and how much is in one at least. */
 #define FLIGHTS 8
