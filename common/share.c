@@ -17,9 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "start-thread.h"
-
-void VCUDA_SHARE_LOG(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PATIENCE_S 5
@@ -103,9 +102,8 @@ static bool is_used_up(int error)
 /* Each file that is mapped or offered needs one. */
 static void say_used_up(void)
 {
-	VCUDA_SHARE_LOG(
-		"no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
-		"open files (ulimit -Hn, LimitNOFILE=)");
+	vcuda_log("no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
+		  "open files (ulimit -Hn, LimitNOFILE=)");
 }
 
 /* False: not sent. */
@@ -256,7 +254,7 @@ static void *listen_for_others(void *unused)
 		} else if (is_used_up(errno) || errno == ENOMEM || errno == ENOBUFS) {
 			turn_away();
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			VCUDA_SHARE_LOG("nothing more is shared with other processes: %s", strerror(errno));
+			vcuda_log("nothing more is shared with other processes: %s", strerror(errno));
 			return unused;
 		}
 	}
@@ -317,7 +315,7 @@ static bool offer(const struct answer *answer, int fd, struct vcuda_share_handle
 	}
 	pthread_mutex_unlock(&lock);
 	if (!ok) {
-		VCUDA_SHARE_LOG("cannot offer memory to other processes: %s", strerror(errno));
+		vcuda_log("cannot offer memory to other processes: %s", strerror(errno));
 		free(o);
 		if (fd >= 0)
 			close(fd);
@@ -374,7 +372,7 @@ static int take_fd(struct msghdr *h)
 }
 
 /* What another worker has under that key. */
-static CUresult ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
+static int ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -390,7 +388,7 @@ static CUresult ask(const struct vcuda_share_handle *handle, struct answer *answ
 
 	if (s < 0) {
 		say_used_up();
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return -ENOMEM;
 	}
 	be_patient(s);
 	answered = connect(s, (struct sockaddr *)&a, length) == 0 && is_friend(s) &&
@@ -400,18 +398,18 @@ static CUresult ask(const struct vcuda_share_handle *handle, struct answer *answ
 		*fd = take_fd(&h);
 	close(s);
 	if (!answered)
-		return CUDA_ERROR_INVALID_VALUE;
+		return -EINVAL;
 	if (*fd >= 0 || (answer->kind != BUSY && !answer->has_fd))
-		return CUDA_SUCCESS;
+		return 0;
 	/* either worker has no descriptor left */
-	VCUDA_SHARE_LOG("memory or an event of another process cannot be had: %s",
-			h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)"
-						 : "that process has no file descriptor left (ulimit -Hn)");
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	vcuda_log("memory or an event of another process cannot be had: %s",
+		  h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)"
+					   : "that process has no file descriptor left (ulimit -Hn)");
+	return -ENOMEM;
 }
 
 /* What this worker has. */
-static CUresult look_up(const uint8_t *key, struct answer *answer, int *fd)
+static int look_up(const uint8_t *key, struct answer *answer, int *fd)
 {
 	const struct offer *o;
 
@@ -423,11 +421,11 @@ static CUresult look_up(const uint8_t *key, struct answer *answer, int *fd)
 	}
 	pthread_mutex_unlock(&lock);
 	if (!o)
-		return CUDA_ERROR_INVALID_VALUE;
+		return -EINVAL;
 	if (*fd >= 0 || !answer->has_fd)
-		return CUDA_SUCCESS;
+		return 0;
 	say_used_up();
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return -ENOMEM;
 }
 
 /* Of a file that can shrink, an access behind its end would end this process. */
@@ -450,46 +448,45 @@ bool vcuda_share_is_own(const struct vcuda_share_handle *handle)
 	return own;
 }
 
-static CUresult take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct answer *answer,
-		     int *fd)
+static int take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct answer *answer, int *fd)
 {
-	CUresult result;
+	int err;
 
 	if (memcmp(handle->magic, magic, sizeof(magic)))
-		return CUDA_ERROR_INVALID_VALUE;
+		return -EINVAL;
 	*answer = (struct answer){0};
 	*fd = -1;
-	result = vcuda_share_is_own(handle) ? look_up(handle->key, answer, fd) : ask(handle, answer, fd);
-	if (result != CUDA_SUCCESS || answer->kind == kind)
-		return result;
+	err = vcuda_share_is_own(handle) ? look_up(handle->key, answer, fd) : ask(handle, answer, fd);
+	if (err || answer->kind == kind)
+		return err;
 	if (*fd >= 0)
 		close(*fd);
-	return CUDA_ERROR_INVALID_VALUE;
+	return -EINVAL;
 }
 
-CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind,
-			  struct vcuda_share_part *part, int *fd)
+int vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct vcuda_share_part *part,
+		     int *fd)
 {
 	struct answer answer;
-	CUresult result = take(handle, kind, &answer, fd);
+	int err = take(handle, kind, &answer, fd);
 
-	if (result != CUDA_SUCCESS)
-		return result;
+	if (err)
+		return err;
 	if (*fd < 0 || !is_safe(*fd, &answer.part)) {
 		if (*fd >= 0)
 			close(*fd);
-		return CUDA_ERROR_INVALID_VALUE;
+		return -EINVAL;
 	}
 	*part = answer.part;
-	return CUDA_SUCCESS;
+	return 0;
 }
 
-CUresult vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note, int *fd)
+int vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note, int *fd)
 {
 	struct answer answer;
-	CUresult result = take(handle, kind, &answer, fd);
+	int err = take(handle, kind, &answer, fd);
 
-	if (result == CUDA_SUCCESS)
+	if (!err)
 		memcpy(note, answer.note, sizeof(answer.note));
-	return result;
+	return err;
 }

@@ -3,8 +3,7 @@
  * What workers of one host give to one another: files in memory, and notes of 64 bytes that a driver made, with or
  * without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of
  * the socket where the offering worker hands things out, and a key. Who does not know the key gets nothing: knowing a
- * handle is the permission, as with CUDA's own. Compiled into each back end, which says where messages go
- * (VCUDA_SHARE_LOG).
+ * handle is the permission, as with CUDA's own.
  */
 #ifndef VCUDA_VCUDA_SHARE_H
 #define VCUDA_VCUDA_SHARE_H
@@ -12,8 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-#include "protocol/cuda-abi.h"
 
 enum vcuda_share_kind {
 	/* of the software GPU */
@@ -62,14 +59,14 @@ void vcuda_share_withdraw(const struct vcuda_share_handle *handle);
 bool vcuda_share_is_own(const struct vcuda_share_handle *handle);
 
 /*
- * What a worker offers under a handle, which anybody may have made up: the file has that part, and cannot lose it. Not
- * with the lock held: it may wait for another.
+ * Takes what a worker offers under a handle, which may be forged: the file has that part, and cannot lose it. Returns
+ * 0; -EINVAL: nothing of that kind is offered; -ENOMEM: a process has no descriptor left (logged). The descriptor is
+ * the caller's. The function may wait for another worker, so the caller holds no lock.
  */
-CUresult vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind,
-			  struct vcuda_share_part *part, int *fd);
+int vcuda_share_take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct vcuda_share_part *part,
+		     int *fd);
 
-/* For notes and such descriptors: 64 bytes go to `note`, the descriptor to *fd (-1: it has none). */
-CUresult vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note,
-			       int *fd);
+/* The same for notes and such descriptors: 64 bytes go to `note`, the descriptor to *fd (-1: it has none). */
+int vcuda_share_take_note(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, void *note, int *fd);
 
 #endif

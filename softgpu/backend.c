@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend-cpu.h"
 #include "ops.h"
+#include "common/log.h"
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-cpu"};
 
 /*
  * Functions that are not listed stay NULL and the caller answers CUDA_ERROR_NOT_SUPPORTED: persisting L2, because there

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "common/probe.h"
 #include "protocol/call-info.h"
 #include "session.h"

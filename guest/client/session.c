@@ -16,8 +16,7 @@
 #include <string.h>
 
 #include "call.h"
-#include "log.h"
-#include "common/mark.h"
+#include "common/log.h"
 #include "stage.h"
 
 struct vcuda_guest_session vcuda_session;

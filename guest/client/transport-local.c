@@ -20,7 +20,7 @@
 
 #include "protocol/ipc/channel.h"
 #include "protocol/control.h"
-#include "log.h"
+#include "common/log.h"
 #include "private-memory.h"
 #include "ring/ring.h"
 #include "shared-memory.h"

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "ring/ring.h"
 #include "transport.h"
 #include "guest/driver/uapi.h"

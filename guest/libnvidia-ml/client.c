@@ -9,13 +9,15 @@
 #include <unistd.h>
 
 #include "protocol/calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "ring/ring.h"
 #include "guest/client/transport.h"
 
 /* A worker that takes longer has been lost in some way that the transport does not tell. */
 #define PATIENCE_US 50000
 #define TRIES 600
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda", .variable = "VCUDA_LOG"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_transport *transport; /* NULL: not connected */

@@ -10,7 +10,7 @@
 
 #include "blas-call.h"
 #include "handles.h"
-#include "host/worker/log.h"
+#include "common/log.h"
 
 static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "blas.h"
-#include "host/worker/log.h"
+#include "common/log.h"
 
 static const struct vcuda_backend_ops *driver;
 static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ipc.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -121,14 +122,15 @@ static CUresult take(const void *handle, enum vcuda_share_kind kind, void *note,
 {
 	struct vcuda_share_handle h;
 	uint8_t unused[VCUDA_SHARE_NOTE_BYTES];
-	int none = -1;
-	CUresult result;
+	int none = -1, err;
 
 	memcpy(&h, handle, sizeof(h));
-	result = vcuda_share_take_note(&h, kind, note ? note : unused, fd ? fd : &none);
+	err = vcuda_share_take_note(&h, kind, note ? note : unused, fd ? fd : &none);
 	if (none >= 0)
 		close(none);
-	return result == CUDA_SUCCESS && fd && *fd < 0 ? CUDA_ERROR_INVALID_VALUE : result;
+	if (err == -ENOMEM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return err || (fd && *fd < 0) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static bool is_own(const void *handle)

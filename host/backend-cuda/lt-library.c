@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "blas.h"
-#include "host/worker/log.h"
+#include "common/log.h"
 
 #define MOST_SPLITS 1024
 /* Shapes of clusters and within a kernel have no capability that lists them: of this release their numbers are known.

@@ -11,7 +11,7 @@
 
 #include "blas.h"
 #include "handles.h"
-#include "host/worker/log.h"
+#include "common/log.h"
 #include "lt-library.h"
 
 static struct vcuda_handles handles = {.create_name = "cublasLtCreate", .lock = PTHREAD_MUTEX_INITIALIZER};

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "host/worker/log.h"
+#include "common/log.h"
 
 #define LIBRARY "libcurand.so.10"
 

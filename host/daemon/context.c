@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "device.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "protocol/ipc/roster.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device.h"
-#include "log.h"
+#include "common/log.h"
 
 #define VCUDA_WINDOWS_MAX 65536
 #define VCUDA_MAPS_OF_WORKER 4096 /* mappings that a worker has for itself */

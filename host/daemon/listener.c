@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "listener.h"
-#include "log.h"
+#include "common/log.h"
 
 #define VCUDA_BACKLOG 64
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "worker.h"
 

@@ -15,7 +15,7 @@
 #include "protocol/ipc/descriptors.h"
 #include "images/image-peer.h"
 #include "local.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "options.h"
 #include "roster.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "options.h"
 
 #define VCUDA_CONTEXTS_DEFAULT 64
@@ -16,6 +16,8 @@
 #define VCUDA_IMAGE_CACHE_MIB_MAX (1u << 20)
 #define VCUDA_WARM_MAX 64
 #define VCUDA_DEVICE_MAX 63
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcudad"};
 
 static const char help[] =
 	"Usage: vcudad [--vhost-socket PATH] [--socket PATH] [options]\n"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/image-channel.h"
-#include "log.h"
+#include "common/log.h"
 #include "protocol/ipc/roster.h"
 
 static struct {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "log.h"
+#include "common/log.h"
 
 /* Until one is replaced: its guest process starts meanwhile, and making a context would slow it down. */
 #define REPLACE_MS 100

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "vhost-message.h"
 
 #define VCUDA_FEATURE_PROTOCOL (1ull << 30) /* VHOST_USER_F_PROTOCOL_FEATURES */

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "vhost.h"
 #include "protocol/ipc/roster.h"
 #include "vhost-message.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "virtqueue.h"
 
 /* Bytes of each part; the event index behind the last two is not offered. */

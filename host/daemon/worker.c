@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "launch.h"
 #include "roster.h"
 #include "worker.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "common/share.h"
 #include "memory/window.h"

@@ -21,7 +21,7 @@
 #include "memory/direct.h"
 #include "protocol/ipc/image-channel.h"
 #include "images/image-share.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "memory/ram.h"
 #include "roster-slot.h"

@@ -20,7 +20,7 @@
 #include "images/image-share.h"
 #include "queue/lane.h"
 #include "protocol/ipc/layout.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "queue/output.h"
 #include "memory/ram.h"
@@ -29,6 +29,8 @@
 #include "worker.h"
 
 static struct vcuda_session session;
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-worker", .with_pid = true};
 
 const char *vcuda_worker_backend = "auto";
 struct vcuda_windows *vcuda_worker_windows;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
-#include "log.h"
+#include "common/log.h"
 #include "roster-slot.h"
 
 /* A second. */

@@ -4,7 +4,7 @@
 
 #include "queue/dispatch.h"
 #include "queue/lane.h"
-#include "log.h"
+#include "common/log.h"
 #include "roster-slot.h"
 
 CUresult vcuda_malformed(struct vcuda_session *s)

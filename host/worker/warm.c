@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "worker.h"
 

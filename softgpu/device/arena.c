@@ -16,7 +16,7 @@
 #include "backend-cpu.h"
 #include "device/device.h"
 #include "device/ipc.h"
-#include "log.h"
+#include "common/log.h"
 
 #define GRAIN 512u
 #define PAGE 4096u
@@ -74,7 +74,8 @@ static void reserve(void)
 		if (reserve_at(places[i], roomy) || reserve_at(places[i], enough))
 			return;
 	}
-	cpu_log("cannot reserve %llu GiB of address space for device memory: %s; raise the limit (ulimit -v) or lower "
+	vcuda_log(
+		"cannot reserve %llu GiB of address space for device memory: %s; raise the limit (ulimit -v) or lower "
 		"VCUDA_CPU_MEMORY",
 		(unsigned long long)(enough >> 30), strerror(errno));
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "device/registry.h"
 #include "device/texture.h"
@@ -106,7 +106,8 @@ static unsigned int most_levels(const CUDA_ARRAY3D_DESCRIPTOR *d)
 static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	if (d->Flags & ~(unsigned int)KNOWN_FLAGS) {
-		cpu_log("arrays with the flags 0x%x (depth textures, interoperability, sparse and deferred memory) are "
+		vcuda_log(
+			"arrays with the flags 0x%x (depth textures, interoperability, sparse and deferred memory) are "
 			"not supported",
 			d->Flags & ~(unsigned int)KNOWN_FLAGS);
 		return CUDA_ERROR_NOT_SUPPORTED;

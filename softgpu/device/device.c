@@ -11,7 +11,7 @@
 #include "device/arena.h"
 #include "math/blas-library.h"
 #include "device/attributes.h"
-#include "log.h"
+#include "common/log.h"
 #include "runtime/schedule.h"
 #include "runtime/time-limit.h"
 
@@ -73,7 +73,8 @@ static void choose_memory(void)
 
 	/* A tebibyte-and-more device would not find its addresses; 1 MiB holds the smallest module. */
 	if (text && (bytes < 1u << 20 || bytes > 1ull << 41)) {
-		cpu_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G", text);
+		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G",
+			  text);
 		bytes = 0;
 	}
 	device.memory = (bytes ? bytes : half_of_memory()) / 4096 * 4096;
@@ -95,7 +96,7 @@ static void choose_threads(void)
 	uint64_t n = text ? parse_bytes(text) : 0;
 
 	if (text && (n < 1 || n > MAX_WORKERS)) {
-		cpu_log("VCUDA_CPU_THREADS=%s is not used: give a number from 1 to %d", text, MAX_WORKERS);
+		vcuda_log("VCUDA_CPU_THREADS=%s is not used: give a number from 1 to %d", text, MAX_WORKERS);
 		n = 0;
 	}
 	device.threads = n ? (unsigned int)n : usable_cpus();
@@ -115,8 +116,8 @@ static void choose_compute(void)
 		return;
 	if (sscanf(text, "%d.%d%n", &major, &minor, &length) != 2 || text[length] || major < 3 || major > 99 ||
 	    minor < 0 || minor > 9) {
-		cpu_log("VCUDA_CPU_COMPUTE=%s is not used: give a compute capability, e.g. VCUDA_CPU_COMPUTE=9.0",
-			text);
+		vcuda_log("VCUDA_CPU_COMPUTE=%s is not used: give a compute capability, e.g. VCUDA_CPU_COMPUTE=9.0",
+			  text);
 		return;
 	}
 	device.major = major;
@@ -134,7 +135,7 @@ static void choose_time_limit(void)
 		return;
 	seconds = strtod(text, &end);
 	if (end == text || *end || !(seconds >= 0 && seconds <= 1e6)) {
-		cpu_log("VCUDA_CPU_TIME_LIMIT=%s is not used: give seconds, e.g. VCUDA_CPU_TIME_LIMIT=10", text);
+		vcuda_log("VCUDA_CPU_TIME_LIMIT=%s is not used: give seconds, e.g. VCUDA_CPU_TIME_LIMIT=10", text);
 		return;
 	}
 	device.time_limit_ns = (uint64_t)(seconds * 1e9);
@@ -146,7 +147,7 @@ static void choose_bounds(void)
 
 	device.whole_pages = text && !strcmp(text, "pages");
 	if (text && *text && !device.whole_pages && strcmp(text, "exact"))
-		cpu_log("VCUDA_CPU_BOUNDS=%s is not used: choose exact or pages", text);
+		vcuda_log("VCUDA_CPU_BOUNDS=%s is not used: choose exact or pages", text);
 }
 
 /* The compiler reads it (ptx-version.c). */
@@ -155,7 +156,7 @@ static void check_compile(void)
 	const char *text = getenv("VCUDA_CPU_COMPILE");
 
 	if (text && *text && strcmp(text, "auto") && strcmp(text, "optimised"))
-		cpu_log("VCUDA_CPU_COMPILE=%s is not used: choose auto or optimised", text);
+		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto or optimised", text);
 }
 
 /* Of the first CPU as it runs now, kHz: what a virtual machine says. 0: unknown. */
@@ -252,7 +253,7 @@ CUresult cpu_cuInit(unsigned Flags)
 	if (length == 0)
 		return CUDA_ERROR_NO_DEVICE; /* the log says why */
 	if (!cpu_workers_start() || !cpu_time_limit_start()) {
-		cpu_log("cannot start a thread to run kernels on; raise the limit of processes (ulimit -u)");
+		vcuda_log("cannot start a thread to run kernels on; raise the limit of processes (ulimit -u)");
 		return CUDA_ERROR_NO_DEVICE;
 	}
 	__atomic_store_n(&initialised, true, __ATOMIC_RELEASE);

@@ -14,7 +14,8 @@
 
 #include "device/context.h"
 #include "device/event.h"
-#include "log.h"
+#include "common/log.h"
+#include "device/ipc.h"
 #include "common/share.h"
 #include "common/start-thread.h"
 
@@ -69,7 +70,7 @@ static struct cpu_shared_event *map(int fd)
 	e->refs = 1;
 	e->fd = reopen(fd);
 	if (e->fd < 0) {
-		cpu_log("an event of several processes cannot be opened: %s", strerror(errno));
+		vcuda_log("an event of several processes cannot be opened: %s", strerror(errno));
 		goto free_event;
 	}
 	e->numbers = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
@@ -334,7 +335,7 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	memcpy(&h, &handle, sizeof(h));
 	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = vcuda_share_take(&h, VCUDA_SHARE_EVENT, &part, &fd);
+	result = cpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_EVENT, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
 	whole = !part.offset && part.bytes == PAGE;

@@ -10,6 +10,7 @@
  */
 #include "device/ipc.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 
 #include "device/arena.h"
 #include "device/device.h"
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "device/move.h"
 #include "common/share.h"
@@ -187,7 +188,7 @@ void cpu_ipc_freed(uint64_t address)
 				vcuda_share_withdraw(&e->handle);
 			/* pages with others on them: cpu_ipc_unshare() */
 			if (e->bytes >= LEAST && !map_own(e->address, e->bytes))
-				cpu_log("freed memory stays shared with the processes that opened it");
+				vcuda_log("freed memory stays shared with the processes that opened it");
 			free(e);
 			return;
 		}
@@ -289,6 +290,13 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 	return CUDA_SUCCESS;
 }
 
+CUresult cpu_ipc_result(int err)
+{
+	if (!err)
+		return CUDA_SUCCESS;
+	return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
 {
 	struct vcuda_share_part part;
@@ -302,7 +310,7 @@ CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	memcpy(&h, &handle, sizeof(h));
 	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &part, &fd);
+	result = cpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cpu_enter(&c);

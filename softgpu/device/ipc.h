@@ -5,6 +5,11 @@
 
 #include <stdint.h>
 
+#include "protocol/cuda-abi.h"
+
+/* The result of a call for an error of vcuda_share_take(). */
+CUresult cpu_ipc_result(int err);
+
 /* An allocation is given back: nobody is offered it any more. */
 void cpu_ipc_freed(uint64_t address);
 

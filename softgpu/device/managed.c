@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "front/module.h"
 #include "device/registry.h"
@@ -52,11 +52,12 @@ static CUresult check(const struct cpu_program *program, const struct cpu_manage
 		const struct ptx_variable *v = variable_of(program, &managed->variables[i]);
 
 		if (v->align > MOST_ALIGNED) {
-			cpu_log("the managed variable %s: an alignment of %zu bytes is not supported", v->name, v->align);
+			vcuda_log("the managed variable %s: an alignment of %zu bytes is not supported", v->name,
+				  v->align);
 			return CUDA_ERROR_NOT_SUPPORTED;
 		}
 		if (v->size > left) {
-			cpu_log("the managed variable %s: no memory for %zu bytes", v->name, v->size);
+			vcuda_log("the managed variable %s: no memory for %zu bytes", v->name, v->size);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
 		left -= v->size;

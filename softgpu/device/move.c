@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "device/arena.h"
-#include "log.h"
+#include "common/log.h"
 
 static _Atomic uint32_t moves;  /* that were begun; changed with the lock */
 static _Atomic uint32_t moving; /* 1 while one is under way; a futex */
@@ -99,7 +99,7 @@ bool cpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset)
 	     mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) != MAP_FAILED;
 	/* That it may be written again splits no mapping, so that it takes no memory that could be missing. */
 	if (!ok && mprotect(pages, bytes, PROT_READ | PROT_WRITE))
-		cpu_log("memory that could not be shared can no longer be written: %s", strerror(errno));
+		vcuda_log("memory that could not be shared can no longer be written: %s", strerror(errno));
 	atomic_store(&moving, 0);
 	syscall(SYS_futex, &moving, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 	return ok;

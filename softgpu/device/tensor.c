@@ -6,7 +6,7 @@
 #include "ops.h"
 
 #include "device/context.h"
-#include "log.h"
+#include "common/log.h"
 #include "runtime/ptx-tensor-map.h"
 
 /* CUDA's enumerations; what is not named here is not there. */
@@ -25,7 +25,7 @@ static bool below(int value, int end)
 /* Right as it stands, but nothing that this device does. */
 static CUresult refuse(const char *what)
 {
-	cpu_log("cuTensorMapEncode*(): %s are not supported", what);
+	vcuda_log("cuTensorMapEncode*(): %s are not supported", what);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

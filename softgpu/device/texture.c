@@ -7,7 +7,7 @@
 #include "device/array.h"
 #include "device/device.h"
 #include "device/memory.h"
-#include "log.h"
+#include "common/log.h"
 
 #define ADDRESS_ALIGNMENT 512
 #define PITCH_ALIGNMENT 32
@@ -192,7 +192,7 @@ static CUresult take_view(struct texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
 	if (!t->array)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (v->format >= CU_RES_VIEW_FORMAT_UNSIGNED_BC1) {
-		cpu_log("resource views of compressed formats are not supported");
+		vcuda_log("resource views of compressed formats are not supported");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (v->format != CU_RES_VIEW_FORMAT_NONE) {
@@ -252,7 +252,7 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->filter && d->flags & CU_TRSF_SEAMLESS_CUBEMAP && t->array &&
 	    t->array->descriptor.Flags & CUDA_ARRAY3D_CUBEMAP) {
-		cpu_log("filtering over the edges of cubemaps is not supported");
+		vcuda_log("filtering over the edges of cubemaps is not supported");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return CUDA_SUCCESS;

@@ -14,6 +14,7 @@
 #include "common/list.h"
 #include "device/memory.h"
 #include "device/registry.h"
+#include "device/ipc.h"
 #include "common/share.h"
 #include "device/stream.h"
 
@@ -285,7 +286,7 @@ CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, in
 	if (!handle || !osHandle || shHandleType != CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&shared, osHandle, sizeof(shared));
-	result = vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &part, &fd);
+	result = cpu_ipc_result(vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (part.offset || !in_granules(part.bytes)) {

@@ -11,7 +11,7 @@
 #include "runtime/device-runtime.h"
 #include "device/device.h"
 #include "common/fatbin.h"
-#include "log.h"
+#include "common/log.h"
 
 /* Of PTX in one image. NVIDIA's largest libraries stay far below it. */
 #define MAX_BYTES (256u << 20)
@@ -64,21 +64,22 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 	}
 	if (n == 0)
 		return CUDA_SUCCESS;
-	cpu_log("the fatbin is malformed: an entry's sizes go beyond its container");
+	vcuda_log("the fatbin is malformed: an entry's sizes go beyond its container");
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
 static CUresult refuse(const struct survey *s)
 {
 	if (s->newer)
-		cpu_log("the program has PTX only for architectures that the device is not (e.g. compute_%u): compile "
+		vcuda_log(
+			"the program has PTX only for architectures that the device is not (e.g. compute_%u): compile "
 			"it for an earlier one, "
 			"or set VCUDA_CPU_COMPUTE",
 			s->newest);
 	else
-		cpu_log("the program has no PTX%s and the software GPU runs PTX only: compile it with e.g. "
-			"-gencode arch=compute_75,code=compute_75",
-			s->elf ? ", only machine code," : "");
+		vcuda_log("the program has no PTX%s and the software GPU runs PTX only: compile it with e.g. "
+			  "-gencode arch=compute_75,code=compute_75",
+			  s->elf ? ", only machine code," : "");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
@@ -89,16 +90,16 @@ static CUresult add(struct cpu_image *image, const struct fatbin_entry *entry)
 	int error;
 
 	if (image->count == CPU_IMAGE_TEXTS) {
-		cpu_log("the image has more than %d fatbin containers", CPU_IMAGE_TEXTS);
+		vcuda_log("the image has more than %d fatbin containers", CPU_IMAGE_TEXTS);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	if (entry->bytes > MAX_BYTES - image->bytes) {
-		cpu_log("the image unpacks to more than %u MiB of PTX", MAX_BYTES >> 20);
+		vcuda_log("the image unpacks to more than %u MiB of PTX", MAX_BYTES >> 20);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	error = fatbin_unpack(entry, &text, &length);
 	if (error) {
-		cpu_log("the PTX for sm_%u in the fatbin cannot be unpacked: %s", entry->sm, strerror(-error));
+		vcuda_log("the PTX for sm_%u in the fatbin cannot be unpacked: %s", entry->sm, strerror(-error));
 		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
 	}
 	image->bytes += length;
@@ -117,7 +118,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *im
 	CUresult result;
 
 	if (fatbin_open(&reader, data, bytes)) {
-		cpu_log("the fatbin is malformed: its header's size goes beyond the image of %zu bytes", bytes);
+		vcuda_log("the fatbin is malformed: its header's size goes beyond the image of %zu bytes", bytes);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	do {
@@ -188,11 +189,13 @@ CUresult cpu_image_read(const void *data, struct cpu_image *image)
 		if (result == CUDA_SUCCESS && image->relocatable)
 			result = add_device_runtime(image);
 	} else if (memcmp(data, "\177ELF", 4) == 0) {
-		cpu_log("the image is machine code (a cubin) and the software GPU runs PTX only: load PTX or a fatbin "
+		vcuda_log(
+			"the image is machine code (a cubin) and the software GPU runs PTX only: load PTX or a fatbin "
 			"that has it");
 		result = CUDA_ERROR_NO_BINARY_FOR_GPU;
 	} else if (magic == WRAPPER_MAGIC) {
-		cpu_log("the image is a fatbin wrapper, which holds pointers: hand over the fatbin that it points to");
+		vcuda_log(
+			"the image is a fatbin wrapper, which holds pointers: hand over the fatbin that it points to");
 		result = CUDA_ERROR_INVALID_IMAGE;
 	} else {
 		result = read_text(data, bound, image);

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "log.h"
+#include "common/log.h"
 
 CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
 {
@@ -38,12 +38,12 @@ CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUj
 void cpu_jit_log_resume(const struct cpu_jit_log *log)
 {
 	if (log->errors)
-		cpu_log_keep(log->errors + log->kept, log->room - log->kept);
+		vcuda_log_keep(log->errors + log->kept, log->room - log->kept);
 }
 
 void cpu_jit_log_pause(struct cpu_jit_log *log)
 {
-	log->kept += cpu_log_keep(NULL, 0);
+	log->kept += vcuda_log_keep(NULL, 0);
 }
 
 CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log that a program asks of the compiler: what cpu_log() says while a module is loaded, or while one is linked. */
+/* The log that a program asks of the compiler: what vcuda_log() says while a module is loaded, or while one is linked.
+ */
 #ifndef VCUDA_CPU_JIT_LOG_H
 #define VCUDA_CPU_JIT_LOG_H
 

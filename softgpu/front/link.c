@@ -14,7 +14,7 @@
 #include "common/fatbin.h"
 #include "front/image.h"
 #include "front/jit-log.h"
-#include "log.h"
+#include "common/log.h"
 #include "front/module.h"
 #include "front/object-file.h"
 #include "device/registry.h"
@@ -146,10 +146,10 @@ static CUresult append_part(struct link *l, CUjitInputType type, const void *dat
 	case CU_JIT_INPUT_CUBIN:
 		if (is_text(data, bytes))
 			return append_text(l, data, bytes);
-		cpu_log("linking a cubin is not supported, only what has PTX is");
+		vcuda_log("linking a cubin is not supported, only what has PTX is");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case CU_JIT_INPUT_NVVM:
-		cpu_log("linking NVVM is not supported, only what has PTX is");
+		vcuda_log("linking NVVM is not supported, only what has PTX is");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;

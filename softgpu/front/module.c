@@ -6,16 +6,16 @@
 
 #include "device/device.h"
 #include "front/jit-log.h"
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "device/registry.h"
 
 CUresult cpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error)
 {
 	if (error->line)
-		cpu_log("%s: line %u of the PTX: %s", what, error->line, error->text);
+		vcuda_log("%s: line %u of the PTX: %s", what, error->line, error->text);
 	else
-		cpu_log("%s: %s", what, error->text);
+		vcuda_log("%s: %s", what, error->text);
 	switch (status) {
 	case PTX_NOT_SUPPORTED:
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "jit/ptx-tier.h"
 #include "jit/ptx-version.h"
 
@@ -154,7 +154,7 @@ bool ptx_binary_complete(struct ptx_binary *binary)
 	}
 	pthread_mutex_unlock(&module->lock);
 	if (status != PTX_OK)
-		cpu_log("cannot compile kernel %s for parts of its warps: line %u of the PTX: %s",
-			binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
+		vcuda_log("cannot compile kernel %s for parts of its warps: line %u of the PTX: %s",
+			  binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
 	return status == PTX_OK;
 }

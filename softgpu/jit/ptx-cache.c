@@ -7,7 +7,7 @@
 
 #include <nettle/sha2.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "jit/ptx-cache.h"
 
 static void digest(const void *data, size_t size, uint8_t sum[VCUDA_CACHE_DIGEST_BYTES])
@@ -21,7 +21,7 @@ static void digest(const void *data, size_t size, uint8_t sum[VCUDA_CACHE_DIGEST
 
 static void warn(int error)
 {
-	cpu_log("compiled kernels are not kept: %s", strerror(error));
+	vcuda_log("compiled kernels are not kept: %s", strerror(error));
 }
 
 static const struct vcuda_cache_kind kernels = {{'v', 'c', 'u', 'd', 'a', 'p', 't', 'x'}, digest, warn};
@@ -38,7 +38,7 @@ static uint64_t wanted_bytes(void)
 		return (uint64_t)DEFAULT_MIB << 20;
 	mib = strtoull(text, &end, 10);
 	if (*end || text[0] < '0' || text[0] > '9' || mib > 1ull << 30) {
-		cpu_log("VCUDA_CPU_CACHE=%s is not used: give MiB, e.g. VCUDA_CPU_CACHE=200, or 0 for none", text);
+		vcuda_log("VCUDA_CPU_CACHE=%s is not used: give MiB, e.g. VCUDA_CPU_CACHE=200, or 0 for none", text);
 		mib = DEFAULT_MIB;
 	}
 	return (uint64_t)mib << 20;
@@ -71,9 +71,9 @@ static void choose(void)
 	if (!limit)
 		return;
 	if (!default_path(path, sizeof(path)))
-		cpu_log("compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set");
+		vcuda_log("compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set");
 	else if (!(chosen = vcuda_cache_open(path, &kernels, limit)))
-		cpu_log("compiled kernels are not kept: %s: %s", path, strerror(errno));
+		vcuda_log("compiled kernels are not kept: %s: %s", path, strerror(errno));
 }
 
 struct vcuda_cache *ptx_cache_default(void)

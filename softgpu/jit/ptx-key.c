@@ -13,7 +13,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <nettle/sha2.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "jit/ptx-version.h"
 
 /* Changes when the key's own composition does. */
@@ -100,7 +100,7 @@ static void find_compiler(void)
 	LLVMDisposeMessage(features);
 	LLVMDisposeMessage(cpu);
 	if (!compiler_known)
-		cpu_log("compiled kernels are not kept: this build of the compiler has no id");
+		vcuda_log("compiled kernels are not kept: this build of the compiler has no id");
 }
 
 void ptx_key_texts(const struct ptx_text *texts, size_t count, struct vcuda_cache_key *key)

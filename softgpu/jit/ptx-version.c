@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "jit/ptx-compile.h"
 #include "runtime/ptx-probe.h"
 
@@ -61,10 +61,11 @@ static void report(const struct ptx_binary *b, struct ptx_version v, const struc
 
 	if (!wanted || !*wanted)
 		return;
-	cpu_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering %.2f, "
-		"passes %.2f, emission %.2f, link %.2f",
-		b->kernel->info.name, d[0], d[1], d[2], v.masked ? "masked" : "full", v.quick ? "quick" : "optimised",
-		from, piece->instructions, t->analysis, t->lowering, t->passes, t->emission, t->link);
+	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering "
+		  "%.2f, "
+		  "passes %.2f, emission %.2f, link %.2f",
+		  b->kernel->info.name, d[0], d[1], d[2], v.masked ? "masked" : "full", v.quick ? "quick" : "optimised",
+		  from, piece->instructions, t->analysis, t->lowering, t->passes, t->emission, t->link);
 }
 
 /* ---- pieces ---- */

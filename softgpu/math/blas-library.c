@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "math/blas-call.h"
-#include "log.h"
+#include "common/log.h"
 
 #define LIBRARY "libopenblas.so.0"
 
@@ -38,7 +38,7 @@ static void *load(void)
 	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
 	if (!opened) {
-		cpu_log("no cuBLAS for programs: %s (Debian: libopenblas0-pthread)", dlerror());
+		vcuda_log("no cuBLAS for programs: %s (Debian: libopenblas0-pthread)", dlerror());
 		return NULL;
 	}
 	for (unsigned int t = 0; t < TYPES; t++) {
@@ -46,7 +46,7 @@ static void *load(void)
 			functions[t][f] = (void (*)(void))dlsym(opened, names[t][f]);
 			if (functions[t][f])
 				continue;
-			cpu_log("no cuBLAS for programs: " LIBRARY " has no %s", names[t][f]);
+			vcuda_log("no cuBLAS for programs: " LIBRARY " has no %s", names[t][f]);
 			dlclose(opened);
 			return NULL;
 		}

@@ -15,7 +15,7 @@
 #include "math/blas-convert.h"
 #include "math/blas-library.h"
 #include "device/device.h"
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "device/stream.h"
 
@@ -45,8 +45,9 @@ struct blas {
 static bool fail(const struct blas *b, CUresult error, uint64_t address)
 {
 	if (cpu_context_fail(b->op.stream->context, error))
-		cpu_log("%s: %s access to memory from 0x%llx on", b->routine->name,
-			error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal", (unsigned long long)address);
+		vcuda_log("%s: %s access to memory from 0x%llx on", b->routine->name,
+			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
+			  (unsigned long long)address);
 	return false;
 }
 
@@ -206,7 +207,7 @@ static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 			continue;
 		cpu_lock();
 		if (cpu_context_fail(op->stream->context, result))
-			cpu_log("%s: failed with %d", b->routine->name, result);
+			vcuda_log("%s: failed with %d", b->routine->name, result);
 		cpu_unlock();
 	}
 }
@@ -305,8 +306,8 @@ static CUresult is_possible(const struct blas *b)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if ((cpu_blas_calls[b->number].own && !is_orthogonal(b)) || !copies_too_much(b))
 		return CUDA_SUCCESS;
-	cpu_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
-		b->routine->name);
+	vcuda_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
+		  b->routine->name);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

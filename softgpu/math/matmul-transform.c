@@ -8,7 +8,7 @@
 #include "protocol/blas-abi.h"
 #include "math/blas-convert.h"
 #include "math/blas-product.h"
-#include "log.h"
+#include "common/log.h"
 #include "protocol/matmul-abi.h"
 #include "device/memory.h"
 #include "device/stream.h"
@@ -35,8 +35,9 @@ struct transform {
 static bool fail(const struct transform *f, CUresult error, uint64_t address)
 {
 	if (cpu_context_fail(f->op.stream->context, error))
-		cpu_log("cublasLtMatrixTransform: %s access to memory from 0x%llx on",
-			error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal", (unsigned long long)address);
+		vcuda_log("cublasLtMatrixTransform: %s access to memory from 0x%llx on",
+			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
+			  (unsigned long long)address);
 	return false;
 }
 

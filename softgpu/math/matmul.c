@@ -12,7 +12,7 @@
 #include "math/blas-convert.h"
 #include "math/blas-library.h"
 #include "device/device.h"
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "device/stream.h"
 
@@ -24,8 +24,9 @@
 static bool fail(struct cpu_matmul *m, CUresult error, uint64_t address)
 {
 	if (cpu_context_fail(m->op.stream->context, error))
-		cpu_log("cublasLtMatmul: %s access to memory from 0x%llx on",
-			error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal", (unsigned long long)address);
+		vcuda_log("cublasLtMatmul: %s access to memory from 0x%llx on",
+			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
+			  (unsigned long long)address);
 	return false;
 }
 

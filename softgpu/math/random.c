@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "random/rng.h"
 #include "device/stream.h"
@@ -105,9 +105,9 @@ CUresult cpu_randomDestroy(vcuda_generator generator)
 static bool fail(const struct generation *n, CUresult error)
 {
 	if (cpu_context_fail(n->op.stream->context, error))
-		cpu_log("random numbers: %s access to memory from 0x%llx on",
-			error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
-			(unsigned long long)n->random.address);
+		vcuda_log("random numbers: %s access to memory from 0x%llx on",
+			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
+			  (unsigned long long)n->random.address);
 	return false;
 }
 

@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "runtime/heap.h"
 #include "kernel.h"
-#include "log.h"
+#include "common/log.h"
 #include "device/memory.h"
 #include "front/module.h"
 #include "device/stream.h"
@@ -145,8 +145,8 @@ static void report_fault(const struct launch *l, const struct ptx_fault *f)
 	describe_fault(f, text, sizeof(text));
 	if (f->line)
 		snprintf(line, sizeof(line), ", line %u of the PTX", f->line);
-	cpu_log("kernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s", l->name, text, f->block[0], f->block[1],
-		f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
+	vcuda_log("kernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s", l->name, text, f->block[0], f->block[1],
+		  f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
 }
 
 static void launch_run(struct cpu_op *op, uint64_t unit, uint64_t count)

@@ -16,7 +16,7 @@
 #include "protocol/handlers.h"
 #include "host/worker/queue/lane.h"
 #include "host/worker/handle/link.h"
-#include "host/worker/log.h"
+#include "common/log.h"
 #include "host/worker/release.h"
 #include "ring/ring.h"
 #include "host/worker/session.h"

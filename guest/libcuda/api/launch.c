@@ -4,8 +4,8 @@
 
 #include "core/capture.h"
 #include "core/context.h"
+#include "common/log.h"
 #include "core/request.h"
-#include "guest/client/log.h"
 #include "stream/stream.h"
 
 static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)

@@ -11,10 +11,11 @@
 
 #include "core/init.h"
 #include "core/request.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
 #include "protocol/guest-calls.h"
+#include "common/log.h"
 #include "ring/ring.h"
 #include "common/start-thread.h"
 #include "stream/stream.h"

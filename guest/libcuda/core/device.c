@@ -8,7 +8,7 @@
 
 #include "core/request.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 
 #define MAX_DEVICES 64
 

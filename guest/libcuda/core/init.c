@@ -13,7 +13,7 @@
 #include "core/request.h"
 #include "core/thread.h"
 #include "guest/client/call.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "guest/client/session.h"
 #include "memory/arena.h"
 #include "protocol/guest-calls.h"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's log for programs: why calls were refused, as this library says it on stderr too (log.c). As much of it
- * is kept as NVIDIA's driver keeps of its own.
+ * The driver's log for programs: the reasons why calls were refused, which common/log.c also writes to stderr. It keeps
+ * as much as NVIDIA's driver keeps of its own log.
  */
-#include "core/logs.h"
-
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "core/request.h"
 
 #define LINES 100
@@ -69,7 +68,7 @@ static void tell(const char *line, size_t length)
 	telling = false;
 }
 
-void vcuda_logs_keep(const char *line, size_t length)
+static void keep(const char *line, size_t length)
 {
 	if (length > LINE_BYTES - 2)
 		length = LINE_BYTES - 2;
@@ -79,6 +78,8 @@ void vcuda_logs_keep(const char *line, size_t length)
 	pthread_mutex_unlock(&lock);
 	tell(line, length);
 }
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda", .variable = "VCUDA_LOG", .observe = keep};
 
 VCUDA_EXPORT CUresult cuLogsRegisterCallback(CUlogsCallback function, void *data, CUlogsCallbackHandle *callback)
 {

@@ -3,7 +3,7 @@
 
 #include "core/output.h"
 #include "core/thread.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "protocol/calls.h"
 
 static CUresult result_of(int error)

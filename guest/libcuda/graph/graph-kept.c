@@ -9,7 +9,7 @@
 #include "core/request.h"
 #include "memory/array.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "copy/memset.h"
 #include "stream/pace.h"
 #include "memory/range.h"

@@ -11,7 +11,7 @@
 #include "stream/event.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "copy/memset.h"
 #include "copy/stream-memory.h"
 #include "stream/stream.h"

@@ -12,7 +12,7 @@
 #include "core/device.h"
 #include "module/function.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "ring/ring.h"
 #include "stream/stream.h"
 #include "core/thread.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "guest/client/log.h"
+#include "common/log.h"
 
 /* Large allocations start here, so that huge pages can back them. */
 #define HUGE_PAGE (2u << 20)

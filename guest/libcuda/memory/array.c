@@ -5,7 +5,7 @@
 #include "core/capture.h"
 #include "core/request.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "core/object.h"
 
 /* Arrays whose memory the application brings itself; nothing that could bring it is there. */

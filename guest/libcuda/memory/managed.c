@@ -9,7 +9,7 @@
 #include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "memory/managed.h"
 #include "memory/memory.h"
 

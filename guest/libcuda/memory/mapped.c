@@ -4,7 +4,7 @@
 #include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "memory/range.h"
 
 static CUresult check_properties(const CUmemAllocationProp *p)

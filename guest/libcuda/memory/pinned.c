@@ -12,7 +12,7 @@
 #include "core/hooks.h"
 #include "core/request.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "memory/memory.h"
 #include "memory/range.h"
 #include "guest/client/session.h"

@@ -6,7 +6,7 @@
 #include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "core/object.h"
 #include "memory/pool.h"
 

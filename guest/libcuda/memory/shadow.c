@@ -12,7 +12,7 @@
 #include "core/hooks.h"
 #include "core/init.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "memory/range.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"

@@ -8,7 +8,7 @@
 #include "protocol/guest-calls.h"
 #include "protocol/image-cache.h"
 #include "module/image-name.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "ring/ring.h"
 #include "module/sha256.h"
 #include "guest/client/stage.h"

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 

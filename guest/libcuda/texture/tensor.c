@@ -9,7 +9,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/log.h"
+#include "common/log.h"
 
 #define MAP_ALIGNMENT 64
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "guest/client/log.h"
+#include "common/log.h"
 #include "trace/trace.h"
 
 /* The descriptor, if it still is the file: the application may close what it did not open, and open something else. */

@@ -11,7 +11,7 @@
 #include "images/image-check.h"
 #include "protocol/ipc/image-message.h"
 #include "images/image-store.h"
-#include "log.h"
+#include "common/log.h"
 
 /* Of a worker that has ended: more than an honest one leaves. */
 #define LAST_MESSAGES 32

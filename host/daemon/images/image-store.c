@@ -9,7 +9,7 @@
 #include "protocol/ipc/image-channel.h"
 #include "images/image-check.h"
 #include "list.h"
-#include "log.h"
+#include "common/log.h"
 
 /* Each has a descriptor. */
 #define MOST_ENTRIES 512

@@ -9,7 +9,7 @@
 #include "queue/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/link.h"
-#include "log.h"
+#include "common/log.h"
 #include "memory/ram.h"
 #include "release.h"
 #include "session.h"

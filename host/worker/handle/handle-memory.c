@@ -2,7 +2,7 @@
 /* Handlers: pinned memory. */
 #include "protocol/handlers.h"
 #include "queue/lane.h"
-#include "log.h"
+#include "common/log.h"
 #include "session.h"
 
 CUresult vcuda_handle_cuMemHostRegister_v2(struct vcuda_session *s, struct vcuda_args_cuMemHostRegister_v2 *a)

@@ -7,7 +7,7 @@
 #include "backend-load.h"
 #include "channel-serve.h"
 #include "protocol/handlers.h"
-#include "log.h"
+#include "common/log.h"
 #include "queue/marks.h"
 #include "roster-slot.h"
 #include "session.h"

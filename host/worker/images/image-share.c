@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/image-message.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/start-thread.h"
 
 /* vcudad never takes long. */

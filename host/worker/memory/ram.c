@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
-#include "log.h"
+#include "common/log.h"
 #include "session.h"
 #include "common/start-thread.h"
 

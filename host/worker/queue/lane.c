@@ -15,7 +15,7 @@
 
 #include "queue/callback.h"
 #include "queue/dispatch.h"
-#include "log.h"
+#include "common/log.h"
 #include "common/mark.h"
 #include "queue/output.h"
 #include "common/probe.h"

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "log.h"
+#include "common/log.h"
 #include "ring/ring.h"
 
 /*
