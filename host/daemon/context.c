@@ -19,7 +19,7 @@ struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t i
 {
 	struct vcuda_context *context, *after;
 
-	list_for_each_entry_safe(context, after, &device->contexts, struct vcuda_context, entry)
+	vcuda_list_for_each_safe (context, after, &device->contexts, struct vcuda_context, entry)
 		if (context->id == id)
 			return context;
 	return NULL;
@@ -49,7 +49,7 @@ void vcuda_context_event(struct vcuda_context *context, unsigned int type)
 		return;
 	context->events |= 1u << type;
 	vcuda_list_remove(&context->event_entry);
-	vcuda_list_add_tail(&context->device->events, &context->event_entry);
+	vcuda_list_add(&context->event_entry, &context->device->events);
 	vcuda_device_deliver(context->device);
 }
 
@@ -90,7 +90,7 @@ static void created(struct vcuda_context *context, struct vcuda_pending *pending
 	/* The guest may free the shared area as soon as it hears of the failure. */
 	context->create_status = m->status;
 	vcuda_list_remove(&pending->entry);
-	vcuda_list_add_tail(&context->waiting, &pending->entry);
+	vcuda_list_add(&pending->entry, &context->waiting);
 	mark_forgotten(context);
 	vcuda_context_kill(context, m->status);
 }
@@ -102,7 +102,7 @@ static void mapped(struct vcuda_context *context, struct vcuda_pending *pending,
 		if (status && status != -ENOENT) {
 			vcuda_log_peer("worker %d cannot unmap a part of a window: it is killed", context->worker->pid);
 			vcuda_list_remove(&pending->entry);
-			vcuda_list_add_tail(&context->waiting, &pending->entry);
+			vcuda_list_add(&pending->entry, &context->waiting);
 			vcuda_context_kill(context, -EIO);
 			return;
 		}
@@ -127,7 +127,7 @@ static void unmapped(struct vcuda_context *context, struct vcuda_pending *pendin
 static void worker_reply(struct vcuda_worker *worker, const struct vcuda_channel_message *m)
 {
 	struct vcuda_context *context = worker->owner;
-	struct vcuda_pending *pending = list_first(&context->sent, struct vcuda_pending, entry);
+	struct vcuda_pending *pending = vcuda_list_first(&context->sent, struct vcuda_pending, entry);
 
 	switch (pending->type) {
 	case VCUDA_CTL_CREATE:
@@ -163,7 +163,7 @@ static void answer_all(struct vcuda_context *context, struct vcuda_list *list)
 {
 	struct vcuda_pending *pending, *after;
 
-	list_for_each_entry_safe(pending, after, list, struct vcuda_pending, entry)
+	vcuda_list_for_each_safe (pending, after, list, struct vcuda_pending, entry)
 		answer(context, pending, status_at_end(context, pending));
 }
 
@@ -207,10 +207,10 @@ static void send_or_wait(struct vcuda_context *context, struct vcuda_pending *pe
 			 const struct vcuda_channel_extent *extents)
 {
 	if (!vcuda_worker_send(context->worker, m, extents, NULL, 0)) {
-		vcuda_list_add_tail(&context->sent, &pending->entry);
+		vcuda_list_add(&pending->entry, &context->sent);
 		return;
 	}
-	vcuda_list_add_tail(&context->waiting, &pending->entry);
+	vcuda_list_add(&pending->entry, &context->waiting);
 	vcuda_context_kill(context, -EPIPE);
 }
 
@@ -229,7 +229,7 @@ static struct vcuda_context *context_new(struct vcuda_device *device, const stru
 	vcuda_list_init(&context->sent);
 	vcuda_list_init(&context->waiting);
 	vcuda_ledger_init(&context->ledger, &device->quota);
-	vcuda_list_add_tail(&device->contexts, &context->entry);
+	vcuda_list_add(&context->entry, &device->contexts);
 	device->count++;
 	return context;
 }
@@ -327,11 +327,11 @@ int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed 
 	status = attach(context, p);
 	if (status) {
 		context->create_status = status;
-		vcuda_list_add_tail(&context->waiting, &pending->entry);
+		vcuda_list_add(&pending->entry, &context->waiting);
 		mark_forgotten(context);
 		vcuda_context_kill(context, status);
 	} else {
-		vcuda_list_add_tail(&context->sent, &pending->entry);
+		vcuda_list_add(&pending->entry, &context->sent);
 	}
 	return VCUDA_LATER;
 }
@@ -350,7 +350,7 @@ int vcuda_context_destroy(struct vcuda_device *device, const struct vcuda_parsed
 	pending = pending_new(VCUDA_CTL_DESTROY, owed);
 	if (!pending)
 		return -ENOMEM;
-	vcuda_list_add_tail(&context->waiting, &pending->entry);
+	vcuda_list_add(&pending->entry, &context->waiting);
 	mark_forgotten(context);
 	vcuda_worker_end(context->worker);
 	return VCUDA_LATER;
@@ -458,7 +458,7 @@ int vcuda_context_map(struct vcuda_device *device, const struct vcuda_parsed *p,
 		pending = pending_new(VCUDA_CTL_MAP, owed);
 		if (!pending)
 			return -ENOMEM;
-		vcuda_list_add_tail(&context->waiting, &pending->entry);
+		vcuda_list_add(&pending->entry, &context->waiting);
 		return VCUDA_LATER;
 	}
 	status = map_part(context, p, owed);

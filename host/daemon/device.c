@@ -64,7 +64,7 @@ static void kill_all(struct vcuda_device *device, int why)
 {
 	struct vcuda_context *context, *after;
 
-	list_for_each_entry_safe(context, after, &device->contexts, struct vcuda_context, entry)
+	vcuda_list_for_each_safe (context, after, &device->contexts, struct vcuda_context, entry)
 		vcuda_context_kill(context, why);
 }
 
@@ -107,10 +107,10 @@ static void answer_hellos(struct vcuda_device *device)
 
 	if (vcuda_list_empty(&device->hellos))
 		return;
-	list_for_each_entry_safe(context, after_context, &device->contexts, struct vcuda_context, entry)
+	vcuda_list_for_each_safe (context, after_context, &device->contexts, struct vcuda_context, entry)
 		if (context->forgotten && context->id)
 			return;
-	list_for_each_entry_safe(pending, after, &device->hellos, struct vcuda_pending, entry) {
+	vcuda_list_for_each_safe (pending, after, &device->hellos, struct vcuda_pending, entry) {
 		const struct vcuda_ctl_reply reply = {
 			.status = pending->verdict, .major = VCUDA_CONTROL_MAJOR, .minor = VCUDA_CONTROL_MINOR};
 
@@ -140,9 +140,9 @@ static int hello(struct vcuda_device *device, const struct vcuda_parsed *p, cons
 		vcuda_log_debug("the guest's driver says hello, control version %u.%u", r->major, r->minor);
 	}
 	device->greeted = false;
-	list_for_each_entry_safe(context, after, &device->contexts, struct vcuda_context, entry)
+	vcuda_list_for_each_safe (context, after, &device->contexts, struct vcuda_context, entry)
 		vcuda_context_forget(context);
-	vcuda_list_add_tail(&device->hellos, &pending->entry);
+	vcuda_list_add(&pending->entry, &device->hellos);
 	answer_hellos(device);
 	return VCUDA_LATER;
 }
@@ -237,7 +237,7 @@ void vcuda_device_deliver(struct vcuda_device *device)
 	bool delivered = false;
 
 	while (!device->stopped && !vcuda_list_empty(&device->events)) {
-		struct vcuda_context *context = list_first(&device->events, struct vcuda_context, event_entry);
+		struct vcuda_context *context = vcuda_list_first(&device->events, struct vcuda_context, event_entry);
 		struct vcuda_event event = {.context = context->id};
 
 		event.type = context->events & 1u << VCUDA_EVENT_WAKE ? VCUDA_EVENT_WAKE : VCUDA_EVENT_LOST;
@@ -365,11 +365,11 @@ void vcuda_device_forget(struct vcuda_device *device)
 	device->generation++;
 	device->greeted = false;
 	device->more = 0;
-	list_for_each_entry_safe(pending, after, &device->hellos, struct vcuda_pending, entry) {
+	vcuda_list_for_each_safe (pending, after, &device->hellos, struct vcuda_pending, entry) {
 		vcuda_list_remove(&pending->entry);
 		free(pending);
 	}
-	list_for_each_entry_safe(context, after_context, &device->contexts, struct vcuda_context, entry) {
+	vcuda_list_for_each_safe (context, after_context, &device->contexts, struct vcuda_context, entry) {
 		/* Numbers of the next VM's may be the same. */
 		context->id = 0;
 		vcuda_context_forget(context);

@@ -133,7 +133,7 @@ static void serve(struct vcuda_local *local, int fd, const struct ucred *who)
 	if (!client)
 		return;
 	*client = (struct client){.local = local, .who = *who, .fd = -1};
-	vcuda_list_add_tail(&local->clients, &client->entry);
+	vcuda_list_add(&client->entry, &local->clients);
 	local->count++;
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	if (!start_warm(client, fd) && !start(client, fd))
@@ -175,6 +175,6 @@ void vcuda_local_close(struct vcuda_local *local)
 
 	local->closed = true;
 	vcuda_listener_close(&local->listener);
-	list_for_each_entry_safe (client, after, &local->clients, struct client, entry)
+	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
 		vcuda_worker_kill(client->worker);
 }

@@ -3,7 +3,7 @@
 #ifndef VCUDA_LOCAL_H
 #define VCUDA_LOCAL_H
 
-#include "list.h"
+#include "common/list.h"
 #include "listener.h"
 #include "options.h"
 #include "stock.h"

@@ -69,7 +69,7 @@ void vcuda_timer_set(struct vcuda_loop *loop, struct vcuda_timer *timer, uint64_
 {
 	vcuda_timer_clear(timer);
 	timer->at = vcuda_now() + delay_ms;
-	vcuda_list_add_tail(&loop->timers, &timer->entry);
+	vcuda_list_add(&timer->entry, &loop->timers);
 }
 
 void vcuda_timer_clear(struct vcuda_timer *timer)

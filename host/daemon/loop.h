@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#include "list.h"
+#include "common/list.h"
 
 struct vcuda_source {
 	int fd; /* the owner's; -1: not in the loop */

@@ -90,7 +90,7 @@ static bool add(struct vcuda_stock *stock)
 		free(spare);
 		return false;
 	}
-	vcuda_list_add_tail(&stock->spares, &spare->entry);
+	vcuda_list_add(&spare->entry, &stock->spares);
 	stock->count++;
 	return true;
 }
@@ -100,7 +100,7 @@ static void kill_all(struct vcuda_stock *stock)
 	struct spare *spare, *after;
 
 	stock->wanted = 0;
-	list_for_each_entry_safe(spare, after, &stock->spares, struct spare, entry)
+	vcuda_list_for_each_safe (spare, after, &stock->spares, struct spare, entry)
 		vcuda_worker_kill(spare->worker);
 }
 
@@ -136,7 +136,7 @@ struct vcuda_worker *vcuda_stock_take(struct vcuda_stock *stock, const struct vc
 {
 	struct spare *spare, *after;
 
-	list_for_each_entry_safe(spare, after, &stock->spares, struct spare, entry) {
+	vcuda_list_for_each_safe (spare, after, &stock->spares, struct spare, entry) {
 		struct vcuda_worker *worker = spare->worker;
 
 		if (worker->ending || vcuda_worker_has_ended(worker))

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "list.h"
+#include "common/list.h"
 #include "loop.h"
 #include "options.h"
 #include "worker.h"

@@ -49,7 +49,7 @@ static void close_channel(struct vcuda_worker *w)
 	close_fd(&w->channel);
 	close_fd(&w->doorbell);
 	close_fd(&w->notify);
-	list_for_each_entry_safe(unsent, after, &w->unsent, struct unsent, entry) {
+	vcuda_list_for_each_safe (unsent, after, &w->unsent, struct unsent, entry) {
 		vcuda_list_remove(&unsent->entry);
 		free(unsent);
 	}
@@ -140,7 +140,7 @@ static void exit_ready(struct vcuda_source *source, uint32_t events)
 	close_fd(&w->pidfd);
 	vcuda_roster_strike(w->pid);
 	w->ops->reaped(w);
-	list_for_each_entry_safe(sent, after, &w->sent, struct sent, entry)
+	vcuda_list_for_each_safe (sent, after, &w->sent, struct sent, entry)
 		free(sent);
 	free(w);
 }
@@ -162,7 +162,7 @@ static void watch_oldest(struct vcuda_worker *w)
 		vcuda_timer_clear(&w->reply_timer);
 		return;
 	}
-	oldest = list_first(&w->sent, struct sent, entry);
+	oldest = vcuda_list_first(&w->sent, struct sent, entry);
 	vcuda_timer_set(w->loop, &w->reply_timer, oldest->due > now ? oldest->due - now : 0);
 }
 
@@ -172,7 +172,7 @@ static bool take_reply(struct vcuda_worker *w, const struct vcuda_channel_messag
 	struct sent *oldest;
 
 	if (bytes == sizeof(*reply) && !vcuda_list_empty(&w->sent)) {
-		oldest = list_first(&w->sent, struct sent, entry);
+		oldest = vcuda_list_first(&w->sent, struct sent, entry);
 		if (oldest->cookie == reply->cookie && oldest->type == reply->type && reply->status <= 0 &&
 		    reply->status > -4096) {
 			vcuda_list_remove(&oldest->entry);
@@ -191,7 +191,7 @@ static void send_unsent(struct vcuda_worker *w)
 {
 	struct unsent *unsent, *after;
 
-	list_for_each_entry_safe(unsent, after, &w->unsent, struct unsent, entry) {
+	vcuda_list_for_each_safe (unsent, after, &w->unsent, struct unsent, entry) {
 		if (send(w->channel, unsent->data, unsent->bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 			if (errno != EAGAIN && errno != EINTR)
 				channel_closed(w);
@@ -388,7 +388,7 @@ static int send_later(struct vcuda_worker *w, const struct iovec parts[2])
 	memcpy(unsent->data, parts[0].iov_base, parts[0].iov_len);
 	if (parts[1].iov_len)
 		memcpy(unsent->data + parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
-	vcuda_list_add_tail(&w->unsent, &unsent->entry);
+	vcuda_list_add(&unsent->entry, &w->unsent);
 	vcuda_source_change(w->loop, &w->channel_source, EPOLLIN | EPOLLOUT);
 	return 0;
 }
@@ -417,7 +417,7 @@ int vcuda_worker_send(struct vcuda_worker *w, struct vcuda_channel_message *mess
 		free(sent);
 		return status;
 	}
-	vcuda_list_add_tail(&w->sent, &sent->entry);
+	vcuda_list_add(&sent->entry, &w->sent);
 	if (!w->reply_timer.at)
 		watch_oldest(w);
 	return 0;

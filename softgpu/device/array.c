@@ -121,7 +121,7 @@ static void forget(struct CUmipmappedArray_st *s)
 		cpu_registry_remove(&s->levels[n]);
 	if (s->mipmapped)
 		cpu_registry_remove(s);
-	cpu_list_remove(&s->node);
+	vcuda_list_remove(&s->node);
 	free(s);
 }
 
@@ -154,7 +154,7 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, unsigne
 	s->descriptor = *d;
 	s->mipmapped = mipmapped;
 	s->count = levels < most_levels(d) ? levels : most_levels(d);
-	cpu_list_add(&s->node, &c->arrays);
+	vcuda_list_add(&s->node, &c->arrays);
 	result = CUDA_ERROR_INVALID_VALUE;
 	if (!s->count || s->count > PTX_TEXTURE_LEVELS ||
 	    !cpu_array_format(d->Format, d->NumChannels, &s->format, &s->texel_bytes))
@@ -211,8 +211,8 @@ struct CUmipmappedArray_st *cpu_mipmapped_find(const struct CUctx_st *context, C
 
 void cpu_arrays_destroy(struct CUctx_st *context)
 {
-	while (!cpu_list_empty(&context->arrays))
-		forget(cpu_list_entry(context->arrays.next, struct CUmipmappedArray_st, node));
+	while (!vcuda_list_empty(&context->arrays))
+		forget(container_of(context->arrays.next, struct CUmipmappedArray_st, node));
 }
 
 CUresult cpu_cuArray3DCreate_v2(CUarray *pHandle, void *pAllocateArray)

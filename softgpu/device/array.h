@@ -29,7 +29,7 @@ struct CUarray_st {
 
 struct CUmipmappedArray_st {
 	struct CUctx_st *context;
-	struct cpu_list node; /* in the context */
+	struct vcuda_list node; /* in the context */
 	CUDA_ARRAY3D_DESCRIPTOR descriptor;
 	enum ptx_format format;
 	unsigned int texel_bytes;

@@ -58,12 +58,12 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	c->cache = CU_FUNC_CACHE_PREFER_NONE;
 	for (unsigned int i = 0; i < CPU_LIMITS; i++)
 		c->limits[i] = limits[i];
-	cpu_list_init(&c->streams);
-	cpu_list_init(&c->events);
-	cpu_list_init(&c->modules);
-	cpu_list_init(&c->arrays);
-	cpu_list_init(&c->textures);
-	cpu_list_init(&c->generators);
+	vcuda_list_init(&c->streams);
+	vcuda_list_init(&c->events);
+	vcuda_list_init(&c->modules);
+	vcuda_list_init(&c->arrays);
+	vcuda_list_init(&c->textures);
+	vcuda_list_init(&c->generators);
 	cpu_stream_init(&c->null_stream, c, CU_STREAM_DEFAULT, CPU_PRIORITY_LEAST);
 	c->null_stream.legacy = true;
 	c->null_stream.blocking = false;

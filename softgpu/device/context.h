@@ -30,13 +30,13 @@ struct CUctx_st {
 	size_t limits[CPU_LIMITS]; /* by CUlimit */
 	unsigned int holds;        /* streams that hold */
 	struct CUstream_st null_stream;
-	struct cpu_list streams; /* all others */
-	struct cpu_list events;
-	struct cpu_list modules;
+	struct vcuda_list streams; /* all others */
+	struct vcuda_list events;
+	struct vcuda_list modules;
 	struct cpu_heap *heap; /* of kernels' malloc(); NULL: no kernel that uses it has been launched */
-	struct cpu_list arrays;
-	struct cpu_list textures; /* surfaces too */
-	struct cpu_list generators;
+	struct vcuda_list arrays;
+	struct vcuda_list textures; /* surfaces too */
+	struct vcuda_list generators;
 };
 
 /*

@@ -20,7 +20,7 @@ struct cpu_record {
 
 struct CUevent_st {
 	struct CUctx_st *context;
-	struct cpu_list node;
+	struct vcuda_list node;
 	unsigned int flags;
 	struct cpu_record *record; /* the newest; NULL: never recorded */
 	struct cpu_shared_event *shared; /* NULL, or the record is any process's newest */
@@ -65,7 +65,7 @@ static void wait_finish(struct cpu_op *op)
 static void destroy(struct CUevent_st *e)
 {
 	cpu_registry_remove(e);
-	cpu_list_remove(&e->node);
+	vcuda_list_remove(&e->node);
 	record_put(e->record);
 	cpu_shared_event_put(e->shared);
 	free(e);
@@ -73,8 +73,8 @@ static void destroy(struct CUevent_st *e)
 
 void cpu_events_destroy(struct CUctx_st *context)
 {
-	while (!cpu_list_empty(&context->events))
-		destroy(cpu_list_entry(context->events.next, struct CUevent_st, node));
+	while (!vcuda_list_empty(&context->events))
+		destroy(container_of(context->events.next, struct CUevent_st, node));
 }
 
 /* Takes what is shared over. */
@@ -90,7 +90,7 @@ static CUresult create(struct CUctx_st *c, unsigned int flags, struct cpu_shared
 	e->context = c;
 	e->flags = flags;
 	e->shared = shared;
-	cpu_list_add(&e->node, &c->events);
+	vcuda_list_add(&e->node, &c->events);
 	*handle = e;
 	return CUDA_SUCCESS;
 }

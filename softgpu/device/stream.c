@@ -17,8 +17,8 @@ void cpu_stream_init(struct CUstream_st *s, struct CUctx_st *context, unsigned i
 	s->last = 0;
 	s->legacy = s->gathers = s->holds = false;
 	s->blocking = !(flags & CU_STREAM_NON_BLOCKING);
-	cpu_list_init(&s->node);
-	cpu_list_init(&s->busy);
+	vcuda_list_init(&s->node);
+	vcuda_list_init(&s->busy);
 }
 
 struct CUstream_st *cpu_stream_find(struct CUctx_st *context, CUstream handle)
@@ -72,14 +72,14 @@ struct CUstream_st *cpu_stream_of_context(struct CUctx_st *context, bool holds)
 static void destroy(struct CUstream_st *s)
 {
 	cpu_registry_remove(s);
-	cpu_list_remove(&s->node);
+	vcuda_list_remove(&s->node);
 	cpu_stream_put(s);
 }
 
 void cpu_streams_destroy(struct CUctx_st *context)
 {
-	while (!cpu_list_empty(&context->streams))
-		destroy(cpu_list_entry(context->streams.next, struct CUstream_st, node));
+	while (!vcuda_list_empty(&context->streams))
+		destroy(container_of(context->streams.next, struct CUstream_st, node));
 }
 
 CUresult cpu_stream_wait(struct CUstream_st *stream)
@@ -118,7 +118,7 @@ CUresult cpu_cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int 
 		free(s);
 		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
-	cpu_list_add(&s->node, &c->streams);
+	vcuda_list_add(&s->node, &c->streams);
 	*phStream = s;
 	return cpu_leave(CUDA_SUCCESS);
 }

@@ -17,7 +17,7 @@
 struct texture {
 	struct ptx_texture ptx;
 	struct CUctx_st *context;
-	struct cpu_list node;                     /* in the context */
+	struct vcuda_list node;                   /* in the context */
 	const struct CUmipmappedArray_st *array;  /* NULL: linear memory, or an array that is gone */
 	uint64_t address, bytes;                  /* linear memory */
 	unsigned int refs;                        /* its life, and each map that names it */
@@ -69,7 +69,7 @@ bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
 	struct cpu_texture_map *m;
 
 	*map = NULL;
-	if (cpu_list_empty(&context->textures))
+	if (vcuda_list_empty(&context->textures))
 		return true;
 	if (current && current_context == context) {
 		current->refs++;
@@ -298,7 +298,7 @@ static CUresult publish(struct CUctx_st *c, struct texture *t, unsigned long lon
 	t->refs = 1;
 	t->ptx.handle = ++serial << PTX_HANDLE_INDEX | (slot + 1);
 	slots[slot] = t;
-	cpu_list_add(&t->node, &c->textures);
+	vcuda_list_add(&t->node, &c->textures);
 	cpu_textures_changed();
 	*handle = t->ptx.handle;
 	return CUDA_SUCCESS;
@@ -315,7 +315,7 @@ static struct texture *find(const struct CUctx_st *c, uint64_t handle, bool surf
 static void drop(struct texture *t)
 {
 	slots[(t->ptx.handle & ((1u << PTX_HANDLE_INDEX) - 1)) - 1] = NULL;
-	cpu_list_remove(&t->node);
+	vcuda_list_remove(&t->node);
 	put(&t->ptx);
 }
 
@@ -343,8 +343,8 @@ static CUresult destroy(uint64_t handle, bool surface)
 
 void cpu_textures_lose_array(const struct CUmipmappedArray_st *array)
 {
-	cpu_list_for_each (node, &array->context->textures) {
-		struct texture *t = cpu_list_entry(node, struct texture, node);
+	vcuda_list_for_each (node, &array->context->textures) {
+		struct texture *t = container_of(node, struct texture, node);
 
 		if (t->array == array)
 			t->array = NULL;
@@ -354,8 +354,8 @@ void cpu_textures_lose_array(const struct CUmipmappedArray_st *array)
 
 void cpu_textures_destroy(struct CUctx_st *context)
 {
-	while (!cpu_list_empty(&context->textures))
-		drop(cpu_list_entry(context->textures.next, struct texture, node));
+	while (!vcuda_list_empty(&context->textures))
+		drop(container_of(context->textures.next, struct texture, node));
 	cpu_textures_changed();
 }
 

@@ -28,7 +28,7 @@ struct file {
 	bool offered; /* by this process */
 	bool named;   /* processes know it by `name` */
 	struct vcuda_share_handle name;
-	struct cpu_list node;
+	struct vcuda_list node;
 };
 
 /* What a handle names. */
@@ -53,7 +53,7 @@ struct reservation {
 
 /* With the scheduler's lock. */
 static struct reservation *reservations;
-static struct cpu_list files = CPU_LIST_INIT(files);
+static struct vcuda_list files = VCUDA_LIST_INIT(files);
 
 static bool in_granules(uint64_t n)
 {
@@ -135,7 +135,7 @@ static void put(struct file *f)
 	cpu_memory_uncount(f->size);
 	if (f->offered)
 		vcuda_share_withdraw(&f->name);
-	cpu_list_remove(&f->node);
+	vcuda_list_remove(&f->node);
 	close(f->fd);
 	free(f);
 }
@@ -150,14 +150,14 @@ static struct file *make_file(int fd, uint64_t size)
 		return NULL;
 	}
 	*f = (struct file){.refs = 1, .size = size, .fd = fd};
-	cpu_list_add(&f->node, &files);
+	vcuda_list_add(&f->node, &files);
 	return f;
 }
 
 static struct file *find_file(const struct vcuda_share_handle *name)
 {
-	cpu_list_for_each (node, &files) {
-		struct file *f = cpu_list_entry(node, struct file, node);
+	vcuda_list_for_each (node, &files) {
+		struct file *f = container_of(node, struct file, node);
 
 		if (f->named && !memcmp(&f->name, name, sizeof(*name)))
 			return f;

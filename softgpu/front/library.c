@@ -10,8 +10,8 @@
 struct CUlib_st {
 	struct cpu_image image;   /* to make the module of another context, or of the same after a reset */
 	struct cpu_program spare; /* parsed and in no module yet; count 0: none */
-	struct cpu_list modules;  /* one in each context that uses it */
-	struct cpu_list kernels;
+	struct vcuda_list modules; /* one in each context that uses it */
+	struct vcuda_list kernels;
 	struct cpu_managed managed;
 };
 
@@ -22,8 +22,8 @@ static CUresult load(CUlibrary *library, const void *code)
 
 	if (!l)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cpu_list_init(&l->modules);
-	cpu_list_init(&l->kernels);
+	vcuda_list_init(&l->modules);
+	vcuda_list_init(&l->kernels);
 	result = cpu_image_read(code, &l->image);
 	if (result != CUDA_SUCCESS)
 		goto free_library;
@@ -77,16 +77,16 @@ CUresult cpu_cuLibraryUnload(CUlibrary library)
 	if (!cpu_registry_has(library, CPU_LIBRARY))
 		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	cpu_registry_remove(library);
-	while (!cpu_list_empty(&library->kernels)) {
-		struct CUkern_st *k = cpu_list_entry(library->kernels.next, struct CUkern_st, node);
+	while (!vcuda_list_empty(&library->kernels)) {
+		struct CUkern_st *k = container_of(library->kernels.next, struct CUkern_st, node);
 
 		cpu_registry_remove(k);
-		cpu_list_remove(&k->node);
+		vcuda_list_remove(&k->node);
 		free(k->name);
 		free(k);
 	}
-	while (!cpu_list_empty(&library->modules))
-		cpu_module_unload(cpu_list_entry(library->modules.next, struct CUmod_st, in_library));
+	while (!vcuda_list_empty(&library->modules))
+		cpu_module_unload(container_of(library->modules.next, struct CUmod_st, in_library));
 	cpu_unlock();
 	cpu_managed_free(&library->managed);
 	cpu_program_free(&library->spare);
@@ -98,8 +98,8 @@ CUresult cpu_cuLibraryUnload(CUlibrary library)
 /* A parsed form of the library to look names up in. */
 static CUresult parsed(struct CUlib_st *l, struct cpu_program **program)
 {
-	if (l->spare.count == 0 && !cpu_list_empty(&l->modules)) {
-		*program = &cpu_list_entry(l->modules.next, struct CUmod_st, in_library)->program;
+	if (l->spare.count == 0 && !vcuda_list_empty(&l->modules)) {
+		*program = &container_of(l->modules.next, struct CUmod_st, in_library)->program;
 		return CUDA_SUCCESS;
 	}
 	*program = &l->spare;
@@ -123,8 +123,8 @@ static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct C
 
 	if (l->managed.placed < l->managed.count)
 		return CUDA_ERROR_NOT_READY;
-	cpu_list_for_each (node, &l->modules) {
-		*module = cpu_list_entry(node, struct CUmod_st, in_library);
+	vcuda_list_for_each (node, &l->modules) {
+		*module = container_of(node, struct CUmod_st, in_library);
 		if ((*module)->context == context)
 			return CUDA_SUCCESS;
 	}
@@ -133,7 +133,7 @@ static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct C
 	if (result == CUDA_SUCCESS)
 		result = cpu_module_make(context, l, &l->managed, &l->spare, module);
 	if (result == CUDA_SUCCESS)
-		cpu_list_add(&(*module)->in_library, &l->modules);
+		vcuda_list_add(&(*module)->in_library, &l->modules);
 	return result;
 }
 
@@ -152,8 +152,8 @@ static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_
 	struct CUkern_st *k;
 	CUresult result;
 
-	cpu_list_for_each (node, &l->kernels) {
-		*kernel = cpu_list_entry(node, struct CUkern_st, node);
+	vcuda_list_for_each (node, &l->kernels) {
+		*kernel = container_of(node, struct CUkern_st, node);
 		if (!strcmp((*kernel)->name, name))
 			return CUDA_SUCCESS;
 	}
@@ -174,7 +174,7 @@ static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_
 		free(k);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	cpu_list_add(&k->node, &l->kernels);
+	vcuda_list_add(&k->node, &l->kernels);
 	*kernel = k;
 	return CUDA_SUCCESS;
 }

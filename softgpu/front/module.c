@@ -226,8 +226,8 @@ CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, str
 	m->refs = 1;
 	m->program = *program;
 	m->managed = managed ? managed : &m->own;
-	cpu_list_init(&m->in_library);
-	cpu_list_init(&m->functions);
+	vcuda_list_init(&m->in_library);
+	vcuda_list_init(&m->functions);
 	if (!managed)
 		result = cpu_managed_list(program, &m->own);
 	if (result == CUDA_SUCCESS)
@@ -240,7 +240,7 @@ CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, str
 		free(m);
 		return result;
 	}
-	cpu_list_add(&m->node, &context->modules);
+	vcuda_list_add(&m->node, &context->modules);
 	program->count = 0;
 	*module = m;
 	return CUDA_SUCCESS;
@@ -260,10 +260,10 @@ void cpu_module_unload(struct CUmod_st *m)
 
 	/* From here on no handle leads to it. */
 	cpu_registry_remove(m);
-	cpu_list_remove(&m->node);
-	cpu_list_remove(&m->in_library);
-	cpu_list_for_each (node, &m->functions)
-		cpu_registry_remove(cpu_list_entry(node, struct CUfunc_st, node));
+	vcuda_list_remove(&m->node);
+	vcuda_list_remove(&m->in_library);
+	vcuda_list_for_each (node, &m->functions)
+		cpu_registry_remove(container_of(node, struct CUfunc_st, node));
 	cpu_context_get(context);
 	scope.last = cpu_submitted();
 	cpu_wait(&scope);
@@ -272,10 +272,10 @@ void cpu_module_unload(struct CUmod_st *m)
 	drop_variables(m);
 	cpu_managed_free(&m->own);
 	cpu_program_free(&m->program);
-	while (!cpu_list_empty(&m->functions)) {
-		struct CUfunc_st *f = cpu_list_entry(m->functions.next, struct CUfunc_st, node);
+	while (!vcuda_list_empty(&m->functions)) {
+		struct CUfunc_st *f = container_of(m->functions.next, struct CUfunc_st, node);
 
-		cpu_list_remove(&f->node);
+		vcuda_list_remove(&f->node);
 		free(f);
 	}
 	free(m);
@@ -284,8 +284,8 @@ void cpu_module_unload(struct CUmod_st *m)
 
 void cpu_modules_destroy(struct CUctx_st *context)
 {
-	while (!cpu_list_empty(&context->modules))
-		cpu_module_unload(cpu_list_entry(context->modules.next, struct CUmod_st, node));
+	while (!vcuda_list_empty(&context->modules))
+		cpu_module_unload(container_of(context->modules.next, struct CUmod_st, node));
 }
 
 /*

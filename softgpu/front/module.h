@@ -35,9 +35,9 @@ CUresult cpu_compile_error(enum ptx_status status, const char *what, const struc
 struct CUmod_st {
 	struct CUctx_st *context;
 	struct CUlib_st *library; /* NULL: loaded by itself */
-	struct cpu_list node;     /* in the context */
-	struct cpu_list in_library;
-	struct cpu_list functions;
+	struct vcuda_list node;   /* in the context */
+	struct vcuda_list in_library;
+	struct vcuda_list functions;
 	unsigned int refs; /* its life, each launch that is queued, each compilation that runs */
 	struct cpu_program program;
 	uint64_t *addresses[CPU_IMAGE_TEXTS]; /* of each part's variables */
@@ -70,7 +70,7 @@ size_t cpu_module_constants(const struct CUmod_st *module);
 
 struct CUfunc_st {
 	struct CUmod_st *module;
-	struct cpu_list node; /* in the module */
+	struct vcuda_list node; /* in the module */
 	struct ptx_kernel *kernel;
 	const struct ptx_kernel_info *info;
 	int max_dynamic;                   /* bytes of dynamic shared memory that a launch may ask for */
@@ -90,7 +90,7 @@ size_t cpu_function_blocks_per_sm(const struct CUfunc_st *function, unsigned int
 
 struct CUkern_st {
 	struct CUlib_st *library;
-	struct cpu_list node; /* in the library */
+	struct vcuda_list node; /* in the library */
 	char *name;
 	int max_dynamic, carveout;  /* for functions to come; -1 and -2: not set */
 	struct CUfunc_st *function; /* in the context with this id, the last one used */

@@ -18,7 +18,7 @@
 
 struct vcuda_generator_st {
 	struct CUctx_st *context; /* NULL: destroyed, and only operations have it */
-	struct cpu_list node;
+	struct vcuda_list node;
 	unsigned int refs;
 	uint32_t type;
 	struct rng *rng;
@@ -46,14 +46,14 @@ static void put(vcuda_generator g)
 static void drop(vcuda_generator g)
 {
 	g->context = NULL;
-	cpu_list_remove(&g->node);
+	vcuda_list_remove(&g->node);
 	put(g);
 }
 
 void cpu_generators_destroy(struct CUctx_st *context)
 {
-	while (!cpu_list_empty(&context->generators))
-		drop(cpu_list_entry(context->generators.next, struct vcuda_generator_st, node));
+	while (!vcuda_list_empty(&context->generators))
+		drop(container_of(context->generators.next, struct vcuda_generator_st, node));
 }
 
 CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
@@ -76,15 +76,15 @@ CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
 	g->context = c;
 	g->refs = 1;
 	g->type = type;
-	cpu_list_add(&g->node, &c->generators);
+	vcuda_list_add(&g->node, &c->generators);
 	*generator = g;
 	return cpu_leave(CUDA_SUCCESS);
 }
 
 static bool belongs(const struct CUctx_st *c, const struct vcuda_generator_st *g)
 {
-	cpu_list_for_each (node, &c->generators)
-		if (cpu_list_entry(node, struct vcuda_generator_st, node) == g)
+	vcuda_list_for_each (node, &c->generators)
+		if (container_of(node, struct vcuda_generator_st, node) == g)
 			return true;
 	return false;
 }

@@ -15,8 +15,8 @@ CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc
 		return CUDA_ERROR_NOT_READY;
 	if (!kernel)
 		return CUDA_ERROR_NOT_FOUND;
-	cpu_list_for_each (node, &m->functions) {
-		f = cpu_list_entry(node, struct CUfunc_st, node);
+	vcuda_list_for_each (node, &m->functions) {
+		f = container_of(node, struct CUfunc_st, node);
 		if (f->kernel == kernel) {
 			*function = f;
 			return CUDA_SUCCESS;
@@ -35,7 +35,7 @@ CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc
 		free(f);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	cpu_list_add(&f->node, &m->functions);
+	vcuda_list_add(&f->node, &m->functions);
 	*function = f;
 	return CUDA_SUCCESS;
 }

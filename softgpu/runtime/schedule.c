@@ -35,8 +35,8 @@ static unsigned int extra;                             /* workers beyond the dev
 static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
 static uint64_t submitted;
 static uint64_t pending;                             /* of those, which have not ended */
-static struct cpu_list busy = CPU_LIST_INIT(busy);   /* streams with work */
-static struct cpu_list ready = CPU_LIST_INIT(ready); /* operations with unclaimed units, by priority */
+static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
+static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
 
 void cpu_lock(void)
 {
@@ -81,12 +81,12 @@ static uint64_t now_ns(void)
 
 static void make_ready(struct cpu_op *op)
 {
-	struct cpu_list *where = ready.next;
+	struct vcuda_list *where = ready.next;
 
 	/* A smaller number is a higher priority. */
-	while (where != &ready && cpu_list_entry(where, struct cpu_op, ready)->stream->priority <= op->stream->priority)
+	while (where != &ready && container_of(where, struct cpu_op, ready)->stream->priority <= op->stream->priority)
 		where = where->next;
-	cpu_list_add(&op->ready, where);
+	vcuda_list_add(&op->ready, where);
 }
 
 static void wake_workers(uint64_t units)
@@ -109,8 +109,8 @@ static bool older(const struct CUstream_st *stream, uint64_t seq)
 /* Whether the context of an operation holds anything older: in streams that hold, or in all. */
 static bool older_in_context(const struct cpu_op *op, bool that_hold)
 {
-	cpu_list_for_each (node, &busy) {
-		const struct CUstream_st *other = cpu_list_entry(node, struct CUstream_st, busy);
+	vcuda_list_for_each (node, &busy) {
+		const struct CUstream_st *other = container_of(node, struct CUstream_st, busy);
 
 		if (other->context == op->stream->context && (other->holds || !that_hold) && older(other, op->seq))
 			return true;
@@ -136,8 +136,8 @@ static bool is_its_turn(const struct cpu_op *op)
 		return false;
 	if (!stream->legacy)
 		return !stream->blocking || !older(&stream->context->null_stream, op->seq);
-	cpu_list_for_each (node, &busy) {
-		const struct CUstream_st *other = cpu_list_entry(node, struct CUstream_st, busy);
+	vcuda_list_for_each (node, &busy) {
+		const struct CUstream_st *other = container_of(node, struct CUstream_st, busy);
 
 		if (other->blocking && other->context == stream->context && older(other, op->seq))
 			return false;
@@ -155,8 +155,8 @@ static bool is_stuck(const struct CUctx_st *context)
 {
 	bool waits = false;
 
-	cpu_list_for_each (node, &busy) {
-		const struct cpu_op *op = cpu_list_entry(node, struct CUstream_st, busy)->head;
+	vcuda_list_for_each (node, &busy) {
+		const struct cpu_op *op = container_of(node, struct CUstream_st, busy)->head;
 
 		if (op->stream->context != context)
 			continue;
@@ -176,7 +176,7 @@ static void pop(struct CUstream_st *stream)
 	pending--;
 	if (!stream->head) {
 		stream->tail = &stream->head;
-		cpu_list_remove(&stream->busy);
+		vcuda_list_remove(&stream->busy);
 	}
 	op->finish(op);
 	if (!stream->head)
@@ -212,10 +212,10 @@ static void dispatch(const struct cpu_op *caller_runs)
 
 	do {
 		moved = false;
-		for (struct cpu_list *node = busy.next, *next; node != &busy; node = next) {
+		for (struct vcuda_list *node = busy.next, *next; node != &busy; node = next) {
 			/* `next` stays: advance() removes no stream but its own. */
 			next = node->next;
-			moved |= advance(cpu_list_entry(node, struct CUstream_st, busy), caller_runs);
+			moved |= advance(container_of(node, struct CUstream_st, busy), caller_runs);
 		}
 	} while (moved);
 }
@@ -240,7 +240,7 @@ void cpu_op_done(struct cpu_op *op)
 bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 {
 	op->next = NULL;
-	cpu_list_init(&op->ready);
+	vcuda_list_init(&op->ready);
 	op->stream = stream;
 	op->seq = ++submitted;
 	pending++;
@@ -258,7 +258,7 @@ bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 	if (stream->head != op)
 		return false;
 	stream->refs++;
-	cpu_list_add(&stream->busy, &busy);
+	vcuda_list_add(&stream->busy, &busy);
 	/* An operation without units may end in here, and `op` with it. */
 	caller_runs = caller_runs && may_start(op);
 	dispatch(caller_runs ? op : NULL);
@@ -339,7 +339,7 @@ static void run(struct cpu_op *op, bool slice)
 	op->active--;
 	if (!claimed_all(op))
 		return;
-	cpu_list_remove(&op->ready);
+	vcuda_list_remove(&op->ready);
 	if (op->active == 0)
 		complete(op);
 }
@@ -358,8 +358,8 @@ bool cpu_scope_done(const struct cpu_scope *scope)
 {
 	if (scope->record)
 		return cpu_record_done(scope->record);
-	cpu_list_for_each (node, &busy) {
-		if (in_scope(scope, cpu_list_entry(node, struct CUstream_st, busy)))
+	vcuda_list_for_each (node, &busy) {
+		if (in_scope(scope, container_of(node, struct CUstream_st, busy)))
 			return false;
 	}
 	return true;
@@ -368,8 +368,8 @@ bool cpu_scope_done(const struct cpu_scope *scope)
 /* An operation in the scope that has units to run, or NULL. */
 static struct cpu_op *find_work(const struct cpu_scope *scope)
 {
-	cpu_list_for_each (node, &busy) {
-		struct CUstream_st *stream = cpu_list_entry(node, struct CUstream_st, busy);
+	vcuda_list_for_each (node, &busy) {
+		struct CUstream_st *stream = container_of(node, struct CUstream_st, busy);
 
 		if (in_scope(scope, stream) && stream->head->started && has_work(stream->head))
 			return stream->head;
@@ -402,8 +402,8 @@ void cpu_wait(const struct cpu_scope *scope)
 
 static struct cpu_op *next_ready(void)
 {
-	cpu_list_for_each (node, &ready) {
-		struct cpu_op *op = cpu_list_entry(node, struct cpu_op, ready);
+	vcuda_list_for_each (node, &ready) {
+		struct cpu_op *op = container_of(node, struct cpu_op, ready);
 
 		if (has_work(op))
 			return op;
@@ -439,7 +439,7 @@ static void *worker(void *is_extra)
 
 		while ((op = next_ready())) {
 			/* Streams of one priority take turns. */
-			cpu_list_remove(&op->ready);
+			vcuda_list_remove(&op->ready);
 			make_ready(op);
 			run(op, true);
 		}

@@ -27,7 +27,7 @@ struct cpu_record;
 
 struct cpu_op {
 	struct cpu_op *next;   /* in its stream */
-	struct cpu_list ready; /* on the ready list while it has units that nobody has claimed */
+	struct vcuda_list ready; /* on the ready list while it has units that nobody has claimed */
 	struct CUstream_st *stream;
 	uint64_t seq;
 	uint64_t units;      /* 0: a marker, done when it may start */
@@ -60,8 +60,8 @@ struct cpu_op {
 /* A stream's queue; stream.h has the rest of it. */
 struct CUstream_st {
 	struct CUctx_st *context;
-	struct cpu_list node; /* in its context's list of streams */
-	struct cpu_list busy; /* in the list of streams with work */
+	struct vcuda_list node; /* in its context's list of streams */
+	struct vcuda_list busy; /* in the list of streams with work */
 	struct cpu_op *head, **tail;
 	uint64_t last; /* the newest operation's number */
 	unsigned int flags;

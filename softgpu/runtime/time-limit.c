@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "common/start-thread.h"
 
-static struct cpu_list running = CPU_LIST_INIT(running);
+static struct vcuda_list running = VCUDA_LIST_INIT(running);
 
 static uint64_t now_ns(void)
 {
@@ -23,9 +23,9 @@ void cpu_timer_start(struct cpu_timer *timer, struct CUctx_st *context)
 	timer->context = context;
 	timer->begun = 0;
 	timer->expired = false;
-	cpu_list_init(&timer->node);
+	vcuda_list_init(&timer->node);
 	if (cpu_device()->time_limit_ns)
-		cpu_list_add(&timer->node, &running);
+		vcuda_list_add(&timer->node, &running);
 }
 
 void cpu_timer_touch(struct cpu_timer *timer)
@@ -39,7 +39,7 @@ void cpu_timer_touch(struct cpu_timer *timer)
 
 void cpu_timer_stop(struct cpu_timer *timer)
 {
-	cpu_list_remove(&timer->node);
+	vcuda_list_remove(&timer->node);
 }
 
 bool cpu_timer_expired(struct cpu_timer *timer)
@@ -52,8 +52,8 @@ bool cpu_timer_expired(struct cpu_timer *timer)
 
 static void look(uint64_t now)
 {
-	cpu_list_for_each (node, &running) {
-		struct cpu_timer *timer = cpu_list_entry(node, struct cpu_timer, node);
+	vcuda_list_for_each (node, &running) {
+		struct cpu_timer *timer = container_of(node, struct cpu_timer, node);
 		uint64_t begun = __atomic_load_n(&timer->begun, __ATOMIC_RELAXED);
 
 		if (begun && now > begun && now - begun > cpu_device()->time_limit_ns &&

@@ -14,7 +14,7 @@
 struct CUctx_st;
 
 struct cpu_timer {
-	struct cpu_list node;
+	struct vcuda_list node;
 	struct CUctx_st *context;
 	uint64_t begun; /* 0: no block has; atomic */
 	bool expired;

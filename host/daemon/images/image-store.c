@@ -8,7 +8,7 @@
 
 #include "protocol/ipc/image-channel.h"
 #include "images/image-check.h"
-#include "list.h"
+#include "common/list.h"
 #include "common/log.h"
 
 /* Each has a descriptor. */
@@ -56,7 +56,7 @@ static struct entry *find(uint64_t guest, uint64_t bytes, const struct vcuda_ima
 {
 	struct entry *e, *after;
 
-	list_for_each_entry_safe(e, after, &store.entries, struct entry, entry)
+	vcuda_list_for_each_safe (e, after, &store.entries, struct entry, entry)
 		if (e->guest == guest && e->bytes == bytes && (!name || !memcmp(&e->name, name, sizeof(*name))))
 			return e;
 	return NULL;
@@ -76,14 +76,14 @@ int vcuda_image_store_find(uint64_t guest, uint64_t bytes, const struct vcuda_im
 	if (!e)
 		return -1;
 	vcuda_list_remove(&e->entry);
-	vcuda_list_add_tail(&store.entries, &e->entry);
+	vcuda_list_add(&e->entry, &store.entries);
 	return e->fd;
 }
 
 static void make_room(uint64_t bytes)
 {
 	while (store.count == MOST_ENTRIES || bytes > store.limit - store.used) {
-		struct entry *oldest = list_first(&store.entries, struct entry, entry);
+		struct entry *oldest = vcuda_list_first(&store.entries, struct entry, entry);
 
 		vcuda_log_debug("image cache: one of %llu bytes goes", (unsigned long long)oldest->bytes);
 		drop(oldest);
@@ -101,7 +101,7 @@ int vcuda_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_i
 	}
 	make_room(vcuda_image_file_bytes(bytes));
 	*e = (struct entry){.guest = guest, .bytes = bytes, .name = *name, .fd = fd};
-	vcuda_list_add_tail(&store.entries, &e->entry);
+	vcuda_list_add(&e->entry, &store.entries);
 	store.used += vcuda_image_file_bytes(bytes);
 	store.count++;
 	vcuda_log_debug("image cache: keeps one of %llu bytes; %u now, of %llu MiB together", (unsigned long long)bytes,
@@ -113,7 +113,7 @@ void vcuda_image_store_drop(uint64_t guest)
 {
 	struct entry *e, *after;
 
-	list_for_each_entry_safe(e, after, &store.entries, struct entry, entry)
+	vcuda_list_for_each_safe (e, after, &store.entries, struct entry, entry)
 		if (e->guest == guest)
 			drop(e);
 }
