@@ -14,7 +14,7 @@
 
 #include "protocol/control.h"
 #include "ledger.h"
-#include "loop.h"
+#include "loop/loop.h"
 #include "memory.h"
 #include "options.h"
 #include "parse.h"

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "loop.h"
+#include "loop/loop.h"
 
 struct vcuda_listener {
 	struct vcuda_loop *loop;

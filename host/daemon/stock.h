@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "common/list.h"
-#include "loop.h"
+#include "loop/loop.h"
 #include "options.h"
 #include "worker.h"
 

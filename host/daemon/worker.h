@@ -14,7 +14,7 @@
 
 #include "protocol/ipc/channel.h"
 #include "images/image-peer.h"
-#include "loop.h"
+#include "loop/loop.h"
 #include "options.h"
 
 /* A worker that is told to end gets this long. */

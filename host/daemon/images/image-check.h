@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "protocol/ipc/image-channel.h"
-#include "loop.h"
+#include "loop/loop.h"
 
 struct vcuda_image_check {
 	struct vcuda_image_check *next;

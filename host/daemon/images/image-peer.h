@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "loop.h"
+#include "loop/loop.h"
 
 struct vcuda_image_peer {
 	struct vcuda_loop *loop;

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "loop.h"
+#include "loop/loop.h"
 
 int vcuda_loop_init(struct vcuda_loop *loop)
 {
