@@ -269,7 +269,7 @@ def emit_handlers_h(desc):
 
 
 def emit_dispatch_c(desc):
-    out = [HEADER, '#include "handlers.h"\n#include "queue/dispatch.h"\n#include "session.h"\n']
+    out = [HEADER, '#include "handlers.h"\n#include "host/worker/session/dispatch.h"\n#include "host/worker/session/session.h"\n']
     for c in desc.calls:
         out += [f"static CUresult run_{c.name}(struct vcuda_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w)\n{{",
                 f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tCUresult result;"]

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/worker/backend-load.h"
+#include "backend-cuda.h"
 #include "blas.h"
 #include "ending.h"
 #include "handles.h"

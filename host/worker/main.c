@@ -16,7 +16,7 @@
 
 #include "protocol/ipc/channel.h"
 #include "protocol/ipc/descriptors.h"
-#include "channel-serve.h"
+#include "process/channel-serve.h"
 #include "images/image-share.h"
 #include "queue/lane.h"
 #include "protocol/ipc/layout.h"
@@ -24,16 +24,13 @@
 #include "common/mark.h"
 #include "queue/output.h"
 #include "memory/ram.h"
-#include "session.h"
-#include "warm.h"
-#include "worker.h"
+#include "session/session.h"
+#include "process/warm.h"
+#include "process/worker.h"
 
 static struct vcuda_session session;
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-worker", .with_pid = true};
-
-const char *vcuda_worker_backend = "auto";
-struct vcuda_windows *vcuda_worker_windows;
 
 /* vcudad has started us with it, where it can. */
 static void choose_address_layout(char **argv)

@@ -19,7 +19,8 @@
 #include "host/worker/memory/direct.h"
 #include "protocol/handlers.h"
 #include "host/worker/memory/ram.h"
-#include "host/worker/session.h"
+#include "host/worker/session/command.h"
+#include "host/worker/session/session.h"
 
 #define PAGE 4096ull
 #define MIB (1ull << 20)
@@ -149,7 +150,7 @@ static const struct vcuda_backend_ops ops = {
 };
 
 /* What stage-events.c asks. */
-uint64_t vcuda_lane_context(void)
+uint64_t vcuda_command_context(void)
 {
 	return (uintptr_t)current;
 }

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 #include "host/worker/handle/box.h"
-#include "host/worker/queue/dispatch.h"
+#include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
 #include "host/worker/handle/memory-ops.h"
-#include "host/worker/session.h"
+#include "host/worker/session/session.h"
 
 #define MOST_BYTES (1ull << 30)
 #define WINDOW 0x200000000000ull

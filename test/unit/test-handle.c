@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "host/worker/handle/handle.h"
+#include "host/worker/session/handle.h"
 
 #define KIND_A 1
 #define KIND_B 2

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "host/worker/queue/dispatch.h"
+#include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
 #include "protocol/ipc/image-channel.h"
 #include "host/worker/images/image.h"
-#include "host/worker/queue/lane.h"
-#include "host/worker/session.h"
-#include "host/worker/worker.h"
+#include "host/worker/session/command.h"
+#include "host/worker/session/session.h"
+#include "host/worker/process/worker.h"
 
 #define BYTES 100000u
 #define MOST ((1ull << 30) - (40u << 10)) /* of all images together, whose headers count */
@@ -32,7 +32,7 @@ static uint64_t sum; /* of what the back end saw */
 
 /* ---- what the handlers call ---- */
 
-void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
 {
 	return !block && bytes <= sizeof(stage) ? stage : NULL;
 }

@@ -17,13 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/worker/queue/dispatch.h"
+#include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
 #include "host/worker/images/image.h"
 #include "host/worker/images/jit.h"
-#include "host/worker/queue/lane.h"
+#include "host/worker/session/command.h"
 #include "host/worker/handle/link.h"
-#include "host/worker/session.h"
+#include "host/worker/session/session.h"
 
 #define MOST (1ull << 30) /* of the parts of all links */
 
@@ -31,7 +31,7 @@ static char stage[4096];
 
 /* ---- what the handlers call ---- */
 
-void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
 {
 	return !block && bytes <= sizeof(stage) ? stage : NULL;
 }

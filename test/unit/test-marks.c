@@ -16,7 +16,7 @@
 
 #include "host/worker/images/image.h"
 #include "host/worker/queue/marks.h"
-#include "host/worker/session.h"
+#include "host/worker/session/session.h"
 
 #define PTX 1
 #define ELF 2

@@ -12,28 +12,26 @@
 #include <cmocka.h>
 
 #include "protocol/backend.h"
-#include "host/worker/queue/dispatch.h"
+#include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
-#include "host/worker/queue/lane.h"
+#include "host/worker/session/command.h"
 #include "host/worker/handle/link.h"
 #include "common/log.h"
-#include "host/worker/release.h"
+#include "host/worker/session/release.h"
 #include "ring/ring.h"
-#include "host/worker/session.h"
+#include "host/worker/session/session.h"
 #include "host/worker/queue/stage-pin.h"
 #include "host/worker/handle/unload.h"
-#include "host/worker/warm.h"
-#include "host/worker/worker.h"
+#include "host/worker/process/warm.h"
+#include "host/worker/process/worker.h"
 
 /* The lane's. */
-uint64_t vcuda_lane_context(void)
+uint64_t vcuda_command_context(void)
 {
 	return 0;
 }
 
 #define DEVICES 3
-
-const char *vcuda_worker_backend = "auto";
 
 /* A driver with primary contexts and nothing else. */
 static struct {
@@ -150,8 +148,6 @@ static const struct vcuda_backend_ops ops = {
 	.cuMemHostRegister_v2 = pin,
 	.cuCtxSynchronize = synchronize,
 };
-
-struct vcuda_windows *vcuda_worker_windows;
 
 bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which)
 {

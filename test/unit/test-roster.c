@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "protocol/ipc/channel.h"
-#include "host/worker/roster-slot.h"
+#include "host/worker/session/roster-slot.h"
 
 static struct vcuda_roster *page;
 

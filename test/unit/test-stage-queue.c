@@ -3,8 +3,8 @@
 #include "test-stage-queue.h"
 
 #include "protocol/handlers.h"
-#include "host/worker/queue/lane.h"
-#include "host/worker/session.h"
+#include "host/worker/session/command.h"
+#include "host/worker/session/session.h"
 #include "host/worker/queue/stage-queue.h"
 
 #define PART (64u * 1024)
@@ -17,12 +17,12 @@ CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
 }
 
 /* The lane's. */
-uint64_t vcuda_lane_context(void)
+uint64_t vcuda_command_context(void)
 {
 	return lane_context;
 }
 
-void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
 {
 	return block < VCUDA_STAGE_BLOCKS && bytes <= VCUDA_STAGE_BLOCK_BYTES ? vcuda_shm_stage(s->shm, block) : NULL;
 }

@@ -6,7 +6,7 @@
 
 #include "backend-cpu-test.h"
 #include "protocol/handlers.h"
-#include "host/worker/session.h"
+#include "host/worker/session/session.h"
 #include "host/worker/memory/window.h"
 
 #define THREADS 4

@@ -6,11 +6,11 @@
  * destroys it, because a back end need not survive an invented value.
  */
 #include "handle/box.h"
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "queue/lane.h"
+#include "session/command.h"
 #include "handle/resource.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaArrayCreate(struct vcuda_session *s, struct vcuda_args_vcudaArrayCreate *a)
 {
@@ -116,7 +116,7 @@ CUresult vcuda_handle_vcudaBoxDtoH(struct vcuda_session *s, struct vcuda_args_vc
 
 CUresult vcuda_handle_vcudaStageBoxHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageBoxHtoD *a)
 {
-	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
+	const void *from = vcuda_command_stage(s, a->block, a->bytes);
 	CUresult result;
 
 	if (!s->ops->cuMemcpy3DAsync_v2)
@@ -129,7 +129,7 @@ CUresult vcuda_handle_vcudaStageBoxHtoD(struct vcuda_session *s, struct vcuda_ar
 
 CUresult vcuda_handle_vcudaStageBoxDtoH(struct vcuda_session *s, struct vcuda_args_vcudaStageBoxDtoH *a)
 {
-	void *to = vcuda_lane_stage(s, a->block, a->bytes);
+	void *to = vcuda_command_stage(s, a->block, a->bytes);
 	CUresult result;
 
 	if (!s->ops->cuMemcpy3DAsync_v2)

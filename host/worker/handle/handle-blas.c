@@ -2,9 +2,9 @@
 /* Handlers: BLAS. What a back end gets has been checked as far as numbers can be; the operands' memory is its own
  * matter. */
 #include "protocol/blas-abi.h"
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 static bool is_sound(uint32_t function, uint32_t flags, uint32_t count, const uint64_t *words)
 {

@@ -6,18 +6,18 @@
  */
 #include <stdlib.h>
 
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/link.h"
 #include "common/log.h"
 #include "memory/ram.h"
-#include "release.h"
-#include "session.h"
+#include "session/release.h"
+#include "session/session.h"
 #include "queue/stage-events.h"
 #include "queue/stage-pin.h"
 #include "queue/stage-queue.h"
 #include "handle/unload.h"
-#include "warm.h"
+#include "process/warm.h"
 
 /* A device's primary context, NULL if the guest has none. Retaining and releasing it leaves the count as it was. */
 static CUcontext primary(struct vcuda_session *s, CUdevice dev)

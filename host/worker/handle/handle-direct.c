@@ -3,7 +3,7 @@
 #include "memory/direct.h"
 #include "protocol/handlers.h"
 #include "memory/ram.h"
-#include "session.h"
+#include "session/session.h"
 #include "queue/stage-events.h"
 
 static bool is_possible(const struct vcuda_session *s)
@@ -17,7 +17,7 @@ static bool is_possible(const struct vcuda_session *s)
 
 CUresult vcuda_handle_vcudaDirectReady(struct vcuda_session *s, struct vcuda_args_vcudaDirectReady *a)
 {
-	a->ready = is_possible(s) && vcuda_ram_is_ready(s);
+	a->ready = is_possible(s) && vcuda_ram_is_ready(s->ops);
 	return CUDA_SUCCESS;
 }
 

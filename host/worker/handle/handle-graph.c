@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "handle/box.h"
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
-#include "session.h"
+#include "session/session.h"
 
 /* What the graphs of one guest process may take of the host's memory together, as it is counted here. */
 #define MOST_BYTES (1ull << 30)

@@ -1,247 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: images. */
-#include <pthread.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "protocol/handlers.h"
-#include "protocol/ipc/image-channel.h"
 #include "images/image.h"
-#include "queue/lane.h"
-
-/* What one guest process may ship and not yet have loaded. */
-#define MAX_IMAGE_BYTES (1ull << 30)
-
-/* Put on huge pages: it is written from end to end at once. */
-#define LARGE_BYTES (2u << 20)
-
-/* What is kept of memory for the next image. */
-#define KEPT_BYTES (sizeof(struct vcuda_worker_image) + VCUDA_STAGE_BLOCK_BYTES + VCUDA_IMAGE_PADDING)
-
-static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t images_bytes;
-static struct vcuda_worker_image *images;
-static struct vcuda_worker_image *kept; /* as it was left, NULL: none */
-
-static size_t memory_bytes(size_t bytes)
-{
-	return sizeof(struct vcuda_worker_image) + bytes + VCUDA_IMAGE_PADDING;
-}
-
-/* The pages that it may come to. */
-static uint64_t cost(uint64_t bytes)
-{
-	return (memory_bytes(bytes) + 4095) & ~4095ull;
-}
-
-static bool account(uint64_t bytes)
-{
-	bool fits;
-
-	pthread_mutex_lock(&images_lock);
-	fits = bytes <= MAX_IMAGE_BYTES && cost(bytes) + images_bytes <= MAX_IMAGE_BYTES;
-	if (fits)
-		images_bytes += cost(bytes);
-	pthread_mutex_unlock(&images_lock);
-	return fits;
-}
-
-static void unaccount(uint64_t bytes)
-{
-	pthread_mutex_lock(&images_lock);
-	images_bytes -= cost(bytes);
-	pthread_mutex_unlock(&images_lock);
-}
-
-/* NULL: destroyed; another thread of the guest may have done that while this call was on its way. */
-static struct vcuda_worker_image *take(vcuda_image handle)
-{
-	struct vcuda_worker_image *image;
-
-	pthread_mutex_lock(&images_lock);
-	for (image = images; image && (vcuda_image)image != handle; image = image->next)
-		continue;
-	if (image)
-		image->users++;
-	pthread_mutex_unlock(&images_lock);
-	return image;
-}
-
-static bool is_adopted(const struct vcuda_worker_image *image)
-{
-	return image->data != image->own;
-}
-
-/* All zeroes again. */
-static void clear(struct vcuda_worker_image *image)
-{
-	bool logs = image->jit.wants_log;
-
-	memset(image->data, 0, image->bytes);
-	memset(image, 0, logs ? sizeof(*image) : offsetof(struct vcuda_worker_image, jit.info));
-}
-
-/*
- * Zeroes. To map the pages of a small image, to have them and to unmap them takes longer than to clear what the last
- * one used of its.
- */
-static struct vcuda_worker_image *take_memory(size_t bytes)
-{
-	bool small = memory_bytes(bytes) <= KEPT_BYTES;
-	size_t all = small ? KEPT_BYTES : memory_bytes(bytes);
-	struct vcuda_worker_image *image = NULL;
-
-	if (small) {
-		pthread_mutex_lock(&images_lock);
-		image = kept;
-		kept = NULL;
-		pthread_mutex_unlock(&images_lock);
-	}
-	if (image) {
-		clear(image);
-		image->data = image->own;
-		return image;
-	}
-	image = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (image == MAP_FAILED)
-		return NULL;
-	if (bytes >= LARGE_BYTES)
-		madvise(image, all, MADV_HUGEPAGE);
-	image->data = image->own;
-	return image;
-}
-
-/* What is left is as an image without bytes. */
-static void unmap_adopted(struct vcuda_worker_image *image)
-{
-	munmap(image->data, vcuda_image_file_bytes(image->bytes));
-	image->data = image->own;
-	image->bytes = 0;
-}
-
-static void give_memory(struct vcuda_worker_image *image)
-{
-	bool small;
-
-	if (is_adopted(image))
-		unmap_adopted(image);
-	small = memory_bytes(image->bytes) <= KEPT_BYTES;
-
-	if (small) {
-		struct vcuda_worker_image *other;
-
-		pthread_mutex_lock(&images_lock);
-		other = kept;
-		kept = image;
-		pthread_mutex_unlock(&images_lock);
-		image = other;
-	}
-	if (image)
-		munmap(image, small ? KEPT_BYTES : memory_bytes(image->bytes));
-}
-
-void vcuda_image_keep(struct vcuda_worker_image *image)
-{
-	pthread_mutex_lock(&images_lock);
-	image->users++;
-	pthread_mutex_unlock(&images_lock);
-}
-
-void vcuda_image_release(struct vcuda_worker_image *image)
-{
-	bool last;
-
-	pthread_mutex_lock(&images_lock);
-	last = !--image->users;
-	if (last && !image->lent)
-		images_bytes -= cost(image->bytes);
-	pthread_mutex_unlock(&images_lock);
-	if (last)
-		give_memory(image);
-}
-
-bool vcuda_image_lend(struct vcuda_worker_image *image)
-{
-	bool can;
-
-	pthread_mutex_lock(&images_lock);
-	can = !image->offered && !is_adopted(image);
-	if (can) {
-		image->lent = image->offered = true;
-		image->users++;
-		images_bytes -= cost(image->bytes);
-	}
-	pthread_mutex_unlock(&images_lock);
-	return can;
-}
-
-void vcuda_image_take_back(struct vcuda_worker_image *image)
-{
-	pthread_mutex_lock(&images_lock);
-	image->lent = false;
-	images_bytes += cost(image->bytes);
-	pthread_mutex_unlock(&images_lock);
-	vcuda_image_release(image);
-}
-
-CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
-			   CUresult (*part)(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments), void *arguments)
-{
-	struct vcuda_worker_image *image = take(handle);
-	CUresult result;
-
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = part(s, image, arguments);
-	vcuda_image_release(image);
-	return result;
-}
-
-/* The last that is done to a new one: a guest that guesses its handle may destroy it from then on. */
-static vcuda_image publish(struct vcuda_worker_image *image)
-{
-	image->users = 1;
-	pthread_mutex_lock(&images_lock);
-	image->next = images;
-	images = image;
-	pthread_mutex_unlock(&images_lock);
-	return (vcuda_image)image;
-}
-
-CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *made)
-{
-	struct vcuda_worker_image *image;
-
-	if (!bytes || !account(bytes))
-		return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-	image = take_memory(bytes);
-	if (!image) {
-		unaccount(bytes);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	image->bytes = bytes;
-	memcpy(image->data, data, count);
-	*made = publish(image);
-	return CUDA_SUCCESS;
-}
-
-CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *made)
-{
-	struct vcuda_worker_image *image;
-
-	if (!account(bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	image = take_memory(0);
-	if (!image) {
-		unaccount(bytes);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	image->bytes = bytes;
-	image->data = data;
-	*made = publish(image);
-	return CUDA_SUCCESS;
-}
+#include "session/command.h"
 
 CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
 {
@@ -250,7 +13,7 @@ CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_arg
 
 CUresult vcuda_handle_vcudaImageStaged(struct vcuda_session *s, struct vcuda_args_vcudaImageStaged *a)
 {
-	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
+	const void *from = vcuda_command_stage(s, a->block, a->bytes);
 
 	if (!from || a->bytes > a->total)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -260,9 +23,9 @@ CUresult vcuda_handle_vcudaImageStaged(struct vcuda_session *s, struct vcuda_arg
 static CUresult write_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageWrite *a = arguments;
-	const void *from = vcuda_lane_stage(s, a->block, a->bytes);
+	const void *from = vcuda_command_stage(s, a->block, a->bytes);
 
-	if (!from || is_adopted(image) || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+	if (!from || vcuda_image_is_adopted(image) || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(image->data + a->offset, from, a->bytes);
 	return CUDA_SUCCESS;
@@ -276,7 +39,7 @@ CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args
 static CUresult read_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageRead *a = arguments;
-	void *to = vcuda_lane_stage(s, a->block, a->bytes);
+	void *to = vcuda_command_stage(s, a->block, a->bytes);
 
 	if (!to || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -291,31 +54,14 @@ CUresult vcuda_handle_vcudaImageRead(struct vcuda_session *s, struct vcuda_args_
 
 CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_args_vcudaImageDestroy *a)
 {
-	struct vcuda_worker_image **at, *image;
-
-	pthread_mutex_lock(&images_lock);
-	for (at = &images; *at && (vcuda_image)*at != a->image; at = &(*at)->next)
-		continue;
-	image = *at;
-	if (image)
-		*at = image->next;
-	pthread_mutex_unlock(&images_lock);
-	if (!image)
-		return CUDA_ERROR_INVALID_HANDLE;
-	vcuda_image_release(image);
-	return CUDA_SUCCESS;
+	return vcuda_image_destroy(a->image);
 }
 
 static CUresult add_option(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageOption *a = arguments;
-	CUresult result;
 
-	(void)s;
-	pthread_mutex_lock(&images_lock);
-	result = vcuda_worker_jit_add(&image->jit, a->option, a->value);
-	pthread_mutex_unlock(&images_lock);
-	return result;
+	return vcuda_image_add_option(image, a->option, a->value);
 }
 
 CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
@@ -333,24 +79,4 @@ static CUresult read_log(struct vcuda_session *s, struct vcuda_worker_image *ima
 CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
 {
 	return vcuda_image_with(s, a->image, read_log, a);
-}
-
-struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image)
-{
-	struct vcuda_jit_options all;
-
-	pthread_mutex_lock(&images_lock);
-	all = vcuda_worker_jit_all(&image->jit);
-	pthread_mutex_unlock(&images_lock);
-	return all;
-}
-
-struct vcuda_jit_options vcuda_image_numbers(struct vcuda_worker_image *image)
-{
-	struct vcuda_jit_options numbers;
-
-	pthread_mutex_lock(&images_lock);
-	numbers = image->jit.numbers;
-	pthread_mutex_unlock(&images_lock);
-	return numbers;
 }

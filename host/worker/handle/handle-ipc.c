@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory of another process's worker. */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaIpcOpenMemory(struct vcuda_session *s, struct vcuda_args_vcudaIpcOpenMemory *a)
 {

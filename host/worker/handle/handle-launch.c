@@ -2,9 +2,9 @@
 /* Handlers: what a guest must know of a function, and launches. */
 #include <stddef.h>
 
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 #include "queue/stage-queue.h"
 
 CUresult vcuda_handle_vcudaFunctionInfo(struct vcuda_session *s, struct vcuda_args_vcudaFunctionInfo *a)

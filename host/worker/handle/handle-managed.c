@@ -3,9 +3,9 @@
  * Handlers: a module's variables. __managed__ ones lie in windows of the guest's, where the back end can be told that
  * (softgpu/device/managed.h). NVIDIA's driver chooses an address itself: the guest is told, and keeps a copy there.
  */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaManagedIsPlaced(struct vcuda_session *s, struct vcuda_args_vcudaManagedIsPlaced *a)
 {

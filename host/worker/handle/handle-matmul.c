@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaMatmulAsk(struct vcuda_session *s, struct vcuda_args_vcudaMatmulAsk *a)
 {

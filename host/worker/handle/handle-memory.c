@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: pinned memory. */
 #include "protocol/handlers.h"
-#include "queue/lane.h"
 #include "common/log.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_cuMemHostRegister_v2(struct vcuda_session *s, struct vcuda_args_cuMemHostRegister_v2 *a)
 {

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "images/image.h"
+#include "session/session.h"
 #include "queue/marks.h"
-#include "worker.h"
+#include "process/worker.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u
 #define WRAPPER_MAGIC 0x466243b1u

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "queue/lane.h"
-#include "session.h"
+#include "session/command.h"
+#include "session/session.h"
 #include "handle/unload.h"
 
 /*
@@ -147,7 +147,7 @@ static CUresult get_names(struct vcuda_session *s, struct names *names, const st
 	CUresult result;
 
 	names->ops = s->ops;
-	names->to = names->bytes ? vcuda_lane_stage(s, block, names->bytes) : NULL;
+	names->to = names->bytes ? vcuda_command_stage(s, block, names->bytes) : NULL;
 	if (!names->to && names->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (s->ops->codeNames)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: pools of stream-ordered allocation. */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaMemPoolCreate(struct vcuda_session *s, struct vcuda_args_vcudaMemPoolCreate *a)
 {

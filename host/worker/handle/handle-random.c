@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: generators of random numbers. The memory that the numbers go to is the back end's matter. */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaRandomCreate(struct vcuda_session *s, struct vcuda_args_vcudaRandomCreate *a)
 {

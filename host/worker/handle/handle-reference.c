@@ -3,10 +3,10 @@
  * Handlers: texture and surface references of a driver that has them. The guest keeps what was said of a reference and
  * says it all again at each change, so that it has no id of its own: it is its module's, by name.
  */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/resource.h"
-#include "session.h"
+#include "session/session.h"
 
 static bool has_border(const CUDA_TEXTURE_DESC *t)
 {

@@ -4,15 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend-load.h"
-#include "channel-serve.h"
+#include "process/backend-load.h"
+#include "process/channel-serve.h"
 #include "protocol/handlers.h"
 #include "common/log.h"
 #include "queue/marks.h"
-#include "roster-slot.h"
-#include "session.h"
-#include "warm.h"
-#include "worker.h"
+#include "session/roster-slot.h"
+#include "session/session.h"
+#include "process/warm.h"
+#include "process/worker.h"
 
 /*
  * Variables of the guest process that the driver obeys and that can do no harm here. Others name files or libraries of

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: mapped memory and pools of several processes. Between worker and guest its handles have the form of fabric
  * handles. */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 CUresult vcuda_handle_vcudaMemExport(struct vcuda_session *s, struct vcuda_args_vcudaMemExport *a)
 {

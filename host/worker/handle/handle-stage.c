@@ -3,15 +3,15 @@
 #include <unistd.h>
 
 #include "protocol/handlers.h"
-#include "queue/lane.h"
-#include "session.h"
+#include "session/command.h"
+#include "session/session.h"
 #include "queue/stage-events.h"
 #include "queue/stage-pin.h"
 #include "queue/stage-queue.h"
 
 CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageHtoD *a)
 {
-	const void *from = vcuda_lane_stage(s, a->block, a->ByteCount);
+	const void *from = vcuda_command_stage(s, a->block, a->ByteCount);
 	CUresult result;
 
 	if (!from)
@@ -25,7 +25,7 @@ CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_
 
 CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_vcudaStageDtoH *a)
 {
-	void *to = vcuda_lane_stage(s, a->block, a->ByteCount);
+	void *to = vcuda_command_stage(s, a->block, a->ByteCount);
 	CUresult result;
 
 	if (!to)
@@ -63,7 +63,7 @@ CUresult vcuda_handle_vcudaCopyInAsync(struct vcuda_session *s, struct vcuda_arg
 
 CUresult vcuda_handle_vcudaStageIn(struct vcuda_session *s, struct vcuda_args_vcudaStageIn *a)
 {
-	const char *block = vcuda_lane_stage(s, a->block, a->offset);
+	const char *block = vcuda_command_stage(s, a->block, a->offset);
 	struct vcuda_staged copy;
 
 	if (!block || !a->ByteCount || a->ByteCount > VCUDA_STAGE_BLOCK_BYTES - a->offset)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory operations of streams. */
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
-#include "queue/lane.h"
-#include "session.h"
+#include "session/command.h"
+#include "session/session.h"
 
 static CUstreamBatchMemOpParams read_op(const uint64_t *word)
 {
@@ -51,7 +51,7 @@ CUresult vcuda_handle_vcudaStreamMark(struct vcuda_session *s, struct vcuda_args
 {
 	if (!s->ops->cuStreamWriteValue32_v2)
 		return vcuda_unsupported(s, VCUDA_OP_vcudaStreamMark);
-	if (vcuda_lane_has_error(s))
+	if (vcuda_command_has_error(s))
 		return CUDA_SUCCESS;
 	return s->ops->cuStreamWriteValue32_v2(a->hStream, a->address, a->value, CU_STREAM_WRITE_VALUE_DEFAULT);
 }

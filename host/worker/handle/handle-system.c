@@ -5,8 +5,8 @@
 
 #include "protocol/handlers.h"
 #include "host-nvml.h"
-#include "roster-slot.h"
-#include "session.h"
+#include "session/roster-slot.h"
+#include "session/session.h"
 
 /* Of the host's, all guests together. */
 #define HOST_PROCESSES 4096

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 static CUresult encode(struct vcuda_session *s, vcuda_tensor *t, CUtensorMap *map)
 {

@@ -3,7 +3,7 @@
 #ifndef VCUDA_WORKER_LINK_H
 #define VCUDA_WORKER_LINK_H
 
-#include "session.h"
+#include "session/session.h"
 
 /* Before a context ends: destroys its links, once the calls that are at them are through. NULL: there is none. */
 void vcuda_links_end(struct vcuda_session *s, CUcontext context);

@@ -7,8 +7,9 @@
 #include <stddef.h>
 
 #include "images/jit.h"
-#include "session.h"
 #include "protocol/types.h"
+
+struct vcuda_session;
 
 /*
  * Another thread of the guest may write to it at any time, unless it is adopted. Zeroes follow, so that PTX text ends.
@@ -35,6 +36,15 @@ CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_ima
  */
 CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *image);
 
+/* Whether its bytes are of vcuda_image_adopt(): then nothing writes to them. */
+static inline bool vcuda_image_is_adopted(const struct vcuda_worker_image *image)
+{
+	return image->data != image->own;
+}
+
+/* Ends a handle. CUDA_ERROR_INVALID_HANDLE: there is none. */
+CUresult vcuda_image_destroy(vcuda_image image);
+
 /* Runs a call's own part with its image, which stays until that is done. CUDA_ERROR_INVALID_HANDLE: there is none. */
 CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
 			  CUresult (*part)(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments),
@@ -50,6 +60,9 @@ void vcuda_image_release(struct vcuda_worker_image *image);
  */
 bool vcuda_image_lend(struct vcuda_worker_image *image);
 void vcuda_image_take_back(struct vcuda_worker_image *image);
+
+/* Adds an option of the guest's, as vcuda_worker_jit_add(). */
+CUresult vcuda_image_add_option(struct vcuda_worker_image *image, uint32_t option, uint64_t value);
 
 /* The options for the back end: what the guest said, and the logs. */
 struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image);

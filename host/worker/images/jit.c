@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "queue/lane.h"
+#include "session/command.h"
 #include "protocol/types.h"
 
 CUresult vcuda_worker_jit_add(struct vcuda_worker_jit *jit, uint32_t option, uint64_t value)
@@ -45,7 +45,7 @@ CUresult vcuda_worker_jit_read(struct vcuda_session *s, const struct vcuda_worke
 			       uint32_t block, size_t bytes, size_t *length)
 {
 	const char *log = option == CU_JIT_INFO_LOG_BUFFER ? jit->info : jit->errors;
-	void *to = vcuda_lane_stage(s, block, bytes);
+	void *to = vcuda_command_stage(s, block, bytes);
 
 	if (!to)
 		return CUDA_ERROR_INVALID_VALUE;

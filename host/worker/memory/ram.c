@@ -11,7 +11,7 @@
 
 #include "protocol/ipc/channel.h"
 #include "common/log.h"
-#include "session.h"
+#include "protocol/backend.h"
 #include "common/start-thread.h"
 
 enum stage { NOT_REGISTERED, REGISTERING, REGISTERED, IMPOSSIBLE };
@@ -29,7 +29,7 @@ static struct {
 	struct file files[VCUDA_CHANNEL_MAX_FDS];
 	unsigned int count;
 	bool mapped;
-	struct vcuda_session *session;
+	const struct vcuda_backend_ops *ops;
 	enum stage stage;
 	CUcontext context;   /* in which it is registered, as far as it is; NULL: in none */
 	unsigned int file;   /* registered are the files before this one, */
@@ -146,7 +146,7 @@ static CUresult register_piece(char *start, uint64_t bytes)
 	/* What cannot be had now the driver says. */
 	madvise(start, bytes, MADV_POPULATE_WRITE);
 	begun = now_us();
-	result = ram.session->ops->cuMemHostRegister_v2(start, (size_t)bytes, CU_MEMHOSTREGISTER_PORTABLE);
+	result = ram.ops->cuMemHostRegister_v2(start, (size_t)bytes, CU_MEMHOSTREGISTER_PORTABLE);
 	usleep((useconds_t)(now_us() - begun));
 	/* By a context that was to end and did not. */
 	return result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED ? CUDA_SUCCESS : result;
@@ -154,7 +154,7 @@ static CUresult register_piece(char *start, uint64_t bytes)
 
 static void *register_all(void *unused)
 {
-	const struct vcuda_backend_ops *ops = ram.session->ops;
+	const struct vcuda_backend_ops *ops = ram.ops;
 	CUresult result = ops->cuCtxSetCurrent(ram.context);
 	uint64_t bytes;
 	char *start;
@@ -182,22 +182,22 @@ static void *register_all(void *unused)
 }
 
 /* With the lock. */
-static void begin(struct vcuda_session *s)
+static void begin(const struct vcuda_backend_ops *ops)
 {
-	if (!s->ops->cuMemHostRegister_v2 || !s->ops->cuCtxGetCurrent || map_all()) {
+	if (!ops->cuMemHostRegister_v2 || !ops->cuCtxGetCurrent || map_all()) {
 		ram.stage = IMPOSSIBLE;
 		return;
 	}
 	/* One that was to end and did not has some of it already. */
-	if (!ram.context && (s->ops->cuCtxGetCurrent(&ram.context) != CUDA_SUCCESS || !ram.context))
+	if (!ram.context && (ops->cuCtxGetCurrent(&ram.context) != CUDA_SUCCESS || !ram.context))
 		return;
-	ram.session = s;
+	ram.ops = ops;
 	ram.stage = REGISTERING;
 	if (!vcuda_thread_start(register_all, NULL))
 		ram.stage = NOT_REGISTERED;
 }
 
-bool vcuda_ram_is_ready(struct vcuda_session *s)
+bool vcuda_ram_is_ready(const struct vcuda_backend_ops *ops)
 {
 	bool ready;
 
@@ -205,7 +205,7 @@ bool vcuda_ram_is_ready(struct vcuda_session *s)
 		return false;
 	pthread_mutex_lock(&ram.lock);
 	if (ram.stage == NOT_REGISTERED && !ram.closed)
-		begin(s);
+		begin(ops);
 	ready = ram.stage == REGISTERED && !ram.closed;
 	pthread_mutex_unlock(&ram.lock);
 	return ready;

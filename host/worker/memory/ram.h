@@ -14,7 +14,7 @@
 
 #include "protocol/cuda-abi.h"
 
-struct vcuda_session;
+struct vcuda_backend_ops;
 
 /* No copy may go over the border between two pieces, which are registered one by one: addresses that this divides. */
 #define VCUDA_RAM_PIECE (256ull << 20)
@@ -33,7 +33,7 @@ void vcuda_ram_files(const int *fds, unsigned int count);
 int vcuda_ram_find(unsigned int file, uint64_t offset, uint64_t length, char **address);
 
 /* Whether all is registered. Begins that in the current context, if it has not begun and can be done. */
-bool vcuda_ram_is_ready(struct vcuda_session *s);
+bool vcuda_ram_is_ready(const struct vcuda_backend_ops *ops);
 
 /* Around a copy: until the end of it nothing is unregistered. False: not registered (any more). */
 bool vcuda_ram_use(void);

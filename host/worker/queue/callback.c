@@ -11,10 +11,10 @@
 #include <time.h>
 
 #include "queue/callback.h"
-#include "queue/dispatch.h"
+#include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "queue/lane.h"
-#include "session.h"
+#include "session/session.h"
 
 /* The guest rings when a function has returned. All threads that would hear it may be in calls, so that we look as
  * well. */

@@ -14,15 +14,16 @@
 #include <unistd.h>
 
 #include "queue/callback.h"
-#include "queue/dispatch.h"
+#include "session/command.h"
+#include "session/dispatch.h"
 #include "common/log.h"
 #include "common/mark.h"
 #include "queue/output.h"
 #include "common/probe.h"
 #include "queue/profile.h"
-#include "release.h"
-#include "roster-slot.h"
-#include "session.h"
+#include "session/release.h"
+#include "session/roster-slot.h"
+#include "session/session.h"
 #include "queue/stage-queue.h"
 
 /*
@@ -57,20 +58,6 @@ struct runner {
 	uint64_t context_calls;	/* as it was then: an id may name nothing any more, or a context that was made anew */
 	bool has_context;
 };
-
-static __thread const struct vcuda_command *running;
-
-uint64_t vcuda_lane_context(void)
-{
-	return running ? running->context : 0;
-}
-
-void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
-{
-	if (block >= vcuda_shm_blocks(s->peer_minor) || bytes > VCUDA_STAGE_BLOCK_BYTES)
-		return NULL;
-	return vcuda_shm_stage(s->shm, block);
-}
 
 static uint64_t now_ns(void)
 {
@@ -138,7 +125,7 @@ static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct
 	struct vcuda_arena arena = {r->arena, r->arena + sizeof(r->arena)};
 	CUresult result;
 
-	running = c;
+	vcuda_command_begin(c);
 	vcuda_release_wait();
 	if (c->op >= VCUDA_OP_LIMIT || !vcuda_dispatch_table[c->op])
 		return vcuda_malformed(s);
@@ -190,59 +177,6 @@ static _Noreturn void end_session(struct vcuda_session *s)
 	_exit(1);
 }
 
-/* An error is its context's: one that nobody asked for before that ended is not the next context's. */
-static uint64_t pending_error(uint64_t context, CUresult error)
-{
-	return (uint64_t)(uint32_t)(context ^ context >> 32) << 32 | (uint32_t)error;
-}
-
-static bool is_in_context(uint64_t pending, uint64_t context)
-{
-	return (uint32_t)pending && pending == pending_error(context, (CUresult)pending);
-}
-
-/* Where the error of the command's context is, or else may be put: where none is, or another context's. */
-static _Atomic uint64_t *place_of_error(struct vcuda_session *s, const struct vcuda_command *c)
-{
-	_Atomic uint64_t *all = s->async_error[c->thread % VCUDA_THREADS], *place = NULL;
-
-	for (int i = 0; i < VCUDA_PENDING_ERRORS; i++) {
-		if (is_in_context(atomic_load(&all[i]), c->context))
-			return &all[i];
-		if (!place && !atomic_load(&all[i]))
-			place = &all[i];
-	}
-	/* Those of contexts that have ended stay: where there are so many, one goes. */
-	return place ? place : &all[c->context % VCUDA_PENDING_ERRORS];
-}
-
-bool vcuda_lane_has_error(struct vcuda_session *s)
-{
-	return is_in_context(atomic_load(place_of_error(s, running)), running->context);
-}
-
-/* A context's first one stays. */
-static void keep_error(struct vcuda_session *s, const struct vcuda_command *c, CUresult error)
-{
-	_Atomic uint64_t *place = place_of_error(s, c);
-	uint64_t there = atomic_load(place);
-
-	while (!is_in_context(there, c->context) &&
-	       !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)))
-		continue;
-}
-
-static CUresult take_error(struct vcuda_session *s, const struct vcuda_command *c)
-{
-	_Atomic uint64_t *place = place_of_error(s, c);
-	uint64_t there = atomic_load(place);
-
-	while (is_in_context(there, c->context))
-		if (atomic_compare_exchange_weak(place, &there, 0))
-			return (CUresult)(uint32_t)there;
-	return CUDA_SUCCESS;
-}
-
 static void run_async(struct vcuda_session *s, struct runner *r)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
@@ -250,7 +184,7 @@ static void run_async(struct vcuda_session *s, struct runner *r)
 	CUresult result = run_command(s, r, c, &w);
 
 	if (result != CUDA_SUCCESS)
-		keep_error(s, c, result);
+		vcuda_command_keep_error(s, c, result);
 	if (s->broken)
 		end_session(s);
 }
@@ -304,7 +238,7 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 	    (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context || vcuda_is_sticky(result)))
 		vcuda_output_check(s);
 	if (c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].waits) {
-		CUresult earlier = take_error(s, c);
+		CUresult earlier = vcuda_command_take_error(s, c);
 
 		if (earlier != CUDA_SUCCESS)
 			result = earlier;

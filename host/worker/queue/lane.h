@@ -10,9 +10,6 @@
 #ifndef VCUDA_LANE_H
 #define VCUDA_LANE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct vcuda_session;
 
 /*
@@ -23,14 +20,5 @@ void vcuda_lane_serve(struct vcuda_session *s);
 
 /* After a function of ring.h said that guest threads sleep. Any thread. */
 void vcuda_lane_wake_guest(struct vcuda_session *s);
-
-/* The id of the context that the command which this thread runs was issued in, 0: none. */
-uint64_t vcuda_lane_context(void);
-
-/* Whether an earlier call of that command's thread in its context has failed, which the thread has not been told. */
-bool vcuda_lane_has_error(struct vcuda_session *s);
-
-/* The staging block `block`, or NULL if there is none or `bytes` does not fit. */
-void *vcuda_lane_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "common/fatbin.h"
 #include "images/image.h"
-#include "session.h"
+#include "session/session.h"
 
 /* To unpack code takes time, about 1 ms for 1 MiB: so much of a process's is looked at. */
 #define MOST_BYTES (4u << 20)

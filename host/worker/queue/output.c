@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "protocol/handlers.h"
-#include "session.h"
+#include "session/session.h"
 
 /* More than this is not kept: a kernel that prints for ever fills no memory. */
 #define MAX_BYTES (64ll << 20)

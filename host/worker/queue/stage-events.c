@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "queue/lane.h"
+#include "session/command.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_stage_events kept; /* of count 0: none */
@@ -24,9 +24,9 @@ CUresult vcuda_stage_events_take(struct vcuda_session *s, struct vcuda_stage_eve
 	kept.count = 0;
 	set->life = life;
 	pthread_mutex_unlock(&lock);
-	if (set->context != vcuda_lane_context())
+	if (set->context != vcuda_command_context())
 		destroy(s, set);
-	set->context = vcuda_lane_context();
+	set->context = vcuda_command_context();
 	while (set->count < count && result == CUDA_SUCCESS)
 		if ((result = s->ops->cuEventCreate(&set->events[set->count], CU_EVENT_DISABLE_TIMING)) == CUDA_SUCCESS)
 			set->count++;

@@ -8,7 +8,7 @@
 #define VCUDA_STAGE_EVENTS_H
 
 #include "ring/ring.h"
-#include "session.h"
+#include "session/session.h"
 
 struct vcuda_stage_events {
 	uint64_t context, life;

@@ -7,7 +7,7 @@
 #ifndef VCUDA_STAGE_PIN_H
 #define VCUDA_STAGE_PIN_H
 
-#include "session.h"
+#include "session/session.h"
 
 /* Before a copy of so many bytes: pins them in the current context once enough is copied, unless they are. */
 void vcuda_stage_pin(struct vcuda_session *s, size_t bytes);

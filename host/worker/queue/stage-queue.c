@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "queue/lane.h"
+#include "session/command.h"
 #include "common/probe.h"
 
 /* Parts of the staging area that the guest gets back one after the other, and how much is in one at least. */
@@ -170,7 +170,7 @@ static void settle(struct vcuda_session *s)
  */
 static struct line *find_line(struct vcuda_session *s)
 {
-	uint64_t id = vcuda_lane_context();
+	uint64_t id = vcuda_command_context();
 	struct line *l = queue.lines;
 
 	if (queue.line && queue.line->id == id)
@@ -216,7 +216,7 @@ static bool precede(struct vcuda_session *s, CUstream stream)
 {
 	struct line *l = queue.line;
 
-	if (l->id != vcuda_lane_context())
+	if (l->id != vcuda_command_context())
 		return false;
 	close_open(s);
 	/* The guest may wait for its block, while others of its threads launch on and on. */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "session.h"
+#include "session/session.h"
 
 /* A copy: of `bytes` at `from`, which is in `block`. Once the device has read it the block's word is `ticket`. */
 struct vcuda_staged {

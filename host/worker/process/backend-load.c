@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend-load.h"
+#include "process/backend-load.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/mark.h"
 #include "common/share.h"
+#include "host/backend-cuda/backend-cuda.h"
 #include "memory/window.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"

@@ -6,7 +6,7 @@
 
 #include "protocol/ipc/channel.h"
 #include "common/log.h"
-#include "roster-slot.h"
+#include "session/roster-slot.h"
 
 /* A second. */
 #define NAP_US 1000

@@ -15,7 +15,7 @@
 
 #include "protocol/backend.h"
 #include "protocol/calls.h"
-#include "handle/handle.h"
+#include "session/handle.h"
 #include "ring/ring.h"
 #include "memory/window.h"
 
@@ -28,12 +28,12 @@ struct vcuda_session {
 	const struct vcuda_backend_ops *ops;
 	struct vcuda_handles *handles;
 	struct vcuda_windows *windows;
-	void *shm;			/* VCUDA_SHM_BYTES, or VCUDA_SHM_BYTES_0 with a guest of minor 0 */
-	int doorbell;			/* eventfd: the guest published while the lane slept */
-	int notify;			/* eventfd for vcudad to wake the guest (virtio), or -1: wake the futex (local) */
-	uint32_t peer_minor;		/* the guest library's protocol minor */
-	pid_t guest_pid;		/* as the guest says, for messages */
-	_Atomic bool broken;		/* malformed input: the session ends */
+	void *shm;           /* VCUDA_SHM_BYTES, or VCUDA_SHM_BYTES_0 with a guest of minor 0 */
+	int doorbell;        /* eventfd: the guest published while the lane slept */
+	int notify;          /* eventfd for vcudad to wake the guest (virtio), or -1: wake the futex (local) */
+	uint32_t peer_minor; /* the guest library's protocol minor */
+	pid_t guest_pid;     /* as the guest says, for messages */
+	_Atomic bool broken; /* malformed input: the session ends */
 	/* Of async calls of each thread's in some contexts, that no sync call has reported yet. */
 	_Atomic uint64_t async_error[VCUDA_THREADS][VCUDA_PENDING_ERRORS];
 };

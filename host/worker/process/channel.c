@@ -16,7 +16,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "channel-serve.h"
+#include "process/channel-serve.h"
 #include "protocol/control.h"
 #include "memory/direct.h"
 #include "protocol/ipc/image-channel.h"
@@ -24,11 +24,11 @@
 #include "common/log.h"
 #include "common/mark.h"
 #include "memory/ram.h"
-#include "roster-slot.h"
-#include "session.h"
-#include "warm.h"
+#include "session/roster-slot.h"
+#include "session/session.h"
+#include "process/warm.h"
 #include "protocol/wire.h"
-#include "worker.h"
+#include "process/worker.h"
 
 /* One request as it arrived. Descriptors that the handler does not take are closed. */
 struct request {

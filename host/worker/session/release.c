@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "release.h"
+#include "session/release.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "warm.h"
+#include "process/warm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,8 +7,10 @@
 
 #include "common/log.h"
 #include "common/mark.h"
-#include "worker.h"
+#include "process/worker.h"
 
+const char *vcuda_worker_backend = "auto";
+struct vcuda_windows *vcuda_worker_windows;
 struct vcuda_backend vcuda_worker_loaded;
 
 enum stage { COLD, LOADING, LOADED, DONE };

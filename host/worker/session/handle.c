@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An id: generation << 32 | kind << 24 | index + 1. Never small, so it is never one of CUDA's special stream values. */
-#include "handle/handle.h"
+#include "session/handle.h"
 
 #include <pthread.h>
 #include <stdlib.h>

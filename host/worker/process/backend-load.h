@@ -27,13 +27,6 @@ struct vcuda_backend {
 };
 
 /*
- * The driver's library (host/backend-cuda). Returns NULL with a sentence in `why` (ending without a full stop) if it
- * cannot be used. *host: in a guest of virtio-cuda that library is the guest's, and this, once it is initialised, says
- * what it knows of its host; else NULL.
- */
-const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size);
-
-/*
  * Loads the back end `which` ("auto", "cuda", "cpu"; auto: cuda if it initialises, else cpu) and initialises it.
  * Returns false, having logged why.
  */

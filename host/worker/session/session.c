@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the generated dispatch code asks of a session. */
-#include "session.h"
+#include "session/session.h"
 
-#include "queue/dispatch.h"
-#include "queue/lane.h"
+#include "session/command.h"
+#include "session/dispatch.h"
 #include "common/log.h"
-#include "roster-slot.h"
+#include "session/roster-slot.h"
 
 CUresult vcuda_malformed(struct vcuda_session *s)
 {
@@ -94,7 +94,7 @@ static bool dies_with_context(enum vcuda_kind kind)
 
 CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
 {
-	uint64_t context = dies_with_context(kind) ? vcuda_lane_context() : 0;
+	uint64_t context = dies_with_context(kind) ? vcuda_command_context() : 0;
 	uint64_t id = vcuda_handle_add(s->handles, kind, shared, *handle, parent, context);
 
 	if (kind == VCUDA_KIND_CONTEXT)

@@ -3,7 +3,7 @@
 #ifndef VCUDA_WORKER_H
 #define VCUDA_WORKER_H
 
-#include "backend-load.h"
+#include "process/backend-load.h"
 
 /* The back end that the operator asked for: "auto", "cuda", "cpu". */
 extern const char *vcuda_worker_backend;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VCUDA_BACKEND_CUDA_H
+#define VCUDA_BACKEND_CUDA_H
+
+#include <stddef.h>
+
+#include "protocol/backend.h"
+
+/*
+ * Opens the driver's library. Returns NULL with a sentence in `why` (ending without a full stop) if it
+ * cannot be used. *host: in a guest of virtio-cuda that library is the guest's, and this, once it is initialised, says
+ * what it knows of its host; else NULL.
+ */
+const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size);
+
+#endif

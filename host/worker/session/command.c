@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/command.h"
+
+#include "session/session.h"
+
+static __thread const struct vcuda_command *running;
+
+void vcuda_command_begin(const struct vcuda_command *c)
+{
+	running = c;
+}
+
+uint64_t vcuda_command_context(void)
+{
+	return running ? running->context : 0;
+}
+
+void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+{
+	if (block >= vcuda_shm_blocks(s->peer_minor) || bytes > VCUDA_STAGE_BLOCK_BYTES)
+		return NULL;
+	return vcuda_shm_stage(s->shm, block);
+}
+
+/* An error belongs to its context. An error that no call reported ends with the context. */
+static uint64_t pending_error(uint64_t context, CUresult error)
+{
+	return (uint64_t)(uint32_t)(context ^ context >> 32) << 32 | (uint32_t)error;
+}
+
+static bool is_in_context(uint64_t pending, uint64_t context)
+{
+	return (uint32_t)pending && pending == pending_error(context, (CUresult)pending);
+}
+
+/* The place of the context's error, or else a free place, or else another context's. */
+static _Atomic uint64_t *place_of_error(struct vcuda_session *s, const struct vcuda_command *c)
+{
+	_Atomic uint64_t *all = s->async_error[c->thread % VCUDA_THREADS], *place = NULL;
+
+	for (int i = 0; i < VCUDA_PENDING_ERRORS; i++) {
+		if (is_in_context(atomic_load(&all[i]), c->context))
+			return &all[i];
+		if (!place && !atomic_load(&all[i]))
+			place = &all[i];
+	}
+	/* Errors of ended contexts stay, so that all places may be taken: one is replaced. */
+	return place ? place : &all[c->context % VCUDA_PENDING_ERRORS];
+}
+
+bool vcuda_command_has_error(struct vcuda_session *s)
+{
+	return is_in_context(atomic_load(place_of_error(s, running)), running->context);
+}
+
+void vcuda_command_keep_error(struct vcuda_session *s, const struct vcuda_command *c, CUresult error)
+{
+	_Atomic uint64_t *place = place_of_error(s, c);
+	uint64_t there = atomic_load(place);
+
+	while (!is_in_context(there, c->context) &&
+	       !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)))
+		continue;
+}
+
+CUresult vcuda_command_take_error(struct vcuda_session *s, const struct vcuda_command *c)
+{
+	_Atomic uint64_t *place = place_of_error(s, c);
+	uint64_t there = atomic_load(place);
+
+	while (is_in_context(there, c->context))
+		if (atomic_compare_exchange_weak(place, &there, 0))
+			return (CUresult)(uint32_t)there;
+	return CUDA_SUCCESS;
+}
