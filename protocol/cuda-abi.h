@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The binary interface of the CUDA 13.0 driver API on 64-bit Linux: values and layouts, no functions. Nothing here
- * needs a toolkit; where one is installed, test/unit/abi-check.py compares every value, size and offset with it.
+ * needs a toolkit; where one is installed, test/unit/protocol/abi-check.py compares every value, size and offset with it.
  * That script reads this file: enumerators and macros stand alone, members are `type name;`, one declarator each.
  */
 #ifndef VCUDA_CUDA_ABI_H

@@ -337,8 +337,8 @@ def emit_coverage_md(desc):
 
 
 def emit_codec_test_c(desc):
-    """A test per call: round trip, every truncation, every word corrupted. The driver is test/unit/test-codec.c."""
-    out = [HEADER, '#include "test/unit/codec-test.h"\n\n#include "calls.h"\n\n#include <string.h>\n']
+    """A test per call: round trip, every truncation, every word corrupted. The driver is test/unit/protocol/test-codec.c."""
+    out = [HEADER, '#include "test/unit/protocol/codec-test.h"\n\n#include "calls.h"\n\n#include <string.h>\n']
     for c in desc.calls:
         args = f"struct vcuda_args_{c.name}"
         out += [f"static void fill_{c.name}(struct codec_random *random, struct vcuda_arena *arena, {args} *a)\n{{", "\t(void)random;\n\t(void)arena;\n\t(void)a;"]

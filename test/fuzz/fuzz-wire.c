@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/unit/codec-test.h"
+#include "test/unit/protocol/codec-test.h"
 #include "ring/ring.h"
 
 #define ARENA_BYTES (128u * 1024)

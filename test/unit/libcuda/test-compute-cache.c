@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What compilers keep with the driver: their keys, where it lies, what they are told when it cannot be kept. */
+#include <dirent.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "guest/libcuda/core/init.h"
+#include "guest/libcuda/module/compute-cache.h"
+#include "test/unit/folder.h"
+
+static bool is_gpu = true;
+
+bool vcuda_host_is_gpu(void)
+{
+	return is_gpu;
+}
+
+CUresult vcuda_require_init(void)
+{
+	return CUDA_SUCCESS;
+}
+
+void (*vcuda_hook_note)(const char *format, ...);
+
+/* Where the cache is and how large is decided once a process: each scenario is one, and ends with EXPECT's line. */
+#define EXPECT(condition)                                                                                              \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
+			_exit(1);                                                                                      \
+		}                                                                                                      \
+	} while (0)
+
+static void in_process(void (*scenario)(void))
+{
+	int status = -1;
+
+	if (!fork()) {
+		alarm(600);
+		scenario();
+		_exit(0);
+	}
+	wait(&status);
+	assert_int_equal(status, 0);
+}
+
+static void place(void)
+{
+	unsetenv("CUDA_CACHE_DISABLE");
+	unsetenv("CUDA_CACHE_MAXSIZE");
+	unsetenv("VCUDA_NVRTC");
+	setenv("CUDA_CACHE_PATH", folder, 1);
+}
+
+/* ---- as NVRTC calls it ---- */
+
+struct job {
+	uint32_t stage;
+	const char *input;
+	uint32_t size;
+	const char *options, *host, *build;
+	uint32_t architecture, flag;
+};
+
+#define CODE "BC\xc0\xde code"
+#define TEXT "// PTX of something"
+
+static const struct job translate = {2, CODE, sizeof(CODE), "-arch=compute_90", "HOST64", "today", 90, 0},
+			assemble = {1, CODE, sizeof(CODE), "-arch=sm_90", "HOST64", "today", 90, 0},
+			from_text = {1, TEXT, sizeof(TEXT), "-arch=sm_90", "HOST64", "today", 90, 0};
+
+static struct vcuda_compute_key *key_of(struct job j)
+{
+	struct vcuda_compute_key *key = (void *)-1;
+	CUresult result =
+		vcuda_compute_key(&key, j.stage, j.input, j.size, j.options, j.host, j.build, j.architecture, j.flag);
+
+	EXPECT((result == CUDA_SUCCESS) == (key != NULL));
+	return key;
+}
+
+static bool keep(struct vcuda_compute_key *key, const char *text)
+{
+	CUresult result = vcuda_compute_store(key, 0, text, (uint32_t)strlen(text));
+
+	EXPECT(vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	return result == CUDA_SUCCESS;
+}
+
+/* What a key finds, to compare: "" if nothing. */
+static const char *found(struct vcuda_compute_key *key)
+{
+	static char text[64];
+	void *data = (void *)-1;
+	uint32_t size = 77;
+
+	memset(text, 0, sizeof(text));
+	if (vcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS) {
+		EXPECT(size && size < sizeof(text));
+		memcpy(text, data, size);
+		EXPECT(vcuda_compute_free(data) == CUDA_SUCCESS);
+	} else {
+		EXPECT(!data && !size);
+	}
+	EXPECT(vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	return text;
+}
+
+static unsigned count_files(const char *path)
+{
+	DIR *list = opendir(path);
+	struct dirent *d;
+	unsigned count = 0;
+
+	while (list && (d = readdir(list)))
+		count += d->d_name[0] != '.';
+	if (list)
+		closedir(list);
+	return count;
+}
+
+/* ---- keys ---- */
+
+static void scenario_keys(void)
+{
+	struct job others[7];
+
+	EXPECT(!*found(key_of(from_text)));
+	EXPECT(keep(key_of(from_text), "result"));
+	EXPECT(!strcmp(found(key_of(from_text)), "result"));
+	for (unsigned n = 0; n < 7; n++)
+		others[n] = from_text;
+	others[0].stage = 3;
+	others[1].size--;
+	others[2].options = "-arch=sm_90 -g";
+	others[3].host = "HOST6";
+	others[4].build = "4today";
+	others[5].architecture = 100;
+	others[6].flag = 1;
+	for (unsigned n = 0; n < 7; n++)
+		EXPECT(!*found(key_of(others[n])));
+	/* where one part ends and the next begins is part of the key */
+	others[3].build = "4today";
+	EXPECT(!*found(key_of(others[3])));
+	EXPECT(!strcmp(found(key_of(from_text)), "result"));
+}
+
+/* Machine code that is named by intermediate code: how that was translated counts as well. */
+static void scenario_stages(void)
+{
+	struct job otherwise = translate, code = translate;
+
+	otherwise.options = "-arch=compute_90 -ftz=1";
+	EXPECT(keep(key_of(translate), "PTX"));
+	EXPECT(keep(key_of(assemble), "machine code"));
+	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
+	EXPECT(!*found(key_of(assemble)));
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(!strcmp(found(key_of(assemble)), "machine code"));
+	EXPECT(!strcmp(found(key_of(otherwise)), "PTX, ftz"));
+	/* nothing was translated since it was assembled, or something else was */
+	EXPECT(!*found(key_of(assemble)));
+	EXPECT(!key_of(assemble));
+	code.size--;
+	EXPECT(!*found(key_of(code)));
+	EXPECT(!key_of(assemble));
+	EXPECT(!*found(key_of(code)));
+	code.stage = 1;
+	code.options = assemble.options;
+	EXPECT(!*found(key_of(code)));
+	/* text names its machine code alone */
+	EXPECT(keep(key_of(from_text), "of text"));
+	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+}
+
+/* ---- where nothing runs machine code ---- */
+
+/* What is found for machine code, which is text with its end. */
+static bool finds_text(struct vcuda_compute_key *key, const char *text)
+{
+	void *data;
+	uint32_t size;
+	bool same;
+
+	EXPECT(key && vcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
+	same = size == strlen(text) + 1 && !memcmp(data, text, size);
+	EXPECT(vcuda_compute_free(data) == CUDA_SUCCESS && vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	return same;
+}
+
+static void *translate_elsewhere(void *unused)
+{
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	return NULL;
+}
+
+static void scenario_text(void)
+{
+	struct job otherwise = translate;
+	pthread_t thread;
+
+	/* what is kept for devices that run it */
+	EXPECT(keep(key_of(translate), "PTX"));
+	EXPECT(keep(key_of(assemble), "machine code"));
+	EXPECT(keep(key_of(from_text), "of text"));
+	is_gpu = false;
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	otherwise.options = "-arch=compute_90 -ftz=1";
+	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
+	EXPECT(!pthread_create(&thread, NULL, translate_elsewhere, NULL) && !pthread_join(thread, NULL));
+	EXPECT(finds_text(key_of(assemble), "PTX, ftz"));
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	/* nvJitLink's: it looks into it */
+	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+	/* nothing came of the translation: the one before it does not count */
+	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
+	otherwise.options = "-arch=compute_90 -ftz=2";
+	EXPECT(!*found(key_of(otherwise)));
+	EXPECT(!*found(key_of(assemble)));
+	/* whoever wants machine code gets it, and what others kept is theirs still */
+	setenv("VCUDA_NVRTC", "cubin", 1);
+	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
+	EXPECT(!strcmp(found(key_of(assemble)), "machine code"));
+	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+}
+
+static void scenario_text_without_cache(void)
+{
+	is_gpu = false;
+	EXPECT(!keep(key_of(translate), "PTX"));
+	EXPECT(finds_text(key_of(assemble), "PTX"));
+	EXPECT(!*found(key_of(translate)));
+}
+
+static void *assemble_elsewhere(void *unused)
+{
+	return key_of(assemble);
+}
+
+static void scenario_threads(void)
+{
+	pthread_t thread;
+	void *key = (void *)-1;
+
+	EXPECT(keep(key_of(translate), "PTX"));
+	EXPECT(!pthread_create(&thread, NULL, assemble_elsewhere, NULL) && !pthread_join(thread, &key));
+	EXPECT(!key);
+	EXPECT(keep(key_of(assemble), "machine code"));
+}
+
+static void scenario_mistakes(void)
+{
+	struct vcuda_compute_key *key = key_of(from_text), *none = (void *)-1;
+	uint32_t size = 1;
+	void *data;
+
+	EXPECT(vcuda_compute_key(NULL, 1, TEXT, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(vcuda_compute_key(&none, 1, NULL, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
+	EXPECT(vcuda_compute_key(&none, 1, TEXT, 0, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
+	EXPECT(vcuda_compute_key(&none, 1, TEXT, 4, NULL, NULL, NULL, 90, 0) == CUDA_SUCCESS && none);
+	EXPECT(vcuda_compute_key_free(none) == CUDA_SUCCESS);
+	EXPECT(vcuda_compute_store(key, 0, "x", 1) == CUDA_SUCCESS);
+	EXPECT(vcuda_compute_store(key, 1, "x", 1) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(vcuda_compute_store(key, 0, NULL, 1) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(vcuda_compute_store(NULL, 0, "x", 1) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(vcuda_compute_load(key, 1, &data, &size) == CUDA_ERROR_INVALID_VALUE && !data && !size);
+	EXPECT(vcuda_compute_load(NULL, 0, &data, &size) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(vcuda_compute_load(key, 0, NULL, &size) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(vcuda_compute_free(NULL) == CUDA_SUCCESS && vcuda_compute_key_free(NULL) == CUDA_SUCCESS);
+	EXPECT(!strcmp(found(key), "x"));
+}
+
+/* ---- where, and how much ---- */
+
+static void scenario_kept(void)
+{
+	EXPECT(!strcmp(found(key_of(from_text)), "result") || keep(key_of(from_text), "result"));
+}
+
+static void scenario_found(void)
+{
+	EXPECT(!strcmp(found(key_of(from_text)), "result"));
+}
+
+static void scenario_no_key(void)
+{
+	EXPECT(!key_of(from_text));
+}
+
+static void scenario_no_room(void)
+{
+	EXPECT(!*found(key_of(from_text)));
+	EXPECT(!keep(key_of(from_text), "result"));
+	EXPECT(!*found(key_of(from_text)));
+}
+
+/* The first ones go: 100 entries of 100 bytes and more do not fit. */
+static void scenario_many(void)
+{
+	char text[] = "..................................................", input[16];
+	struct job j = from_text;
+
+	for (int n = 0; n < 100; n++) {
+		j.size = (uint32_t)snprintf(input, sizeof(input), "// %d", n);
+		j.input = input;
+		EXPECT(keep(key_of(j), text));
+	}
+	EXPECT(!strcmp(found(key_of(j)), text));
+}
+
+static void keys(void **state)
+{
+	(void)state;
+	place();
+	in_process(scenario_keys);
+	in_process(scenario_stages);
+	in_process(scenario_threads);
+	in_process(scenario_mistakes);
+}
+
+static void text(void **state)
+{
+	(void)state;
+	place();
+	in_process(scenario_text);
+	setenv("CUDA_CACHE_DISABLE", "1", 1);
+	in_process(scenario_text_without_cache);
+}
+
+static void places(void **state)
+{
+	static const char *const variables[] = {"CUDA_CACHE_PATH", "VCUDA_CACHE", "XDG_CACHE_HOME", "HOME"},
+				 *const folders[] = {"vcuda", "compute", "vcuda/compute", ".cache/vcuda/compute"};
+	char start[96], path[160];
+
+	(void)state;
+	place();
+	for (int n = 0; n < 4; n++)
+		setenv(variables[n], "not/absolute", 1);
+	in_process(scenario_no_key);
+	for (int n = 3; n >= 0; n--) {
+		snprintf(start, sizeof(start), "%s/%d", folder, n);
+		setenv(variables[n], start, 1);
+		in_process(scenario_kept);
+		in_process(scenario_found);
+		snprintf(path, sizeof(path), "%s/%s", start, folders[n]);
+		assert_int_equal(count_files(path), 1);
+	}
+	for (int n = 0; n < 4; n++)
+		unsetenv(variables[n]);
+	in_process(scenario_no_key);
+	setenv("CUDA_CACHE_PATH", "/proc/self", 1);
+	in_process(scenario_no_room);
+	/* whoever else can write there could decide what we execute */
+	place();
+	in_process(scenario_kept);
+	snprintf(path, sizeof(path), "%s/vcuda", folder);
+	assert_int_equal(chmod(path, 0777), 0);
+	in_process(scenario_no_room);
+}
+
+static void limits(void **state)
+{
+	char path[96];
+	unsigned kept;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/vcuda", folder);
+	place();
+	setenv("CUDA_CACHE_DISABLE", "1", 1);
+	in_process(scenario_no_key);
+	assert_int_equal(access(path, F_OK), -1);
+	setenv("CUDA_CACHE_DISABLE", "0", 1);
+	setenv("CUDA_CACHE_MAXSIZE", "0", 1);
+	in_process(scenario_no_key);
+	setenv("CUDA_CACHE_MAXSIZE", "150", 1);
+	in_process(scenario_no_room);
+	assert_int_equal(count_files(path), 0);
+	setenv("CUDA_CACHE_MAXSIZE", "4000", 1);
+	in_process(scenario_many);
+	kept = count_files(path);
+	assert_true(kept > 10 && kept < 40);
+	/* what is no number does not count */
+	setenv("CUDA_CACHE_MAXSIZE", "4000x", 1);
+	in_process(scenario_many);
+	assert_int_equal(count_files(path), 100);
+}
+
+/* A file that is not what was written is no result. */
+static void damage(void **state)
+{
+	char command[256];
+
+	(void)state;
+	place();
+	in_process(scenario_kept);
+	snprintf(command, sizeof(command), "printf y | dd of=$(ls %s/vcuda/*) bs=1 seek=90 conv=notrunc 2>/dev/null",
+		 folder);
+	assert_int_equal(system(command), 0);
+	in_process(scenario_kept);
+	in_process(scenario_found);
+	snprintf(command, sizeof(command), "printf yy | dd of=$(ls %s/vcuda/*) bs=1 seek=90 2>/dev/null", folder);
+	assert_int_equal(system(command), 0);
+	in_process(scenario_kept);
+	in_process(scenario_found);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(keys, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(text, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(places, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(limits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
