@@ -3,8 +3,8 @@
  * The fatbin container that nvcc makes: what is in it, and each entry's text unpacked. Every read is checked against
  * the bytes given. No state, no logging: thread-safe.
  */
-#ifndef VCUDA_CPU_FATBIN_H
-#define VCUDA_CPU_FATBIN_H
+#ifndef VCUDA_FATBIN_H
+#define VCUDA_FATBIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

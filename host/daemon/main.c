@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "protocol/ipc/descriptors.h"
+#include "common/descriptors.h"
 #include "images/image-peer.h"
 #include "local.h"
 #include "common/log.h"

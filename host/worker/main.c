@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
-#include "protocol/ipc/descriptors.h"
+#include "common/descriptors.h"
 #include "process/channel-serve.h"
 #include "images/image-share.h"
 #include "queue/lane.h"
