@@ -15,7 +15,6 @@
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
 #include "protocol/guest-calls.h"
-#include "common/log.h"
 #include "ring/ring.h"
 #include "common/start-thread.h"
 #include "stream/stream.h"
