@@ -5,7 +5,7 @@
  */
 #include "device/attributes.h"
 
-#include "device/array.h"
+#include "texture/array.h"
 #include "device/device.h"
 
 #define A(name) CU_DEVICE_ATTRIBUTE_##name

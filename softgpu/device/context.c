@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
-#include "device/array.h"
+#include "texture/array.h"
 #include "device/device.h"
-#include "runtime/heap.h"
+#include "module/heap.h"
 #include "device/event.h"
 #include "device/memory.h"
-#include "front/module.h"
+#include "module/module.h"
 #include "device/registry.h"
 #include "device/stream.h"
 #include "math/random.h"
-#include "device/texture.h"
+#include "texture/texture.h"
 
 #define STACK_DEPTH 64
 

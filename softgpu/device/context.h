@@ -11,7 +11,7 @@
 
 #include "common/list.h"
 #include "ops.h"
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 
 #define CPU_LIMITS CU_LIMIT_MAX
 

@@ -12,8 +12,8 @@
 #include "math/blas-library.h"
 #include "device/attributes.h"
 #include "log.h"
-#include "runtime/schedule.h"
-#include "runtime/time-limit.h"
+#include "device/schedule.h"
+#include "device/time-limit.h"
 
 #define MAX_WORKERS 1024
 

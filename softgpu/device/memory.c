@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "device/ipc.h"
 #include "device/pool.h"
-#include "device/texture.h"
+#include "texture/texture.h"
 
 static struct cpu_range *table;
 static size_t count, capacity;

@@ -11,7 +11,7 @@
 #include <stdarg.h>
 
 #include "kernel.h"
-#include "jit/ptx-cache.h"
+#include "front/ptx-cache.h"
 
 /* Name, text, bits, class: b(its) u(nsigned) s(igned) f(loat) h(alf) y (bfloat) p(redicate); upper case: a pair. */
 #define PTX_TYPES(X)                                                                                                   \

@@ -6,7 +6,7 @@
 
 #include "front/ptx-facts.h"
 #include "runtime/ptx-probe.h"
-#include "analysis/ptx-shared.h"
+#include "front/ptx-shared.h"
 #include "front/ptx-source.h"
 #include "jit/ptx-version.h"
 

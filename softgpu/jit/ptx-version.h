@@ -3,7 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_VERSION_H
 #define VCUDA_BACKEND_CPU_PTX_VERSION_H
 
-#include "jit/ptx-cache.h"
+#include "front/ptx-cache.h"
 #include "runtime/ptx-run.h"
 
 struct ptx_version {

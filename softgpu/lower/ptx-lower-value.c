@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lower/ptx-lower.h"
-#include "analysis/ptx-shared.h"
+#include "front/ptx-shared.h"
 
 LLVMTypeRef int_type(struct lower *l, unsigned bits)
 {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "softgpu/device/device.h"
-#include "softgpu/runtime/schedule.h"
+#include "softgpu/device/schedule.h"
 
 static struct work {
 	struct cpu_op op;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "front/jit-log.h"
-#include "front/module.h"
+#include "module/jit-log.h"
+#include "module/module.h"
 #include "device/registry.h"
 
 struct CUlib_st {

@@ -12,10 +12,10 @@
 
 #include "backend-cpu.h"
 #include "common/fatbin.h"
-#include "front/image.h"
-#include "front/jit-log.h"
+#include "module/image.h"
+#include "module/jit-log.h"
 #include "log.h"
-#include "front/module.h"
+#include "module/module.h"
 #include "common/object-file.h"
 #include "device/registry.h"
 

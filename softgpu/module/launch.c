@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "runtime/heap.h"
+#include "module/heap.h"
 #include "kernel.h"
 #include "log.h"
 #include "device/memory.h"
-#include "front/module.h"
+#include "module/module.h"
 #include "device/stream.h"
-#include "device/texture.h"
-#include "runtime/time-limit.h"
+#include "texture/texture.h"
+#include "device/time-limit.h"
 
 #define MAX_CHUNK 16
 #define MOST_BLOCKS 256

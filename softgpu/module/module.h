@@ -7,10 +7,10 @@
 #define VCUDA_CPU_MODULE_H
 
 #include "device/context.h"
-#include "front/image.h"
+#include "module/image.h"
 #include "kernel.h"
 #include "common/list.h"
-#include "device/managed.h"
+#include "module/managed.h"
 
 /* The parsed parts of an image; an image of several containers has several. */
 struct cpu_program {

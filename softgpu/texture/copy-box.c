@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/array.h"
+#include "texture/array.h"
 #include "device/copy.h"
 #include "device/stream.h"
 

@@ -3,7 +3,7 @@
  * A buddy allocator whose book is kept outside of the memory, where kernels cannot write. Blocks are powers of two, so
  * the memory is twice as large as the limit, and what counts against the limit is what was asked for.
  */
-#include "runtime/heap.h"
+#include "module/heap.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/array.h"
+#include "texture/array.h"
 
 #include <stdlib.h>
 
 #include "log.h"
 #include "device/memory.h"
 #include "device/registry.h"
-#include "device/texture.h"
+#include "texture/texture.h"
 
 #define ROW_ALIGNMENT 16
 

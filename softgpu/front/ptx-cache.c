@@ -8,7 +8,7 @@
 #include <nettle/sha2.h>
 
 #include "log.h"
-#include "jit/ptx-cache.h"
+#include "front/ptx-cache.h"
 
 static void digest(const void *data, size_t size, uint8_t sum[VCUDA_CACHE_DIGEST_BYTES])
 {

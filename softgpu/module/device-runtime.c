@@ -5,7 +5,7 @@
  * that a kernel may do both: each block adds 1, one of them what is missing to 2^31, and all wait for the top bit to
  * change.
  */
-#include "runtime/device-runtime.h"
+#include "module/device-runtime.h"
 
 const char cpu_device_runtime[] =
 	".version 6.4\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/managed.h"
+#include "module/managed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "log.h"
 #include "device/memory.h"
-#include "front/module.h"
+#include "module/module.h"
 #include "device/registry.h"
 
 /* Its places are whole pages, of which the first byte is the variable's first. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that looks now and then at the kernels that run, where a limit is set. */
-#include "runtime/time-limit.h"
+#include "device/time-limit.h"
 
 #include <time.h>
 

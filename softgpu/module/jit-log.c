@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/jit-log.h"
+#include "module/jit-log.h"
 
 #include <stdint.h>
 

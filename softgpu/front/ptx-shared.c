@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "analysis/ptx-shared.h"
+#include "front/ptx-shared.h"
 #include "front/ptx-source.h"
 
 struct walk {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/module.h"
+#include "module/module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
-#include "front/jit-log.h"
+#include "module/jit-log.h"
 #include "log.h"
 #include "device/memory.h"
 #include "device/registry.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/image.h"
+#include "module/image.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend-cpu.h"
-#include "runtime/device-runtime.h"
+#include "module/device-runtime.h"
 #include "device/device.h"
 #include "common/fatbin.h"
 #include "log.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
-#include "front/module.h"
+#include "module/module.h"
 #include "device/registry.h"
 
 CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/texture.h"
+#include "texture/texture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/array.h"
+#include "texture/array.h"
 #include "device/device.h"
 #include "device/memory.h"
 #include "log.h"
