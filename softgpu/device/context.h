@@ -32,11 +32,21 @@ struct CUctx_st {
 	struct CUstream_st null_stream;
 	struct cpu_list streams; /* all others */
 	struct cpu_list events;
-	struct cpu_list modules;
-	struct cpu_heap *heap; /* of kernels' malloc(); NULL: no kernel that uses it has been launched */
-	struct cpu_list arrays;
-	struct cpu_list textures; /* surfaces too */
-	struct cpu_list generators;
+	struct cpu_list owned; /* objects of rooms above the device: struct cpu_owned */
+	struct cpu_heap *heap; /* module/heap.c: NULL: no kernel that uses malloc() has been launched */
+};
+
+/*
+ * Part of an object that ends with its context and whose type the device does not know. Its owner adds it to the
+ * context's list, and removes it when the object ends before the context.
+ */
+struct cpu_owned {
+	struct cpu_list node;
+	/*
+	 * The context's work is done and its memory is still there. Removes the object from the list. May drop the
+	 * lock.
+	 */
+	void (*end)(struct cpu_owned *owned);
 };
 
 /*

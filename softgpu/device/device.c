@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "device/arena.h"
-#include "math/blas-library.h"
 #include "device/attributes.h"
 #include "log.h"
 #include "device/schedule.h"
@@ -241,13 +240,22 @@ CUresult cpu_device_check(CUdevice dev)
 	return dev == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+/*
+ * Before the process has threads that read the environment: OpenBLAS starts no threads of its own. Large products are
+ * cut into pieces for the device's threads, so that no more threads run than the operator wants.
+ */
+static void limit_openblas(void)
+{
+	setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
 CUresult cpu_cuInit(unsigned Flags)
 {
 	uint64_t start, length;
 
 	if (Flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_blas_prepare();
+	limit_openblas();
 	cpu_arena_range(&start, &length);
 	if (length == 0)
 		return CUDA_ERROR_NO_DEVICE; /* the log says why */

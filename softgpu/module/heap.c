@@ -17,6 +17,8 @@
 enum { BLOCK_FREE = 0x40, BLOCK_USED = 0x80, BLOCK_ORDER = 0x3f };
 
 struct cpu_heap {
+	struct cpu_owned owned; /* by the context */
+	struct CUctx_st *context;
 	pthread_mutex_t lock;
 	uint64_t start, left; /* bytes that may still be asked for */
 	uint32_t units;
@@ -46,6 +48,15 @@ static void list_remove(struct cpu_heap *h, uint32_t unit, unsigned order)
 	h->state[unit] = 0;
 }
 
+static void destroy(struct cpu_heap *h)
+{
+	pthread_mutex_destroy(&h->lock);
+	free(h->state);
+	free(h->next);
+	free(h->prev);
+	free(h);
+}
+
 static struct cpu_heap *create(uint64_t limit, uint64_t *bytes)
 {
 	struct cpu_heap *h = calloc(1, sizeof(*h));
@@ -65,22 +76,21 @@ static struct cpu_heap *create(uint64_t limit, uint64_t *bytes)
 	h->next = calloc(h->units, sizeof(*h->next));
 	h->prev = calloc(h->units, sizeof(*h->prev));
 	if (!h->state || !h->next || !h->prev) {
-		cpu_heap_destroy(h);
+		destroy(h);
 		return NULL;
 	}
 	list_add(h, 0, order);
 	return h;
 }
 
-void cpu_heap_destroy(struct cpu_heap *h)
+/* The memory itself goes with the context's other memory. */
+static void end_heap(struct cpu_owned *owned)
 {
-	if (!h)
-		return;
-	pthread_mutex_destroy(&h->lock);
-	free(h->state);
-	free(h->next);
-	free(h->prev);
-	free(h);
+	struct cpu_heap *h = cpu_list_entry(owned, struct cpu_heap, owned);
+
+	cpu_list_remove(&owned->node);
+	h->context->heap = NULL;
+	destroy(h);
 }
 
 CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap)
@@ -95,9 +105,12 @@ CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, &h->start);
 		if (result != CUDA_SUCCESS) {
-			cpu_heap_destroy(h);
+			destroy(h);
 			return result;
 		}
+		h->context = context;
+		h->owned.end = end_heap;
+		cpu_list_add(&h->owned.node, &context->owned);
 		context->heap = h;
 	}
 	*heap = h;

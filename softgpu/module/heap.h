@@ -12,8 +12,6 @@ struct cpu_heap;
 
 /* The context's heap, of the size that its limit says. With the lock held. */
 CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap);
-/* After the context's work is done; the memory itself goes with the context's other memory. */
-void cpu_heap_destroy(struct cpu_heap *heap);
 
 /* For kernels: any thread, without the lock. 16-byte aligned; 0: none left. */
 uint64_t cpu_heap_allocate(void *heap, uint64_t bytes);

@@ -213,6 +213,11 @@ CUresult cpu_module_complete(struct CUmod_st *m)
 	return result;
 }
 
+static void end_module(struct cpu_owned *owned)
+{
+	cpu_module_unload(cpu_list_entry(owned, struct CUmod_st, owned));
+}
+
 CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_managed *managed,
 			 struct cpu_program *program, struct CUmod_st **module)
 {
@@ -240,7 +245,8 @@ CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, str
 		free(m);
 		return result;
 	}
-	cpu_list_add(&m->node, &context->modules);
+	m->owned.end = end_module;
+	cpu_list_add(&m->owned.node, &context->owned);
 	program->count = 0;
 	*module = m;
 	return CUDA_SUCCESS;
@@ -260,7 +266,7 @@ void cpu_module_unload(struct CUmod_st *m)
 
 	/* From here on no handle leads to it. */
 	cpu_registry_remove(m);
-	cpu_list_remove(&m->node);
+	cpu_list_remove(&m->owned.node);
 	cpu_list_remove(&m->in_library);
 	cpu_list_for_each (node, &m->functions)
 		cpu_registry_remove(cpu_list_entry(node, struct CUfunc_st, node));
@@ -280,12 +286,6 @@ void cpu_module_unload(struct CUmod_st *m)
 	}
 	free(m);
 	cpu_context_put(context);
-}
-
-void cpu_modules_destroy(struct CUctx_st *context)
-{
-	while (!cpu_list_empty(&context->modules))
-		cpu_module_unload(cpu_list_entry(context->modules.next, struct CUmod_st, node));
 }
 
 /*

@@ -35,7 +35,7 @@ CUresult cpu_compile_error(enum ptx_status status, const char *what, const struc
 struct CUmod_st {
 	struct CUctx_st *context;
 	struct CUlib_st *library; /* NULL: loaded by itself */
-	struct cpu_list node;     /* in the context */
+	struct cpu_owned owned;   /* by the context */
 	struct cpu_list in_library;
 	struct cpu_list functions;
 	unsigned int refs; /* its life, each launch that is queued, each compilation that runs */
@@ -59,7 +59,6 @@ CUresult cpu_module_complete(struct CUmod_st *module);
 
 /* Waits for the module's launches, then destroys it. Drops the lock meanwhile. */
 void cpu_module_unload(struct CUmod_st *module);
-void cpu_modules_destroy(struct CUctx_st *context);
 void cpu_module_put(struct CUmod_st *module);
 
 /* A variable's place. Either result may be NULL. */

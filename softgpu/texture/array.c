@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "device/device.h"
 #include "device/memory.h"
 #include "device/registry.h"
 #include "texture/texture.h"
@@ -120,8 +121,14 @@ static void forget(struct CUmipmappedArray_st *s)
 		cpu_registry_remove(&s->levels[n]);
 	if (s->mipmapped)
 		cpu_registry_remove(s);
-	cpu_list_remove(&s->node);
+	cpu_list_remove(&s->owned.node);
 	free(s);
+}
+
+/* The memory goes with the context's. */
+static void end_array(struct cpu_owned *owned)
+{
+	forget(cpu_list_entry(owned, struct CUmipmappedArray_st, owned));
 }
 
 static bool record(struct CUmipmappedArray_st *s)
@@ -153,7 +160,8 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, unsigne
 	s->descriptor = *d;
 	s->mipmapped = mipmapped;
 	s->count = levels < most_levels(d) ? levels : most_levels(d);
-	cpu_list_add(&s->node, &c->arrays);
+	s->owned.end = end_array;
+	cpu_list_add(&s->owned.node, &c->owned);
 	result = CUDA_ERROR_INVALID_VALUE;
 	if (!s->count || s->count > PTX_TEXTURE_LEVELS ||
 	    !cpu_array_format(d->Format, d->NumChannels, &s->format, &s->texel_bytes))
@@ -206,12 +214,6 @@ struct CUarray_st *cpu_array_find(const struct CUctx_st *context, CUarray handle
 struct CUmipmappedArray_st *cpu_mipmapped_find(const struct CUctx_st *context, CUmipmappedArray handle)
 {
 	return cpu_registry_has(handle, CPU_MIPMAPPED) && handle->context == context ? handle : NULL;
-}
-
-void cpu_arrays_destroy(struct CUctx_st *context)
-{
-	while (!cpu_list_empty(&context->arrays))
-		forget(cpu_list_entry(context->arrays.next, struct CUmipmappedArray_st, node));
 }
 
 CUresult cpu_cuArray3DCreate_v2(CUarray *pHandle, void *pAllocateArray)

@@ -9,17 +9,6 @@
 #include "device/context.h"
 #include "runtime/ptx-tex.h"
 
-#define CPU_MAX_1D 131072
-#define CPU_MAX_2D_WIDTH 131072
-#define CPU_MAX_2D_HEIGHT 65536
-#define CPU_MAX_3D 16384
-#define CPU_MAX_LAYERED 32768
-#define CPU_MAX_LAYERS 2048
-#define CPU_MAX_CUBE_LAYERS 2046
-#define CPU_MAX_LINEAR (1 << 28) /* texels of a texture in linear memory */
-#define CPU_MAX_PITCHED_HEIGHT 65000
-#define CPU_MAX_PITCHED_BYTES 2097120
-
 struct CUmipmappedArray_st;
 
 struct CUarray_st {
@@ -29,7 +18,7 @@ struct CUarray_st {
 
 struct CUmipmappedArray_st {
 	struct CUctx_st *context;
-	struct cpu_list node; /* in the context */
+	struct cpu_owned owned; /* by the context */
 	CUDA_ARRAY3D_DESCRIPTOR descriptor;
 	enum ptx_format format;
 	unsigned int texel_bytes;
@@ -45,8 +34,5 @@ struct CUmipmappedArray_st *cpu_mipmapped_find(const struct CUctx_st *context, C
 
 /* False: no such format. No lock needed. */
 bool cpu_array_format(CUarray_format format, unsigned int channels, enum ptx_format *to, unsigned int *texel_bytes);
-
-/* Frees all arrays of a context, whose work is done; their memory goes with the context's. */
-void cpu_arrays_destroy(struct CUctx_st *context);
 
 #endif

@@ -17,7 +17,7 @@
 struct texture {
 	struct ptx_texture ptx;
 	struct CUctx_st *context;
-	struct cpu_list node;                     /* in the context */
+	struct cpu_owned owned;                   /* by the context */
 	const struct CUmipmappedArray_st *array;  /* NULL: linear memory, or an array that is gone */
 	uint64_t address, bytes;                  /* linear memory */
 	unsigned int refs;                        /* its life, and each map that names it */
@@ -27,11 +27,12 @@ static struct texture **slots;
 static size_t slot_count, slot_room;
 static uint64_t serial; /* the part of a handle that is never the same */
 
-/* The map that was made last, while it is still true. */
+/* The last map, its context, and the version of the table of memory that it was made from. */
 static struct cpu_texture_map *current;
 static const struct CUctx_st *current_context;
+static uint64_t current_version;
 
-void cpu_textures_changed(void)
+static void forget_map(void)
 {
 	if (current)
 		cpu_texture_map_put(current);
@@ -64,18 +65,26 @@ static bool lives(const struct texture *t)
 	return cpu_range_spans(t->address, t->bytes, false);
 }
 
+static bool has_textures(const struct CUctx_st *context)
+{
+	for (size_t n = 0; n < slot_count; n++)
+		if (slots[n] && slots[n]->context == context)
+			return true;
+	return false;
+}
+
 bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
 {
 	struct cpu_texture_map *m;
 
 	*map = NULL;
-	if (cpu_list_empty(&context->textures))
-		return true;
-	if (current && current_context == context) {
+	if (current && current_context == context && current_version == cpu_memory_version()) {
 		current->refs++;
 		*map = current;
 		return true;
 	}
+	if (!has_textures(context))
+		return true;
 	m = calloc(1, sizeof(*m) + slot_count * sizeof(m->entries[0]));
 	if (!m)
 		return false;
@@ -86,10 +95,11 @@ bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
 		slots[n]->refs++;
 		m->entries[n] = &slots[n]->ptx;
 	}
-	cpu_textures_changed();
+	forget_map();
 	m->refs = 2;
 	*map = current = m;
 	current_context = context;
+	current_version = cpu_memory_version();
 	return true;
 }
 
@@ -285,6 +295,19 @@ static bool find_slot(size_t *slot)
 	return true;
 }
 
+static void drop(struct texture *t)
+{
+	slots[(t->ptx.handle & ((1u << PTX_HANDLE_INDEX) - 1)) - 1] = NULL;
+	cpu_list_remove(&t->owned.node);
+	put(&t->ptx);
+	forget_map();
+}
+
+static void end_texture(struct cpu_owned *owned)
+{
+	drop(cpu_list_entry(owned, struct texture, owned));
+}
+
 /* Takes the object over. */
 static CUresult publish(struct CUctx_st *c, struct texture *t, unsigned long long *handle)
 {
@@ -298,8 +321,9 @@ static CUresult publish(struct CUctx_st *c, struct texture *t, unsigned long lon
 	t->refs = 1;
 	t->ptx.handle = ++serial << PTX_HANDLE_INDEX | (slot + 1);
 	slots[slot] = t;
-	cpu_list_add(&t->node, &c->textures);
-	cpu_textures_changed();
+	t->owned.end = end_texture;
+	cpu_list_add(&t->owned.node, &c->owned);
+	forget_map();
 	*handle = t->ptx.handle;
 	return CUDA_SUCCESS;
 }
@@ -310,13 +334,6 @@ static struct texture *find(const struct CUctx_st *c, uint64_t handle, bool surf
 	struct texture *t = slot < slot_count ? slots[slot] : NULL;
 
 	return t && t->ptx.handle == handle && t->ptx.surface == surface && t->context == c ? t : NULL;
-}
-
-static void drop(struct texture *t)
-{
-	slots[(t->ptx.handle & ((1u << PTX_HANDLE_INDEX) - 1)) - 1] = NULL;
-	cpu_list_remove(&t->node);
-	put(&t->ptx);
 }
 
 /* What is queued may still use it. */
@@ -334,29 +351,17 @@ static CUresult destroy(uint64_t handle, bool surface)
 	scope = (struct cpu_scope){.context = c, .last = cpu_submitted()};
 	result = cpu_context_wait(c, &scope);
 	t = result == CUDA_SUCCESS ? find(c, handle, surface) : NULL;
-	if (t) {
+	if (t)
 		drop(t);
-		cpu_textures_changed();
-	}
 	return cpu_leave(result);
 }
 
 void cpu_textures_lose_array(const struct CUmipmappedArray_st *array)
 {
-	cpu_list_for_each (node, &array->context->textures) {
-		struct texture *t = cpu_list_entry(node, struct texture, node);
-
-		if (t->array == array)
-			t->array = NULL;
-	}
-	cpu_textures_changed();
-}
-
-void cpu_textures_destroy(struct CUctx_st *context)
-{
-	while (!cpu_list_empty(&context->textures))
-		drop(cpu_list_entry(context->textures.next, struct texture, node));
-	cpu_textures_changed();
+	for (size_t n = 0; n < slot_count; n++)
+		if (slots[n] && slots[n]->array == array)
+			slots[n]->array = NULL;
+	forget_map();
 }
 
 CUresult cpu_cuTexObjectCreate(CUtexObject *pTexObject, void *pResDesc, void *pTexDesc, void *pResViewDesc)

@@ -21,13 +21,7 @@ struct cpu_texture_map {
 bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map);
 void cpu_texture_map_put(struct cpu_texture_map *map);
 
-/* Memory came or went: what textures in linear memory mean is looked up anew. */
-void cpu_textures_changed(void);
-
 /* The array is about to go: its objects stay, and name nothing. */
 void cpu_textures_lose_array(const struct CUmipmappedArray_st *array);
-
-/* Destroys all objects of a context, whose work is done. */
-void cpu_textures_destroy(struct CUctx_st *context);
 
 #endif
