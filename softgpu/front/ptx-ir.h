@@ -11,7 +11,7 @@
 #include <stdarg.h>
 
 #include "kernel.h"
-#include "front/ptx-cache.h"
+#include "cache/cache.h"
 
 /* Name, text, bits, class: b(its) u(nsigned) s(igned) f(loat) h(alf) y (bfloat) p(redicate); upper case: a pair. */
 #define PTX_TYPES(X)                                                                                                   \
@@ -291,6 +291,8 @@ struct ptx_module {
 	bool indivisible;          /* what stands in bodies matters outside of them: they are all read at once */
 	bool aliased;              /* functions have other names */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */
+	/* frees the kernels' binaries and `jit`; set with the first binary, under `lock`; NULL: there is none */
+	void (*free_code)(struct ptx_module *module);
 	pthread_mutex_t lock, link; /* lock: of the kernels' binaries */
 	pthread_mutex_t reading;    /* of bodies, on demand; the arena is used under it only */
 	pthread_cond_t changed;     /* a binary's state has */

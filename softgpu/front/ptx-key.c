@@ -14,7 +14,7 @@
 #include <nettle/sha2.h>
 
 #include "log.h"
-#include "jit/ptx-version.h"
+#include "front/ptx-key.h"
 
 /* Changes when the key's own composition does. */
 #define KEY_FORMAT 1
@@ -137,18 +137,18 @@ bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *k
 	return compiler_known;
 }
 
-bool ptx_key_version(const struct ptx_binary *binary, struct ptx_version version, struct vcuda_cache_key *key)
+bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
+		     struct vcuda_cache_key *key)
 {
-	uint32_t numbers[] = {KEY_FORMAT, binary->blockdim[0], binary->blockdim[1], binary->blockdim[2],
-			      version.masked, version.quick};
+	uint32_t numbers[] = {KEY_FORMAT, blockdim[0], blockdim[1], blockdim[2], version.masked, version.quick};
 	struct sha256_ctx sha;
 
 	ptx_key_start();
 	sha256_init(&sha);
 	sha256_update(&sha, sizeof(compiler.bytes), compiler.bytes);
 	sha256_update(&sha, sizeof(numbers), (const uint8_t *)numbers);
-	sha256_update(&sha, sizeof(struct vcuda_cache_key), binary->kernel->function->module->text.bytes);
-	add_text(&sha, binary->kernel->info.name);
+	sha256_update(&sha, sizeof(struct vcuda_cache_key), kernel->function->module->text.bytes);
+	add_text(&sha, kernel->info.name);
 	sha256_digest(&sha, sizeof(key->bytes), key->bytes);
 	return compiler_known;
 }

@@ -5,7 +5,7 @@
 
 #include "front/ptx-opcodes.h"
 #include "front/ptx-parse.h"
-#include "runtime/ptx-tex.h"
+#include "front/ptx-tex-instr.h"
 
 #define MAX_REGISTERS (1u << 20)
 #define MOST_OPERANDS 7

@@ -9,7 +9,7 @@
 
 #include "front/ptx-facts.h"
 #include "front/ptx-parse.h"
-#include "runtime/ptx-probe.h"
+#include "front/ptx-statistics.h"
 #include "front/ptx-shared.h"
 #include "front/ptx-source.h"
 

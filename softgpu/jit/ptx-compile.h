@@ -33,6 +33,9 @@ enum ptx_status ptx_compile(struct ptx_plan *plan, struct ptx_version version, c
 			    LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_times *times,
 			    struct ptx_error *error);
 
+void ptx_jit_destroy(struct ptx_jit *jit); /* NULL is fine */
+void ptx_jit_make_spare(void);             /* for the next module that needs one */
+
 /* Loads an object, whose function has a name that no other of the module has. From any thread. */
 bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, const char *name, ptx_code *code,
 		  struct ptx_error *error);

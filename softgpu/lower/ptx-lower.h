@@ -255,18 +255,6 @@ void end_warp(struct lower *l);
 void check_widening(struct lower *l, const struct ptx_operand *o, bool sign);
 
 /* ---- ptx-lower-float.c ---- */
-/* Operations of ptx_rt_round(): one of these, the modifier of the rounding shifted by 8, the type shifted by 16 */
-enum {
-	ROUND_ADD,
-	ROUND_SUB,
-	ROUND_MUL,
-	ROUND_DIV,
-	ROUND_FMA,
-	ROUND_SQRT,
-	ROUND_FROM_S64,
-	ROUND_FROM_U64,
-	ROUND_NARROW
-};
 LLVMValueRef rounded(struct lower *l, unsigned operation, ptx_mods mods, unsigned type, LLVMValueRef *args,
 		     unsigned count, LLVMTypeRef result);
 LLVMValueRef saturate(struct lower *l, LLVMValueRef value);

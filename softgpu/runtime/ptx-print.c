@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/ptx-body.h"
 #include "runtime/ptx-run.h"
 
 #define MAX_TEXT 4096

@@ -5,7 +5,7 @@
 
 #include "test/ptx/harness.h"
 #include "folder.h"
-#include "softgpu/runtime/ptx-probe.h"
+#include "softgpu/front/ptx-statistics.h"
 #include "softgpu/jit/ptx-version.h"
 
 /* Odd threads go another way, and the last warp is not full: both versions are needed. A variable has an address. */
@@ -101,7 +101,7 @@ static void kernels(void **state)
 static void keys(void **state)
 {
 	struct ptx_version versions[] = {{false, false}, {true, false}, {false, true}, {true, true}};
-	struct ptx_binary b = {.blockdim = {32, 2, 1}}, turned = {.blockdim = {2, 32, 1}};
+	static const uint32_t wide[3] = {32, 2, 1}, tall[3] = {2, 32, 1};
 	struct ptx_module *m, *other;
 	struct vcuda_cache_key k[6];
 
@@ -109,12 +109,10 @@ static void keys(void **state)
 	map.count = 0;
 	m = load(KERNEL);
 	other = load(KERNEL "\n//\n");
-	b.kernel = turned.kernel = ptx_module_kernel(m, 0);
 	for (unsigned n = 0; n < 4; n++)
-		assert_true(ptx_key_version(&b, versions[n], &k[n]));
-	assert_true(ptx_key_version(&turned, versions[0], &k[4]));
-	b.kernel = ptx_module_kernel(other, 0);
-	assert_true(ptx_key_version(&b, versions[0], &k[5]));
+		assert_true(ptx_key_version(ptx_module_kernel(m, 0), wide, versions[n], &k[n]));
+	assert_true(ptx_key_version(ptx_module_kernel(m, 0), tall, versions[0], &k[4]));
+	assert_true(ptx_key_version(ptx_module_kernel(other, 0), wide, versions[0], &k[5]));
 	for (unsigned n = 0; n < 6; n++)
 		for (unsigned i = 0; i < n; i++)
 			assert_memory_not_equal(&k[n], &k[i], sizeof(k[0]));

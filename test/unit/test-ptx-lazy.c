@@ -7,8 +7,9 @@
 
 #include "test/ptx/harness.h"
 #include "softgpu/jit/ptx-compile.h"
+#include "softgpu/front/ptx-cache.h"
 #include "softgpu/front/ptx-facts.h"
-#include "softgpu/runtime/ptx-probe.h"
+#include "softgpu/front/ptx-statistics.h"
 #include "softgpu/runtime/ptx-run.h"
 
 static char folder[64];

@@ -3,7 +3,7 @@
 #include "test/ptx/harness.h"
 #include "test/ptx/random-kernel.h"
 #include "softgpu/analysis/ptx-body.h"
-#include "softgpu/runtime/ptx-probe.h"
+#include "softgpu/analysis/ptx-inline.h"
 
 #define CALLS 640
 #define STEPS 300

@@ -6,7 +6,7 @@
 
 #include "test/ptx/harness.h"
 #include "softgpu/log.h"
-#include "softgpu/runtime/ptx-probe.h"
+#include "softgpu/front/ptx-statistics.h"
 #include "softgpu/jit/ptx-tier.h"
 #include "softgpu/jit/ptx-version.h"
 
