@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/ptx-async.h"
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 #include "lower/ptx-lower-async.h"
 

@@ -2,6 +2,7 @@
 /* Atomics and fences. */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 
 #define LIST (PTX_LANES * 8)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shifts, bit fields, bytes and halves of words. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 #define BITS(i) (ptx_types[(i)->type].bits)
@@ -16,8 +17,7 @@ static LLVMValueRef shift(struct lower *l, LLVMOpcode op, LLVMValueRef a, LLVMVa
 
 bool emit_shift(struct lower *l, const struct ptx_instr *i)
 {
-	set(l, &i->ops[0],
-	    shift(l, (LLVMOpcode)i->op->arg, get(l, &i->ops[1], i->type), get(l, &i->ops[2], PTX_U32), BITS(i)),
+	set(l, &i->ops[0], shift(l, llvm_opcode(i), get(l, &i->ops[1], i->type), get(l, &i->ops[2], PTX_U32), BITS(i)),
 	    is_signed_type(i->type));
 	return true;
 }

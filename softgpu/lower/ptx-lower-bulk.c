@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* st.async, red.async, cp.reduce.async.bulk, st.bulk, clusterlaunchcontrol. */
 #include "runtime/ptx-async.h"
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-async.h"
 
 static bool are_memory(const struct ptx_instr *i, unsigned operands)

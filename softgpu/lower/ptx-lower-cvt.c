@@ -2,6 +2,7 @@
 /* Conversions between types and between state spaces. */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 /* To the nearest number of the type that it becomes, as a number of the type that it is. */

@@ -3,6 +3,7 @@
  * Floating point. LLVM's operations round to nearest even; the other roundings go through ptx_rt_round(). Nothing is
  * contracted or reassociated: fma is written in the PTX where it is wanted.
  */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 static LLVMValueRef fcall(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
@@ -199,9 +200,9 @@ static LLVMValueRef result(struct lower *l, const struct ptx_instr *i, unsigned 
 		v[n - 1] = operand(l, i, n, part);
 	if (i->op->arg == OP_FMA)
 		return finished(l, i, multiply_add(l, i, v));
-	if (i->op->arg == LLVMFMul || i->op->arg == LLVMFDiv)
-		return finished(l, i, product(l, i, (LLVMOpcode)i->op->arg, v));
-	return finished(l, i, binary(l, i, (LLVMOpcode)i->op->arg, v));
+	if (i->op->arg == OP_FMUL || i->op->arg == OP_FDIV)
+		return finished(l, i, product(l, i, llvm_opcode(i), v));
+	return finished(l, i, binary(l, i, llvm_opcode(i), v));
 }
 
 /* Sums, products, quotients, fma. */

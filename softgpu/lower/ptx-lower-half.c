@@ -3,6 +3,7 @@
  * Numbers of 16 bits, alone and in pairs. They are computed in f32, where add, sub and mul are exact enough to be rounded
  * once more without harm; fma in f64, with the last bit telling what was lost (round to odd). NaN results are 0x7fff.
  */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 #include "runtime/ptx-tensor-map.h"
 
@@ -130,7 +131,7 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 	case OP_MAX:
 		return minmax_value(l, i, v);
 	default:
-		return LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, v[0], v[1], "");
+		return LLVMBuildBinOp(l->b, llvm_opcode(i), v[0], v[1], "");
 	}
 }
 

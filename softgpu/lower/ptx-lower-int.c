@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Integer arithmetic and moves. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 #define BITS(i) (ptx_types[(i)->type].bits)
@@ -86,13 +87,13 @@ bool emit_binary(struct lower *l, const struct ptx_instr *i)
 	if (i->mods & M(SAT)) {
 		if (i->type != PTX_S32)
 			return false;
-		r = int2(l, i->op->arg == LLVMAdd ? "llvm.sadd.sat" : "llvm.ssub.sat", a, b);
+		r = int2(l, i->op->arg == OP_ADD ? "llvm.sadd.sat" : "llvm.ssub.sat", a, b);
 	} else {
-		r = LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, a, b, "");
+		r = LLVMBuildBinOp(l->b, llvm_opcode(i), a, b, "");
 	}
 	set(l, &i->ops[0], r, is_signed_type(i->type));
 	if (i->mods & M(CC))
-		set_carry(l, i->op->arg == LLVMAdd ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntUGE, a, b));
+		set_carry(l, i->op->arg == OP_ADD ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntUGE, a, b));
 	return true;
 }
 
@@ -127,7 +128,7 @@ bool emit_carry(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
 
-	set(l, &i->ops[0], with_carry(l, i, a, b, i->op->arg == LLVMAdd, true), is_signed_type(i->type));
+	set(l, &i->ops[0], with_carry(l, i, a, b, i->op->arg == OP_ADD, true), is_signed_type(i->type));
 	return true;
 }
 
@@ -155,8 +156,7 @@ bool emit_int_pair(struct lower *l, const struct ptx_instr *i)
 
 	for (unsigned n = 0; n < 2; n++)
 		v[n] = LLVMBuildBitCast(l->b, get(l, &i->ops[n + 1], i->type), pairs, "");
-	r = i->op->arg == LLVMAdd ? LLVMBuildAdd(l->b, v[0], v[1], "")
-				  : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
+	r = i->op->arg == OP_ADD ? LLVMBuildAdd(l->b, v[0], v[1], "") : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
 	set(l, &i->ops[0], LLVMBuildBitCast(l->b, r, words, ""), false);
 	return true;
 }

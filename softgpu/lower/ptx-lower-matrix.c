@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 #include "runtime/ptx-matrix.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and stores, among them those whose addresses have no shape. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 
 static bool bad_param(struct lower *l, const struct access *a)

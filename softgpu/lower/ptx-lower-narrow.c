@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 static const struct format {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cp.async.bulk.tensor and its kin, of tiles and of images; tensormap. */
 #include "runtime/ptx-async.h"
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-async.h"
 #include "runtime/ptx-tensor-map.h"
 

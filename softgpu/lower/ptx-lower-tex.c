@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texture and surface instructions: the operands of all lanes go to one call of the runtime. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 #include "runtime/ptx-tex.h"
 

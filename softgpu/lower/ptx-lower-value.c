@@ -7,6 +7,17 @@
 #include "lower/ptx-lower.h"
 #include "front/ptx-shared.h"
 
+LLVMOpcode llvm_opcode(const struct ptx_instr *i)
+{
+	static const LLVMOpcode opcodes[] = {
+		[OP_ADD] = LLVMAdd,   [OP_SUB] = LLVMSub,   [OP_AND] = LLVMAnd,   [OP_OR] = LLVMOr,
+		[OP_XOR] = LLVMXor,   [OP_SHL] = LLVMShl,   [OP_LSHR] = LLVMLShr, [OP_ASHR] = LLVMAShr,
+		[OP_FADD] = LLVMFAdd, [OP_FSUB] = LLVMFSub, [OP_FMUL] = LLVMFMul, [OP_FDIV] = LLVMFDiv,
+	};
+
+	return opcodes[i->op->arg];
+}
+
 LLVMTypeRef int_type(struct lower *l, unsigned bits)
 {
 	return LLVMIntTypeInContext(l->c, bits);

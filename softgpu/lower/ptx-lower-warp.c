@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions through which threads see one another, and those that end a thread's work. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 static LLVMValueRef active(struct lower *l)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 /* ---- both versions ---- */
@@ -75,7 +76,7 @@ void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef m
 			scalar = false;
 		l->lanes = scalar ? 1 : l->width;
 		l->distances = root_keeps_distance(l, i);
-		if (!i->op->emit(l, i))
+		if (!ptx_emitters[i->op->family](l, i))
 			ptx_body_fail(l->body, PTX_NOT_SUPPORTED, i->line, "the instruction `%s` is not supported",
 				      i->name);
 	}

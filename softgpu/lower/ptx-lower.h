@@ -23,34 +23,6 @@
  */
 #define PTX_MAX_BLOCKS_IN_REGISTERS 48
 
-/* Some emitters take these or LLVM's own opcodes, which are smaller. */
-enum ptx_variant {
-	OP_ABS = 256,
-	OP_NEG,
-	OP_NOT,
-	OP_MIN,
-	OP_MAX,
-	OP_MUL,
-	OP_MAD,
-	OP_DIV,
-	OP_REM,
-	OP_BMSK,
-	OP_BREV,
-	OP_CLZ,
-	OP_POPC,
-	OP_FMA,
-	OP_SIN,
-	OP_COS,
-	OP_EX2,
-	OP_LG2,
-	OP_RCP,
-	OP_RSQRT,
-	OP_SQRT,
-	OP_TANH,
-	OP_SET,
-	OP_AVERAGE,
-};
-
 /* Where the full version may leave for the masked one. */
 struct ptx_exit {
 	uint32_t block, instr; /* instr: before this one, or UINT32_MAX: at the block's branch */
@@ -123,6 +95,7 @@ struct lower {
 };
 
 /* ---- ptx-lower-value.c ---- */
+LLVMOpcode llvm_opcode(const struct ptx_instr *i); /* of a variant from OP_ADD to OP_FDIV */
 LLVMTypeRef int_type(struct lower *l, unsigned bits);
 LLVMTypeRef type_for(struct lower *l, LLVMTypeRef scalar);              /* a vector of l->lanes of it */
 LLVMTypeRef float_type(struct lower *l, unsigned type);                 /* for l->lanes */
