@@ -70,7 +70,7 @@ struct lower {
 	LLVMValueRef *storage;     /* per register */
 	LLVMBasicBlockRef *starts; /* per block: `check` in the masked version */
 	LLVMValueRef *pending;     /* masked: per block */
-	struct stride *strides;    /* full: per instruction; see ptx-stride.c */
+	struct stride *strides;    /* full: per instruction; see ptx-lower-stride.c */
 	LLVMValueRef *lasts;       /* full: per latch, where the access that strides was in the last round, or NULL */
 	LLVMBasicBlockRef next_warp, warp_ended; /* full: where warps take turns in it, or NULL; see ptx-rounds.c */
 	LLVMValueRef next_thread, next_last, ended_thread; /* and who comes there */
@@ -83,7 +83,7 @@ struct lower {
 	uint32_t block, instr; /* at hand */
 	struct aside *asides;  /* of the full version, per block; see ptx-lower-aside.c */
 	const uint64_t *keep;  /* in an aside: registers that lanes which stand by still need; else NULL */
-	struct root *roots;    /* with one lane, or NULL; see ptx-root.c */
+	struct root *roots;    /* with one lane, or NULL; see ptx-lower-root.c */
 	LLVMValueRef *bases;   /* with one lane: values of parameters by their places, or NULL */
 	bool distances;        /* at hand are distances, see root_keeps_distance() */
 	bool unwatched;        /* there are loops that do not ask whether the launch was cancelled */
@@ -205,14 +205,13 @@ bool begin_asides(struct lower *l, LLVMValueRef taken);
 /* The block at hand once more, as an aside, if it is one. */
 void emit_aside(struct lower *l);
 
-/* ---- ptx-root.c ---- */
+/* ---- ptx-lower-root.c ---- */
 /* What to add to the variable of a register, which holds a distance; NULL: it holds the register. */
 LLVMValueRef root_base(struct lower *l, int32_t reg);
 /* Whether the instruction makes a distance of one just as it makes an address of one. */
 bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i);
 
-/* ---- ptx-stride.c ---- */
-uint32_t header_of(const struct ptx_body *body, uint32_t latch);
+/* ---- ptx-lower-stride.c ---- */
 /* Whether other warps may have a turn between the block at hand and `next`. */
 bool takes_turn(const struct lower *l, uint32_t next);
 void emit_turn(struct lower *l, LLVMBasicBlockRef way);
