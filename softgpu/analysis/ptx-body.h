@@ -161,7 +161,6 @@ bool ptx_body_streams(const struct ptx_body *body);
 
 bool ptx_body_origins(struct ptx_body *body);
 void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
-void ptx_body_rounds(struct ptx_body *body);  /* a part of it */
 bool ptx_body_along(struct ptx_body *body);   /* with 32 lanes */
 
 /* Less than what a grid is wide, and more than rows of most matrices, which the second cache keeps. */
@@ -170,6 +169,15 @@ bool ptx_body_along(struct ptx_body *body);   /* with 32 lanes */
 bool ptx_body_moves(const struct ptx_body *body, uint32_t from, uint32_t to, int32_t reg);
 /* The first block of the loop that ends in block `latch`. */
 uint32_t header_of(const struct ptx_body *body, uint32_t latch);
+
+/* With rounds: bytes of a register that a warp keeps while others have their turns. */
+uint32_t ptx_kept_bytes(const struct ptx_body *body, uint32_t reg);
+
+/* Whether warps take turns at the end of the loop with this latch. */
+static inline bool ptx_begins_rounds(const struct ptx_body *body, uint32_t latch)
+{
+	return body->blocks[latch].stride != PTX_NO_INSTR;
+}
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns of warps inside the full version: where warps wait for nothing, and change in loops that stride through memory
- * only (ptx-stride.c), what one needs to go on is what is live where such a loop begins again. That is kept in the
- * frame, a list for each register, and the code goes on with the next warp by itself. With a stack for each, the turns
- * of 32 warps touch 25 KiB of stacks, which the arrays that are gone through push out of the first cache each time.
- * Measured: a triad of 16 Mi elements takes 10.9 ms of one thread's time with stacks, fetching ahead or not, and 9.7 so.
+ * only (analysis/ptx-stride.c), what one needs to go on is what is live where such a loop begins again. That is kept in
+ * the frame, a list for each register, and the code goes on with the next warp by itself. With a stack for each, the
+ * turns of 32 warps touch 25 KiB of stacks, which the arrays that are gone through push out of the first cache each
+ * time. Measured: a triad of 16 Mi elements takes 10.9 ms of one thread's time with stacks, fetching ahead or not,
+ * and 9.7 so.
  *
  * A warp that leaves for the masked version ends there or comes back, as it does where none take turns.
  */
@@ -12,55 +13,12 @@
 
 #include "lower/ptx-lower.h"
 
-/* More than this for each warp, and stacks are no worse. */
-#define MOST_KEPT 1024
-/* And more than this at the ends of all loops take long to compile. */
-#define MOST_COPIES 1024
-
 /* What `from` is where a warp goes on behind latch n; below are blocks. */
 #define BEHIND 0x1000000u
-
-static bool begins_rounds(const struct ptx_body *body, uint32_t latch)
-{
-	return body->blocks[latch].stride != PTX_NO_INSTR;
-}
 
 static uint32_t whole_warps(const struct ptx_body *body)
 {
 	return body->threads / PTX_LANES;
-}
-
-static uint32_t kept_bytes(const struct ptx_body *body, uint32_t reg)
-{
-	uint32_t bits = ptx_types[body->regs[reg].type].bits;
-
-	return ((body->shapes[reg].kind == PTX_VARYING ? bits * PTX_LANES : bits) + 7) / 8;
-}
-
-/*
- * Decides whether warps take turns so, and finds the registers that are live where any of the loops begins again.
- * Without memory for that each warp has a stack.
- */
-void ptx_body_rounds(struct ptx_body *body)
-{
-	uint64_t bytes = 0, copies = 0;
-
-	if (!body->has_strides || body->has_barrier || body->has_waits)
-		return;
-	body->kept = ptx_alloc(&body->arena, (body->words + 1) * sizeof(*body->kept));
-	if (!body->kept)
-		return;
-	for (uint32_t n = 0; n < body->block_count; n++)
-		for (size_t w = 0; begins_rounds(body, n) && w < body->words; w++) {
-			uint64_t live = body->blocks[header_of(body, n)].live_in[w];
-
-			body->kept[w] |= live;
-			copies += (uint64_t)__builtin_popcountll(live);
-		}
-	for (uint32_t r = 0; r < body->border_count; r++)
-		if (PTX_BIT(body->kept, r))
-			bytes += kept_bytes(body, r);
-	body->has_rounds = bytes <= MOST_KEPT && copies <= MOST_COPIES;
 }
 
 /* Which of the latches it is. */
@@ -69,7 +27,7 @@ static uint32_t rank_of(const struct ptx_body *body, uint32_t latch)
 	uint32_t rank = 0;
 
 	for (uint32_t n = 0; n < latch; n++)
-		rank += begins_rounds(body, n);
+		rank += ptx_begins_rounds(body, n);
 	return rank;
 }
 
@@ -86,7 +44,7 @@ bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low)
 	for (uint32_t r = 0; r < body->border_count; r++)
 		if (PTX_BIT(body->kept, r)) {
 			low->kept[r] = at = (at + 15) & ~15u;
-			at += warps * kept_bytes(body, r);
+			at += warps * ptx_kept_bytes(body, r);
 		}
 	low->lasts_at = at = (at + 15) & ~15u;
 	low->frame_bytes = at + rank_of(body, body->block_count) * warps * (uint32_t)sizeof(uint64_t);
@@ -125,7 +83,7 @@ static void copy_kept(struct lower *l, uint32_t latch, bool save)
 	copy(l, l->i64, save ? l->lasts[latch] : last, save ? last : l->lasts[latch]);
 	for (uint32_t r = 0; r < l->body->border_count; r++)
 		if (PTX_BIT(live, r)) {
-			LLVMValueRef kept = place(l, l->low->kept[r], kept_bytes(l->body, r), warp);
+			LLVMValueRef kept = place(l, l->low->kept[r], ptx_kept_bytes(l->body, r), warp);
 
 			copy(l, storage_type(l, r), save ? l->storage[r] : kept, save ? kept : l->storage[r]);
 		}
@@ -207,7 +165,7 @@ void begin_rounds(struct lower *l)
 	LLVMBasicBlockRef begin;
 
 	for (uint32_t n = 0; n < l->body->block_count; n++)
-		if (begins_rounds(l->body, n))
+		if (ptx_begins_rounds(l->body, n))
 			l->lasts[n] = entry_alloca(l, l->i64);
 	l->each_thread = new_bb(l, "thread");
 	l->next_warp = new_bb(l, "next");
@@ -239,7 +197,7 @@ void resume_rounds(struct lower *l, LLVMValueRef choice)
 	for (uint32_t n = 0; n < l->body->block_count; n++) {
 		LLVMBasicBlockRef resume;
 
-		if (!begins_rounds(l->body, n))
+		if (!ptx_begins_rounds(l->body, n))
 			continue;
 		resume = new_bb(l, "resume");
 		LLVMAddCase(choice, scalar_const(l->i32, BEHIND + n), resume);
