@@ -3,9 +3,10 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_COMPILE_H
 #define VCUDA_BACKEND_CPU_PTX_COMPILE_H
 
+#include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
 
-#include "lower/ptx-lower.h"
+#include "lower/ptx-lowering.h"
 #include "jit/ptx-version.h"
 
 /* A kernel analysed for a block shape; good for one compilation, on one thread. */

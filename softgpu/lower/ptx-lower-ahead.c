@@ -19,11 +19,12 @@
 
 void prefetch(struct lower *l, LLVMValueRef pointer, int64_t from, uint64_t bytes, bool write, int caches)
 {
-	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(l->m, LLVMLookupIntrinsicID("llvm.prefetch", 13), &l->ptr, 1);
+	LLVMValueRef fn =
+		LLVMGetIntrinsicDeclaration(l->m, LLVMLookupIntrinsicID("llvm.prefetch", 13), &l->type.ptr, 1);
 
 	for (uint64_t at = 0; at < bytes; at += LINE) {
-		LLVMValueRef args[4] = {field(l, pointer, (uint64_t)from + at), scalar_const(l->i32, write),
-					scalar_const(l->i32, (uint64_t)caches), scalar_const(l->i32, 1)};
+		LLVMValueRef args[4] = {field(l, pointer, (uint64_t)from + at), scalar_const(l->type.i32, write),
+					scalar_const(l->type.i32, (uint64_t)caches), scalar_const(l->type.i32, 1)};
 
 		LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 	}
@@ -31,7 +32,7 @@ void prefetch(struct lower *l, LLVMValueRef pointer, int64_t from, uint64_t byte
 
 static bool is_leader(const struct lower *l, const struct access *a)
 {
-	return !is_partial(l) && !l->quick && !l->covered[l->instr] && a->o->reg >= 0 &&
+	return !is_partial(l) && !l->version.quick && !l->own.access.covered[l->at.instr] && a->o->reg >= 0 &&
 	       (a->i->space == PTX_GLOBAL || a->i->space == PTX_GENERIC);
 }
 
@@ -42,7 +43,7 @@ static void look_along(struct lower *l, const struct access *a, LLVMValueRef poi
 	uint32_t row = l->body->blockdim[0] * a->size, blocks = PTX_LANES * WARPS_AHEAD / l->body->threads;
 
 	if (along->kind != PTX_ALONG_KNOWN || along->by != row || l->body->blockdim[0] == l->body->threads ||
-	    !access_is_in_order(a) || ptx_body_in_loop(l->body, l->block))
+	    !access_is_in_order(a) || ptx_body_in_loop(l->body, l->at.block))
 		return;
 	prefetch(l, pointer, a->offsets[0] + (int64_t)row * blocks, PTX_LANES * a->size, a->write, ALL_CACHES);
 }
@@ -60,7 +61,7 @@ void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer)
 {
 	if (!is_leader(l, a))
 		return;
-	if (l->width > 1)
+	if (l->version.width > 1)
 		look_along(l, a, pointer);
 	else
 		look_on(l, a, pointer);

@@ -138,10 +138,10 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 /* What rounds to less than the least normal f16 if exponents have no end, in f32 or f64, is flushed. */
 static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 {
-	LLVMTypeRef type = bits_of(v) == 64 ? l->f64 : l->f32;
+	LLVMTypeRef type = bits_of(v) == 64 ? l->type.f64 : l->type.f32;
 	LLVMValueRef pair[2] = {LLVMConstNull(LLVMTypeOf(v)), v}, size = fcall(l, "llvm.fabs", &v, 1), tiny;
 
-	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1.ffep-15), l->lanes), "");
+	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1.ffep-15), l->at.lanes), "");
 	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", pair, 2), v, "");
 }
 

@@ -58,7 +58,7 @@ bool emit_mov(struct lower *l, const struct ptx_instr *i)
 /* All are read before one is written. */
 bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
 {
-	unsigned n = i->mods & M(V4) ? 4 : 2, lanes = l->lanes;
+	unsigned n = i->mods & M(V4) ? 4 : 2, lanes = l->at.lanes;
 	LLVMValueRef v[4];
 
 	if (i->ops[0].kind != PTX_OP_VECTOR || i->ops[1].kind != PTX_OP_VECTOR || i->ops[0].count != n ||
@@ -66,7 +66,7 @@ bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
 		return false;
 	for (unsigned e = 0; e < n; e++)
 		v[e] = get(l, &i->ops[1].elements[e], i->type);
-	for (unsigned e = 0; e < n; e++, l->lanes = lanes)
+	for (unsigned e = 0; e < n; e++, l->at.lanes = lanes)
 		set(l, &i->ops[0].elements[e], v[e], is_signed_type(i->type));
 	return true;
 }
@@ -108,7 +108,7 @@ static LLVMValueRef with_carry(struct lower *l, const struct ptx_instr *i, LLVMV
 	b = resize(l, add ? b : LLVMBuildNot(l->b, b, ""), wide, false);
 	r = LLVMBuildAdd(l->b, a, b, "");
 	if (carry_in)
-		r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->lanes), wide, false), "");
+		r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->at.lanes), wide, false), "");
 	if (i->mods & M(CC))
 		set_carry(l, resize(l, LLVMBuildLShr(l->b, r, int_const(l, wide, bits), ""), 1, false));
 	return resize(l, r, bits, false);
@@ -119,7 +119,7 @@ static LLVMValueRef saturated_sum(struct lower *l, LLVMValueRef a, LLVMValueRef 
 {
 	LLVMValueRef r = LLVMBuildAdd(l->b, resize(l, a, 64, true), resize(l, b, 64, true), "");
 
-	r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->lanes), 64, false), "");
+	r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->at.lanes), 64, false), "");
 	r = int2(l, "llvm.smin", r, int_const(l, 64, INT32_MAX));
 	return resize(l, int2(l, "llvm.smax", r, int_const(l, 64, (uint64_t)INT32_MIN)), 32, true);
 }
@@ -151,7 +151,7 @@ bool emit_minmax(struct lower *l, const struct ptx_instr *i)
 /* Two numbers of 16 bits in each register: a vector of twice as many. */
 bool emit_int_pair(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMTypeRef pairs = LLVMVectorType(l->i16, 2 * l->lanes), words = type_for(l, l->i32);
+	LLVMTypeRef pairs = LLVMVectorType(l->type.i16, 2 * l->at.lanes), words = type_for(l, l->type.i32);
 	LLVMValueRef v[2], r;
 
 	for (unsigned n = 0; n < 2; n++)
@@ -171,7 +171,7 @@ void check_widening(struct lower *l, const struct ptx_operand *o, bool sign)
 	int64_t low = 0, high = 0;
 	LLVMValueRef base, ok;
 
-	if (l->masked || l->width == 1)
+	if (l->version.masked || l->version.width == 1)
 		return;
 	if (o->kind == PTX_OP_REG) {
 		s = &l->body->shapes[o->reg];
@@ -182,11 +182,12 @@ void check_widening(struct lower *l, const struct ptx_operand *o, bool sign)
 			high = s->offsets[n] > high ? s->offsets[n] : high;
 		}
 		base = read_reg(l, o->reg, 1);
-		base = sign ? LLVMBuildSExt(l->b, base, l->i64, "") : LLVMBuildZExt(l->b, base, l->i64, "");
+		base = sign ? LLVMBuildSExt(l->b, base, l->type.i64, "") : LLVMBuildZExt(l->b, base, l->type.i64, "");
 		/* in 64 bits nothing overflows: the base must be at least as far from both ends as the offsets reach */
-		base = LLVMBuildSub(l->b, base, scalar_const(l->i64, (uint64_t)((sign ? INT32_MIN : 0) - low)), "");
-		ok = LLVMBuildICmp(l->b, LLVMIntULE, base, scalar_const(l->i64, UINT32_MAX - (uint64_t)(high - low)),
-				   "");
+		base = LLVMBuildSub(l->b, base, scalar_const(l->type.i64, (uint64_t)((sign ? INT32_MIN : 0) - low)),
+				    "");
+		ok = LLVMBuildICmp(l->b, LLVMIntULE, base,
+				   scalar_const(l->type.i64, UINT32_MAX - (uint64_t)(high - low)), "");
 		leave_unless(l, ok);
 	}
 }
@@ -205,7 +206,7 @@ bool emit_mul(struct lower *l, const struct ptx_instr *i)
 	static const uint8_t widened[33] = {[16] = PTX_U32, [32] = PTX_U64};
 	LLVMValueRef a, b, c, r;
 
-	if (wide && l->lanes == 1) {
+	if (wide && l->at.lanes == 1) {
 		check_widening(l, &i->ops[1], sign);
 		check_widening(l, &i->ops[2], sign);
 	}
@@ -283,7 +284,7 @@ static LLVMValueRef divide(struct lower *l, const struct ptx_instr *i, LLVMValue
 	bool sign = is_signed_type(i->type), rem = i->op->arg == OP_REM;
 	LLVMValueRef q;
 
-	if (l->lanes > 1 && BITS(i) == 32 && !is_known(l, &i->ops[2])) {
+	if (l->at.lanes > 1 && BITS(i) == 32 && !is_known(l, &i->ops[2])) {
 		q = vector_quotient(l, a, b, sign);
 		return rem ? LLVMBuildSub(l->b, a, LLVMBuildMul(l->b, q, b, ""), "") : q;
 	}

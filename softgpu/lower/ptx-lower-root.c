@@ -18,7 +18,7 @@ static bool is_distance(const struct lower *l, int32_t reg)
 	const struct ptx_body *body = l->body;
 
 	/* what may be read before it is written is 0, which is at no distance that is known */
-	return l->width == 1 && reg >= 0 && body->origins[reg].kind == PTX_ORIGIN_ROOTED &&
+	return l->version.width == 1 && reg >= 0 && body->origins[reg].kind == PTX_ORIGIN_ROOTED &&
 	       !PTX_HELD(body, body->blocks[0].live_in, reg) &&
 	       body->origins[reg].param + sizeof(uint64_t) <= body->function->param_bytes;
 }
@@ -26,7 +26,7 @@ static bool is_distance(const struct lower *l, int32_t reg)
 /* The parameter's value. */
 static LLVMValueRef value_of(struct lower *l, uint32_t param)
 {
-	LLVMValueRef value = LLVMBuildLoad2(l->b, l->i64, field(l, l->params, param), "");
+	LLVMValueRef value = LLVMBuildLoad2(l->b, l->type.i64, field(l, l->mem.params, param), "");
 
 	LLVMSetAlignment(value, 1);
 	never_changes(l, value);
@@ -38,11 +38,11 @@ LLVMValueRef root_base(struct lower *l, int32_t reg)
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	LLVMValueRef *base;
 
-	if (l->distances || !is_distance(l, reg))
+	if (l->at.distances || !is_distance(l, reg))
 		return NULL;
-	base = &l->bases[l->body->origins[reg].param];
+	base = &l->own.root.bases[l->body->origins[reg].param];
 	if (!*base) {
-		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->fn.entry));
 		*base = value_of(l, l->body->origins[reg].param);
 		LLVMPositionBuilderAtEnd(l->b, here);
 	}
@@ -53,7 +53,7 @@ bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i)
 {
 	unsigned bits = ptx_types[i->type].bits, from = 1;
 
-	if (l->width > 1 || i->count < 2 || i->mods & (M(SAT) | M(CC)) || i->ops[0].kind != PTX_OP_REG ||
+	if (l->version.width > 1 || i->count < 2 || i->mods & (M(SAT) | M(CC)) || i->ops[0].kind != PTX_OP_REG ||
 	    !is_distance(l, i->ops[0].reg))
 		return false;
 	switch (i->op->shape) {
@@ -107,11 +107,11 @@ struct root {
 
 static struct root *find_root(struct lower *l, uint32_t param, bool write, uint32_t site)
 {
-	struct root *r = l->roots;
-	LLVMValueRef entry = field(l, l->cache, site * sizeof(struct ptx_cached_range)), end;
+	struct root *r = l->own.root.roots;
+	LLVMValueRef entry = field(l, l->mem.cache, site * sizeof(struct ptx_cached_range)), end;
 
 	if (!r)
-		r = l->roots = ptx_alloc(&l->body->arena, MOST_ROOTS * sizeof(*r));
+		r = l->own.root.roots = ptx_alloc(&l->body->arena, MOST_ROOTS * sizeof(*r));
 	for (unsigned n = 0; r && n < MOST_ROOTS; n++, r++) {
 		if (r->start && r->param == param && r->write == write)
 			return r;
@@ -120,8 +120,8 @@ static struct root *find_root(struct lower *l, uint32_t param, bool write, uint3
 		/* the first access keeps the range for all; it is found when a launch begins */
 		l->low->site_list[site].root = param;
 		*r = (struct root){.param = param, .write = write};
-		r->start = LLVMBuildLoad2(l->b, l->i64, entry, "");
-		end = LLVMBuildLoad2(l->b, l->i64, field(l, entry, 8), "");
+		r->start = LLVMBuildLoad2(l->b, l->type.i64, entry, "");
+		end = LLVMBuildLoad2(l->b, l->type.i64, field(l, entry, 8), "");
 		r->size = LLVMBuildSub(l->b, end, r->start, "");
 		return r;
 	}
@@ -130,18 +130,18 @@ static struct root *find_root(struct lower *l, uint32_t param, bool write, uint3
 
 static LLVMValueRef number64(struct lower *l, uint64_t n)
 {
-	return scalar_const(l->i64, n);
+	return scalar_const(l->type.i64, n);
 }
 
 /* LLVM would make two comparisons of one with a select. */
 static LLVMValueRef opaque(struct lower *l, LLVMValueRef value)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
-	LLVMValueRef at = entry_alloca(l, l->i64), load;
+	LLVMValueRef at = entry_alloca(l, l->type.i64), load;
 
 	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(here));
 	LLVMSetVolatile(LLVMBuildStore(l->b, value, at), 1);
-	load = LLVMBuildLoad2(l->b, l->i64, at, "");
+	load = LLVMBuildLoad2(l->b, l->type.i64, at, "");
 	LLVMSetVolatile(load, 1);
 	return load;
 }
@@ -220,7 +220,7 @@ static const struct limit *find_limit(struct lower *l, struct root *r, const str
 		    k->low == wanted->low && k->shift == wanted->shift)
 			return k;
 	*k = *wanted;
-	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->fn.entry));
 	work_out(l, r, k);
 	LLVMPositionBuilderAtEnd(l->b, here);
 	return k;
@@ -230,7 +230,7 @@ static LLVMValueRef index_value(struct lower *l, const struct index *x)
 {
 	LLVMValueRef at = read_reg(l, x->index, 1);
 
-	return x->sign ? LLVMBuildSExt(l->b, at, l->i64, "") : LLVMBuildZExt(l->b, at, l->i64, "");
+	return x->sign ? LLVMBuildSExt(l->b, at, l->type.i64, "") : LLVMBuildZExt(l->b, at, l->type.i64, "");
 }
 
 /*
@@ -254,7 +254,7 @@ static LLVMValueRef distance_fits(struct lower *l, struct root *r, LLVMValueRef 
 	LLVMValueRef args[3] = {distance, distance, number64(l, wanted->shift)};
 
 	if (wanted->kind == BY_DISTANCE)
-		distance = intrinsic(l, "llvm.fshr", l->i64, args, 3);
+		distance = intrinsic(l, "llvm.fshr", l->type.i64, args, 3);
 	return LLVMBuildICmp(l->b, LLVMIntULT, distance, limit->count, "");
 }
 
@@ -297,7 +297,7 @@ LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uin
 	if (!is_rooted(l, a))
 		return NULL;
 	origin = &l->body->origins[a->o->reg];
-	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->entry));
+	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->fn.entry));
 	r = find_root(l, origin->param, a->write, a->site);
 	LLVMPositionBuilderAtEnd(l->b, here);
 	if (!r)
@@ -309,7 +309,7 @@ LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uin
 	}
 	wanted.shift = (unsigned)__builtin_ctzll(wanted.bytes);
 	wanted.kind = origin->zeros < wanted.shift || low & (int64_t)(wanted.bytes - 1) ? BY_DISTANCE : BY_ALIGNED;
-	distance = LLVMBuildLoad2(l->b, l->i64, l->storage[a->o->reg], "");
+	distance = LLVMBuildLoad2(l->b, l->type.i64, l->regs.storage[a->o->reg], "");
 	distance = LLVMBuildAdd(l->b, distance, number64(l, (uint64_t)low), "");
 	return distance_fits(l, r, distance, &wanted);
 }
@@ -321,16 +321,16 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 	LLVMValueRef at, pointer;
 
 	if (!a->indexed && is_rooted(l, a)) {
-		pointer = LLVMBuildIntToPtr(l->b, root_base(l, a->o->reg), l->ptr, "");
-		at = LLVMBuildLoad2(l->b, l->i64, l->storage[a->o->reg], "");
-		pointer = LLVMBuildGEP2(l->b, l->i8, pointer, &at, 1, "");
+		pointer = LLVMBuildIntToPtr(l->b, root_base(l, a->o->reg), l->type.ptr, "");
+		at = LLVMBuildLoad2(l->b, l->type.i64, l->regs.storage[a->o->reg], "");
+		pointer = LLVMBuildGEP2(l->b, l->type.i8, pointer, &at, 1, "");
 		return field(l, pointer, (uint64_t)access_immediate(a));
 	}
 	if (!a->indexed)
 		return field(l, host_address(l, a, base), (uint64_t)access_immediate(a));
-	pointer = LLVMBuildIntToPtr(l->b, read_reg(l, a->x.base, 1), l->ptr, "");
+	pointer = LLVMBuildIntToPtr(l->b, read_reg(l, a->x.base, 1), l->type.ptr, "");
 	at = index_value(l, &a->x);
-	pointer = LLVMBuildGEP2(l->b, LLVMArrayType2(l->i8, 1ull << a->x.shift), pointer, &at, 1, "");
+	pointer = LLVMBuildGEP2(l->b, LLVMArrayType2(l->type.i8, 1ull << a->x.shift), pointer, &at, 1, "");
 	return field(l, pointer, (uint64_t)access_immediate(a));
 }
 
@@ -339,4 +339,12 @@ LLVMValueRef access_index_address(struct lower *l, const struct access *a)
 	LLVMValueRef at = LLVMBuildShl(l->b, index_value(l, &a->x), number64(l, a->x.shift), "");
 
 	return LLVMBuildAdd(l->b, read_reg(l, a->x.base, 1), at, "");
+}
+
+bool prepare_roots(struct lower *l)
+{
+	struct lower_roots *root = &l->own.root;
+
+	root->bases = ptx_alloc(&l->body->arena, (l->body->function->param_bytes + 1) * sizeof(*root->bases));
+	return root->bases;
 }

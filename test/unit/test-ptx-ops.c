@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions, family by family: every expectation is computed in C from the PTX ISA. */
 #include "test/ptx/harness.h"
-#include "softgpu/lower/ptx-lower.h"
+#include "softgpu/runtime/ptx-run.h"
 
 W32(w_add, a + b)
 W32(w_sub, a - b)
