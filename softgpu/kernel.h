@@ -2,8 +2,8 @@
 /*
  * The software GPU's compiler: PTX text in, kernels that run one thread block at a time out.
  *
- * The device layer (device, memory, streams: the folder above) allocates memory, orders work and hands out
- * blocks; this half knows PTX and LLVM and nothing of streams. Semantics: NVIDIA's PTX ISA.
+ * The device (device/, texture/, module/) allocates memory, orders work and hands out blocks. The compiler (front/,
+ * analysis/, runtime/, lower/, jit/) knows PTX and LLVM and nothing of streams. Semantics: NVIDIA's PTX ISA.
  *
  * Thread-safety: a module may be used by any number of threads once ptx_module_create() has returned.
  * ptx_kernel_prepare() locks internally. ptx_run_blocks() is called by many threads at once.

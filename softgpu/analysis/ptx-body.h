@@ -38,12 +38,26 @@ struct ptx_shape {
 	const int64_t *offsets; /* PTX_LANES of them; the least is not below -2^31 */
 };
 
+/* The origin of a register's value, in the order in which guesses are given up. */
+enum ptx_origin_kind {
+	PTX_ORIGIN_NOTHING, /* yet */
+	PTX_ORIGIN_NUMBER,  /* no address */
+	PTX_ORIGIN_ROOTED,  /* an address from a parameter */
+	PTX_ORIGIN_ANYTHING,
+};
+
 /* Which parameter an address comes from; see ptx-root.c. */
 struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
 	uint8_t zeros;  /* so many low bits of a number, or of an address less the parameter, are known to be 0 */
 	uint32_t param; /* where it is among the parameters */
+};
+
+enum ptx_along_kind {
+	PTX_ALONG_NOTHING, /* yet */
+	PTX_ALONG_KNOWN,
+	PTX_ALONG_ANYTHING,
 };
 
 /* By how much a register changes from a block to the next one along x; see ptx-ahead.c. */
@@ -147,8 +161,23 @@ bool ptx_body_streams(const struct ptx_body *body);
 
 bool ptx_body_origins(struct ptx_body *body);
 void ptx_body_strides(struct ptx_body *body); /* with 32 lanes */
-void ptx_body_rounds(struct ptx_body *body);  /* a part of it */
 bool ptx_body_along(struct ptx_body *body);   /* with 32 lanes */
+
+/* Less than what a grid is wide, and more than rows of most matrices, which the second cache keeps. */
+#define PTX_FAR_STEP (64 << 10)
+/* Whether instructions [from, to), a loop's, may move the address by more than a small constant. */
+bool ptx_body_moves(const struct ptx_body *body, uint32_t from, uint32_t to, int32_t reg);
+/* The first block of the loop that ends in block `latch`. */
+uint32_t header_of(const struct ptx_body *body, uint32_t latch);
+
+/* With rounds: bytes of a register that a warp keeps while others have their turns. */
+uint32_t ptx_kept_bytes(const struct ptx_body *body, uint32_t reg);
+
+/* Whether warps take turns at the end of the loop with this latch. */
+static inline bool ptx_begins_rounds(const struct ptx_body *body, uint32_t latch)
+{
+	return body->blocks[latch].stride != PTX_NO_INSTR;
+}
 
 bool ptx_body_fail(struct ptx_body *body, enum ptx_status status, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

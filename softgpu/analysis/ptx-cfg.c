@@ -36,7 +36,7 @@ static bool speaks_to_others(const struct ptx_instr *i)
 {
 	uint32_t flags = i->op->flags;
 
-	if (i->op->emit == emit_fence || (flags & PTX_F_ATOM))
+	if (i->op->family == PTX_FAMILY_FENCE || (flags & PTX_F_ATOM))
 		return true;
 	if ((flags & (PTX_F_WORDS | PTX_F_EFFECT | PTX_F_WARP)) == (PTX_F_WORDS | PTX_F_EFFECT))
 		return true;

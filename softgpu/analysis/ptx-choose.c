@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "analysis/ptx-inline.h"
-#include "runtime/ptx-probe.h"
 
 /* A kernel that has to have subroutines becomes as small as can still be optimised, if it can. */
 #define WANTED_INSTRUCTIONS 16384

@@ -75,6 +75,11 @@ struct ptx_instr *ptx_inline_emit(struct ptx_body *body, const struct ptx_instr 
 				  ptx_mods mods, unsigned count, const struct ptx_operand *ops);
 
 /* ---- ptx-choose.c ---- */
+/*
+ * A kernel with more instructions, with all that it calls, has subroutines: PTX_MOST_INLINED. Tests set a smaller
+ * number.
+ */
+extern uint32_t ptx_most_inlined;
 /* Says which functions calls by name go to, instead of being inlined. */
 bool ptx_body_choose(struct ptx_body *body);
 

@@ -21,7 +21,7 @@
 
 const struct ptx_opcode ptx_real_call = {.name = "call", .flags = PTX_F_EFFECT | PTX_F_CALL | PTX_F_NO_DST};
 static const struct ptx_opcode bad_target = {
-	.name = "call", .flags = PTX_F_EFFECT | PTX_F_NO_DST, .emit = emit_bad_target};
+	.name = "call", .flags = PTX_F_EFFECT | PTX_F_NO_DST, .family = PTX_FAMILY_BAD_TARGET};
 
 static uint64_t round_up(uint64_t value, uint64_t to)
 {

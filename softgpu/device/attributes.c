@@ -5,7 +5,6 @@
  */
 #include "device/attributes.h"
 
-#include "device/array.h"
 #include "device/device.h"
 
 #define A(name) CU_DEVICE_ATTRIBUTE_##name

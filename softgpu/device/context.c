@@ -3,16 +3,11 @@
 
 #include <stdlib.h>
 
-#include "device/array.h"
 #include "device/device.h"
-#include "runtime/heap.h"
 #include "device/event.h"
 #include "device/memory.h"
-#include "front/module.h"
 #include "device/registry.h"
 #include "device/stream.h"
-#include "math/random.h"
-#include "device/texture.h"
 
 #define STACK_DEPTH 64
 
@@ -60,14 +55,21 @@ static void start(struct CUctx_st *c, unsigned int flags)
 		c->limits[i] = limits[i];
 	vcuda_list_init(&c->streams);
 	vcuda_list_init(&c->events);
-	vcuda_list_init(&c->modules);
-	vcuda_list_init(&c->arrays);
-	vcuda_list_init(&c->textures);
-	vcuda_list_init(&c->generators);
+	vcuda_list_init(&c->owned);
 	cpu_stream_init(&c->null_stream, c, CU_STREAM_DEFAULT, CPU_PRIORITY_LEAST);
 	c->null_stream.legacy = true;
 	c->null_stream.blocking = false;
 	ptx_start();
+}
+
+/* The newest object first: an object may use older ones. */
+static void end_owned(struct CUctx_st *c)
+{
+	while (!vcuda_list_empty(&c->owned)) {
+		struct cpu_owned *owned = container_of(c->owned.prev, struct cpu_owned, node);
+
+		owned->end(owned);
+	}
 }
 
 /* Ends a context's life: waits for its work, then frees all that belongs to it. */
@@ -81,13 +83,8 @@ static void end(struct CUctx_st *c)
 	cpu_wait(&scope);
 	cpu_streams_destroy(c);
 	cpu_events_destroy(c);
-	cpu_modules_destroy(c);
-	cpu_textures_destroy(c);
-	cpu_generators_destroy(c);
-	cpu_arrays_destroy(c);
+	end_owned(c);
 	cpu_memory_release(c);
-	cpu_heap_destroy(c->heap);
-	c->heap = NULL;
 	cpu_context_put(c);
 }
 

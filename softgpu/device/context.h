@@ -11,7 +11,7 @@
 
 #include "common/list.h"
 #include "ops.h"
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 
 #define CPU_LIMITS CU_LIMIT_MAX
 
@@ -32,11 +32,21 @@ struct CUctx_st {
 	struct CUstream_st null_stream;
 	struct vcuda_list streams; /* all others */
 	struct vcuda_list events;
-	struct vcuda_list modules;
-	struct cpu_heap *heap; /* of kernels' malloc(); NULL: no kernel that uses it has been launched */
-	struct vcuda_list arrays;
-	struct vcuda_list textures; /* surfaces too */
-	struct vcuda_list generators;
+	struct vcuda_list owned; /* objects of rooms above the device: struct cpu_owned */
+	struct cpu_heap *heap; /* module/heap.c: NULL: no kernel that uses malloc() has been launched */
+};
+
+/*
+ * Part of an object that ends with its context and whose type the device does not know. Its owner adds it to the
+ * context's list, and removes it when the object ends before the context.
+ */
+struct cpu_owned {
+	struct vcuda_list node;
+	/*
+	 * The context's work is done and its memory is still there. Removes the object from the list. May drop the
+	 * lock.
+	 */
+	void (*end)(struct cpu_owned *owned);
 };
 
 /*

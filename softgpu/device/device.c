@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include "device/arena.h"
-#include "math/blas-library.h"
 #include "device/attributes.h"
 #include "common/log.h"
-#include "runtime/schedule.h"
-#include "runtime/time-limit.h"
+#include "device/schedule.h"
+#include "device/time-limit.h"
 
 #define MAX_WORKERS 1024
 
@@ -73,8 +72,7 @@ static void choose_memory(void)
 
 	/* A tebibyte-and-more device would not find its addresses; 1 MiB holds the smallest module. */
 	if (text && (bytes < 1u << 20 || bytes > 1ull << 41)) {
-		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G",
-			  text);
+		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G", text);
 		bytes = 0;
 	}
 	device.memory = (bytes ? bytes : half_of_memory()) / 4096 * 4096;
@@ -117,7 +115,7 @@ static void choose_compute(void)
 	if (sscanf(text, "%d.%d%n", &major, &minor, &length) != 2 || text[length] || major < 3 || major > 99 ||
 	    minor < 0 || minor > 9) {
 		vcuda_log("VCUDA_CPU_COMPUTE=%s is not used: give a compute capability, e.g. VCUDA_CPU_COMPUTE=9.0",
-			  text);
+			text);
 		return;
 	}
 	device.major = major;
@@ -242,13 +240,22 @@ CUresult cpu_device_check(CUdevice dev)
 	return dev == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+/*
+ * Before the process has threads that read the environment: OpenBLAS starts no threads of its own. Large products are
+ * cut into pieces for the device's threads, so that no more threads run than the operator wants.
+ */
+static void limit_openblas(void)
+{
+	setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
 CUresult cpu_cuInit(unsigned Flags)
 {
 	uint64_t start, length;
 
 	if (Flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_blas_prepare();
+	limit_openblas();
 	cpu_arena_range(&start, &length);
 	if (length == 0)
 		return CUDA_ERROR_NO_DEVICE; /* the log says why */

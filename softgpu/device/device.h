@@ -21,6 +21,16 @@
 #define CPU_BLOCKS_PER_SM 32
 #define CPU_REGISTERS 65536
 #define CPU_MAPPING (2u << 20) /* what a GPU maps memory in */
+#define CPU_MAX_1D 131072
+#define CPU_MAX_2D_WIDTH 131072
+#define CPU_MAX_2D_HEIGHT 65536
+#define CPU_MAX_3D 16384
+#define CPU_MAX_LAYERED 32768
+#define CPU_MAX_LAYERS 2048
+#define CPU_MAX_CUBE_LAYERS 2046
+#define CPU_MAX_LINEAR (1 << 28) /* texels of a texture in linear memory */
+#define CPU_MAX_PITCHED_HEIGHT 65000
+#define CPU_MAX_PITCHED_BYTES 2097120
 #define CPU_MAX_PITCH 2147483647
 #define CPU_PITCH_ALIGNMENT 512
 #define CPU_PRIORITY_GREATEST (-5)

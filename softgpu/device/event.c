@@ -6,7 +6,7 @@
 
 #include "device/ipc-event.h"
 #include "device/registry.h"
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 #include "device/stream.h"
 
 struct cpu_record {

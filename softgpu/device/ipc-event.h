@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 
 struct cpu_shared_event;
 

@@ -9,12 +9,12 @@
 #include "device/device.h"
 #include "device/ipc.h"
 #include "device/pool.h"
-#include "device/texture.h"
 
 static struct cpu_range *table;
 static size_t count, capacity;
 static uint64_t used;           /* of the device's memory, bytes */
 static _Atomic uint64_t *told;  /* NULL, or where others read that number */
+static uint64_t version;
 static struct cpu_map *current; /* the table for kernels; NULL: changed since it was made */
 
 static void account(uint64_t change)
@@ -101,12 +101,17 @@ bool cpu_range_overlaps(uint64_t address, uint64_t bytes)
 	return i < count && (table[i].start <= address || table[i].start - address < bytes);
 }
 
+uint64_t cpu_memory_version(void)
+{
+	return version;
+}
+
 static void changed(void)
 {
 	if (current)
 		cpu_map_put(current);
 	current = NULL;
-	cpu_textures_changed();
+	version++;
 }
 
 bool cpu_range_add(const struct cpu_range *range)

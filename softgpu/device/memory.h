@@ -46,6 +46,9 @@ bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write);
 /* Whether any range overlaps. */
 bool cpu_range_overlaps(uint64_t address, uint64_t bytes);
 
+/* Another number after each change of the table. */
+uint64_t cpu_memory_version(void);
+
 /* False: no memory. The range overlaps no other. */
 bool cpu_range_add(const struct cpu_range *range);
 

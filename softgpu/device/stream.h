@@ -4,7 +4,7 @@
 #define VCUDA_CPU_STREAM_H
 
 #include "device/context.h"
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 
 void cpu_stream_init(struct CUstream_st *stream, struct CUctx_st *context, unsigned int flags, int priority);
 

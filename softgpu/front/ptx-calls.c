@@ -180,3 +180,21 @@ enum ptx_status ptx_module_calls(struct ptx_module *m)
 	find_taken(m);
 	return find_recursive(m);
 }
+
+enum ptx_external ptx_external_find(const struct ptx_call *call)
+{
+	static const struct {
+		const char *name;
+		uint32_t args, rets; /* rets: at most */
+	} externals[PTX_EXTERNAL_COUNT] = {
+		[PTX_EXTERNAL_NONE] = {"", 0, 0},           [PTX_EXTERNAL_ASSERTFAIL] = {"__assertfail", 5, 0},
+		[PTX_EXTERNAL_FREE] = {"free", 1, 0},       [PTX_EXTERNAL_MALLOC] = {"malloc", 1, 1},
+		[PTX_EXTERNAL_VPRINTF] = {"vprintf", 2, 1},
+	};
+
+	for (unsigned n = PTX_EXTERNAL_ASSERTFAIL; n < PTX_EXTERNAL_COUNT; n++)
+		if (!strcmp(externals[n].name, call->callee->name) && externals[n].args == call->arg_count &&
+		    call->ret_count <= externals[n].rets)
+			return n;
+	return PTX_EXTERNAL_NONE;
+}

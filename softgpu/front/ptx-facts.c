@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "front/ptx-cache.h"
 #include "front/ptx-facts.h"
-#include "jit/ptx-version.h"
+#include "front/ptx-key.h"
 
 /* What a device of 65536 registers gives each of 1024 threads. */
 #define MOST_REGISTERS 64

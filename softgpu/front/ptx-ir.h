@@ -11,7 +11,7 @@
 #include <stdarg.h>
 
 #include "kernel.h"
-#include "jit/ptx-cache.h"
+#include "common/cache.h"
 
 /* Name, text, bits, class: b(its) u(nsigned) s(igned) f(loat) h(alf) y (bfloat) p(redicate); upper case: a pair. */
 #define PTX_TYPES(X)                                                                                                   \
@@ -291,6 +291,8 @@ struct ptx_module {
 	bool indivisible;          /* what stands in bodies matters outside of them: they are all read at once */
 	bool aliased;              /* functions have other names */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */
+	/* frees the kernels' binaries and `jit`; set with the first binary, under `lock`; NULL: there is none */
+	void (*free_code)(struct ptx_module *module);
 	pthread_mutex_t lock, link; /* lock: of the kernels' binaries */
 	pthread_mutex_t reading;    /* of bodies, on demand; the arena is used under it only */
 	pthread_cond_t changed;     /* a binary's state has */
@@ -363,8 +365,16 @@ enum ptx_status ptx_module_calls(struct ptx_module *module);
 uint64_t ptx_function_address(const struct ptx_module *module, const struct ptx_symbol *symbol);
 /* May this call go to that function? */
 bool ptx_call_may_reach(const struct ptx_call *call, const struct ptx_symbol *symbol);
-/* The number of a function that kernels may call outside of the module, from 1; 0: it is none of ours. */
-unsigned ptx_external_find(const struct ptx_call *call);
+/* Functions outside of the module that kernels may call: the runtime has them. */
+enum ptx_external {
+	PTX_EXTERNAL_NONE,
+	PTX_EXTERNAL_ASSERTFAIL,
+	PTX_EXTERNAL_FREE,
+	PTX_EXTERNAL_MALLOC,
+	PTX_EXTERNAL_VPRINTF,
+	PTX_EXTERNAL_COUNT
+};
+enum ptx_external ptx_external_find(const struct ptx_call *call);
 bool ptx_same_signature(const struct ptx_function *a, const struct ptx_function *b);
 
 /* With facts, bodies are passed over. */

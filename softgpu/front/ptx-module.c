@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "front/ptx-facts.h"
-#include "runtime/ptx-probe.h"
-#include "analysis/ptx-shared.h"
+#include "front/ptx-key.h"
+#include "front/ptx-statistics.h"
+#include "front/ptx-shared.h"
 #include "front/ptx-source.h"
-#include "jit/ptx-version.h"
 
 /* Bytes of what was read that are worth giving back to the system. */
 #define LARGE (8u << 20)
@@ -143,12 +143,8 @@ enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_mo
 
 static void destroy(struct ptx_module *m)
 {
-	for (uint32_t k = 0; k < m->kernel_count; k++)
-		for (struct ptx_binary *b = m->kernels[k].binaries, *next; b; b = next) {
-			next = b->next;
-			ptx_binary_free(b);
-		}
-	ptx_jit_destroy(m->jit);
+	if (m->free_code)
+		m->free_code(m);
 	ptx_arena_free(&m->arena);
 	ptx_source_destroy(m->source);
 	free(m->facts);

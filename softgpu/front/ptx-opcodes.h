@@ -1,11 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compiler knows about each instruction: one row says what may be written and how it is compiled. */
+/* What the compiler knows about each instruction: one row says what may be written and which function lowers it. */
 #ifndef VCUDA_BACKEND_CPU_PTX_OPCODES_H
 #define VCUDA_BACKEND_CPU_PTX_OPCODES_H
 
 #include "front/ptx-ir.h"
 
-struct lower;
+/* Instructions that one function lowers: emit_NAME() in lower/, the second name here. */
+/* clang-format off */
+#define PTX_FAMILIES(X) \
+	X(MOV, mov) X(MOV_VECTOR, mov_vector) X(BINARY, binary) X(CARRY, carry) X(MINMAX, minmax) \
+	X(INT_PAIR, int_pair) X(MUL, mul) X(MUL24, mul24) X(DIVREM, divrem) X(UNARY, unary) X(SHIFT, shift) \
+	X(BITS, bits) X(FNS, fns) X(BFIND, bfind) X(BFE, bfe) X(BFI, bfi) X(PRMT, prmt) X(SHF, shf) \
+	X(LOP3, lop3) X(SAD, sad) X(DP2A, dp2a) X(SZEXT, szext) X(DP4A, dp4a) X(CNOT, cnot) X(SETP, setp) \
+	X(SET, set) X(SELP, selp) X(SLCT, slct) X(FLOAT2, float2) X(FLOAT1, float1) X(FMINMAX, fminmax) \
+	X(TESTP, testp) X(COPYSIGN, copysign) X(HALF, half) X(CVT, cvt) X(CVTA, cvta) X(ISSPACEP, isspacep) \
+	X(LD, ld) X(ST, st) X(ATOM, atom) X(FENCE, fence) X(NOTHING, nothing) X(BARRIER, barrier) X(SHFL, shfl) \
+	X(VOTE, vote) X(MATCH, match) X(ACTIVEMASK, activemask) X(REDUX, redux) X(TRAP, trap) \
+	X(BAD_TARGET, bad_target) X(TEX, tex) X(CALL, call) X(MMA, mma) X(TILE_LOAD, tile_load) \
+	X(TILE_STORE, tile_store) X(MATRIX_ROWS, matrix_rows) X(CVT_SMALL, cvt_small) X(CVT_NARROW, cvt_narrow) \
+	X(CVT_PACK, cvt_pack) X(VIDEO, video) X(CP_ASYNC, cp_async) X(CP_BULK, cp_bulk) \
+	X(REDUCE_BULK, reduce_bulk) X(STORE_ASYNC, store_async) X(FILL_BULK, fill_bulk) \
+	X(TENSOR_LOAD, tensor_load) X(TENSOR_STORE, tensor_store) X(TENSOR_PREFETCH, tensor_prefetch) \
+	X(TENSOR_REPLACE, tensor_replace) X(TENSOR_PUBLISH, tensor_publish) X(TRY_CANCEL, try_cancel) \
+	X(QUERY_CANCEL, query_cancel) X(CP_ARRIVE, cp_arrive) X(MBARRIER_SET, mbarrier_set) \
+	X(MBARRIER_ARRIVE, mbarrier_arrive) X(MBARRIER_TEST, mbarrier_test) \
+	X(MBARRIER_PENDING, mbarrier_pending) X(ELECT, elect) X(CLUSTER, cluster) X(CLUSTER_WAIT, cluster_wait) \
+	X(POLICY, policy) X(MOVMATRIX, movmatrix)
+/* clang-format on */
+
+enum ptx_family {
+	PTX_FAMILY_NONE, /* never lowered: control flow, and what the analysis replaces */
+#define X(id, name) PTX_FAMILY_##id,
+	PTX_FAMILIES(X)
+#undef X
+		PTX_FAMILY_COUNT
+};
+
+/* Which one of its family an instruction is. */
+enum ptx_variant {
+	OP_ADD = 1,
+	OP_SUB,
+	OP_AND,
+	OP_OR,
+	OP_XOR,
+	OP_SHL,
+	OP_LSHR,
+	OP_ASHR,
+	OP_FADD,
+	OP_FSUB,
+	OP_FMUL,
+	OP_FDIV,
+	OP_ABS,
+	OP_NEG,
+	OP_NOT,
+	OP_MIN,
+	OP_MAX,
+	OP_MUL,
+	OP_MAD,
+	OP_DIV,
+	OP_REM,
+	OP_BMSK,
+	OP_BREV,
+	OP_CLZ,
+	OP_POPC,
+	OP_FMA,
+	OP_SIN,
+	OP_COS,
+	OP_EX2,
+	OP_LG2,
+	OP_RCP,
+	OP_RSQRT,
+	OP_SQRT,
+	OP_TANH,
+	OP_SET,
+	OP_AVERAGE,
+};
+
+enum ptx_mbarrier_operation {
+	PTX_MBARRIER_INIT,
+	PTX_MBARRIER_INVAL,
+	PTX_MBARRIER_ARRIVE,
+	PTX_MBARRIER_DROP,
+	PTX_MBARRIER_ARRIVE_TX, /* expects bytes, then arrives */
+	PTX_MBARRIER_DROP_TX,
+	PTX_MBARRIER_EXPECT_TX,
+	PTX_MBARRIER_COMPLETE_TX,
+	PTX_MBARRIER_TEST,
+	PTX_MBARRIER_TEST_PARITY,
+	PTX_MBARRIER_PENDING,
+	PTX_MBARRIER_ARRIVE_COPIES, /* cp.async.mbarrier.arrive */
+};
 
 /* How the shape of a result follows from the shapes of the sources; see ptx-shape.c. */
 enum ptx_shape_rule {
@@ -72,8 +156,9 @@ struct ptx_opcode {
 	const char *operands; /* a letter each, see below */
 	uint8_t shape;
 	uint32_t flags;
-	bool (*emit)(struct lower *l, const struct ptx_instr *i); /* false: this combination is not supported */
-	int arg;                                                  /* for emit */
+	uint8_t family; /* enum ptx_family */
+	/* of the families that have them enum ptx_variant or ptx_mbarrier_operation; of others 0 or 1 */
+	int arg;
 };
 
 /* The row that accepts this name (up to its first dot), types (type2: PTX_NONE if there is none) and modifiers, or NULL. */
@@ -95,88 +180,5 @@ bool ptx_word(const struct ptx_instr *i, const char *word);
 /* The first word at or after *at, which moves behind it; its length, 0 at the end. */
 size_t ptx_word_next(const char **at, const char **word);
 const char *ptx_words_of(const struct ptx_instr *i); /* where its words begin */
-
-bool emit_mov(struct lower *l, const struct ptx_instr *i);
-bool emit_mov_vector(struct lower *l, const struct ptx_instr *i);
-bool emit_binary(struct lower *l, const struct ptx_instr *i);
-bool emit_carry(struct lower *l, const struct ptx_instr *i);
-bool emit_minmax(struct lower *l, const struct ptx_instr *i);
-bool emit_int_pair(struct lower *l, const struct ptx_instr *i);
-bool emit_mul(struct lower *l, const struct ptx_instr *i);
-bool emit_mul24(struct lower *l, const struct ptx_instr *i);
-bool emit_divrem(struct lower *l, const struct ptx_instr *i);
-bool emit_unary(struct lower *l, const struct ptx_instr *i);
-bool emit_shift(struct lower *l, const struct ptx_instr *i);
-bool emit_bits(struct lower *l, const struct ptx_instr *i);
-bool emit_fns(struct lower *l, const struct ptx_instr *i);
-bool emit_bfind(struct lower *l, const struct ptx_instr *i);
-bool emit_bfe(struct lower *l, const struct ptx_instr *i);
-bool emit_bfi(struct lower *l, const struct ptx_instr *i);
-bool emit_prmt(struct lower *l, const struct ptx_instr *i);
-bool emit_shf(struct lower *l, const struct ptx_instr *i);
-bool emit_lop3(struct lower *l, const struct ptx_instr *i);
-bool emit_sad(struct lower *l, const struct ptx_instr *i);
-bool emit_dp2a(struct lower *l, const struct ptx_instr *i);
-bool emit_szext(struct lower *l, const struct ptx_instr *i);
-bool emit_dp4a(struct lower *l, const struct ptx_instr *i);
-bool emit_cnot(struct lower *l, const struct ptx_instr *i);
-bool emit_setp(struct lower *l, const struct ptx_instr *i);
-bool emit_set(struct lower *l, const struct ptx_instr *i);
-bool emit_selp(struct lower *l, const struct ptx_instr *i);
-bool emit_slct(struct lower *l, const struct ptx_instr *i);
-bool emit_float2(struct lower *l, const struct ptx_instr *i);
-bool emit_float1(struct lower *l, const struct ptx_instr *i);
-bool emit_fminmax(struct lower *l, const struct ptx_instr *i);
-bool emit_testp(struct lower *l, const struct ptx_instr *i);
-bool emit_copysign(struct lower *l, const struct ptx_instr *i);
-bool emit_half(struct lower *l, const struct ptx_instr *i);
-bool emit_cvt(struct lower *l, const struct ptx_instr *i);
-bool emit_cvta(struct lower *l, const struct ptx_instr *i);
-bool emit_isspacep(struct lower *l, const struct ptx_instr *i);
-bool emit_ld(struct lower *l, const struct ptx_instr *i);
-bool emit_st(struct lower *l, const struct ptx_instr *i);
-bool emit_atom(struct lower *l, const struct ptx_instr *i);
-bool emit_fence(struct lower *l, const struct ptx_instr *i);
-bool emit_nothing(struct lower *l, const struct ptx_instr *i);
-bool emit_barrier(struct lower *l, const struct ptx_instr *i);
-bool emit_shfl(struct lower *l, const struct ptx_instr *i);
-bool emit_vote(struct lower *l, const struct ptx_instr *i);
-bool emit_match(struct lower *l, const struct ptx_instr *i);
-bool emit_activemask(struct lower *l, const struct ptx_instr *i);
-bool emit_redux(struct lower *l, const struct ptx_instr *i);
-bool emit_trap(struct lower *l, const struct ptx_instr *i);
-bool emit_bad_target(struct lower *l, const struct ptx_instr *i);
-bool emit_tex(struct lower *l, const struct ptx_instr *i);
-bool emit_call(struct lower *l, const struct ptx_instr *i);
-bool emit_mma(struct lower *l, const struct ptx_instr *i);
-bool emit_tile_load(struct lower *l, const struct ptx_instr *i);
-bool emit_tile_store(struct lower *l, const struct ptx_instr *i);
-bool emit_matrix_rows(struct lower *l, const struct ptx_instr *i);
-bool emit_cvt_small(struct lower *l, const struct ptx_instr *i);
-bool emit_cvt_narrow(struct lower *l, const struct ptx_instr *i);
-bool emit_cvt_pack(struct lower *l, const struct ptx_instr *i);
-bool emit_video(struct lower *l, const struct ptx_instr *i);
-bool emit_cp_async(struct lower *l, const struct ptx_instr *i);
-bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i);
-bool emit_reduce_bulk(struct lower *l, const struct ptx_instr *i);
-bool emit_store_async(struct lower *l, const struct ptx_instr *i);
-bool emit_fill_bulk(struct lower *l, const struct ptx_instr *i);
-bool emit_tensor_load(struct lower *l, const struct ptx_instr *i);
-bool emit_tensor_store(struct lower *l, const struct ptx_instr *i);
-bool emit_tensor_prefetch(struct lower *l, const struct ptx_instr *i);
-bool emit_tensor_replace(struct lower *l, const struct ptx_instr *i);
-bool emit_tensor_publish(struct lower *l, const struct ptx_instr *i);
-bool emit_try_cancel(struct lower *l, const struct ptx_instr *i);
-bool emit_query_cancel(struct lower *l, const struct ptx_instr *i);
-bool emit_cp_arrive(struct lower *l, const struct ptx_instr *i);
-bool emit_mbarrier_set(struct lower *l, const struct ptx_instr *i);
-bool emit_mbarrier_arrive(struct lower *l, const struct ptx_instr *i);
-bool emit_mbarrier_test(struct lower *l, const struct ptx_instr *i);
-bool emit_mbarrier_pending(struct lower *l, const struct ptx_instr *i);
-bool emit_elect(struct lower *l, const struct ptx_instr *i);
-bool emit_cluster(struct lower *l, const struct ptx_instr *i);
-bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i);
-bool emit_policy(struct lower *l, const struct ptx_instr *i);
-bool emit_movmatrix(struct lower *l, const struct ptx_instr *i);
 
 #endif

@@ -129,7 +129,8 @@ static struct wanted wanted_by(const struct ptx_instr *i, char letter)
 	case 'w':
 	case 'W':
 		/* a conversion's only type is that of what it rounds: the other is .tf32 */
-		w.larger = (i->type2 || i->op->emit != emit_cvt_small) && !is_bfloat(i->type) && !is_bfloat(second);
+		w.larger = (i->type2 || i->op->family != PTX_FAMILY_CVT_SMALL) && !is_bfloat(i->type) &&
+			   !is_bfloat(second);
 		w.types[0] = (uint8_t)(letter == 'W' ? second : i->type);
 		return w;
 	case 't':

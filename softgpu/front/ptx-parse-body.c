@@ -5,7 +5,7 @@
 
 #include "front/ptx-opcodes.h"
 #include "front/ptx-parse.h"
-#include "runtime/ptx-tex.h"
+#include "front/ptx-tex-instr.h"
 
 #define MAX_REGISTERS (1u << 20)
 #define MOST_OPERANDS 7
@@ -146,7 +146,7 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 			return ptx_parse_fail(p, PTX_INVALID, "too many operands for `%s`", i->name);
 		bool label = (i->op->flags & PTX_F_BRANCH) && ptx_parse_is_last_operand(i), ok;
 
-		if (i->op->emit == emit_mov_vector && p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%')
+		if (i->op->family == PTX_FAMILY_MOV_VECTOR && p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%')
 			ok = ptx_parse_special_vector(p, &ops[i->count++]);
 		else if (i->tex && p->token.kind == '[')
 			ok = parse_tex_address(p, ops, i);
@@ -163,7 +163,7 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 	if ((i->mods & M(POLICY)) && !(i->op->flags & PTX_F_WORDS) && i->count)
 		i->count--;
 	for (unsigned n = 0; n < i->count; n++) {
-		if (((ops[n].kind == PTX_OP_REG && ops[n].select) || ops[n].minus) && i->op->emit != emit_video)
+		if (((ops[n].kind == PTX_OP_REG && ops[n].select) || ops[n].minus) && i->op->family != PTX_FAMILY_VIDEO)
 			return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have selectors or signs", i->name);
 		if (ops[n].negate && (ops[n].kind != PTX_OP_REG || p->function->regs[ops[n].reg].type != PTX_PRED))
 			return ptx_parse_fail(p, PTX_INVALID, "`%s`: ! before what is no predicate", i->name);

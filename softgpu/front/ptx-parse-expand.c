@@ -2,7 +2,7 @@
 /* Instructions that become several, of which each is one that the compiler knows. */
 #include "front/ptx-opcodes.h"
 #include "front/ptx-parse.h"
-#include "runtime/ptx-tex.h"
+#include "front/ptx-tex-instr.h"
 
 /* A load or store of 128 bits (the last instruction) becomes one of two words, with a mov behind or before it. */
 bool ptx_parse_wide_access(struct ptx_parser *p, struct ptx_instr *i)

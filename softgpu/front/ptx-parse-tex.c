@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "front/ptx-parse.h"
-#include "runtime/ptx-tex.h"
+#include "front/ptx-tex-instr.h"
 
 #define ON(operation) (1u << (operation))
 #define FETCHES (ON(PTX_TEX_FETCH) | ON(PTX_TEX_GATHER))

@@ -9,8 +9,8 @@
 
 #include "front/ptx-facts.h"
 #include "front/ptx-parse.h"
-#include "runtime/ptx-probe.h"
-#include "analysis/ptx-shared.h"
+#include "front/ptx-statistics.h"
+#include "front/ptx-shared.h"
 #include "front/ptx-source.h"
 
 struct kept_text {

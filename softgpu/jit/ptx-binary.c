@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "jit/ptx-compile.h"
 #include "jit/ptx-tier.h"
 #include "jit/ptx-version.h"
 
@@ -31,13 +32,23 @@ static void free_code(struct ptx_machine_code *code)
 	}
 }
 
-void ptx_binary_free(struct ptx_binary *binary)
+static void free_binary(struct ptx_binary *binary)
 {
 	free_code(binary->full);
 	free_code(binary->masked);
 	free(binary->sites);
 	free(binary->offsets);
 	free(binary);
+}
+
+static void free_module_code(struct ptx_module *module)
+{
+	for (uint32_t k = 0; k < module->kernel_count; k++)
+		for (struct ptx_binary *b = module->kernels[k].binaries, *next; b; b = next) {
+			next = b->next;
+			free_binary(b);
+		}
+	ptx_jit_destroy(module->jit);
 }
 
 static bool good_block(const struct ptx_kernel *kernel, const uint32_t d[3], struct ptx_error *error)
@@ -51,6 +62,36 @@ static bool good_block(const struct ptx_kernel *kernel, const uint32_t d[3], str
 	ptx_error_set(error, 0, "`%s`: a block of %u x %u x %u threads is not possible", kernel->info.name, d[0], d[1],
 		      d[2]);
 	return false;
+}
+
+static bool complete(struct ptx_binary *binary)
+{
+	struct ptx_module *module = module_of(binary);
+	struct ptx_version version = {.masked = true};
+	enum ptx_status status = PTX_OK;
+	struct ptx_machine_code *code;
+	struct ptx_error error = {0};
+
+	pthread_mutex_lock(&module->lock);
+	while (binary->completing)
+		pthread_cond_wait(&module->changed, &module->lock);
+	if (!binary->masked) {
+		binary->completing = true;
+		pthread_mutex_unlock(&module->lock);
+		status = ptx_version_make(binary, &version, true, false, &code, &error);
+		pthread_mutex_lock(&module->lock);
+		binary->completing = false;
+		if (status == PTX_OK)
+			ptx_binary_publish(binary, true, code);
+		if (status == PTX_OK && version.quick)
+			ptx_tier_improve(binary, true);
+		pthread_cond_broadcast(&module->changed);
+	}
+	pthread_mutex_unlock(&module->lock);
+	if (status != PTX_OK)
+		vcuda_log("cannot compile kernel %s for parts of its warps: line %u of the PTX: %s",
+			binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
+	return status == PTX_OK;
 }
 
 /* The binary for a block shape, new if need be. The caller holds the module's lock. */
@@ -67,6 +108,8 @@ static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdi
 	memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
 	b->threads = blockdim[0] * blockdim[1] * blockdim[2];
 	b->kernel = kernel;
+	b->complete = complete;
+	module_of(b)->free_code = free_module_code;
 	b->next = kernel->binaries;
 	kernel->binaries = b;
 	return b;
@@ -127,34 +170,4 @@ enum ptx_status ptx_kernel_prepare(struct ptx_kernel *kernel, const uint32_t blo
 	if (status == PTX_NO_MEMORY)
 		ptx_error_set(error, 0, "out of memory while compiling `%s`", kernel->info.name);
 	return status;
-}
-
-bool ptx_binary_complete(struct ptx_binary *binary)
-{
-	struct ptx_module *module = module_of(binary);
-	struct ptx_version version = {.masked = true};
-	enum ptx_status status = PTX_OK;
-	struct ptx_machine_code *code;
-	struct ptx_error error = {0};
-
-	pthread_mutex_lock(&module->lock);
-	while (binary->completing)
-		pthread_cond_wait(&module->changed, &module->lock);
-	if (!binary->masked) {
-		binary->completing = true;
-		pthread_mutex_unlock(&module->lock);
-		status = ptx_version_make(binary, &version, true, false, &code, &error);
-		pthread_mutex_lock(&module->lock);
-		binary->completing = false;
-		if (status == PTX_OK)
-			ptx_binary_publish(binary, true, code);
-		if (status == PTX_OK && version.quick)
-			ptx_tier_improve(binary, true);
-		pthread_cond_broadcast(&module->changed);
-	}
-	pthread_mutex_unlock(&module->lock);
-	if (status != PTX_OK)
-		vcuda_log("cannot compile kernel %s for parts of its warps: line %u of the PTX: %s",
-			  binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
-	return status == PTX_OK;
 }

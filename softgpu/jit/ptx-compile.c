@@ -15,6 +15,7 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 
 #include "jit/ptx-compile.h"
+#include "lower/ptx-lower.h"
 
 /* For the functions that compiled code calls: device printf needs the most of them, below 32 KiB. */
 #define RUNTIME_STACK (128ull << 10)
@@ -64,21 +65,6 @@ static LLVMTargetMachineRef host_machine(bool quick)
 	LLVMDisposeMessage(cpu);
 	LLVMDisposeMessage(triple);
 	return machine;
-}
-
-static void lower_types(struct lower *l)
-{
-	l->i1 = LLVMInt1TypeInContext(l->c);
-	l->i8 = LLVMInt8TypeInContext(l->c);
-	l->i16 = LLVMInt16TypeInContext(l->c);
-	l->i32 = LLVMInt32TypeInContext(l->c);
-	l->i64 = LLVMInt64TypeInContext(l->c);
-	l->f16 = LLVMHalfTypeInContext(l->c);
-	l->bf16 = LLVMBFloatTypeInContext(l->c);
-	l->f32 = LLVMFloatTypeInContext(l->c);
-	l->f64 = LLVMDoubleTypeInContext(l->c);
-	l->ptr = LLVMPointerTypeInContext(l->c, 0);
-	l->void_type = LLVMVoidTypeInContext(l->c);
 }
 
 /*
@@ -138,7 +124,7 @@ static void target_attributes(struct lower *l, LLVMTargetMachineRef machine)
 		LLVMAddTargetDependentFunctionAttr(fn, "no-trapping-math", "true");
 		/* a "warning" at any size: how note_message() learns the size */
 		LLVMAddTargetDependentFunctionAttr(fn, "warn-stack-size", "0");
-		if (l->width == 1 || !ptx_body_streams(l->body))
+		if (l->version.width == 1 || !ptx_body_streams(l->body))
 			continue;
 		LLVMAddTargetDependentFunctionAttr(fn, "prefer-vector-width", "256");
 		LLVMAddTargetDependentFunctionAttr(fn, "min-legal-vector-width", "0");
@@ -167,7 +153,8 @@ static void dump(struct lower *l, LLVMMemoryBufferRef object)
 
 	if (!folder)
 		return;
-	snprintf(path, sizeof(path), "%s/%.200s-%s.ll", folder, l->body->function->name, l->masked ? "masked" : "full");
+	snprintf(path, sizeof(path), "%s/%.200s-%s.ll", folder, l->body->function->name,
+		 l->version.masked ? "masked" : "full");
 	if (LLVMPrintModuleToFile(l->m, path, &message))
 		LLVMDisposeMessage(message);
 	memcpy(strrchr(path, '.'), ".o", 3);
@@ -225,7 +212,7 @@ static void close_module(struct lower *l)
 /* The masked version goes on where the full one leaves: those places are found by making the full one. */
 static enum ptx_status find_exits(struct ptx_plan *plan, LLVMTargetMachineRef machine)
 {
-	struct lower l = {.body = &plan->body, .low = &plan->low, .width = plan->lanes};
+	struct lower l = {.body = &plan->body, .low = &plan->low, .version = {.width = plan->lanes}};
 	bool ok;
 
 	open_module(&l, "full", machine);
@@ -250,9 +237,7 @@ static enum ptx_status compile(struct ptx_plan *plan, struct ptx_version version
 {
 	struct lower l = {.body = &plan->body,
 			  .low = &plan->low,
-			  .width = plan->lanes,
-			  .masked = version.masked,
-			  .quick = version.quick};
+			  .version = {.width = plan->lanes, .masked = version.masked, .quick = version.quick}};
 	enum ptx_status status = PTX_NO_MEMORY;
 	struct timespec since = {0};
 

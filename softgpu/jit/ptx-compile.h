@@ -3,9 +3,10 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_COMPILE_H
 #define VCUDA_BACKEND_CPU_PTX_COMPILE_H
 
+#include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
 
-#include "lower/ptx-lower.h"
+#include "lower/ptx-lowering.h"
 #include "jit/ptx-version.h"
 
 /* A kernel analysed for a block shape; good for one compilation, on one thread. */
@@ -32,6 +33,9 @@ bool ptx_compile_report(struct ptx_error *error, LLVMErrorRef problem);
 enum ptx_status ptx_compile(struct ptx_plan *plan, struct ptx_version version, const char *name,
 			    LLVMMemoryBufferRef *object, uint64_t *stack, struct ptx_times *times,
 			    struct ptx_error *error);
+
+void ptx_jit_destroy(struct ptx_jit *jit); /* NULL is fine */
+void ptx_jit_make_spare(void);             /* for the next module that needs one */
 
 /* Loads an object, whose function has a name that no other of the module has. From any thread. */
 bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, const char *name, ptx_code *code,

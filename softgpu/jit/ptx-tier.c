@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/ptx-probe.h"
+#include "jit/ptx-compile.h"
 #include "jit/ptx-tier.h"
 #include "jit/ptx-version.h"
 #include "common/start-thread.h"

@@ -11,4 +11,7 @@
  */
 void ptx_tier_improve(struct ptx_binary *binary, bool masked);
 
+/* For tests: returns once no version waits for better code or is compiled in the background. */
+void ptx_tier_wait(void);
+
 #endif

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "front/ptx-cache.h"
 #include "common/log.h"
 #include "jit/ptx-compile.h"
-#include "runtime/ptx-probe.h"
+#include "front/ptx-statistics.h"
 
 struct piece {
 	uint64_t stack, object_bytes;
@@ -28,22 +29,6 @@ struct piece {
 #define MANY_INSTRUCTIONS 300
 /* What has more than this stays quick: nobody should hold the background thread for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
-
-struct ptx_statistics ptx_statistics;
-
-void ptx_statistics_get(struct ptx_statistics *to)
-{
-	to->compiled = __atomic_load_n(&ptx_statistics.compiled, __ATOMIC_RELAXED);
-	to->quick = __atomic_load_n(&ptx_statistics.quick, __ATOMIC_RELAXED);
-	to->loaded = __atomic_load_n(&ptx_statistics.loaded, __ATOMIC_RELAXED);
-	to->whole = __atomic_load_n(&ptx_statistics.whole, __ATOMIC_RELAXED);
-	to->bodies = __atomic_load_n(&ptx_statistics.bodies, __ATOMIC_RELAXED);
-}
-
-void ptx_statistics_count(uint64_t *number)
-{
-	__atomic_add_fetch(number, 1, __ATOMIC_RELAXED);
-}
 
 static double now_ms(void)
 {
@@ -61,11 +46,10 @@ static void report(const struct ptx_binary *b, struct ptx_version v, const struc
 
 	if (!wanted || !*wanted)
 		return;
-	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering "
-		  "%.2f, "
-		  "passes %.2f, emission %.2f, link %.2f",
-		  b->kernel->info.name, d[0], d[1], d[2], v.masked ? "masked" : "full", v.quick ? "quick" : "optimised",
-		  from, piece->instructions, t->analysis, t->lowering, t->passes, t->emission, t->link);
+	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering %.2f, "
+		"passes %.2f, emission %.2f, link %.2f",
+		b->kernel->info.name, d[0], d[1], d[2], v.masked ? "masked" : "full", v.quick ? "quick" : "optimised",
+		from, piece->instructions, t->analysis, t->lowering, t->passes, t->emission, t->link);
 }
 
 /* ---- pieces ---- */
@@ -232,7 +216,7 @@ static bool load(struct ptx_binary *b, struct ptx_version v, bool describe, stru
 	bool ok = false;
 	size_t size;
 
-	if (!cache || !ptx_key_version(b, v, &key))
+	if (!cache || !ptx_key_version(b->kernel, b->blockdim, v, &key))
 		return false;
 	p = vcuda_cache_load(cache, &key, &size);
 	if (!p)
@@ -257,7 +241,7 @@ static enum ptx_status compile(struct ptx_binary *b, struct ptx_plan *plan, stru
 	enum ptx_status status;
 	struct piece *p = NULL;
 	struct vcuda_cache_key key;
-	bool keep = ptx_key_version(b, v, &key);
+	bool keep = ptx_key_version(b->kernel, b->blockdim, v, &key);
 	uint64_t stack;
 	double start;
 	char name[40];

@@ -76,7 +76,7 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 LLVMValueRef access_index(struct lower *l, const struct access *a, struct index *x);
 LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsigned lane);
 
-/* ---- ptx-root.c ---- */
+/* ---- ptx-lower-root.c ---- */
 /*
  * With one lane: whether `span` bytes from `from` on, which is `low` bytes beyond the address, are aligned and in the
  * range of the parameter that it comes from. NULL: it comes from none.
@@ -91,13 +91,13 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 /* The same address without the constant, for where it is seldom needed: what it is made of is enough to keep. */
 LLVMValueRef access_index_address(struct lower *l, const struct access *a);
 
-/* ---- ptx-ahead.c ---- */
+/* ---- ptx-lower-ahead.c ---- */
 /* After a checked access: has the processor fetch what others like it will need. */
 void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer);
 enum { SECOND_CACHE = 2, ALL_CACHES };
 void prefetch(struct lower *l, LLVMValueRef pointer, int64_t from, uint64_t bytes, bool write, int caches);
 
-/* ---- ptx-stride.c ---- */
+/* ---- ptx-lower-stride.c ---- */
 /* Before the check of an access whose lanes' addresses have a shape. */
 void note_stride(struct lower *l, const struct access *a, LLVMValueRef address);
 

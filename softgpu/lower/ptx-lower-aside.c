@@ -58,7 +58,7 @@ static bool is_arm(struct lower *l, uint32_t block, const uint64_t *keep)
 
 static bool plan_arm(struct lower *l, uint32_t block, const uint64_t *live, const uint64_t *other)
 {
-	struct aside *a = &l->asides[block];
+	struct aside *a = &l->own.aside.asides[block];
 
 	a->keep = ptx_alloc(&l->body->arena, l->body->words * sizeof(*a->keep));
 	if (!a->keep)
@@ -71,10 +71,10 @@ static bool plan_arm(struct lower *l, uint32_t block, const uint64_t *live, cons
 /* The arms of a branch in running order, and how many there are. */
 static unsigned find_arms(const struct lower *l, uint32_t *arms, uint32_t *join)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block], *blocks = l->body->blocks;
+	const struct ptx_block *b = &l->body->blocks[l->at.block], *blocks = l->body->blocks;
 	uint32_t low = b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1], high = b->succ[0] ^ b->succ[1] ^ low;
 
-	if (b->waits || low <= l->block || high == PTX_NO_BLOCK)
+	if (b->waits || low <= l->at.block || high == PTX_NO_BLOCK)
 		return 0;
 	arms[0] = low;
 	arms[1] = high;
@@ -88,7 +88,7 @@ static unsigned find_arms(const struct lower *l, uint32_t *arms, uint32_t *join)
 
 bool begin_asides(struct lower *l, LLVMValueRef taken)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
 	uint32_t arms[2], join = 0;
 	unsigned count = find_arms(l, arms, &join);
 
@@ -97,35 +97,41 @@ bool begin_asides(struct lower *l, LLVMValueRef taken)
 			      n + 1 < count ? l->body->blocks[arms[1]].live_in : NULL))
 			return false;
 	for (unsigned n = 0; n < count; n++) {
-		struct aside *a = &l->asides[arms[n]];
+		struct aside *a = &l->own.aside.asides[arms[n]];
 
 		a->start = new_bb(l, "aside");
 		a->vector = b->succ[0] == arms[n] ? taken : LLVMBuildNot(l->b, taken, "");
 		a->lanes = mask_bits(l, a->vector);
-		a->next = l->starts[join];
+		a->next = l->fn.starts[join];
 		a->others = n + 1 < count ? arms[1] : join;
 		if (n)
-			l->asides[arms[0]].next = a->start;
+			l->own.aside.asides[arms[0]].next = a->start;
 	}
 	if (count)
-		LLVMBuildBr(l->b, l->asides[arms[0]].start);
+		LLVMBuildBr(l->b, l->own.aside.asides[arms[0]].start);
 	return count;
 }
 
 void emit_aside(struct lower *l)
 {
-	const struct aside *a = &l->asides[l->block];
-	LLVMValueRef mask = l->mask, vector = l->mask_vector;
+	const struct aside *a = &l->own.aside.asides[l->at.block];
+	LLVMValueRef mask = l->at.mask, vector = l->at.mask_vector;
 
 	if (!a->start || l->body->status != PTX_OK)
 		return;
 	LLVMPositionBuilderAtEnd(l->b, a->start);
-	l->mask = a->lanes;
-	l->mask_vector = a->vector;
-	l->keep = a->keep;
+	l->at.mask = a->lanes;
+	l->at.mask_vector = a->vector;
+	l->at.keep = a->keep;
 	emit_instructions(l, NULL, NULL);
-	l->keep = NULL;
-	l->mask = mask;
-	l->mask_vector = vector;
+	l->at.keep = NULL;
+	l->at.mask = mask;
+	l->at.mask_vector = vector;
 	LLVMBuildBr(l->b, a->next);
+}
+
+bool prepare_asides(struct lower *l)
+{
+	l->own.aside.asides = ptx_alloc(&l->body->arena, (l->body->block_count + 1u) * sizeof(*l->own.aside.asides));
+	return l->own.aside.asides;
 }

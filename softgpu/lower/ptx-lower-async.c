@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/ptx-async.h"
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 #include "lower/ptx-lower-async.h"
 
@@ -21,12 +22,12 @@ LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o)
 {
 	LLVMValueRef v;
 
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	if (o->reg >= 0)
-		v = LLVMBuildAdd(l->b, resize(l, read_reg(l, o->reg, l->lanes), 64, true), int_const(l, 64, o->imm),
+		v = LLVMBuildAdd(l->b, resize(l, read_reg(l, o->reg, l->at.lanes), 64, true), int_const(l, 64, o->imm),
 				 "");
 	else if (o->symbol)
-		v = splat(l, symbol_address(l, o->symbol, o->imm), l->lanes);
+		v = splat(l, symbol_address(l, o->symbol, o->imm), l->at.lanes);
 	else
 		v = int_const(l, 64, o->imm);
 	return v;
@@ -34,13 +35,13 @@ LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o)
 
 LLVMValueRef async_number(struct lower *l, const struct ptx_operand *o, unsigned type)
 {
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	return resize(l, get(l, o, type), 64, false);
 }
 
 LLVMValueRef async_active(struct lower *l)
 {
-	return l->width == 1 ? scalar_const(l->i32, 1) : l->mask;
+	return l->version.width == 1 ? scalar_const(l->type.i32, 1) : l->at.mask;
 }
 
 static bool is_predicate(const struct lower *l, const struct ptx_operand *o)
@@ -60,21 +61,21 @@ bool emit_cp_async(struct lower *l, const struct ptx_instr *i)
 		return false;
 	if (bytes != 16 && (ptx_word(i, "cg") || (bytes != 4 && bytes != 8)))
 		return false;
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
 	args[2] = async_active(l);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
-	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->mem.addresses, 1));
 	if (count == 3)
 		sizes = int_const(l, 64, bytes);
 	else if (is_predicate(l, &i->ops[3]))
 		sizes = select_of(l, get(l, &i->ops[3], PTX_PRED), int_const(l, 64, 0), int_const(l, 64, bytes));
 	else
 		sizes = async_number(l, &i->ops[3], PTX_U32);
-	args[5] = async_put(l, sizes, l->data);
-	args[6] = scalar_const(l->i32, bytes);
-	args[7] = l->thread;
-	call_runtime(l, "ptx_rt_copy_async", l->void_type, args, 8);
+	args[5] = async_put(l, sizes, l->mem.data);
+	args[6] = scalar_const(l->type.i32, bytes);
+	args[7] = l->fn.thread;
+	call_runtime(l, "ptx_rt_copy_async", l->type.void_type, args, 8);
 	return true;
 }
 
@@ -83,7 +84,8 @@ LLVMValueRef async_addressed(struct lower *l, const struct ptx_operand *blocks)
 	LLVMValueRef here = resize(l, async_number(l, blocks, PTX_U16), 1, false);
 
 	return LLVMBuildAnd(l->b, async_active(l),
-			    l->width == 1 ? LLVMBuildZExt(l->b, here, l->i32, "") : mask_bits(l, here), "");
+			    l->version.width == 1 ? LLVMBuildZExt(l->b, here, l->type.i32, "") : mask_bits(l, here),
+			    "");
 }
 
 /*
@@ -105,41 +107,41 @@ bool emit_cp_bulk(struct lower *l, const struct ptx_instr *i)
 	for (unsigned n = 0; n < count; n++)
 		if (n != 2 && i->ops[n].kind != PTX_OP_MEM)
 			return false;
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
 	args[2] = multicast ? async_addressed(l, &i->ops[4]) : async_active(l);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
-	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
-	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->data);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->mem.addresses, 1));
+	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->mem.data);
 	if (in)
-		args[6] = async_put(l, async_address(l, &i->ops[3]), async_list(l, l->data, 1));
+		args[6] = async_put(l, async_address(l, &i->ops[3]), async_list(l, l->mem.data, 1));
 	else if (some)
-		args[6] = async_put(l, async_number(l, &i->ops[i->count - 1], PTX_U16), async_list(l, l->data, 1));
+		args[6] = async_put(l, async_number(l, &i->ops[i->count - 1], PTX_U16), async_list(l, l->mem.data, 1));
 	else
-		args[6] = LLVMConstNull(l->ptr);
-	args[7] = l->thread;
+		args[6] = LLVMConstNull(l->type.ptr);
+	args[7] = l->fn.thread;
 	call_runtime(l,
 		     some   ? "ptx_rt_copy_some"
 		     : near ? "ptx_rt_copy_near"
 			    : "ptx_rt_copy_bulk",
-		     l->void_type, args, 8);
+		     l->type.void_type, args, 8);
 	return true;
 }
 
 static bool call_mbarrier(struct lower *l, unsigned operation, const struct ptx_operand *address, LLVMValueRef operand)
 {
 	LLVMValueRef args[8] = {
-		l->ctx,
-		scalar_const(l->i32, l->low->sites[l->instr]),
-		scalar_const(l->i32, operation),
+		l->fn.ctx,
+		scalar_const(l->type.i32, l->low->sites[l->at.instr]),
+		scalar_const(l->type.i32, operation),
 		async_active(l),
-		async_put(l, async_address(l, address), l->addresses),
-		async_put(l, operand, l->data),
-		l->extra,
-		l->thread,
+		async_put(l, async_address(l, address), l->mem.addresses),
+		async_put(l, operand, l->mem.data),
+		l->mem.extra,
+		l->fn.thread,
 	};
 
-	call_runtime(l, "ptx_rt_mbarrier", l->void_type, args, 8);
+	call_runtime(l, "ptx_rt_mbarrier", l->type.void_type, args, 8);
 	return true;
 }
 
@@ -147,8 +149,8 @@ static bool set_result(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef v;
 
-	l->lanes = l->width;
-	v = LLVMBuildLoad2(l->b, type_for(l, l->i64), l->extra, "");
+	l->at.lanes = l->version.width;
+	v = LLVMBuildLoad2(l->b, type_for(l, l->type.i64), l->mem.extra, "");
 	LLVMSetAlignment(v, 8);
 	set(l, &i->ops[0], v, false);
 	return true;
@@ -159,7 +161,7 @@ bool emit_mbarrier_set(struct lower *l, const struct ptx_instr *i)
 {
 	if (i->ops[0].kind != PTX_OP_MEM || !ptx_word(i, "b64"))
 		return false;
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	return call_mbarrier(l, (unsigned)i->op->arg, &i->ops[0],
 			     i->count > 1 ? async_number(l, &i->ops[1], PTX_U32) : int_const(l, 64, 1));
 }
@@ -173,7 +175,7 @@ bool emit_mbarrier_arrive(struct lower *l, const struct ptx_instr *i)
 	if (i->ops[1].kind != PTX_OP_MEM || !ptx_word(i, "b64") ||
 	    ((bytes || ptx_word(i, "noComplete")) && i->count != 3))
 		return false;
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	call_mbarrier(l, operation, &i->ops[1],
 		      i->count == 3 ? async_number(l, &i->ops[2], PTX_U32) : int_const(l, 64, 1));
 	return set_result(l, i);
@@ -189,8 +191,8 @@ bool emit_mbarrier_test(struct lower *l, const struct ptx_instr *i)
 		return false;
 	call_mbarrier(l, parity ? PTX_MBARRIER_TEST_PARITY : PTX_MBARRIER_TEST, &i->ops[1],
 		      async_number(l, &i->ops[2], parity ? PTX_U32 : PTX_U64));
-	l->lanes = l->width;
-	v = LLVMBuildLoad2(l->b, type_for(l, l->i64), l->extra, "");
+	l->at.lanes = l->version.width;
+	v = LLVMBuildLoad2(l->b, type_for(l, l->type.i64), l->mem.extra, "");
 	LLVMSetAlignment(v, 8);
 	set(l, &i->ops[0], compare(l, LLVMIntNE, v, int_const(l, 64, 0)), false);
 	return true;
@@ -209,7 +211,7 @@ bool emit_mbarrier_pending(struct lower *l, const struct ptx_instr *i)
 /* With .noinc the arrival is one that was counted; without it nothing changes in the end. */
 bool emit_cp_arrive(struct lower *l, const struct ptx_instr *i)
 {
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	return i->ops[0].kind == PTX_OP_MEM && ptx_word(i, "b64") &&
 	       call_mbarrier(l, ptx_word(i, "noinc") ? PTX_MBARRIER_ARRIVE : PTX_MBARRIER_ARRIVE_COPIES, &i->ops[0],
 			     int_const(l, 64, 1));
@@ -220,13 +222,13 @@ bool emit_elect(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef args[2], lane, bit;
 
-	if (l->width == 1 || !ptx_word(i, "sync"))
+	if (l->version.width == 1 || !ptx_word(i, "sync"))
 		return false;
-	args[0] = l->mask;
-	args[1] = scalar_const(l->i1, 0);
-	lane = intrinsic(l, "llvm.cttz", l->i32, args, 2);
+	args[0] = l->at.mask;
+	args[1] = scalar_const(l->type.i1, 0);
+	lane = intrinsic(l, "llvm.cttz", l->type.i32, args, 2);
 	/* all of the members are here, or the program is wrong */
-	bit = LLVMBuildAnd(l->b, l->mask, LLVMBuildNeg(l->b, l->mask, ""), "");
+	bit = LLVMBuildAnd(l->b, l->at.mask, LLVMBuildNeg(l->b, l->at.mask, ""), "");
 	if (i->ops[0].kind == PTX_OP_REG)
 		set_reg(l, i->ops[0].reg, lane, false);
 	if (i->ops[0].reg2 >= 0)

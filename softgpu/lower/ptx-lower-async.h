@@ -5,7 +5,7 @@
 
 #include "lower/ptx-lower.h"
 
-/* A list of 64 bits for each lane, of the four that a buffer (l->addresses, l->data) has room for. */
+/* A list of 64 bits for each lane, of the four that a buffer (l->mem.addresses, l->mem.data) has room for. */
 LLVMValueRef async_list(struct lower *l, LLVMValueRef buffer, unsigned n);
 /* Stores there; returns the list. */
 LLVMValueRef async_put(struct lower *l, LLVMValueRef value, LLVMValueRef list);

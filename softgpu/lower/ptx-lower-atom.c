@@ -2,6 +2,7 @@
 /* Atomics and fences. */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 
 #define LIST (PTX_LANES * 8)
@@ -49,7 +50,7 @@ static void spill_operands(struct lower *l, const struct ptx_instr *i, unsigned 
 	for (unsigned n = first; n < i->count; n++) {
 		LLVMValueRef v = resize(l, get(l, element(&i->ops[n], e), i->type), 64, is_signed_type(i->type));
 
-		LLVMSetAlignment(LLVMBuildStore(l->b, v, field(l, l->data, (n - first) * LIST)), 8);
+		LLVMSetAlignment(LLVMBuildStore(l->b, v, field(l, l->mem.data, (n - first) * LIST)), 8);
 	}
 }
 
@@ -60,14 +61,16 @@ static void spill_wide(struct lower *l, const struct ptx_instr *i, unsigned firs
 		LLVMValueRef v = get(l, &i->ops[n], i->type), up;
 
 		up = resize(l, LLVMBuildLShr(l->b, v, int_const(l, 128, 64), ""), 64, false);
-		LLVMSetAlignment(LLVMBuildStore(l->b, resize(l, v, 64, false), field(l, l->data, (n - first) * 2 * LIST)), 8);
-		LLVMSetAlignment(LLVMBuildStore(l->b, up, field(l, l->data, ((n - first) * 2 + 1) * LIST)), 8);
+		LLVMSetAlignment(
+			LLVMBuildStore(l->b, resize(l, v, 64, false), field(l, l->mem.data, (n - first) * 2 * LIST)),
+			8);
+		LLVMSetAlignment(LLVMBuildStore(l->b, up, field(l, l->mem.data, ((n - first) * 2 + 1) * LIST)), 8);
 	}
 }
 
 static LLVMValueRef old_word(struct lower *l, unsigned list)
 {
-	LLVMValueRef v = LLVMBuildLoad2(l->b, type_for(l, l->i64), field(l, l->extra, list * LIST), "");
+	LLVMValueRef v = LLVMBuildLoad2(l->b, type_for(l, l->type.i64), field(l, l->mem.extra, list * LIST), "");
 
 	LLVMSetAlignment(v, 8);
 	return v;
@@ -95,23 +98,26 @@ bool emit_atom(struct lower *l, const struct ptx_instr *i)
 	access_describe(l, i, &a);
 	if (a.o->kind != PTX_OP_MEM || !fits(i, first, operations) || !counts_match(i, &a))
 		return false;
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	spill_addresses(l, &a);
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, a.site);
-	args[2] = l->width == 1 ? scalar_const(l->i32, 1) : l->mask;
-	args[3] = l->addresses;
-	args[4] = l->data;
-	args[5] = l->extra;
-	args[6] = l->thread;
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, a.site);
+	args[2] = l->version.width == 1 ? scalar_const(l->type.i32, 1) : l->at.mask;
+	args[3] = l->mem.addresses;
+	args[4] = l->mem.data;
+	args[5] = l->mem.extra;
+	args[6] = l->fn.thread;
 	for (unsigned e = 0; e < a.count; e++) {
 		if (bits == 128)
 			spill_wide(l, i, first);
 		else
 			spill_operands(l, i, first, e);
-		args[7] = scalar_const(l->i32, e);
-		call_runtime(l, bits == 128 ? "ptx_rt_atom_wide" : a.count > 1 ? "ptx_rt_atom_part" : "ptx_rt_atom",
-			     l->void_type, args, a.count > 1 ? 8 : 7);
+		args[7] = scalar_const(l->type.i32, e);
+		call_runtime(l,
+			     bits == 128   ? "ptx_rt_atom_wide"
+			     : a.count > 1 ? "ptx_rt_atom_part"
+					   : "ptx_rt_atom",
+			     l->type.void_type, args, a.count > 1 ? 8 : 7);
 		old[e] = first == 2 ? old_value(l, bits) : NULL;
 	}
 	for (unsigned e = 0; first == 2 && i->ops[0].kind != PTX_OP_SINK && e < a.count; e++)
@@ -121,11 +127,11 @@ bool emit_atom(struct lower *l, const struct ptx_instr *i)
 
 bool emit_fence(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[2] = {l->ctx, scalar_const(l->i32, i->line)};
+	LLVMValueRef args[2] = {l->fn.ctx, scalar_const(l->type.i32, i->line)};
 
 	LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
 	if (i->op->arg)
-		call_runtime(l, "ptx_rt_yield", l->void_type, args, 2);
+		call_runtime(l, "ptx_rt_yield", l->type.void_type, args, 2);
 	return true;
 }
 

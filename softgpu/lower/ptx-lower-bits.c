@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shifts, bit fields, bytes and halves of words. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 #define BITS(i) (ptx_types[(i)->type].bits)
@@ -16,8 +17,7 @@ static LLVMValueRef shift(struct lower *l, LLVMOpcode op, LLVMValueRef a, LLVMVa
 
 bool emit_shift(struct lower *l, const struct ptx_instr *i)
 {
-	set(l, &i->ops[0],
-	    shift(l, (LLVMOpcode)i->op->arg, get(l, &i->ops[1], i->type), get(l, &i->ops[2], PTX_U32), BITS(i)),
+	set(l, &i->ops[0], shift(l, llvm_opcode(i), get(l, &i->ops[1], i->type), get(l, &i->ops[2], PTX_U32), BITS(i)),
 	    is_signed_type(i->type));
 	return true;
 }
@@ -32,7 +32,7 @@ static LLVMValueRef ones(struct lower *l, LLVMValueRef count, unsigned bits)
 
 bool emit_bits(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef a = get(l, &i->ops[1], i->type), args[2] = {a, scalar_const(l->i1, 0)}, r, b;
+	LLVMValueRef a = get(l, &i->ops[1], i->type), args[2] = {a, scalar_const(l->type.i1, 0)}, r, b;
 	LLVMTypeRef type = LLVMTypeOf(a);
 
 	switch (i->op->arg) {
@@ -66,7 +66,7 @@ bool emit_bfind(struct lower *l, const struct ptx_instr *i)
 		a = LLVMBuildXor(l->b, a, LLVMBuildAShr(l->b, a, int_const(l, bits, bits - 1), ""), "");
 	none = compare(l, LLVMIntEQ, a, int_const(l, bits, 0));
 	args[0] = a;
-	args[1] = scalar_const(l->i1, 0);
+	args[1] = scalar_const(l->type.i1, 0);
 	r = resize(l, intrinsic(l, "llvm.ctlz", LLVMTypeOf(a), args, 2), 32, false);
 	if (!(i->mods & M(SHIFTAMT)))
 		r = LLVMBuildSub(l->b, int_const(l, 32, bits - 1), r, "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* st.async, red.async, cp.reduce.async.bulk, st.bulk, clusterlaunchcontrol. */
 #include "runtime/ptx-async.h"
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-async.h"
 
 static bool are_memory(const struct ptx_instr *i, unsigned operands)
@@ -13,8 +14,8 @@ static bool are_memory(const struct ptx_instr *i, unsigned operands)
 
 static void begin(struct lower *l, LLVMValueRef *args)
 {
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
 	args[2] = async_active(l);
 }
 
@@ -56,12 +57,13 @@ bool emit_reduce_bulk(struct lower *l, const struct ptx_instr *i)
 	    !are_memory(i, in ? 11 : 3))
 		return false;
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
-	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
-	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->data);
-	args[6] = in ? async_put(l, async_address(l, &i->ops[3]), async_list(l, l->data, 1)) : LLVMConstNull(l->ptr);
-	args[7] = l->thread;
-	call_runtime(l, "ptx_rt_reduce_bulk", l->void_type, args, 8);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->mem.addresses, 1));
+	args[5] = async_put(l, async_number(l, &i->ops[2], PTX_U32), l->mem.data);
+	args[6] = in ? async_put(l, async_address(l, &i->ops[3]), async_list(l, l->mem.data, 1))
+		     : LLVMConstNull(l->type.ptr);
+	args[7] = l->fn.thread;
+	call_runtime(l, "ptx_rt_reduce_bulk", l->type.void_type, args, 8);
 	return true;
 }
 
@@ -78,14 +80,14 @@ bool emit_store_async(struct lower *l, const struct ptx_instr *i)
 	    (i->space != PTX_SHARED && i->space != PTX_GENERIC) || (reduces ? !is_reduction(i) : has_operation(i)))
 		return false;
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
 	for (unsigned n = 0; n < count; n++)
 		async_put(l, async_number(l, count > 1 ? &value->elements[n] : value, i->type),
-			  async_list(l, l->data, n));
-	args[4] = l->data;
-	args[5] = async_put(l, async_address(l, &i->ops[2]), async_list(l, l->addresses, 1));
-	args[6] = l->thread;
-	call_runtime(l, "ptx_rt_store_async", l->void_type, args, 7);
+			  async_list(l, l->mem.data, n));
+	args[4] = l->mem.data;
+	args[5] = async_put(l, async_address(l, &i->ops[2]), async_list(l, l->mem.addresses, 1));
+	args[6] = l->fn.thread;
+	call_runtime(l, "ptx_rt_store_async", l->type.void_type, args, 7);
 	return true;
 }
 
@@ -94,11 +96,11 @@ static bool fill(struct lower *l, const struct ptx_instr *i, LLVMValueRef sizes,
 	LLVMValueRef args[7];
 
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
-	args[4] = async_put(l, sizes, l->data);
-	args[5] = barriers ? async_put(l, barriers, async_list(l, l->data, 1)) : LLVMConstNull(l->ptr);
-	args[6] = l->thread;
-	call_runtime(l, "ptx_rt_fill_bulk", l->void_type, args, 7);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
+	args[4] = async_put(l, sizes, l->mem.data);
+	args[5] = barriers ? async_put(l, barriers, async_list(l, l->mem.data, 1)) : LLVMConstNull(l->type.ptr);
+	args[6] = l->fn.thread;
+	call_runtime(l, "ptx_rt_fill_bulk", l->type.void_type, args, 7);
 	return true;
 }
 
@@ -115,7 +117,7 @@ bool emit_try_cancel(struct lower *l, const struct ptx_instr *i)
 {
 	if (!are_memory(i, 3) || !ptx_word(i, "mbarrier::complete_tx::bytes") || !ptx_word(i, "b128"))
 		return false;
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	return fill(l, i, int_const(l, 64, 16), async_address(l, &i->ops[1]));
 }
 
@@ -129,7 +131,7 @@ bool emit_query_cancel(struct lower *l, const struct ptx_instr *i)
 	    vector != (o->kind == PTX_OP_VECTOR && o->count == 4))
 		return false;
 	for (unsigned n = 0; n < (vector ? 4 : 1); n++) {
-		l->lanes = 1;
+		l->at.lanes = 1;
 		set(l, vector ? &o->elements[n] : o, int_const(l, asks ? 1 : 32, 0), false);
 	}
 	return true;

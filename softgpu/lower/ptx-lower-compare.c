@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons, and selections by them. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 /* signed, unsigned, float; 0: not allowed for that kind */

@@ -129,29 +129,47 @@ static bool copies_dominate(const struct lower *l)
 	return copies > MANY_COPIES;
 }
 
-bool choose_resident(struct lower *l)
+/* Chooses the registers that are always in the frame. */
+static void choose_resident(struct lower *l)
 {
 	const struct ptx_body *body = l->body;
 
-	l->resident = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*l->resident));
-	l->passed_on = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*l->passed_on));
-	if (!l->resident || !l->passed_on)
-		return lower_no_memory(l->body);
 	for (uint32_t n = 0; n < body->block_count; n++)
 		for (size_t w = 0; w < body->words; w++)
-			l->passed_on[w] |= body->blocks[n].live_in[w];
+			l->regs.passed_on[w] |= body->blocks[n].live_in[w];
 	/* as values, all that is live anywhere behind a call would pass through each subroutine */
-	if (l->width == 1 && body->subroutine_count)
-		memcpy(l->resident, l->passed_on, body->words * sizeof(*l->resident));
-	if (l->width > 1 &&
-	    (l->masked ? body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS : l->quick || copies_dominate(l)))
-		memcpy(l->resident, l->passed_on, body->words * sizeof(*l->resident));
+	if (l->version.width == 1 && body->subroutine_count)
+		memcpy(l->regs.resident, l->regs.passed_on, body->words * sizeof(*l->regs.resident));
+	if (l->version.width > 1 && (l->version.masked ? body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS
+						       : l->version.quick || copies_dominate(l)))
+		memcpy(l->regs.resident, l->regs.passed_on, body->words * sizeof(*l->regs.resident));
+}
+
+bool prepare_registers(struct lower *l)
+{
+	const struct ptx_body *body = l->body;
+	struct lower_registers *regs = &l->regs;
+
+	regs->storage = ptx_alloc(&l->body->arena, (body->reg_count + 1u) * sizeof(*regs->storage));
+	regs->resident = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*regs->resident));
+	regs->passed_on = ptx_alloc(&l->body->arena, (body->words + 1) * sizeof(*regs->passed_on));
+	if (!regs->storage || !regs->resident || !regs->passed_on)
+		return false;
+	choose_resident(l);
 	return true;
+}
+
+void place_registers(struct lower *l)
+{
+	for (uint32_t r = 0; r < l->body->reg_count; r++)
+		l->regs.storage[r] = PTX_HELD(l->body, l->regs.resident, r)
+					     ? slot(l, r)
+					     : LLVMBuildAlloca(l->b, storage_type(l, r), "");
 }
 
 static void clear(struct lower *l, uint32_t reg)
 {
-	LLVMSetAlignment(LLVMBuildStore(l->b, LLVMConstNull(storage_type(l, reg)), l->storage[reg]), 1);
+	LLVMSetAlignment(LLVMBuildStore(l->b, LLVMConstNull(storage_type(l, reg)), l->regs.storage[reg]), 1);
 }
 
 /*
@@ -161,10 +179,10 @@ static void clear(struct lower *l, uint32_t reg)
 void clear_registers(struct lower *l)
 {
 	const struct ptx_body *body = l->body;
-	bool all = l->masked && (body->irreducible || body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS);
+	bool all = l->version.masked && (body->irreducible || body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS);
 
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		if (!PTX_HELD(body, l->resident, r) && (all || PTX_HELD(body, l->passed_on, r)))
+		if (!PTX_HELD(body, l->regs.resident, r) && (all || PTX_HELD(body, l->regs.passed_on, r)))
 			clear(l, r);
 }
 
@@ -172,13 +190,13 @@ void clear_registers(struct lower *l)
 void clear_resident(struct lower *l)
 {
 	for (uint32_t r = 0; r < l->body->reg_count; r++)
-		if (PTX_HELD(l->body, l->resident, r) && PTX_HELD(l->body, l->body->blocks[0].live_in, r))
+		if (PTX_HELD(l->body, l->regs.resident, r) && PTX_HELD(l->body, l->body->blocks[0].live_in, r))
 			clear(l, r);
 }
 
 LLVMValueRef slot(struct lower *l, uint32_t reg)
 {
-	return field(l, l->frame, l->low->slots[reg]);
+	return field(l, l->fn.frame, l->low->slots[reg]);
 }
 
 LLVMTypeRef storage_type(struct lower *l, uint32_t reg)
@@ -201,10 +219,10 @@ void copy_live(struct lower *l, const uint64_t *live, uint32_t count, bool save)
 	for (uint32_t r = 0; (r = next_of(live, r, count)) < count; r++) {
 		LLVMValueRef from, to, value;
 
-		if (PTX_HELD(l->body, l->resident, r))
+		if (PTX_HELD(l->body, l->regs.resident, r))
 			continue;
-		from = save ? l->storage[r] : slot(l, r);
-		to = save ? slot(l, r) : l->storage[r];
+		from = save ? l->regs.storage[r] : slot(l, r);
+		to = save ? slot(l, r) : l->regs.storage[r];
 		value = LLVMBuildLoad2(l->b, storage_type(l, r), from, "");
 		LLVMSetAlignment(value, 1);
 		value = LLVMBuildStore(l->b, value, to);
@@ -214,12 +232,12 @@ void copy_live(struct lower *l, const uint64_t *live, uint32_t count, bool save)
 
 void store_head(struct lower *l, uint64_t offset, LLVMValueRef value)
 {
-	LLVMBuildStore(l->b, value, field(l, l->frame, offset));
+	LLVMBuildStore(l->b, value, field(l, l->fn.frame, offset));
 }
 
 LLVMValueRef load_head(struct lower *l, uint64_t offset)
 {
-	return LLVMBuildLoad2(l->b, l->i32, field(l, l->frame, offset), "");
+	return LLVMBuildLoad2(l->b, l->type.i32, field(l, l->fn.frame, offset), "");
 }
 
 static void mark_live(void *data, int32_t reg)
@@ -235,7 +253,7 @@ static void mark_dead(void *data, int32_t reg)
 struct ptx_exit *add_exit(struct lower *l, uint32_t instr)
 {
 	struct ptx_body *body = l->body;
-	const struct ptx_block *b = &body->blocks[l->block];
+	const struct ptx_block *b = &body->blocks[l->at.block];
 	struct ptx_exit *e =
 		ptx_grow(&body->arena, (void **)&l->low->exits, &l->low->exit_count, &l->low->exit_room, sizeof(*e));
 
@@ -244,7 +262,7 @@ struct ptx_exit *add_exit(struct lower *l, uint32_t instr)
 		lower_no_memory(body);
 		return NULL;
 	}
-	e->block = l->block;
+	e->block = l->at.block;
 	e->instr = instr;
 	e->others = PTX_NO_BLOCK;
 	memcpy(e->live, b->live_out, body->words * sizeof(*e->live));
@@ -261,21 +279,21 @@ struct ptx_exit *add_exit(struct lower *l, uint32_t instr)
 
 void emit_leave(struct lower *l, const struct ptx_exit *e)
 {
-	LLVMValueRef all = scalar_const(l->i32, UINT32_MAX);
+	LLVMValueRef all = scalar_const(l->type.i32, UINT32_MAX);
 
 	copy_live(l, e->live, l->body->reg_count, true);
 	store_head(l, offsetof(struct ptx_frame, live), all);
-	store_head(l, offsetof(struct ptx_frame, thread), l->thread);
-	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, (uint64_t)(e - l->low->exits)));
-	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
+	store_head(l, offsetof(struct ptx_frame, thread), l->fn.thread);
+	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->type.i32, (uint64_t)(e - l->low->exits)));
+	LLVMBuildRet(l->b, scalar_const(l->type.i32, PTX_LEAVE_OTHER));
 }
 
 static struct ptx_exit *find_exit(struct lower *l)
 {
 	for (uint32_t n = 0; n < l->low->exit_count; n++)
-		if (l->low->exits[n].block == l->block && l->low->exits[n].instr == l->instr)
+		if (l->low->exits[n].block == l->at.block && l->low->exits[n].instr == l->at.instr)
 			return &l->low->exits[n];
-	return add_exit(l, l->instr);
+	return add_exit(l, l->at.instr);
 }
 
 /* An aside leaves as the block does when all lanes are there, and takes those that stand by along. */
@@ -283,11 +301,11 @@ static const struct ptx_exit *exit_at_hand(struct lower *l)
 {
 	struct ptx_exit *e = find_exit(l);
 
-	if (!e || !l->keep)
+	if (!e || !l->at.keep)
 		return e;
-	e->others = l->asides[l->block].others;
+	e->others = l->own.aside.asides[l->at.block].others;
 	for (size_t w = 0; w < l->body->words; w++)
-		e->live[w] |= l->keep[w];
+		e->live[w] |= l->at.keep[w];
 	return e;
 }
 
@@ -299,8 +317,8 @@ void leave_unless(struct lower *l, LLVMValueRef ok)
 	branch_likely(l, ok, go, leave);
 	LLVMPositionBuilderAtEnd(l->b, leave);
 	if (e) {
-		store_head(l, offsetof(struct ptx_frame, taken), l->mask);
-		store_head(l, offsetof(struct ptx_frame, other), LLVMBuildNot(l->b, l->mask, ""));
+		store_head(l, offsetof(struct ptx_frame, taken), l->at.mask);
+		store_head(l, offsetof(struct ptx_frame, other), LLVMBuildNot(l->b, l->at.mask, ""));
 		emit_leave(l, e);
 	}
 	LLVMPositionBuilderAtEnd(l->b, go);
@@ -316,7 +334,7 @@ static bool widens(const struct lower *l, uint32_t reg)
 static LLVMValueRef narrow(struct lower *l, uint32_t reg, LLVMValueRef *fits)
 {
 	const struct ptx_shape *s = &l->body->shapes[reg];
-	LLVMValueRef value = read_reg(l, (int32_t)reg, PTX_LANES), base, expected, zero = scalar_const(l->i32, 0);
+	LLVMValueRef value = read_reg(l, (int32_t)reg, PTX_LANES), base, expected, zero = scalar_const(l->type.i32, 0);
 	unsigned bits = ptx_types[l->body->regs[reg].type].bits;
 
 	base = LLVMBuildExtractElement(l->b, value, zero, "");
@@ -328,19 +346,20 @@ static LLVMValueRef narrow(struct lower *l, uint32_t reg, LLVMValueRef *fits)
 	if (s->kind == PTX_OFFSETS)
 		expected = LLVMBuildAdd(l->b, expected, lane_consts(l, bits, s->offsets), "");
 	value = mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, value, expected, ""));
-	*fits = LLVMBuildAnd(l->b, *fits, LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->i32, UINT32_MAX), ""), "");
+	*fits = LLVMBuildAnd(l->b, *fits,
+			     LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->type.i32, UINT32_MAX), ""), "");
 	return base;
 }
 
 /* All lanes have met again: goes back to the full version if what it assumes about shapes holds. */
 void try_return(struct lower *l, LLVMBasicBlockRef stay)
 {
-	const uint64_t *live = l->body->blocks[l->block].live_in;
+	const uint64_t *live = l->body->blocks[l->at.block].live_in;
 	LLVMBasicBlockRef test = new_bb(l, "met"), back = new_bb(l, "back");
-	LLVMValueRef ok = scalar_const(l->i1, 1), value;
+	LLVMValueRef ok = scalar_const(l->type.i1, 1), value;
 
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->mask, scalar_const(l->i32, UINT32_MAX), ""), test,
-			stay);
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->at.mask, scalar_const(l->type.i32, UINT32_MAX), ""),
+			test, stay);
 	LLVMPositionBuilderAtEnd(l->b, test);
 	for (uint32_t r = 0; (r = next_of(live, r, l->body->border_count)) < l->body->border_count; r++)
 		if (widens(l, r))
@@ -350,16 +369,16 @@ void try_return(struct lower *l, LLVMBasicBlockRef stay)
 	for (uint32_t r = 0; (r = next_of(live, r, l->body->border_count)) < l->body->border_count; r++) {
 		if (widens(l, r)) {
 			value = narrow(l, r, NULL);
-		} else if (PTX_BIT(l->resident, r)) {
+		} else if (PTX_BIT(l->regs.resident, r)) {
 			continue;
 		} else {
-			value = LLVMBuildLoad2(l->b, storage_type(l, r), l->storage[r], "");
+			value = LLVMBuildLoad2(l->b, storage_type(l, r), l->regs.storage[r], "");
 			LLVMSetAlignment(value, 1);
 		}
 		LLVMSetAlignment(LLVMBuildStore(l->b, value, slot(l, r)), 1);
 	}
-	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->i32, l->block + 1));
-	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_OTHER));
+	store_head(l, offsetof(struct ptx_frame, entry), scalar_const(l->type.i32, l->at.block + 1));
+	LLVMBuildRet(l->b, scalar_const(l->type.i32, PTX_LEAVE_OTHER));
 }
 
 /* Values that the full version keeps as scalars come as such. */
@@ -376,10 +395,10 @@ void enter_masked(struct lower *l, const struct ptx_exit *e)
 			const struct ptx_shape *s = &l->body->shapes[r];
 			unsigned bits = ptx_types[l->body->regs[r].type].bits;
 
-			if (PTX_HELD(l->body, l->resident, r) && !widens(l, r))
+			if (PTX_HELD(l->body, l->regs.resident, r) && !widens(l, r))
 				continue;
 			if (pass) {
-				store = LLVMBuildStore(l->b, values[r], l->storage[r]);
+				store = LLVMBuildStore(l->b, values[r], l->regs.storage[r]);
 				LLVMSetAlignment(store, 1);
 				continue;
 			}

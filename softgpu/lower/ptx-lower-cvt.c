@@ -2,6 +2,7 @@
 /* Conversions between types and between state spaces. */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 /* To the nearest number of the type that it becomes, as a number of the type that it is. */
@@ -25,7 +26,7 @@ static bool cvt_int_int(struct lower *l, const struct ptx_instr *i)
 	bool sign = is_signed_type(i->type2), to_sign = is_signed_type(i->type);
 	LLVMValueRef v;
 
-	if (l->lanes == 1 && to > from)
+	if (l->at.lanes == 1 && to > from)
 		check_widening(l, &i->ops[1], sign);
 	v = get(l, &i->ops[1], i->type2);
 	if (i->mods & M(SAT))
@@ -233,13 +234,14 @@ static LLVMValueRef window(struct lower *l, unsigned space)
 	LLVMValueRef base, threads;
 
 	if (space == PTX_SHARED)
-		return splat(l, LLVMBuildPtrToInt(l->b, l->shared, l->i64, ""), l->lanes);
-	base = splat(l, LLVMBuildPtrToInt(l->b, l->local, l->i64, ""), l->lanes);
-	threads = LLVMBuildZExt(l->b, l->thread, l->i64, "");
-	threads = splat(l, LLVMBuildMul(l->b, threads, scalar_const(l->i64, l->body->local_bytes), ""), l->lanes);
+		return splat(l, LLVMBuildPtrToInt(l->b, l->mem.shared, l->type.i64, ""), l->at.lanes);
+	base = splat(l, LLVMBuildPtrToInt(l->b, l->mem.local, l->type.i64, ""), l->at.lanes);
+	threads = LLVMBuildZExt(l->b, l->fn.thread, l->type.i64, "");
+	threads =
+		splat(l, LLVMBuildMul(l->b, threads, scalar_const(l->type.i64, l->body->local_bytes), ""), l->at.lanes);
 	for (unsigned n = 0; n < PTX_LANES; n++)
 		lanes[n] = (int64_t)(n * l->body->local_bytes);
-	if (l->lanes > 1)
+	if (l->at.lanes > 1)
 		threads = LLVMBuildAdd(l->b, threads, lane_consts(l, 64, lanes), "");
 	return LLVMBuildAdd(l->b, base, threads, "");
 }
@@ -249,7 +251,7 @@ bool emit_cvta(struct lower *l, const struct ptx_instr *i)
 	LLVMValueRef v;
 
 	if (i->space == PTX_LOCAL)
-		l->lanes = l->width;
+		l->at.lanes = l->version.width;
 	v = get(l, &i->ops[1], PTX_U64);
 	if (i->space == PTX_SHARED || i->space == PTX_LOCAL)
 		v = i->mods & M(TO) ? LLVMBuildSub(l->b, v, window(l, i->space), "")
@@ -260,8 +262,8 @@ bool emit_cvta(struct lower *l, const struct ptx_instr *i)
 
 static LLVMValueRef within(struct lower *l, LLVMValueRef v, LLVMValueRef start, LLVMValueRef size)
 {
-	v = LLVMBuildSub(l->b, v, splat(l, start, l->lanes), "");
-	return LLVMBuildICmp(l->b, LLVMIntULT, v, splat(l, size, l->lanes), "");
+	v = LLVMBuildSub(l->b, v, splat(l, start, l->at.lanes), "");
+	return LLVMBuildICmp(l->b, LLVMIntULT, v, splat(l, size, l->at.lanes), "");
 }
 
 /* In one of the module's constant variables. */
@@ -274,7 +276,7 @@ static LLVMValueRef in_constants(struct lower *l, LLVMValueRef v)
 		if (m->variables[n].constant)
 			r = LLVMBuildOr(l->b, r,
 					within(l, v, symbol_address(l, m->variable_symbols[n], 0),
-					       scalar_const(l->i64, m->variables[n].size)),
+					       scalar_const(l->type.i64, m->variables[n].size)),
 					"");
 	return r;
 }
@@ -282,17 +284,18 @@ static LLVMValueRef in_constants(struct lower *l, LLVMValueRef v)
 /* Kernel parameters count as global, too, as the ISA says. */
 bool emit_isspacep(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef v, in_shared, in_local, params = LLVMBuildPtrToInt(l->b, l->params, l->i64, "");
+	LLVMValueRef v, in_shared, in_local, params = LLVMBuildPtrToInt(l->b, l->mem.params, l->type.i64, "");
 	uint64_t local_bytes = l->body->local_bytes * l->body->threads;
 
 	if (i->ops[0].kind != PTX_OP_REG)
 		return false;
-	l->lanes = i->space == PTX_LOCAL ? l->width : l->lanes;
+	l->at.lanes = i->space == PTX_LOCAL ? l->version.width : l->at.lanes;
 	if (reg_shape(l, i->ops[0].reg) != PTX_VARYING)
-		l->lanes = 1;
+		l->at.lanes = 1;
 	v = get(l, &i->ops[1], PTX_U64);
-	in_shared = within(l, v, LLVMBuildPtrToInt(l->b, l->shared, l->i64, ""), l->shared_bytes);
-	in_local = within(l, v, LLVMBuildPtrToInt(l->b, l->local, l->i64, ""), scalar_const(l->i64, local_bytes));
+	in_shared = within(l, v, LLVMBuildPtrToInt(l->b, l->mem.shared, l->type.i64, ""), l->mem.shared_bytes);
+	in_local = within(l, v, LLVMBuildPtrToInt(l->b, l->mem.local, l->type.i64, ""),
+			  scalar_const(l->type.i64, local_bytes));
 	if (i->space == PTX_SHARED)
 		v = in_shared;
 	else if (i->space == PTX_LOCAL)
@@ -300,7 +303,7 @@ bool emit_isspacep(struct lower *l, const struct ptx_instr *i)
 	else if (i->space == PTX_CONST)
 		v = in_constants(l, v);
 	else if (i->space == PTX_PARAM)
-		v = within(l, v, params, scalar_const(l->i64, l->body->function->param_bytes));
+		v = within(l, v, params, scalar_const(l->type.i64, l->body->function->param_bytes));
 	else if (i->space == PTX_GLOBAL)
 		v = LLVMBuildNot(l->b, LLVMBuildOr(l->b, LLVMBuildOr(l->b, in_shared, in_local, ""), in_constants(l, v), ""), "");
 	else

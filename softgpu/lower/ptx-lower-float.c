@@ -3,6 +3,7 @@
  * Floating point. LLVM's operations round to nearest even; the other roundings go through ptx_rt_round(). Nothing is
  * contracted or reassociated: fma is written in the PTX where it is wanted.
  */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 static LLVMValueRef fcall(struct lower *l, const char *name, LLVMValueRef *args, unsigned count)
@@ -104,17 +105,17 @@ LLVMValueRef rounded(struct lower *l, unsigned operation, ptx_mods mods, unsigne
 		     unsigned count, LLVMTypeRef result)
 {
 	unsigned mode = mods & M(RZ) ? PTX_MOD_RZ : mods & M(RM) ? PTX_MOD_RM : mods & M(RP) ? PTX_MOD_RP : PTX_MOD_RN;
-	LLVMValueRef buffers[3] = {l->addresses, l->data, l->extra}, list[6], v;
+	LLVMValueRef buffers[3] = {l->mem.addresses, l->mem.data, l->mem.extra}, list[6], v;
 
-	list[0] = scalar_const(l->i32, operation | mode << 8 | type << 16);
-	list[1] = scalar_const(l->i32, l->lanes);
+	list[0] = scalar_const(l->type.i32, operation | mode << 8 | type << 16);
+	list[1] = scalar_const(l->type.i32, l->at.lanes);
 	for (unsigned n = 0; n < 3; n++) {
 		list[2 + n] = buffers[n];
 		if (n < count)
 			LLVMSetAlignment(LLVMBuildStore(l->b, args[n], buffers[n]), 8);
 	}
-	list[5] = field(l, l->extra, 512);
-	call_runtime(l, "ptx_rt_round", l->void_type, list, 6);
+	list[5] = field(l, l->mem.extra, 512);
+	call_runtime(l, "ptx_rt_round", l->type.void_type, list, 6);
 	v = LLVMBuildLoad2(l->b, result, list[5], "");
 	LLVMSetAlignment(v, 8);
 	return v;
@@ -199,9 +200,9 @@ static LLVMValueRef result(struct lower *l, const struct ptx_instr *i, unsigned 
 		v[n - 1] = operand(l, i, n, part);
 	if (i->op->arg == OP_FMA)
 		return finished(l, i, multiply_add(l, i, v));
-	if (i->op->arg == LLVMFMul || i->op->arg == LLVMFDiv)
-		return finished(l, i, product(l, i, (LLVMOpcode)i->op->arg, v));
-	return finished(l, i, binary(l, i, (LLVMOpcode)i->op->arg, v));
+	if (i->op->arg == OP_FMUL || i->op->arg == OP_FDIV)
+		return finished(l, i, product(l, i, llvm_opcode(i), v));
+	return finished(l, i, binary(l, i, llvm_opcode(i), v));
 }
 
 /* Sums, products, quotients, fma. */

@@ -3,6 +3,7 @@
  * Numbers of 16 bits, alone and in pairs. They are computed in f32, where add, sub and mul are exact enough to be rounded
  * once more without harm; fma in f64, with the last bit telling what was lost (round to odd). NaN results are 0x7fff.
  */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 #include "runtime/ptx-tensor-map.h"
 
@@ -130,17 +131,17 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 	case OP_MAX:
 		return minmax_value(l, i, v);
 	default:
-		return LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, v[0], v[1], "");
+		return LLVMBuildBinOp(l->b, llvm_opcode(i), v[0], v[1], "");
 	}
 }
 
 /* What rounds to less than the least normal f16 if exponents have no end, in f32 or f64, is flushed. */
 static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 {
-	LLVMTypeRef type = bits_of(v) == 64 ? l->f64 : l->f32;
+	LLVMTypeRef type = bits_of(v) == 64 ? l->type.f64 : l->type.f32;
 	LLVMValueRef pair[2] = {LLVMConstNull(LLVMTypeOf(v)), v}, size = fcall(l, "llvm.fabs", &v, 1), tiny;
 
-	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1.ffep-15), l->lanes), "");
+	tiny = LLVMBuildFCmp(l->b, LLVMRealOLT, size, splat(l, LLVMConstReal(type, 0x1.ffep-15), l->at.lanes), "");
 	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", pair, 2), v, "");
 }
 

@@ -9,7 +9,7 @@
 /* What gave `reg` the value that it has before instruction `at`; NULL: it comes from another block. */
 static const struct ptx_instr *source_of(struct lower *l, int32_t reg, uint32_t *at)
 {
-	while (*at > l->body->blocks[l->block].first)
+	while (*at > l->body->blocks[l->at.block].first)
 		if (access_redefines(l, &l->body->instrs[--*at], reg))
 			return &l->body->instrs[*at];
 	return NULL;
@@ -17,7 +17,7 @@ static const struct ptx_instr *source_of(struct lower *l, int32_t reg, uint32_t 
 
 static bool is_unchanged(struct lower *l, int32_t reg, uint32_t since)
 {
-	uint32_t at = l->instr;
+	uint32_t at = l->at.instr;
 
 	return !source_of(l, reg, &at) || at < since;
 }
@@ -32,7 +32,7 @@ static bool is_register(const struct lower *l, const struct ptx_operand *o, unsi
 /* Of an index: with one lane all registers are uniform. */
 static enum ptx_shape_kind lanes_shape(const struct lower *l)
 {
-	return l->width == 1 ? PTX_UNIFORM : PTX_VARYING;
+	return l->version.width == 1 ? PTX_UNIFORM : PTX_VARYING;
 }
 
 /* mul.wide of a register and a power of two, or mad.wide of them and something else. */
@@ -56,8 +56,8 @@ static bool is_scaled(const struct lower *l, const struct ptx_instr *i, struct i
 /* Whoever comes in from the full version brings only what the rest of the block reads: the address, not the index. */
 static bool has_side_entry(const struct lower *l)
 {
-	for (uint32_t n = 0; l->masked && n < l->low->exit_count; n++)
-		if (l->low->exits[n].block == l->block && l->low->exits[n].instr != AT_BRANCH)
+	for (uint32_t n = 0; l->version.masked && n < l->low->exit_count; n++)
+		if (l->low->exits[n].block == l->at.block && l->low->exits[n].instr != AT_BRANCH)
 			return true;
 	return false;
 }
@@ -65,7 +65,7 @@ static bool has_side_entry(const struct lower *l)
 bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 {
 	const struct ptx_instr *sum, *product;
-	uint32_t at = l->instr, above;
+	uint32_t at = l->at.instr, above;
 	unsigned n;
 
 	if (a->space == PTX_SHARED || a->space == PTX_LOCAL || a->o->reg < 0 || has_side_entry(l) ||
@@ -98,30 +98,32 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 static LLVMValueRef good_indices(struct lower *l, const struct access *a, const struct index *x, LLVMValueRef base,
 				 LLVMValueRef *first, LLVMValueRef *room)
 {
-	LLVMValueRef entry = field(l, l->cache, a->site * sizeof(struct ptx_cached_range)), bytes, start, size, low, high, ok;
-	LLVMValueRef shift = scalar_const(l->i64, x->shift), part = scalar_const(l->i64, (1ull << x->shift) - 1), args[2];
-	LLVMValueRef least = scalar_const(l->i64, x->sign ? (uint64_t)INT32_MIN : 0);
-	LLVMValueRef most = scalar_const(l->i64, x->sign ? INT32_MAX : UINT32_MAX);
+	LLVMValueRef entry = field(l, l->mem.cache, a->site * sizeof(struct ptx_cached_range)), bytes, start, size, low,
+		     high, ok;
+	LLVMValueRef shift = scalar_const(l->type.i64, x->shift),
+		     part = scalar_const(l->type.i64, (1ull << x->shift) - 1), args[2];
+	LLVMValueRef least = scalar_const(l->type.i64, x->sign ? (uint64_t)INT32_MIN : 0);
+	LLVMValueRef most = scalar_const(l->type.i64, x->sign ? INT32_MAX : UINT32_MAX);
 
-	bytes = scalar_const(l->i64, a->needed);
-	start = LLVMBuildLoad2(l->b, l->i64, entry, "");
-	size = LLVMBuildSub(l->b, LLVMBuildLoad2(l->b, l->i64, field(l, entry, 8), ""), start, "");
+	bytes = scalar_const(l->type.i64, a->needed);
+	start = LLVMBuildLoad2(l->b, l->type.i64, entry, "");
+	size = LLVMBuildSub(l->b, LLVMBuildLoad2(l->b, l->type.i64, field(l, entry, 8), ""), start, "");
 	ok = LLVMBuildICmp(l->b, LLVMIntUGE, size, bytes, "");
 	low = LLVMBuildSub(l->b, start, base, "");
 	/* if this overflows, the lowest index is too large already */
 	high = LLVMBuildAdd(l->b, low, LLVMBuildSub(l->b, size, bytes, ""), "");
-	part = LLVMBuildICmp(l->b, LLVMIntNE, LLVMBuildAnd(l->b, low, part, ""), scalar_const(l->i64, 0), "");
-	low = LLVMBuildAdd(l->b, LLVMBuildAShr(l->b, low, shift, ""), LLVMBuildZExt(l->b, part, l->i64, ""), "");
+	part = LLVMBuildICmp(l->b, LLVMIntNE, LLVMBuildAnd(l->b, low, part, ""), scalar_const(l->type.i64, 0), "");
+	low = LLVMBuildAdd(l->b, LLVMBuildAShr(l->b, low, shift, ""), LLVMBuildZExt(l->b, part, l->type.i64, ""), "");
 	args[0] = low;
 	args[1] = least;
-	low = intrinsic(l, "llvm.smax", l->i64, args, 2);
+	low = intrinsic(l, "llvm.smax", l->type.i64, args, 2);
 	args[0] = LLVMBuildAShr(l->b, high, shift, "");
 	args[1] = most;
-	high = intrinsic(l, "llvm.smin", l->i64, args, 2);
+	high = intrinsic(l, "llvm.smin", l->type.i64, args, 2);
 	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntSLE, low, most, ""), "");
 	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntSLE, low, high, ""), "");
-	*first = LLVMBuildTrunc(l->b, low, l->i32, "");
-	*room = LLVMBuildTrunc(l->b, LLVMBuildSub(l->b, high, low, ""), l->i32, "");
+	*first = LLVMBuildTrunc(l->b, low, l->type.i32, "");
+	*room = LLVMBuildTrunc(l->b, LLVMBuildSub(l->b, high, low, ""), l->type.i32, "");
 	return ok;
 }
 
@@ -144,20 +146,21 @@ static LLVMValueRef none_above(struct lower *l, LLVMValueRef value, LLVMValueRef
 		value = int2(l, "llvm.umax", halves[0], halves[1]);
 	}
 	value = LLVMBuildICmp(l->b, LLVMIntULE, value, splat(l, room, lanes), "");
-	value = LLVMBuildBitCast(l->b, value, l->i8, "");
-	return LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->i8, 255), "");
+	value = LLVMBuildBitCast(l->b, value, l->type.i8, "");
+	return LLVMBuildICmp(l->b, LLVMIntEQ, value, scalar_const(l->type.i8, 255), "");
 }
 
 LLVMValueRef access_index(struct lower *l, const struct access *a, struct index *x)
 {
 	LLVMValueRef base, first, room, ok, aligned;
 
-	base = LLVMBuildAdd(l->b, read_reg(l, x->base, 1), scalar_const(l->i64, (uint64_t)access_immediate(a)), "");
-	x->pointer = LLVMBuildIntToPtr(l->b, base, l->ptr, "");
+	base = LLVMBuildAdd(l->b, read_reg(l, x->base, 1), scalar_const(l->type.i64, (uint64_t)access_immediate(a)),
+			    "");
+	x->pointer = LLVMBuildIntToPtr(l->b, base, l->type.ptr, "");
 	x->lanes = read_reg(l, x->index, PTX_LANES);
 	ok = good_indices(l, a, x, base, &first, &room);
-	aligned = LLVMBuildAnd(l->b, base, scalar_const(l->i64, a->size * a->count - 1), "");
-	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), ""), "");
+	aligned = LLVMBuildAnd(l->b, base, scalar_const(l->type.i64, a->size * a->count - 1), "");
+	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->type.i64, 0), ""), "");
 	x->lanes = access_readable(l, x->lanes);
 	first = LLVMBuildSub(l->b, x->lanes, splat(l, first, PTX_LANES), "");
 	return LLVMBuildAnd(l->b, ok, none_above(l, first, room), "");
@@ -167,7 +170,7 @@ LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsign
 {
 	LLVMValueRef at = LLVMBuildExtractElement(l->b, x->lanes, lane_index(l, lane), "");
 
-	at = x->sign ? LLVMBuildSExt(l->b, at, l->i64, "") : LLVMBuildZExt(l->b, at, l->i64, "");
-	at = LLVMBuildShl(l->b, at, scalar_const(l->i64, x->shift), "");
-	return LLVMBuildGEP2(l->b, l->i8, x->pointer, &at, 1, "");
+	at = x->sign ? LLVMBuildSExt(l->b, at, l->type.i64, "") : LLVMBuildZExt(l->b, at, l->type.i64, "");
+	at = LLVMBuildShl(l->b, at, scalar_const(l->type.i64, x->shift), "");
+	return LLVMBuildGEP2(l->b, l->type.i8, x->pointer, &at, 1, "");
 }

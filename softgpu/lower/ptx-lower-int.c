@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Integer arithmetic and moves. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 #define BITS(i) (ptx_types[(i)->type].bits)
@@ -57,7 +58,7 @@ bool emit_mov(struct lower *l, const struct ptx_instr *i)
 /* All are read before one is written. */
 bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
 {
-	unsigned n = i->mods & M(V4) ? 4 : 2, lanes = l->lanes;
+	unsigned n = i->mods & M(V4) ? 4 : 2, lanes = l->at.lanes;
 	LLVMValueRef v[4];
 
 	if (i->ops[0].kind != PTX_OP_VECTOR || i->ops[1].kind != PTX_OP_VECTOR || i->ops[0].count != n ||
@@ -65,7 +66,7 @@ bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
 		return false;
 	for (unsigned e = 0; e < n; e++)
 		v[e] = get(l, &i->ops[1].elements[e], i->type);
-	for (unsigned e = 0; e < n; e++, l->lanes = lanes)
+	for (unsigned e = 0; e < n; e++, l->at.lanes = lanes)
 		set(l, &i->ops[0].elements[e], v[e], is_signed_type(i->type));
 	return true;
 }
@@ -86,13 +87,13 @@ bool emit_binary(struct lower *l, const struct ptx_instr *i)
 	if (i->mods & M(SAT)) {
 		if (i->type != PTX_S32)
 			return false;
-		r = int2(l, i->op->arg == LLVMAdd ? "llvm.sadd.sat" : "llvm.ssub.sat", a, b);
+		r = int2(l, i->op->arg == OP_ADD ? "llvm.sadd.sat" : "llvm.ssub.sat", a, b);
 	} else {
-		r = LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, a, b, "");
+		r = LLVMBuildBinOp(l->b, llvm_opcode(i), a, b, "");
 	}
 	set(l, &i->ops[0], r, is_signed_type(i->type));
 	if (i->mods & M(CC))
-		set_carry(l, i->op->arg == LLVMAdd ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntUGE, a, b));
+		set_carry(l, i->op->arg == OP_ADD ? compare(l, LLVMIntULT, r, a) : compare(l, LLVMIntUGE, a, b));
 	return true;
 }
 
@@ -107,7 +108,7 @@ static LLVMValueRef with_carry(struct lower *l, const struct ptx_instr *i, LLVMV
 	b = resize(l, add ? b : LLVMBuildNot(l->b, b, ""), wide, false);
 	r = LLVMBuildAdd(l->b, a, b, "");
 	if (carry_in)
-		r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->lanes), wide, false), "");
+		r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->at.lanes), wide, false), "");
 	if (i->mods & M(CC))
 		set_carry(l, resize(l, LLVMBuildLShr(l->b, r, int_const(l, wide, bits), ""), 1, false));
 	return resize(l, r, bits, false);
@@ -118,7 +119,7 @@ static LLVMValueRef saturated_sum(struct lower *l, LLVMValueRef a, LLVMValueRef 
 {
 	LLVMValueRef r = LLVMBuildAdd(l->b, resize(l, a, 64, true), resize(l, b, 64, true), "");
 
-	r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->lanes), 64, false), "");
+	r = LLVMBuildAdd(l->b, r, resize(l, read_reg(l, l->body->carry, l->at.lanes), 64, false), "");
 	r = int2(l, "llvm.smin", r, int_const(l, 64, INT32_MAX));
 	return resize(l, int2(l, "llvm.smax", r, int_const(l, 64, (uint64_t)INT32_MIN)), 32, true);
 }
@@ -127,7 +128,7 @@ bool emit_carry(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef a = get(l, &i->ops[1], i->type), b = get(l, &i->ops[2], i->type);
 
-	set(l, &i->ops[0], with_carry(l, i, a, b, i->op->arg == LLVMAdd, true), is_signed_type(i->type));
+	set(l, &i->ops[0], with_carry(l, i, a, b, i->op->arg == OP_ADD, true), is_signed_type(i->type));
 	return true;
 }
 
@@ -150,13 +151,12 @@ bool emit_minmax(struct lower *l, const struct ptx_instr *i)
 /* Two numbers of 16 bits in each register: a vector of twice as many. */
 bool emit_int_pair(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMTypeRef pairs = LLVMVectorType(l->i16, 2 * l->lanes), words = type_for(l, l->i32);
+	LLVMTypeRef pairs = LLVMVectorType(l->type.i16, 2 * l->at.lanes), words = type_for(l, l->type.i32);
 	LLVMValueRef v[2], r;
 
 	for (unsigned n = 0; n < 2; n++)
 		v[n] = LLVMBuildBitCast(l->b, get(l, &i->ops[n + 1], i->type), pairs, "");
-	r = i->op->arg == LLVMAdd ? LLVMBuildAdd(l->b, v[0], v[1], "")
-				  : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
+	r = i->op->arg == OP_ADD ? LLVMBuildAdd(l->b, v[0], v[1], "") : min_max(l, i, i->type == PTX_S16X2, v[0], v[1]);
 	set(l, &i->ops[0], LLVMBuildBitCast(l->b, r, words, ""), false);
 	return true;
 }
@@ -171,7 +171,7 @@ void check_widening(struct lower *l, const struct ptx_operand *o, bool sign)
 	int64_t low = 0, high = 0;
 	LLVMValueRef base, ok;
 
-	if (l->masked || l->width == 1)
+	if (l->version.masked || l->version.width == 1)
 		return;
 	if (o->kind == PTX_OP_REG) {
 		s = &l->body->shapes[o->reg];
@@ -182,11 +182,12 @@ void check_widening(struct lower *l, const struct ptx_operand *o, bool sign)
 			high = s->offsets[n] > high ? s->offsets[n] : high;
 		}
 		base = read_reg(l, o->reg, 1);
-		base = sign ? LLVMBuildSExt(l->b, base, l->i64, "") : LLVMBuildZExt(l->b, base, l->i64, "");
+		base = sign ? LLVMBuildSExt(l->b, base, l->type.i64, "") : LLVMBuildZExt(l->b, base, l->type.i64, "");
 		/* in 64 bits nothing overflows: the base must be at least as far from both ends as the offsets reach */
-		base = LLVMBuildSub(l->b, base, scalar_const(l->i64, (uint64_t)((sign ? INT32_MIN : 0) - low)), "");
-		ok = LLVMBuildICmp(l->b, LLVMIntULE, base, scalar_const(l->i64, UINT32_MAX - (uint64_t)(high - low)),
-				   "");
+		base = LLVMBuildSub(l->b, base, scalar_const(l->type.i64, (uint64_t)((sign ? INT32_MIN : 0) - low)),
+				    "");
+		ok = LLVMBuildICmp(l->b, LLVMIntULE, base,
+				   scalar_const(l->type.i64, UINT32_MAX - (uint64_t)(high - low)), "");
 		leave_unless(l, ok);
 	}
 }
@@ -205,7 +206,7 @@ bool emit_mul(struct lower *l, const struct ptx_instr *i)
 	static const uint8_t widened[33] = {[16] = PTX_U32, [32] = PTX_U64};
 	LLVMValueRef a, b, c, r;
 
-	if (wide && l->lanes == 1) {
+	if (wide && l->at.lanes == 1) {
 		check_widening(l, &i->ops[1], sign);
 		check_widening(l, &i->ops[2], sign);
 	}
@@ -283,7 +284,7 @@ static LLVMValueRef divide(struct lower *l, const struct ptx_instr *i, LLVMValue
 	bool sign = is_signed_type(i->type), rem = i->op->arg == OP_REM;
 	LLVMValueRef q;
 
-	if (l->lanes > 1 && BITS(i) == 32 && !is_known(l, &i->ops[2])) {
+	if (l->at.lanes > 1 && BITS(i) == 32 && !is_known(l, &i->ops[2])) {
 		q = vector_quotient(l, a, b, sign);
 		return rem ? LLVMBuildSub(l->b, a, LLVMBuildMul(l->b, q, b, ""), "") : q;
 	}

@@ -16,8 +16,8 @@
 
 static void add_pending(struct lower *l, uint32_t block, LLVMValueRef lanes)
 {
-	LLVMValueRef *var = block == PTX_NO_BLOCK ? &l->live : &l->pending[block];
-	LLVMValueRef now = LLVMBuildLoad2(l->b, l->i32, *var, "");
+	LLVMValueRef *var = block == PTX_NO_BLOCK ? &l->own.masked.live : &l->own.masked.pending[block];
+	LLVMValueRef now = LLVMBuildLoad2(l->b, l->type.i32, *var, "");
 
 	if (block == PTX_NO_BLOCK)
 		now = LLVMBuildAnd(l->b, now, LLVMBuildNot(l->b, lanes, ""), "");
@@ -42,38 +42,39 @@ static uint32_t lowest_back_edge(const struct ptx_block *b, uint32_t block)
  */
 static LLVMValueRef is_others_turn(struct lower *l)
 {
-	LLVMValueRef n = LLVMBuildLoad2(l->b, l->i32, l->rounds, "");
+	LLVMValueRef n = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.rounds, "");
 
-	n = LLVMBuildAdd(l->b, n, scalar_const(l->i32, 1), "");
-	LLVMBuildStore(l->b, n, l->rounds);
-	n = LLVMBuildAnd(l->b, n, scalar_const(l->i32, ROUNDS_PER_TURN - 1), "");
-	return LLVMBuildICmp(l->b, LLVMIntEQ, n, scalar_const(l->i32, 0), "");
+	n = LLVMBuildAdd(l->b, n, scalar_const(l->type.i32, 1), "");
+	LLVMBuildStore(l->b, n, l->own.masked.rounds);
+	n = LLVMBuildAnd(l->b, n, scalar_const(l->type.i32, ROUNDS_PER_TURN - 1), "");
+	return LLVMBuildICmp(l->b, LLVMIntEQ, n, scalar_const(l->type.i32, 0), "");
 }
 
 static void end_masked(struct lower *l)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
-	uint32_t next = lowest_back_edge(b, l->block);
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
+	uint32_t next = lowest_back_edge(b, l->at.block);
 	LLVMValueRef taken;
 	bool ahead;
 
-	if (next <= l->block)
+	if (next <= l->at.block)
 		emit_poll(l);
-	ahead = next <= l->block && b->waits;
+	ahead = next <= l->at.block && b->waits;
 	if (b->condition < 0) {
-		add_pending(l, b->succ[0], l->mask);
+		add_pending(l, b->succ[0], l->at.mask);
 	} else {
 		if (reg_shape(l, b->condition) == PTX_UNIFORM)
-			taken = LLVMBuildSelect(l->b, condition_value(l, b, 1), l->mask, scalar_const(l->i32, 0), "");
+			taken = LLVMBuildSelect(l->b, condition_value(l, b, 1), l->at.mask,
+						scalar_const(l->type.i32, 0), "");
 		else
-			taken = LLVMBuildAnd(l->b, mask_bits(l, condition_value(l, b, PTX_LANES)), l->mask, "");
+			taken = LLVMBuildAnd(l->b, mask_bits(l, condition_value(l, b, PTX_LANES)), l->at.mask, "");
 		add_pending(l, b->succ[0], taken);
-		add_pending(l, b->succ[1], LLVMBuildAnd(l->b, l->mask, LLVMBuildNot(l->b, taken, ""), ""));
+		add_pending(l, b->succ[1], LLVMBuildAnd(l->b, l->at.mask, LLVMBuildNot(l->b, taken, ""), ""));
 	}
 	if (ahead)
-		LLVMBuildCondBr(l->b, is_others_turn(l), l->starts[l->block + 1], l->starts[next]);
+		LLVMBuildCondBr(l->b, is_others_turn(l), l->fn.starts[l->at.block + 1], l->fn.starts[next]);
 	else
-		LLVMBuildBr(l->b, l->starts[next]);
+		LLVMBuildBr(l->b, l->fn.starts[next]);
 }
 
 static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var)
@@ -84,15 +85,15 @@ static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueR
 
 	LLVMPositionBuilderAtEnd(l->b, start);
 	clear_resident(l);
-	LLVMBuildStore(l->b, LLVMBuildLoad2(l->b, l->i32, l->live, ""), l->pending[0]);
-	LLVMBuildBr(l->b, l->starts[0]);
+	LLVMBuildStore(l->b, LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, ""), l->own.masked.pending[0]);
+	LLVMBuildBr(l->b, l->fn.starts[0]);
 	for (uint32_t n = 0; n < l->low->exit_count; n++) {
 		const struct ptx_exit *e = &l->low->exits[n];
 		const struct ptx_block *b = &body->blocks[e->block];
 		LLVMBasicBlockRef entry = new_bb(l, "enter");
 		uint32_t next = PTX_NO_BLOCK;
 
-		LLVMAddCase(choice, scalar_const(l->i32, n), entry);
+		LLVMAddCase(choice, scalar_const(l->type.i32, n), entry);
 		LLVMPositionBuilderAtEnd(l->b, entry);
 		enter_masked(l, e);
 		if (e->instr != AT_BRANCH) {
@@ -109,7 +110,7 @@ static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueR
 			if (b->succ[s] < next)
 				next = b->succ[s];
 		}
-		LLVMBuildBr(l->b, l->starts[next == PTX_NO_BLOCK ? body->block_count : next]);
+		LLVMBuildBr(l->b, l->fn.starts[next == PTX_NO_BLOCK ? body->block_count : next]);
 	}
 }
 
@@ -120,9 +121,9 @@ static void masked_entries(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueR
 static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef skip)
 {
 	LLVMBasicBlockRef go = new_bb(l, "all");
-	LLVMValueRef live = LLVMBuildLoad2(l->b, l->i32, l->live, "");
-	LLVMValueRef all = LLVMBuildICmp(l->b, LLVMIntEQ, live, l->mask, "");
-	LLVMValueRef now = LLVMBuildLoad2(l->b, l->i1, forced, "");
+	LLVMValueRef live = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "");
+	LLVMValueRef all = LLVMBuildICmp(l->b, LLVMIntEQ, live, l->at.mask, "");
+	LLVMValueRef now = LLVMBuildLoad2(l->b, l->type.i1, forced, "");
 
 	LLVMBuildCondBr(l->b, LLVMBuildOr(l->b, all, now, ""), go, skip);
 	LLVMPositionBuilderAtEnd(l->b, go);
@@ -132,71 +133,74 @@ static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef
 /* Those of the lanes here all of whose partners are here, too. */
 static LLVMValueRef complete(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef none = scalar_const(l->i32, 0), live = LLVMBuildLoad2(l->b, l->i32, l->live, ""), away, named;
-	unsigned lanes = l->lanes;
+	LLVMValueRef none = scalar_const(l->type.i32, 0),
+		     live = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, ""), away, named;
+	unsigned lanes = l->at.lanes;
 
-	away = LLVMBuildAnd(l->b, live, LLVMBuildNot(l->b, l->mask, ""), "");
+	away = LLVMBuildAnd(l->b, live, LLVMBuildNot(l->b, l->at.mask, ""), "");
 	if (!(i->op->flags & PTX_F_WORDS)) {
-		l->lanes = operand_kind(l, &i->ops[i->count - 1]) == PTX_UNIFORM ? 1 : l->width;
+		l->at.lanes = operand_kind(l, &i->ops[i->count - 1]) == PTX_UNIFORM ? 1 : l->version.width;
 		named = get(l, &i->ops[i->count - 1], PTX_U32);
-		away = LLVMBuildAnd(l->b, named, splat(l, away, l->lanes), "");
-		l->lanes = lanes;
+		away = LLVMBuildAnd(l->b, named, splat(l, away, l->at.lanes), "");
+		l->at.lanes = lanes;
 	}
 	if (is_vector(away))
 		return LLVMBuildAnd(
-			l->b, l->mask,
+			l->b, l->at.mask,
 			mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, away, LLVMConstNull(LLVMTypeOf(away)), "")), "");
-	return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, away, none, ""), l->mask, none, "");
+	return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, away, none, ""), l->at.mask, none, "");
 }
 
 /* Lets only those through, unless nothing else can run any more. Returns the lanes that stay. */
 static LLVMValueRef gate_meeting(struct lower *l, LLVMValueRef idle, LLVMBasicBlockRef skip)
 {
-	const struct ptx_instr *i = &l->body->instrs[l->body->blocks[l->block].first];
-	LLVMValueRef limit = scalar_const(l->i32, IDLE_ROUNDS), ready, alone;
+	const struct ptx_instr *i = &l->body->instrs[l->body->blocks[l->at.block].first];
+	LLVMValueRef limit = scalar_const(l->type.i32, IDLE_ROUNDS), ready, alone;
 	LLVMBasicBlockRef go = new_bb(l, "met");
 
-	alone = LLVMBuildICmp(l->b, LLVMIntUGE, LLVMBuildLoad2(l->b, l->i32, idle, ""), limit, "");
-	ready = LLVMBuildSelect(l->b, alone, l->mask, complete(l, i), "");
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, ready, scalar_const(l->i32, 0), ""), go, skip);
+	alone = LLVMBuildICmp(l->b, LLVMIntUGE, LLVMBuildLoad2(l->b, l->type.i32, idle, ""), limit, "");
+	ready = LLVMBuildSelect(l->b, alone, l->at.mask, complete(l, i), "");
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, ready, scalar_const(l->type.i32, 0), ""), go, skip);
 	LLVMPositionBuilderAtEnd(l->b, go);
-	alone = LLVMBuildAnd(l->b, l->mask, LLVMBuildNot(l->b, ready, ""), "");
-	l->mask = ready;
+	alone = LLVMBuildAnd(l->b, l->at.mask, LLVMBuildNot(l->b, ready, ""), "");
+	l->at.mask = ready;
 	return alone;
 }
 
 /* A round in which no lane got on: with none at a barrier, which others may open, there is nothing to wait for. */
 static void count_idle(struct lower *l, LLVMValueRef idle, LLVMValueRef at_barrier)
 {
-	LLVMValueRef n = LLVMBuildLoad2(l->b, l->i32, idle, "");
-	LLVMValueRef step =
-		LLVMBuildSelect(l->b, at_barrier, scalar_const(l->i32, 1), scalar_const(l->i32, IDLE_ROUNDS / 2), "");
+	LLVMValueRef n = LLVMBuildLoad2(l->b, l->type.i32, idle, "");
+	LLVMValueRef step = LLVMBuildSelect(l->b, at_barrier, scalar_const(l->type.i32, 1),
+					    scalar_const(l->type.i32, IDLE_ROUNDS / 2), "");
 
 	LLVMBuildStore(l->b, LLVMBuildAdd(l->b, n, step, ""), idle);
 }
 
 static LLVMValueRef any_pending(struct lower *l, bool at_barrier)
 {
-	LLVMValueRef left = scalar_const(l->i32, 0);
+	LLVMValueRef left = scalar_const(l->type.i32, 0);
 
 	for (uint32_t n = 0; n < l->body->block_count; n++)
 		if (l->body->blocks[n].barrier == at_barrier)
-			left = LLVMBuildOr(l->b, left, LLVMBuildLoad2(l->b, l->i32, l->pending[n], ""), "");
-	return LLVMBuildICmp(l->b, LLVMIntNE, left, scalar_const(l->i32, 0), "");
+			left = LLVMBuildOr(l->b, left, LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.pending[n], ""),
+					   "");
+	return LLVMBuildICmp(l->b, LLVMIntNE, left, scalar_const(l->type.i32, 0), "");
 }
 
 /* Every live lane waits at a barrier: not all at one, or the gate would have opened. */
 static void park(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef again)
 {
 	LLVMBasicBlockRef sleep = new_bb(l, "park");
-	LLVMValueRef args[3] = {l->ctx, scalar_const(l->i32, 0), LLVMBuildLoad2(l->b, l->i32, l->live, "")};
+	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, 0),
+				LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "")};
 
 	for (uint32_t n = 0; n < l->body->block_count; n++)
 		if (l->body->blocks[n].barrier)
-			args[1] = scalar_const(l->i32, l->body->instrs[l->body->blocks[n].first].line);
-	LLVMBuildCondBr(l->b, LLVMBuildLoad2(l->b, l->i1, forced, ""), sleep, again);
+			args[1] = scalar_const(l->type.i32, l->body->instrs[l->body->blocks[n].first].line);
+	LLVMBuildCondBr(l->b, LLVMBuildLoad2(l->b, l->type.i1, forced, ""), sleep, again);
 	LLVMPositionBuilderAtEnd(l->b, sleep);
-	call_runtime(l, "ptx_rt_park", l->void_type, args, 3);
+	call_runtime(l, "ptx_rt_park", l->type.void_type, args, 3);
 	LLVMBuildBr(l->b, again);
 }
 
@@ -205,7 +209,7 @@ static void finish_masked(struct lower *l, LLVMValueRef forced, LLVMValueRef idl
 	LLVMBasicBlockRef stuck = new_bb(l, "stuck"), again = new_bb(l, "force"), done = new_bb(l, "done");
 	LLVMBasicBlockRef sleep = new_bb(l, "waiting");
 
-	LLVMPositionBuilderAtEnd(l->b, l->starts[l->body->block_count]);
+	LLVMPositionBuilderAtEnd(l->b, l->fn.starts[l->body->block_count]);
 	if (l->body->has_meets)
 		count_idle(l, idle, any_pending(l, true));
 	/* lanes that let others go first */
@@ -219,31 +223,32 @@ static void finish_masked(struct lower *l, LLVMValueRef forced, LLVMValueRef idl
 	/* lanes at barriers arrive in the next round; if they have in the last, there is nothing left to do but wait */
 	park(l, forced, again);
 	LLVMPositionBuilderAtEnd(l->b, again);
-	LLVMBuildStore(l->b, scalar_const(l->i1, 1), forced);
-	LLVMBuildBr(l->b, l->starts[0]);
+	LLVMBuildStore(l->b, scalar_const(l->type.i1, 1), forced);
+	LLVMBuildBr(l->b, l->fn.starts[0]);
 	LLVMPositionBuilderAtEnd(l->b, done);
-	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
+	LLVMBuildRet(l->b, scalar_const(l->type.i32, PTX_LEAVE_DONE));
 }
 
 static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueRef *forced, LLVMValueRef *idle)
 {
 	bool in_memory = l->body->block_count > PTX_MAX_BLOCKS_IN_REGISTERS;
-	LLVMValueRef zero = scalar_const(l->i32, 0), table = NULL;
+	LLVMValueRef zero = scalar_const(l->type.i32, 0), table = NULL;
 
-	l->live = LLVMBuildAlloca(l->b, l->i32, "live");
-	*mask_var = LLVMBuildAlloca(l->b, l->i32, "mask");
-	l->rounds = LLVMBuildAlloca(l->b, l->i32, "rounds");
-	LLVMBuildStore(l->b, zero, l->rounds);
-	*idle = LLVMBuildAlloca(l->b, l->i32, "idle");
+	l->own.masked.live = LLVMBuildAlloca(l->b, l->type.i32, "live");
+	*mask_var = LLVMBuildAlloca(l->b, l->type.i32, "mask");
+	l->own.masked.rounds = LLVMBuildAlloca(l->b, l->type.i32, "rounds");
+	LLVMBuildStore(l->b, zero, l->own.masked.rounds);
+	*idle = LLVMBuildAlloca(l->b, l->type.i32, "idle");
 	LLVMBuildStore(l->b, zero, *idle);
-	*forced = LLVMBuildAlloca(l->b, l->i1, "forced");
-	LLVMBuildStore(l->b, scalar_const(l->i1, 0), *forced);
-	LLVMBuildStore(l->b, load_head(l, offsetof(struct ptx_frame, live)), l->live);
+	*forced = LLVMBuildAlloca(l->b, l->type.i1, "forced");
+	LLVMBuildStore(l->b, scalar_const(l->type.i1, 0), *forced);
+	LLVMBuildStore(l->b, load_head(l, offsetof(struct ptx_frame, live)), l->own.masked.live);
 	if (in_memory)
-		table = field(l, l->frame, l->low->pending_at);
+		table = field(l, l->fn.frame, l->low->pending_at);
 	for (uint32_t n = 0; n < l->body->block_count; n++) {
-		l->pending[n] = in_memory ? field(l, table, 4ull * n) : LLVMBuildAlloca(l->b, l->i32, "pending");
-		LLVMBuildStore(l->b, zero, l->pending[n]);
+		l->own.masked.pending[n] =
+			in_memory ? field(l, table, 4ull * n) : LLVMBuildAlloca(l->b, l->type.i32, "pending");
+		LLVMBuildStore(l->b, zero, l->own.masked.pending[n]);
 	}
 	return true;
 }
@@ -266,29 +271,29 @@ void lower_masked(struct lower *l)
 			sides[n] = new_bb(l, "side");
 	LLVMPositionBuilderAtEnd(l->b, dispatch);
 	masked_entries(l, sides, mask_var);
-	for (l->block = 0; l->block < body->block_count && body->status == PTX_OK; l->block++) {
+	for (l->at.block = 0; l->at.block < body->block_count && body->status == PTX_OK; l->at.block++) {
 		LLVMBasicBlockRef run = new_bb(l, "run"), stay = new_bb(l, "stay");
 
-		LLVMPositionBuilderAtEnd(l->b, l->starts[l->block]);
-		l->mask = LLVMBuildLoad2(l->b, l->i32, l->pending[l->block], "");
-		LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, l->mask, scalar_const(l->i32, 0), ""), run,
-				l->starts[l->block + 1]);
+		LLVMPositionBuilderAtEnd(l->b, l->fn.starts[l->at.block]);
+		l->at.mask = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.pending[l->at.block], "");
+		LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, l->at.mask, scalar_const(l->type.i32, 0), ""), run,
+				l->fn.starts[l->at.block + 1]);
 		LLVMPositionBuilderAtEnd(l->b, run);
-		stayers = scalar_const(l->i32, 0);
-		if (body->blocks[l->block].barrier)
-			gate_barrier(l, forced, l->starts[l->block + 1]);
-		else if (body->has_meets && body->blocks[l->block].meets)
-			stayers = gate_meeting(l, idle, l->starts[l->block + 1]);
-		if (l->low->reenter[l->block])
+		stayers = scalar_const(l->type.i32, 0);
+		if (body->blocks[l->at.block].barrier)
+			gate_barrier(l, forced, l->fn.starts[l->at.block + 1]);
+		else if (body->has_meets && body->blocks[l->at.block].meets)
+			stayers = gate_meeting(l, idle, l->fn.starts[l->at.block + 1]);
+		if (l->low->reenter[l->at.block])
 			try_return(l, stay);
 		else
 			LLVMBuildBr(l->b, stay);
 		LLVMPositionBuilderAtEnd(l->b, stay);
-		LLVMBuildStore(l->b, stayers, l->pending[l->block]);
-		LLVMBuildStore(l->b, l->mask, mask_var);
-		if (body->has_meets && !body->blocks[l->block].barrier)
-			LLVMBuildStore(l->b, scalar_const(l->i32, 0), idle);
-		l->mask_vector = bits_mask(l, l->mask);
+		LLVMBuildStore(l->b, stayers, l->own.masked.pending[l->at.block]);
+		LLVMBuildStore(l->b, l->at.mask, mask_var);
+		if (body->has_meets && !body->blocks[l->at.block].barrier)
+			LLVMBuildStore(l->b, scalar_const(l->type.i32, 0), idle);
+		l->at.mask_vector = bits_mask(l, l->at.mask);
 		emit_instructions(l, sides, mask_var);
 		if (body->status == PTX_OK)
 			end_masked(l);
@@ -296,4 +301,12 @@ void lower_masked(struct lower *l)
 	if (body->status == PTX_OK)
 		finish_masked(l, forced, idle);
 	free(sides);
+}
+
+bool prepare_masked(struct lower *l)
+{
+	struct lower_masked *masked = &l->own.masked;
+
+	masked->pending = ptx_alloc(&l->body->arena, (l->body->block_count + 1u) * sizeof(*masked->pending));
+	return masked->pending;
 }

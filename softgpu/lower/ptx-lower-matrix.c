@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 #include "runtime/ptx-matrix.h"
 
@@ -108,16 +109,16 @@ static const struct ptx_operand *register_of(const struct ptx_operand *o, unsign
 /* Register lists of the instruction at hand, one after the other. */
 static LLVMValueRef list(struct lower *l, unsigned n)
 {
-	if (!l->operands)
-		l->operands = entry_alloca(l, LLVMArrayType2(l->i64, 4 * LIST_BYTES / 8));
-	return field(l, l->operands, n * LIST_BYTES);
+	if (!l->mem.operands)
+		l->mem.operands = entry_alloca(l, LLVMArrayType2(l->type.i64, 4 * LIST_BYTES / 8));
+	return field(l, l->mem.operands, n * LIST_BYTES);
 }
 
 static void spill_list(struct lower *l, const struct ptx_operand *o, unsigned type, LLVMValueRef to)
 {
 	unsigned bytes = ptx_types[type].bits / 8 * PTX_LANES;
 
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	for (unsigned n = 0; n < count_of(o); n++)
 		LLVMSetAlignment(LLVMBuildStore(l->b, get(l, register_of(o, n), type), field(l, to, n * bytes)), 4);
 }
@@ -126,7 +127,7 @@ static void fill_list(struct lower *l, const struct ptx_operand *o, unsigned typ
 {
 	unsigned bits = ptx_types[type].bits;
 
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	for (unsigned n = 0; n < count_of(o); n++) {
 		LLVMValueRef v = LLVMBuildLoad2(l->b, type_for(l, int_type(l, bits)),
 						field(l, from, n * bits / 8 * PTX_LANES), "");
@@ -222,7 +223,7 @@ bool emit_mma(struct lower *l, const struct ptx_instr *i)
 	LLVMValueRef args[6];
 	uint64_t packed;
 
-	if (l->width == 1 || !read_operation(i, &o, &flags))
+	if (l->version.width == 1 || !read_operation(i, &o, &flags))
 		return false;
 	quads = !wmma && o.a == PTX_EL_F16 && o.k == 4;
 	sums = o.d == PTX_EL_F16 ? 4 : 8;
@@ -233,14 +234,14 @@ bool emit_mma(struct lower *l, const struct ptx_instr *i)
 		return false;
 	type = o.a == PTX_EL_F64 ? PTX_F64 : PTX_B32;
 	memcpy(&packed, &o, 8);
-	args[0] = scalar_const(l->i64, packed);
-	args[1] = scalar_const(l->i32, flags);
+	args[0] = scalar_const(l->type.i64, packed);
+	args[1] = scalar_const(l->type.i32, flags);
 	for (unsigned n = 1; n < 4; n++) {
 		args[1 + n] = list(l, n);
 		spill_list(l, &i->ops[n], type, args[1 + n]);
 	}
 	args[5] = list(l, 0);
-	call_runtime(l, "ptx_rt_mma", l->void_type, args, 6);
+	call_runtime(l, "ptx_rt_mma", l->type.void_type, args, 6);
 	fill_list(l, &i->ops[0], type, args[5]);
 	return true;
 }
@@ -250,11 +251,11 @@ bool emit_mma(struct lower *l, const struct ptx_instr *i)
 /* An address or a number that all lanes share. */
 static LLVMValueRef shared_by_all(struct lower *l, LLVMValueRef v)
 {
-	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, lane;
+	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)}, lane;
 
 	if (!is_vector(v))
 		return v;
-	lane = LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), "");
+	lane = LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->type.i32, args, 2), scalar_const(l->type.i32, 31), "");
 	return LLVMBuildExtractElement(l->b, v, lane, "");
 }
 
@@ -264,7 +265,7 @@ static LLVMValueRef tile_address(struct lower *l, const struct ptx_instr *i, boo
 	struct access a;
 
 	access_describe(l, i, &a);
-	l->lanes = operand_kind(l, o) == PTX_UNIFORM ? 1 : l->width;
+	l->at.lanes = operand_kind(l, o) == PTX_UNIFORM ? 1 : l->version.width;
 	return shared_by_all(l, LLVMBuildAdd(l->b, access_address(l, &a),
 					     int_const(l, 64, (uint64_t)access_immediate(&a)), ""));
 }
@@ -311,24 +312,24 @@ static bool move_tile(struct lower *l, const struct ptx_instr *i, bool store)
 	struct ptx_tile t;
 	uint64_t packed, stride;
 
-	if (l->width == 1 || !describe_tile(i, store, &t, &stride))
+	if (l->version.width == 1 || !describe_tile(i, store, &t, &stride))
 		return false;
 	type = t.element == PTX_EL_F64 ? PTX_F64 : PTX_B32;
 	memcpy(&packed, &t, 8);
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
-	args[2] = scalar_const(l->i64, packed);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
+	args[2] = scalar_const(l->type.i64, packed);
 	args[3] = tile_address(l, i, store);
-	args[4] = scalar_const(l->i64, stride);
+	args[4] = scalar_const(l->type.i64, stride);
 	if (i->count == 3) {
-		l->lanes = operand_kind(l, &i->ops[2]) == PTX_UNIFORM ? 1 : l->width;
+		l->at.lanes = operand_kind(l, &i->ops[2]) == PTX_UNIFORM ? 1 : l->version.width;
 		args[4] = resize(l, shared_by_all(l, get(l, &i->ops[2], PTX_U32)), 64, false);
 	}
 	args[5] = list(l, 0);
-	args[6] = l->thread;
+	args[6] = l->fn.thread;
 	if (store)
 		spill_list(l, &i->ops[1], type, args[5]);
-	call_runtime(l, store ? "ptx_rt_tile_store" : "ptx_rt_tile_load", l->void_type, args, 7);
+	call_runtime(l, store ? "ptx_rt_tile_store" : "ptx_rt_tile_load", l->type.void_type, args, 7);
 	if (!store)
 		fill_list(l, &i->ops[0], type, args[5]);
 	return true;
@@ -364,21 +365,25 @@ bool emit_matrix_rows(struct lower *l, const struct ptx_instr *i)
 	LLVMValueRef args[7];
 	struct access a;
 
-	if (l->width == 1 || !ptx_word(i, "sync") || !ptx_word(i, "aligned") || narrow == 1 ||
+	if (l->version.width == 1 || !ptx_word(i, "sync") || !ptx_word(i, "aligned") || narrow == 1 ||
 	    (narrow && store) || count_of(o) != count || i->ops[store ? 0 : 1].kind != PTX_OP_MEM)
 		return false;
 	access_describe(l, i, &a);
 	spill_addresses(l, &a);
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, a.site);
-	args[2] = scalar_const(l->i32, count);
-	args[3] = scalar_const(l->i32, narrow ? narrow : ptx_word(i, "trans"));
-	args[4] = l->addresses;
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, a.site);
+	args[2] = scalar_const(l->type.i32, count);
+	args[3] = scalar_const(l->type.i32, narrow ? narrow : ptx_word(i, "trans"));
+	args[4] = l->mem.addresses;
 	args[5] = list(l, 0);
-	args[6] = l->thread;
+	args[6] = l->fn.thread;
 	if (store)
 		spill_list(l, o, PTX_B32, args[5]);
-	call_runtime(l, store ? "ptx_rt_rows_store" : narrow ? "ptx_rt_rows_widen" : "ptx_rt_rows_load", l->void_type, args, 7);
+	call_runtime(l,
+		     store    ? "ptx_rt_rows_store"
+		     : narrow ? "ptx_rt_rows_widen"
+			      : "ptx_rt_rows_load",
+		     l->type.void_type, args, 7);
 	if (!store)
 		fill_list(l, o, PTX_B32, args[5]);
 	return true;
@@ -388,10 +393,10 @@ bool emit_movmatrix(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef args[2] = {list(l, 1), list(l, 0)};
 
-	if (l->width == 1 || !ptx_word(i, "sync") || !ptx_word(i, "trans"))
+	if (l->version.width == 1 || !ptx_word(i, "sync") || !ptx_word(i, "trans"))
 		return false;
 	spill_list(l, &i->ops[1], PTX_B32, args[0]);
-	call_runtime(l, "ptx_rt_rows_transpose", l->void_type, args, 2);
+	call_runtime(l, "ptx_rt_rows_transpose", l->type.void_type, args, 2);
 	fill_list(l, &i->ops[0], PTX_B32, args[1]);
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and stores, among them those whose addresses have no shape. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-access.h"
 
 static bool bad_param(struct lower *l, const struct access *a)
@@ -21,7 +22,7 @@ static unsigned row_length(const struct lower *l, const struct access *a)
 {
 	unsigned x = l->body->blockdim[0];
 
-	if (is_partial(l) || l->width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
+	if (is_partial(l) || l->version.width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
 		return 0;
 	return x == 8 || x == 16 ? x : 0;
 }
@@ -38,20 +39,21 @@ static LLVMValueRef find_rows(struct lower *l, const struct access *a, unsigned 
 		firsts[n] = (int)(n / length * length);
 		steps[n] = n % length * a->size;
 	}
-	l->lanes = PTX_LANES;
+	l->at.lanes = PTX_LANES;
 	all = LLVMBuildAdd(l->b, access_address(l, a), int_const(l, 64, (uint64_t)access_immediate(a)), "");
 	expected = shuffle(l, all, LLVMGetPoison(LLVMTypeOf(all)), firsts, PTX_LANES);
 	expected = LLVMBuildAdd(l->b, expected, lane_consts(l, 64, steps), "");
 	ok = mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, all, expected, ""));
-	ok = LLVMBuildICmp(l->b, LLVMIntEQ, ok, scalar_const(l->i32, UINT32_MAX), "");
+	ok = LLVMBuildICmp(l->b, LLVMIntEQ, ok, scalar_const(l->type.i32, UINT32_MAX), "");
 	for (unsigned r = 0; r < PTX_LANES / length; r++) {
 		base = LLVMBuildExtractElement(l->b, all, lane_index(l, r * length), "");
 		ok = LLVMBuildAnd(l->b, ok,
-				  a->space == PTX_SHARED ? in_space(l, base, needed, l->shared_bytes)
+				  a->space == PTX_SHARED ? in_space(l, base, needed, l->mem.shared_bytes)
 							 : in_cached_range(l, a, base, needed),
 				  "");
-		aligned = LLVMBuildAnd(l->b, base, scalar_const(l->i64, a->size - 1), "");
-		ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->i64, 0), ""), "");
+		aligned = LLVMBuildAnd(l->b, base, scalar_const(l->type.i64, a->size - 1), "");
+		ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->type.i64, 0), ""),
+				  "");
 		rows[r] = host_address(l, a, base);
 	}
 	return ok;
@@ -88,7 +90,7 @@ static void store_rows(struct lower *l, const struct access *a, unsigned length,
 
 static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned part)
 {
-	return load_at(l, a, LLVMVectorType(int_type(l, a->size * 8), PTX_LANES), l->data,
+	return load_at(l, a, LLVMVectorType(int_type(l, a->size * 8), PTX_LANES), l->mem.data,
 		       (int64_t)(part * PTX_LANES * a->size));
 }
 
@@ -99,8 +101,8 @@ static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned p
 
 static bool is_inline(struct lower *l, const struct access *a)
 {
-	return !l->quick && a->space != PTX_LOCAL && !access_is_whole(a) && l->width > 1 &&
-	       l->gathers++ < MAX_INLINE;
+	return !l->version.quick && a->space != PTX_LOCAL && !access_is_whole(a) && l->version.width > 1 &&
+	       l->own.access.gathers++ < MAX_INLINE;
 }
 
 /* Where lanes point to: the addresses, or what they are made of. */
@@ -212,7 +214,7 @@ static void gather(struct lower *l, const struct access *a, LLVMValueRef *parts)
 static void scatter_slowly(struct lower *l, const struct access *a, LLVMValueRef *parts)
 {
 	for (unsigned p = 0; p < a->count; p++)
-		LLVMSetAlignment(LLVMBuildStore(l->b, parts[p], field(l, l->data, p * PTX_LANES * a->size)), 8);
+		LLVMSetAlignment(LLVMBuildStore(l->b, parts[p], field(l, l->mem.data, p * PTX_LANES * a->size)), 8);
 	spill_addresses(l, a);
 	slow_call(l, a, "ptx_rt_store");
 }
@@ -282,17 +284,17 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 	if (a.space == PTX_PARAM) {
 		if (bad_param(l, &a))
 			return true;
-		l->lanes = 1;
+		l->at.lanes = 1;
 		for (unsigned p = 0; p < a.count; p++) {
-			parts[p] = load_at(l, &a, int_type(l, a.size * 8), l->params,
+			parts[p] = load_at(l, &a, int_type(l, a.size * 8), l->mem.params,
 					   (int64_t)(a.o->symbol->offset + a.o->imm + p * a.size));
 			LLVMSetAlignment(parts[p], 1);
 			never_changes(l, parts[p]);
 		}
 	} else if (access_is_direct(l, &a)) {
-		l->lanes = 1;
+		l->at.lanes = 1;
 		base = access_address(l, &a);
-		if (l->keep && a.lanes > 1) {
+		if (l->at.keep && a.lanes > 1) {
 			access_load_some(l, &a, pointer_apart(l, &a, base), parts);
 		} else {
 			note_stride(l, &a, base);
@@ -312,13 +314,13 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 /* Which lane's value a store of all lanes to one address leaves: the last active one's. */
 static LLVMValueRef last_active(struct lower *l, LLVMValueRef value)
 {
-	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, lane;
+	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)}, lane;
 
 	if (!is_vector(value))
 		return value;
-	lane = intrinsic(l, "llvm.ctlz", l->i32, args, 2);
-	lane = LLVMBuildSub(l->b, scalar_const(l->i32, 31), lane, "");
-	lane = LLVMBuildAnd(l->b, lane, scalar_const(l->i32, 31), "");
+	lane = intrinsic(l, "llvm.ctlz", l->type.i32, args, 2);
+	lane = LLVMBuildSub(l->b, scalar_const(l->type.i32, 31), lane, "");
+	lane = LLVMBuildAnd(l->b, lane, scalar_const(l->type.i32, 31), "");
 	return LLVMBuildExtractElement(l->b, value, lane, "");
 }
 
@@ -333,9 +335,9 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 	    !element_count_ok(&i->ops[1], a.count))
 		return false;
 	direct = access_is_direct(l, &a);
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	if (direct && a.lanes == 1 && operand_kind(l, &i->ops[1]) == PTX_UNIFORM)
-		l->lanes = 1;
+		l->at.lanes = 1;
 	for (unsigned p = 0; p < a.count; p++) {
 		parts[p] = get(l, part_of(&i->ops[1], p), i->type);
 		if (direct && a.lanes == 1)
@@ -345,9 +347,9 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 		scatter(l, &a, parts);
 		return true;
 	}
-	l->lanes = 1;
+	l->at.lanes = 1;
 	base = access_address(l, &a);
-	if (l->keep && a.lanes > 1) {
+	if (l->at.keep && a.lanes > 1) {
 		store_apart(l, &a, base, parts);
 		return true;
 	}

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 static const struct format {
@@ -49,7 +50,7 @@ static LLVMValueRef encode(struct lower *l, LLVMValueRef v, const struct format 
 	small = intrinsic(l, "llvm.roundeven", LLVMTypeOf(small), &small, 1);
 	tiny = compare(l, LLVMIntULT, size, int_const(l, 32, (128u - f->bias) << 23));
 	small = LLVMBuildSelect(l->b, tiny, small, LLVMConstNull(LLVMTypeOf(small)), "");
-	small = LLVMBuildFPToUI(l->b, small, type_for(l, l->i32), "");
+	small = LLVMBuildFPToUI(l->b, small, type_for(l, l->type.i32), "");
 	code = select_of(l, tiny, small, int2(l, "llvm.umin", code, int_const(l, 32, f->largest)));
 	code = LLVMBuildOr(l->b, code, sign_of(l, v, f->bits - 1u), "");
 	return select_of(l, is_nan(l, v), int_const(l, 32, f->nan), code);

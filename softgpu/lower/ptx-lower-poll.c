@@ -75,10 +75,10 @@ static bool is_plain(const struct rounds *r)
  */
 static bool ends_by_itself(struct lower *l)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
-	struct rounds r = {.l = l, .header = b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1], .latch = l->block};
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
+	struct rounds r = {.l = l, .header = b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1], .latch = l->at.block};
 
-	if (l->width > 1 || !is_plain(&r))
+	if (l->version.width > 1 || !is_plain(&r))
 		return false;
 	for (uint32_t n = r.header; n <= r.latch; n += r.latch > n ? r.latch - n : 1)
 		for (uint32_t k = l->body->blocks[n].first; k < l->body->blocks[n].last; k++) {
@@ -100,10 +100,10 @@ static bool find_loop(struct rounds *r)
 {
 	const struct ptx_body *body = r->l->body;
 
-	for (r->latch = r->l->block; r->latch < body->block_count; r->latch++)
+	for (r->latch = r->l->at.block; r->latch < body->block_count; r->latch++)
 		for (unsigned s = 0; s < 2; s++) {
 			r->header = body->blocks[r->latch].succ[s];
-			if (r->header <= r->l->block && (s == 0 || body->blocks[r->latch].condition >= 0))
+			if (r->header <= r->l->at.block && (s == 0 || body->blocks[r->latch].condition >= 0))
 				return true;
 		}
 	return false;
@@ -137,16 +137,16 @@ int64_t round_step(struct lower *l, int32_t reg)
 static void look(struct lower *l, uint32_t line)
 {
 	LLVMBasicBlockRef stop = new_bb(l, "stop"), go = new_bb(l, "loop");
-	LLVMValueRef flag = LLVMBuildLoad2(l->b, l->i8, l->cancel, ""), args[3];
+	LLVMValueRef flag = LLVMBuildLoad2(l->b, l->type.i8, l->mem.cancel, ""), args[3];
 	struct usual usual;
 
 	LLVMSetVolatile(flag, 1);
-	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), go, stop);
+	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->type.i8, 0), ""), go, stop);
 	LLVMPositionBuilderAtEnd(l->b, stop);
 	usual = step_aside(l);
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, line);
-	args[2] = l->thread;
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, line);
+	args[2] = l->fn.thread;
 	call_seldom(l, "ptx_rt_cancelled", args, 3);
 	step_back(l, &usual);
 	/*
@@ -159,21 +159,21 @@ static void look(struct lower *l, uint32_t line)
 
 void emit_poll(struct lower *l)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
 	uint32_t line = b->last > b->first ? l->body->instrs[b->last - 1].line : 0;
-	LLVMValueRef args[2] = {l->ctx, scalar_const(l->i32, line)};
+	LLVMValueRef args[2] = {l->fn.ctx, scalar_const(l->type.i32, line)};
 
 	if (ends_by_itself(l)) {
-		l->unwatched = true;
+		l->own.poll.unwatched = true;
 		return;
 	}
 	look(l, line);
 	if (b->waits)
-		call_runtime(l, "ptx_rt_yield", l->void_type, args, 2);
+		call_runtime(l, "ptx_rt_yield", l->type.void_type, args, 2);
 }
 
 void emit_thread_poll(struct lower *l)
 {
-	if (l->unwatched)
+	if (l->own.poll.unwatched)
 		look(l, l->body->function->line);
 }

@@ -231,15 +231,15 @@ bool access_is_in_order(const struct access *a)
 /* llvm.masked.load or .store of the lanes that are there, from the first lane's address on. */
 static LLVMValueRef move_masked(struct lower *l, const struct access *a, LLVMValueRef pointer, LLVMValueRef value)
 {
-	LLVMTypeRef types[2] = {LLVMVectorType(int_type(l, a->size * 8), PTX_LANES), l->ptr};
+	LLVMTypeRef types[2] = {LLVMVectorType(int_type(l, a->size * 8), PTX_LANES), l->type.ptr};
 	const char *name = value ? "llvm.masked.store" : "llvm.masked.load";
 	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(l->m, LLVMLookupIntrinsicID(name, strlen(name)), types, 2);
-	LLVMValueRef alignment = scalar_const(l->i32, a->size), args[4] = {pointer, alignment, l->mask_vector};
+	LLVMValueRef alignment = scalar_const(l->type.i32, a->size), args[4] = {pointer, alignment, l->at.mask_vector};
 
 	args[0] = value ? value : pointer;
 	args[1] = value ? pointer : alignment;
-	args[2] = value ? alignment : l->mask_vector;
-	args[3] = value ? l->mask_vector : LLVMConstNull(types[0]);
+	args[2] = value ? alignment : l->at.mask_vector;
+	args[3] = value ? l->at.mask_vector : LLVMConstNull(types[0]);
 	return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
@@ -272,7 +272,7 @@ static void blend_run(struct lower *l, const struct access *a, const struct runs
 			from[at] = (int)(p * PTX_LANES + n);
 			lanes[at] = (int)n;
 		}
-	mask = shuffle(l, l->mask_vector, LLVMConstNull(LLVMTypeOf(l->mask_vector)), lanes, r->length[k]);
+	mask = shuffle(l, l->at.mask_vector, LLVMConstNull(LLVMTypeOf(l->at.mask_vector)), lanes, r->length[k]);
 	value = shuffle(l, whole, LLVMGetPoison(LLVMTypeOf(whole)), from, r->length[k]);
 	value = LLVMBuildSelect(l->b, mask, value, load_at(l, a, type, pointer, r->start[k]), "");
 	store_at(l, a, value, pointer, r->start[k]);

@@ -2,6 +2,7 @@
 /* Conversions to tf32 and to what has no infinities, and integers packed into one register. */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 LLVMValueRef nearest_even(struct lower *l, LLVMValueRef word, unsigned bits)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cp.async.bulk.tensor and its kin, of tiles and of images; tensormap. */
 #include "runtime/ptx-async.h"
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower-async.h"
 #include "runtime/ptx-tensor-map.h"
 
@@ -26,8 +27,8 @@ static bool is_place(const struct ptx_instr *i, unsigned n)
 
 static void begin(struct lower *l, LLVMValueRef *args)
 {
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
 	args[2] = async_active(l);
 }
 
@@ -58,7 +59,7 @@ static void put_offsets(struct lower *l, const struct ptx_operand *o)
 		offset = LLVMBuildShl(l->b, offset, int_const(l, 64, 16 * n), "");
 		all = n ? LLVMBuildOr(l->b, all, offset, "") : offset;
 	}
-	async_put(l, all, async_list(l, l->data, PTX_TENSOR_OFFSETS));
+	async_put(l, all, async_list(l, l->mem.data, PTX_TENSOR_OFFSETS));
 }
 
 /* Lists of two coordinates each. */
@@ -71,9 +72,9 @@ static LLVMValueRef coordinates(struct lower *l, const struct ptx_operand *o)
 			second = async_number(l, &o->elements[n + 1], PTX_U32);
 			pair = LLVMBuildOr(l->b, pair, LLVMBuildShl(l->b, second, int_const(l, 64, 32), ""), "");
 		}
-		async_put(l, pair, async_list(l, l->data, n / 2));
+		async_put(l, pair, async_list(l, l->mem.data, n / 2));
 	}
-	return l->data;
+	return l->mem.data;
 }
 
 /* [to], [map, {coordinates}], [mbarrier] {, {offsets}} {, block mask} {, policy} */
@@ -91,15 +92,15 @@ bool emit_tensor_load(struct lower *l, const struct ptx_instr *i)
 	begin(l, args);
 	if (multicast)
 		args[2] = async_addressed(l, &i->ops[4 + images]);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
-	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->mem.addresses, 1));
 	args[5] = coordinates(l, &i->ops[2]);
 	if (images)
 		put_offsets(l, &i->ops[4]);
-	args[6] = async_put(l, async_address(l, &i->ops[3]), async_list(l, l->addresses, 2));
-	args[7] = scalar_const(l->i32, mode_of(i));
-	args[8] = l->thread;
-	call_runtime(l, "ptx_rt_tensor_load", l->void_type, args, 9);
+	args[6] = async_put(l, async_address(l, &i->ops[3]), async_list(l, l->mem.addresses, 2));
+	args[7] = scalar_const(l->type.i32, mode_of(i));
+	args[8] = l->fn.thread;
+	call_runtime(l, "ptx_rt_tensor_load", l->type.void_type, args, 9);
 	return true;
 }
 
@@ -116,12 +117,12 @@ bool emit_tensor_store(struct lower *l, const struct ptx_instr *i)
 	    !ptx_word(i, "bulk_group") || (reduces && (!given || (given & (given - 1)))))
 		return false;
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[2]), l->addresses);
-	args[4] = async_put(l, async_address(l, &i->ops[0]), async_list(l, l->addresses, 1));
+	args[3] = async_put(l, async_address(l, &i->ops[2]), l->mem.addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[0]), async_list(l, l->mem.addresses, 1));
 	args[5] = coordinates(l, &i->ops[1]);
-	args[6] = scalar_const(l->i32, mode_of(i));
-	args[7] = l->thread;
-	call_runtime(l, reduces ? "ptx_rt_tensor_reduce" : "ptx_rt_tensor_store", l->void_type, args, 8);
+	args[6] = scalar_const(l->type.i32, mode_of(i));
+	args[7] = l->fn.thread;
+	call_runtime(l, reduces ? "ptx_rt_tensor_reduce" : "ptx_rt_tensor_store", l->type.void_type, args, 8);
 	return true;
 }
 
@@ -135,13 +136,13 @@ bool emit_tensor_prefetch(struct lower *l, const struct ptx_instr *i)
 	    (images && !are_offsets(i, &i->ops[2])) || !ptx_word(i, "L2") || !ptx_word(i, "global"))
 		return false;
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
 	args[4] = coordinates(l, &i->ops[1]);
 	if (images)
 		put_offsets(l, &i->ops[2]);
-	args[5] = scalar_const(l->i32, mode_of(i));
-	args[6] = l->thread;
-	call_runtime(l, "ptx_rt_tensor_prefetch", l->void_type, args, 7);
+	args[5] = scalar_const(l->type.i32, mode_of(i));
+	args[6] = l->fn.thread;
+	call_runtime(l, "ptx_rt_tensor_prefetch", l->type.void_type, args, 7);
 	return true;
 }
 
@@ -191,14 +192,14 @@ bool emit_tensor_replace(struct lower *l, const struct ptx_instr *i)
 	if (fields[f].count && (known->kind != PTX_OP_INT || known->imm >= fields[f].count))
 		return false;
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
 	args[4] = async_put(
 		l, has_kinds ? int_const(l, 64, kind_of(fields[f].field, value->imm)) : async_number(l, value, i->type),
-		l->data);
-	args[5] = scalar_const(l->i32, fields[f].field);
-	args[6] = scalar_const(l->i32, has_dimension ? known->imm : 0);
-	args[7] = l->thread;
-	call_runtime(l, "ptx_rt_tensor_replace", l->void_type, args, 8);
+		l->mem.data);
+	args[5] = scalar_const(l->type.i32, fields[f].field);
+	args[6] = scalar_const(l->type.i32, has_dimension ? known->imm : 0);
+	args[7] = l->fn.thread;
+	call_runtime(l, "ptx_rt_tensor_replace", l->type.void_type, args, 8);
 	return true;
 }
 
@@ -213,9 +214,9 @@ bool emit_tensor_publish(struct lower *l, const struct ptx_instr *i)
 	    !ptx_word(i, "aligned"))
 		return false;
 	begin(l, args);
-	args[3] = async_put(l, async_address(l, &i->ops[0]), l->addresses);
-	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->addresses, 1));
-	args[5] = l->thread;
-	call_runtime(l, "ptx_rt_tensor_publish", l->void_type, args, 6);
+	args[3] = async_put(l, async_address(l, &i->ops[0]), l->mem.addresses);
+	args[4] = async_put(l, async_address(l, &i->ops[1]), async_list(l, l->mem.addresses, 1));
+	args[5] = l->fn.thread;
+	call_runtime(l, "ptx_rt_tensor_publish", l->type.void_type, args, 6);
 	return true;
 }

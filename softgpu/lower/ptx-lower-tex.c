@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texture and surface instructions: the operands of all lanes go to one call of the runtime. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 #include "runtime/ptx-tex.h"
 
@@ -37,17 +38,17 @@ static bool put_coords(struct lower *l, const struct ptx_instr *i, const struct 
 	struct ptx_operand rest = *o;
 
 	if (o->kind != PTX_OP_VECTOR)
-		return put_elements(l, o, count, type, l->data, at);
+		return put_elements(l, o, count, type, l->mem.data, at);
 	if (o->count < count)
 		return false;
 	if (ptx_geometry_layered(i->tex->geometry)) {
-		if (!put_elements(l, &o->elements[0], 1, PTX_U32, l->data, at))
+		if (!put_elements(l, &o->elements[0], 1, PTX_U32, l->mem.data, at))
 			return false;
 		n = 1;
 	}
 	rest.elements += n;
 	rest.count = (uint8_t)(o->count - n);
-	return put_elements(l, &rest, count - n, type, l->data, at);
+	return put_elements(l, &rest, count - n, type, l->mem.data, at);
 }
 
 /* What follows the coordinates of a fetch: level or derivatives, then offsets of texels. */
@@ -57,20 +58,20 @@ static bool put_modifiers(struct lower *l, const struct ptx_instr *i, unsigned n
 	uint64_t extra = 2 * LANE_WORDS; /* behind the handles */
 
 	if (i->tex->lod == PTX_LOD_LEVEL) {
-		if (next == i->count ||
-		    !put_elements(l, &i->ops[next++], 1, i->tex->float_coords ? PTX_F32 : PTX_S32, l->addresses, &extra))
+		if (next == i->count || !put_elements(l, &i->ops[next++], 1, i->tex->float_coords ? PTX_F32 : PTX_S32,
+						      l->mem.addresses, &extra))
 			return false;
 	} else if (i->tex->lod == PTX_LOD_GRADIENTS) {
 		for (unsigned n = 0; n < 2; n++)
 			if (next == i->count ||
-			    !put_elements(l, &i->ops[next++], dims, PTX_F32, l->addresses, &extra))
+			    !put_elements(l, &i->ops[next++], dims, PTX_F32, l->mem.addresses, &extra))
 				return false;
 	}
 	if (i->tex->offsets) {
 		/* a single value is one of a depth comparison, unless there is one dimension */
 		if (i->ops[next].kind != PTX_OP_VECTOR && dims != 1)
 			return false;
-		if (!put_elements(l, &i->ops[next++], dims, PTX_S32, l->data, &at))
+		if (!put_elements(l, &i->ops[next++], dims, PTX_S32, l->mem.data, &at))
 			return false;
 	}
 	return next == i->count;
@@ -78,8 +79,8 @@ static bool put_modifiers(struct lower *l, const struct ptx_instr *i, unsigned n
 
 static LLVMValueRef result(struct lower *l, unsigned n, unsigned bits)
 {
-	LLVMValueRef v =
-		LLVMBuildLoad2(l->b, type_for(l, int_type(l, bits)), field(l, l->extra, n * bits / 8 * PTX_LANES), "");
+	LLVMValueRef v = LLVMBuildLoad2(l->b, type_for(l, int_type(l, bits)),
+					field(l, l->mem.extra, n * bits / 8 * PTX_LANES), "");
 
 	LLVMSetAlignment(v, 4);
 	return v;
@@ -139,27 +140,27 @@ bool emit_tex(struct lower *l, const struct ptx_instr *i)
 
 	if (!store && !result_fits(i))
 		return false;
-	l->lanes = l->width;
-	LLVMSetAlignment(LLVMBuildStore(l->b, get(l, &i->ops[next++], PTX_U64), l->addresses), 8);
+	l->at.lanes = l->version.width;
+	LLVMSetAlignment(LLVMBuildStore(l->b, get(l, &i->ops[next++], PTX_U64), l->mem.addresses), 8);
 	if (tex->geometry && (next == i->count || !put_coords(l, i, &i->ops[next++], &at)))
 		return false;
 	if (fetch && !put_modifiers(l, i, next, at))
 		return false;
 	if (tex->operation == PTX_TEX_QUERY && (i->count == 3) != tex->query_level)
 		return false;
-	if (tex->query_level && !put_elements(l, &i->ops[next], 1, PTX_S32, l->addresses, &extra))
+	if (tex->query_level && !put_elements(l, &i->ops[next], 1, PTX_S32, l->mem.addresses, &extra))
 		return false;
-	if (store && (next + 1 != i->count || !put_elements(l, &i->ops[next], tex->count, i->type, l->data, &at)))
+	if (store && (next + 1 != i->count || !put_elements(l, &i->ops[next], tex->count, i->type, l->mem.data, &at)))
 		return false;
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
-	args[2] = l->width == 1 ? scalar_const(l->i32, 1) : l->mask;
-	args[3] = l->addresses;
-	args[4] = l->data;
-	args[5] = field(l, l->addresses, 2 * LANE_WORDS);
-	args[6] = l->extra;
-	args[7] = l->thread;
-	call_runtime(l, "ptx_rt_tex", l->void_type, args, 8);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
+	args[2] = l->version.width == 1 ? scalar_const(l->type.i32, 1) : l->at.mask;
+	args[3] = l->mem.addresses;
+	args[4] = l->mem.data;
+	args[5] = field(l, l->mem.addresses, 2 * LANE_WORDS);
+	args[6] = l->mem.extra;
+	args[7] = l->fn.thread;
+	call_runtime(l, "ptx_rt_tex", l->type.void_type, args, 8);
 	if (!store)
 		take_results(l, i);
 	return true;

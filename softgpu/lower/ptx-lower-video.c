@@ -2,6 +2,7 @@
 /* The video instructions: small integers in registers, alone or two or four at a time, computed in 64 bits. */
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 struct video {
@@ -70,7 +71,7 @@ static LLVMValueRef shift_by(struct lower *l, const struct ptx_instr *i, LLVMVal
 
 	by = ptx_word(i, "wrap") ? LLVMBuildAnd(l->b, by, int_const(l, 64, 31), "")
 				 : int2(l, "llvm.umin", by, int_const(l, 64, 32));
-	if (i->op->arg != LLVMShl)
+	if (i->op->arg != OP_SHL)
 		return LLVMBuildAShr(l->b, a, by, "");
 	r = LLVMBuildShl(l->b, a, by, "");
 	/* what takes all 64 bits is positive if what was shifted is */
@@ -97,9 +98,9 @@ static LLVMValueRef primary(struct lower *l, const struct ptx_instr *i, const st
 	LLVMValueRef r;
 
 	switch (i->op->arg) {
-	case LLVMAdd:
-	case LLVMSub:
-		return LLVMBuildBinOp(l->b, (LLVMOpcode)i->op->arg, a, b, "");
+	case OP_ADD:
+	case OP_SUB:
+		return LLVMBuildBinOp(l->b, llvm_opcode(i), a, b, "");
 	case OP_ABS:
 		r = LLVMBuildSub(l->b, a, b, "");
 		return int2(l, "llvm.smax", r, LLVMBuildNeg(l->b, r, ""));
@@ -133,8 +134,7 @@ static LLVMValueRef secondary(struct lower *l, const struct ptx_instr *i, const 
 /* As recorded on an H100: a sum of unsigned words that stays one wraps around, whatever is said about saturation. */
 static bool saturates(const struct ptx_instr *i, const struct video *v, unsigned bits)
 {
-	return ptx_word(i, "sat") &&
-	       !(i->op->arg == LLVMAdd && bits == 32 && !v->sign[0] && !v->sign[1] && !v->sign[2]);
+	return ptx_word(i, "sat") && !(i->op->arg == OP_ADD && bits == 32 && !v->sign[0] && !v->sign[1] && !v->sign[2]);
 }
 
 static uint16_t selector(const struct ptx_operand *o)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions through which threads see one another, and those that end a thread's work. */
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 static LLVMValueRef active(struct lower *l)
 {
-	return l->width == 1 ? scalar_const(l->i32, 1) : l->mask;
+	return l->version.width == 1 ? scalar_const(l->type.i32, 1) : l->at.mask;
 }
 
 static void spill(struct lower *l, LLVMValueRef value, LLVMValueRef buffer, uint64_t offset)
@@ -24,56 +25,57 @@ static LLVMValueRef reload(struct lower *l, unsigned bits, LLVMValueRef buffer, 
 /* A predicate of each active lane, as bits; lanes are the 32 of the warp. */
 static LLVMValueRef predicate_bits(struct lower *l, const struct ptx_operand *o)
 {
-	unsigned lanes = l->lanes;
+	unsigned lanes = l->at.lanes;
 	LLVMValueRef v;
 
-	l->lanes = PTX_LANES;
+	l->at.lanes = PTX_LANES;
 	v = mask_bits(l, get(l, o, PTX_PRED));
-	l->lanes = lanes;
-	return LLVMBuildAnd(l->b, v, l->mask, "");
+	l->at.lanes = lanes;
+	return LLVMBuildAnd(l->b, v, l->at.mask, "");
 }
 
 /* A number that must be the same in all lanes, from the first active one where it varies. */
 static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
 {
-	unsigned lanes = l->lanes;
-	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)}, v;
+	unsigned lanes = l->at.lanes;
+	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)}, v;
 	bool uniform = operand_kind(l, o) == PTX_UNIFORM;
 
-	l->lanes = uniform ? 1 : l->width;
+	l->at.lanes = uniform ? 1 : l->version.width;
 	v = get(l, o, PTX_U32);
-	l->lanes = lanes;
+	l->at.lanes = lanes;
 	if (is_vector(v))
-		v = LLVMBuildExtractElement(
-			l->b, v,
-			LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->i32, args, 2), scalar_const(l->i32, 31), ""),
-			"");
+		v = LLVMBuildExtractElement(l->b, v,
+					    LLVMBuildAnd(l->b, intrinsic(l, "llvm.cttz", l->type.i32, args, 2),
+							 scalar_const(l->type.i32, 31), ""),
+					    "");
 	return v;
 }
 
 /* Calls the runtime for a barrier with its count, what it is for and the lanes' predicates; gives what it reduces to. */
 static LLVMValueRef meet(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
 {
-	LLVMValueRef args[8] = {l->ctx, scalar_const(l->i32, l->at->line), id, count, l->mask}, r, go;
+	LLVMValueRef args[8] = {l->fn.ctx, scalar_const(l->type.i32, l->at.i->line), id, count, l->at.mask}, r, go;
 
-	args[5] = l->masked ? LLVMBuildLoad2(l->b, l->i32, l->live, "") : l->mask;
-	args[6] = scalar_const(l->i32, kind);
+	args[5] = l->version.masked ? LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "") : l->at.mask;
+	args[6] = scalar_const(l->type.i32, kind);
 	args[7] = predicates;
 	if (kind == 0 && LLVMIsAConstantInt(count) && !LLVMConstIntGetZExtValue(count)) {
 		args[3] = args[4];
 		args[4] = args[5];
-		r = call_runtime(l, "ptx_rt_sync", l->i64, args, 5);
+		r = call_runtime(l, "ptx_rt_sync", l->type.i64, args, 5);
 	} else {
-		r = call_runtime(l, "ptx_rt_barrier", l->i64, args, 8);
+		r = call_runtime(l, "ptx_rt_barrier", l->type.i64, args, 8);
 	}
-	if (l->masked) {
+	if (l->version.masked) {
 		/* lanes that wait come by again: the block is the barrier and nothing else */
-		go = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, r, scalar_const(l->i64, 32), ""), l->i32, "");
-		LLVMBuildStore(l->b, LLVMBuildAnd(l->b, l->mask, LLVMBuildNot(l->b, go, ""), ""), l->pending[l->block]);
-		l->mask = go;
-		l->mask_vector = bits_mask(l, go);
+		go = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, r, scalar_const(l->type.i64, 32), ""), l->type.i32, "");
+		LLVMBuildStore(l->b, LLVMBuildAnd(l->b, l->at.mask, LLVMBuildNot(l->b, go, ""), ""),
+			       l->own.masked.pending[l->at.block]);
+		l->at.mask = go;
+		l->at.mask_vector = bits_mask(l, go);
 	}
-	return LLVMBuildTrunc(l->b, r, l->i32, "");
+	return LLVMBuildTrunc(l->b, r, l->type.i32, "");
 }
 
 bool emit_barrier(struct lower *l, const struct ptx_instr *i)
@@ -81,14 +83,14 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 	unsigned first = i->op->flags & PTX_F_NO_DST ? 0 : 1;
 	bool red = i->mods & M(RED), arrive = i->mods & M(ARRIVE);
 	ptx_mods kinds = i->mods & (M(AND) | M(OR) | M(POPC));
-	LLVMValueRef zero = scalar_const(l->i32, 0), r;
+	LLVMValueRef zero = scalar_const(l->type.i32, 0), r;
 
 	if (i->mods & M(WARP)) {
 		/* lanes run in step, and writes are in order: only the compiler must not reorder around it */
 		LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, 1, "");
 		return i->count == 1;
 	}
-	if (l->width == 1 || (!red && kinds))
+	if (l->version.width == 1 || (!red && kinds))
 		return false;
 	if (red && (!kinds || (kinds & (kinds - 1))))
 		return false;
@@ -98,19 +100,20 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 		 red ? predicate_bits(l, &i->ops[i->count - 1]) : zero);
 	if (red)
 		set(l, &i->ops[0],
-		    i->type == PTX_PRED ? LLVMBuildICmp(l->b, LLVMIntNE, r, scalar_const(l->i32, 0), "") : r, false);
+		    i->type == PTX_PRED ? LLVMBuildICmp(l->b, LLVMIntNE, r, scalar_const(l->type.i32, 0), "") : r,
+		    false);
 	return true;
 }
 
 /* Of a cluster of one block: what follows the arrival waits for the others here. */
 bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef zero = scalar_const(l->i32, 0);
+	LLVMValueRef zero = scalar_const(l->type.i32, 0);
 
 	(void)i;
-	if (l->width == 1)
+	if (l->version.width == 1)
 		return false;
-	meet(l, scalar_const(l->i32, PTX_CLUSTER_BARRIER), zero, 0, zero);
+	meet(l, scalar_const(l->type.i32, PTX_CLUSTER_BARRIER), zero, 0, zero);
 	return true;
 }
 
@@ -138,8 +141,8 @@ static bool constant_shuffle(struct lower *l, const struct ptx_instr *i, LLVMVal
 		       : mode == 2 ? lane ^ by
 				   : (lane & seg) | (by & ~seg);
 		ok = mode == 0 ? from >= last : from <= last;
-		index[lane] = scalar_const(l->i32, (uint64_t)(ok ? from : lane));
-		inside[lane] = scalar_const(l->i1, ok);
+		index[lane] = scalar_const(l->type.i32, (uint64_t)(ok ? from : lane));
+		inside[lane] = scalar_const(l->type.i1, ok);
 	}
 	value = LLVMBuildShuffleVector(l->b, value, LLVMGetPoison(LLVMTypeOf(value)), LLVMConstVector(index, PTX_LANES),
 				       "");
@@ -155,37 +158,37 @@ bool emit_shfl(struct lower *l, const struct ptx_instr *i)
 	unsigned mode = i->mods & M(UP) ? 0 : i->mods & M(DOWN) ? 1 : i->mods & M(BFLY) ? 2 : 3;
 	LLVMValueRef value, args[5];
 
-	if (l->width == 1 || !(i->mods & (M(UP) | M(DOWN) | M(BFLY) | M(IDX))) ||
+	if (l->version.width == 1 || !(i->mods & (M(UP) | M(DOWN) | M(BFLY) | M(IDX))) ||
 	    (i->count == 5) != !!(i->mods & M(SYNC)))
 		return false;
-	l->lanes = l->width;
+	l->at.lanes = l->version.width;
 	value = get(l, &i->ops[1], PTX_B32);
 	/* PTX leaves it open what an inactive lane gives; GPUs give 0, and programs rely on it (cuda-samples' reduction). */
-	if (l->masked)
-		value = LLVMBuildSelect(l->b, l->mask_vector, value, LLVMConstNull(LLVMTypeOf(value)), "");
+	if (l->version.masked)
+		value = LLVMBuildSelect(l->b, l->at.mask_vector, value, LLVMConstNull(LLVMTypeOf(value)), "");
 	if (constant_shuffle(l, i, value, mode))
 		return true;
-	spill(l, value, l->data, 0);
-	spill(l, get(l, &i->ops[2], PTX_B32), l->data, 128);
-	spill(l, get(l, &i->ops[3], PTX_B32), l->data, 256);
-	args[0] = scalar_const(l->i32, mode);
-	args[1] = l->mask;
-	args[2] = l->data;
-	args[3] = field(l, l->data, 128);
-	args[4] = l->extra;
-	call_runtime(l, "ptx_rt_shfl", l->void_type, args, 5);
+	spill(l, value, l->mem.data, 0);
+	spill(l, get(l, &i->ops[2], PTX_B32), l->mem.data, 128);
+	spill(l, get(l, &i->ops[3], PTX_B32), l->mem.data, 256);
+	args[0] = scalar_const(l->type.i32, mode);
+	args[1] = l->at.mask;
+	args[2] = l->mem.data;
+	args[3] = field(l, l->mem.data, 128);
+	args[4] = l->mem.extra;
+	call_runtime(l, "ptx_rt_shfl", l->type.void_type, args, 5);
 	if (i->ops[0].kind == PTX_OP_REG)
-		set_reg(l, i->ops[0].reg, reload(l, 32, l->extra, 0), false);
+		set_reg(l, i->ops[0].reg, reload(l, 32, l->mem.extra, 0), false);
 	if (i->ops[0].reg2 >= 0)
-		set_reg(l, i->ops[0].reg2, resize(l, reload(l, 32, l->extra, 128), 1, false), false);
+		set_reg(l, i->ops[0].reg2, resize(l, reload(l, 32, l->mem.extra, 128), 1, false), false);
 	return true;
 }
 
-/* The lanes that the lanes name: one number, or one each where they differ, which makes l->lanes that many. */
+/* The lanes that the lanes name: one number, or one each where they differ, which makes l->at.lanes that many. */
 static LLVMValueRef named(struct lower *l, const struct ptx_operand *o)
 {
-	l->lanes = operand_kind(l, o) == PTX_UNIFORM ? 1 : l->width;
-	return LLVMBuildAnd(l->b, get(l, o, PTX_U32), splat(l, l->mask, l->lanes), "");
+	l->at.lanes = operand_kind(l, o) == PTX_UNIFORM ? 1 : l->version.width;
+	return LLVMBuildAnd(l->b, get(l, o, PTX_U32), splat(l, l->at.mask, l->at.lanes), "");
 }
 
 /* For the runtime: the lanes of a group, and where the groups of all lanes stand if they differ. */
@@ -193,26 +196,26 @@ static LLVMValueRef groups(struct lower *l, const struct ptx_operand *o, uint64_
 {
 	LLVMValueRef v = named(l, o);
 
-	l->lanes = l->width;
-	*all = LLVMConstNull(l->ptr);
+	l->at.lanes = l->version.width;
+	*all = LLVMConstNull(l->type.ptr);
 	if (!is_vector(v))
 		return v;
-	*all = field(l, l->data, offset);
-	spill(l, v, l->data, offset);
-	return l->mask;
+	*all = field(l, l->mem.data, offset);
+	spill(l, v, l->mem.data, offset);
+	return l->at.mask;
 }
 
 bool emit_vote(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef bits, voters = l->mask, r, zero;
+	LLVMValueRef bits, voters = l->at.mask, r, zero;
 
-	if (l->width == 1 || (i->count == 3) != !!(i->mods & M(SYNC)))
+	if (l->version.width == 1 || (i->count == 3) != !!(i->mods & M(SYNC)))
 		return false;
 	bits = predicate_bits(l, &i->ops[1]);
 	if (i->count == 3)
 		voters = named(l, &i->ops[2]);
 	if (is_vector(voters))
-		bits = splat(l, bits, l->lanes);
+		bits = splat(l, bits, l->at.lanes);
 	bits = LLVMBuildAnd(l->b, bits, voters, "");
 	zero = LLVMConstNull(LLVMTypeOf(bits));
 	if (i->mods & M(BALLOT))
@@ -240,20 +243,20 @@ bool emit_match(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef args[6];
 
-	if (l->width == 1 || !(i->mods & M(SYNC)) || !(i->mods & (M(ANY) | M(ALL))))
+	if (l->version.width == 1 || !(i->mods & M(SYNC)) || !(i->mods & (M(ANY) | M(ALL))))
 		return false;
-	l->lanes = l->width;
-	spill(l, resize(l, get(l, &i->ops[1], i->type), 64, false), l->data, 0);
-	args[0] = scalar_const(l->i32, !!(i->mods & M(ALL)));
+	l->at.lanes = l->version.width;
+	spill(l, resize(l, get(l, &i->ops[1], i->type), 64, false), l->mem.data, 0);
+	args[0] = scalar_const(l->type.i32, !!(i->mods & M(ALL)));
 	args[1] = groups(l, &i->ops[2], 256, &args[2]);
-	args[3] = l->data;
-	args[4] = l->extra;
-	args[5] = field(l, l->extra, 128);
-	call_runtime(l, "ptx_rt_match", l->void_type, args, 6);
+	args[3] = l->mem.data;
+	args[4] = l->mem.extra;
+	args[5] = field(l, l->mem.extra, 128);
+	call_runtime(l, "ptx_rt_match", l->type.void_type, args, 6);
 	if (i->ops[0].kind == PTX_OP_REG)
-		set_reg(l, i->ops[0].reg, reload(l, 32, l->extra, 0), false);
+		set_reg(l, i->ops[0].reg, reload(l, 32, l->mem.extra, 0), false);
 	if (i->ops[0].reg2 >= 0)
-		set_reg(l, i->ops[0].reg2, resize(l, reload(l, 32, l->extra, 128), 1, false), false);
+		set_reg(l, i->ops[0].reg2, resize(l, reload(l, 32, l->mem.extra, 128), 1, false), false);
 	return true;
 }
 
@@ -267,7 +270,7 @@ bool emit_redux(struct lower *l, const struct ptx_instr *i)
 						: 5;
 	LLVMValueRef args[5];
 
-	if (l->width == 1 || !(i->mods & M(SYNC)))
+	if (l->version.width == 1 || !(i->mods & M(SYNC)))
 		return false;
 	if (is_signed_type(i->type))
 		operation |= PTX_REDUX_SIGNED;
@@ -275,39 +278,39 @@ bool emit_redux(struct lower *l, const struct ptx_instr *i)
 		operation |= PTX_REDUX_FLOAT | (ptx_word(i, "abs") ? PTX_REDUX_ABS : 0) | (i->mods & M(NANP) ? PTX_REDUX_NAN : 0);
 	if (i->type == PTX_F32 && !(i->mods & (M(MIN) | M(MAX))))
 		return false;
-	l->lanes = l->width;
-	spill(l, get(l, &i->ops[1], PTX_B32), l->data, 0);
-	args[0] = scalar_const(l->i32, operation);
+	l->at.lanes = l->version.width;
+	spill(l, get(l, &i->ops[1], PTX_B32), l->mem.data, 0);
+	args[0] = scalar_const(l->type.i32, operation);
 	args[1] = groups(l, &i->ops[2], 256, &args[2]);
-	args[3] = l->data;
-	args[4] = l->extra;
-	call_runtime(l, "ptx_rt_redux", l->void_type, args, 5);
-	set(l, &i->ops[0], reload(l, 32, l->extra, 0), false);
+	args[3] = l->mem.data;
+	args[4] = l->mem.extra;
+	call_runtime(l, "ptx_rt_redux", l->type.void_type, args, 5);
+	set(l, &i->ops[0], reload(l, 32, l->mem.extra, 0), false);
 	return true;
 }
 
 static LLVMValueRef first_thread(struct lower *l)
 {
-	LLVMValueRef args[2] = {l->mask, scalar_const(l->i1, 0)};
+	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)};
 
-	if (l->width == 1)
-		return l->thread;
-	return LLVMBuildAdd(l->b, l->thread, intrinsic(l, "llvm.cttz", l->i32, args, 2), "");
+	if (l->version.width == 1)
+		return l->fn.thread;
+	return LLVMBuildAdd(l->b, l->fn.thread, intrinsic(l, "llvm.cttz", l->type.i32, args, 2), "");
 }
 
 bool emit_trap(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[3] = {l->ctx, scalar_const(l->i32, i->line), first_thread(l)};
+	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, i->line), first_thread(l)};
 
-	call_runtime(l, "ptx_rt_trap", l->void_type, args, 3);
+	call_runtime(l, "ptx_rt_trap", l->type.void_type, args, 3);
 	return true;
 }
 
 bool emit_bad_target(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[3] = {l->ctx, scalar_const(l->i32, i->line), first_thread(l)};
+	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, i->line), first_thread(l)};
 
-	call_runtime(l, "ptx_rt_bad_target", l->void_type, args, 3);
+	call_runtime(l, "ptx_rt_bad_target", l->type.void_type, args, 3);
 	return true;
 }
 
@@ -315,9 +318,9 @@ bool emit_bad_target(struct lower *l, const struct ptx_instr *i)
 bool emit_call(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef args[6], r;
-	unsigned lanes = l->width, width;
+	unsigned lanes = l->version.width, width;
 
-	l->lanes = lanes;
+	l->at.lanes = lanes;
 	for (unsigned n = 1; n < i->count; n++) {
 		if (i->ops[n].kind != PTX_OP_REG)
 			return false;
@@ -325,17 +328,17 @@ bool emit_call(struct lower *l, const struct ptx_instr *i)
 		r = resize(l, get(l, &i->ops[n], width == 64 ? PTX_U64 : width == 32 ? PTX_U32 : PTX_U16), 64, false);
 		/* there is room for four; the fifth of __assertfail is the size of a character */
 		if (n < 5)
-			LLVMSetAlignment(LLVMBuildStore(l->b, r, field(l, l->data, (n - 1) * PTX_LANES * 8)), 8);
+			LLVMSetAlignment(LLVMBuildStore(l->b, r, field(l, l->mem.data, (n - 1) * PTX_LANES * 8)), 8);
 	}
-	args[0] = l->ctx;
-	args[1] = scalar_const(l->i32, l->low->sites[l->instr]);
+	args[0] = l->fn.ctx;
+	args[1] = scalar_const(l->type.i32, l->low->sites[l->at.instr]);
 	args[2] = active(l);
-	args[3] = l->data;
-	args[4] = l->extra;
-	args[5] = l->thread;
-	call_runtime(l, "ptx_rt_call", l->i64, args, 6);
+	args[3] = l->mem.data;
+	args[4] = l->mem.extra;
+	args[5] = l->fn.thread;
+	call_runtime(l, "ptx_rt_call", l->type.i64, args, 6);
 	if (i->ops[0].kind == PTX_OP_REG) {
-		r = LLVMBuildLoad2(l->b, type_for(l, l->i64), l->extra, "");
+		r = LLVMBuildLoad2(l->b, type_for(l, l->type.i64), l->mem.extra, "");
 		LLVMSetAlignment(r, 8);
 		set(l, &i->ops[0], r, false);
 	}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lower/ptx-emit.h"
 #include "lower/ptx-lower.h"
 
 /* ---- both versions ---- */
@@ -18,21 +19,22 @@ static LLVMValueRef kept_value(struct lower *l, LLVMTypeRef type, LLVMValueRef v
 
 struct usual step_aside(struct lower *l)
 {
-	struct usual usual = {l->ctx, l->thread, l->cache};
+	struct usual usual = {l->fn.ctx, l->fn.thread, l->mem.cache};
 
-	if (l->aside_ctx) {
-		l->ctx = kept_value(l, l->ptr, l->aside_ctx);
-		l->thread = kept_value(l, l->i32, l->aside_thread);
-		l->cache = LLVMBuildLoad2(l->b, l->ptr, field(l, l->ctx, offsetof(struct ptx_context, cache)), "");
+	if (l->own.seldom.ctx) {
+		l->fn.ctx = kept_value(l, l->type.ptr, l->own.seldom.ctx);
+		l->fn.thread = kept_value(l, l->type.i32, l->own.seldom.thread);
+		l->mem.cache =
+			LLVMBuildLoad2(l->b, l->type.ptr, field(l, l->fn.ctx, offsetof(struct ptx_context, cache)), "");
 	}
 	return usual;
 }
 
 void step_back(struct lower *l, const struct usual *usual)
 {
-	l->ctx = usual->ctx;
-	l->thread = usual->thread;
-	l->cache = usual->cache;
+	l->fn.ctx = usual->ctx;
+	l->fn.thread = usual->thread;
+	l->mem.cache = usual->cache;
 }
 
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes)
@@ -46,46 +48,47 @@ LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigne
 static void let_in(struct lower *l, uint32_t instr, LLVMBasicBlockRef *sides, LLVMValueRef mask_var)
 {
 	for (uint32_t n = 0; n < l->low->exit_count; n++) {
-		if (l->low->exits[n].block != l->block || l->low->exits[n].instr != instr)
+		if (l->low->exits[n].block != l->at.block || l->low->exits[n].instr != instr)
 			continue;
 		LLVMBuildBr(l->b, sides[n]);
 		LLVMPositionBuilderAtEnd(l->b, sides[n]);
-		l->mask = LLVMBuildLoad2(l->b, l->i32, mask_var, "");
-		l->mask_vector = bits_mask(l, l->mask);
+		l->at.mask = LLVMBuildLoad2(l->b, l->type.i32, mask_var, "");
+		l->at.mask_vector = bits_mask(l, l->at.mask);
 	}
 }
 
 void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
 
 	for (uint32_t k = b->first; k < b->last && l->body->status == PTX_OK; k++) {
 		const struct ptx_instr *i = &l->body->instrs[k];
 		bool scalar = true;
 
-		if (l->masked)
+		if (l->version.masked)
 			let_in(l, k, sides, mask_var);
-		l->instr = k;
-		l->at = i;
+		l->at.instr = k;
+		l->at.i = i;
 		for (unsigned n = i->op->flags & PTX_F_NO_DST ? 0 : 1; n < i->count; n++)
 			scalar &= operand_kind(l, &i->ops[n]) == PTX_UNIFORM;
 		if (!(i->op->flags & PTX_F_NO_DST) && i->count && i->ops[0].kind == PTX_OP_REG && i->ops[0].reg >= 0)
-			scalar |= !l->masked && reg_shape(l, i->ops[0].reg) != PTX_VARYING;
+			scalar |= !l->version.masked && reg_shape(l, i->ops[0].reg) != PTX_VARYING;
 		if ((i->op->flags & PTX_F_CARRY_IN) && reg_shape(l, l->body->carry) == PTX_VARYING)
 			scalar = false;
-		l->lanes = scalar ? 1 : l->width;
-		l->distances = root_keeps_distance(l, i);
-		if (!i->op->emit(l, i))
+		l->at.lanes = scalar ? 1 : l->version.width;
+		l->at.distances = root_keeps_distance(l, i);
+		if (!ptx_emitters[i->op->family](l, i))
 			ptx_body_fail(l->body, PTX_NOT_SUPPORTED, i->line, "the instruction `%s` is not supported",
 				      i->name);
 	}
-	l->distances = false;
+	l->at.distances = false;
 }
 
 static void load_context(struct lower *l)
 {
 	static const char *const names[] = {"params", "shared", "shared_bytes", "local", "cache", "cancel"};
-	LLVMValueRef *values[] = {&l->params, &l->shared, &l->shared_bytes, &l->local, &l->cache, &l->cancel};
+	LLVMValueRef *values[] = {&l->mem.params, &l->mem.shared, &l->mem.shared_bytes,
+				  &l->mem.local,  &l->mem.cache,  &l->mem.cancel};
 	static const size_t offsets[] = {
 		offsetof(struct ptx_context, params),       offsetof(struct ptx_context, shared),
 		offsetof(struct ptx_context, shared_bytes), offsetof(struct ptx_context, local),
@@ -93,16 +96,17 @@ static void load_context(struct lower *l)
 	};
 
 	for (unsigned n = 0; n < 6; n++)
-		*values[n] = LLVMBuildLoad2(l->b, n == 2 ? l->i64 : l->ptr, field(l, l->ctx, offsets[n]), names[n]);
+		*values[n] = LLVMBuildLoad2(l->b, n == 2 ? l->type.i64 : l->type.ptr, field(l, l->fn.ctx, offsets[n]),
+					    names[n]);
 	/* without dynamic shared memory the size is known, which makes most checks constant */
 	if (!l->body->uses_dynamic_shared)
-		l->shared_bytes = scalar_const(l->i64, l->body->static_shared);
+		l->mem.shared_bytes = scalar_const(l->type.i64, l->body->static_shared);
 }
 
 /* Takes its value from `from` on the way from one block. */
 static LLVMValueRef phi32(struct lower *l, const char *name, LLVMValueRef value, LLVMBasicBlockRef from)
 {
-	LLVMValueRef phi = LLVMBuildPhi(l->b, l->i32, name);
+	LLVMValueRef phi = LLVMBuildPhi(l->b, l->type.i32, name);
 
 	LLVMAddIncoming(phi, &value, &from, 1);
 	return phi;
@@ -116,23 +120,23 @@ static void begin_thread(struct lower *l)
 {
 	LLVMValueRef entry = load_head(l, offsetof(struct ptx_frame, entry));
 
-	if (l->width == 1) {
-		l->aside_ctx = entry_alloca(l, l->ptr);
-		l->aside_thread = entry_alloca(l, l->i32);
-		LLVMSetVolatile(LLVMBuildStore(l->b, l->ctx, l->aside_ctx), 1);
+	if (l->version.width == 1) {
+		l->own.seldom.ctx = entry_alloca(l, l->type.ptr);
+		l->own.seldom.thread = entry_alloca(l, l->type.i32);
+		LLVMSetVolatile(LLVMBuildStore(l->b, l->fn.ctx, l->own.seldom.ctx), 1);
 	}
-	l->each_block = new_bb(l, "each");
-	l->each_thread = new_bb(l, "thread");
-	LLVMBuildBr(l->b, l->each_block);
-	LLVMPositionBuilderAtEnd(l->b, l->each_block);
-	l->first_thread = phi32(l, "first", l->thread, l->entry);
-	l->first_from = phi32(l, "entry", entry, l->entry);
-	LLVMBuildBr(l->b, l->each_thread);
-	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
-	l->thread = phi32(l, "thread", l->first_thread, l->each_block);
-	l->from = phi32(l, "from", l->first_from, l->each_block);
-	if (l->width == 1)
-		LLVMSetVolatile(LLVMBuildStore(l->b, l->thread, l->aside_thread), 1);
+	l->fn.each_block = new_bb(l, "each");
+	l->fn.each_thread = new_bb(l, "thread");
+	LLVMBuildBr(l->b, l->fn.each_block);
+	LLVMPositionBuilderAtEnd(l->b, l->fn.each_block);
+	l->fn.first_thread = phi32(l, "first", l->fn.thread, l->fn.entry);
+	l->fn.first_from = phi32(l, "entry", entry, l->fn.entry);
+	LLVMBuildBr(l->b, l->fn.each_thread);
+	LLVMPositionBuilderAtEnd(l->b, l->fn.each_thread);
+	l->fn.thread = phi32(l, "thread", l->fn.first_thread, l->fn.each_block);
+	l->fn.from = phi32(l, "from", l->fn.first_from, l->fn.each_block);
+	if (l->version.width == 1)
+		LLVMSetVolatile(LLVMBuildStore(l->b, l->fn.thread, l->own.seldom.thread), 1);
 }
 
 /*
@@ -142,92 +146,83 @@ static void begin_thread(struct lower *l)
  */
 static void go_on(struct lower *l, LLVMBasicBlockRef leave)
 {
-	LLVMValueRef at_more = field(l, l->ctx, offsetof(struct ptx_context, more)), zero = scalar_const(l->i32, 0);
-	LLVMValueRef at_x = field(l, l->ctx, offsetof(struct ptx_context, ctaid)), more, x, most, flag, ok;
+	LLVMValueRef at_more = field(l, l->fn.ctx, offsetof(struct ptx_context, more)),
+		     zero = scalar_const(l->type.i32, 0);
+	LLVMValueRef at_x = field(l, l->fn.ctx, offsetof(struct ptx_context, ctaid)), more, x, most, flag, ok;
 	LLVMBasicBlockRef next = new_bb(l, "next");
 
-	more = LLVMBuildLoad2(l->b, l->i64, at_more, "");
-	x = LLVMBuildAdd(l->b, LLVMBuildLoad2(l->b, l->i32, at_x, ""), scalar_const(l->i32, 1), "");
-	most = LLVMBuildLoad2(l->b, l->i32, field(l, l->ctx, offsetof(struct ptx_context, nctaid)), "");
-	flag = LLVMBuildLoad2(l->b, l->i8, l->cancel, "");
+	more = LLVMBuildLoad2(l->b, l->type.i64, at_more, "");
+	x = LLVMBuildAdd(l->b, LLVMBuildLoad2(l->b, l->type.i32, at_x, ""), scalar_const(l->type.i32, 1), "");
+	most = LLVMBuildLoad2(l->b, l->type.i32, field(l, l->fn.ctx, offsetof(struct ptx_context, nctaid)), "");
+	flag = LLVMBuildLoad2(l->b, l->type.i8, l->mem.cancel, "");
 	LLVMSetVolatile(flag, 1);
-	ok = LLVMBuildICmp(l->b, LLVMIntNE, more, scalar_const(l->i64, 0), "");
+	ok = LLVMBuildICmp(l->b, LLVMIntNE, more, scalar_const(l->type.i64, 0), "");
 	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntNE, x, most, ""), "");
-	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->i8, 0), ""), "");
+	ok = LLVMBuildAnd(l->b, ok, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->type.i8, 0), ""), "");
 	branch_likely(l, ok, next, leave);
 	LLVMPositionBuilderAtEnd(l->b, next);
-	LLVMBuildStore(l->b, LLVMBuildSub(l->b, more, scalar_const(l->i64, 1), ""), at_more);
+	LLVMBuildStore(l->b, LLVMBuildSub(l->b, more, scalar_const(l->type.i64, 1), ""), at_more);
 	LLVMBuildStore(l->b, x, at_x);
-	LLVMBuildBr(l->b, l->each_block);
-	LLVMAddIncoming(l->first_thread, &zero, &next, 1);
-	LLVMAddIncoming(l->first_from, &zero, &next, 1);
+	LLVMBuildBr(l->b, l->fn.each_block);
+	LLVMAddIncoming(l->fn.first_thread, &zero, &next, 1);
+	LLVMAddIncoming(l->fn.first_from, &zero, &next, 1);
 }
 
 static void end_thread(struct lower *l)
 {
 	LLVMBasicBlockRef here, done = new_bb(l, "done"), leave = new_bb(l, "leave");
-	LLVMValueRef next = LLVMBuildAdd(l->b, l->thread, scalar_const(l->i32, l->width), ""), more;
-	LLVMValueRef end = scalar_const(l->i32, l->body->threads / l->width * l->width), start = scalar_const(l->i32, 0);
+	LLVMValueRef next = LLVMBuildAdd(l->b, l->fn.thread, scalar_const(l->type.i32, l->version.width), ""), more;
+	LLVMValueRef end = scalar_const(l->type.i32, l->body->threads / l->version.width * l->version.width),
+		     start = scalar_const(l->type.i32, 0);
 
 	emit_thread_poll(l);
 	here = LLVMGetInsertBlock(l->b);
 	more = LLVMBuildICmp(l->b, LLVMIntULT, next, end, "");
-	LLVMBuildCondBr(l->b, more, l->each_thread, done);
-	LLVMAddIncoming(l->thread, &next, &here, 1);
-	LLVMAddIncoming(l->from, &start, &here, 1);
+	LLVMBuildCondBr(l->b, more, l->fn.each_thread, done);
+	LLVMAddIncoming(l->fn.thread, &next, &here, 1);
+	LLVMAddIncoming(l->fn.from, &start, &here, 1);
 	LLVMPositionBuilderAtEnd(l->b, done);
-	if (l->body->threads % l->width)
+	if (l->body->threads % l->version.width)
 		LLVMBuildBr(l->b, leave);
 	else
 		go_on(l, leave);
 	LLVMPositionBuilderAtEnd(l->b, leave);
-	if (l->width > 1)
+	if (l->version.width > 1)
 		store_head(l, offsetof(struct ptx_frame, thread), next);
 }
 
 static bool begin_function(struct lower *l, const char *name)
 {
-	LLVMTypeRef params[3] = {l->ptr, l->i32, l->ptr};
+	LLVMTypeRef params[3] = {l->type.ptr, l->type.i32, l->type.ptr};
 	struct ptx_body *body = l->body;
 	unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
 
-	l->fn = LLVMAddFunction(l->m, name, LLVMFunctionType(l->i32, params, 3, 0));
-	l->ctx = LLVMGetParam(l->fn, 0);
-	l->thread = LLVMGetParam(l->fn, 1);
-	l->frame = LLVMGetParam(l->fn, 2);
+	l->fn.value = LLVMAddFunction(l->m, name, LLVMFunctionType(l->type.i32, params, 3, 0));
+	l->fn.ctx = LLVMGetParam(l->fn.value, 0);
+	l->fn.thread = LLVMGetParam(l->fn.value, 1);
+	l->fn.frame = LLVMGetParam(l->fn.value, 2);
 	/* nothing else leads there, the runtime does not either */
-	LLVMAddAttributeAtIndex(l->fn, 3, LLVMCreateEnumAttribute(l->c, noalias, 0));
-	l->entry = new_bb(l, "entry");
-	LLVMPositionBuilderAtEnd(l->b, l->entry);
-	l->storage = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*l->storage));
-	l->starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->starts));
-	l->pending = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->pending));
-	l->lasts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->lasts));
-	l->strides = ptx_alloc(&body->arena, (body->instr_count + 1u) * sizeof(*l->strides));
-	l->covered = ptx_alloc(&body->arena, body->instr_count + 1u);
-	l->asides = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->asides));
-	l->ranges = ptx_alloc(&body->arena, (l->low->site_count + 1u) * 2 * sizeof(*l->ranges));
-	l->bases = ptx_alloc(&body->arena, (body->function->param_bytes + 1) * sizeof(*l->bases));
-	if (!l->storage || !l->starts || !l->pending || !l->strides || !l->lasts || !l->covered || !l->asides ||
-	    !l->ranges || !l->bases)
+	LLVMAddAttributeAtIndex(l->fn.value, 3, LLVMCreateEnumAttribute(l->c, noalias, 0));
+	l->fn.entry = new_bb(l, "entry");
+	LLVMPositionBuilderAtEnd(l->b, l->fn.entry);
+	l->fn.starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->fn.starts));
+	if (!l->fn.starts || !prepare_registers(l) || !prepare_masked(l) || !prepare_strides(l) || !prepare_asides(l) ||
+	    !prepare_roots(l) || !prepare_accesses(l))
 		return lower_no_memory(body);
-	if (!choose_resident(l))
-		return false;
-	l->addresses = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "addresses");
-	l->data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "data");
-	l->extra = LLVMBuildAlloca(l->b, LLVMArrayType2(l->i64, 128), "extra");
-	for (uint32_t r = 0; r < body->reg_count; r++)
-		l->storage[r] = PTX_HELD(body, l->resident, r) ? slot(l, r) : LLVMBuildAlloca(l->b, storage_type(l, r), "");
+	l->mem.addresses = LLVMBuildAlloca(l->b, LLVMArrayType2(l->type.i64, 128), "addresses");
+	l->mem.data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->type.i64, 128), "data");
+	l->mem.extra = LLVMBuildAlloca(l->b, LLVMArrayType2(l->type.i64, 128), "extra");
+	place_registers(l);
 	load_context(l);
-	if (!l->masked && l->width > 1 && body->has_rounds)
+	if (!l->version.masked && l->version.width > 1 && body->has_rounds)
 		begin_rounds(l);
-	else if (!l->masked && (l->width == 1 || !ptx_body_turns(body)))
+	else if (!l->version.masked && (l->version.width == 1 || !ptx_body_turns(body)))
 		begin_thread(l);
 	else
-		l->from = load_head(l, offsetof(struct ptx_frame, entry));
+		l->fn.from = load_head(l, offsetof(struct ptx_frame, entry));
 	clear_registers(l);
 	for (uint32_t n = 0; n <= body->block_count; n++)
-		l->starts[n] = new_bb(l, "block");
+		l->fn.starts[n] = new_bb(l, "block");
 	return true;
 }
 
@@ -248,34 +243,35 @@ static LLVMBasicBlockRef start_of(struct lower *l, uint32_t block, LLVMBasicBloc
 {
 	if (way && takes_turn(l, block))
 		return way;
-	return block == PTX_NO_BLOCK ? l->starts[l->body->block_count] : l->starts[block];
+	return block == PTX_NO_BLOCK ? l->fn.starts[l->body->block_count] : l->fn.starts[block];
 }
 
 /* way: where a turn for other warps is to be, if at all. */
 static void emit_branch(struct lower *l, LLVMBasicBlockRef way)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
 	LLVMBasicBlockRef taken = start_of(l, b->succ[0], way), other, split, leave;
 	LLVMValueRef bits, lanes;
 
-	if (b->succ[0] <= l->block || (b->condition >= 0 && b->succ[1] <= l->block))
+	if (b->succ[0] <= l->at.block || (b->condition >= 0 && b->succ[1] <= l->at.block))
 		emit_poll(l);
 	if (b->condition < 0) {
 		LLVMBuildBr(l->b, taken);
 		return;
 	}
 	other = start_of(l, b->succ[1], way);
-	if (l->width == 1 || reg_shape(l, b->condition) == PTX_UNIFORM) {
+	if (l->version.width == 1 || reg_shape(l, b->condition) == PTX_UNIFORM) {
 		LLVMBuildCondBr(l->b, condition_value(l, b, 1), taken, other);
 		return;
 	}
-	lanes = condition_value(l, b, l->width);
+	lanes = condition_value(l, b, l->version.width);
 	bits = mask_bits(l, lanes);
 	split = new_bb(l, "split");
 	leave = new_bb(l, "diverge");
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->i32, 0), ""), other, split);
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->type.i32, 0), ""), other, split);
 	LLVMPositionBuilderAtEnd(l->b, split);
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->i32, UINT32_MAX), ""), taken, leave);
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->type.i32, UINT32_MAX), ""), taken,
+			leave);
 	LLVMPositionBuilderAtEnd(l->b, leave);
 	if (!begin_asides(l, lanes))
 		leave_at_branch(l, bits);
@@ -283,7 +279,7 @@ static void emit_branch(struct lower *l, LLVMBasicBlockRef way)
 
 static void end_full(struct lower *l)
 {
-	const struct ptx_block *b = &l->body->blocks[l->block];
+	const struct ptx_block *b = &l->body->blocks[l->at.block];
 	LLVMBasicBlockRef way = NULL;
 
 	if (takes_turn(l, b->succ[0]) || (b->condition >= 0 && takes_turn(l, b->succ[1])))
@@ -301,47 +297,48 @@ static void lower_full(struct lower *l)
 
 	LLVMBuildBr(l->b, dispatch);
 	LLVMPositionBuilderAtEnd(l->b, dispatch);
-	choice = LLVMBuildSwitch(l->b, l->from, first, 4);
+	choice = LLVMBuildSwitch(l->b, l->fn.from, first, 4);
 	LLVMPositionBuilderAtEnd(l->b, first);
 	clear_resident(l);
-	LLVMBuildBr(l->b, l->starts[0]);
+	LLVMBuildBr(l->b, l->fn.starts[0]);
 	for (uint32_t n = 0; n < body->block_count; n++) {
 		LLVMBasicBlockRef again;
 
 		if (!l->low->reenter[n])
 			continue;
 		again = new_bb(l, "again");
-		LLVMAddCase(choice, scalar_const(l->i32, n + 1), again);
+		LLVMAddCase(choice, scalar_const(l->type.i32, n + 1), again);
 		LLVMPositionBuilderAtEnd(l->b, again);
 		copy_live(l, body->blocks[n].live_in, body->border_count, false);
-		LLVMBuildBr(l->b, l->starts[n]);
+		LLVMBuildBr(l->b, l->fn.starts[n]);
 	}
-	if (l->next_warp)
+	if (l->own.rounds.next_warp)
 		resume_rounds(l, choice);
-	l->mask = scalar_const(l->i32, UINT32_MAX);
-	l->mask_vector = l->width == 1 ? scalar_const(l->i1, 1) : LLVMConstAllOnes(LLVMVectorType(l->i1, PTX_LANES));
-	for (l->block = 0; l->block < body->block_count && body->status == PTX_OK; l->block++) {
-		LLVMPositionBuilderAtEnd(l->b, l->starts[l->block]);
+	l->at.mask = scalar_const(l->type.i32, UINT32_MAX);
+	l->at.mask_vector = l->version.width == 1 ? scalar_const(l->type.i1, 1)
+						  : LLVMConstAllOnes(LLVMVectorType(l->type.i1, PTX_LANES));
+	for (l->at.block = 0; l->at.block < body->block_count && body->status == PTX_OK; l->at.block++) {
+		LLVMPositionBuilderAtEnd(l->b, l->fn.starts[l->at.block]);
 		emit_instructions(l, NULL, NULL);
 		if (body->status == PTX_OK)
 			end_full(l);
 		emit_aside(l);
 	}
-	LLVMPositionBuilderAtEnd(l->b, l->starts[body->block_count]);
-	if (l->next_warp) {
+	LLVMPositionBuilderAtEnd(l->b, l->fn.starts[body->block_count]);
+	if (l->own.rounds.next_warp) {
 		end_warp(l);
 		return;
 	}
-	if (l->each_thread)
+	if (l->fn.each_thread)
 		end_thread(l);
-	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
+	LLVMBuildRet(l->b, scalar_const(l->type.i32, PTX_LEAVE_DONE));
 }
 
 bool lower_kernel(struct lower *l, const char *name)
 {
 	if (!begin_function(l, name))
 		return false;
-	if (l->masked)
+	if (l->version.masked)
 		lower_masked(l);
 	else
 		lower_full(l);

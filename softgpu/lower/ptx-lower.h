@@ -14,119 +14,19 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_LOWER_H
 #define VCUDA_BACKEND_CPU_PTX_LOWER_H
 
-#include <llvm-c/Core.h>
-
-#include "analysis/ptx-body.h"
-#include "runtime/ptx-run.h"
+#include "lower/ptx-lower-state.h"
 
 /* Beyond this many blocks the masked version keeps its registers in memory: as values they would need a phi per block.
  */
 #define PTX_MAX_BLOCKS_IN_REGISTERS 48
 
-/* Some emitters take these or LLVM's own opcodes, which are smaller. */
-enum ptx_variant {
-	OP_ABS = 256,
-	OP_NEG,
-	OP_NOT,
-	OP_MIN,
-	OP_MAX,
-	OP_MUL,
-	OP_MAD,
-	OP_DIV,
-	OP_REM,
-	OP_BMSK,
-	OP_BREV,
-	OP_CLZ,
-	OP_POPC,
-	OP_FMA,
-	OP_SIN,
-	OP_COS,
-	OP_EX2,
-	OP_LG2,
-	OP_RCP,
-	OP_RSQRT,
-	OP_SQRT,
-	OP_TANH,
-	OP_SET,
-	OP_AVERAGE,
-};
-
-/* Where the full version may leave for the masked one. */
-struct ptx_exit {
-	uint32_t block, instr; /* instr: before this one, or UINT32_MAX: at the block's branch */
-	uint32_t others;       /* where lanes wait that an aside did without, or PTX_NO_BLOCK */
-	uint64_t *live;
-};
-
-/* What both versions must agree on. */
-struct ptx_lowering {
-	struct ptx_exit *exits;
-	uint32_t exit_count, exit_room;
-	bool *reenter;   /* per block: the masked version may go back to the full one here */
-	uint32_t *slots; /* per register: offset in the frame */
-	uint32_t frame_bytes, pending_at;     /* pending_at: lists of the masked version */
-	uint32_t *kept, entries_at, lasts_at; /* lists of all warps; see ptx-rounds.c */
-	uint32_t *sites; /* per instruction, UINT32_MAX: none */
-	struct ptx_site *site_list;
-	uint32_t site_count, site_room;
-};
-
-/* An access of a loop that may stride through memory: a variable, or NULL, and what is to be fetched ahead. */
-struct stride {
-	LLVMValueRef address;
-	unsigned bytes;
-};
-
-struct lower {
-	struct ptx_body *body;
-	struct ptx_lowering *low;
-	LLVMContextRef c;
-	LLVMModuleRef m;
-	LLVMBuilderRef b;
-	LLVMValueRef fn, ctx, thread, frame;
-	LLVMBasicBlockRef entry;       /* allocas and loads of the context */
-	LLVMBasicBlockRef each_thread; /* where the next thread, or the next warp, begins; NULL: there is none */
-	LLVMBasicBlockRef each_block;  /* where the next thread block begins; NULL: there is none */
-	LLVMValueRef first_thread, first_from; /* with which thread it does, and what `from` is for that one */
-	LLVMValueRef from;             /* full: where the warp goes on */
-	unsigned width;          /* lanes of the kernel's code: 32 or 1 */
-	bool masked, quick;
-	uint64_t *passed_on;     /* registers that some block passes on to another */
-	uint64_t *resident;      /* registers that are always in the warp's frame: no copies where versions cross */
-	unsigned lanes; /* of the instruction at hand: width, or 1 */
-	LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, f16, bf16, ptr, void_type;
-	LLVMValueRef *storage;     /* per register */
-	LLVMBasicBlockRef *starts; /* per block: `check` in the masked version */
-	LLVMValueRef *pending;     /* masked: per block */
-	struct stride *strides;    /* full: per instruction; see ptx-stride.c */
-	LLVMValueRef *lasts;       /* full: per latch, where the access that strides was in the last round, or NULL */
-	LLVMBasicBlockRef next_warp, warp_ended; /* full: where warps take turns in it, or NULL; see ptx-rounds.c */
-	LLVMValueRef next_thread, next_last, ended_thread; /* and who comes there */
-	LLVMValueRef live;         /* masked: lanes that have not exited */
-	LLVMValueRef rounds;       /* masked: how often a waiting loop was gone round */
-	LLVMValueRef mask;         /* of the block at hand, i32; all ones in the full version */
-	LLVMValueRef mask_vector;
-	LLVMValueRef params, shared, shared_bytes, local, cache, cancel, addresses, data, extra;
-	LLVMValueRef operands; /* room for four lists of eight registers, or NULL until it is needed */
-	uint32_t block, instr; /* at hand */
-	struct aside *asides;  /* of the full version, per block; see ptx-lower-aside.c */
-	const uint64_t *keep;  /* in an aside: registers that lanes which stand by still need; else NULL */
-	struct root *roots;    /* with one lane, or NULL; see ptx-root.c */
-	LLVMValueRef *bases;   /* with one lane: values of parameters by their places, or NULL */
-	bool distances;        /* at hand are distances, see root_keeps_distance() */
-	bool unwatched;        /* there are loops that do not ask whether the launch was cancelled */
-	LLVMValueRef aside_ctx, aside_thread; /* with one lane: variables, see step_aside() */
-	LLVMValueRef *ranges;  /* with one lane: per site, two variables of the range that it hit last, or NULL */
-	unsigned gathers;      /* that were compiled inline */
-	bool *covered;         /* per instruction: an earlier check of the same block covers this access */
-	const struct ptx_instr *at;
-};
-
 /* ---- ptx-lower-value.c ---- */
+LLVMOpcode llvm_opcode(const struct ptx_instr *i); /* of a variant from OP_ADD to OP_FDIV */
+void lower_types(struct lower *l);                 /* sets l->type, of l->c */
 LLVMTypeRef int_type(struct lower *l, unsigned bits);
-LLVMTypeRef type_for(struct lower *l, LLVMTypeRef scalar);              /* a vector of l->lanes of it */
-LLVMTypeRef float_type(struct lower *l, unsigned type);                 /* for l->lanes */
-LLVMValueRef int_const(struct lower *l, unsigned bits, uint64_t value); /* for l->lanes */
+LLVMTypeRef type_for(struct lower *l, LLVMTypeRef scalar);              /* a vector of l->at.lanes of it */
+LLVMTypeRef float_type(struct lower *l, unsigned type);                 /* for l->at.lanes */
+LLVMValueRef int_const(struct lower *l, unsigned bits, uint64_t value); /* for l->at.lanes */
 LLVMValueRef scalar_const(LLVMTypeRef type, uint64_t value);
 LLVMValueRef splat(struct lower *l, LLVMValueRef value, unsigned lanes);
 LLVMValueRef lane_consts(struct lower *l, unsigned bits, const int64_t *values);
@@ -164,7 +64,7 @@ LLVMValueRef special_value(struct lower *l, int special);
 /* May some of the lanes be elsewhere? */
 static inline bool is_partial(const struct lower *l)
 {
-	return l->masked || l->keep;
+	return l->version.masked || l->at.keep;
 }
 
 static inline bool is_signed_type(unsigned type)
@@ -182,7 +82,8 @@ static inline bool is_float_type(unsigned type)
 bool lower_no_memory(struct ptx_body *body);
 LLVMValueRef slot(struct lower *l, uint32_t reg); /* a register's place in the frame */
 LLVMTypeRef storage_type(struct lower *l, uint32_t reg);
-bool choose_resident(struct lower *l);
+bool prepare_registers(struct lower *l); /* false: no memory */
+void place_registers(struct lower *l);   /* in the entry block */
 void clear_registers(struct lower *l);
 void clear_resident(struct lower *l);
 void copy_live(struct lower *l, const uint64_t *live, uint32_t count, bool save); /* of so many registers */
@@ -213,12 +114,12 @@ void step_back(struct lower *l, const struct usual *usual);
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes);
 /* Of the block at hand. With lanes that come in at the sides of the masked version, one for each exit. */
 void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var);
+bool prepare_masked(struct lower *l); /* false: no memory */
 void lower_masked(struct lower *l);
 /* Emits one version of a kernel as function `name` of l->m. */
 bool lower_kernel(struct lower *l, const char *name);
 /* In the full version: goes on in the masked one, before the instruction at hand, unless `ok`. */
 void leave_unless(struct lower *l, LLVMValueRef ok);
-bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned lanes);
 
 /* ---- ptx-lower-aside.c ---- */
 struct aside {
@@ -229,17 +130,22 @@ struct aside {
 };
 /* At the branch of the block at hand, whose lanes part: goes to the asides for them. False: they have to part. */
 bool begin_asides(struct lower *l, LLVMValueRef taken);
+bool prepare_asides(struct lower *l); /* false: no memory */
 /* The block at hand once more, as an aside, if it is one. */
 void emit_aside(struct lower *l);
 
-/* ---- ptx-root.c ---- */
+/* ---- ptx-lower-root.c ---- */
+bool prepare_roots(struct lower *l); /* false: no memory */
 /* What to add to the variable of a register, which holds a distance; NULL: it holds the register. */
 LLVMValueRef root_base(struct lower *l, int32_t reg);
 /* Whether the instruction makes a distance of one just as it makes an address of one. */
 bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i);
 
-/* ---- ptx-stride.c ---- */
-uint32_t header_of(const struct ptx_body *body, uint32_t latch);
+/* ---- ptx-lower-access.c ---- */
+bool prepare_accesses(struct lower *l); /* false: no memory */
+
+/* ---- ptx-lower-stride.c ---- */
+bool prepare_strides(struct lower *l); /* false: no memory */
 /* Whether other warps may have a turn between the block at hand and `next`. */
 bool takes_turn(const struct lower *l, uint32_t next);
 void emit_turn(struct lower *l, LLVMBasicBlockRef way);
@@ -255,18 +161,6 @@ void end_warp(struct lower *l);
 void check_widening(struct lower *l, const struct ptx_operand *o, bool sign);
 
 /* ---- ptx-lower-float.c ---- */
-/* Operations of ptx_rt_round(): one of these, the modifier of the rounding shifted by 8, the type shifted by 16 */
-enum {
-	ROUND_ADD,
-	ROUND_SUB,
-	ROUND_MUL,
-	ROUND_DIV,
-	ROUND_FMA,
-	ROUND_SQRT,
-	ROUND_FROM_S64,
-	ROUND_FROM_U64,
-	ROUND_NARROW
-};
 LLVMValueRef rounded(struct lower *l, unsigned operation, ptx_mods mods, unsigned type, LLVMValueRef *args,
 		     unsigned count, LLVMTypeRef result);
 LLVMValueRef saturate(struct lower *l, LLVMValueRef value);

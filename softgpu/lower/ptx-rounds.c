@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns of warps inside the full version: where warps wait for nothing, and change in loops that stride through memory
- * only (ptx-stride.c), what one needs to go on is what is live where such a loop begins again. That is kept in the
- * frame, a list for each register, and the code goes on with the next warp by itself. With a stack for each, the turns
- * of 32 warps touch 25 KiB of stacks, which the arrays that are gone through push out of the first cache each time.
- * Measured: a triad of 16 Mi elements takes 10.9 ms of one thread's time with stacks, fetching ahead or not, and 9.7 so.
+ * only (analysis/ptx-stride.c), what one needs to go on is what is live where such a loop begins again. That is kept in
+ * the frame, a list for each register, and the code goes on with the next warp by itself. With a stack for each, the
+ * turns of 32 warps touch 25 KiB of stacks, which the arrays that are gone through push out of the first cache each
+ * time. Measured: a triad of 16 Mi elements takes 10.9 ms of one thread's time with stacks, fetching ahead or not,
+ * and 9.7 so.
  *
  * A warp that leaves for the masked version ends there or comes back, as it does where none take turns.
  */
@@ -12,55 +13,12 @@
 
 #include "lower/ptx-lower.h"
 
-/* More than this for each warp, and stacks are no worse. */
-#define MOST_KEPT 1024
-/* And more than this at the ends of all loops take long to compile. */
-#define MOST_COPIES 1024
-
 /* What `from` is where a warp goes on behind latch n; below are blocks. */
 #define BEHIND 0x1000000u
-
-static bool begins_rounds(const struct ptx_body *body, uint32_t latch)
-{
-	return body->blocks[latch].stride != PTX_NO_INSTR;
-}
 
 static uint32_t whole_warps(const struct ptx_body *body)
 {
 	return body->threads / PTX_LANES;
-}
-
-static uint32_t kept_bytes(const struct ptx_body *body, uint32_t reg)
-{
-	uint32_t bits = ptx_types[body->regs[reg].type].bits;
-
-	return ((body->shapes[reg].kind == PTX_VARYING ? bits * PTX_LANES : bits) + 7) / 8;
-}
-
-/*
- * Decides whether warps take turns so, and finds the registers that are live where any of the loops begins again.
- * Without memory for that each warp has a stack.
- */
-void ptx_body_rounds(struct ptx_body *body)
-{
-	uint64_t bytes = 0, copies = 0;
-
-	if (!body->has_strides || body->has_barrier || body->has_waits)
-		return;
-	body->kept = ptx_alloc(&body->arena, (body->words + 1) * sizeof(*body->kept));
-	if (!body->kept)
-		return;
-	for (uint32_t n = 0; n < body->block_count; n++)
-		for (size_t w = 0; begins_rounds(body, n) && w < body->words; w++) {
-			uint64_t live = body->blocks[header_of(body, n)].live_in[w];
-
-			body->kept[w] |= live;
-			copies += (uint64_t)__builtin_popcountll(live);
-		}
-	for (uint32_t r = 0; r < body->border_count; r++)
-		if (PTX_BIT(body->kept, r))
-			bytes += kept_bytes(body, r);
-	body->has_rounds = bytes <= MOST_KEPT && copies <= MOST_COPIES;
 }
 
 /* Which of the latches it is. */
@@ -69,7 +27,7 @@ static uint32_t rank_of(const struct ptx_body *body, uint32_t latch)
 	uint32_t rank = 0;
 
 	for (uint32_t n = 0; n < latch; n++)
-		rank += begins_rounds(body, n);
+		rank += ptx_begins_rounds(body, n);
 	return rank;
 }
 
@@ -86,7 +44,7 @@ bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low)
 	for (uint32_t r = 0; r < body->border_count; r++)
 		if (PTX_BIT(body->kept, r)) {
 			low->kept[r] = at = (at + 15) & ~15u;
-			at += warps * kept_bytes(body, r);
+			at += warps * ptx_kept_bytes(body, r);
 		}
 	low->lasts_at = at = (at + 15) & ~15u;
 	low->frame_bytes = at + rank_of(body, body->block_count) * warps * (uint32_t)sizeof(uint64_t);
@@ -97,15 +55,16 @@ bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low)
 
 static LLVMValueRef warp_of(struct lower *l, LLVMValueRef thread)
 {
-	return LLVMBuildLShr(l->b, thread, scalar_const(l->i32, 5), "");
+	return LLVMBuildLShr(l->b, thread, scalar_const(l->type.i32, 5), "");
 }
 
 /* An element of a list in the frame. */
 static LLVMValueRef place(struct lower *l, uint32_t at, uint32_t bytes, LLVMValueRef warp)
 {
-	LLVMValueRef by = LLVMBuildMul(l->b, LLVMBuildZExt(l->b, warp, l->i64, ""), scalar_const(l->i64, bytes), "");
+	LLVMValueRef by =
+		LLVMBuildMul(l->b, LLVMBuildZExt(l->b, warp, l->type.i64, ""), scalar_const(l->type.i64, bytes), "");
 
-	return LLVMBuildGEP2(l->b, l->i8, field(l, l->frame, at), &by, 1, "");
+	return LLVMBuildGEP2(l->b, l->type.i8, field(l, l->fn.frame, at), &by, 1, "");
 }
 
 static void copy(struct lower *l, LLVMTypeRef type, LLVMValueRef from, LLVMValueRef to)
@@ -120,14 +79,14 @@ static void copy_kept(struct lower *l, uint32_t latch, bool save)
 {
 	const uint64_t *live = l->body->blocks[header_of(l->body, latch)].live_in;
 	uint32_t at = l->low->lasts_at + rank_of(l->body, latch) * whole_warps(l->body) * (uint32_t)sizeof(uint64_t);
-	LLVMValueRef warp = warp_of(l, l->thread), last = place(l, at, sizeof(uint64_t), warp);
+	LLVMValueRef warp = warp_of(l, l->fn.thread), last = place(l, at, sizeof(uint64_t), warp);
 
-	copy(l, l->i64, save ? l->lasts[latch] : last, save ? last : l->lasts[latch]);
+	copy(l, l->type.i64, save ? l->own.stride.lasts[latch] : last, save ? last : l->own.stride.lasts[latch]);
 	for (uint32_t r = 0; r < l->body->border_count; r++)
 		if (PTX_BIT(live, r)) {
-			LLVMValueRef kept = place(l, l->low->kept[r], kept_bytes(l->body, r), warp);
+			LLVMValueRef kept = place(l, l->low->kept[r], ptx_kept_bytes(l->body, r), warp);
 
-			copy(l, storage_type(l, r), save ? l->storage[r] : kept, save ? kept : l->storage[r]);
+			copy(l, storage_type(l, r), save ? l->regs.storage[r] : kept, save ? kept : l->regs.storage[r]);
 		}
 }
 
@@ -148,11 +107,11 @@ static LLVMBasicBlockRef emit_begin(struct lower *l)
 
 	LLVMPositionBuilderAtEnd(l->b, begin);
 	store_head(l, offsetof(struct ptx_frame, left),
-		   scalar_const(l->i32, warps ? UINT32_MAX >> (PTX_LANES - warps) : 0));
-	list = LLVMBuildStore(l->b, LLVMConstNull(LLVMVectorType(l->i32, warps ? warps : 1)),
-			      field(l, l->frame, l->low->entries_at));
+		   scalar_const(l->type.i32, warps ? UINT32_MAX >> (PTX_LANES - warps) : 0));
+	list = LLVMBuildStore(l->b, LLVMConstNull(LLVMVectorType(l->type.i32, warps ? warps : 1)),
+			      field(l, l->fn.frame, l->low->entries_at));
 	LLVMSetAlignment(list, 4);
-	LLVMBuildBr(l->b, l->each_thread);
+	LLVMBuildBr(l->b, l->fn.each_thread);
 	return begin;
 }
 
@@ -160,25 +119,26 @@ static LLVMBasicBlockRef emit_begin(struct lower *l)
 static void emit_next(struct lower *l)
 {
 	LLVMBasicBlockRef wrap = new_bb(l, "wrap"), pick = new_bb(l, "pick");
-	LLVMValueRef left, behind, warp, next, args[2] = {l->ctx, l->next_last},
-					       cttz[2] = {NULL, scalar_const(l->i1, 1)};
+	LLVMValueRef left, behind, warp, next, args[2] = {l->fn.ctx, l->own.rounds.next_last},
+					       cttz[2] = {NULL, scalar_const(l->type.i1, 1)};
 
-	LLVMPositionBuilderAtEnd(l->b, l->next_warp);
+	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.next_warp);
 	left = load_head(l, offsetof(struct ptx_frame, left));
-	behind = LLVMBuildShl(l->b, scalar_const(l->i32, UINT32_MAX - 1), warp_of(l, l->next_thread), "");
+	behind = LLVMBuildShl(l->b, scalar_const(l->type.i32, UINT32_MAX - 1), warp_of(l, l->own.rounds.next_thread),
+			      "");
 	behind = LLVMBuildAnd(l->b, left, behind, "");
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, behind, scalar_const(l->i32, 0), ""), pick, wrap);
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, behind, scalar_const(l->type.i32, 0), ""), pick, wrap);
 	LLVMPositionBuilderAtEnd(l->b, pick);
-	cttz[0] = phi(l, l->i32, behind, l->next_warp);
+	cttz[0] = phi(l, l->type.i32, behind, l->own.rounds.next_warp);
 	LLVMAddIncoming(cttz[0], &left, &wrap, 1);
-	warp = intrinsic(l, "llvm.cttz", l->i32, cttz, 2);
-	next = LLVMBuildLoad2(l->b, l->i32, place(l, l->low->entries_at, sizeof(uint32_t), warp), "");
-	warp = LLVMBuildShl(l->b, warp, scalar_const(l->i32, 5), "");
-	LLVMBuildBr(l->b, l->each_thread);
-	LLVMAddIncoming(l->thread, &warp, &pick, 1);
-	LLVMAddIncoming(l->from, &next, &pick, 1);
+	warp = intrinsic(l, "llvm.cttz", l->type.i32, cttz, 2);
+	next = LLVMBuildLoad2(l->b, l->type.i32, place(l, l->low->entries_at, sizeof(uint32_t), warp), "");
+	warp = LLVMBuildShl(l->b, warp, scalar_const(l->type.i32, 5), "");
+	LLVMBuildBr(l->b, l->fn.each_thread);
+	LLVMAddIncoming(l->fn.thread, &warp, &pick, 1);
+	LLVMAddIncoming(l->fn.from, &next, &pick, 1);
 	LLVMPositionBuilderAtEnd(l->b, wrap);
-	call_runtime(l, "ptx_rt_turn", l->void_type, args, 2);
+	call_runtime(l, "ptx_rt_turn", l->type.void_type, args, 2);
 	LLVMBuildBr(l->b, pick);
 }
 
@@ -186,52 +146,53 @@ static void emit_next(struct lower *l)
 static void emit_ended(struct lower *l)
 {
 	LLVMBasicBlockRef leave = new_bb(l, "leave");
-	LLVMValueRef bit, left, zero = scalar_const(l->i64, 0);
+	LLVMValueRef bit, left, zero = scalar_const(l->type.i64, 0);
 
-	LLVMPositionBuilderAtEnd(l->b, l->warp_ended);
-	bit = LLVMBuildShl(l->b, scalar_const(l->i32, 1), warp_of(l, l->ended_thread), "");
+	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.warp_ended);
+	bit = LLVMBuildShl(l->b, scalar_const(l->type.i32, 1), warp_of(l, l->own.rounds.ended_thread), "");
 	left = LLVMBuildAnd(l->b, load_head(l, offsetof(struct ptx_frame, left)), LLVMBuildNot(l->b, bit, ""), "");
 	store_head(l, offsetof(struct ptx_frame, left), left);
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, left, scalar_const(l->i32, 0), ""), leave, l->next_warp);
-	LLVMAddIncoming(l->next_thread, &l->ended_thread, &l->warp_ended, 1);
-	LLVMAddIncoming(l->next_last, &zero, &l->warp_ended, 1);
+	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, left, scalar_const(l->type.i32, 0), ""), leave,
+			l->own.rounds.next_warp);
+	LLVMAddIncoming(l->own.rounds.next_thread, &l->own.rounds.ended_thread, &l->own.rounds.warp_ended, 1);
+	LLVMAddIncoming(l->own.rounds.next_last, &zero, &l->own.rounds.warp_ended, 1);
 	LLVMPositionBuilderAtEnd(l->b, leave);
-	store_head(l, offsetof(struct ptx_frame, thread), scalar_const(l->i32, whole_warps(l->body) * PTX_LANES));
-	LLVMBuildRet(l->b, scalar_const(l->i32, PTX_LEAVE_DONE));
+	store_head(l, offsetof(struct ptx_frame, thread), scalar_const(l->type.i32, whole_warps(l->body) * PTX_LANES));
+	LLVMBuildRet(l->b, scalar_const(l->type.i32, PTX_LEAVE_DONE));
 }
 
 void begin_rounds(struct lower *l)
 {
-	LLVMValueRef entry = load_head(l, offsetof(struct ptx_frame, entry)), thread = l->thread, choice;
-	LLVMValueRef zero = scalar_const(l->i32, 0);
+	LLVMValueRef entry = load_head(l, offsetof(struct ptx_frame, entry)), thread = l->fn.thread, choice;
+	LLVMValueRef zero = scalar_const(l->type.i32, 0);
 	LLVMBasicBlockRef begin;
 
 	for (uint32_t n = 0; n < l->body->block_count; n++)
-		if (begins_rounds(l->body, n))
-			l->lasts[n] = entry_alloca(l, l->i64);
-	l->each_thread = new_bb(l, "thread");
-	l->next_warp = new_bb(l, "next");
-	l->warp_ended = new_bb(l, "ended");
-	choice = LLVMBuildSwitch(l->b, entry, l->each_thread, 2);
+		if (ptx_begins_rounds(l->body, n))
+			l->own.stride.lasts[n] = entry_alloca(l, l->type.i64);
+	l->fn.each_thread = new_bb(l, "thread");
+	l->own.rounds.next_warp = new_bb(l, "next");
+	l->own.rounds.warp_ended = new_bb(l, "ended");
+	choice = LLVMBuildSwitch(l->b, entry, l->fn.each_thread, 2);
 	begin = emit_begin(l);
 	LLVMAddCase(choice, zero, begin);
-	LLVMAddCase(choice, scalar_const(l->i32, PTX_WARP_ENDED), l->warp_ended);
-	LLVMPositionBuilderAtEnd(l->b, l->next_warp);
-	l->next_thread = LLVMBuildPhi(l->b, l->i32, "");
-	l->next_last = LLVMBuildPhi(l->b, l->i64, "");
-	LLVMPositionBuilderAtEnd(l->b, l->warp_ended);
-	l->ended_thread = phi(l, l->i32, thread, l->entry);
-	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
-	l->thread = phi(l, l->i32, thread, l->entry);
-	l->from = phi(l, l->i32, entry, l->entry);
-	LLVMAddIncoming(l->thread, &thread, &begin, 1);
-	LLVMAddIncoming(l->from, &zero, &begin, 1);
+	LLVMAddCase(choice, scalar_const(l->type.i32, PTX_WARP_ENDED), l->own.rounds.warp_ended);
+	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.next_warp);
+	l->own.rounds.next_thread = LLVMBuildPhi(l->b, l->type.i32, "");
+	l->own.rounds.next_last = LLVMBuildPhi(l->b, l->type.i64, "");
+	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.warp_ended);
+	l->own.rounds.ended_thread = phi(l, l->type.i32, thread, l->fn.entry);
+	LLVMPositionBuilderAtEnd(l->b, l->fn.each_thread);
+	l->fn.thread = phi(l, l->type.i32, thread, l->fn.entry);
+	l->fn.from = phi(l, l->type.i32, entry, l->fn.entry);
+	LLVMAddIncoming(l->fn.thread, &thread, &begin, 1);
+	LLVMAddIncoming(l->fn.from, &zero, &begin, 1);
 	emit_next(l);
 	emit_ended(l);
-	LLVMPositionBuilderAtEnd(l->b, l->each_thread);
+	LLVMPositionBuilderAtEnd(l->b, l->fn.each_thread);
 	for (uint32_t n = 0; n < l->body->block_count; n++)
-		if (l->lasts[n])
-			LLVMBuildStore(l->b, scalar_const(l->i64, 0), l->lasts[n]);
+		if (l->own.stride.lasts[n])
+			LLVMBuildStore(l->b, scalar_const(l->type.i64, 0), l->own.stride.lasts[n]);
 }
 
 void resume_rounds(struct lower *l, LLVMValueRef choice)
@@ -239,13 +200,13 @@ void resume_rounds(struct lower *l, LLVMValueRef choice)
 	for (uint32_t n = 0; n < l->body->block_count; n++) {
 		LLVMBasicBlockRef resume;
 
-		if (!begins_rounds(l->body, n))
+		if (!ptx_begins_rounds(l->body, n))
 			continue;
 		resume = new_bb(l, "resume");
-		LLVMAddCase(choice, scalar_const(l->i32, BEHIND + n), resume);
+		LLVMAddCase(choice, scalar_const(l->type.i32, BEHIND + n), resume);
 		LLVMPositionBuilderAtEnd(l->b, resume);
 		copy_kept(l, n, false);
-		LLVMBuildBr(l->b, l->starts[header_of(l->body, n)]);
+		LLVMBuildBr(l->b, l->fn.starts[header_of(l->body, n)]);
 	}
 }
 
@@ -253,18 +214,18 @@ void end_round(struct lower *l, LLVMValueRef last)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 
-	copy_kept(l, l->block, true);
-	LLVMBuildStore(l->b, scalar_const(l->i32, BEHIND + l->block),
-		       place(l, l->low->entries_at, sizeof(uint32_t), warp_of(l, l->thread)));
-	LLVMBuildBr(l->b, l->next_warp);
-	LLVMAddIncoming(l->next_thread, &l->thread, &here, 1);
-	LLVMAddIncoming(l->next_last, &last, &here, 1);
+	copy_kept(l, l->at.block, true);
+	LLVMBuildStore(l->b, scalar_const(l->type.i32, BEHIND + l->at.block),
+		       place(l, l->low->entries_at, sizeof(uint32_t), warp_of(l, l->fn.thread)));
+	LLVMBuildBr(l->b, l->own.rounds.next_warp);
+	LLVMAddIncoming(l->own.rounds.next_thread, &l->fn.thread, &here, 1);
+	LLVMAddIncoming(l->own.rounds.next_last, &last, &here, 1);
 }
 
 void end_warp(struct lower *l)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 
-	LLVMBuildBr(l->b, l->warp_ended);
-	LLVMAddIncoming(l->ended_thread, &l->thread, &here, 1);
+	LLVMBuildBr(l->b, l->own.rounds.warp_ended);
+	LLVMAddIncoming(l->own.rounds.ended_thread, &l->fn.thread, &here, 1);
 }

@@ -28,11 +28,6 @@ static bool tried;
 static void *library;
 static void (*functions[TYPES][FUNCTIONS])(void);
 
-void cpu_blas_prepare(void)
-{
-	setenv("OPENBLAS_NUM_THREADS", "1", 1);
-}
-
 static void *load(void)
 {
 	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);

@@ -7,12 +7,6 @@
 
 #include "ops.h"
 
-/*
- * Before the process has threads that read the environment: OpenBLAS starts no threads of its own. What is large is cut
- * into pieces for the device's threads, so that they are not more than the operator wants.
- */
-void cpu_blas_prepare(void);
-
 /* CUDA_SUCCESS, or CUDA_ERROR_NOT_SUPPORTED, logged once: it is not installed. Thread-safe. */
 CUresult cpu_blas_open(void);
 

@@ -4,7 +4,7 @@
 #define VCUDA_CPU_MATMUL_H
 
 #include "protocol/matmul-abi.h"
-#include "runtime/schedule.h"
+#include "device/schedule.h"
 
 /*
  * What is computed is columns: where D is stored by rows, it is D' = op(B)' op(A)', and D's columns are rows here. All

@@ -4,8 +4,6 @@
  * each of them has the generator, which lives until the last is done. The memory that the numbers go to is looked for
  * when the operation may start; a stray address ends the context, as a kernel's access would.
  */
-#include "math/random.h"
-
 #include <stdlib.h>
 
 #include "common/log.h"
@@ -18,7 +16,7 @@
 
 struct vcuda_generator_st {
 	struct CUctx_st *context; /* NULL: destroyed, and only operations have it */
-	struct vcuda_list node;
+	struct cpu_owned owned;   /* by the context */
 	unsigned int refs;
 	uint32_t type;
 	struct rng *rng;
@@ -46,14 +44,13 @@ static void put(vcuda_generator g)
 static void drop(vcuda_generator g)
 {
 	g->context = NULL;
-	vcuda_list_remove(&g->node);
+	vcuda_list_remove(&g->owned.node);
 	put(g);
 }
 
-void cpu_generators_destroy(struct CUctx_st *context)
+static void end_generator(struct cpu_owned *owned)
 {
-	while (!vcuda_list_empty(&context->generators))
-		drop(container_of(context->generators.next, struct vcuda_generator_st, node));
+	drop(container_of(owned, struct vcuda_generator_st, owned));
 }
 
 CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
@@ -76,15 +73,16 @@ CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
 	g->context = c;
 	g->refs = 1;
 	g->type = type;
-	vcuda_list_add(&g->node, &c->generators);
+	g->owned.end = end_generator;
+	vcuda_list_add(&g->owned.node, &c->owned);
 	*generator = g;
 	return cpu_leave(CUDA_SUCCESS);
 }
 
 static bool belongs(const struct CUctx_st *c, const struct vcuda_generator_st *g)
 {
-	vcuda_list_for_each (node, &c->generators)
-		if (container_of(node, struct vcuda_generator_st, node) == g)
+	vcuda_list_for_each (node, &c->owned)
+		if (node == &g->owned.node)
 			return true;
 	return false;
 }
@@ -106,8 +104,8 @@ static bool fail(const struct generation *n, CUresult error)
 {
 	if (cpu_context_fail(n->op.stream->context, error))
 		vcuda_log("random numbers: %s access to memory from 0x%llx on",
-			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
-			  (unsigned long long)n->random.address);
+			error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
+			(unsigned long long)n->random.address);
 	return false;
 }
 

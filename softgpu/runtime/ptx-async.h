@@ -6,22 +6,8 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_ASYNC_H
 #define VCUDA_BACKEND_CPU_PTX_ASYNC_H
 
+#include "front/ptx-opcodes.h"
 #include "runtime/ptx-run.h"
-
-enum ptx_mbarrier_operation {
-	PTX_MBARRIER_INIT,
-	PTX_MBARRIER_INVAL,
-	PTX_MBARRIER_ARRIVE,
-	PTX_MBARRIER_DROP,
-	PTX_MBARRIER_ARRIVE_TX, /* expects bytes, then arrives */
-	PTX_MBARRIER_DROP_TX,
-	PTX_MBARRIER_EXPECT_TX,
-	PTX_MBARRIER_COMPLETE_TX,
-	PTX_MBARRIER_TEST,
-	PTX_MBARRIER_TEST_PARITY,
-	PTX_MBARRIER_PENDING,
-	PTX_MBARRIER_ARRIVE_COPIES, /* cp.async.mbarrier.arrive */
-};
 
 /* The lanes' operand is a count, a state or a parity; `results` gets a state, a flag or a count. */
 void ptx_rt_mbarrier(struct ptx_context *ctx, uint32_t site, uint32_t operation, uint32_t mask,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xmmintrin.h>
 
-#include "lower/ptx-lower.h"
+#include "runtime/ptx-run.h"
 
 #define EACH(out_type, expression)                                                                                     \
 	for (uint32_t n = 0; n < lanes; n++)                                                                           \

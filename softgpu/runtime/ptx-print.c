@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/ptx-body.h"
 #include "runtime/ptx-run.h"
 
 #define MAX_TEXT 4096
@@ -178,25 +177,14 @@ static uint64_t free_lane(struct ptx_context *ctx, const struct ptx_site *site, 
 
 /* Argument n of a lane is a[32 * n]. */
 static const struct {
-	const char *name;
-	uint32_t args, rets; /* rets: at most */
 	uint64_t (*lane)(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread);
 	bool fails; /* the kernel ends, once all lanes that are there have had their say */
-} externals[] = {
-	{"__assertfail", 5, 0, assert_lane, true},
-	{"free", 1, 0, free_lane, false},
-	{"malloc", 1, 1, malloc_lane, false},
-	{"vprintf", 2, 1, print_lane, false},
+} externals[PTX_EXTERNAL_COUNT] = {
+	[PTX_EXTERNAL_ASSERTFAIL] = {assert_lane, true},
+	[PTX_EXTERNAL_FREE] = {free_lane, false},
+	[PTX_EXTERNAL_MALLOC] = {malloc_lane, false},
+	[PTX_EXTERNAL_VPRINTF] = {print_lane, false},
 };
-
-unsigned ptx_external_find(const struct ptx_call *call)
-{
-	for (unsigned n = 0; n < sizeof(externals) / sizeof(externals[0]); n++)
-		if (!strcmp(externals[n].name, call->callee->name) && externals[n].args == call->arg_count &&
-		    call->ret_count <= externals[n].rets)
-			return n + 1;
-	return 0;
-}
 
 uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *arguments,
 		     uint64_t *result, uint32_t thread)
@@ -206,9 +194,9 @@ uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, co
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 
-		result[lane] = externals[site->operation - 1].lane(ctx, site, arguments + lane, thread + lane);
+		result[lane] = externals[site->operation].lane(ctx, site, arguments + lane, thread + lane);
 	}
-	if (externals[site->operation - 1].fails && mask)
+	if (externals[site->operation].fails && mask)
 		ptx_fault_at(ctx, site, PTX_FAULT_ASSERT, 0, thread + (unsigned)__builtin_ctz(mask));
 	return 0;
 }

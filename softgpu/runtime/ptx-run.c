@@ -216,7 +216,7 @@ static bool provide_masked(struct ptx_thread *t)
 	struct ptx_warp *w = &t->warps[t->current];
 
 	t->wants_masked = false;
-	if (ptx_binary_complete(binary) &&
+	if (binary->complete(binary) &&
 	    ptx_thread_stack(w, __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE)->stack)) {
 		start_fiber(t, w);
 		return true;

@@ -97,6 +97,8 @@ struct ptx_binary {
 	struct ptx_machine_code *full, *masked;
 	enum ptx_binary_state state; /* this, the next two and the kernel's list: under the module's lock */
 	bool completing;             /* the masked version is being compiled */
+	/* Makes the masked version if no thread has; from any thread. False: the log says why it cannot be. */
+	bool (*complete)(struct ptx_binary *binary);
 	enum ptx_status status;      /* why it failed */
 	struct ptx_error error;
 	struct ptx_site *sites;
@@ -115,14 +117,6 @@ struct ptx_binary {
 	bool waits;      /* a loop may wait for what other threads do */
 	bool strides;    /* a loop may stride through memory, and blocks say nothing to one another */
 };
-
-/* Makes the masked version if nobody has; from any thread. False: the log says why it cannot be. */
-bool ptx_binary_complete(struct ptx_binary *binary);
-void ptx_jit_destroy(struct ptx_jit *jit);
-void ptx_jit_make_spare(void); /* for the next module that needs one */
-void ptx_binary_free(struct ptx_binary *binary);
-/* Puts a version in its place. The caller holds the module's lock, or nobody else knows the binary yet. */
-void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code);
 
 /* Ends the block with a fault; does not return. */
 void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
@@ -180,6 +174,18 @@ void ptx_rt_match(uint32_t all, uint32_t mask, const uint32_t *groups, const uin
 /* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor, and of these: */
 enum { PTX_REDUX_SIGNED = 8, PTX_REDUX_FLOAT = 16, PTX_REDUX_ABS = 32, PTX_REDUX_NAN = 64 };
 void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out);
+/* Operations of ptx_rt_round(): one of these, the modifier of the rounding shifted by 8, the type shifted by 16 */
+enum {
+	ROUND_ADD,
+	ROUND_SUB,
+	ROUND_MUL,
+	ROUND_DIV,
+	ROUND_FMA,
+	ROUND_SQRT,
+	ROUND_FROM_S64,
+	ROUND_FROM_U64,
+	ROUND_NARROW
+};
 void ptx_rt_round(uint32_t operation, uint32_t lanes, const void *a, const void *b, const void *c, void *out);
 uint64_t ptx_rt_clock(void);
 uint64_t ptx_rt_nanoseconds(void);

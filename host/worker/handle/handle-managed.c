@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handlers: a module's variables. __managed__ ones lie in windows of the guest's, where the back end can be told that
- * (softgpu/device/managed.h). NVIDIA's driver chooses an address itself: the guest is told, and keeps a copy there.
+ * (softgpu/module/managed.h). NVIDIA's driver chooses an address itself: the guest is told, and keeps a copy there.
  */
 #include "session/dispatch.h"
 #include "protocol/handlers.h"

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/schedule.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "device/context.h"
+#include "device/device.h"
+#include "device/event.h"
+#include "common/start-thread.h"
+#include "device/stream.h"
+
+/* More units than an operation's chunk are claimed while they take less than that. */
+#define SHORT_NS 50000
+
+/* What takes that long is worth a claim. */
+#define LEAST_NS 5000
+
+/* After this long in one operation a worker looks for others, of higher priority or other streams. */
+#define SLICE_NS 2000000
+
+/* Kernels that wait for others hold their workers: so many more are started for the others, and rest so long. */
+#define MOST_EXTRA 126 /* a GPU runs 128 kernels at once */
+#define EXTRA_REST_NS 200000000
+
+/* Beyond so many operations whoever wants to submit more has to wait. A GPU's streams hold about a thousand. */
+#define MOST_PENDING (1u << 18)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something became ready */
+static pthread_cond_t done = PTHREAD_COND_INITIALIZER; /* waiting threads: something ended */
+static unsigned int idle;                              /* workers that sleep */
+static unsigned int extra;                             /* workers beyond the device's number */
+static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
+static uint64_t submitted;
+static uint64_t pending;                             /* of those, which have not ended */
+static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
+static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
+
+void cpu_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void cpu_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t cpu_submitted(void)
+{
+	return submitted;
+}
+
+bool cpu_is_full(void)
+{
+	return pending >= MOST_PENDING;
+}
+
+void cpu_wait_any(void)
+{
+	waiting++;
+	pthread_cond_wait(&done, &lock);
+	waiting--;
+}
+
+void cpu_wake_waiters(void)
+{
+	if (waiting)
+		pthread_cond_broadcast(&done);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void make_ready(struct cpu_op *op)
+{
+	struct vcuda_list *where = ready.next;
+
+	/* A smaller number is a higher priority. */
+	while (where != &ready && container_of(where, struct cpu_op, ready)->stream->priority <= op->stream->priority)
+		where = where->next;
+	vcuda_list_add(&op->ready, where);
+}
+
+static void wake_workers(uint64_t units)
+{
+	if (units >= idle) {
+		if (idle)
+			pthread_cond_broadcast(&work);
+		return;
+	}
+	while (units--)
+		pthread_cond_signal(&work);
+}
+
+/* Whether anything of `stream` is older than `seq`. */
+static bool older(const struct CUstream_st *stream, uint64_t seq)
+{
+	return stream->head && stream->head->seq < seq;
+}
+
+/* Whether the context of an operation holds anything older: in streams that hold, or in all. */
+static bool older_in_context(const struct cpu_op *op, bool that_hold)
+{
+	vcuda_list_for_each (node, &busy) {
+		const struct CUstream_st *other = container_of(node, struct CUstream_st, busy);
+
+		if (other->context == op->stream->context && (other->holds || !that_hold) && older(other, op->seq))
+			return true;
+	}
+	return false;
+}
+
+static bool is_dropped(const struct cpu_op *op)
+{
+	return op->stream->context->error || op->stream->context->abandoned;
+}
+
+/* Whether it comes after all that it must come after. */
+static bool is_its_turn(const struct cpu_op *op)
+{
+	const struct CUstream_st *stream = op->stream;
+
+	if (op->after && !cpu_record_done(op->after))
+		return false;
+	if (stream->gathers && older_in_context(op, false))
+		return false;
+	if (stream->context->holds && older_in_context(op, true))
+		return false;
+	if (!stream->legacy)
+		return !stream->blocking || !older(&stream->context->null_stream, op->seq);
+	vcuda_list_for_each (node, &busy) {
+		const struct CUstream_st *other = container_of(node, struct CUstream_st, busy);
+
+		if (other->blocking && other->context == stream->context && older(other, op->seq))
+			return false;
+	}
+	return true;
+}
+
+static bool may_start(const struct cpu_op *op)
+{
+	return is_dropped(op) || (is_its_turn(op) && (!op->due || op->due(op)));
+}
+
+/* Whether a stream of the context waits for a value, and nothing of the context runs or may start. */
+static bool is_stuck(const struct CUctx_st *context)
+{
+	bool waits = false;
+
+	vcuda_list_for_each (node, &busy) {
+		const struct cpu_op *op = container_of(node, struct CUstream_st, busy)->head;
+
+		if (op->stream->context != context)
+			continue;
+		if (op->started || may_start(op))
+			return false;
+		waits |= op->due && is_its_turn(op);
+	}
+	return waits;
+}
+
+/* Takes the first operation, which has ended, off its stream. The stream may be gone afterwards. */
+static void pop(struct CUstream_st *stream)
+{
+	struct cpu_op *op = stream->head;
+
+	stream->head = op->next;
+	pending--;
+	if (!stream->head) {
+		stream->tail = &stream->head;
+		vcuda_list_remove(&stream->busy);
+	}
+	op->finish(op);
+	if (!stream->head)
+		cpu_stream_put(stream);
+}
+
+/*
+ * Starts what may start. Returns false if the first operation has to wait or now runs; true if it is gone, so that
+ * others may go on.
+ */
+static bool advance(struct CUstream_st *stream, const struct cpu_op *caller_runs)
+{
+	struct cpu_op *op = stream->head;
+
+	if (op->started || !may_start(op))
+		return false;
+	op->started = true;
+	if (is_dropped(op) || (op->start && !op->start(op)) || (op->units == 0 && !op->external)) {
+		pop(stream);
+		return true;
+	}
+	if (op->external)
+		return false;
+	make_ready(op);
+	if (op != caller_runs)
+		wake_workers(op->units);
+	return false;
+}
+
+static void dispatch(const struct cpu_op *caller_runs)
+{
+	bool moved;
+
+	do {
+		moved = false;
+		for (struct vcuda_list *node = busy.next, *next; node != &busy; node = next) {
+			/* `next` stays: advance() removes no stream but its own. */
+			next = node->next;
+			moved |= advance(container_of(node, struct CUstream_st, busy), caller_runs);
+		}
+	} while (moved);
+}
+
+static void complete(struct cpu_op *op)
+{
+	pop(op->stream);
+	dispatch(NULL);
+	cpu_wake_waiters();
+}
+
+void cpu_look_again(void)
+{
+	dispatch(NULL);
+}
+
+void cpu_op_done(struct cpu_op *op)
+{
+	complete(op);
+}
+
+bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
+{
+	op->next = NULL;
+	vcuda_list_init(&op->ready);
+	op->stream = stream;
+	op->seq = ++submitted;
+	pending++;
+	op->claimed = 0;
+	op->active = 0;
+	op->started = false;
+	if (!op->chunk)
+		op->chunk = 1;
+	if (op->most < op->chunk)
+		op->most = op->chunk;
+	caller_runs = caller_runs && op->units == 1;
+	stream->last = op->seq;
+	*stream->tail = op;
+	stream->tail = &op->next;
+	if (stream->head != op)
+		return false;
+	stream->refs++;
+	vcuda_list_add(&stream->busy, &busy);
+	/* An operation without units may end in here, and `op` with it. */
+	caller_runs = caller_runs && may_start(op);
+	dispatch(caller_runs ? op : NULL);
+	return caller_runs;
+}
+
+bool cpu_op_claim(struct cpu_op *op, uint64_t *unit)
+{
+	*unit = __atomic_fetch_add(&op->claimed, 1, __ATOMIC_RELAXED);
+	return *unit < op->units;
+}
+
+void cpu_op_abandon(struct cpu_op *op)
+{
+	__atomic_store_n(&op->claimed, op->units, __ATOMIC_RELAXED);
+}
+
+static bool claimed_all(const struct cpu_op *op)
+{
+	return __atomic_load_n(&op->claimed, __ATOMIC_RELAXED) >= op->units;
+}
+
+/*
+ * Whether one more thread may run units of it. A thread of the program that waits is one more than the workers: if all
+ * of them ran the same operation, one would have no processor, and the others would wait in the end for what it has
+ * claimed.
+ */
+static bool has_work(const struct cpu_op *op)
+{
+	return !claimed_all(op) && op->active < cpu_device()->threads;
+}
+
+/*
+ * How many units a thread claims next. Neighbours mostly use neighbouring memory, or the same: what many threads do in
+ * small pieces goes from one processor's cache to another's, and what is fetched ahead is the next thread's. In the end
+ * small pieces let all threads end together.
+ */
+static uint64_t next_chunk(const struct cpu_op *op, uint64_t chunk, uint64_t took)
+{
+	uint64_t claimed = __atomic_load_n(&op->claimed, __ATOMIC_RELAXED), least = chunk * LEAST_NS / (took + 1) + 1;
+	uint64_t pieces = cpu_device()->threads * (op->in_rows ? 2u : 16u);
+	uint64_t share = claimed < op->units ? (op->units - claimed) / pieces : 0;
+
+	if (took < SHORT_NS)
+		chunk *= 2;
+	chunk = chunk < op->most ? chunk : op->most;
+	chunk = chunk < share ? chunk : share;
+	least = least < op->chunk ? least : op->chunk;
+	return chunk > least ? chunk : least;
+}
+
+/*
+ * Runs units of a started operation: all there are, or, with `slice`, for a while. The operation may be gone
+ * afterwards.
+ */
+static void run(struct cpu_op *op, bool slice)
+{
+	bool several = op->units > op->chunk;
+	uint64_t chunk = op->chunk, start, last, now;
+
+	op->active++;
+	cpu_unlock();
+	start = last = several ? now_ns() : 0;
+	for (;;) {
+		uint64_t unit = __atomic_fetch_add(&op->claimed, chunk, __ATOMIC_RELAXED);
+
+		if (unit < op->units)
+			op->run(op, unit, op->units - unit < chunk ? op->units - unit : chunk);
+		if (claimed_all(op))
+			break;
+		now = several ? now_ns() : 0;
+		if (slice && now - start > SLICE_NS)
+			break;
+		chunk = next_chunk(op, chunk, now - last);
+		last = now;
+	}
+	cpu_lock();
+	op->active--;
+	if (!claimed_all(op))
+		return;
+	vcuda_list_remove(&op->ready);
+	if (op->active == 0)
+		complete(op);
+}
+
+static bool in_scope(const struct cpu_scope *scope, const struct CUstream_st *stream)
+{
+	const struct CUstream_st *wanted = scope->stream;
+
+	if (stream->head->seq > scope->last || (scope->context && stream->context != scope->context))
+		return false;
+	return !wanted || wanted == stream ||
+	       (wanted->legacy && stream->blocking && stream->context == wanted->context);
+}
+
+bool cpu_scope_done(const struct cpu_scope *scope)
+{
+	if (scope->record)
+		return cpu_record_done(scope->record);
+	vcuda_list_for_each (node, &busy) {
+		if (in_scope(scope, container_of(node, struct CUstream_st, busy)))
+			return false;
+	}
+	return true;
+}
+
+/* An operation in the scope that has units to run, or NULL. */
+static struct cpu_op *find_work(const struct cpu_scope *scope)
+{
+	vcuda_list_for_each (node, &busy) {
+		struct CUstream_st *stream = container_of(node, struct CUstream_st, busy);
+
+		if (in_scope(scope, stream) && stream->head->started && has_work(stream->head))
+			return stream->head;
+	}
+	return NULL;
+}
+
+/* Who would write what a context that ends waits for may be the thread that ends it. */
+static bool drop_stuck(struct CUctx_st *context)
+{
+	if (!context || !context->ending || !is_stuck(context))
+		return false;
+	context->abandoned = true;
+	dispatch(NULL);
+	cpu_wake_waiters();
+	return true;
+}
+
+void cpu_wait(const struct cpu_scope *scope)
+{
+	while (!cpu_scope_done(scope)) {
+		struct cpu_op *op = find_work(scope);
+
+		if (op)
+			run(op, false);
+		else if (!drop_stuck(scope->context))
+			cpu_wait_any();
+	}
+}
+
+static struct cpu_op *next_ready(void)
+{
+	vcuda_list_for_each (node, &ready) {
+		struct cpu_op *op = container_of(node, struct cpu_op, ready);
+
+		if (has_work(op))
+			return op;
+	}
+	return NULL;
+}
+
+/* Waits for something to become ready. A worker beyond the device's number does so for a while only; false: in vain. */
+static bool rest(bool is_extra)
+{
+	struct timespec until;
+	int error = 0;
+
+	idle++;
+	if (is_extra) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += EXTRA_REST_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		error = pthread_cond_timedwait(&work, &lock, &until);
+	} else {
+		pthread_cond_wait(&work, &lock);
+	}
+	idle--;
+	return !error || next_ready();
+}
+
+static void *worker(void *is_extra)
+{
+	cpu_lock();
+	do {
+		struct cpu_op *op;
+
+		while ((op = next_ready())) {
+			/* Streams of one priority take turns. */
+			vcuda_list_remove(&op->ready);
+			make_ready(op);
+			run(op, true);
+		}
+	} while (rest(is_extra));
+	extra--;
+	cpu_unlock();
+	return NULL;
+}
+
+static bool start_worker(bool is_extra)
+{
+	/* What an instruction raises must reach its handler. */
+	static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0};
+	pthread_attr_t attributes;
+	bool ok;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 8u << 20);
+	ok = vcuda_thread_start_with(&attributes, raised, worker, is_extra ? &extra : NULL);
+	pthread_attr_destroy(&attributes);
+	return ok;
+}
+
+bool cpu_workers_start(void)
+{
+	static unsigned int running;
+	/* Two at least: a kernel may wait for what another stream does. */
+	unsigned int want = cpu_device()->threads > 1 ? cpu_device()->threads : 2;
+
+	cpu_lock();
+	while (running < want && start_worker(false))
+		running++;
+	cpu_unlock();
+	return running > 0;
+}
+
+void cpu_worker_stalled(void)
+{
+	if (!idle && extra < MOST_EXTRA && next_ready() && start_worker(true))
+		extra++;
+}

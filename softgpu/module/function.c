@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions and their attributes, and how many blocks of one fit a multiprocessor. */
+#include <stdlib.h>
+
+#include "device/device.h"
+#include "module/module.h"
+#include "device/registry.h"
+
+CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
+{
+	struct ptx_kernel *kernel = cpu_program_kernel(&m->program, name);
+	struct CUfunc_st *f;
+
+	if (!m->complete)
+		return CUDA_ERROR_NOT_READY;
+	if (!kernel)
+		return CUDA_ERROR_NOT_FOUND;
+	vcuda_list_for_each (node, &m->functions) {
+		f = container_of(node, struct CUfunc_st, node);
+		if (f->kernel == kernel) {
+			*function = f;
+			return CUDA_SUCCESS;
+		}
+	}
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	f->module = m;
+	f->kernel = kernel;
+	f->info = ptx_kernel_info(kernel);
+	f->max_dynamic =
+		f->info->static_shared < CPU_SHARED_PER_BLOCK ? CPU_SHARED_PER_BLOCK - (int)f->info->static_shared : 0;
+	f->carveout = -1;
+	if (!cpu_registry_add(f, CPU_FUNCTION)) {
+		free(f);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	vcuda_list_add(&f->node, &m->functions);
+	*function = f;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function)
+{
+	if (cpu_registry_has(handle, CPU_KERNEL))
+		return cpu_kernel_function((struct CUkern_st *)handle, context, function);
+	if (!cpu_registry_has(handle, CPU_FUNCTION) || handle->module->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*function = handle;
+	return CUDA_SUCCESS;
+}
+
+static CUresult enter_function(CUfunction handle, struct CUfunc_st **function)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_function_find(c, handle, function);
+	return result == CUDA_SUCCESS ? result : cpu_leave(result);
+}
+
+static unsigned int max_threads(const struct CUfunc_st *f)
+{
+	return f->info->max_threads ? f->info->max_threads : CPU_MAX_THREADS_PER_BLOCK;
+}
+
+static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, int *value)
+{
+	const struct ptx_kernel_info *info = f->info;
+
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*value = (int)max_threads(f);
+		break;
+	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+		*value = (int)info->static_shared;
+		break;
+	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+		*value = (int)cpu_module_constants(f->module);
+		break;
+	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+		*value = (int)info->local_bytes;
+		break;
+	case CU_FUNC_ATTRIBUTE_NUM_REGS:
+		*value = (int)info->registers;
+		break;
+	case CU_FUNC_ATTRIBUTE_PTX_VERSION: /* the virtual architecture that it was compiled for */
+		*value = (int)info->target_sm;
+		break;
+	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+		*value = cpu_device()->major * 10 + cpu_device()->minor;
+		break;
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		*value = f->max_dynamic;
+		break;
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		*value = f->carveout;
+		break;
+	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		*value = 0;
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+{
+	struct CUfunc_st *f;
+	CUresult result = enter_function(hfunc, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return cpu_leave(pi ? get(f, attrib, pi) : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cpu_function_set(struct CUfunc_st *f, CUfunction_attribute attribute, int value)
+{
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		if (value < 0 || (size_t)value + f->info->static_shared > CPU_SHARED_PER_BLOCK_OPTIN)
+			return CUDA_ERROR_INVALID_VALUE;
+		f->max_dynamic = value;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		if (value < -1 || value > 100)
+			return CUDA_ERROR_INVALID_VALUE;
+		f->carveout = value;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		return CUDA_ERROR_NOT_SUPPORTED; /* the device has no clusters */
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult cpu_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+	struct CUfunc_st *f;
+	CUresult result = enter_function(hfunc, &f);
+
+	return result == CUDA_SUCCESS ? cpu_leave(cpu_function_set(f, attrib, value)) : result;
+}
+
+/* A hint about caches that are not this device's to divide. */
+CUresult cpu_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+	struct CUfunc_st *f;
+	CUresult result = enter_function(hfunc, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return cpu_leave((unsigned int)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cpu_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+	struct CUfunc_st *f;
+	CUresult result = enter_function(hfunc, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!hmod)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*hmod = f->module;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+	struct CUfunc_st *f;
+	CUresult result = enter_function(func, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!paramOffset || paramIndex >= f->info->param_count)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*paramOffset = f->info->params[paramIndex].offset;
+	if (paramSize)
+		*paramSize = f->info->params[paramIndex].size;
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Blocks by what the attributes promise of a multiprocessor: threads in whole warps, registers, shared memory. */
+size_t cpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
+{
+	size_t warps = (threads + CPU_WARP - 1) / CPU_WARP, shared = f->info->static_shared + dynamic;
+	size_t blocks = least(CPU_BLOCKS_PER_SM, CPU_THREADS_PER_SM / (warps * CPU_WARP));
+
+	if (threads > max_threads(f) || shared > CPU_SHARED_PER_BLOCK_OPTIN)
+		return 0;
+	blocks = least(blocks, CPU_REGISTERS / (warps * CPU_WARP * (f->info->registers ? f->info->registers : 1)));
+	return least(blocks, CPU_SHARED_PER_SM / (shared + CPU_SHARED_RESERVED));
+}
+
+CUresult cpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
+								  size_t dynamicSMemSize, unsigned flags)
+{
+	struct CUfunc_st *f;
+	CUresult result = enter_function(func, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!numBlocks || blockSize <= 0 || (flags & ~(unsigned int)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	/* Larger than any device's; kept from overflowing the sum. */
+	dynamicSMemSize = least(dynamicSMemSize, CPU_SHARED_PER_SM);
+	*numBlocks = (int)cpu_function_blocks_per_sm(f, (unsigned int)blockSize, dynamicSMemSize);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
+						     int blockSize)
+{
+	size_t each, taken;
+	struct CUfunc_st *f;
+	CUresult result = enter_function(func, &f);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0 ||
+	    cpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	taken = f->info->static_shared;
+	each = least(CPU_SHARED_PER_SM / (size_t)numBlocks - CPU_SHARED_RESERVED, CPU_SHARED_PER_BLOCK_OPTIN);
+	*dynamicSmemSize = each > taken ? each - taken : 0;
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "module/image.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend-cpu.h"
+#include "module/device-runtime.h"
+#include "device/device.h"
+#include "common/fatbin.h"
+#include "common/log.h"
+
+/* Of PTX in one image. NVIDIA's largest libraries stay far below it. */
+#define MAX_BYTES (256u << 20)
+#define WRAPPER_MAGIC 0x466243b1u
+
+/* 0: none was set. */
+static __thread size_t image_bound;
+
+__attribute__((visibility("default"))) void vcuda_cpu_set_image_bound(size_t bytes)
+{
+	image_bound = bytes;
+}
+
+/* What a container holds, for messages and to choose. */
+struct survey {
+	struct fatbin_entry best;
+	bool found, elf, newer;
+	unsigned int newest;
+};
+
+static bool runs_here(const struct fatbin_entry *entry)
+{
+	unsigned int sm = (unsigned int)cpu_device()->major * 10 + (unsigned int)cpu_device()->minor;
+
+	if (entry->arch_specific)
+		return entry->sm == sm;
+	if (entry->family_specific)
+		return entry->sm / 10 == sm / 10 && entry->sm <= sm;
+	return entry->sm <= sm;
+}
+
+static CUresult survey(struct fatbin_reader *reader, struct survey *s)
+{
+	struct fatbin_entry entry;
+	int n;
+
+	*s = (struct survey){0};
+	while ((n = fatbin_next(reader, &entry)) == 1) {
+		if (entry.kind == FATBIN_ELF)
+			s->elf = true;
+		if (entry.kind != FATBIN_PTX)
+			continue;
+		if (!runs_here(&entry)) {
+			s->newer = true;
+			s->newest = entry.sm;
+		} else if (!s->found || entry.sm > s->best.sm) {
+			s->found = true;
+			s->best = entry;
+		}
+	}
+	if (n == 0)
+		return CUDA_SUCCESS;
+	vcuda_log("the fatbin is malformed: an entry's sizes go beyond its container");
+	return CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult refuse(const struct survey *s)
+{
+	if (s->newer)
+		vcuda_log(
+			"the program has PTX only for architectures that the device is not (e.g. compute_%u): compile "
+			"it for an earlier one, "
+			"or set VCUDA_CPU_COMPUTE",
+			s->newest);
+	else
+		vcuda_log("the program has no PTX%s and the software GPU runs PTX only: compile it with e.g. "
+			  "-gencode arch=compute_75,code=compute_75",
+			  s->elf ? ", only machine code," : "");
+	return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+static CUresult add(struct cpu_image *image, const struct fatbin_entry *entry)
+{
+	char *text;
+	size_t length;
+	int error;
+
+	if (image->count == CPU_IMAGE_TEXTS) {
+		vcuda_log("the image has more than %d fatbin containers", CPU_IMAGE_TEXTS);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	if (entry->bytes > MAX_BYTES - image->bytes) {
+		vcuda_log("the image unpacks to more than %u MiB of PTX", MAX_BYTES >> 20);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	error = fatbin_unpack(entry, &text, &length);
+	if (error) {
+		vcuda_log("the PTX for sm_%u in the fatbin cannot be unpacked: %s", entry->sm, strerror(-error));
+		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+	}
+	image->bytes += length;
+	image->relocatable |= entry->relocatable;
+	image->part[image->count].text = text;
+	/* PTX ends at a NUL or at the entry's end. */
+	image->part[image->count++].length = strnlen(text, length);
+	return CUDA_SUCCESS;
+}
+
+static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *image)
+{
+	struct fatbin_reader reader;
+	struct survey s, refused = {0};
+	bool first = true;
+	CUresult result;
+
+	if (fatbin_open(&reader, data, bytes)) {
+		vcuda_log("the fatbin is malformed: its header's size goes beyond the image of %zu bytes", bytes);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	do {
+		result = survey(&reader, &s);
+		if (result == CUDA_SUCCESS && s.found)
+			result = add(image, &s.best);
+		else if (!refused.newer)
+			refused = s;
+		if (result != CUDA_SUCCESS)
+			return result;
+		/* what a device linker made is complete: the others are what it was made from */
+		if (first && s.found && !s.best.relocatable)
+			return CUDA_SUCCESS;
+		first = false;
+	} while (fatbin_next_container(&reader));
+	return image->count ? CUDA_SUCCESS : refuse(&refused);
+}
+
+static CUresult read_text(const char *text, size_t bound, struct cpu_image *image)
+{
+	size_t length = bound ? strnlen(text, bound) : strlen(text);
+	char *copy = strndup(text, length);
+
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	image->part[0].text = copy;
+	image->part[0].length = length;
+	image->count = 1;
+	return CUDA_SUCCESS;
+}
+
+/* What the device runtime library calls, if the program was linked with it. */
+static CUresult add_device_runtime(struct cpu_image *image)
+{
+	unsigned int n = image->count;
+	size_t length = strlen(cpu_device_runtime);
+
+	while (n && !memmem(image->part[n - 1].text, image->part[n - 1].length, CPU_DEVICE_RUNTIME_MARK,
+			    strlen(CPU_DEVICE_RUNTIME_MARK)))
+		n--;
+	if (!n || image->count == CPU_IMAGE_TEXTS)
+		return CUDA_SUCCESS;
+	image->part[image->count].text = strdup(cpu_device_runtime);
+	if (!image->part[image->count].text)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	image->bytes += length;
+	image->part[image->count++].length = length;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_image_read(const void *data, struct cpu_image *image)
+{
+	size_t bound = image_bound;
+	uint32_t magic;
+	CUresult result;
+
+	image_bound = 0;
+	image->count = 0;
+	image->bytes = 0;
+	image->relocatable = false;
+	if (!data)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (bound && bound < FATBIN_HEADER_BYTES)
+		return CUDA_ERROR_INVALID_IMAGE;
+	memcpy(&magic, data, sizeof(magic));
+	if (magic == FATBIN_MAGIC) {
+		result = read_fatbin(data, bound ? bound : fatbin_size(data), image);
+		if (result == CUDA_SUCCESS && image->relocatable)
+			result = add_device_runtime(image);
+	} else if (memcmp(data, "\177ELF", 4) == 0) {
+		vcuda_log(
+			"the image is machine code (a cubin) and the software GPU runs PTX only: load PTX or a fatbin "
+			"that has it");
+		result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+	} else if (magic == WRAPPER_MAGIC) {
+		vcuda_log(
+			"the image is a fatbin wrapper, which holds pointers: hand over the fatbin that it points to");
+		result = CUDA_ERROR_INVALID_IMAGE;
+	} else {
+		result = read_text(data, bound, image);
+	}
+	if (result != CUDA_SUCCESS)
+		cpu_image_free(image);
+	return result;
+}
+
+void cpu_image_free(struct cpu_image *image)
+{
+	for (unsigned int i = 0; i < image->count; i++)
+		free(image->part[i].text);
+	image->count = 0;
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel launches. Everything that can be refused is refused by the call itself, what the compiler does not know
+ * included: the calling thread compiles. A fault while the kernel runs makes its context fail.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "module/heap.h"
+#include "kernel.h"
+#include "common/log.h"
+#include "device/memory.h"
+#include "module/module.h"
+#include "device/stream.h"
+#include "texture/texture.h"
+#include "device/time-limit.h"
+
+#define MAX_CHUNK 16
+#define MOST_BLOCKS 256
+#define PARAM_ALIGN 128 /* of what a kernel may have as a parameter: a tensor map */
+
+struct launch {
+	struct cpu_op op;
+	struct ptx_launch ptx;
+	struct cpu_timer timer;
+	struct cpu_map *map; /* taken when the kernel starts, as the textures are */
+	struct cpu_texture_map *textures;
+	struct CUmod_st *module;
+	const char *name;
+	unsigned char *params; /* in room[] */
+	unsigned char room[];
+};
+
+struct shape {
+	uint32_t grid[3], block[3];
+	size_t dynamic_shared;
+	bool cooperative;
+};
+
+/* What the blocks of a cooperative launch meet in: a count, 4 bytes from the start. */
+#define WORKSPACE_BYTES 64
+
+static bool launch_start(struct cpu_op *op)
+{
+	struct launch *l = (struct launch *)op;
+
+	cpu_timer_start(&l->timer, op->stream->context);
+	l->map = cpu_map_get();
+	if (!l->map || !cpu_texture_map_get(op->stream->context, &l->textures)) {
+		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	l->ptx.memory = &l->map->map;
+	l->ptx.textures = l->textures ? &l->textures->table : NULL;
+	return true;
+}
+
+static CUresult fault_result(enum ptx_fault_kind kind)
+{
+	switch (kind) {
+	case PTX_FAULT_ILLEGAL_ADDRESS:
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	case PTX_FAULT_MISALIGNED:
+		return CUDA_ERROR_MISALIGNED_ADDRESS;
+	case PTX_FAULT_ASSERT:
+		return CUDA_ERROR_ASSERT;
+	case PTX_FAULT_BAD_TARGET:
+		return CUDA_ERROR_INVALID_PC;
+	case PTX_FAULT_TENSOR_MAP:
+	case PTX_FAULT_TENSOR_BEGIN:
+	case PTX_FAULT_TENSOR_NEGATIVE:
+	case PTX_FAULT_TENSOR_CORNER:
+		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+	case PTX_FAULT_CANCELLED:
+		return CUDA_ERROR_LAUNCH_TIMEOUT;
+	default:
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+}
+
+static void describe_tensor_fault(const struct ptx_fault *f, char *text, size_t size)
+{
+	if (f->kind == PTX_FAULT_TENSOR_BEGIN)
+		snprintf(text, size,
+			 "a box of a tensor that begins at element %lld of dimension 0, "
+			 "which is no multiple of 16 bytes",
+			 (long long)f->address);
+	else if (f->kind == PTX_FAULT_TENSOR_NEGATIVE)
+		snprintf(text, size, "a store to a negative place of a tensor, element %lld of dimension %u",
+			 (long long)f->address, f->bytes);
+	else if (f->kind == PTX_FAULT_TENSOR_CORNER)
+		snprintf(text, size, "a store by a map of images with a corner outside of them (%lld in dimension %u)",
+			 (long long)f->address, f->bytes);
+	else if (f->bytes == UINT32_MAX)
+		snprintf(text, size, "neither a tensor map nor zeroes at 0x%llx", (unsigned long long)f->address);
+	else if (f->bytes)
+		snprintf(text, size, "no tensor map of %u dimensions at 0x%llx, or one that was changed", f->bytes,
+			 (unsigned long long)f->address);
+	else
+		snprintf(text, size, "a reduction that the type of the tensor map at 0x%llx does not have",
+			 (unsigned long long)f->address);
+}
+
+static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
+{
+	const char *kind = f->kind == PTX_FAULT_MISALIGNED ? "misaligned" : "illegal";
+
+	switch (f->kind) {
+	case PTX_FAULT_ILLEGAL_ADDRESS:
+	case PTX_FAULT_MISALIGNED:
+		snprintf(text, size, "%s address: %s of %u bytes at 0x%llx (%s)", kind, f->write ? "a store" : "a load",
+			 f->bytes, (unsigned long long)f->address, f->space ? f->space : "generic");
+		break;
+	case PTX_FAULT_TRAP:
+		snprintf(text, size, "trap");
+		break;
+	case PTX_FAULT_ASSERT:
+		snprintf(text, size, "assertion failed");
+		break;
+	case PTX_FAULT_BARRIER:
+		snprintf(text, size, "a barrier that not all threads of the block reach (%u wait at barrier %llu)",
+			 f->bytes, (unsigned long long)f->address);
+		break;
+	case PTX_FAULT_BAD_TARGET:
+		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
+		break;
+	case PTX_FAULT_TENSOR_MAP:
+	case PTX_FAULT_TENSOR_BEGIN:
+	case PTX_FAULT_TENSOR_NEGATIVE:
+	case PTX_FAULT_TENSOR_CORNER:
+		describe_tensor_fault(f, text, size);
+		break;
+	default:
+		snprintf(text, size, "ran for longer than %g s, which is the limit",
+			 (double)cpu_device()->time_limit_ns * 1e-9);
+	}
+}
+
+static void report_fault(const struct launch *l, const struct ptx_fault *f)
+{
+	char text[160], line[32] = "";
+
+	describe_fault(f, text, sizeof(text));
+	if (f->line)
+		snprintf(line, sizeof(line), ", line %u of the PTX", f->line);
+	vcuda_log("kernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s", l->name, text, f->block[0], f->block[1],
+		  f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
+}
+
+static void launch_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+{
+	struct launch *l = (struct launch *)op;
+	struct CUctx_st *context = op->stream->context;
+	struct ptx_fault fault = {0};
+
+	if (!__atomic_load_n(&context->cancel, __ATOMIC_RELAXED)) {
+		cpu_timer_touch(&l->timer);
+		if (ptx_run_blocks(&l->ptx, unit, count, &fault))
+			return;
+		cpu_lock();
+		/* Blocks that were cancelled after a fault have nothing to add to it. */
+		if (cpu_context_fail(context, fault_result(fault.kind)) || cpu_timer_expired(&l->timer))
+			report_fault(l, &fault);
+		cpu_unlock();
+	}
+	cpu_op_abandon(op);
+}
+
+static void launch_finish(struct cpu_op *op)
+{
+	struct launch *l = (struct launch *)op;
+
+	if (l->timer.context)
+		cpu_timer_stop(&l->timer);
+	if (l->map)
+		cpu_map_put(l->map);
+	if (l->textures)
+		cpu_texture_map_put(l->textures);
+	if (l->ptx.workspace)
+		cpu_memory_drop(op->stream->context, l->ptx.workspace);
+	cpu_module_put(l->module);
+	free(l);
+}
+
+static void print(void *device, const char *text, size_t length)
+{
+	(void)device;
+	fwrite(text, 1, length, stdout);
+}
+
+static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
+{
+	const uint32_t *g = s->grid, *b = s->block;
+	uint64_t threads = (uint64_t)b[0] * b[1];
+
+	if (!g[0] || !g[1] || !g[2] || !b[0] || !b[1] || !b[2])
+		return CUDA_ERROR_INVALID_VALUE;
+	if (g[0] > CPU_MAX_GRID_X || g[1] > CPU_MAX_GRID_YZ || g[2] > CPU_MAX_GRID_YZ)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (b[0] > CPU_MAX_THREADS_PER_BLOCK || b[1] > CPU_MAX_THREADS_PER_BLOCK || b[2] > CPU_MAX_BLOCK_Z)
+		return CUDA_ERROR_INVALID_VALUE;
+	threads *= b[2];
+	if (threads > CPU_MAX_THREADS_PER_BLOCK || (f->info->max_threads && threads > f->info->max_threads))
+		return CUDA_ERROR_INVALID_VALUE;
+	return s->dynamic_shared <= (size_t)f->max_dynamic ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Finds the buffer of an `extra` list. */
+static CUresult read_extra(void **extra, const void **buffer, size_t *bytes)
+{
+	*buffer = NULL;
+	*bytes = 0;
+	for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			*buffer = extra[1];
+		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+			memcpy(bytes, extra[1], sizeof(*bytes));
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return *buffer || *bytes == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult copy_params(const struct ptx_kernel_info *info, void **params, void **extra, unsigned char *to)
+{
+	const void *buffer;
+	size_t bytes, needed = 0;
+	CUresult result;
+
+	if (params && extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < info->param_count; i++) {
+		size_t end = info->params[i].offset + info->params[i].size;
+
+		if (params && !params[i])
+			return CUDA_ERROR_INVALID_VALUE;
+		if (params)
+			memcpy(to + info->params[i].offset, params[i], info->params[i].size);
+		needed = end > needed ? end : needed;
+	}
+	if (params || needed == 0)
+		return CUDA_SUCCESS;
+	if (!extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = read_extra(extra, &buffer, &bytes);
+	if (result != CUDA_SUCCESS || bytes < needed)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(to, buffer, needed);
+	return CUDA_SUCCESS;
+}
+
+/*
+ * The function compiled for a block shape. May drop the lock, because compiling takes long: the caller looks its
+ * context and stream up again. The module stays until cpu_module_put().
+ */
+static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const struct ptx_binary **binary)
+{
+	struct ptx_error error = {0};
+	enum ptx_status status;
+
+	f->module->refs++;
+	if (f->prepared && !memcmp(f->prepared_block, block, sizeof(f->prepared_block))) {
+		*binary = f->prepared;
+		return CUDA_SUCCESS;
+	}
+	cpu_unlock();
+	status = ptx_kernel_prepare(f->kernel, block, binary, &error);
+	cpu_lock();
+	if (status != PTX_OK) {
+		char what[256];
+
+		snprintf(what, sizeof(what), "cannot compile kernel %s", f->info->name);
+		cpu_module_put(f->module);
+		return cpu_compile_error(status, what, &error);
+	}
+	f->prepared = *binary;
+	memcpy(f->prepared_block, block, sizeof(f->prepared_block));
+	return CUDA_SUCCESS;
+}
+
+static bool claim(void *owner, uint64_t *index)
+{
+	return cpu_op_claim(&((struct launch *)owner)->op, index);
+}
+
+/* What it waits for may be another kernel, or a copy, for which no thread is left. */
+static void stalled(void *owner)
+{
+	(void)owner;
+	cpu_lock();
+	cpu_worker_stalled();
+	cpu_unlock();
+}
+
+/*
+ * Blocks that may wait for one another are claimed one by one, by whoever has a turn for them. Those of a cooperative
+ * launch are all started; of others, as many as the device is said to hold.
+ */
+static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct shape *s)
+{
+	const uint32_t *b = s->block;
+	unsigned int threads = cpu_device()->threads;
+
+	l->op.chunk = l->op.most = 1;
+	l->ptx.claim = claim;
+	l->ptx.stalled = stalled;
+	l->ptx.owner = l;
+	l->ptx.share = s->cooperative ? (uint32_t)((l->op.units + threads - 1) / threads) : 1;
+	l->ptx.resident = s->cooperative ? (uint32_t)l->op.units
+					 : (uint32_t)cpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
+}
+
+/* Blocks claimed at a time: few claims for many small blocks, and still work for all threads. */
+static uint64_t chunk(uint64_t blocks)
+{
+	uint64_t n = blocks / (cpu_device()->threads * 16u);
+
+	return n < 1 ? 1 : n > MAX_CHUNK ? MAX_CHUNK : n;
+}
+
+/* Blocks that go through memory side by side are claimed so. */
+static void let_stride(struct launch *l)
+{
+	uint64_t side = ptx_launch_side(&l->ptx), n = l->op.units / (cpu_device()->threads * 4u);
+
+	if (side == 1)
+		return;
+	n = n < side ? n : side;
+	l->op.chunk = l->op.chunk > n ? l->op.chunk : n;
+	l->op.in_rows = true;
+}
+
+static struct launch *make(struct CUfunc_st *f, const struct shape *s)
+{
+	static uint64_t serial;
+	struct launch *l = calloc(1, sizeof(*l) + f->info->param_bytes + PARAM_ALIGN);
+
+	if (!l)
+		return NULL;
+	l->op.start = launch_start;
+	l->op.run = launch_run;
+	l->op.finish = launch_finish;
+	l->op.units = (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
+	l->op.chunk = chunk(l->op.units);
+	l->op.most = MOST_BLOCKS;
+	l->module = f->module;
+	l->name = f->info->name;
+	memcpy(l->ptx.grid, s->grid, sizeof(s->grid));
+	memcpy(l->ptx.block, s->block, sizeof(s->block));
+	l->ptx.dynamic_shared = s->dynamic_shared;
+	l->params = l->room + (-(uintptr_t)l->room & (PARAM_ALIGN - 1));
+	l->ptx.params = l->params;
+	l->ptx.print = print;
+	l->ptx.multiprocessors = cpu_device()->threads;
+	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+	return l;
+}
+
+static CUresult provide_heap(struct CUctx_st *c, struct launch *l)
+{
+	struct cpu_heap *heap;
+	CUresult result = cpu_heap_get(c, &heap);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	l->ptx.heap = heap;
+	l->ptx.allocate = cpu_heap_allocate;
+	l->ptx.release = cpu_heap_release;
+	return CUDA_SUCCESS;
+}
+
+/* All blocks must be on the device at once. */
+static CUresult check_cooperative(const struct CUfunc_st *f, const struct shape *s)
+{
+	const uint32_t *g = s->grid, *b = s->block;
+	uint64_t most = (uint64_t)cpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared) *
+			cpu_device()->threads;
+
+	return (uint64_t)g[0] * g[1] > most || (uint64_t)g[0] * g[1] * g[2] > most
+		       ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+		       : CUDA_SUCCESS;
+}
+
+static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct shape *s, CUstream handle, void **params,
+		       void **extra)
+{
+	struct CUstream_st *stream;
+	CUresult result = check_shape(f, s);
+	struct launch *l;
+
+	if (result == CUDA_SUCCESS && s->cooperative)
+		result = check_cooperative(f, s);
+	if (result != CUDA_SUCCESS)
+		return result;
+	l = make(f, s);
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = copy_params(f->info, params, extra, l->params);
+	if (result == CUDA_SUCCESS && f->info->uses_heap)
+		result = provide_heap(c, l);
+	if (result != CUDA_SUCCESS)
+		goto free_launch;
+	cpu_context_get(c);
+	result = compile(f, s->block, &l->ptx.binary);
+	if (result != CUDA_SUCCESS)
+		goto put_context;
+	/* Another thread may have ended the context or the stream meanwhile. */
+	result = cpu_context_state(c);
+	stream = result == CUDA_SUCCESS ? cpu_stream_find(c, handle) : NULL;
+	if (!stream) {
+		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_HANDLE : result;
+		goto put_module;
+	}
+	l->ptx.cancel = &c->cancel;
+	if (ptx_binary_waits(l->ptx.binary))
+		let_wait(l, f, s);
+	else
+		let_stride(l);
+	if (s->cooperative)
+		result = cpu_memory_alloc(c, WORKSPACE_BYTES, CPU_VARIABLE, &l->ptx.workspace);
+	if (result != CUDA_SUCCESS)
+		goto put_module;
+	cpu_submit(stream, &l->op, false);
+	cpu_context_put(c);
+	return CUDA_SUCCESS;
+
+put_module:
+	cpu_module_put(l->module);
+put_context:
+	cpu_context_put(c);
+free_launch:
+	free(l);
+	return result;
+}
+
+static CUresult enter_launch(CUfunction f, const struct shape *shape, CUstream stream, void **params, void **extra)
+{
+	struct CUfunc_st *function;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_function_find(c, f, &function);
+	if (result == CUDA_SUCCESS && !cpu_stream_find(c, stream))
+		result = CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS)
+		result = launch(c, function, shape, stream, params, extra);
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
+			    unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
+			    void **kernelParams, void **extra)
+{
+	struct shape shape = {
+		{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, false};
+
+	return enter_launch(f, &shape, hStream, kernelParams, extra);
+}
+
+CUresult cpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+				       unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+				       unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
+{
+	struct shape shape = {
+		{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, true};
+
+	return enter_launch(f, &shape, hStream, kernelParams, NULL);
+}

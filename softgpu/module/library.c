@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "module/jit-log.h"
+#include "module/module.h"
+#include "device/registry.h"
+
+struct CUlib_st {
+	struct cpu_image image;   /* to make the module of another context, or of the same after a reset */
+	struct cpu_program spare; /* parsed and in no module yet; count 0: none */
+	struct vcuda_list modules; /* one in each context that uses it */
+	struct vcuda_list kernels;
+	struct cpu_managed managed;
+};
+
+static CUresult load(CUlibrary *library, const void *code)
+{
+	struct CUlib_st *l = calloc(1, sizeof(*l));
+	CUresult result;
+
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	vcuda_list_init(&l->modules);
+	vcuda_list_init(&l->kernels);
+	result = cpu_image_read(code, &l->image);
+	if (result != CUDA_SUCCESS)
+		goto free_library;
+	result = cpu_program_parse(&l->image, &l->spare);
+	if (result != CUDA_SUCCESS)
+		goto free_image;
+	result = cpu_managed_list(&l->spare, &l->managed);
+	if (result != CUDA_SUCCESS)
+		goto free_managed;
+	cpu_lock();
+	if (!cpu_registry_add(l, CPU_LIBRARY)) {
+		result = cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		goto free_managed;
+	}
+	*library = l;
+	return cpu_leave(CUDA_SUCCESS);
+
+free_managed:
+	cpu_managed_free(&l->managed);
+	cpu_program_free(&l->spare);
+free_image:
+	cpu_image_free(&l->image);
+free_library:
+	free(l);
+	return result;
+}
+
+CUresult cpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+			       unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+			       unsigned int numLibraryOptions)
+{
+	struct cpu_jit_log log;
+	CUresult result;
+
+	/* The library's options say that `code` stays, which is not needed. */
+	if (!cpu_initialised())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (!library)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = cpu_jit_log_begin(&log, numJitOptions, jitOptions, jitOptionsValues);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = load(library, code);
+	cpu_jit_log_end(&log);
+	return result;
+}
+
+CUresult cpu_cuLibraryUnload(CUlibrary library)
+{
+	cpu_lock();
+	if (!cpu_registry_has(library, CPU_LIBRARY))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	cpu_registry_remove(library);
+	while (!vcuda_list_empty(&library->kernels)) {
+		struct CUkern_st *k = container_of(library->kernels.next, struct CUkern_st, node);
+
+		cpu_registry_remove(k);
+		vcuda_list_remove(&k->node);
+		free(k->name);
+		free(k);
+	}
+	while (!vcuda_list_empty(&library->modules))
+		cpu_module_unload(container_of(library->modules.next, struct CUmod_st, in_library));
+	cpu_unlock();
+	cpu_managed_free(&library->managed);
+	cpu_program_free(&library->spare);
+	cpu_image_free(&library->image);
+	free(library);
+	return CUDA_SUCCESS;
+}
+
+/* A parsed form of the library to look names up in. */
+static CUresult parsed(struct CUlib_st *l, struct cpu_program **program)
+{
+	if (l->spare.count == 0 && !vcuda_list_empty(&l->modules)) {
+		*program = &container_of(l->modules.next, struct CUmod_st, in_library)->program;
+		return CUDA_SUCCESS;
+	}
+	*program = &l->spare;
+	return l->spare.count ? CUDA_SUCCESS : cpu_program_parse(&l->image, &l->spare);
+}
+
+CUresult cpu_library_managed(struct CUlib_st *l, struct cpu_managed **managed, const struct cpu_program **program)
+{
+	struct cpu_program *found;
+	CUresult result = parsed(l, &found);
+
+	*managed = &l->managed;
+	*program = found;
+	return result;
+}
+
+/* The library's module in a context, made at the first use. */
+static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct CUmod_st **module)
+{
+	CUresult result;
+
+	if (l->managed.placed < l->managed.count)
+		return CUDA_ERROR_NOT_READY;
+	vcuda_list_for_each (node, &l->modules) {
+		*module = container_of(node, struct CUmod_st, in_library);
+		if ((*module)->context == context)
+			return CUDA_SUCCESS;
+	}
+	/* Parsed with the lock held: only in a program's second context. */
+	result = l->spare.count ? CUDA_SUCCESS : cpu_program_parse(&l->image, &l->spare);
+	if (result == CUDA_SUCCESS)
+		result = cpu_module_make(context, l, &l->managed, &l->spare, module);
+	if (result == CUDA_SUCCESS)
+		vcuda_list_add(&(*module)->in_library, &l->modules);
+	return result;
+}
+
+static CUresult enter_library(CUlibrary handle, struct CUctx_st **context)
+{
+	CUresult result = cpu_enter(context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return cpu_registry_has(handle, CPU_LIBRARY) ? CUDA_SUCCESS : cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_st **kernel)
+{
+	struct cpu_program *program;
+	struct CUkern_st *k;
+	CUresult result;
+
+	vcuda_list_for_each (node, &l->kernels) {
+		*kernel = container_of(node, struct CUkern_st, node);
+		if (!strcmp((*kernel)->name, name))
+			return CUDA_SUCCESS;
+	}
+	result = parsed(l, &program);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!cpu_program_kernel(program, name))
+		return CUDA_ERROR_NOT_FOUND;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	k->library = l;
+	k->name = strdup(name);
+	k->max_dynamic = -1;
+	k->carveout = -2;
+	if (!k->name || !cpu_registry_add(k, CPU_KERNEL)) {
+		free(k->name);
+		free(k);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	vcuda_list_add(&k->node, &l->kernels);
+	*kernel = k;
+	return CUDA_SUCCESS;
+}
+
+/* Needs no context, as the library needs none. */
+CUresult cpu_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+	if (!pKernel || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	cpu_lock();
+	if (!cpu_registry_has(library, CPU_LIBRARY))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return cpu_leave(find_kernel(library, name, pKernel));
+}
+
+CUresult cpu_codeNames(void *owner, uint32_t first, void *to, size_t bytes, uint32_t *count, uint32_t *total)
+{
+	const struct cpu_program *program = NULL;
+	struct cpu_program *of_library;
+	CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+	cpu_lock();
+	if (cpu_registry_has(owner, CPU_LIBRARY)) {
+		result = parsed(owner, &of_library);
+		program = of_library;
+	} else if (cpu_registry_has(owner, CPU_MODULE)) {
+		result = CUDA_SUCCESS;
+		program = &((struct CUmod_st *)owner)->program;
+	}
+	if (result == CUDA_SUCCESS)
+		result = cpu_program_names(program, first, to, bytes, count, total);
+	return cpu_leave(result);
+}
+
+CUresult cpu_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+	struct CUctx_st *c;
+	CUresult result = enter_library(library, &c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return cpu_leave(pMod ? module_in(library, c, pMod) : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cpu_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	struct CUmod_st *module;
+	struct CUctx_st *c;
+	CUresult result = enter_library(library, &c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || (!dptr && !bytes))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	result = module_in(library, c, &module);
+	if (result == CUDA_SUCCESS)
+		result = cpu_module_global(module, name, dptr, bytes);
+	return cpu_leave(result);
+}
+
+CUresult cpu_kernel_function(struct CUkern_st *k, struct CUctx_st *context, struct CUfunc_st **function)
+{
+	struct CUmod_st *module;
+	CUresult result;
+
+	if (k->function && k->context_id == context->id) {
+		*function = k->function;
+		return CUDA_SUCCESS;
+	}
+	result = module_in(k->library, context, &module);
+	if (result == CUDA_SUCCESS)
+		result = cpu_module_function(module, k->name, function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (k->max_dynamic >= 0)
+		(*function)->max_dynamic = k->max_dynamic;
+	if (k->carveout >= -1)
+		(*function)->carveout = k->carveout;
+	k->function = *function;
+	k->context_id = context->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pFunc)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!cpu_registry_has(kernel, CPU_KERNEL))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return cpu_leave(cpu_kernel_function(kernel, c, pFunc));
+}
+
+CUresult cpu_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+	struct CUfunc_st *function;
+	struct CUctx_st *c;
+	CUresult result = cpu_device_check(dev);
+
+	if (result == CUDA_SUCCESS)
+		result = cpu_enter(&c);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!cpu_registry_has(kernel, CPU_KERNEL))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	result = cpu_kernel_function(kernel, c, &function);
+	if (result == CUDA_SUCCESS)
+		result = cpu_function_set(function, attrib, val);
+	if (result == CUDA_SUCCESS && attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+		kernel->max_dynamic = val;
+	if (result == CUDA_SUCCESS && attrib == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+		kernel->carveout = val;
+	return cpu_leave(result);
+}

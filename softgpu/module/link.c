@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's linker. What is added becomes a list of fatbin containers behind an empty one, which is how code arrives
+ * that no device linker has seen: it is linked when it is loaded. Each part is read when it is added and all of them
+ * once more when the link is complete, so that errors show where a program looks for them; what no part defines shows
+ * then, or when it is used. The result is a container of its own, which the guest's library knows (image.c there).
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend-cpu.h"
+#include "common/fatbin.h"
+#include "module/image.h"
+#include "module/jit-log.h"
+#include "common/log.h"
+#include "module/module.h"
+#include "front/object-file.h"
+#include "device/registry.h"
+
+#define ENTRY_PTX (FATBIN_PTX | 0x101u << 16)
+#define FLAGS_LINUX_64 0x11
+#define MAX_BYTES (1ull << 30)
+
+struct container {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size; /* of the entries that follow the header */
+};
+
+/* PTX as -rdc=true leaves it, not compressed. */
+struct ptx_container {
+	struct container head;
+	uint32_t kind, header_size;
+	uint64_t bytes;
+	uint32_t compressed, options;
+	uint16_t minor, major;
+	uint32_t sm, name, name_bytes;
+	uint64_t flags, reserved, unpacked;
+	uint32_t option_offset, option_bytes;
+	char option[16];
+	char text[];
+};
+
+/* One call at a time is at it. */
+struct link {
+	char *data; /* the result's header, the empty container, and what was added */
+	size_t bytes;
+	struct cpu_jit_log log;
+};
+
+static const struct container heads[2] = {{FATBIN_MAGIC, 1, sizeof(struct container), 0},
+					  {FATBIN_MAGIC, 1, sizeof(struct container), 0}};
+
+static bool is_link(void *state)
+{
+	bool is;
+
+	cpu_lock();
+	is = cpu_registry_has(state, CPU_LINK);
+	cpu_unlock();
+	return is;
+}
+
+static CUresult append(void *link, const void *data, size_t bytes)
+{
+	struct link *l = link;
+	char *bigger = bytes <= MAX_BYTES - l->bytes ? realloc(l->data, l->bytes + bytes) : NULL;
+
+	if (!bigger)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	l->data = bigger;
+	memcpy(l->data + l->bytes, data, bytes);
+	l->bytes += bytes;
+	return CUDA_SUCCESS;
+}
+
+/* Forgets what was added from an offset on. */
+static void cut(struct link *l, size_t from)
+{
+	char *smaller = realloc(l->data, from);
+
+	if (smaller)
+		l->data = smaller;
+	l->bytes = from;
+}
+
+static void free_link(struct link *l)
+{
+	free(l->data);
+	free(l);
+}
+
+/* The number behind a directive; 0: it is not there. */
+static unsigned int directive(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? (unsigned int)strtoul(at + strlen(name), NULL, 10) : 0;
+}
+
+static CUresult append_text(struct link *l, const char *data, size_t bytes)
+{
+	size_t length = strnlen(data, bytes), room = (length + 8) & ~(size_t)7;
+	struct ptx_container *c = calloc(1, sizeof(*c) + room);
+	CUresult result;
+
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(c->text, data, length);
+	c->head = (struct container){FATBIN_MAGIC, 1, sizeof(c->head), sizeof(*c) - sizeof(c->head) + room};
+	c->kind = ENTRY_PTX;
+	c->header_size = sizeof(*c) - sizeof(c->head);
+	c->bytes = room;
+	c->major = (uint16_t)directive(c->text, ".version ");
+	c->sm = directive(c->text, ".target sm_");
+	c->flags = FLAGS_LINUX_64;
+	c->options = offsetof(struct ptx_container, option_offset) - sizeof(c->head);
+	c->option_offset = offsetof(struct ptx_container, option) - sizeof(c->head);
+	c->option_bytes = (uint32_t)snprintf(c->option, sizeof(c->option), "--compile-only");
+	result = append(l, c, sizeof(*c) + room);
+	free(c);
+	return result;
+}
+
+/* What NVRTC gives for machine code where nothing runs that (the guest's compute-cache.c). */
+static bool is_text(const char *data, size_t bytes)
+{
+	for (size_t n = 0; n < bytes && n < 4; n++)
+		if (!data[n] || data[n] & 0x80 || data[n] == 0x7f)
+			return false;
+	return bytes >= 4;
+}
+
+static CUresult append_part(struct link *l, CUjitInputType type, const void *data, size_t bytes)
+{
+	switch (type) {
+	case CU_JIT_INPUT_FATBINARY:
+		return append(l, data, bytes);
+	case CU_JIT_INPUT_OBJECT:
+	case CU_JIT_INPUT_LIBRARY:
+		return cpu_object_file_parts(data, bytes, append, l);
+	case CU_JIT_INPUT_PTX:
+		return append_text(l, data, bytes);
+	case CU_JIT_INPUT_CUBIN:
+		if (is_text(data, bytes))
+			return append_text(l, data, bytes);
+		vcuda_log("linking a cubin is not supported, only what has PTX is");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case CU_JIT_INPUT_NVVM:
+		vcuda_log("linking NVVM is not supported, only what has PTX is");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Reads each text by itself. What it does not define others may. */
+static CUresult check_texts(const struct cpu_image *image, const char *name)
+{
+	CUresult result = CUDA_SUCCESS;
+	char what[128];
+
+	snprintf(what, sizeof(what), "cannot link %s", name && *name ? name : "a part");
+	for (unsigned int i = 0; i < image->count && result == CUDA_SUCCESS; i++) {
+		struct ptx_error error = {0};
+		struct ptx_module *module;
+		enum ptx_status status = ptx_module_create(image->part[i].text, image->part[i].length, &module, &error);
+
+		if (status != PTX_OK)
+			result = cpu_compile_error(status, what, &error);
+		ptx_module_destroy(module);
+	}
+	return result;
+}
+
+/* What was added from an offset on. A library, which was not made for this device, may have nothing for it. */
+static CUresult check(const struct link *l, size_t from, CUjitInputType type, const char *name)
+{
+	bool optional = type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY;
+	struct cpu_image image;
+	CUresult result;
+
+	if (l->bytes == from)
+		return CUDA_SUCCESS;
+	vcuda_cpu_set_image_bound(l->bytes - from);
+	result = cpu_image_read(l->data + from, &image);
+	if (result != CUDA_SUCCESS)
+		return optional && result == CUDA_ERROR_NO_BINARY_FOR_GPU ? CUDA_SUCCESS : result;
+	result = check_texts(&image, name);
+	cpu_image_free(&image);
+	return result;
+}
+
+CUresult cpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *optionValues, void *stateOut)
+{
+	struct link *l = calloc(1, sizeof(*l));
+	struct CUctx_st *context;
+	CUresult result;
+
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cpu_jit_log_open(&l->log, numOptions, options, optionValues);
+	if (result == CUDA_SUCCESS)
+		result = append(l, heads, sizeof(heads));
+	if (result == CUDA_SUCCESS)
+		result = cpu_enter(&context);
+	if (result == CUDA_SUCCESS)
+		result = cpu_leave(cpu_registry_add(l, CPU_LINK) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	if (result != CUDA_SUCCESS) {
+		free_link(l);
+		return result;
+	}
+	*(void **)stateOut = l;
+	return CUDA_SUCCESS;
+}
+
+/* Options for one part tune a compiler that is not this one. */
+CUresult cpu_cuLinkAddData_v2(void *state, int type, void *data, size_t size, void *name, unsigned int numOptions,
+			      void *options, void *optionValues)
+{
+	struct link *l = state;
+	CUresult result;
+	size_t before;
+
+	if (!is_link(state))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!data || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	cpu_jit_log_resume(&l->log);
+	before = l->bytes;
+	result = append_part(l, (CUjitInputType)type, data, size);
+	if (result == CUDA_SUCCESS)
+		result = check(l, before, (CUjitInputType)type, name);
+	if (result != CUDA_SUCCESS)
+		cut(l, before);
+	cpu_jit_log_pause(&l->log);
+	return result;
+}
+
+/* As when it is loaded. */
+static CUresult link_all(const struct link *l)
+{
+	struct cpu_program program;
+	struct cpu_image image;
+	CUresult result;
+
+	if (l->bytes == sizeof(heads))
+		return CUDA_ERROR_INVALID_VALUE;
+	vcuda_cpu_set_image_bound(l->bytes - sizeof(heads[0]));
+	result = cpu_image_read(l->data + sizeof(heads[0]), &image);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_program_parse(&image, &program);
+	cpu_image_free(&image);
+	if (result == CUDA_SUCCESS)
+		cpu_program_free(&program);
+	return result;
+}
+
+CUresult cpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
+{
+	struct link *l = state;
+	struct container *head;
+	CUresult result;
+
+	if (!is_link(state))
+		return CUDA_ERROR_INVALID_HANDLE;
+	cpu_jit_log_resume(&l->log);
+	result = link_all(l);
+	cpu_jit_log_end(&l->log);
+	if (result != CUDA_SUCCESS)
+		return result;
+	head = (struct container *)(void *)l->data;
+	head->size = l->bytes - sizeof(*head);
+	*(void **)cubinOut = l->data;
+	*(size_t *)sizeOut = l->bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cpu_cuLinkDestroy(void *state)
+{
+	struct link *l = state;
+
+	cpu_lock();
+	if (!cpu_registry_has(state, CPU_LINK))
+		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	cpu_registry_remove(state);
+	cpu_unlock();
+	free_link(l);
+	return CUDA_SUCCESS;
+}

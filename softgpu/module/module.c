@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "module/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "module/jit-log.h"
+#include "common/log.h"
+#include "device/memory.h"
+#include "device/registry.h"
+
+CUresult cpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error)
+{
+	if (error->line)
+		vcuda_log("%s: line %u of the PTX: %s", what, error->line, error->text);
+	else
+		vcuda_log("%s: %s", what, error->text);
+	switch (status) {
+	case PTX_NOT_SUPPORTED:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case PTX_NO_MEMORY:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_INVALID_PTX;
+	}
+}
+
+/* All parts as one. */
+static enum ptx_status link_parts(const struct cpu_image *image, struct ptx_module **module, struct ptx_error *error)
+{
+	struct ptx_text texts[CPU_IMAGE_TEXTS];
+
+	for (unsigned int i = 0; i < image->count; i++)
+		texts[i] = (struct ptx_text){image->part[i].text, image->part[i].length};
+	return ptx_module_link(texts, image->count, module, error);
+}
+
+CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *program)
+{
+	unsigned int count = image->relocatable ? 1 : image->count;
+
+	program->count = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		struct ptx_error error = {0};
+		enum ptx_status status;
+
+		if (image->relocatable)
+			status = link_parts(image, &program->part[i], &error);
+		else
+			status = ptx_module_create(image->part[i].text, image->part[i].length, &program->part[i],
+						   &error);
+		if (status != PTX_OK) {
+			cpu_program_free(program);
+			return cpu_compile_error(status, "cannot load a module", &error);
+		}
+		program->count++;
+	}
+	return CUDA_SUCCESS;
+}
+
+void cpu_program_free(struct cpu_program *program)
+{
+	for (unsigned int i = 0; i < program->count; i++)
+		ptx_module_destroy(program->part[i]);
+	program->count = 0;
+}
+
+struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const char *name)
+{
+	for (unsigned int i = 0; i < program->count; i++) {
+		struct ptx_kernel *kernel = ptx_module_find_kernel(program->part[i], name);
+
+		if (kernel)
+			return kernel;
+	}
+	return NULL;
+}
+
+CUresult cpu_program_names(const struct cpu_program *program, uint32_t first, char *to, size_t bytes, uint32_t *count,
+			   uint32_t *total)
+{
+	bool full = !bytes;
+
+	*count = *total = 0;
+	for (unsigned int i = 0; i < program->count; i++) {
+		size_t kernels = ptx_module_kernels(program->part[i]);
+
+		for (size_t k = first > *total ? first - *total : 0; k < kernels && !full; k++) {
+			const char *name = ptx_kernel_info(ptx_module_kernel(program->part[i], k))->name;
+			size_t length = strlen(name) + 1;
+
+			full = length > bytes;
+			if (full && !*count)
+				return CUDA_ERROR_INVALID_VALUE;
+			if (full)
+				break;
+			memcpy(to, name, length);
+			to += length;
+			bytes -= length;
+			++*count;
+		}
+		*total += (uint32_t)kernels;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Gives the variables of a part memory. What was placed before a failure is found in `addresses` by its caller. */
+static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t *addresses)
+{
+	const struct ptx_variable *variables;
+	size_t n = ptx_module_variables(ptx, &variables);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t bytes = variables[i].size ? variables[i].size : 1;
+		CUresult result;
+
+		if (variables[i].managed)
+			continue;
+		/* constants too may be written by kernels, by their addresses, for launches to come */
+		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, &addresses[i]);
+		if (result != CUDA_SUCCESS)
+			return result;
+		ptx_module_place(ptx, i, addresses[i]);
+	}
+	return CUDA_SUCCESS;
+}
+
+/* A managed variable has its value already, but for addresses in it, which the first module to be made writes. */
+static CUresult start_value(const struct ptx_variable *v, uint64_t address, bool *relocate)
+{
+	void *memory = (void *)(uintptr_t)address;
+	const struct cpu_range *range = v->managed ? cpu_host_find(address, true) : NULL;
+
+	/* Its memory may have been taken back. */
+	if (v->managed)
+		return !*relocate || (range && range->size >= v->size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*relocate = true;
+	if (v->init)
+		memcpy(memory, v->init, v->size);
+	else
+		memset(memory, 0, v->size);
+	return CUDA_SUCCESS;
+}
+
+/* Once all variables have their places, because they may hold each other's addresses. */
+static CUresult initialise(struct ptx_module *ptx, const uint64_t *addresses, const struct cpu_managed *managed)
+{
+	const struct ptx_variable *variables;
+	size_t n = ptx_module_variables(ptx, &variables);
+
+	for (size_t i = 0; i < n; i++) {
+		bool relocate = !managed->relocated;
+		struct ptx_error error = {0};
+		enum ptx_status status;
+		CUresult result = start_value(&variables[i], addresses[i], &relocate);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		status = relocate ? ptx_module_relocate(ptx, i, (void *)(uintptr_t)addresses[i], &error) : PTX_OK;
+		if (status != PTX_OK)
+			return cpu_compile_error(status, variables[i].name, &error);
+	}
+	return CUDA_SUCCESS;
+}
+
+static void drop_variables(struct CUmod_st *m)
+{
+	for (unsigned int i = 0; i < m->program.count; i++) {
+		const struct ptx_variable *variables;
+		size_t n = ptx_module_variables(m->program.part[i], &variables);
+
+		for (size_t v = 0; m->addresses[i] && v < n; v++) {
+			if (m->addresses[i][v])
+				cpu_memory_drop(m->context, m->addresses[i][v]);
+		}
+		free(m->addresses[i]);
+	}
+}
+
+static CUresult place_all(struct CUmod_st *m)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned int i = 0; i < m->program.count && result == CUDA_SUCCESS; i++) {
+		const struct ptx_variable *variables;
+		size_t n = ptx_module_variables(m->program.part[i], &variables);
+
+		m->addresses[i] = calloc(n + 1, sizeof(*m->addresses[i]));
+		if (!m->addresses[i])
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		result = place(m->context, m->program.part[i], m->addresses[i]);
+	}
+	if (result == CUDA_SUCCESS && m->managed->placed == m->managed->count)
+		result = cpu_module_complete(m);
+	return result;
+}
+
+CUresult cpu_module_complete(struct CUmod_st *m)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < m->managed->count; i++) {
+		const struct cpu_managed_variable *v = &m->managed->variables[i];
+
+		m->addresses[v->part][v->index] = v->address;
+		ptx_module_place(m->program.part[v->part], v->index, v->address);
+	}
+	for (unsigned int i = 0; i < m->program.count && result == CUDA_SUCCESS; i++)
+		result = initialise(m->program.part[i], m->addresses[i], m->managed);
+	m->complete = result == CUDA_SUCCESS;
+	m->managed->relocated |= m->complete;
+	return result;
+}
+
+static void end_module(struct cpu_owned *owned)
+{
+	cpu_module_unload(container_of(owned, struct CUmod_st, owned));
+}
+
+CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_managed *managed,
+			 struct cpu_program *program, struct CUmod_st **module)
+{
+	struct CUmod_st *m = calloc(1, sizeof(*m));
+	CUresult result = CUDA_SUCCESS;
+
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->context = context;
+	m->library = library;
+	m->refs = 1;
+	m->program = *program;
+	m->managed = managed ? managed : &m->own;
+	vcuda_list_init(&m->in_library);
+	vcuda_list_init(&m->functions);
+	if (!managed)
+		result = cpu_managed_list(program, &m->own);
+	if (result == CUDA_SUCCESS)
+		result = place_all(m);
+	if (result == CUDA_SUCCESS && !cpu_registry_add(m, CPU_MODULE))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
+		drop_variables(m);
+		cpu_managed_free(&m->own);
+		free(m);
+		return result;
+	}
+	m->owned.end = end_module;
+	vcuda_list_add(&m->owned.node, &context->owned);
+	program->count = 0;
+	*module = m;
+	return CUDA_SUCCESS;
+}
+
+void cpu_module_put(struct CUmod_st *module)
+{
+	/* The last reference is that of the thread that unloads it, which waits for this. */
+	module->refs--;
+	cpu_wake_waiters();
+}
+
+void cpu_module_unload(struct CUmod_st *m)
+{
+	struct CUctx_st *context = m->context;
+	struct cpu_scope scope = {.context = context};
+
+	/* From here on no handle leads to it. */
+	cpu_registry_remove(m);
+	vcuda_list_remove(&m->owned.node);
+	vcuda_list_remove(&m->in_library);
+	vcuda_list_for_each (node, &m->functions)
+		cpu_registry_remove(container_of(node, struct CUfunc_st, node));
+	cpu_context_get(context);
+	scope.last = cpu_submitted();
+	cpu_wait(&scope);
+	while (m->refs > 1)
+		cpu_wait_any();
+	drop_variables(m);
+	cpu_managed_free(&m->own);
+	cpu_program_free(&m->program);
+	while (!vcuda_list_empty(&m->functions)) {
+		struct CUfunc_st *f = container_of(m->functions.next, struct CUfunc_st, node);
+
+		vcuda_list_remove(&f->node);
+		free(f);
+	}
+	free(m);
+	cpu_context_put(context);
+}
+
+/*
+ * Finds a variable. A name that is not `visible` counts too, if no visible one has it: that is how a static __device__
+ * variable is found.
+ */
+CUresult cpu_module_global(struct CUmod_st *m, const char *name, CUdeviceptr *address, size_t *bytes)
+{
+	if (!m->complete)
+		return CUDA_ERROR_NOT_READY;
+	for (int visible = 1; visible >= 0; visible--) {
+		for (unsigned int i = 0; i < m->program.count; i++) {
+			const struct ptx_variable *variables;
+			size_t n = ptx_module_variables(m->program.part[i], &variables);
+
+			for (size_t v = 0; v < n; v++) {
+				if (variables[v].visible != visible || strcmp(variables[v].name, name))
+					continue;
+				if (address)
+					*address = m->addresses[i][v];
+				if (bytes)
+					*bytes = variables[v].size;
+				return CUDA_SUCCESS;
+			}
+		}
+	}
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+size_t cpu_module_constants(const struct CUmod_st *m)
+{
+	size_t bytes = 0;
+
+	for (unsigned int i = 0; i < m->program.count; i++) {
+		const struct ptx_variable *variables;
+		size_t n = ptx_module_variables(m->program.part[i], &variables);
+
+		for (size_t v = 0; v < n; v++)
+			bytes += variables[v].constant ? variables[v].size : 0;
+	}
+	return bytes;
+}
+
+CUresult cpu_cuModuleLoadData(CUmodule *module, const void *data)
+{
+	struct cpu_program program;
+	struct cpu_image image;
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	cpu_unlock();
+	if (!module)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Reading and parsing take long and need no lock. */
+	result = cpu_image_read(data, &image);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_program_parse(&image, &program);
+	cpu_image_free(&image);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_enter(&c);
+	if (result == CUDA_SUCCESS)
+		result = cpu_leave(cpu_module_make(c, NULL, NULL, &program, module));
+	cpu_program_free(&program);
+	return result;
+}
+
+CUresult cpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options,
+				void **values)
+{
+	struct cpu_jit_log log;
+	CUresult result = cpu_jit_log_begin(&log, count, options, values);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cpu_cuModuleLoadData(module, data);
+	cpu_jit_log_end(&log);
+	return result;
+}
+
+/* Enters and checks that the handle is a module of this context. */
+static CUresult enter_module(CUmodule handle)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return cpu_registry_has(handle, CPU_MODULE) && handle->context == c ? CUDA_SUCCESS
+									    : cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+CUresult cpu_cuModuleUnload(CUmodule hmod)
+{
+	CUresult result = enter_module(hmod);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* A library's module goes with its library. */
+	if (hmod->library)
+		return cpu_leave(CUDA_ERROR_NOT_PERMITTED);
+	cpu_module_unload(hmod);
+	return cpu_leave(CUDA_SUCCESS);
+}
+
+CUresult cpu_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+	CUresult result = enter_module(hmod);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!hfunc || !name)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(cpu_module_function(hmod, name, hfunc));
+}
+
+CUresult cpu_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+	CUresult result = enter_module(hmod);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name || (!dptr && !bytes))
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return cpu_leave(cpu_module_global(hmod, name, dptr, bytes));
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the software GPU: allocations, copies, memsets, the host's, and what kernels allocate. */
+#include "softgpu/test/backend-cpu-test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void test_memory(void **state)
+{
+	CUdeviceptr p[64], big;
+	size_t free_before, free_after, total, pitch;
+
+	assert_int_equal(cuda->cuMemGetInfo_v2(&free_before, &total), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAlloc_v2(&big, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemAlloc_v2(NULL, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemAlloc_v2(&big, 1ull << 46), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuda->cuMemAlloc_v2(&big, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 64; i++) {
+			p[i] = alloc(1 + (size_t)i * i * 37);
+			assert_int_equal(cuda->cuMemsetD8_v2(p[i], (uint8_t)i, 1 + (size_t)i * i * 37), CUDA_SUCCESS);
+		}
+		for (int i = 0; i < 64; i++) {
+			uint8_t last;
+
+			assert_int_equal(cuda->cuMemcpyDtoH_v2(&last, p[i] + (size_t)i * i * 37, 1), CUDA_SUCCESS);
+			assert_int_equal(last, i);
+		}
+		for (int i = 0; i < 64; i++)
+			assert_int_equal(cuda->cuMemFree_v2(p[i * 13 % 64]), CUDA_SUCCESS);
+	}
+	/* All of it in one piece again. */
+	big = alloc(total - (1 << 20));
+	assert_int_equal(cuda->cuMemAlloc_v2(&p[0], 1 << 20), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuda->cuMemFree_v2(big), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemFree_v2(big), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemFree_v2(0x1234), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemFree_v2(0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAllocPitch_v2(&big, &pitch, 100, 10, 4), CUDA_SUCCESS);
+	assert_int_equal(pitch, 512);
+	assert_int_equal(cuda->cuMemFree_v2(big + 512), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemFree_v2(big), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemGetInfo_v2(&free_after, &total), CUDA_SUCCESS);
+	assert_int_equal(free_before, free_after);
+}
+
+static void test_copies(void **state)
+{
+	const size_t n = 9u << 20;
+	unsigned char *from = malloc(n), *to = calloc(1, n);
+	CUdeviceptr a = alloc(n), b = alloc(n);
+
+	for (size_t i = 0; i < n; i++)
+		from[i] = (unsigned char)(i * 2654435761u >> 13);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(a, from, n), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoDAsync_v2(b, a, n, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(to, b, n), CUDA_SUCCESS);
+	assert_memory_equal(from, to, n);
+	/* Overlapping parts. */
+	assert_int_equal(cuda->cuMemcpyDtoD_v2(b + 1, b, n - 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(to, b, n), CUDA_SUCCESS);
+	assert_memory_equal(from, to + 1, n - 1);
+
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(a, from, n + 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(a + n, from, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(a - 1, from, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(a, NULL, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(a, (void *)(uintptr_t)(a + (60u << 20)), 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(to, a + 1, SIZE_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyDtoHAsync_v2(to, a, n + 1, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2((CUdeviceptr)(uintptr_t)to, from, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(0, from, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoHAsync_v2(to, a, 4, (CUstream)0x7777), CUDA_ERROR_INVALID_HANDLE);
+	free(from);
+	free(to);
+}
+
+static void test_memsets(void **state)
+{
+	uint16_t half[8];
+	uint32_t word[64];
+	CUdeviceptr p = alloc(1024);
+
+	assert_int_equal(cuda->cuMemsetD8_v2(p, 0, 1024), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD16_v2(p + 2, 0x1234, 2), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(half, p, sizeof(half)), CUDA_SUCCESS);
+	assert_int_equal(half[0], 0);
+	assert_int_equal(half[1], 0x1234);
+	assert_int_equal(half[2], 0x1234);
+	assert_int_equal(half[3], 0);
+	/* Four rows of three words. */
+	assert_int_equal(cuda->cuMemsetD2D32Async(p, 64, 0xdeadbeef, 3, 4, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(word, p, sizeof(word)), CUDA_SUCCESS);
+	for (int i = 0; i < 64; i++) {
+		if (i > 3)
+			assert_int_equal(word[i], i % 16 < 3 ? 0xdeadbeef : 0);
+	}
+	assert_int_equal(cuda->cuMemsetD32_v2(p, 1, 257), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemsetD32_v2(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemsetD32_v2(p, 1, SIZE_MAX / 2), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemsetD2D8Async(p, SIZE_MAX / 2, 1, 1, 3, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemsetD2D8Async(p, 512, 1, 512, 2, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD2D8Async(p, 512, 1, 513, 2, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void test_host_memory(void **state)
+{
+	CUmodule module = load();
+	CUfunction store = function(module, "store");
+	uint32_t *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CUdeviceptr device;
+
+	assert_int_equal(cuda->cuMemHostRegister_v2((void *)0x1001, 4096, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemHostRegister_v2(p, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemHostRegister_v2(p, 4096, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemHostRegister_v2(p + 1, 4, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(cuda->cuMemHostRegister_v2(p + 1024, 4096, CU_MEMHOSTREGISTER_READ_ONLY), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemHostGetDevicePointer_v2(&device, p, 0), CUDA_SUCCESS);
+	assert_true(device == (CUdeviceptr)(uintptr_t)p);
+	assert_int_equal(launch_store(store, NULL, device + 8, 99), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(p[2], 99);
+	assert_int_equal(cuda->cuMemsetD32_v2(device, 5, 1024), CUDA_SUCCESS);
+	assert_int_equal(p[1023], 5);
+	assert_int_equal(cuda->cuMemsetD32_v2(device + 4096, 5, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemHostUnregister(p), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemHostUnregister(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	/* What is read-only to kernels faults. */
+	assert_int_equal(launch_store(store, NULL, device + 4096, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	munmap(p, 8192);
+}
+
+/* Kernels' malloc() and free(): kept from launch to launch, limited, and whatever is no block of it faults. */
+static const char heap_ptx[] =
+	".version 8.0\n.target sm_75\n.address_size 64\n"
+	".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n"
+	".visible .entry take(.param .u64 out, .param .u64 bytes)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l<8>;\n.reg .pred "
+	"%p;\n"
+	"ld.param.u64 %l1, [out];\nld.param.u64 %l2, [bytes];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 8;\n"
+	"add.s64 %l3, %l1, %l3;\n{\n.param .b64 a;\n.param .b64 b;\nst.param.b64 [a], %l2;\ncall (b), malloc, (a);\n"
+	"ld.param.b64 %l4, [b];\n}\nst.global.u64 [%l3], %l4;\nsetp.eq.u64 %p, %l4, 0;\n@%p bra $end;\n"
+	"add.s64 %l5, %l4, %l2;\nst.u32 [%l4], %r1;\nst.u8 [%l5+-1], %r1;\n$end:\nret;\n}\n"
+	".visible .entry give(.param .u64 in)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l<8>;\n"
+	"ld.param.u64 %l1, [in];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 8;\n"
+	"add.s64 %l3, %l1, %l3;\nld.global.u64 %l4, [%l3];\n{\n.param .b64 a;\nst.param.b64 [a], %l4;\n"
+	"call free, (a);\n}\nret;\n}\n";
+
+static unsigned int taken(CUfunction take, CUdeviceptr out, uint64_t bytes, uint64_t *pointers)
+{
+	void *params[] = {&out, &bytes};
+	unsigned int count = 0;
+
+	assert_int_equal(launch(take, 1, 64, NULL, params), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(pointers, out, 512), CUDA_SUCCESS);
+	for (unsigned int n = 0; n < 64; n++) {
+		count += pointers[n] != 0;
+		assert_int_equal(pointers[n] % 16, 0);
+		for (unsigned int other = 0; other < n; other++)
+			assert_true(!pointers[n] || !pointers[other] || pointers[n] >= pointers[other] + bytes ||
+				    pointers[other] >= pointers[n] + bytes);
+	}
+	return count;
+}
+
+/* cuBLAS asks any context whether it is one for graphics, and is of no use where that fails. */
+static void test_limits(void **state)
+{
+	size_t value = 1;
+
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_CIG_ENABLED), CUDA_SUCCESS);
+	assert_int_equal(value, 0);
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1), CUDA_ERROR_NOT_PERMITTED);
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_MAX_L2_FETCH_GRANULARITY), CUDA_SUCCESS);
+	assert_int_equal(value, 64);
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_PERSISTING_L2_CACHE_SIZE), CUDA_ERROR_UNSUPPORTED_LIMIT);
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 12345), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE), CUDA_SUCCESS);
+	assert_int_equal(value, 12345);
+}
+
+static void test_heap(void **state)
+{
+	uint64_t pointers[64];
+	CUfunction take, give;
+	CUdeviceptr out = alloc(sizeof(pointers));
+	void *params[] = {&out};
+	CUmodule module;
+
+	assert_int_equal(cuda->cuModuleLoadData(&module, heap_ptx), CUDA_SUCCESS);
+	take = function(module, "take");
+	give = function(module, "give");
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4 << 20), CUDA_SUCCESS);
+	assert_int_equal(taken(take, out, 40, pointers), 64);
+	/* it is there now */
+	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20), CUDA_ERROR_INVALID_VALUE);
+	for (unsigned int round = 0; round < 3; round++) {
+		assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
+		assert_int_equal(taken(take, out, 100000, pointers), (4 << 20) / 100000);
+	}
+	assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
+	assert_int_equal(taken(take, out, 1ull << 40, pointers), 0);
+	assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	pointers[0] = out;
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(out, pointers, 8), CUDA_SUCCESS);
+	assert_int_equal(launch(give, 1, 1, NULL, params), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* Memory that was freed is out of bounds to a kernel, and freeing waits for the kernel that uses it. */
+static void test_use_after_free(void **state)
+{
+	CUmodule module = load();
+	CUfunction store = function(module, "store");
+	CUdeviceptr p = alloc(1 << 20);
+
+	assert_int_equal(launch_store(store, NULL, p, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
+	assert_int_equal(launch_store(store, NULL, p, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* What blocks side by side use of three large arrays lies in different places of a cache of 128 KiB a way. */
+static void test_apart(void **state)
+{
+	CUdeviceptr p[3];
+
+	(void)state;
+	for (int n = 0; n < 3; n++)
+		p[n] = alloc(4 << 20);
+	for (int n = 0; n < 3; n++) {
+		uint64_t distance = (p[n] - p[(n + 1) % 3]) % (128 << 10);
+
+		assert_in_range(distance, 16 << 10, 112 << 10);
+	}
+	for (int n = 0; n < 3; n++)
+		assert_int_equal(cuda->cuMemFree_v2(p[n]), CUDA_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_CONTEXT(test_memory),         IN_CONTEXT(test_copies), IN_CONTEXT(test_memsets),
+		IN_CONTEXT(test_host_memory),    IN_CONTEXT(test_limits), IN_CONTEXT(test_heap),
+		IN_CONTEXT(test_use_after_free), IN_CONTEXT(test_apart),
+	};
+
+	init_device();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

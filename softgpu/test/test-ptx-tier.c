@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Large kernels: quick code first, optimised code later, and nobody who waits for what another kernel needs. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "softgpu/test/harness.h"
+#include "common/log.h"
+#include "softgpu/front/ptx-statistics.h"
+#include "softgpu/jit/ptx-tier.h"
+#include "softgpu/jit/ptx-version.h"
+
+/* x = x * 3 + n, so many times; odd lanes do less. */
+static char *large_kernel(unsigned steps)
+{
+	char *text = malloc(1000 + 64ul * steps);
+	int n = sprintf(text, "%s",
+			PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
+				 ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\n"
+				 "ld.param.u64 %l1, [p_out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %r1;\n"
+				 "mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\n"
+				 "and.b32 %r3, %r1, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra $odd;\n");
+
+	for (unsigned k = 0; k < steps; k++)
+		n += sprintf(text + n, "mad.lo.u32 %%r2, %%r2, 3, %u;\n%s", k, k == steps / 2 ? "$odd:\n" : "");
+	strcpy(text + n, "st.global.u32 [%l3], %r2;\nret;\n}\n");
+	return text;
+}
+
+static uint32_t expected(unsigned steps, uint32_t thread)
+{
+	uint32_t x = thread;
+
+	for (unsigned k = thread & 1 ? steps / 2 + 1 : 0; k < steps; k++)
+		x = x * 3 + k;
+	return x;
+}
+
+static void run_large(struct ptx_module *m, unsigned steps)
+{
+	memset(out32, 0, sizeof(out32));
+	launch_binary(m, 32);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], expected(steps, n));
+}
+
+static const struct ptx_binary *binary_of(struct ptx_module *m)
+{
+	const uint32_t block[3] = {THREADS, 1, 1};
+	const struct ptx_binary *b;
+	struct ptx_error error;
+
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_OK);
+	return b;
+}
+
+static void switches(void **state)
+{
+	char *text = large_kernel(1500);
+	struct ptx_module *m = load_binary(text, 32);
+	const struct ptx_binary *b = binary_of(m);
+	const struct ptx_machine_code *full;
+
+	(void)state;
+	full = __atomic_load_n(&b->full, __ATOMIC_ACQUIRE);
+	assert_true(full->quick || full->older);
+	run_large(m, 1500);
+	assert_non_null(__atomic_load_n(&b->masked, __ATOMIC_ACQUIRE));
+	ptx_tier_wait();
+	assert_false(b->full->quick);
+	assert_false(b->masked->quick);
+	assert_non_null(b->full->older);
+	assert_ptr_equal(binary_of(m), b);
+	run_large(m, 1500);
+	ptx_module_destroy(m);
+	free(text);
+}
+
+/* Their masked version is quick first. */
+static void small_ones_at_once(void **state)
+{
+	struct ptx_statistics before, after;
+	struct ptx_module *m;
+	char *text = large_kernel(120);
+
+	(void)state;
+	ptx_statistics_get(&before);
+	m = load_binary(text, 32);
+	run_large(m, 120);
+	assert_false(binary_of(m)->full->quick);
+	ptx_statistics_get(&after);
+	assert_in_range(after.compiled, before.compiled + 2, before.compiled + 3);
+	assert_int_equal(after.quick, before.quick + 1);
+	ptx_tier_wait();
+	assert_false(binary_of(m)->masked->quick);
+	ptx_module_destroy(m);
+	free(text);
+}
+
+#define STEPS 96
+#define LOCALS 12
+
+/* A loop with two ways in, lanes of each, and registers that live for a few instructions only. */
+static char *two_ways_in(void)
+{
+	char *text = malloc(1000 + STEPS * (200ul + 100 * LOCALS));
+	int n = sprintf(text,
+			PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"
+				 ".reg .pred %%p<4>;\n.reg .b32 %%r<8>;\n.reg .b64 %%l<8>, %%x, %%q<%u>;\n"
+				 "ld.param.u64 %%l1, [p_out];\nmov.u32 %%r1, %%tid.x;\nmul.wide.u32 %%l3, %%r1, 8;\n"
+				 "add.s64 %%l3, %%l1, %%l3;\ncvt.u64.u32 %%x, %%r1;\nmov.u32 %%r2, 0;\n"
+				 "and.b32 %%r3, %%r1, 1;\nsetp.ne.u32 %%p1, %%r3, 0;\n@%%p1 bra $s%u;\n",
+			STEPS * LOCALS, STEPS / 2);
+
+	for (unsigned k = 0; k < STEPS; k++) {
+		n += sprintf(text + n, "$s%u:\nadd.u64 %%q%u, %%x, %u;\n", k, k * LOCALS, k);
+		for (unsigned m = 1; m < LOCALS; m++)
+			n += sprintf(text + n, "mad.lo.u64 %%q%u, %%q%u, 3, %%x;\n", k * LOCALS + m,
+				     k * LOCALS + m - 1);
+		n += sprintf(text + n,
+			     "mov.u64 %%x, %%q%u;\nand.b64 %%l4, %%x, 16;\nsetp.ne.u64 %%p2, %%l4, 0;\n"
+			     "@%%p2 bra $t%u;\nadd.u64 %%x, %%x, 7;\n$t%u:\n",
+			     k * LOCALS + LOCALS - 1, k, k);
+	}
+	strcpy(text + n, "add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p3, %r2, 2;\n@%p3 bra $s0;\n"
+			 "st.global.u64 [%l3], %x;\nret;\n}\n");
+	return text;
+}
+
+static uint64_t through_both(uint32_t thread)
+{
+	uint64_t x = thread, q;
+
+	for (unsigned k = thread & 1 ? STEPS / 2 : 0; k < 2 * STEPS; k++) {
+		q = x + k % STEPS;
+		for (unsigned m = 1; m < LOCALS; m++)
+			q = q * 3 + x;
+		x = q & 16 ? q : q + 7;
+	}
+	return x;
+}
+
+/* What does not leave its block costs the other blocks nothing. */
+static void short_lives(void **state)
+{
+	char *text = two_ways_in();
+	struct ptx_module *m = load_binary(text, 64);
+
+	(void)state;
+	memset(out64, 0, sizeof(out64));
+	launch_binary(m, 64);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out64[n], through_both(n));
+	assert_in_range(__atomic_load_n(&binary_of(m)->masked, __ATOMIC_ACQUIRE)->stack, 1, 1 << 20);
+	ptx_tier_wait();
+	ptx_module_destroy(m);
+	free(text);
+}
+
+static bool large_done;
+
+static void *prepare_large(void *module)
+{
+	binary_of(module);
+	__atomic_store_n(&large_done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* A small kernel does not wait for a huge one that came before it, and who wants the same one waits and gets it. */
+static void no_waiting(void **state)
+{
+	char *huge = large_kernel(40000), *small = large_kernel(10);
+	struct ptx_module *m = load_binary(huge, 32), *other;
+	pthread_t threads[2];
+
+	(void)state;
+	for (unsigned n = 0; n < 2; n++)
+		pthread_create(&threads[n], NULL, prepare_large, m);
+	usleep(20000);
+	other = load_binary(small, 32);
+	run_large(other, 10);
+	assert_false(__atomic_load_n(&large_done, __ATOMIC_ACQUIRE));
+	for (unsigned n = 0; n < 2; n++)
+		pthread_join(threads[n], NULL);
+	assert_null(ptx_module_kernel(m, 0)->binaries->next);
+	/* and it stays quick */
+	ptx_tier_wait();
+	assert_true(binary_of(m)->full->quick);
+	ptx_module_destroy(other);
+	ptx_module_destroy(m);
+	free(huge);
+	free(small);
+}
+
+/* A module that goes while it is compiled in the background. */
+static void gone_meanwhile(void **state)
+{
+	char *text = large_kernel(1500);
+	struct ptx_module *m = load_binary(text, 32);
+
+	(void)state;
+	binary_of(m);
+	usleep(10000);
+	ptx_module_destroy(m);
+	ptx_tier_wait();
+	free(text);
+}
+
+/* Compiling has an end, whatever the program. */
+static void limits(void **state)
+{
+	const uint32_t block[3] = {THREADS, 1, 1};
+	char *huge = large_kernel(200000);
+	struct ptx_module *m = load_binary(huge, 32);
+	const struct ptx_binary *b;
+	struct ptx_error error;
+
+	(void)state;
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
+	assert_non_null(strstr(error.text, "`test` has 2000"));
+	assert_non_null(strstr(error.text, "more than 196608"));
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
+	ptx_module_destroy(m);
+	free(huge);
+}
+
+/* What the compiler says about code that is made while a kernel runs is in the log. */
+static void masked_fails(void **state)
+{
+	char *text = large_kernel(120), log[1000];
+	struct ptx_module *m = load_binary(text, 32);
+	void *params[2] = {out32, in32};
+	struct ptx_fault fault;
+
+	(void)state;
+	assert_true(binary_of(m)->full);
+	/* as if it were not known: nothing that compiles once fails then but for want of memory */
+	ptx_module_kernel(m, 0)->function->instrs[0].op = NULL;
+	vcuda_log_keep(log, sizeof(log));
+	assert_false(launch(m, 1, THREADS, 1, 0, params, &fault));
+	vcuda_log_keep(NULL, 0);
+	assert_int_equal(fault.kind, PTX_FAULT_TRAP);
+	assert_non_null(strstr(log, "kernel test"));
+	assert_non_null(strstr(log, "`ld.param.u64` is not supported"));
+	ptx_module_destroy(m);
+	free(text);
+}
+
+/* A program that ends while the background thread compiles ends at once, with its own status. */
+static void ends(void **state)
+{
+	int status = -1;
+
+	(void)state;
+	if (!fork()) {
+		char *text = large_kernel(1500);
+
+		alarm(600);
+		binary_of(load_binary(text, 32));
+		free(text);
+		exit(7);
+	}
+	wait(&status);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ends),        cmocka_unit_test(switches),   cmocka_unit_test(small_ones_at_once),
+		cmocka_unit_test(short_lives), cmocka_unit_test(no_waiting), cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(limits),      cmocka_unit_test(masked_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
