@@ -150,7 +150,7 @@ def emit_codec_c(desc):
 
 
 def emit_guest_h(desc):
-    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include "calls.h"\n',
+    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include "calls.h"\n#include "cuda-functions.h"\n',
            "/* One function a call: sends it to the worker; a sync call waits for its result. */"]
     out += [f"CUresult vcuda_call_{c.name}({c.prototype()});" for c in desc.calls]
     out += ["\n#endif"]

@@ -256,10 +256,6 @@ CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 
 /* ---- the API: ranges of one-dimensional arrays, which are boxes ---- */
 
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy);
-CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *copy);
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
-
 static const CUDA_MEMCPY3D *row_of(CUDA_MEMCPY3D *c, size_t bytes)
 {
 	c->WidthInBytes = bytes;

@@ -9,6 +9,7 @@
 #include "copy/copy.h"
 #include "core/object.h"
 #include "stream/stream.h"
+#include "protocol/cuda-functions.h"
 
 /* Visits the stream, which is none of the default ones that others wait for. */
 static CUresult visit(CUstream *stream, struct vcuda_context **before)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "guest/client/call.h"
+#include "protocol/cuda-functions.h"
 
 #define LINES 100
 #define LINE_BYTES 256

@@ -33,9 +33,6 @@ VCUDA_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute 
 
 /* ---- copies ---- */
 
-CUresult cuCtxSynchronize_v2(CUcontext ctx);
-CUresult cuStreamSynchronize(CUstream stream);
-
 static bool is_other(CUcontext handle)
 {
 	return handle && handle != vcuda_context_handle(vcuda_context_current());

@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "stream/stream.h"
 #include "core/thread.h"
+#include "protocol/cuda-functions.h"
 
 static CUresult check_begin(CUstream *stream, CUstreamCaptureMode mode)
 {

@@ -16,8 +16,6 @@
 #include "stream/stream-memory.h"
 #include "stream/stream.h"
 
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
-
 /* ---- nodes of other contexts than the stream's ---- */
 
 /* Issues a node in its context. NULL: it is of any. */

@@ -5,6 +5,7 @@
 
 #include "guest/client/call.h"
 #include "graph/graph.h"
+#include "protocol/cuda-functions.h"
 
 struct vcuda_user_object {
 	CUuserObject handle;

@@ -9,6 +9,7 @@
 #include "guest/client/call.h"
 #include "graph/capture.h"
 #include "stream/stream.h"
+#include "protocol/cuda-functions.h"
 
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
 static CUresult enqueue(const struct vcuda_computation *what, CUstream stream)

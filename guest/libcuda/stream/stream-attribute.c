@@ -4,6 +4,7 @@
 #include "guest/client/call.h"
 #include "core/object.h"
 #include "stream/stream.h"
+#include "protocol/cuda-functions.h"
 
 static CUresult check(CUstream *stream, CUstreamAttrID attribute)
 {
