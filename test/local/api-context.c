@@ -4,18 +4,6 @@
 
 #include <unistd.h>
 
-CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
-CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
-CUresult cuCtxWaitEvent(CUcontext context, CUevent event);
-CUresult cuCtxSetFlags(unsigned int flags);
-CUresult cuCtxAttach(CUcontext *context, unsigned int flags);
-CUresult cuCtxDetach(CUcontext context);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p);
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address);
-
 static uint32_t *host;
 static CUcontext primary;
 

@@ -13,7 +13,7 @@
 #include "protocol/calls.h"
 #include "guest/libcuda/stream/pace.h"
 #include "ring/ring.h"
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)
