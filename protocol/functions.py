@@ -6,6 +6,7 @@ functions.py OUTPUT_KIND names.txt DESCRIPTION...   writes one generated file to
 
 cuda-functions.h    the prototypes of the functions that are implemented
 entries.c           the table in which cuGetProcAddress looks names up: rows of one base name together, newest version first
+per-thread.c        the functions with the suffix _ptsz that take a stream: NULL is the per-thread default stream
 refused-names.txt   the names of the functions that are not implemented
 
 A mistake ends with «FILE:LINE: what is wrong» on standard error and exit status 1.
@@ -19,6 +20,7 @@ from description import Description, DescriptionError
 
 LINE = re.compile(r"(\w+) (\d+)(?: \((.+)\))?\Z")
 NAME = re.compile(r"(cu[A-Z]\w*?)(?:_v(\d+))?(_pt[ds][sz])?\Z")
+STREAM = re.compile(r"\bCUstream \w+")
 HEADER = "/* Generated from names.txt and the call descriptions by protocol/functions.py. */\n"
 
 
@@ -87,6 +89,23 @@ def emit_entries_c(functions):
     return out
 
 
+def arguments(parameters):
+    """The parameters as a call passes them on: a stream that is NULL becomes the thread's own."""
+    passed = []
+    for parameter in parameters.split(", "):
+        name = re.search(r"\w+\Z", parameter)[0]
+        passed.append(f"VCUDA_PER_THREAD({name})" if STREAM.match(parameter) else name)
+    return ", ".join(passed)
+
+
+def emit_per_thread_c(functions):
+    out = [HEADER, '#include "cuda-functions.h"\n#include "guest/client/call.h"\n#include "stream/stream.h"']
+    for f in functions:
+        if f.per_thread == "_ptsz" and STREAM.search(f.parameters):
+            out.append(f"\nVCUDA_EXPORT CUresult {f.name}({f.parameters})\n{{\n\treturn {f.plain}({arguments(f.parameters)});\n}}")
+    return out
+
+
 def emit_refused_names(functions):
     return [f.name for f in functions if not f.parameters]
 
@@ -94,6 +113,7 @@ def emit_refused_names(functions):
 EMITTERS = {
     "cuda-functions.h": emit_functions_h,
     "entries.c": emit_entries_c,
+    "per-thread.c": emit_per_thread_c,
     "refused-names.txt": emit_refused_names,
 }
 

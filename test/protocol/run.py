@@ -19,7 +19,7 @@ FUNCTIONS = GENERATOR.with_name("functions.py")
 SHAPES = HERE / "golden" / "shapes.api"
 NAMES = HERE / "golden" / "shapes.names"
 KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
-FUNCTION_KINDS = ["cuda-functions.h", "entries.c", "refused-names.txt"]
+FUNCTION_KINDS = ["cuda-functions.h", "entries.c", "per-thread.c", "refused-names.txt"]
 
 
 def run(script, kind, *inputs):

@@ -290,10 +290,6 @@ SYNC_COPY(cuMemcpyAtoA_v2, (CUarray to, size_t to_at, CUarray from, size_t from_
 	VCUDA_EXPORT CUresult name decl                                                                                \
 	{                                                                                                              \
 		return cuMemcpy3DAsync_v2(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), stream);                          \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
-	{                                                                                                              \
-		return cuMemcpy3DAsync_v2(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), VCUDA_PER_THREAD(stream));        \
 	}
 
 /* clang-format off */

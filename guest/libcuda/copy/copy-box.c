@@ -374,10 +374,6 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 	VCUDA_EXPORT CUresult name(const type *c, CUstream stream)                                                     \
 	{                                                                                                              \
 		return copy(c, stream, true);                                                                          \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(const type *c, CUstream stream)                                              \
-	{                                                                                                              \
-		return copy(c, VCUDA_PER_THREAD(stream), true);                                                        \
 	}
 
 /* clang-format off */

@@ -398,10 +398,6 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes, CUstream stream)                          \
 	{                                                                                                              \
 		return vcuda_copy(to(dst), from(src), bytes, stream, true);                                            \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(dst_type dst, src_type src, size_t bytes, CUstream stream)                   \
-	{                                                                                                              \
-		return vcuda_copy(to(dst), from(src), bytes, VCUDA_PER_THREAD(stream), true);                          \
 	}
 
 /* clang-format off */
@@ -439,10 +435,4 @@ VCUDA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdevicep
 					CUstream stream)
 {
 	return copy_peer(dst, to, src, from, bytes, stream, true);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
-					     size_t bytes, CUstream stream)
-{
-	return copy_peer(dst, to, src, from, bytes, VCUDA_PER_THREAD(stream), true);
 }

@@ -135,10 +135,6 @@ static CUresult fill_sync(CUdeviceptr dst, size_t pitch, unsigned int element, u
 	VCUDA_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)           \
 	{                                                                                                              \
 		return fill(dst, 0, bits / 8, value, n, 0, stream);                                                    \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr dst, type value, size_t n, CUstream stream)      \
-	{                                                                                                              \
-		return fill(dst, 0, bits / 8, value, n, 0, VCUDA_PER_THREAD(stream));                                  \
 	}
 
 #define MEMSET_2D(bits, type)                                                                                          \
@@ -157,12 +153,6 @@ static CUresult fill_sync(CUdeviceptr dst, size_t pitch, unsigned int element, u
 						       size_t height, CUstream stream)                                 \
 	{                                                                                                              \
 		return height ? fill(dst, pitch, bits / 8, value, width, height, stream) : CUDA_SUCCESS;               \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr dst, size_t pitch, type value, size_t width,   \
-							    size_t height, CUstream stream)                            \
-	{                                                                                                              \
-		return height ? fill(dst, pitch, bits / 8, value, width, height, VCUDA_PER_THREAD(stream))             \
-			      : CUDA_SUCCESS;                                                                          \
 	}
 
 /* clang-format off */

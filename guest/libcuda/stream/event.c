@@ -252,14 +252,4 @@ VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
 	return result;
 }
 
-VCUDA_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
-{
-	return cuEventRecord(event, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
-{
-	return cuEventRecordWithFlags(event, VCUDA_PER_THREAD(stream), flags);
-}
-
 VCUDA_SAME(cuEventDestroy, cuEventDestroy_v2);

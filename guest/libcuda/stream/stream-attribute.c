@@ -53,19 +53,3 @@ VCUDA_EXPORT CUresult cuStreamCopyAttributes(CUstream to, CUstream from)
 
 	return result == CUDA_SUCCESS ? vcuda_stream_enter(&from) : result;
 }
-
-VCUDA_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute,
-						const CUstreamAttrValue *value)
-{
-	return cuStreamSetAttribute(VCUDA_PER_THREAD(stream), attribute, value);
-}
-
-VCUDA_EXPORT CUresult cuStreamGetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
-{
-	return cuStreamGetAttribute(VCUDA_PER_THREAD(stream), attribute, value);
-}
-
-VCUDA_EXPORT CUresult cuStreamCopyAttributes_ptsz(CUstream to, CUstream from)
-{
-	return cuStreamCopyAttributes(VCUDA_PER_THREAD(to), VCUDA_PER_THREAD(from));
-}
