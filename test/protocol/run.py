@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of protocol/generate.py and protocol/functions.py.
+"""Tests of protocol/generate.py, protocol/functions.py and guest/libcudart/twins.py.
 
-run.py golden            every kind of output for golden/shapes.api and golden/shapes.names is exactly the file beside it
-run.py bad               every description and list of names in bad/ fails at the line, and with the words, that its first line expects
+run.py golden            every kind of output for golden/shapes.* is exactly the file beside it
+run.py bad               every input in bad/ fails at the line, and with the words, that its first line expects
 run.py --update          writes the expected output anew; read the difference before you commit it
 """
 
@@ -16,10 +16,13 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 GENERATOR = HERE.parent.parent / "protocol" / "generate.py"
 FUNCTIONS = GENERATOR.with_name("functions.py")
+TWINS = GENERATOR.parent.parent / "guest" / "libcudart" / "twins.py"
 SHAPES = HERE / "golden" / "shapes.api"
 NAMES = HERE / "golden" / "shapes.names"
+RUNTIME_NAMES = HERE / "golden" / "runtime-names.txt"
 KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
 FUNCTION_KINDS = ["cuda-functions.h", "entries.c", "per-thread.c", "refused-names.txt"]
+TWIN_KINDS = ["twins.h", "twins.c"]
 
 
 def run(script, kind, *inputs):
@@ -27,6 +30,8 @@ def run(script, kind, *inputs):
 
 
 def generate(kind):
+    if kind in TWIN_KINDS:
+        return run(TWINS, kind, NAMES.with_suffix(".twins"), RUNTIME_NAMES, NAMES, SHAPES)
     return run(FUNCTIONS, kind, NAMES, SHAPES) if kind in FUNCTION_KINDS else run(GENERATOR, kind, SHAPES)
 
 
@@ -36,7 +41,7 @@ def expected_file(kind):
 
 def golden(update):
     failures = 0
-    for kind in KINDS + FUNCTION_KINDS:
+    for kind in KINDS + FUNCTION_KINDS + TWIN_KINDS:
         result = generate(kind)
         if result.returncode != 0:
             print(f"FAIL {kind}: {result.stderr.strip()}")
@@ -65,9 +70,18 @@ def check_usage():
     return failures
 
 
+def refuse(path):
+    """What the script that reads such an input says to it."""
+    if path.suffix == ".names":
+        return run(FUNCTIONS, "entries.c", path, SHAPES)
+    if path.suffix == ".twins":
+        return run(TWINS, "twins.c", path, RUNTIME_NAMES, NAMES, SHAPES)
+    return run(GENERATOR, "calls.h", path)
+
+
 def bad():
     failures = check_usage()
-    files = sorted([*(HERE / "bad").glob("*.api"), *(HERE / "bad").glob("*.names")])
+    files = sorted((HERE / "bad").iterdir())
     for path in files:
         expect = re.match(r"# expect: (\d+): (.+)", path.read_text(encoding="utf-8").splitlines()[0])
         if not expect:
@@ -75,7 +89,7 @@ def bad():
             failures += 1
             continue
         want = f"{path}:{expect[1]}: {expect[2]}"
-        result = run(FUNCTIONS, "entries.c", path, SHAPES) if path.suffix == ".names" else run(GENERATOR, "calls.h", path)
+        result = refuse(path)
         if result.returncode != 1 or result.stdout or not result.stderr.startswith(want):
             print(f"FAIL {path.name}: expected '{want}', got status {result.returncode}, {result.stderr.strip()!r}")
             failures += 1
