@@ -20,7 +20,7 @@ TWINS = GENERATOR.parent.parent / "guest" / "libcudart" / "twins.py"
 SHAPES = HERE / "golden" / "shapes.api"
 NAMES = HERE / "golden" / "shapes.names"
 RUNTIME_NAMES = HERE / "golden" / "runtime-names.txt"
-KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
+KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "guest-api.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
 FUNCTION_KINDS = ["cuda-functions.h", "entries.c", "per-thread.c", "refused-names.txt"]
 TWIN_KINDS = ["twins.h", "twins.c"]
 
