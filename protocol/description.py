@@ -32,7 +32,7 @@ class DescriptionError(Exception):
 class Param:
     """One parameter: direction (in, out, out?, destroy), C type, and what kind of thing crosses."""
 
-    def __init__(self, direction, name, ctype, kind, bounds, where):
+    def __init__(self, direction, name, ctype, kind, bounds, resolver, where):
         self.where = where
         self.direction = direction
         self.name = name
@@ -41,6 +41,7 @@ class Param:
         self.bounds = bounds  # C expression over the args struct for array and window
         self.is_in = direction in ("in", "destroy")
         self.is_out = direction.startswith("out")
+        self.resolver = resolver if self.is_in else None  # NAME of the vcuda_resolve_NAME() that a generated guest function calls
 
     def field(self):
         """Its member in the args struct."""
@@ -108,6 +109,7 @@ class Call:
 class Description:
     def __init__(self):
         self.types = {}  # C name -> scalar encoding
+        self.resolvers = {}  # C name -> NAME of vcuda_resolve_NAME()
         self.structs = set()
         self.handles = {}  # C name -> Handle
         self.calls = []
@@ -147,11 +149,13 @@ class Description:
                     raise DescriptionError(f"{handle.where}: handle '{name}' accepts '{kind}', which is no handle's kind")
 
     def statement(self, words, where):
-        if words[0] == "type" and len(words) == 3:
+        if words[0] == "type" and (len(words) == 3 or len(words) == 5 and words[3] == "resolved"):
             if words[2] not in SCALARS:
                 raise DescriptionError(f"unknown encoding '{words[2]}'")
             self.new_type(words[1])
             self.types[words[1]] = words[2]
+            if words[4:]:
+                self.resolvers[words[1]] = words[4]
         elif words[0] == "struct" and len(words) == 2:
             self.new_type(words[1])
             self.structs.add(words[1])
@@ -192,6 +196,8 @@ class Description:
                 shared = True
             elif word == "transient":
                 transient = True
+            elif word == "resolved":
+                self.resolvers[words[1]] = words[2]
             elif word == "special" and rest:
                 while rest and rest[0].isdecimal():
                     specials.append(int(rest.pop(0)))
@@ -269,7 +275,8 @@ class Description:
             raise DescriptionError(f"'{text}' is not a type")
         ctype, bounds = match.groups()
         kind = self.kind_of(call, ctype, bounds, direction)
-        call.params.append(Param(direction, name, ctype, kind, bounds, where))
+        resolver = None if bounds else self.resolvers.get(ctype)
+        call.params.append(Param(direction, name, ctype, kind, bounds, resolver, where))
 
     def kind_of(self, call, ctype, bounds, direction):
         if ctype == "window":

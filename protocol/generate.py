@@ -162,7 +162,7 @@ def with_options(c):
 
 
 def emit_guest_h(desc):
-    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include <stddef.h>\n', '#include "calls.h"\n',
+    out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include <stddef.h>\n', '#include "calls.h"\n#include "cuda-functions.h"\n',
            "struct call_options; /* guest/client/call.h */\n",
            "/*",
            " * Two functions a call. Each sends the call to the worker; a sync call waits for its result. The first takes options, NULL for none.",
@@ -171,12 +171,14 @@ def emit_guest_h(desc):
         names = ", ".join(["NULL"] + [p.name for p in c.params])
         out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)});",
                 f"static inline CUresult vcuda_call_{c.name}({c.prototype()})\n{{\n\treturn vcuda_call_{c.name}_with({names});\n}}\n"]
+    out += ["\n/* Hand-written: checks what a program passes, and sets `resolved` to the worker's name for it. Missing one is a link error. */"]
+    out += [f"CUresult vcuda_resolve_{name}({ctype} given, {ctype} *resolved);" for ctype, name in desc.resolvers.items()]
     out += ["\n#endif"]
     return out
 
 
 def emit_guest_c(desc):
-    out = [HEADER, '#include "guest-calls.h"\n#include "core/request.h"\n#include "core/capture.h"\n']
+    out = [HEADER, '#include "guest-calls.h"\n#include "core/request.h"\n']
     for c in desc.calls:
         out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
         for p in c.params:
@@ -216,17 +218,23 @@ def emit_guest_c(desc):
         if c.stream and c.stream.direction == "destroy":
             out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_stream_hooks.destroyed(how, {c.stream.name});")
         out.append("\treturn result;\n}\n")
+    return out
+
+
+def emit_guest_api_c(desc):
+    """The exported functions that resolve what they are given, and send it."""
+    out = [HEADER, '#include "core/capture.h"\n#include "core/object.h"\n#include "core/request.h"\n#include "guest-calls.h"\n']
     for c in desc.calls:
-        if c.guest == "auto":
-            names = ", ".join(p.name for p in c.params)
-            out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{"]
-            if c.context:
-                out += ["\tCUresult result = vcuda_require_context();\n", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
-            else:
-                out += ["\tCUresult result = vcuda_require_init();\n", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
-            if c.uncaptured:
-                out += ["\tresult = vcuda_capture_unsafe();", "\tif (result != CUDA_SUCCESS)\n\t\treturn result;"]
-            out += [f"\treturn vcuda_call_{c.name}({names});\n}}\n"]
+        if c.guest != "auto":
+            continue
+        steps = [f"vcuda_resolve_{p.resolver}({p.name}, &{p.name})" for p in c.params if p.resolver]
+        if c.uncaptured:
+            steps.append("vcuda_capture_unsafe()")
+        steps.append(f"vcuda_call_{c.name}({', '.join(p.name for p in c.params)})")
+        out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{", f"\tCUresult result = {'vcuda_require_context' if c.context else 'vcuda_require_init'}();\n"]
+        out += [f"\tif (result == CUDA_SUCCESS)\n\t\tresult = {step};" for step in steps]
+        out += [f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_object_drop({p.name});" for p in c.params if p.direction == "destroy" and p.resolver]
+        out.append("\treturn result;\n}\n")
     return out
 
 
@@ -397,6 +405,7 @@ EMITTERS = {
     "codec.c": emit_codec_c,
     "guest-calls.h": emit_guest_h,
     "guest-calls.c": emit_guest_c,
+    "guest-api.c": emit_guest_api_c,
     "backend.h": emit_backend_h,
     "handlers.h": emit_handlers_h,
     "dispatch.c": emit_dispatch_c,

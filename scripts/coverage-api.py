@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes doc/coverage-api.md: which calls the built libraries have, and why the others are refused.
+"""Writes which calls the built libraries have, and why the others are refused.
 
-usage: coverage-api.py BUILD_DIRECTORY [--check]     (--check: only whether the file is what would be written)
+usage: coverage-api.py BUILD_DIRECTORY OUTPUT
 
 A call that is refused is a weak symbol of the library. Each needs a reason in guest/refused.txt, and each reason a call.
 """
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "guest"))
 import refused  # noqa: E402
 
-LIBRARIES = [("libcuda.so.1", "guest/libcuda/libcuda.so.1"), ("libcudart.so.13", "guest/libcudart/libcudart.so.13")]
+LIBRARIES = [("libcuda.so.1", "guest/libcuda/libcuda.so.1"), ("libcudart.so.13", "guest/libcudart/libcudart-13.so")]
 OLDER = ["12", "11.0", "10.2", "10.1", "10.0", "9.1"]  # of libcudart.so: what each has beyond those above it
 
 
@@ -63,7 +63,7 @@ def main():
         text += ["There: " + ", ".join(f"`{n}`" for n in sorted(there)), ""]
     known = set().union(*symbols(LIBRARIES[1][1]))
     for version in OLDER:
-        there, missing = symbols(f"guest/libcudart/libcudart.so.{version}")
+        there, missing = symbols(f"guest/libcudart/libcudart-{version}.so")
         text += [f"## libcudart.so.{version}", "", f"{len(there)} calls are there, {len(missing)} are refused. Beyond the libraries above:", ""]
         for reason, names in by_reason(missing - known, rules, used).items():
             text += [f"**{reason[0].upper()}{reason[1:]}** ({len(names)}): " + ", ".join(f"`{n}`" for n in names), ""]
@@ -75,13 +75,8 @@ def main():
     idle = [pattern for pattern, reason in rules if (pattern, reason) not in used]
     if idle:
         sys.exit(f"coverage-api.py: nothing is refused under {', '.join(idle)}: take it out of guest/refused.txt")
-    text = "\n".join(text)
-    target = ROOT / "doc/coverage-api.md"
-    if "--check" not in sys.argv:
-        target.write_text(text)
-    elif not target.is_file() or target.read_text() != text:
-        sys.exit("coverage-api.py: doc/coverage-api.md is not what the libraries are: run scripts/coverage-api.py BUILD_DIRECTORY")
+    pathlib.Path(sys.argv[2]).write_text("\n".join(text))
 
 
-BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else sys.exit(__doc__)
+BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) == 3 else sys.exit(__doc__)
 main()

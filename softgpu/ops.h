@@ -16,7 +16,7 @@
 	X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxPopCurrent_v2) \
 	X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuCtxGetCacheConfig) X(cuCtxSetCacheConfig) \
 	X(cuCtxGetStreamPriorityRange) X(cuCtxGetFlags) X(cuCtxSetFlags) X(cuCtxEnablePeerAccess) \
-	X(cuCtxDisablePeerAccess) X(cuProfilerStart) X(cuProfilerStop) \
+	X(cuCtxDisablePeerAccess) X(cuCtxGetExecAffinity) X(cuProfilerStart) X(cuProfilerStop) \
 	X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemFree_v2) X(cuMemHostRegister_v2) \
 	X(cuMemHostUnregister) X(cuMemHostGetDevicePointer_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) \
 	X(cuMemcpyDtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) \

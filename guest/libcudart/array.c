@@ -152,11 +152,6 @@ CUDART_API cudaError_t cudaGetChannelDesc(struct cudaChannelFormatDesc *desc, cu
 	return cudaArrayGetInfo(desc, NULL, NULL, (cudaArray_t)(uintptr_t)array);
 }
 
-CUDART_API cudaError_t cudaArrayGetPlane(cudaArray_t *plane, cudaArray_t array, unsigned int index)
-{
-	CUDART_CALL(cuArrayGetPlane((CUarray *)plane, cudart_array(array), index));
-}
-
 /* ---- mipmapped arrays ---- */
 
 CUDART_API cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
@@ -184,37 +179,6 @@ CUDART_API cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t *level, cudaMipmap
 	if (!level)
 		return cudart_record(cudaErrorInvalidValue);
 	CUDART_CALL(cuMipmappedArrayGetLevel((CUarray *)level, cudart_mipmapped(array), number));
-}
-
-/* ---- of arrays whose memory is mapped by the program: there are none here, and the driver says so ---- */
-
-struct cudaArrayMemoryRequirements;
-struct cudaArraySparseProperties;
-
-CUDART_API cudaError_t cudaArrayGetMemoryRequirements(struct cudaArrayMemoryRequirements *requirements,
-						      cudaArray_t array, int device)
-{
-	CUDART_CALL(cuArrayGetMemoryRequirements((CUDA_ARRAY_MEMORY_REQUIREMENTS *)requirements, cudart_array(array),
-						 device));
-}
-
-CUDART_API cudaError_t cudaMipmappedArrayGetMemoryRequirements(struct cudaArrayMemoryRequirements *requirements,
-							       cudaMipmappedArray_t array, int device)
-{
-	CUDART_CALL(cuMipmappedArrayGetMemoryRequirements((CUDA_ARRAY_MEMORY_REQUIREMENTS *)requirements,
-							  cudart_mipmapped(array), device));
-}
-
-CUDART_API cudaError_t cudaArrayGetSparseProperties(struct cudaArraySparseProperties *properties, cudaArray_t array)
-{
-	CUDART_CALL(cuArrayGetSparseProperties((CUDA_ARRAY_SPARSE_PROPERTIES *)properties, cudart_array(array)));
-}
-
-CUDART_API cudaError_t cudaMipmappedArrayGetSparseProperties(struct cudaArraySparseProperties *properties,
-							     cudaMipmappedArray_t array)
-{
-	CUDART_CALL(cuMipmappedArrayGetSparseProperties((CUDA_ARRAY_SPARSE_PROPERTIES *)properties,
-							cudart_mipmapped(array)));
 }
 
 /* ---- textures of linear memory ---- */

@@ -81,51 +81,6 @@ CUDART_API cudaError_t cudaDeviceReset(void)
 	return cudart_record(cudart_reset(device));
 }
 
-CUDART_API cudaError_t cudaDeviceSynchronize(void)
-{
-	CUDART_CALL(cuCtxSynchronize());
-}
-
-CUDART_API cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
-{
-	CUDART_CALL(cuCtxGetLimit(value, (CUlimit)limit));
-}
-
-CUDART_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
-{
-	CUDART_CALL(cuCtxSetLimit((CUlimit)limit, value));
-}
-
-CUDART_API cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
-{
-	CUDART_CALL(cuCtxGetCacheConfig((CUfunc_cache *)config));
-}
-
-CUDART_API cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
-{
-	CUDART_CALL(cuCtxSetCacheConfig((CUfunc_cache)config));
-}
-
-CUDART_API cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
-{
-	CUDART_CALL(cuCtxGetSharedMemConfig((CUsharedconfig *)config));
-}
-
-CUDART_API cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
-{
-	CUDART_CALL(cuCtxSetSharedMemConfig((CUsharedconfig)config));
-}
-
-CUDART_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-	CUDART_CALL(cuCtxGetStreamPriorityRange(least, greatest));
-}
-
-CUDART_API cudaError_t cudaCtxResetPersistingL2Cache(void)
-{
-	CUDART_CALL(cuCtxResetPersistingL2Cache());
-}
-
 CUDART_API cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)
 {
 	if (!id || length <= 0)
@@ -177,23 +132,4 @@ CUDART_API cudaError_t cudaDeviceDisablePeerAccess(int peer)
 	CUDART_TRY(cudart_enter());
 	CUDART_TRY(cudart_primary(peer, &context));
 	return cudart_result(cuCtxDisablePeerAccess(context));
-}
-
-CUDART_API cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
-							   const CUatomicOperation *operations, unsigned int count,
-							   int device)
-{
-	CUDART_TRY(cudart_init());
-	CUDART_TRY(cudart_check_device(device));
-	return cudart_result(cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, device));
-}
-
-CUDART_API cudaError_t cudaDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
-							  const CUatomicOperation *operations, unsigned int count,
-							  int source, int destination)
-{
-	CUDART_TRY(cudart_init());
-	CUDART_TRY(cudart_check_device(source));
-	CUDART_TRY(cudart_check_device(destination));
-	return cudart_result(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, source, destination));
 }

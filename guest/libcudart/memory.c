@@ -89,16 +89,6 @@ CUDART_API cudaError_t cudaFreeHost(void *address)
 	return cudart_result(cuMemFreeHost(address));
 }
 
-CUDART_API cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned int flags)
-{
-	CUDART_CALL(cuMemHostRegister_v2(address, bytes, flags));
-}
-
-CUDART_API cudaError_t cudaHostUnregister(void *address)
-{
-	CUDART_CALL(cuMemHostUnregister(address));
-}
-
 CUDART_API cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int flags)
 {
 	CUdeviceptr address;
@@ -109,11 +99,6 @@ CUDART_API cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsig
 	CUDART_TRY((cudaError_t)cuMemHostGetDevicePointer_v2(&address, host, flags));
 	*device = (void *)(uintptr_t)address;
 	return cudaSuccess;
-}
-
-CUDART_API cudaError_t cudaHostGetFlags(unsigned int *flags, void *host)
-{
-	CUDART_CALL(cuMemHostGetFlags(flags, host));
 }
 
 CUDART_API cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
@@ -164,20 +149,6 @@ CUDART_API cudaError_t cudaMemPrefetchAsync_v2_ptsz(const void *address, size_t 
 	return cudaMemPrefetchAsync_v2(address, bytes, location, flags, cudart_per_thread(stream));
 }
 
-CUDART_API cudaError_t cudaMemRangeGetAttribute(void *data, size_t bytes, enum cudaMemRangeAttribute attribute,
-						const void *address, size_t count)
-{
-	CUDART_CALL(
-		cuMemRangeGetAttribute(data, bytes, (CUmem_range_attribute)attribute, cudart_address(address), count));
-}
-
-CUDART_API cudaError_t cudaMemRangeGetAttributes(void **data, size_t *sizes, enum cudaMemRangeAttribute *attributes,
-						 size_t attribute_count, const void *address, size_t count)
-{
-	CUDART_CALL(cuMemRangeGetAttributes(data, sizes, (CUmem_range_attribute *)attributes, attribute_count,
-					    cudart_address(address), count));
-}
-
 cudaError_t cudart_pointer_attributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
 	CUmemorytype type = 0;
@@ -220,11 +191,6 @@ CUDART_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *at
 	return cudart_record(attributes ? cudart_pointer_attributes(attributes, pointer) : cudaErrorInvalidValue);
 }
 
-CUDART_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *address)
-{
-	CUDART_CALL(cuIpcGetMemHandle((CUipcMemHandle *)handle, cudart_address(address)));
-}
-
 CUDART_API cudaError_t cudaIpcOpenMemHandle(void **address, cudaIpcMemHandle_t handle, unsigned int flags)
 {
 	CUipcMemHandle driver_handle;
@@ -238,9 +204,4 @@ CUDART_API cudaError_t cudaIpcOpenMemHandle(void **address, cudaIpcMemHandle_t h
 	CUDART_TRY((cudaError_t)cuIpcOpenMemHandle_v2(&device, driver_handle, flags));
 	*address = (void *)(uintptr_t)device;
 	return cudaSuccess;
-}
-
-CUDART_API cudaError_t cudaIpcCloseMemHandle(void *address)
-{
-	CUDART_CALL(cuIpcCloseMemHandle(cudart_address(address)));
 }

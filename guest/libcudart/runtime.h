@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "protocol/cuda-runtime-abi.h"
-#include "driver.h"
+#include "protocol/cuda-functions.h"
 
 #define CUDART_API __attribute__((visibility("default")))
 

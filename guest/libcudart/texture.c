@@ -162,11 +162,6 @@ CUDART_API cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, cons
 	return cudart_record(cudart_create_texture(object, resource, texture, view));
 }
 
-CUDART_API cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object)
-{
-	CUDART_CALL(cuTexObjectDestroy(object));
-}
-
 cudaError_t cudart_texture_resource(struct cudaResourceDesc *resource, cudaTextureObject_t object)
 {
 	CUDA_RESOURCE_DESC r;
@@ -232,11 +227,6 @@ CUDART_API cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *object, cons
 	if (!object || !resource)
 		return cudart_record(cudaErrorInvalidValue);
 	return cudart_record(cudart_create_surface(object, resource));
-}
-
-CUDART_API cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object)
-{
-	CUDART_CALL(cuSurfObjectDestroy(object));
 }
 
 cudaError_t cudart_surface_resource(struct cudaResourceDesc *resource, cudaSurfaceObject_t object)

@@ -71,13 +71,3 @@ CUDART_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **f
 	return entry_point(symbol, function, (unsigned int)cudart_version, flags, status,
 			   CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
-
-CUDART_API cudaError_t cudaProfilerStart(void)
-{
-	CUDART_CALL(cuProfilerStart());
-}
-
-CUDART_API cudaError_t cudaProfilerStop(void)
-{
-	CUDART_CALL(cuProfilerStop());
-}

@@ -159,3 +159,19 @@ CUresult cpu_cuProfilerStop(void)
 {
 	return profiler();
 }
+
+/* Every context has all of the device. */
+CUresult cpu_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+	struct CUctx_st *c;
+	CUresult result = cpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pExecAffinity)
+		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return cpu_leave(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	*pExecAffinity = (CUexecAffinityParam){.type = type, .param.smCount.val = cpu_device()->threads};
+	return cpu_leave(CUDA_SUCCESS);
+}

@@ -361,7 +361,7 @@ CUresult cpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 }
 
 /* Asks about two different devices, of which there is only one. */
-CUresult cpu_cuDeviceGetP2PAttribute(int *value, int attrib, CUdevice srcDevice, CUdevice dstDevice)
+CUresult cpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
 {
 	if (!cpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;

@@ -10,26 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "protocol/cuda-abi.h"
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 #define LAUNCHES 7
 #define ASKED 40
 
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values, unsigned int jit_count,
-			   CUlibraryOption *options, void **values, unsigned int count);
-CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
-CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel);
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev);
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
-
-CUresult cuMemsetD32Async(CUdeviceptr address, unsigned int value, size_t count, CUstream stream);
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
 			  ".visible .entry busy(.param .u64 p)\n{\n\tret;\n}\n";

@@ -8,21 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cuda-abi.h"
-#include "guest/libcudart/driver.h"
-
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuMemsetD32Async(CUdeviceptr address, unsigned int value, size_t count, CUstream stream);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags);
-CUresult cuMemAddressFree(CUdeviceptr p, size_t size);
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-		     unsigned long long flags);
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-		  unsigned long long flags);
-CUresult cuMemUnmap(CUdeviceptr p, size_t size);
-CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *access, size_t count);
+#include "protocol/cuda-functions.h"
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \

@@ -7,13 +7,6 @@
 
 #include "protocol/cuda-runtime-abi.h"
 
-/* What driver.h does not declare, because the runtime does not need it. */
-CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *descriptor);
-CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t at, size_t bytes);
-CUresult cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t bytes);
-CUresult cuMemcpyAtoA_v2(CUarray to, size_t to_at, CUarray from, size_t from_at, size_t bytes);
-CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t at, size_t bytes);
-
 cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc, size_t width, size_t height,
 			    unsigned int flags);
 cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,

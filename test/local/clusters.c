@@ -2,11 +2,6 @@
 /* Launches with clusters of blocks: on a device that has them, and the refusal of one that has not. */
 #include "api.h"
 
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra);
-CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, const CUlaunchConfig *config);
-CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction f, const CUlaunchConfig *config);
-
 enum { BLOCKS = 8 };
 
 /* Each block stores how many blocks its cluster has, times 100, and which one it is. */

@@ -30,10 +30,6 @@ int curandDestroyGenerator(void *generator);
 int curandSetStream(void *generator, CUstream stream);
 int curandSetPseudoRandomGeneratorSeed(void *generator, unsigned long long seed);
 int curandGenerateUniform(void *generator, float *out, size_t n);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
-			   size_t count, CUgraphNodeParams *params);
 
 static CUstream stream;
 static void *blas, *lt, *generator;

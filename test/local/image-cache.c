@@ -8,12 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cuda-abi.h"
-#include "guest/libcudart/driver.h"
-
-/* What driver.h does not declare, because the runtime does not need it. */
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+#include "protocol/cuda-functions.h"
 
 #define NEED(call) need(call, #call)
 

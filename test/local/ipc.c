@@ -7,19 +7,6 @@
 
 #include "pair.h"
 
-CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-				      unsigned long long flags);
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
-					CUmemAllocationHandleType type);
-
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
-CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool pool, CUmemAllocationHandleType type,
-					  unsigned long long flags);
-CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *from, CUmemAllocationHandleType type,
-					    unsigned long long flags);
-CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr p);
-CUresult cuMemPoolImportPointer(CUdeviceptr *p, CUmemoryPool pool, CUmemPoolPtrExportData *data);
-
 #define BYTES (4u << 20)
 
 /* From the parent to the child, who answers with a byte. */

@@ -5,10 +5,6 @@
  */
 #include "api.h"
 
-CUresult cuCtxSetLimit(CUlimit limit, size_t value);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
-
 enum { MANY = 300, WORDS = 1024 };
 
 /*

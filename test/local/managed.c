@@ -2,22 +2,6 @@
 /* __managed__ variables from end to end: the program and kernels use them at one address. */
 #include "api.h"
 
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
-CUresult cuLibraryUnload(CUlibrary library);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice dev);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice dev);
-CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags);
-CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
-			  unsigned int count, CUjit_option *options, void **values);
-CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes);
-CUresult cuLinkDestroy(CUlinkState state);
-
-CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
-
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 /* step(u32 v): table[tid] += v, total += v; and what `link` points to becomes v */

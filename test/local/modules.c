@@ -7,34 +7,6 @@
 
 #include "api.h"
 
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
-			    void **values);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-				   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
-				   void **params);
-CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
-CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module);
-CUresult cuFuncGetName(const char **name, CUfunction function);
-CUresult cuDeviceGetName(char *name, int length, CUdevice device);
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
-			   unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count);
-CUresult cuLibraryUnload(CUlibrary library);
-CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library);
-CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary library);
-CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
-CUresult cuKernelGetName(const char **name, CUkernel kernel);
-CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
-			  unsigned int count, CUjit_option *options, void **values);
-CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
-			  CUjit_option *options, void **values);
-CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes);
-CUresult cuLinkDestroy(CUlinkState state);
-
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 static CUdeviceptr memory;

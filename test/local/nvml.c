@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "guest/libnvidia-ml/nvml-abi.h"
-#include "protocol/cuda-abi.h"
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 #define MIB (1ull << 20)
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \

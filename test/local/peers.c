@@ -3,21 +3,6 @@
  * any. */
 #include "api.h"
 
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
-CUresult cuCtxDisablePeerAccess(CUcontext peer);
-CUresult cuDeviceCanAccessPeer(int *yes, CUdevice device, CUdevice peer);
-CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes);
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-			   CUstream stream);
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props);
-CUresult cuMemPoolDestroy(CUmemoryPool pool);
-CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count);
-CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream);
-CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop, int option);
-
 enum { WORDS = 1 << 20, BYTES = 4 * WORDS };
 
 /* p[i] = p[i] + k, a thread a word */

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 #include "parts.h"
 #include "protocol/types.h"
 
@@ -37,13 +37,6 @@ int curandGeneratePoisson(void *generator, unsigned int *out, size_t n, double l
 int curandGenerateSeeds(void *generator);
 int curandGetDirectionVectors32(unsigned int (**vectors)[32], int set);
 int curandGetDirectionVectors64(unsigned long long (**vectors)[64], int set);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type);
-CUresult cuVcudaRandomDestroy(vcuda_generator generator);
-CUresult cuVcudaRandomScrambles(unsigned int bits, unsigned int first, unsigned int room, uint64_t *words);
-CUresult cuVcudaRandom(CUstream stream, vcuda_generator generator, const vcuda_random *random);
 
 #define N 1024
 

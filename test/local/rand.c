@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \

@@ -2,19 +2,6 @@
 /* Texture and surface references by the driver API, as programs and runtimes before CUDA 12 use them. */
 #include "api.h"
 
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor);
-CUresult cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t bytes);
-CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t at, size_t bytes);
-CUresult cuTexRefGetAddress_v2(CUdeviceptr *p, CUtexref ref);
-CUresult cuTexRefGetArray(CUarray *array, CUtexref ref);
-CUresult cuTexRefGetAddressMode(CUaddress_mode *mode, CUtexref ref, int dim);
-CUresult cuTexRefGetFilterMode(CUfilter_mode *mode, CUtexref ref);
-CUresult cuTexRefGetFormat(CUarray_format *format, int *channels, CUtexref ref);
-CUresult cuTexRefGetFlags(unsigned int *flags, CUtexref ref);
-CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref);
-CUresult cuParamSetTexRef(CUfunction function, int unit, CUtexref ref);
-
 enum { COUNT = 32 };
 
 /* read: to[tid] = line at tid. sample: to[tid] = board at (tid + 0.5, 0.5). twice: what lies in `paper` at tid doubles.

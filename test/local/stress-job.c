@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 #define COUNT 700u
 #define HOPS 9

@@ -17,16 +17,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "guest/libcudart/driver.h"
-
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
-CUresult cuMemsetD32Async(CUdeviceptr address, unsigned int value, size_t count, CUstream stream);
-CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
+#include "protocol/cuda-functions.h"
 
 #define MAX_THREADS 64
 #define MAX_COUNT 100000u /* elements; more than a staging block holds */

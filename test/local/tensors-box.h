@@ -5,14 +5,6 @@
 
 #include "api.h"
 
-CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, cuuint32_t rank, void *address, const cuuint64_t *dim,
-				const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps,
-				int interleave, int swizzle, int promotion, int fill);
-CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, int type, cuuint32_t rank, void *address, const cuuint64_t *dim,
-				 const cuuint64_t *strides, const int *lower, const int *upper, cuuint32_t channels,
-				 cuuint32_t pixels, const cuuint32_t *steps, int interleave, int swizzle, int promotion,
-				 int fill);
-
 enum { TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_INT32, TYPE_UINT64, TYPE_INT64, TYPE_FLOAT16, TYPE_FLOAT32 };
 enum { TYPE_FLOAT32_FTZ = 10, TYPE_TFLOAT32, TYPE_TFLOAT32_FTZ };
 

@@ -8,10 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
-CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address);
-
 enum { SHARED = 16384, TENSOR = 1 << 17, EMPTY = 0xee, THREADS = 256 };
 
 /* Where the map is. */

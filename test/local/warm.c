@@ -8,13 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cuda-abi.h"
-#include "guest/libcudart/driver.h"
-
-CUresult cuCtxPushCurrent_v2(CUcontext context);
-CUresult cuCtxPopCurrent_v2(CUcontext *context);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+#include "protocol/cuda-functions.h"
 
 #define NEED(call) need(call, #call)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of protocol/generate.py.
+"""Tests of protocol/generate.py, protocol/functions.py and guest/libcudart/twins.py.
 
-run.py golden            every kind of output for golden/shapes.api is exactly the file beside it
-run.py bad               every description in bad/ fails at the line, and with the words, that its first line expects
+run.py golden            every kind of output for golden/shapes.* is exactly the file beside it
+run.py bad               every input in bad/ fails at the line, and with the words, that its first line expects
 run.py --update          writes the expected output anew; read the difference before you commit it
 """
 
@@ -15,12 +15,24 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 GENERATOR = HERE.parent.parent / "protocol" / "generate.py"
+FUNCTIONS = GENERATOR.with_name("functions.py")
+TWINS = GENERATOR.parent.parent / "guest" / "libcudart" / "twins.py"
 SHAPES = HERE / "golden" / "shapes.api"
-KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
+NAMES = HERE / "golden" / "shapes.names"
+RUNTIME_NAMES = HERE / "golden" / "runtime-names.txt"
+KINDS = ["calls.h", "codec.c", "guest-calls.h", "guest-calls.c", "guest-api.c", "backend.h", "handlers.h", "dispatch.c", "coverage.md", "codec-test.c"]
+FUNCTION_KINDS = ["cuda-functions.h", "entries.c", "per-thread.c", "refused-names.txt"]
+TWIN_KINDS = ["twins.h", "twins.c"]
 
 
-def generate(kind, *descriptions):
-    return subprocess.run([sys.executable, GENERATOR, kind, *descriptions], capture_output=True, text=True, check=False)
+def run(script, kind, *inputs):
+    return subprocess.run([sys.executable, script, kind, *inputs], capture_output=True, text=True, check=False)
+
+
+def generate(kind):
+    if kind in TWIN_KINDS:
+        return run(TWINS, kind, NAMES.with_suffix(".twins"), RUNTIME_NAMES, NAMES, SHAPES)
+    return run(FUNCTIONS, kind, NAMES, SHAPES) if kind in FUNCTION_KINDS else run(GENERATOR, kind, SHAPES)
 
 
 def expected_file(kind):
@@ -29,8 +41,8 @@ def expected_file(kind):
 
 def golden(update):
     failures = 0
-    for kind in KINDS:
-        result = generate(kind, SHAPES)
+    for kind in KINDS + FUNCTION_KINDS + TWIN_KINDS:
+        result = generate(kind)
         if result.returncode != 0:
             print(f"FAIL {kind}: {result.stderr.strip()}")
             failures += 1
@@ -49,17 +61,27 @@ def golden(update):
 def check_usage():
     """A wrong command line and a missing file are told apart from a wrong description."""
     failures = 0
-    for command, status in (([], 2), (["no-such-kind", SHAPES], 2), (["calls.h", HERE / "no-such.api"], 1)):
-        result = subprocess.run([sys.executable, GENERATOR, *command], capture_output=True, text=True, check=False)
+    for script, command, status in ((GENERATOR, [""], 2), (GENERATOR, ["no-such-kind", SHAPES], 2), (GENERATOR, ["calls.h", HERE / "no-such.api"], 1),
+                                    (FUNCTIONS, ["no-such-kind", NAMES, SHAPES], 2), (FUNCTIONS, ["entries.c", HERE / "no-such.names", SHAPES], 1)):
+        result = run(script, *command)
         if result.returncode != status or result.stdout or not result.stderr or "Traceback" in result.stderr:
             print(f"FAIL {command}: status {result.returncode}, {result.stderr!r}")
             failures += 1
     return failures
 
 
+def refuse(path):
+    """What the script that reads such an input says to it."""
+    if path.suffix == ".names":
+        return run(FUNCTIONS, "entries.c", path, SHAPES)
+    if path.suffix == ".twins":
+        return run(TWINS, "twins.c", path, RUNTIME_NAMES, NAMES, SHAPES)
+    return run(GENERATOR, "calls.h", path)
+
+
 def bad():
     failures = check_usage()
-    files = sorted((HERE / "bad").glob("*.api"))
+    files = sorted((HERE / "bad").iterdir())
     for path in files:
         expect = re.match(r"# expect: (\d+): (.+)", path.read_text(encoding="utf-8").splitlines()[0])
         if not expect:
@@ -67,11 +89,11 @@ def bad():
             failures += 1
             continue
         want = f"{path}:{expect[1]}: {expect[2]}"
-        result = generate("calls.h", path)
+        result = refuse(path)
         if result.returncode != 1 or result.stdout or not result.stderr.startswith(want):
             print(f"FAIL {path.name}: expected '{want}', got status {result.returncode}, {result.stderr.strip()!r}")
             failures += 1
-    print(f"{len(files)} bad descriptions")
+    print(f"{len(files)} bad inputs")
     return failures + (not files)
 
 

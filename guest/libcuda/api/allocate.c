@@ -133,20 +133,3 @@ VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	vcuda_context_leave();
 	return result;
 }
-
-/* ---- the same with per-thread default streams ---- */
-
-VCUDA_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
-{
-	return cuMemAllocAsync(dptr, bytes, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
-	return cuMemAllocFromPoolAsync(dptr, bytes, pool, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
-{
-	return cuMemFreeAsync(dptr, VCUDA_PER_THREAD(stream));
-}

@@ -4,6 +4,7 @@
 
 #include "core/capture.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */

@@ -2,6 +2,7 @@
 /* Copies of ranges of one-dimensional arrays, which are boxes. */
 #include "api/copy.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 static const CUDA_MEMCPY3D *row_of(CUDA_MEMCPY3D *c, size_t bytes)
@@ -38,11 +39,6 @@ SYNC_COPY(cuMemcpyAtoA_v2, (CUarray to, size_t to_at, CUarray from, size_t from_
 	VCUDA_EXPORT CUresult name decl                                                                                \
 	{                                                                                                              \
 		return vcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), stream, true);                  \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
-	{                                                                                                              \
-		return vcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), VCUDA_PER_THREAD(stream),       \
-					    true);                                                                     \
 	}
 
 /* clang-format off */

@@ -9,6 +9,7 @@
 #include "memory/array.h"
 #include "core/object.h"
 #include "stream/stream.h"
+#include "protocol/cuda-functions.h"
 
 /* Visits the stream, which is none of the default ones that others wait for. */
 static CUresult visit(CUstream *stream, struct vcuda_context **before)
@@ -138,15 +139,6 @@ VCUDA_EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs
 	return copy_batch(&BATCH, stream, &fail);
 }
 
-VCUDA_EXPORT CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-						 CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count,
-						 CUstream stream)
-{
-	size_t fail;
-
-	return copy_batch(&BATCH, VCUDA_PER_THREAD(stream), &fail);
-}
-
 /* As CUDA 12.8 had it. */
 VCUDA_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 					 CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count,
@@ -155,14 +147,6 @@ VCUDA_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, s
 	size_t fail;
 
 	return copy_batch(&BATCH, stream, fail_index ? fail_index : &fail);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-					      CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count,
-					      size_t *fail_index, CUstream stream)
-{
-	return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attributes, first, attribute_count, fail_index,
-				  VCUDA_PER_THREAD(stream));
 }
 
 /* ---- boxes ---- */
@@ -313,22 +297,10 @@ VCUDA_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_
 	return copy_boxes(ops, count, flags, stream, &fail);
 }
 
-VCUDA_EXPORT CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,
-						   CUstream stream)
-{
-	return cuMemcpy3DBatchAsync_v2(count, ops, flags, VCUDA_PER_THREAD(stream));
-}
-
 VCUDA_EXPORT CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
 					   unsigned long long flags, CUstream stream)
 {
 	size_t fail;
 
 	return copy_boxes(ops, count, flags, stream, fail_index ? fail_index : &fail);
-}
-
-VCUDA_EXPORT CUresult cuMemcpy3DBatchAsync_ptsz(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
-						unsigned long long flags, CUstream stream)
-{
-	return cuMemcpy3DBatchAsync(count, ops, fail_index, flags, VCUDA_PER_THREAD(stream));
 }

@@ -6,6 +6,7 @@
 #include "core/capture.h"
 #include "copy/peer.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 /* True: a copy on a capturing stream is a node of its graph. */
@@ -72,10 +73,6 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 	VCUDA_EXPORT CUresult name(const type *c, CUstream stream)                                                     \
 	{                                                                                                              \
 		return copy(c, stream, true);                                                                          \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(const type *c, CUstream stream)                                              \
-	{                                                                                                              \
-		return copy(c, VCUDA_PER_THREAD(stream), true);                                                        \
 	}
 
 /* clang-format off */

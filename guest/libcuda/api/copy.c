@@ -5,6 +5,7 @@
 #include "core/capture.h"
 #include "copy/peer.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 /* An end as CUDA describes it. */
@@ -84,10 +85,6 @@ CUresult vcuda_copy_submit(struct vcuda_copy_end dst, struct vcuda_copy_end src,
 	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes, CUstream stream)                          \
 	{                                                                                                              \
 		return vcuda_copy_submit(to(dst), from(src), bytes, stream, true);                                     \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(dst_type dst, src_type src, size_t bytes, CUstream stream)                   \
-	{                                                                                                              \
-		return vcuda_copy_submit(to(dst), from(src), bytes, VCUDA_PER_THREAD(stream), true);                   \
 	}
 
 /* clang-format off */
@@ -125,10 +122,4 @@ VCUDA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdevicep
 					CUstream stream)
 {
 	return copy_peer(dst, to, src, from, bytes, stream, true);
-}
-
-VCUDA_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
-					     size_t bytes, CUstream stream)
-{
-	return copy_peer(dst, to, src, from, bytes, VCUDA_PER_THREAD(stream), true);
 }

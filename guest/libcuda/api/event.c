@@ -5,6 +5,7 @@
 #include "core/capture.h"
 #include "core/object.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
@@ -108,21 +109,4 @@ VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
 	result = vcuda_event_wait_context(c, o);
 	vcuda_context_leave();
 	return result;
-}
-
-/* ---- the same with per-thread default streams ---- */
-
-VCUDA_EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
-{
-	return cuStreamWaitEvent(VCUDA_PER_THREAD(stream), event, flags);
-}
-
-VCUDA_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
-{
-	return cuEventRecord(event, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
-{
-	return cuEventRecordWithFlags(event, VCUDA_PER_THREAD(stream), flags);
 }

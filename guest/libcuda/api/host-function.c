@@ -2,6 +2,7 @@
 #include "core/capture.h"
 #include "core/request.h"
 #include "stream/callback.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 static CUresult launch_function(CUstream resolved, CUhostFn function, void *user)
@@ -24,9 +25,4 @@ VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void 
 	result = launch_function(stream, function, user);
 	vcuda_stream_return(before);
 	return result;
-}
-
-VCUDA_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *user)
-{
-	return cuLaunchHostFunc(VCUDA_PER_THREAD(stream), function, user);
 }

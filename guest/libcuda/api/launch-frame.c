@@ -9,6 +9,7 @@
 
 #include "core/request.h"
 #include "module/function.h"
+#include "protocol/cuda-functions.h"
 
 /* CUDA's bound of a kernel's parameters in its time. */
 #define FRAME_BYTES 4096

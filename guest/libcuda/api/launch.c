@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "common/log.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
@@ -127,20 +128,6 @@ VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction 
 }
 
 /* ---- the same with per-thread default streams ---- */
-
-VCUDA_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
-					  unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
-					  CUstream stream, void **params, void **extra)
-{
-	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params, extra);
-}
-
-VCUDA_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
-						     unsigned int bx, unsigned int by, unsigned int bz,
-						     unsigned int shared, CUstream stream, void **params)
-{
-	return cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, VCUDA_PER_THREAD(stream), params);
-}
 
 VCUDA_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {

@@ -4,6 +4,7 @@
 
 #include "core/capture.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 static CUresult fill_resolved(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
@@ -59,10 +60,6 @@ static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 	VCUDA_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr dst, type value, size_t n, CUstream stream)           \
 	{                                                                                                              \
 		return fill(LINE(bits), stream);                                                                       \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr dst, type value, size_t n, CUstream stream)      \
-	{                                                                                                              \
-		return fill(LINE(bits), VCUDA_PER_THREAD(stream));                                                     \
 	}
 
 #define MEMSET_2D(bits, type)                                                                                          \
@@ -80,11 +77,6 @@ static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 						       size_t height, CUstream stream)                                 \
 	{                                                                                                              \
 		return height ? fill(ROWS(bits), stream) : CUDA_SUCCESS;                                               \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr dst, size_t pitch, type value, size_t width,   \
-							    size_t height, CUstream stream)                            \
-	{                                                                                                              \
-		return height ? fill(ROWS(bits), VCUDA_PER_THREAD(stream)) : CUDA_SUCCESS;                             \
 	}
 
 /* clang-format off */

@@ -20,16 +20,6 @@
 #include "guest/client/session.h"
 #include "texture/texture.h"
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name);
-CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *descriptor,
-			   const CUDA_RESOURCE_VIEW_DESC *view);
-CUresult cuTexObjectDestroy(CUtexObject object);
-CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOURCE_DESC *resource);
-CUresult cuSurfObjectDestroy(CUsurfObject object);
-CUresult cuCtxSynchronize(void);
-CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
-CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray array);
-
 struct reference {
 	struct reference *next;
 	CUmodule module;

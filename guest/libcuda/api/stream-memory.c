@@ -4,6 +4,7 @@
 
 #include "core/capture.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 static CUresult batch_resolved(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags,
@@ -53,18 +54,9 @@ static CUresult one(CUstreamBatchMemOpType type, CUstream stream, CUdeviceptr ad
 	{                                                                                                              \
 		return one(type, stream, address, value, flags, true);                                                 \
 	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_ptsz(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)  \
-	{                                                                                                              \
-		return one(type, VCUDA_PER_THREAD(stream), address, value, flags, true);                               \
-	}                                                                                                              \
 	VCUDA_EXPORT CUresult name##_v2(CUstream stream, CUdeviceptr address, value_type value, unsigned int flags)    \
 	{                                                                                                              \
 		return one(type, stream, address, value, flags, false);                                                \
-	}                                                                                                              \
-	VCUDA_EXPORT CUresult name##_v2_ptsz(CUstream stream, CUdeviceptr address, value_type value,                   \
-					     unsigned int flags)                                                       \
-	{                                                                                                              \
-		return one(type, VCUDA_PER_THREAD(stream), address, value, flags, false);                              \
 	}
 
 /* clang-format off */
@@ -80,20 +72,8 @@ VCUDA_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CU
 	return batch(stream, count, ops, flags, true);
 }
 
-VCUDA_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
-					      unsigned int flags)
-{
-	return batch(VCUDA_PER_THREAD(stream), count, ops, flags, true);
-}
-
 VCUDA_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
 					    unsigned int flags)
 {
 	return batch(stream, count, ops, flags, false);
-}
-
-VCUDA_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
-						 unsigned int flags)
-{
-	return batch(VCUDA_PER_THREAD(stream), count, ops, flags, false);
 }

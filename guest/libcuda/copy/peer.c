@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "copy/peer.h"
 
+#include "protocol/cuda-functions.h"
 #include "core/context.h"
 
 CUresult cuCtxSynchronize_v2(CUcontext ctx);

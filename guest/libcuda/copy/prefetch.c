@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/request.h"
 #include "memory/managed.h"
+#include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
 VCUDA_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation where, unsigned int flags,
@@ -131,45 +132,4 @@ VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr addres
 	if (result == CUDA_SUCCESS && (r.start != address || (bytes && bytes != r.bytes)))
 		result = CUDA_ERROR_INVALID_VALUE;
 	return result;
-}
-
-/* ---- the same with per-thread default streams ---- */
-
-VCUDA_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice dev, CUstream stream)
-{
-	return cuMemPrefetchAsync(address, bytes, dev, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLocation where,
-						 unsigned int flags, CUstream stream)
-{
-	return cuMemPrefetchAsync_v2(address, bytes, where, flags, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
-						   CUmemLocation *places, size_t *first, size_t place_count,
-						   unsigned long long flags, CUstream stream)
-{
-	return cuMemPrefetchBatchAsync(addresses, sizes, count, places, first, place_count, flags,
-				       VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
-							     CUmemLocation *places, size_t *first, size_t place_count,
-							     unsigned long long flags, CUstream stream)
-{
-	return cuMemDiscardAndPrefetchBatchAsync(addresses, sizes, count, places, first, place_count, flags,
-						 VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
-						  unsigned long long flags, CUstream stream)
-{
-	return cuMemDiscardBatchAsync(addresses, sizes, count, flags, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t bytes,
-						  unsigned int flags)
-{
-	return cuStreamAttachMemAsync(VCUDA_PER_THREAD(stream), address, bytes, flags);
 }

@@ -186,6 +186,15 @@ CUdevice vcuda_device_host(CUdevice dev)
 	return devices[dev].host;
 }
 
+CUresult vcuda_resolve_device(CUdevice given, CUdevice *resolved)
+{
+	CUresult result = vcuda_require_device(given);
+
+	if (result == CUDA_SUCCESS)
+		*resolved = vcuda_device_host(given);
+	return result;
+}
+
 const vcuda_device_info *vcuda_device_info_of(CUdevice dev)
 {
 	return &devices[dev].info;
@@ -373,16 +382,6 @@ VCUDA_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffin
 }
 
 /* ---- asked of the host each time ---- */
-
-VCUDA_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned int channels,
-							 CUdevice dev)
-{
-	CUresult result = vcuda_require_device(dev);
-
-	return result != CUDA_SUCCESS
-		       ? result
-		       : vcuda_call_cuDeviceGetTexture1DLinearMaxWidth(width, format, channels, vcuda_device_host(dev));
-}
 
 /*
  * All of the operations' capabilities by number: on the host's memory, or with a peer on that device's. A driver of

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 
 /* clang-format off */
 static const struct {

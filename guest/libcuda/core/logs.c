@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 
 #define LINES 100
 #define LINE_BYTES 256

@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "stream/stream.h"
 #include "core/thread.h"
+#include "protocol/cuda-functions.h"
 
 static CUresult check_begin(CUstream *stream, CUstreamCaptureMode mode)
 {
@@ -190,32 +191,3 @@ VCUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mod
 	*mode = old;
 	return CUDA_SUCCESS;
 }
-
-VCUDA_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream stream)
-{
-	return cuStreamBeginCapture(VCUDA_PER_THREAD(stream));
-}
-
-#define PER_THREAD(name, decl, ...)                                                                                    \
-	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
-	{                                                                                                              \
-		return name(VCUDA_PER_THREAD(stream), __VA_ARGS__);                                                    \
-	}
-
-/* clang-format off */
-PER_THREAD(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), mode)
-PER_THREAD(cuStreamBeginCaptureToGraph, (CUstream stream, CUgraph graph, const CUgraphNode *deps,
-	   const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode), graph, deps, data, count, mode)
-PER_THREAD(cuStreamEndCapture, (CUstream stream, CUgraph *graph), graph)
-PER_THREAD(cuStreamUpdateCaptureDependencies, (CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags),
-	   nodes, count, flags)
-PER_THREAD(cuStreamUpdateCaptureDependencies_v2, (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *data,
-	   size_t count, unsigned int flags), nodes, data, count, flags)
-PER_THREAD(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status), status)
-PER_THREAD(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), status, id)
-PER_THREAD(cuStreamGetCaptureInfo_v2, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-	   const CUgraphNode **nodes, size_t *count), status, id, graph, nodes, count)
-PER_THREAD(cuStreamGetCaptureInfo_v3, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-	   const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
-	   status, id, graph, nodes, edges, count)
-/* clang-format on */

@@ -6,6 +6,7 @@
 #include "launch/computation.h"
 #include "module/function.h"
 #include "graph/graph.h"
+#include "protocol/cuda-functions.h"
 
 #define ALL_FLAGS 0xffffu
 

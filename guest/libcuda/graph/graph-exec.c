@@ -414,16 +414,6 @@ VCUDA_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraph
 
 /* ---- the same with per-thread default streams ---- */
 
-VCUDA_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
-{
-	return cuGraphLaunch(exec, VCUDA_PER_THREAD(stream));
-}
-
-VCUDA_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
-{
-	return cuGraphUpload(exec, VCUDA_PER_THREAD(stream));
-}
-
 VCUDA_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 							CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {

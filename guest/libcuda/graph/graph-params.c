@@ -8,6 +8,7 @@
 #include "launch/computation.h"
 #include "graph/graph.h"
 #include "graph/graph-exec.h"
+#include "protocol/cuda-functions.h"
 
 static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraphNodeParams *p)
 {

@@ -7,6 +7,7 @@
 
 #include "core/request.h"
 #include "launch/computation.h"
+#include "protocol/cuda-functions.h"
 
 /* Handles that no id of the worker's equals. */
 #define HANDLE(number) ((void *)((number) << 8 | 0x8000000000000000ull))

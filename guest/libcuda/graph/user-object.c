@@ -5,6 +5,7 @@
 
 #include "core/request.h"
 #include "graph/graph.h"
+#include "protocol/cuda-functions.h"
 
 struct vcuda_user_object {
 	CUuserObject handle;

@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 
 CUresult vcuda_issue_blas(const struct vcuda_computation *what, CUstream stream)
 {

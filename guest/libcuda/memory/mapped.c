@@ -35,7 +35,7 @@ VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const C
 }
 
 VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr wish,
-					  unsigned long long flags)
+					  uint64_t flags)
 {
 	struct vcuda_range r = {.bytes = size, .kind = VCUDA_RANGE_RESERVED};
 	CUresult result = vcuda_require_init();

@@ -5,6 +5,7 @@
 #include "core/request.h"
 #include "memory/memory.h"
 #include "memory/range.h"
+#include "protocol/cuda-functions.h"
 
 /* The bytes that each attribute takes; 0: it does not exist. */
 static size_t size_of(CUpointer_attribute attribute)

@@ -63,28 +63,14 @@ static CUresult find(CUmemoryPool pool, struct vcuda_object **o)
 	return *o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-VCUDA_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+CUresult vcuda_resolve_pool(CUmemoryPool given, CUmemoryPool *resolved)
 {
 	struct vcuda_object *o;
-	CUresult result = find(pool, &o);
+	CUresult result = find(given, &o);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
-	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuMemPoolDestroy(pool);
-	if (result == CUDA_SUCCESS)
-		vcuda_object_drop(pool);
+		*resolved = given;
 	return result;
-}
-
-VCUDA_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
-{
-	struct vcuda_object *o;
-	CUresult result = find(pool, &o);
-
-	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
-	return result == CUDA_SUCCESS ? vcuda_call_cuMemPoolTrimTo(pool, keep) : result;
 }
 
 /* Policies are ints, the rest is 64 bits. */
@@ -183,18 +169,6 @@ VCUDA_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuDeviceGetMemPool(pool, vcuda_device_host(dev));
 	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, dev) : result;
-}
-
-VCUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
-{
-	struct vcuda_object *o;
-	CUresult result = vcuda_require_device(dev);
-
-	if (result == CUDA_SUCCESS)
-		result = find(pool, &o);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
-	return result == CUDA_SUCCESS ? vcuda_call_cuDeviceSetMemPool(vcuda_device_host(dev), pool) : result;
 }
 
 /* ---- pools by place and type of memory ---- */

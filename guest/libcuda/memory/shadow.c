@@ -19,8 +19,6 @@
 
 #define PAGE 4096ull
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev);
-
 struct shadow {
 	uint64_t start;
 	size_t bytes;

@@ -11,9 +11,6 @@
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
-
 /* What differs between a module and a library. */
 struct kind {
 	enum vcuda_object_kind object;

@@ -15,6 +15,7 @@
 #include "private/md2.h"
 #include "stream/stream.h"
 #include "core/storage.h"
+#include "protocol/cuda-functions.h"
 
 typedef void *slot;
 
@@ -37,8 +38,6 @@ static CUresult primary_handle(CUcontext *context, CUdevice dev)
 	*context = vcuda_context_handle(vcuda_context_primary(dev));
 	return *context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
-
-CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin);
 
 /* Runtimes before CUDA 12 load what programs register as modules, by the wrapper of the fat binary; the rest was always
  * 0. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/request.h"
+#include "protocol/cuda-functions.h"
 
 #define KNOWN_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 

@@ -170,9 +170,3 @@ VCUDA_EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback call
 {
 	return add_callback(stream, callback, user, flags);
 }
-
-VCUDA_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void *user,
-					       unsigned int flags)
-{
-	return add_callback(VCUDA_PER_THREAD(stream), callback, user, flags);
-}

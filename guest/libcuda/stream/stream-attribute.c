@@ -4,6 +4,7 @@
 #include "core/request.h"
 #include "core/object.h"
 #include "stream/stream.h"
+#include "protocol/cuda-functions.h"
 
 static CUresult check(CUstream *stream, CUstreamAttrID attribute)
 {
@@ -51,20 +52,4 @@ VCUDA_EXPORT CUresult cuStreamCopyAttributes(CUstream to, CUstream from)
 	CUresult result = vcuda_stream_enter(&to);
 
 	return result == CUDA_SUCCESS ? vcuda_stream_enter(&from) : result;
-}
-
-VCUDA_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute,
-						const CUstreamAttrValue *value)
-{
-	return cuStreamSetAttribute(VCUDA_PER_THREAD(stream), attribute, value);
-}
-
-VCUDA_EXPORT CUresult cuStreamGetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
-{
-	return cuStreamGetAttribute(VCUDA_PER_THREAD(stream), attribute, value);
-}
-
-VCUDA_EXPORT CUresult cuStreamCopyAttributes_ptsz(CUstream to, CUstream from)
-{
-	return cuStreamCopyAttributes(VCUDA_PER_THREAD(to), VCUDA_PER_THREAD(from));
 }

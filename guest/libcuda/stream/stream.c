@@ -383,22 +383,3 @@ VCUDA_EXPORT CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
 }
 
 VCUDA_SAME(cuStreamDestroy, cuStreamDestroy_v2);
-
-/* ---- the same with per-thread default streams ---- */
-
-#define PER_THREAD(name, decl, ...)                                                                                    \
-	VCUDA_EXPORT CUresult name##_ptsz decl                                                                         \
-	{                                                                                                              \
-		return name(VCUDA_PER_THREAD(stream), ##__VA_ARGS__);                                                  \
-	}
-
-/* clang-format off */
-PER_THREAD(cuStreamQuery, (CUstream stream))
-PER_THREAD(cuStreamSynchronize, (CUstream stream))
-PER_THREAD(cuStreamGetPriority, (CUstream stream, int *priority), priority)
-PER_THREAD(cuStreamGetFlags, (CUstream stream, unsigned int *flags), flags)
-PER_THREAD(cuStreamGetId, (CUstream stream, unsigned long long *id), id)
-PER_THREAD(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), ctx)
-PER_THREAD(cuStreamGetCtx_v2, (CUstream stream, CUcontext *ctx, CUgreenCtx *green), ctx, green)
-PER_THREAD(cuStreamGetDevice, (CUstream stream, CUdevice *device), device)
-/* clang-format on */

@@ -13,7 +13,7 @@
 
 #include "protocol/blas-abi.h"
 #include "protocol/blas-rotations.h"
-#include "driver.h"
+#include "protocol/cuda-functions.h"
 #include "status.h"
 
 enum { BLAS_POINTER_HOST, BLAS_POINTER_DEVICE };

@@ -2,7 +2,7 @@
 /* What libcublas and libcublasLt have in common: states, and the calling thread's context. */
 #include "status.h"
 
-#include "driver.h"
+#include "protocol/cuda-functions.h"
 
 static const struct {
 	const char *name, *text;

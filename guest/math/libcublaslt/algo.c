@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "lt-driver.h"
+#include "protocol/cuda-functions.h"
 #include "lt.h"
 
 #define OBJECT struct vcuda_matmul_algo

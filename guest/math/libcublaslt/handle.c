@@ -2,7 +2,7 @@
 /* A handle, and what the library says of itself. */
 #include <stdlib.h>
 
-#include "lt-driver.h"
+#include "protocol/cuda-functions.h"
 #include "lt.h"
 
 /* The one round trip that a handle makes by itself: whether the host has a library that computes. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lt-driver.h"
+#include "protocol/cuda-functions.h"
 #include "lt.h"
 
 #define CAPACITY 8192 /* NVIDIA's */

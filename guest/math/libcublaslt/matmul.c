@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "protocol/blas-abi.h"
-#include "lt-driver.h"
+#include "protocol/cuda-functions.h"
 #include "lt.h"
 
 static uint64_t address(const void *p)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "driver.h"
+#include "protocol/cuda-functions.h"
 #include "random/rng.h"
 
 #define RAND_API __attribute__((visibility("default")))

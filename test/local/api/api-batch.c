@@ -2,10 +2,6 @@
 /* Many copies, and many ranges, in one call. */
 #include "test/local/api.h"
 
-CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,
-			    CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count, size_t *fail,
-			    CUstream stream);
-
 enum { N = 1000 };
 
 static CUstream stream;

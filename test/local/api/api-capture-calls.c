@@ -3,30 +3,6 @@
  * it. */
 #include "api-capture.h"
 
-CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned int flags);
-CUresult cuMemFreeHost(void *p);
-CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags);
-CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
-CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned int element);
-CUresult cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream);
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream);
-CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, CUstream stream);
-CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream);
-CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice dev);
-CUresult cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t bytes);
-CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *d);
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
-CUresult cuFuncLoad(CUfunction function);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice dev);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
-CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state);
-CUresult cuLinkDestroy(CUlinkState state);
-
 const char capture_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
 
 struct capture_has has;

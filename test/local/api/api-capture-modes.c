@@ -7,9 +7,6 @@
 
 #include "api-capture.h"
 
-CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
-CUresult cuModuleUnload(CUmodule module);
-
 struct use {
 	const struct beside *beside;
 	CUresult result;

@@ -4,18 +4,6 @@
 
 #include <unistd.h>
 
-CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
-CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
-CUresult cuCtxWaitEvent(CUcontext context, CUevent event);
-CUresult cuCtxSetFlags(unsigned int flags);
-CUresult cuCtxAttach(CUcontext *context, unsigned int flags);
-CUresult cuCtxDetach(CUcontext context);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p);
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address);
-
 static uint32_t *host;
 static CUcontext primary;
 
@@ -227,6 +215,24 @@ static void device_questions(void)
 	GIVES(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, 0, 99), CUDA_ERROR_INVALID_DEVICE);
 }
 
+/* A context may use all multiprocessors. */
+static void affinity(void)
+{
+	CUexecAffinityParam a = {.type = CU_EXEC_AFFINITY_TYPE_MAX};
+	CUcontext current;
+	int multiprocessors;
+
+	OK(cuCtxGetCurrent(&current));
+	OK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+	OK(cuCtxGetExecAffinity(&a, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
+	CHECK(a.type == CU_EXEC_AFFINITY_TYPE_SM_COUNT && a.param.smCount.val == (unsigned int)multiprocessors);
+	GIVES(cuCtxGetExecAffinity(&a, CU_EXEC_AFFINITY_TYPE_MAX), CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	GIVES(cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_ERROR_INVALID_VALUE);
+	OK(cuCtxSetCurrent(NULL));
+	GIVES(cuCtxGetExecAffinity(&a, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuCtxSetCurrent(current));
+}
+
 /* No stream is of a part of the device. */
 static void green_contexts(void)
 {
@@ -245,6 +251,7 @@ static void green_contexts(void)
 
 void api_questions(void)
 {
+	affinity();
 	green_contexts();
 	mapped_handles();
 	pools();

@@ -8,9 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned int value, size_t count);
-
 enum { COPIERS = 7, ROUNDS = 3 };
 
 #define MIB ((size_t)1 << 20)

@@ -2,16 +2,6 @@
 /* Launches as CUDA 1 to 3 had them: a function keeps its block's shape and its parameters. */
 #include "test/local/api.h"
 
-CUresult cuFuncSetBlockShape(CUfunction f, int x, int y, int z);
-CUresult cuFuncSetSharedSize(CUfunction f, unsigned int bytes);
-CUresult cuParamSetSize(CUfunction f, unsigned int bytes);
-CUresult cuParamSeti(CUfunction f, int offset, unsigned int value);
-CUresult cuParamSetf(CUfunction f, int offset, float value);
-CUresult cuParamSetv(CUfunction f, int offset, void *from, unsigned int bytes);
-CUresult cuLaunch(CUfunction f);
-CUresult cuLaunchGrid(CUfunction f, int width, int height);
-CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream);
-
 enum { THREADS = 32, COUNT = 128, BYTES = 16 /* of step's parameters */ };
 
 static CUdeviceptr memory;

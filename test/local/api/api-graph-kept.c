@@ -8,8 +8,6 @@
 
 #include "test/local/api.h"
 
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-
 #define N 1000u
 #define DEVICE_BUFFERS 5
 #define BUFFERS 6 /* the last one is pinned memory */

@@ -2,13 +2,6 @@
 /* Graphs, made by hand and captured. */
 #include "test/local/api.h"
 
-CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value);
-
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
-			   size_t count, CUgraphNodeParams *params);
-CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
-CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count);
-
 #define N 1000u
 
 static unsigned int called, destroyed;

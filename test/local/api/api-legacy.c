@@ -4,10 +4,6 @@
 
 #include "test/local/api.h"
 
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxPopCurrent_v2(CUcontext *context);
-
 static CUdeviceptr legacy_memory;
 static CUevent legacy_event;
 

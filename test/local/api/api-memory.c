@@ -2,15 +2,7 @@
 /* Managed memory, pools, mapped memory. */
 #include "test/local/api.h"
 
-CUresult cuModuleUnload(CUmodule module);
-
 #include <unistd.h>
-
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr p);
-CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream);
-CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-				       CUmemAllocationGranularity_flags option);
-CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice device);
 
 static void managed_questions(CUdeviceptr p, size_t bytes)
 {

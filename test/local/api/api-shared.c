@@ -6,9 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags);
-CUresult cuMemHostUnregister(void *p);
-
 #define SHARED_PAGES 4
 #define SHARED_WORDS (SHARED_PAGES * 1024)
 

@@ -8,12 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes);
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-
 #define KIB ((size_t)1 << 10)
 #define MOST (1040 * KIB)
 

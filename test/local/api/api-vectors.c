@@ -5,8 +5,6 @@
  */
 #include "test/local/api.h"
 
-CUresult cuModuleUnload(CUmodule module);
-
 enum { ROUNDS = 200000 };
 
 /* Of the two blocks the first writes ROUNDS vectors of like numbers to its thread's place, `step` bytes apart, the

@@ -9,9 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-CUresult cuCtxGetCurrent(CUcontext *context);
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
-
 #define STREAMS 8
 #define ROUNDS 1500
 

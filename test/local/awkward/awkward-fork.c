@@ -8,8 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-CUresult cuCtxDestroy_v2(CUcontext context);
-
 #define FORKS 40
 #define THREADS 3
 

@@ -8,37 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxPushCurrent_v2(CUcontext context);
-CUresult cuCtxPopCurrent_v2(CUcontext *context);
-CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *bytes, CUmodule module, const char *name);
-CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function);
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
-CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config);
-CUresult cuFuncGetModule(CUmodule *module, CUfunction function);
-CUresult cuFuncGetName(const char **name, CUfunction function);
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int size, size_t shared);
-CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library);
-CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr p);
-CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr p);
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p);
-CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, int type,
-				      unsigned long long flags);
-CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t at, size_t bytes);
-CUresult cuMemsetD32_v2(CUdeviceptr p, unsigned int value, size_t count);
-CUresult cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t bytes);
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
-			  unsigned int count, CUjit_option *options, void **values);
-CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *size);
-CUresult cuLinkDestroy(CUlinkState state);
-CUresult cuGetExportTable(const void **table, const CUuuid *id);
-CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
-CUresult cuGetErrorName(CUresult error, const char **name);
-
 static const char *what; /* what the handle in use is */
 
 #define REFUSED(call)                                                                                                  \

@@ -4,16 +4,6 @@
 
 #include <unistd.h>
 
-CUresult cuStreamQuery_ptsz(CUstream stream);
-CUresult cuStreamSynchronize_ptsz(CUstream stream);
-CUresult cuEventRecord_ptsz(CUevent event, CUstream stream);
-CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-			     unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
-			     CUstream stream, void **params, void **extra);
-CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes);
-CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes);
-CUresult cuMemsetD32_v2_ptds(CUdeviceptr p, unsigned int value, size_t count);
-
 #define N 1000u
 
 /* ---- a store to where nothing is, and a program that only polls ---- */

@@ -6,14 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-			     unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
-			     CUstream stream, void **params, void **extra);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);
-
 /* ---- a context for each thread ---- */
 
 #define CONTEXTS 4

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "protocol/blas-abi.h"
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 #include "test/local/parts.h"
 
 enum { NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -47,13 +47,6 @@ int cublasCsyrk_v2(void *h, int uplo, int trans, int n, int k, const void *alpha
 		   const void *beta, void *c, int ldc);
 int cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy);
 int cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb);
-CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned int value, size_t count);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
-		     const uint64_t *words);
-CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
-			  const uint64_t *words, uint64_t *value);
 
 #define N 64
 

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 #include "protocol/matmul-abi.h"
 #include "test/local/parts.h"
 
@@ -31,13 +31,6 @@ int cublasLtMatrixTransform(void *handle, void *desc, const void *alpha, const v
 			    const void *beta, const void *b, void *layout_b, void *c, void *layout_c, void *stream);
 int cublasLtLoggerSetCallback(void (*callback)(int level, const char *function, const char *message));
 int cublasLtLoggerSetLevel(int level);
-CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned int value, size_t count);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuVcudaMatmulAsk(const vcuda_matmul_question *question, unsigned int room, unsigned int *count,
-			  uint64_t *words);
-CUresult cuVcudaMatmul(CUstream stream, const vcuda_matmul *matmul);
-CUresult cuVcudaTransform(CUstream stream, const vcuda_transform *transform);
 
 #define N 64
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "blas-lt.h"
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 enum { ALLOC_FAILED = 3, INVALID = 7, NOT_SUPPORTED = 15 };
 

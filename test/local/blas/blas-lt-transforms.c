@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "blas-lt.h"
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 /* ---- C = alpha op(A) + beta op(B) ---- */
 

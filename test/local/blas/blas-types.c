@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "blas-matrix.h"
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 #define MOST 70
 #define MOST_LONG 300 /* more than one block */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 
 struct setting now;
 void *blas_handle;

@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "guest/libcuda/core/init.h"
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
 #define THREADS 100
 #define PRODUCERS 4
 #define COMMANDS 20000
+
+CUresult cuGraphConditionalHandleCreate(void *, CUgraph, CUcontext, unsigned int, unsigned int);
 
 static CUcontext context;
 static CUdeviceptr memory;

@@ -10,26 +10,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake-graph.h"
 #include "test-libcuda-fake.h"
-
-CUresult cuGraphCreate(CUgraph *, unsigned int);
-CUresult cuGraphDestroy(CUgraph);
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *, CUgraph, cuuint64_t);
-CUresult cuGraphExecDestroy(CUgraphExec);
-CUresult cuGraphLaunch(CUgraphExec, CUstream);
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS *);
-CUresult cuGraphAddMemcpyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMCPY3D *, CUcontext);
-CUresult cuGraphAddMemsetNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMSET_NODE_PARAMS *,
-			      CUcontext);
-CUresult cuGraphAddHostNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
-CUresult cuGraphAddEmptyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
-CUresult cuGraphAddChildGraphNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph);
-CUresult cuGraphAddMemAllocNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUDA_MEM_ALLOC_NODE_PARAMS *);
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *);
-CUresult cuGraphExecUpdate_v2(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *);
-CUresult cuGraphNodeSetEnabled(CUgraphExec, CUgraphNode, unsigned int);
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)

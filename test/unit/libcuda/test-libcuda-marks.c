@@ -14,7 +14,7 @@
 #include "protocol/calls.h"
 #include "guest/libcuda/core/init.h"
 #include "ring/ring.h"
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
 static char host[3 * 262144 + 17], back[sizeof(host)];

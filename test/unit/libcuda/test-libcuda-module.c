@@ -13,7 +13,7 @@
 
 #include "guest/libcuda/module/image.h"
 #include "guest/client/session.h"
-#include "test-libcuda-api.h"
+#include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 #include "guest/client/transport.h"
 #include "protocol/wire.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/libcudart/driver.h"
+#include "protocol/cuda-functions.h"
 #include "test-cudart-fake.h"
 
 #define DEVICES 2

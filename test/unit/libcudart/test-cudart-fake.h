@@ -29,8 +29,6 @@ extern struct fake {
 CUcontext fake_primary(int device);
 CUcontext fake_context(void);
 
-CUresult cuCtxSetCurrent(CUcontext context);
-
 /* Every library has these. */
 #define FAKE_KERNEL "kernel"
 #define FAKE_OTHER_KERNEL "other"

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "protocol/cuda-functions.h"
 #include "test-cudart-fake.h"
 
 void **__cudaRegisterFatBinary(void *wrapper);
