@@ -8,78 +8,78 @@
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
 
-static CUresult record(CUdeviceptr address, size_t bytes, CUstream stream)
+static CUresult record(const struct call_options *how, CUdeviceptr address, size_t bytes, CUstream stream)
 {
 	struct vcuda_range r = {
 		.start = address,
 		.bytes = bytes,
 		.kind = VCUDA_RANGE_DEVICE,
-		.context = vcuda_context_calling(),
+		.context = vcuda_request_context(how),
 	};
 
 	if (vcuda_range_add(&r))
 		return CUDA_SUCCESS;
-	vcuda_call_cuMemFreeAsync(address, stream);
+	vcuda_call_cuMemFreeAsync_with(how, address, stream);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool captured_alloc(CUdeviceptr *dptr, size_t bytes, CUstream resolved, CUresult *result)
+static bool captured_alloc(const struct call_options *how, CUdeviceptr *dptr, size_t bytes, CUstream resolved,
+			   CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 
 	p.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, vcuda_context_calling()->device};
+	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, vcuda_request_context(how)->device};
 	p.alloc.bytesize = bytes;
-	if (!vcuda_capture_takes(resolved, &p, result))
+	if (!vcuda_capture_takes(how, resolved, &p, result))
 		return false;
 	*dptr = p.alloc.dptr;
 	return true;
 }
 
 /* `pool`: NULL is the current one of the stream's device. */
-static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+static CUresult allocate(const struct call_options *how, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
+			 CUstream stream)
 {
 	CUresult result;
 
-	if (captured_alloc(dptr, bytes, stream, &result))
+	if (captured_alloc(how, dptr, bytes, stream, &result))
 		return result;
 	result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (pool)
-		result = vcuda_call_cuMemAllocFromPoolAsync(dptr, bytes, pool, stream);
+		result = vcuda_call_cuMemAllocFromPoolAsync_with(how, dptr, bytes, pool, stream);
 	else
-		result = vcuda_call_cuMemAllocAsync(dptr, bytes, stream);
-	return result == CUDA_SUCCESS ? record(*dptr, bytes, stream) : result;
+		result = vcuda_call_cuMemAllocAsync_with(how, dptr, bytes, stream);
+	return result == CUDA_SUCCESS ? record(how, *dptr, bytes, stream) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = dptr && bytes ? allocate(dptr, bytes, NULL, stream) : CUDA_ERROR_INVALID_VALUE;
-	vcuda_stream_return(before);
+	result = dptr && bytes ? allocate(&how, dptr, bytes, NULL, stream) : CUDA_ERROR_INVALID_VALUE;
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = CUDA_ERROR_INVALID_VALUE;
 	if (dptr && bytes && vcuda_object_find(VCUDA_OBJECT_POOL, pool))
-		result = allocate(dptr, bytes, pool, stream);
-	vcuda_stream_return(before);
+		result = allocate(&how, dptr, bytes, pool, stream);
 	return result;
 }
 
-static CUresult free_resolved(CUdeviceptr dptr, CUstream stream)
+static CUresult free_resolved(const struct call_options *how, CUdeviceptr dptr, CUstream stream)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {dptr}};
 	struct vcuda_range r;
@@ -87,31 +87,31 @@ static CUresult free_resolved(CUdeviceptr dptr, CUstream stream)
 
 	if (!dptr)
 		return CUDA_SUCCESS;
-	if (vcuda_capture_takes(stream, &p, &result))
+	if (vcuda_capture_takes(how, stream, &p, &result))
 		return result;
 	result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS || vcuda_graph_memory_free(dptr, &result))
 		return result;
 	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_call_cuMemFreeAsync(dptr, stream);
+	return vcuda_call_cuMemFreeAsync_with(how, dptr, stream);
 }
 
 VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = free_resolved(dptr, stream);
-	vcuda_stream_return(before);
+	result = free_resolved(&how, dptr, stream);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	CUresult result = vcuda_require_context();
+	struct call_options how;
 	struct vcuda_range r;
 
 	if (result == CUDA_SUCCESS)
@@ -125,11 +125,8 @@ VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
 	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE | VCUDA_RANGE_MANAGED, &r))
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_context_enter(r.context);
 	if (r.kind == VCUDA_RANGE_MANAGED)
-		result = vcuda_pinned_release(&r);
-	else
-		result = vcuda_call_cuMemFree_v2(dptr);
-	vcuda_context_leave();
-	return result;
+		return vcuda_pinned_release(&r);
+	how = vcuda_context_options(r.context);
+	return vcuda_call_cuMemFree_v2_with(&how, dptr);
 }

@@ -10,13 +10,14 @@
 /* On a stream as the application names it: queued, or a node of the graph that the stream captures. */
 static CUresult enqueue(const struct vcuda_computation *what, CUstream stream)
 {
+	const struct call_options how = vcuda_context_options(vcuda_context_current());
 	CUresult result = vcuda_stream_enter_current(&stream);
 	CUgraphNodeParams p = {.type = VCUDA_NODE_COMPUTATION};
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	*vcuda_computation_of(&p) = what;
-	return vcuda_capture_takes(stream, &p, &result) ? result : what->issue(what, stream);
+	return vcuda_capture_takes(&how, stream, &p, &result) ? result : what->issue(what, &how, stream);
 }
 
 /* ---- libcublas: queues a function of blas-abi.h with its words ---- */
@@ -33,10 +34,11 @@ VCUDA_EXPORT CUresult cuVcudaBlas(CUstream stream, unsigned int function, unsign
 VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, unsigned int flags, unsigned int count,
 				       const uint64_t *words, uint64_t *value)
 {
+	const struct call_options how = vcuda_context_options(vcuda_context_current());
 	CUresult result = vcuda_stream_enter_current(&stream);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_refuses(stream);
+		result = vcuda_capture_refuses(&how, stream);
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
 				      : result;
 }

@@ -12,13 +12,13 @@
 #include "protocol/cuda-functions.h"
 
 /* Visits the stream, which is none of the default ones that others wait for. */
-static CUresult visit(CUstream *stream, struct vcuda_context **before)
+static CUresult visit(CUstream *stream, struct call_options *how)
 {
 	CUresult result = vcuda_require_context();
 
 	if (result == CUDA_SUCCESS && (!*stream || *stream == CU_STREAM_LEGACY))
 		result = CUDA_ERROR_INVALID_VALUE;
-	return result == CUDA_SUCCESS ? vcuda_stream_visit(stream, before) : result;
+	return result == CUDA_SUCCESS ? vcuda_stream_visit(stream, how) : result;
 }
 
 static bool is_order(CUmemcpySrcAccessOrder order)
@@ -99,32 +99,32 @@ static struct vcuda_copy_end end_at(CUdeviceptr address)
 }
 
 /* `stream`: as the application named it. */
-static CUresult copy_all(const struct batch *b, CUstream stream, CUstream resolved, size_t *fail)
+static CUresult copy_all(const struct call_options *how, const struct batch *b, CUstream stream, CUstream resolved,
+			 size_t *fail)
 {
 	struct sources sources = {0};
 	CUresult result = is_complete(b) ? check_batch(b, &sources, fail) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS && sources.during_call)
-		result = vcuda_capture_refuses(resolved);
+		result = vcuda_capture_refuses(how, resolved);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
 		result = vcuda_copy_submit(end_at(b->dsts[i]), end_at(b->srcs[i]), b->sizes[i], stream, true);
 		if (result != CUDA_SUCCESS)
 			*fail = i;
 	}
-	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(resolved) : result;
+	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(how, resolved) : result;
 }
 
 static CUresult copy_batch(const struct batch *b, CUstream stream, size_t *fail)
 {
 	CUstream resolved = stream;
-	struct vcuda_context *before;
-	CUresult result = visit(&resolved, &before);
+	struct call_options how;
+	CUresult result = visit(&resolved, &how);
 
 	*fail = SIZE_MAX;
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = copy_all(b, stream, resolved, fail);
-	vcuda_stream_return(before);
+	result = copy_all(&how, b, stream, resolved, fail);
 	return result;
 }
 
@@ -255,15 +255,15 @@ static CUresult check_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, str
 	return result;
 }
 
-static CUresult copy_all_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream, CUstream resolved,
-			       size_t *fail)
+static CUresult copy_all_boxes(const struct call_options *how, const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count,
+			       CUstream stream, CUstream resolved, size_t *fail)
 {
 	struct sources sources = {0};
 	CUresult result = check_boxes(ops, count, &sources, fail);
 	CUDA_MEMCPY3D c;
 
 	if (result == CUDA_SUCCESS && sources.during_call)
-		result = vcuda_capture_refuses(resolved);
+		result = vcuda_capture_refuses(how, resolved);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		result = describe(&ops[i], &c);
 		if (result == CUDA_SUCCESS)
@@ -271,21 +271,20 @@ static CUresult copy_all_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, 
 		if (result != CUDA_SUCCESS)
 			*fail = i;
 	}
-	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(resolved) : result;
+	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(how, resolved) : result;
 }
 
 static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsigned long long flags, CUstream stream,
 			   size_t *fail)
 {
 	CUstream resolved = stream;
-	struct vcuda_context *before;
-	CUresult result = visit(&resolved, &before);
+	struct call_options how;
+	CUresult result = visit(&resolved, &how);
 
 	*fail = SIZE_MAX;
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ops && count && !flags ? copy_all_boxes(ops, count, stream, resolved, fail) : CUDA_ERROR_INVALID_VALUE;
-	vcuda_stream_return(before);
+	result = ops && count && !flags ? copy_all_boxes(&how, ops, count, stream, resolved, fail) : CUDA_ERROR_INVALID_VALUE;
 	return result;
 }
 

@@ -13,11 +13,12 @@
 static bool captured(const CUDA_MEMCPY3D *c, CUstream stream, bool async, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *c};
+	struct call_options how;
 
-	*result = vcuda_stream_enter(&stream);
+	*result = vcuda_stream_visit(&stream, &how);
 	if (*result == CUDA_SUCCESS && !async)
-		*result = vcuda_capture_refuses(stream);
-	return *result != CUDA_SUCCESS || (async && vcuda_capture_takes(stream, &p, result));
+		*result = vcuda_capture_refuses(&how, stream);
+	return *result != CUDA_SUCCESS || (async && vcuda_capture_takes(&how, stream, &p, result));
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)

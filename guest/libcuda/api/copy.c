@@ -16,8 +16,8 @@ static CUmemorytype type_of(enum vcuda_side side)
 					   : CU_MEMORYTYPE_UNIFIED;
 }
 
-static bool captured(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream resolved,
-		     CUresult *result)
+static bool captured(const struct call_options *how, struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes,
+		     CUstream resolved, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
@@ -32,7 +32,7 @@ static bool captured(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_
 		.Height = 1,
 		.Depth = 1,
 	};
-	return vcuda_capture_takes(resolved, &p, result);
+	return vcuda_capture_takes(how, resolved, &p, result);
 }
 
 /* While a stream captures, which need not be this one. */
@@ -40,8 +40,8 @@ static CUresult copy_or_capture(struct vcuda_copy_end dst, struct vcuda_copy_end
 				bool async)
 {
 	CUstream resolved = stream;
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&resolved, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&resolved, &how);
 	bool taken = false;
 
 	if (result != CUDA_SUCCESS)
@@ -49,12 +49,11 @@ static CUresult copy_or_capture(struct vcuda_copy_end dst, struct vcuda_copy_end
 	if (bytes)
 		result = vcuda_copy_check(dst, src, bytes);
 	if (bytes && result == CUDA_SUCCESS && async)
-		taken = captured(dst, src, bytes, resolved, &result);
+		taken = captured(&how, dst, src, bytes, resolved, &result);
 	else if (bytes && result == CUDA_SUCCESS)
-		result = vcuda_capture_refuses(resolved);
+		result = vcuda_capture_refuses(&how, resolved);
 	if (result == CUDA_SUCCESS && !taken)
 		result = vcuda_copy(dst, src, bytes, stream, async);
-	vcuda_stream_return(before);
 	return result;
 }
 

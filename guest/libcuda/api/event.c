@@ -14,6 +14,7 @@ VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event),
 			    *s = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
 	struct vcuda_context *c = s ? s->context : vcuda_context_current();
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -21,15 +22,13 @@ VCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!o || o->context != c)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (vcuda_capture_record(event, stream, flags, &result))
+	how = vcuda_context_options(c);
+	if (vcuda_capture_record(&how, event, stream, flags, &result))
 		return result;
 	/* The flag is about what a capture records. */
 	if (flags & CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_ILLEGAL_STATE;
-	vcuda_context_enter(c);
-	result = vcuda_event_record(o, stream, flags);
-	vcuda_context_leave();
-	return result;
+	return vcuda_event_record(&how, o, stream, flags);
 }
 
 VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
@@ -40,27 +39,28 @@ VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	const struct vcuda_object *o;
+	struct call_options how;
 	CUresult result;
 
 	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_stream_enter_home(&stream);
+	result = vcuda_stream_enter_home(&stream, &how);
 	if (result != CUDA_SUCCESS)
 		return result;
 	o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 	if (!o)
 		result = CUDA_ERROR_INVALID_HANDLE;
-	else if (!vcuda_capture_wait(event, stream, flags, &result))
+	else if (!vcuda_capture_wait(&how, event, stream, flags, &result))
 		/* The flag is about what a capture waits for. */
-		result = flags & CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE : vcuda_event_wait(stream, o, flags);
-	vcuda_context_leave();
+		result = flags & CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE
+							: vcuda_event_wait(&how, stream, o, flags);
 	return result;
 }
 
 /* ---- events of a context as a whole ---- */
 
-/* Finds what is named, and calls in the context from here on; the caller leaves it. */
-static CUresult enter_with_event(CUcontext ctx, CUevent event, struct vcuda_context **c, struct vcuda_object **o)
+/* Finds a context and an event. */
+static CUresult find_both(CUcontext ctx, CUevent event, struct vcuda_context **c, struct vcuda_object **o)
 {
 	CUresult result = vcuda_require_init();
 
@@ -72,27 +72,25 @@ static CUresult enter_with_event(CUcontext ctx, CUevent event, struct vcuda_cont
 	*o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_capture_context_refuses(*c);
-	if (result == CUDA_SUCCESS)
-		vcuda_context_enter(*c);
-	return result;
+	return vcuda_capture_context_refuses(*c);
 }
 
 VCUDA_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
 	struct vcuda_context *c;
 	struct vcuda_object *o;
-	CUresult result = enter_with_event(ctx, event, &c, &o);
+	struct call_options how;
+	CUresult result = find_both(ctx, event, &c, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = CUDA_ERROR_INVALID_HANDLE;
 	if (o->context == c) {
+		how = vcuda_context_options(c);
 		/* One that was recorded in a capture is an ordinary event again. */
-		vcuda_capture_record(event, NULL, CU_EVENT_RECORD_DEFAULT, &result);
+		vcuda_capture_record(&how, event, NULL, CU_EVENT_RECORD_DEFAULT, &result);
 		result = vcuda_event_record_context(o, c);
 	}
-	vcuda_context_leave();
 	return result;
 }
 
@@ -103,10 +101,9 @@ VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
 	CUresult result = vcuda_capture_event_unsupported(event);
 
 	if (result == CUDA_SUCCESS)
-		result = enter_with_event(ctx, event, &c, &o);
+		result = find_both(ctx, event, &c, &o);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_event_wait_context(c, o);
-	vcuda_context_leave();
 	return result;
 }

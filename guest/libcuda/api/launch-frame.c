@@ -27,7 +27,7 @@ static CUresult find(CUfunction function, struct vcuda_frame **frame)
 	CUresult result = vcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(function, &e);
+		result = vcuda_function_lookup(vcuda_context_current(), function, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*frame = atomic_load(&e->frame);

@@ -9,7 +9,8 @@
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
-static bool captured(const struct vcuda_launch *l, CUstream resolved, void **params, void **extra, CUresult *result)
+static bool captured(const struct call_options *how, const struct vcuda_launch *l, CUstream resolved, void **params,
+		     void **extra, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
 			       .reserved0 = {l->cooperative, (int)vcuda_launch_cluster(l)}};
@@ -26,28 +27,28 @@ static bool captured(const struct vcuda_launch *l, CUstream resolved, void **par
 		.kernelParams = params,
 		.extra = extra,
 	};
-	return vcuda_capture_takes(resolved, &p, result);
+	return vcuda_capture_takes(how, resolved, &p, result);
 }
 
-static CUresult launch_resolved(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+static CUresult launch_resolved(const struct call_options *how, const struct vcuda_launch *l, CUstream stream,
+				void **params, void **extra)
 {
 	struct vcuda_function_entry *e;
-	CUresult result = vcuda_launch_check(l, &e);
+	CUresult result = vcuda_launch_check(vcuda_request_context(how), l, &e);
 
-	if (result != CUDA_SUCCESS || (vcuda_capture_any() && captured(l, stream, params, extra, &result)))
+	if (result != CUDA_SUCCESS || (vcuda_capture_any() && captured(how, l, stream, params, extra, &result)))
 		return result;
-	return vcuda_launch_params(l, e, stream, params, extra);
+	return vcuda_launch_params(how, l, e, stream, params, extra);
 }
 
 static CUresult launch(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
 {
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = launch_resolved(l, stream, params, extra);
-	vcuda_stream_return(before);
+	result = launch_resolved(&how, l, stream, params, extra);
 	return result;
 }
 
@@ -72,15 +73,15 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 
 /* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
  * launch. */
-static CUresult take_attribute(struct vcuda_launch *l, const CUlaunchAttribute *a)
+static CUresult take_attribute(struct vcuda_launch *l, CUdevice dev, const CUlaunchAttribute *a)
 {
 	switch (a->id) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		l->cooperative = a->value.cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		return vcuda_launch_set_cluster(l, vcuda_context_calling()->device, a->value.clusterDim.x,
-						a->value.clusterDim.y, a->value.clusterDim.z);
+		return vcuda_launch_set_cluster(l, dev, a->value.clusterDim.x, a->value.clusterDim.y,
+						a->value.clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -107,18 +108,17 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f
 		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},
 		.shared = c->sharedMemBytes,
 	};
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (c->numAttrs && !c->attrs)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
-		result = take_attribute(&l, &c->attrs[i]);
+		result = take_attribute(&l, vcuda_request_context(&how)->device, &c->attrs[i]);
 	if (result == CUDA_SUCCESS)
-		result = launch_resolved(&l, stream, params, extra);
-	vcuda_stream_return(before);
+		result = launch_resolved(&how, &l, stream, params, extra);
 	return result;
 }
 

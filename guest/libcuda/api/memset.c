@@ -7,7 +7,7 @@
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
-static CUresult fill_resolved(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+static CUresult fill_resolved(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
 	struct vcuda_operand to;
@@ -17,19 +17,15 @@ static CUresult fill_resolved(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 		return result;
 	p.memset = (CUDA_MEMSET_NODE_PARAMS_v2){
 		m->dst, m->pitch, m->value, m->elementSize, m->width, m->height ? m->height : 1, NULL};
-	return vcuda_capture_takes(stream, &p, &result) ? result : vcuda_memset_issue(m, to.unsure, stream);
+	return vcuda_capture_takes(how, stream, &p, &result) ? result : vcuda_memset_issue(how, m, to.unsure, stream);
 }
 
 static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = fill_resolved(m, stream);
-	vcuda_stream_return(before);
-	return result;
+	return result == CUDA_SUCCESS ? fill_resolved(&how, m, stream) : result;
 }
 
 /* Pinned memory is the host's too: there a synchronous memset waits. */
@@ -42,7 +38,7 @@ static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 	    vcuda_operand_find(m->dst, 1, VCUDA_SIDE_DEVICE, &to) != CUDA_SUCCESS || to.place != VCUDA_PLACE_WINDOW)
 		return result;
 	result = vcuda_stream_resolve(stream, &stream);
-	return result == CUDA_SUCCESS ? vcuda_stream_wait(stream) : result;
+	return result == CUDA_SUCCESS ? vcuda_stream_wait(NULL, stream) : result;
 }
 
 #define LINE(bits) (&(CUDA_MEMSET_NODE_PARAMS){dst, 0, value, bits / 8, n, 0})

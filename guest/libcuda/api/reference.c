@@ -402,6 +402,6 @@ VCUDA_EXPORT CUresult cuParamSetTexRef(CUfunction function, int unit, CUtexref r
 	CUresult result = find(ref, false, &r);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(function, &e);
+		result = vcuda_function_lookup(vcuda_context_current(), function, &e);
 	return result != CUDA_SUCCESS || unit == CU_PARAM_TR_DEFAULT ? result : CUDA_ERROR_INVALID_VALUE;
 }

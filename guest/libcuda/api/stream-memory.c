@@ -7,11 +7,11 @@
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
-static CUresult batch_resolved(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags,
-			       bool old)
+static CUresult batch_resolved(const struct call_options *how, CUstream stream, unsigned int count,
+			       CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
-	struct vcuda_context *c = vcuda_context_calling();
+	struct vcuda_context *c = vcuda_request_context(how);
 	CUresult result = vcuda_memory_ops_check(ops, count, flags, c->device, old);
 	bool unsure;
 
@@ -20,20 +20,19 @@ static CUresult batch_resolved(CUstream stream, unsigned int count, CUstreamBatc
 	if (result != CUDA_SUCCESS)
 		return result;
 	p.memOp = (CUDA_BATCH_MEM_OP_NODE_PARAMS){vcuda_context_handle(c), count, ops, 0};
-	if (vcuda_capture_takes(stream, &p, &result))
+	if (vcuda_capture_takes(how, stream, &p, &result))
 		return result;
-	return vcuda_memory_ops_issue(ops, count, stream);
+	return vcuda_memory_ops_issue(how, ops, count, stream);
 }
 
 static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
 {
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = batch_resolved(stream, count, ops, flags, old);
-	vcuda_stream_return(before);
+	result = batch_resolved(&how, stream, count, ops, flags, old);
 	return result;
 }
 

@@ -26,7 +26,7 @@ static size_t at_least_one(size_t n)
 	return n ? n : 1;
 }
 
-static CUresult check_array(struct vcuda_box_side *s, const vcuda_box *box)
+static CUresult check_array(const struct vcuda_context *context, struct vcuda_box_side *s, const vcuda_box *box)
 {
 	struct vcuda_object *o = vcuda_array_find(s->array);
 	const vcuda_box_end *e = &s->end;
@@ -40,7 +40,7 @@ static CUresult check_array(struct vcuda_box_side *s, const vcuda_box *box)
 	    !fits(e->z, box->depth, at_least_one(o->array.Depth)))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Whether another context's may be copied the back end says. */
-	s->unsure = o->context != vcuda_context_calling();
+	s->unsure = o->context != context;
 	return CUDA_SUCCESS;
 }
 
@@ -79,12 +79,12 @@ static CUresult check_memory(struct vcuda_box_side *s, const vcuda_box *box)
 	return result;
 }
 
-static CUresult check(struct vcuda_box_side *s, const vcuda_box *box)
+static CUresult check(const struct vcuda_context *context, struct vcuda_box_side *s, const vcuda_box *box)
 {
 	switch (s->type) {
 	case CU_MEMORYTYPE_ARRAY:
 		s->place = VCUDA_PLACE_DEVICE;
-		return check_array(s, box);
+		return check_array(context, s, box);
 	case CU_MEMORYTYPE_HOST:
 	case CU_MEMORYTYPE_DEVICE:
 	case CU_MEMORYTYPE_UNIFIED:
@@ -201,7 +201,7 @@ static CUresult dispatch(const struct call_options *how, const vcuda_box *box, c
 						      stream);
 	else
 		return vcuda_call_vcudaBoxDtoD_with(how, to->array, from->array, *box, stream);
-	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
+	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(how, stream) : result;
 }
 
 bool vcuda_box_is_empty(const vcuda_box *box)
@@ -209,7 +209,7 @@ bool vcuda_box_is_empty(const vcuda_box *box)
 	return !box->width || !box->height || !box->depth;
 }
 
-CUresult vcuda_box_copy_check(const CUDA_MEMCPY3D *c, struct vcuda_box_copy *copy)
+CUresult vcuda_box_copy_check(const struct vcuda_context *context, const CUDA_MEMCPY3D *c, struct vcuda_box_copy *copy)
 {
 	struct vcuda_box_side *to = &copy->to, *from = &copy->from;
 	CUresult result;
@@ -229,9 +229,9 @@ CUresult vcuda_box_copy_check(const CUDA_MEMCPY3D *c, struct vcuda_box_copy *cop
 		return CUDA_SUCCESS;
 	to->end.address = to->type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : c->dstDevice;
 	from->end.address = from->type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : c->srcDevice;
-	result = check(to, &copy->box);
+	result = check(context, to, &copy->box);
 	if (result == CUDA_SUCCESS)
-		result = check(from, &copy->box);
+		result = check(context, from, &copy->box);
 	copy->box.dst = to->end;
 	copy->box.src = from->end;
 	return result;
@@ -239,19 +239,16 @@ CUresult vcuda_box_copy_check(const CUDA_MEMCPY3D *c, struct vcuda_box_copy *cop
 
 CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
-	struct vcuda_context *before;
 	struct vcuda_box_copy copy;
-	struct call_options how = {0};
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_box_copy_check(c, &copy);
+	result = vcuda_box_copy_check(vcuda_request_context(&how), c, &copy);
 	if (result == CUDA_SUCCESS && !vcuda_box_is_empty(&copy.box)) {
-		how.context = &vcuda_context_calling()->calls;
 		how.wait = copy.to.unsure || copy.from.unsure;
 		result = dispatch(&how, &copy.box, &copy.to, &copy.from, stream, async);
 	}
-	vcuda_stream_return(before);
 	return result;
 }

@@ -19,6 +19,8 @@ struct vcuda_box_side {
 	uint64_t extent; /* of memory: bytes from the first to the last */
 };
 
+struct vcuda_context;
+
 struct vcuda_box_copy {
 	vcuda_box box;
 	struct vcuda_box_side to, from;
@@ -26,8 +28,9 @@ struct vcuda_box_copy {
 
 bool vcuda_box_is_empty(const vcuda_box *box);
 
-/* What a copy touches, and whether it may: CUDA's errors. The sides of an empty box are not looked at. */
-CUresult vcuda_box_copy_check(const CUDA_MEMCPY3D *description, struct vcuda_box_copy *copy);
+/* What a copy in a context touches, and whether it may: CUDA's errors. The sides of an empty box are not looked at. */
+CUresult vcuda_box_copy_check(const struct vcuda_context *context, const CUDA_MEMCPY3D *description,
+			      struct vcuda_box_copy *copy);
 
 /* A copy of which at least one end is an array. */
 CUresult vcuda_copy_array(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);

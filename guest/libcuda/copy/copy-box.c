@@ -22,6 +22,7 @@
 struct part {
 	const struct vcuda_copy_box *box;
 	size_t first, rows;
+	const struct call_options *how;
 	CUstream stream; /* resolved */
 };
 
@@ -55,11 +56,12 @@ static CUresult rows_by_command(const struct part *p, enum vcuda_place to, enum 
 		uint64_t dst = row_address(&b->dst, b, row), src = row_address(&b->src, b, row);
 
 		if (to == VCUDA_PLACE_WINDOW)
-			result = vcuda_call_cuMemcpyDtoHAsync_v2((void *)dst, src, b->width, p->stream);
+			result = vcuda_call_cuMemcpyDtoHAsync_v2_with(p->how, (void *)dst, src, b->width, p->stream);
 		else if (from == VCUDA_PLACE_WINDOW)
-			result = vcuda_call_cuMemcpyHtoDAsync_v2(dst, (const void *)src, b->width, p->stream);
+			result = vcuda_call_cuMemcpyHtoDAsync_v2_with(p->how, dst, (const void *)src, b->width,
+								      p->stream);
 		else
-			result = vcuda_call_cuMemcpyDtoDAsync_v2(dst, src, b->width, p->stream);
+			result = vcuda_call_cuMemcpyDtoDAsync_v2_with(p->how, dst, src, b->width, p->stream);
 	}
 	return result;
 }
@@ -79,8 +81,8 @@ static CUresult rows_by_stage(const struct part *p, uint64_t device, bool in)
 		size_t rows = p->rows - done < each ? p->rows - done : each;
 
 		if (!in)
-			result = vcuda_call_vcudaStageDtoH(device + done * b->width, block, rows * b->width, p->stream,
-							   1);
+			result = vcuda_call_vcudaStageDtoH_with(p->how, device + done * b->width, block,
+								rows * b->width, p->stream, 1);
 		for (size_t i = 0; i < rows && result == CUDA_SUCCESS; i++) {
 			void *row = (void *)row_address(host, b, p->first + done + i);
 			char *packed = (char *)memory + i * b->width;
@@ -91,8 +93,8 @@ static CUresult rows_by_stage(const struct part *p, uint64_t device, bool in)
 				memcpy(row, packed, b->width);
 		}
 		if (in)
-			result = vcuda_call_vcudaStageHtoD(device + done * b->width, block, rows * b->width, p->stream,
-							   1);
+			result = vcuda_call_vcudaStageHtoD_with(p->how, device + done * b->width, block,
+								rows * b->width, p->stream, 1);
 		done += rows;
 	}
 	vcuda_stage_give(block);
@@ -122,7 +124,7 @@ static CUresult through_buffer(const struct part *all, bool in)
 	size_t each = BUFFER_BYTES / b->width, rows = all->rows < each ? all->rows : each;
 	struct part p = *all;
 	CUdeviceptr buffer;
-	CUresult result = vcuda_call_cuMemAlloc_v2(&buffer, rows * b->width), freed;
+	CUresult result = vcuda_call_cuMemAlloc_v2_with(all->how, &buffer, rows * b->width), freed;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -139,8 +141,8 @@ static CUresult through_buffer(const struct part *all, bool in)
 		}
 	}
 	if (result == CUDA_SUCCESS)
-		result = vcuda_stream_wait(all->stream);
-	freed = vcuda_call_cuMemFree_v2(buffer);
+		result = vcuda_stream_wait(all->how, all->stream);
+	freed = vcuda_call_cuMemFree_v2_with(all->how, buffer);
 	return result != CUDA_SUCCESS ? result : freed;
 }
 
@@ -158,37 +160,38 @@ static CUresult row_by_row(const struct vcuda_copy_box *b, CUstream stream, bool
 	return result;
 }
 
-static CUresult rows_on_host(const struct vcuda_copy_box *b, CUstream stream)
+static CUresult rows_on_host(const struct call_options *how, const struct vcuda_copy_box *b, CUstream stream)
 {
-	CUresult result = vcuda_stream_wait(stream);
+	CUresult result = vcuda_stream_wait(how, stream);
 
 	for (size_t row = 0; row < row_count(b) && result == CUDA_SUCCESS; row++)
 		memmove((void *)row_address(&b->dst, b, row), (void *)row_address(&b->src, b, row), b->width);
 	return result;
 }
 
-static CUresult dispatch(const struct vcuda_copy_box *b, enum vcuda_place to, enum vcuda_place from, CUstream stream,
-			 bool async)
+static CUresult dispatch(const struct call_options *how, const struct vcuda_copy_box *b, enum vcuda_place to,
+			 enum vcuda_place from, CUstream stream, bool async)
 {
-	struct part all = {.box = b, .rows = row_count(b), .stream = stream};
+	struct part all = {.box = b, .rows = row_count(b), .how = how, .stream = stream};
 	bool in = to == VCUDA_PLACE_DEVICE, pageable = to == VCUDA_PLACE_PAGEABLE || from == VCUDA_PLACE_PAGEABLE;
 	const struct vcuda_copy_end *device = in ? &b->dst : &b->src;
 	CUresult result;
 
 	if (to != VCUDA_PLACE_DEVICE && from != VCUDA_PLACE_DEVICE)
-		return rows_on_host(b, stream);
+		return rows_on_host(how, b, stream);
 	if (pageable && gapless(device, b))
 		return rows_by_stage(&all, device->address, in);
 	if (pageable)
 		return through_buffer(&all, in);
 	result = rows_by_command(&all, to, from);
 	if (result == CUDA_SUCCESS && !async && (to == VCUDA_PLACE_WINDOW || from == VCUDA_PLACE_WINDOW))
-		result = vcuda_stream_wait(stream);
+		result = vcuda_stream_wait(how, stream);
 	return result;
 }
 
 /* `stream`: as the application named it. */
-static CUresult copy_box(const struct vcuda_copy_box *b, CUstream stream, CUstream resolved, bool async)
+static CUresult copy_box(const struct call_options *how, const struct vcuda_copy_box *b, CUstream stream,
+			 CUstream resolved, bool async)
 {
 	struct vcuda_operand to, from;
 	CUresult result;
@@ -204,20 +207,16 @@ static CUresult copy_box(const struct vcuda_copy_box *b, CUstream stream, CUstre
 		return result;
 	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure)
 		return row_by_row(b, stream, async);
-	return dispatch(b, to.place, from.place, resolved, async);
+	return dispatch(how, b, to.place, from.place, resolved, async);
 }
 
 CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool async)
 {
 	CUstream resolved = stream;
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&resolved, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&resolved, &how);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = copy_box(b, stream, resolved, async);
-	vcuda_stream_return(before);
-	return result;
+	return result == CUDA_SUCCESS ? copy_box(&how, b, stream, resolved, async) : result;
 }
 
 /* ---- CUDA's descriptions of a box ---- */

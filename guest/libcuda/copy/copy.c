@@ -96,7 +96,7 @@ static CUresult keep_within(const struct call_options *how, size_t bytes, CUstre
 	if (vcuda_host_is_gpu() || atomic_fetch_add(&kept, bytes) + bytes <= MOST_KEPT)
 		return CUDA_SUCCESS;
 	kept = 0;
-	return vcuda_stream_wait(stream);
+	return vcuda_stream_wait(how, stream);
 }
 
 static CUresult send_later(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream)
@@ -130,7 +130,7 @@ static bool send_on_stream(const struct call_options *how, uint64_t dst, const c
 	touch(src, bytes);
 	*result = send_later(how, dst, src, bytes, stream);
 	if (*result == CUDA_SUCCESS)
-		*result = vcuda_stream_wait(stream);
+		*result = vcuda_stream_wait(how, stream);
 	return true;
 }
 
@@ -280,7 +280,7 @@ static CUresult window_in(const struct call_options *how, uint64_t dst, const vo
 		return note_drained(how, &receipt, vcuda_call_cuMemcpyHtoD_v2_with(&options, dst, src, bytes));
 	}
 	result = vcuda_call_cuMemcpyHtoDAsync_v2_with(how, dst, src, bytes, stream);
-	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
+	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(how, stream) : result;
 }
 
 static CUresult window_out(const struct call_options *how, void *dst, uint64_t src, size_t bytes, CUstream stream,
@@ -295,12 +295,12 @@ static CUresult window_out(const struct call_options *how, void *dst, uint64_t s
 		return note_drained(how, &receipt, vcuda_call_cuMemcpyDtoH_v2_with(&options, dst, src, bytes));
 	}
 	result = vcuda_call_cuMemcpyDtoHAsync_v2_with(how, dst, src, bytes, stream);
-	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(stream) : result;
+	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(how, stream) : result;
 }
 
 static CUresult host_to_host(const struct call_options *how, void *dst, const void *src, size_t bytes, CUstream stream)
 {
-	CUresult result = vcuda_stream_wait(stream);
+	CUresult result = vcuda_stream_wait(how, stream);
 
 	if (result == CUDA_SUCCESS)
 		memmove(dst, src, bytes);
@@ -361,14 +361,11 @@ static CUresult copy(const struct call_options *how, struct vcuda_copy_end dst, 
 
 CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
 {
-	struct vcuda_context *before;
-	struct call_options how = {0};
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	how.context = &vcuda_context_calling()->calls;
 	result = copy(&how, dst, src, bytes, stream, async);
-	vcuda_stream_return(before);
 	return result;
 }

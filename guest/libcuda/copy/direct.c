@@ -147,7 +147,7 @@ CUresult vcuda_direct_copy(const struct call_options *how, void *host, uint64_t 
 	c.part = (end - start) / PARTS / GRAIN * GRAIN;
 	c.part = c.part < LEAST_PART ? LEAST_PART : c.part > LARGEST_PART ? LARGEST_PART : c.part;
 	/* As any copy of pageable memory; and nothing is pinned for what others have the device do first. */
-	result = vcuda_stream_wait(stream);
+	result = vcuda_stream_wait(how, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*done = (struct vcuda_span){start, start};

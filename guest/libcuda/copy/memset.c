@@ -64,29 +64,31 @@ bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *m)
 	return vcuda_memset_check(m, &to) == CUDA_SUCCESS;
 }
 
-CUresult vcuda_memset_issue(const CUDA_MEMSET_NODE_PARAMS *m, bool unsure, CUstream resolved)
+CUresult vcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, bool unsure,
+			    CUstream resolved)
 {
-	const struct call_options how = {.wait = unsure};
+	struct call_options options = *how;
+
+	options.wait = unsure;
 
 	return m->height > 1
-		       ? fill_rows(&how, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved)
-		       : fill_line(&how, m->dst, m->elementSize, m->value, m->width, resolved);
+		       ? fill_rows(&options, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved)
+		       : fill_line(&options, m->dst, m->elementSize, m->value, m->width, resolved);
 }
 
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
-	struct vcuda_context *before;
+	struct call_options how;
 	struct vcuda_operand to;
 	CUresult result;
 
 	if (!m->height)
 		return CUDA_SUCCESS;
-	result = vcuda_stream_visit(&stream, &before);
+	result = vcuda_stream_visit(&stream, &how);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_memset_check(m, &to);
 	if (result == CUDA_SUCCESS && m->width)
-		result = vcuda_memset_issue(m, to.unsure, stream);
-	vcuda_stream_return(before);
+		result = vcuda_memset_issue(&how, m, to.unsure, stream);
 	return result;
 }

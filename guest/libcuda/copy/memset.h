@@ -9,13 +9,15 @@
 #include <stdbool.h>
 
 #include "copy/operand.h"
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 /* Sets `to` unless the width is 0. */
 CUresult vcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *params, struct vcuda_operand *to);
 
 /* A memset that was checked and is not empty. `unsure`: the worker's result is waited for. */
-CUresult vcuda_memset_issue(const CUDA_MEMSET_NODE_PARAMS *params, bool unsure, CUstream resolved);
+CUresult vcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *params, bool unsure,
+			    CUstream resolved);
 
 /* Both, on a stream as the application names it. Height 0 is an empty memset here. */
 CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);

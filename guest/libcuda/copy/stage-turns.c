@@ -347,7 +347,7 @@ bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t devi
 	    vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
 		return false;
 	/* Nothing can be copied before; and who waits with the blocks may wait for who waits for them. */
-	*result = vcuda_stream_wait(stream);
+	*result = vcuda_stream_wait(how, stream);
 	if (*result != CUDA_SUCCESS)
 		return true;
 	c.piece = c.piece < LEAST_PIECE               ? LEAST_PIECE

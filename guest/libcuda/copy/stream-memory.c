@@ -161,14 +161,16 @@ CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned i
 	return result;
 }
 
-CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved)
+CUresult vcuda_memory_ops_issue(const struct call_options *how, const CUstreamBatchMemOpParams *ops, unsigned int count,
+				CUstream resolved)
 {
+	struct call_options options = *how;
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
 	bool unsure;
 	CUresult result = vcuda_memory_ops_encode(ops, count, words, &unsure);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_call_vcudaStreamMemOps_with(&(struct call_options){.wait = unsure}, resolved,
-						 count * VCUDA_MEMORY_OP_WORDS, words);
+	options.wait = unsure;
+	return vcuda_call_vcudaStreamMemOps_with(&options, resolved, count * VCUDA_MEMORY_OP_WORDS, words);
 }

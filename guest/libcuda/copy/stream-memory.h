@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 /*
@@ -24,7 +25,8 @@ CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned i
 				 bool *unsure);
 
 /* The same, and issues it. */
-CUresult vcuda_memory_ops_issue(const CUstreamBatchMemOpParams *ops, unsigned int count, CUstream resolved);
+CUresult vcuda_memory_ops_issue(const struct call_options *how, const CUstreamBatchMemOpParams *ops, unsigned int count,
+				CUstream resolved);
 
 /* Whether an executable graph's node may change from one into the other: in addresses, values and kinds of comparison.
  */

@@ -16,12 +16,14 @@
 
 /* The questions below, as graph/capture.c answers them. */
 struct vcuda_capture_ops {
-	bool (*takes)(CUstream resolved, CUgraphNodeParams *params, CUresult *result);
+	bool (*takes)(const struct call_options *how, CUstream resolved, CUgraphNodeParams *params, CUresult *result);
 	CUresult (*unsafe)(void);
-	CUresult (*refuses)(CUstream resolved);
+	CUresult (*refuses)(const struct call_options *how, CUstream resolved);
 	CUresult (*context_refuses)(const struct vcuda_context *context);
-	bool (*record)(CUevent event, CUstream resolved, unsigned int flags, CUresult *result);
-	bool (*wait)(CUevent event, CUstream resolved, unsigned int flags, CUresult *result);
+	bool (*record)(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
+		       CUresult *result);
+	bool (*wait)(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
+		     CUresult *result);
 	CUresult (*event_refuses)(CUevent event);
 	CUresult (*event_unsupported)(CUevent event);
 };
@@ -40,14 +42,17 @@ static inline bool vcuda_capture_any(void)
 }
 
 /*
+ * In the functions below `how` has the context of the stream, which is resolved.
+ *
  * False: the stream does not capture, and the caller issues the work. True: `*result` is the call's result; `params`
  * describes the node that was made.
  */
-static inline bool vcuda_capture_takes(CUstream resolved, CUgraphNodeParams *params, CUresult *result)
+static inline bool vcuda_capture_takes(const struct call_options *how, CUstream resolved, CUgraphNodeParams *params,
+				       CUresult *result)
 {
 	const struct vcuda_capture_ops *ops = vcuda_capture_ops();
 
-	return ops && ops->takes(resolved, params, result);
+	return ops && ops->takes(how, resolved, params, result);
 }
 
 /* A call that a capture forbids in the calling thread: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture becomes
@@ -60,11 +65,11 @@ static inline CUresult vcuda_capture_unsafe(void)
 }
 
 /* The same for a call that waits for a stream or asks for its state. */
-static inline CUresult vcuda_capture_refuses(CUstream resolved)
+static inline CUresult vcuda_capture_refuses(const struct call_options *how, CUstream resolved)
 {
 	const struct vcuda_capture_ops *ops = vcuda_capture_ops();
 
-	return ops ? ops->refuses(resolved) : CUDA_SUCCESS;
+	return ops ? ops->refuses(how, resolved) : CUDA_SUCCESS;
 }
 
 /* The same for a call that concerns a context as a whole. */
@@ -76,18 +81,20 @@ static inline CUresult vcuda_capture_context_refuses(const struct vcuda_context 
 }
 
 /* Events, as vcuda_capture_takes(). An event that was recorded in a capture stands for nodes and for no work. */
-static inline bool vcuda_capture_record(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
+static inline bool vcuda_capture_record(const struct call_options *how, CUevent event, CUstream resolved,
+					unsigned int flags, CUresult *result)
 {
 	const struct vcuda_capture_ops *ops = vcuda_capture_ops();
 
-	return ops && ops->record(event, resolved, flags, result);
+	return ops && ops->record(how, event, resolved, flags, result);
 }
 
-static inline bool vcuda_capture_wait(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
+static inline bool vcuda_capture_wait(const struct call_options *how, CUevent event, CUstream resolved,
+				      unsigned int flags, CUresult *result)
 {
 	const struct vcuda_capture_ops *ops = vcuda_capture_ops();
 
-	return ops && ops->wait(event, resolved, flags, result);
+	return ops && ops->wait(how, event, resolved, flags, result);
 }
 
 /* CUDA_ERROR_CAPTURED_EVENT if the event was recorded in a capture. */

@@ -25,13 +25,6 @@ struct vcuda_context *vcuda_context_current(void)
 	return t->depth ? t->stack[t->depth - 1] : NULL;
 }
 
-struct vcuda_context *vcuda_context_calling(void)
-{
-	struct vcuda_context *entered = vcuda_thread()->call_context;
-
-	return entered ? entered : vcuda_context_current();
-}
-
 bool vcuda_context_is_only_one(void)
 {
 	return atomic_load(&numbers) == 1;
@@ -115,24 +108,13 @@ CUresult vcuda_require_context(void)
 	return result != CUDA_SUCCESS ? result : vcuda_context_usable(vcuda_context_current());
 }
 
-void vcuda_context_enter(struct vcuda_context *context)
-{
-	vcuda_thread()->call_context = context;
-}
-
-void vcuda_context_leave(void)
-{
-	vcuda_thread()->call_context = NULL;
-}
-
 /* The context is about to end in the worker: what lived in it is forgotten here. */
 static void forget_contents(struct vcuda_context *c)
 {
-	if (atomic_load(&c->calls.id)) {
-		vcuda_context_enter(c);
-		vcuda_call_vcudaContextEnds();
-		vcuda_context_leave();
-	}
+	const struct call_options how = vcuda_context_options(c);
+
+	if (atomic_load(&c->calls.id))
+		vcuda_call_vcudaContextEnds_with(&how);
 	vcuda_hooks_context_ends(c);
 	atomic_fetch_add(&c->life, 1);
 	vcuda_hooks_context_ended(c);

@@ -53,8 +53,6 @@ struct vcuda_context {
 /* The calling thread's current context, NULL if it has none. */
 struct vcuda_context *vcuda_context_current(void);
 
-/* The one that calls made now go to: the entered one, else the current one. */
-struct vcuda_context *vcuda_context_calling(void);
 /* Whether the process never had another one. */
 bool vcuda_context_is_only_one(void);
 
@@ -90,8 +88,10 @@ struct vcuda_context *vcuda_context_primary(CUdevice device);
  * CUDA_SUCCESS. */
 CUresult vcuda_context_usable(struct vcuda_context *context);
 
-/* Statements that follow, up to leave(), make their calls in `context` and not in the current one. They do not nest. */
-void vcuda_context_enter(struct vcuda_context *context);
-void vcuda_context_leave(void);
+/* The options of a call in a context, which may be NULL: the current one. */
+static inline struct call_options vcuda_context_options(struct vcuda_context *context)
+{
+	return (struct call_options){.context = context ? &context->calls : NULL};
+}
 
 #endif

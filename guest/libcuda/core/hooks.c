@@ -5,7 +5,7 @@
 
 _Atomic(const struct vcuda_capture_ops *) vcuda_capture_hook;
 _Atomic(const struct vcuda_mirror_ops *) vcuda_mirror_hook;
-CUresult (*vcuda_hook_pinned)(void **memory, size_t bytes);
+CUresult (*vcuda_hook_pinned)(struct vcuda_context *context, void **memory, size_t bytes);
 void (*vcuda_hook_note)(const char *format, ...);
 
 /* Complete before the first call of the application: no lock. */

@@ -57,8 +57,8 @@ static inline const struct vcuda_mirror_ops *vcuda_mirror_ops(void)
 
 /* ---- services; NULL: the library has no such room ---- */
 
-/* Pinned memory of the calling context, until the context ends. memory/pinned.c */
-extern CUresult (*vcuda_hook_pinned)(void **memory, size_t bytes);
+/* Pinned memory of a context, until the context ends. memory/pinned.c */
+extern CUresult (*vcuda_hook_pinned)(struct vcuda_context *context, void **memory, size_t bytes);
 
 /* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
 extern void (*vcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));

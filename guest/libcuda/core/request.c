@@ -30,7 +30,7 @@ static struct vcuda_context *context_of(struct call_context *calls)
 
 struct vcuda_context *vcuda_request_context(const struct call_options *options)
 {
-	return options && options->context ? context_of(options->context) : vcuda_context_calling();
+	return options && options->context ? context_of(options->context) : vcuda_context_current();
 }
 
 CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options *options, unsigned int op, size_t bytes)

@@ -22,7 +22,6 @@ struct vcuda_thread {
 	struct call_thread calls;
 	unsigned int depth; /* of the stack of current contexts; the top one is current */
 	struct vcuda_context *stack[VCUDA_CONTEXT_STACK];
-	struct vcuda_context *call_context; /* in place of the current one for the calls made meanwhile, or NULL */
 	struct vcuda_context
 		*heard_of; /* the worker's last answer: this context had not failed; NULL: the worker lives */
 	uint64_t heard_at; /* vcuda_ticks() */

@@ -106,7 +106,7 @@ VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 		*edges = NULL;
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(stream);
-	if (!s && vcuda_capture_blocks(stream)) {
+	if (!s && vcuda_capture_blocks(vcuda_context_current(), stream)) {
 		vcuda_capture_unlock();
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}

@@ -62,7 +62,7 @@ static inline bool vcuda_capture_is_legacy(CUstream resolved)
  * Whether this is the legacy stream, while a blocking stream of its context captures: not even its state can be asked
  * for then.
  */
-bool vcuda_capture_blocks(CUstream resolved);
+bool vcuda_capture_blocks(const struct vcuda_context *context, CUstream resolved);
 
 /* NULL: that stream does not capture. */
 struct vcuda_capturing *vcuda_capturing_find(CUstream resolved);

@@ -63,7 +63,7 @@ static struct vcuda_capturing *add_stream(CUstream resolved, struct vcuda_captur
 		return NULL;
 	s->stream = resolved;
 	/* A thread's own default stream is no object. */
-	s->context = o ? o->context : vcuda_context_calling();
+	s->context = o ? o->context : vcuda_context_current();
 	s->is_blocking = !o || !(o->flags & CU_STREAM_NON_BLOCKING);
 	s->capture = c;
 	s->next = streams;
@@ -141,39 +141,39 @@ static CUresult capture_unsafe(void)
  * The legacy default stream waits for all blocking streams of its context: work in it would be work of the capture.
  * That is so in every mode and for every thread; modes are about calls that no stream sees.
  */
-static bool concerns_legacy(const struct vcuda_capturing *s)
+static bool concerns_legacy(const struct vcuda_context *context, const struct vcuda_capturing *s)
 {
-	return s->is_blocking && s->context == vcuda_context_calling();
+	return s->is_blocking && s->context == context;
 }
 
-bool vcuda_capture_blocks(CUstream resolved)
+bool vcuda_capture_blocks(const struct vcuda_context *context, CUstream resolved)
 {
 	struct vcuda_capturing *s = vcuda_capture_is_legacy(resolved) ? streams : NULL;
 
-	while (s && !concerns_legacy(s))
+	while (s && !concerns_legacy(context, s))
 		s = s->next;
 	return s;
 }
 
 /* The stream is used: if it is one that is blocked, all captures that block it are invalid. */
-static bool spoils(CUstream resolved)
+static bool spoils(const struct vcuda_context *context, CUstream resolved)
 {
-	bool any = vcuda_capture_blocks(resolved);
+	bool any = vcuda_capture_blocks(context, resolved);
 
 	for (struct vcuda_capturing *s = any ? streams : NULL; s; s = s->next)
-		if (concerns_legacy(s))
+		if (concerns_legacy(context, s))
 			s->capture->invalid = true;
 	return any;
 }
 
-static CUresult add_node(struct vcuda_capturing *s, CUgraphNodeParams *p)
+static CUresult add_node(struct vcuda_capturing *s, struct vcuda_context *context, CUgraphNodeParams *p)
 {
 	struct vcuda_node *n;
 	CUresult result;
 
 	if (s->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	result = vcuda_graph_add(s->capture->graph, s->at.nodes, s->at.count, p, &n);
+	result = vcuda_graph_add(s->capture->graph, s->at.nodes, s->at.count, context, p, &n);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Where a launch says so: the structure has no member for it. */
@@ -189,7 +189,7 @@ static CUresult add_node(struct vcuda_capturing *s, CUgraphNodeParams *p)
 	return CUDA_SUCCESS;
 }
 
-static bool capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *result)
+static bool capture_takes(const struct call_options *how, CUstream resolved, CUgraphNodeParams *p, CUresult *result)
 {
 	struct vcuda_capturing *s;
 	bool taken;
@@ -198,8 +198,8 @@ static bool capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *res
 	s = vcuda_capturing_find(resolved);
 	taken = s;
 	if (s) {
-		*result = add_node(s, p);
-	} else if (spoils(resolved)) {
+		*result = add_node(s, vcuda_request_context(how), p);
+	} else if (spoils(vcuda_request_context(how), resolved)) {
 		*result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 		taken = true;
 	}
@@ -207,7 +207,7 @@ static bool capture_takes(CUstream resolved, CUgraphNodeParams *p, CUresult *res
 	return taken;
 }
 
-static CUresult capture_refuses(CUstream resolved)
+static CUresult capture_refuses(const struct call_options *how, CUstream resolved)
 {
 	struct vcuda_capturing *s;
 	CUresult result = CUDA_SUCCESS;
@@ -217,7 +217,7 @@ static CUresult capture_refuses(CUstream resolved)
 	if (s) {
 		s->capture->invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	} else if (spoils(resolved)) {
+	} else if (spoils(vcuda_request_context(how), resolved)) {
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	vcuda_capture_unlock();
@@ -282,17 +282,18 @@ static CUresult record(struct vcuda_capturing *s, CUevent event)
 	return vcuda_frontier_join(&e->at, &s->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool capture_record(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
+static bool capture_record(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
+			   CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {event}};
 	struct vcuda_capturing *s;
 	bool taken;
 
 	if (flags & CU_EVENT_RECORD_EXTERNAL)
-		return capture_takes(resolved, &p, result);
+		return capture_takes(how, resolved, &p, result);
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
-	taken = s || spoils(resolved);
+	taken = s || spoils(vcuda_request_context(how), resolved);
 	if (taken)
 		*result = s ? record(s, event) : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	/* Recorded outside it is an ordinary event again. */
@@ -325,7 +326,8 @@ static CUresult join(struct captured_event *e, CUstream resolved)
 	return s && vcuda_frontier_join(&s->at, &e->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool capture_wait(CUevent event, CUstream resolved, unsigned int flags, CUresult *result)
+static bool capture_wait(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
+			 CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {event}};
 	struct vcuda_capturing *s;
@@ -333,7 +335,7 @@ static bool capture_wait(CUevent event, CUstream resolved, unsigned int flags, C
 	bool taken = true;
 
 	if (flags & CU_EVENT_WAIT_EXTERNAL)
-		return capture_takes(resolved, &p, result);
+		return capture_takes(how, resolved, &p, result);
 	vcuda_capture_lock();
 	s = vcuda_capturing_find(resolved);
 	e = find_event(event);
@@ -344,7 +346,7 @@ static bool capture_wait(CUevent event, CUstream resolved, unsigned int flags, C
 		s->capture->invalid = true;
 		*result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	} else {
-		taken = spoils(resolved);
+		taken = spoils(vcuda_request_context(how), resolved);
 		if (taken)
 			*result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}

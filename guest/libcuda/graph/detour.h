@@ -12,15 +12,16 @@
 CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstream then, struct vcuda_context *to);
 
 struct vcuda_detour {
-	struct vcuda_context *home, *here, *before;
+	struct vcuda_context *home, *here;
 	CUstream stream, from;
 };
 
 /*
- * From `resolved`, a stream of the context that calls are made in, to the node's: `detour->stream`. Calls are made in
- * `home` up to end(), which takes their result and is called if this one succeeds.
+ * From `resolved`, a stream of `here`, to a stream of the node's context: `detour->stream`. end() takes the result of
+ * the calls in between, and is called if begin() succeeds.
  */
-CUresult vcuda_detour_begin(struct vcuda_detour *detour, CUstream resolved, struct vcuda_context *home);
+CUresult vcuda_detour_begin(struct vcuda_detour *detour, struct vcuda_context *here, CUstream resolved,
+			    struct vcuda_context *home);
 CUresult vcuda_detour_end(struct vcuda_detour *detour, CUresult result);
 
 #endif

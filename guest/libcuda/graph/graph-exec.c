@@ -100,28 +100,26 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 }
 
 /* Two launches of one executable graph do not overlap. */
-static CUresult after_last_launch(struct exec *e, CUstream resolved)
+static CUresult after_last_launch(struct exec *e, const struct vcuda_graph_run *run)
 {
-	struct vcuda_context *here = vcuda_context_calling(), *before = vcuda_thread()->call_context;
-	CUresult result;
+	struct vcuda_context *here = vcuda_request_context(&run->how);
+	struct call_options in_home;
 
-	if (!e->launched || (e->last == resolved && e->home == here))
+	if (!e->launched || (e->last == run->resolved && e->home == here))
 		return CUDA_SUCCESS;
 	/* Nothing more happens in a context that has failed or ended. */
 	if (atomic_load(&e->home->life) != e->life || vcuda_context_usable(e->home) != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	if (!e->last || e->last == CU_STREAM_LEGACY || vcuda_object_find(VCUDA_OBJECT_STREAM, e->last))
-		return vcuda_streams_order(e->last, e->home, resolved, here);
+		return vcuda_streams_order(e->last, e->home, run->resolved, here);
 	/* A stream that is gone finishes its work, but cannot be asked any more. */
-	vcuda_context_enter(e->home);
-	result = vcuda_call_cuCtxSynchronize();
-	vcuda_context_enter(before);
-	return result;
+	in_home = vcuda_context_options(e->home);
+	return vcuda_call_cuCtxSynchronize_with(&in_home);
 }
 
 static CUresult replay(struct exec *e, const struct vcuda_graph_run *run)
 {
-	CUresult result = after_last_launch(e, run->resolved);
+	CUresult result = after_last_launch(e, run);
 
 	for (size_t i = 0; i < e->graph->count && result == CUDA_SUCCESS; i++)
 		result = vcuda_node_run(e->order[i], run);
@@ -133,16 +131,16 @@ static CUresult replay(struct exec *e, const struct vcuda_graph_run *run)
 
 static CUresult launch(struct exec *e, const struct vcuda_graph_run *run)
 {
-	bool is_kept = vcuda_kept_prepare(&e->kept, e->graph, e->order);
+	bool is_kept = vcuda_kept_prepare(&e->kept, vcuda_request_context(&run->how), e->graph, e->order);
 	CUresult result = CUDA_SUCCESS;
 
 	if (!is_kept)
 		return replay(e, run);
 	/* The host's driver keeps its own launches in order. */
 	if (e->replayed)
-		result = after_last_launch(e, run->resolved);
+		result = after_last_launch(e, run);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_kept_launch(&e->kept, run->resolved);
+		result = vcuda_kept_launch(&e->kept, &run->how, run->resolved);
 	e->replayed &= result != CUDA_SUCCESS;
 	return result;
 }
@@ -156,13 +154,13 @@ static CUresult launch_resolved(CUgraphExec exec, struct vcuda_graph_run *run)
 	if (result != CUDA_SUCCESS)
 		return result;
 	p.graph.graph = e->graph->handle;
-	if (vcuda_capture_takes(run->resolved, &p, &result))
+	if (vcuda_capture_takes(&run->how, run->resolved, &p, &result))
 		return result;
 	run->frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
 	result = launch(e, run);
 	e->launched = true;
 	e->last = run->resolved;
-	e->home = vcuda_context_calling();
+	e->home = vcuda_request_context(&run->how);
 	e->life = atomic_load(&e->home->life);
 	return result;
 }
@@ -170,14 +168,9 @@ static CUresult launch_resolved(CUgraphExec exec, struct vcuda_graph_run *run)
 VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
 	struct vcuda_graph_run run = {.stream = stream, .resolved = stream};
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&run.resolved, &before);
+	CUresult result = vcuda_stream_visit(&run.resolved, &run.how);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = launch_resolved(exec, &run);
-	vcuda_stream_return(before);
-	return result;
+	return result == CUDA_SUCCESS ? launch_resolved(exec, &run) : result;
 }
 
 /* There is nothing to prepare. */
@@ -268,7 +261,7 @@ CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodePar
 	if (!vcuda_node_may_become(copy, params))
 		return CUDA_ERROR_INVALID_VALUE;
 	vcuda_kept_changed(&e->kept);
-	return vcuda_node_set(copy, params);
+	return vcuda_node_set(copy, vcuda_context_current(), params);
 }
 
 static bool may_be_disabled(const struct vcuda_node *n)
@@ -353,7 +346,7 @@ static CUgraphExecUpdateResult update_node(struct vcuda_node *n, const struct vc
 	vcuda_node_get(from, &p);
 	if (!vcuda_node_may_become(n, &p))
 		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-	result = vcuda_node_set(n, &p);
+	result = vcuda_node_set(n, vcuda_context_current(), &p);
 	return result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;
 }
 

@@ -63,46 +63,47 @@ static bool is_possible(void)
 
 /* ---- which nodes the driver's graph does as a replay does ---- */
 
-static bool is_plain(const struct vcuda_node *n);
+static bool is_plain(struct vcuda_context *context, const struct vcuda_node *n);
 
 /* Another device's memory is a matter of who may reach it, which a copy in a stream finds out. */
-static bool is_here(uint64_t address)
+static bool is_here(const struct vcuda_context *context, uint64_t address)
 {
 	struct vcuda_range r;
 
-	return !vcuda_range_find(address, &r) || !r.context || r.context->device == vcuda_context_calling()->device;
+	return !vcuda_range_find(address, &r) || !r.context || r.context->device == context->device;
 }
 
-static bool is_plain_side(const struct vcuda_box_side *side)
+static bool is_plain_side(const struct vcuda_context *context, const struct vcuda_box_side *side)
 {
 	const struct vcuda_object *array = side->type == CU_MEMORYTYPE_ARRAY ? vcuda_array_find(side->array) : NULL;
 
 	if (side->type == CU_MEMORYTYPE_ARRAY)
-		return array && array->context && array->context->device == vcuda_context_calling()->device;
+		return array && array->context && array->context->device == context->device;
 	if (side->end.pitch > MAX_PITCH || side->place == VCUDA_PLACE_PAGEABLE)
 		return false;
-	return side->place == VCUDA_PLACE_WINDOW || is_here(side->end.address);
+	return side->place == VCUDA_PLACE_WINDOW || is_here(context, side->end.address);
 }
 
-static bool is_plain_copy(const CUDA_MEMCPY3D *description, struct vcuda_box_copy *copy)
+static bool is_plain_copy(const struct vcuda_context *context, const CUDA_MEMCPY3D *description,
+			  struct vcuda_box_copy *copy)
 {
-	if (vcuda_box_copy_check(description, copy) != CUDA_SUCCESS)
+	if (vcuda_box_copy_check(context, description, copy) != CUDA_SUCCESS)
 		return false;
 	if (vcuda_box_is_empty(&copy->box))
 		return true;
-	return is_plain_side(&copy->to) && is_plain_side(&copy->from) &&
+	return is_plain_side(context, &copy->to) && is_plain_side(context, &copy->from) &&
 	       (copy->to.place == VCUDA_PLACE_DEVICE || copy->from.place == VCUDA_PLACE_DEVICE);
 }
 
-static bool is_plain_graph(const struct vcuda_graph *g)
+static bool is_plain_graph(struct vcuda_context *context, const struct vcuda_graph *g)
 {
 	for (const struct vcuda_node *n = g->first; n; n = n->next)
-		if (!is_plain(n))
+		if (!is_plain(context, n))
 			return false;
 	return true;
 }
 
-static bool is_plain(const struct vcuda_node *n)
+static bool is_plain(struct vcuda_context *context, const struct vcuda_node *n)
 {
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
 	struct vcuda_box_copy copy;
@@ -113,15 +114,15 @@ static bool is_plain(const struct vcuda_node *n)
 		return true;
 	switch (n->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		return vcuda_launch_is_known(&n->kernel.launch, &bytes);
+		return vcuda_launch_is_known(context, &n->kernel.launch, &bytes);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return is_plain_copy(&n->memcpy, &copy);
+		return is_plain_copy(context, &n->memcpy, &copy);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return vcuda_memset_is_sound(&n->memset) && is_here(n->memset.dst);
+		return vcuda_memset_is_sound(&n->memset) && is_here(context, n->memset.dst);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return vcuda_memory_ops_encode(n->mem_ops.paramArray, n->mem_ops.count, words, &unsure) == CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return is_plain_graph(n->child);
+		return is_plain_graph(context, n->child);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		return true;
 	default:
@@ -146,6 +147,8 @@ static bool has_work(const struct vcuda_graph *g)
 
 /* The worker's graph in the making. Its nodes are numbered in the order in which they are sent. */
 struct making {
+	struct vcuda_context *context;
+	struct call_options how; /* calls in the context */
 	vcuda_kept id;
 	uint32_t count;
 	uint32_t *deps; /* of the node that is sent */
@@ -173,17 +176,17 @@ static CUresult send_kernel(struct making *m, const struct vcuda_node *n, uint32
 	const struct vcuda_launch *l = &n->kernel.launch;
 	uint32_t bytes;
 
-	if (!vcuda_launch_is_known(l, &bytes))
+	if (!vcuda_launch_is_known(m->context, l, &bytes))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return vcuda_call_vcudaGraphAddKernel(m->id, (uintptr_t)l->function, l->grid[0], l->grid[1], l->grid[2],
-					      l->block[0], l->block[1], l->block[2], l->cluster[0], l->cluster[1],
-					      l->cluster[2], l->shared, l->cooperative, bytes, n->kernel.packed, count,
-					      m->deps);
+	return vcuda_call_vcudaGraphAddKernel_with(&m->how, m->id, (uintptr_t)l->function, l->grid[0], l->grid[1],
+						   l->grid[2], l->block[0], l->block[1], l->block[2], l->cluster[0],
+						   l->cluster[1], l->cluster[2], l->shared, l->cooperative, bytes,
+						   n->kernel.packed, count, m->deps);
 }
 
 static CUresult send_empty(struct making *m, uint32_t count)
 {
-	return vcuda_call_vcudaGraphAddEmpty(m->id, count, m->deps);
+	return vcuda_call_vcudaGraphAddEmpty_with(&m->how, m->id, count, m->deps);
 }
 
 static CUresult send_memset(struct making *m, const struct vcuda_node *n, uint32_t count)
@@ -193,20 +196,20 @@ static CUresult send_memset(struct making *m, const struct vcuda_node *n, uint32
 
 	if (!s->width || !s->height)
 		return send_empty(m, count);
-	return vcuda_call_vcudaGraphAddMemset(m->id, s->dst, pitch, s->value, s->elementSize, s->width, s->height,
-					      count, m->deps);
+	return vcuda_call_vcudaGraphAddMemset_with(&m->how, m->id, s->dst, pitch, s->value, s->elementSize, s->width,
+						   s->height, count, m->deps);
 }
 
 static CUresult send_copy(struct making *m, const struct vcuda_node *n, uint32_t count)
 {
 	struct vcuda_box_copy c;
 
-	if (!is_plain_copy(&n->memcpy, &c))
+	if (!is_plain_copy(m->context, &n->memcpy, &c))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vcuda_box_is_empty(&c.box))
 		return send_empty(m, count);
-	return vcuda_call_vcudaGraphAddCopy(
-		m->id, (uintptr_t)c.to.array, c.to.place == VCUDA_PLACE_WINDOW ? c.to.extent : 0,
+	return vcuda_call_vcudaGraphAddCopy_with(
+		&m->how, m->id, (uintptr_t)c.to.array, c.to.place == VCUDA_PLACE_WINDOW ? c.to.extent : 0,
 		(uintptr_t)c.from.array, c.from.place == VCUDA_PLACE_WINDOW ? c.from.extent : 0, c.box, count, m->deps);
 }
 
@@ -218,7 +221,8 @@ static CUresult send_mem_ops(struct making *m, const struct vcuda_node *n, uint3
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_call_vcudaGraphAddMemOps(m->id, n->mem_ops.count * VCUDA_MEMORY_OP_WORDS, words, count, m->deps);
+	return vcuda_call_vcudaGraphAddMemOps_with(&m->how, m->id, n->mem_ops.count * VCUDA_MEMORY_OP_WORDS, words,
+						   count, m->deps);
 }
 
 /* A child's nodes stand between two empty ones. */
@@ -312,12 +316,9 @@ static vcuda_kept take_record(vcuda_kept id, const struct vcuda_context *c)
 
 static void destroy(vcuda_kept id, struct vcuda_context *c)
 {
-	struct vcuda_thread *thread = vcuda_thread();
-	struct vcuda_context *before = thread->call_context;
+	const struct call_options how = vcuda_context_options(c);
 
-	thread->call_context = c;
-	vcuda_call_vcudaGraphDestroy(id);
-	thread->call_context = before;
+	vcuda_call_vcudaGraphDestroy_with(&how, id);
 }
 
 static CUresult remember(struct vcuda_kept_graph *k, vcuda_kept id, uint32_t nodes)
@@ -339,37 +340,39 @@ static CUresult remember(struct vcuda_kept_graph *k, vcuda_kept id, uint32_t nod
 	return CUDA_SUCCESS;
 }
 
-static CUresult make(struct vcuda_kept_graph *k, struct vcuda_node *const *order, size_t count)
+static CUresult make(struct vcuda_kept_graph *k, struct vcuda_context *context, struct vcuda_node *const *order,
+		     size_t count)
 {
-	struct making m = {.id = NULL};
+	struct making m = {.context = context, .how = vcuda_context_options(context)};
 	CUresult result;
 
-	k->context = vcuda_context_calling();
+	k->context = context;
 	k->life = atomic_load(&k->context->life);
-	result = vcuda_call_vcudaGraphCreate(&m.id);
+	result = vcuda_call_vcudaGraphCreate_with(&m.how, &m.id);
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
 		impossible = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = send_graph(&m, order, count, NULL);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_vcudaGraphFinish(m.id);
+		result = vcuda_call_vcudaGraphFinish_with(&m.how, m.id);
 	free(m.deps);
 	if (result == CUDA_SUCCESS)
 		result = remember(k, m.id, m.count);
 	if (result != CUDA_SUCCESS)
-		vcuda_call_vcudaGraphDestroy(m.id);
+		vcuda_call_vcudaGraphDestroy_with(&m.how, m.id);
 	return result;
 }
 
-static void keep(struct vcuda_kept_graph *k, const struct vcuda_graph *g, struct vcuda_node *const *order)
+static void keep(struct vcuda_kept_graph *k, struct vcuda_context *context, const struct vcuda_graph *g,
+		 struct vcuda_node *const *order)
 {
 	CUresult result;
 
 	k->refused = true;
-	if (!is_plain_graph(g) || !has_work(g))
+	if (!is_plain_graph(context, g) || !has_work(g))
 		return;
-	result = make(k, order, g->count);
+	result = make(k, context, order, g->count);
 	k->refused = result != CUDA_SUCCESS;
 	if (k->refused && !impossible)
 		vcuda_log_once(
@@ -383,23 +386,24 @@ static bool is_due(const struct vcuda_kept_graph *k)
 	return !k->refused && k->launches >= (k->changes > CHANGES ? MORE_LAUNCHES : LAUNCHES);
 }
 
-static bool is_of_calling_context(const struct vcuda_kept_graph *k)
+static bool is_of(const struct vcuda_kept_graph *k, const struct vcuda_context *context)
 {
-	return k->context == vcuda_context_calling() && k->life == atomic_load(&k->context->life);
+	return k->context == context && k->life == atomic_load(&k->context->life);
 }
 
-bool vcuda_kept_prepare(struct vcuda_kept_graph *k, const struct vcuda_graph *g, struct vcuda_node *const *order)
+bool vcuda_kept_prepare(struct vcuda_kept_graph *k, struct vcuda_context *context, const struct vcuda_graph *g,
+			struct vcuda_node *const *order)
 {
 	if (!atomic_load(&k->id) && is_due(k) && is_possible())
-		keep(k, g, order);
-	return atomic_load(&k->id) && is_of_calling_context(k);
+		keep(k, context, g, order);
+	return atomic_load(&k->id) && is_of(k, context);
 }
 
-CUresult vcuda_kept_launch(struct vcuda_kept_graph *k, CUstream resolved)
+CUresult vcuda_kept_launch(struct vcuda_kept_graph *k, const struct call_options *how, CUstream resolved)
 {
-	CUresult result = vcuda_pace(NULL, resolved, k->places);
+	CUresult result = vcuda_pace(how, resolved, k->places);
 
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaGraphLaunch(atomic_load(&k->id), resolved) : result;
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaGraphLaunch_with(how, atomic_load(&k->id), resolved) : result;
 }
 
 void vcuda_kept_replayed(struct vcuda_kept_graph *k)

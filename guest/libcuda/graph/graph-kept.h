@@ -28,14 +28,14 @@ struct vcuda_kept_graph {
 };
 
 /*
- * Whether a launch in the context that calls are made in can be one command. If it is due the worker is told of the
+ * Whether a launch in the context can be one command. If it is due the worker is told of the
  * graph for that; `order` is all its nodes, each behind what it depends on.
  */
-bool vcuda_kept_prepare(struct vcuda_kept_graph *kept, const struct vcuda_graph *graph,
+bool vcuda_kept_prepare(struct vcuda_kept_graph *kept, struct vcuda_context *context, const struct vcuda_graph *graph,
 			struct vcuda_node *const *order);
 
 /* Only after that. */
-CUresult vcuda_kept_launch(struct vcuda_kept_graph *kept, CUstream resolved);
+CUresult vcuda_kept_launch(struct vcuda_kept_graph *kept, const struct call_options *how, CUstream resolved);
 
 /* A replay has been issued without an error. */
 void vcuda_kept_replayed(struct vcuda_kept_graph *kept);

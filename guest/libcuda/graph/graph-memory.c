@@ -12,7 +12,6 @@
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "memory/range.h"
-#include "core/thread.h"
 
 struct vcuda_graph_memory {
 	CUdeviceptr address;
@@ -27,22 +26,23 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_graph_memory *all;
 static uint64_t used, used_high, reserved, reserved_high;
 
-CUresult vcuda_graph_memory_new(size_t bytes, struct vcuda_graph_memory **memory)
+CUresult vcuda_graph_memory_new(struct vcuda_context *context, size_t bytes, struct vcuda_graph_memory **memory)
 {
-	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = vcuda_context_calling()};
+	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = context};
 	struct vcuda_graph_memory *m = calloc(1, sizeof(*m));
+	const struct call_options how = vcuda_context_options(context);
 	CUresult result;
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = vcuda_call_cuMemAlloc_v2(&m->address, bytes);
+	result = vcuda_call_cuMemAlloc_v2_with(&how, &m->address, bytes);
 	if (result != CUDA_SUCCESS) {
 		free(m);
 		return result;
 	}
 	r.start = m->address;
 	if (!vcuda_range_add(&r)) {
-		vcuda_call_cuMemFree_v2(m->address);
+		vcuda_call_cuMemFree_v2_with(&how, m->address);
 		free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -89,16 +89,12 @@ static bool unused(struct vcuda_graph_memory *m)
 /* The worker frees it when what was issued so far is done. */
 static CUresult give_back(struct vcuda_graph_memory *m)
 {
-	struct vcuda_context *before = vcuda_thread()->call_context;
+	const struct call_options how = vcuda_context_options(m->context);
 	CUresult result = CUDA_SUCCESS;
 	struct vcuda_range r;
 
-	if (vcuda_range_remove(m->address, VCUDA_RANGE_DEVICE, &r) &&
-	    vcuda_context_usable(m->context) == CUDA_SUCCESS) {
-		vcuda_context_enter(m->context);
-		result = vcuda_call_cuMemFree_v2(m->address);
-		vcuda_context_enter(before);
-	}
+	if (vcuda_range_remove(m->address, VCUDA_RANGE_DEVICE, &r) && vcuda_context_usable(m->context) == CUDA_SUCCESS)
+		result = vcuda_call_cuMemFree_v2_with(&how, m->address);
 	free(m);
 	return result;
 }

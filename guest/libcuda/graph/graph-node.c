@@ -20,15 +20,17 @@
 
 /* Issues a node in its context. NULL: it is of any. */
 static CUresult run_in(struct vcuda_context *home, const struct vcuda_node *n, const struct vcuda_graph_run *run,
-		       CUresult (*issue)(const struct vcuda_node *n, CUstream stream))
+		       CUresult (*issue)(const struct vcuda_node *n, const struct call_options *how, CUstream stream))
 {
+	const struct call_options in_home = vcuda_context_options(home);
+	struct vcuda_context *here = vcuda_request_context(&run->how);
 	struct vcuda_detour detour;
 	CUresult result;
 
-	if (!home || home == vcuda_context_calling())
-		return issue(n, run->resolved);
-	result = vcuda_detour_begin(&detour, run->resolved, home);
-	return result == CUDA_SUCCESS ? vcuda_detour_end(&detour, issue(n, detour.stream)) : result;
+	if (!home || home == here)
+		return issue(n, &run->how, run->resolved);
+	result = vcuda_detour_begin(&detour, here, run->resolved, home);
+	return result == CUDA_SUCCESS ? vcuda_detour_end(&detour, issue(n, &in_home, detour.stream)) : result;
 }
 
 /* ---- kernels ---- */
@@ -48,7 +50,7 @@ static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	CUresult result;
 
 	memcpy(l.cluster, n->kernel.launch.cluster, sizeof(l.cluster));
-	result = vcuda_launch_pack(&l, k->kernelParams, k->extra, &packed, &params);
+	result = vcuda_launch_pack(n->context, &l, k->kernelParams, k->extra, &packed, &params);
 	if (result != CUDA_SUCCESS)
 		return result;
 	free(n->kernel.packed);
@@ -80,9 +82,9 @@ static void kernel_drop(struct vcuda_node *n)
 	free(n->kernel.packed);
 }
 
-static CUresult issue_kernel(const struct vcuda_node *n, CUstream stream)
+static CUresult issue_kernel(const struct vcuda_node *n, const struct call_options *how, CUstream stream)
 {
-	return vcuda_launch_issue(&n->kernel.launch, stream, n->kernel.packed);
+	return vcuda_launch_issue(how, &n->kernel.launch, stream, n->kernel.packed);
 }
 
 static CUresult kernel_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
@@ -157,7 +159,7 @@ static void host_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 
 static CUresult host_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	return vcuda_callback_launch(run->resolved, n->host.fn, n->host.userData);
+	return vcuda_callback_launch(&run->how, run->resolved, n->host.fn, n->host.userData);
 }
 
 static CUresult child_set(struct vcuda_node *n, const CUgraphNodeParams *p)
@@ -214,11 +216,11 @@ static void event_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 	p->eventRecord.event = n->event;
 }
 
-static CUresult issue_record(const struct vcuda_node *n, CUstream stream)
+static CUresult issue_record(const struct vcuda_node *n, const struct call_options *how, CUstream stream)
 {
 	struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
 
-	return event ? vcuda_event_record(event, stream, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
+	return event ? vcuda_event_record(how, event, stream, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult record_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
@@ -232,7 +234,8 @@ static CUresult wait_run(const struct vcuda_node *n, const struct vcuda_graph_ru
 {
 	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
 
-	return event ? vcuda_event_wait(run->resolved, event, CU_EVENT_WAIT_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
+	return event ? vcuda_event_wait(&run->how, run->resolved, event, CU_EVENT_WAIT_DEFAULT)
+		     : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* ---- memory ---- */
@@ -245,7 +248,7 @@ static CUresult alloc_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	/* What a node allocates is its for good. */
 	if (n->alloc.memory || !a->bytesize || (a->accessDescCount && !a->accessDescs))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_graph_memory_new(a->bytesize, &n->alloc.memory);
+	result = vcuda_graph_memory_new(n->context, a->bytesize, &n->alloc.memory);
 	if (result != CUDA_SUCCESS)
 		return result;
 	n->alloc.params = *a;
@@ -304,7 +307,7 @@ static CUresult free_run(const struct vcuda_node *n, const struct vcuda_graph_ru
 static CUresult mem_ops_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 {
 	const CUDA_BATCH_MEM_OP_NODE_PARAMS *m = &p->memOp;
-	const struct vcuda_context *c = m->ctx ? vcuda_context_find(m->ctx) : vcuda_context_calling();
+	const struct vcuda_context *c = m->ctx ? vcuda_context_find(m->ctx) : n->context;
 	CUstreamBatchMemOpParams *ops;
 	CUresult result;
 
@@ -335,7 +338,7 @@ static void mem_ops_drop(struct vcuda_node *n)
 
 static CUresult mem_ops_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
 {
-	return vcuda_memory_ops_issue(n->mem_ops.paramArray, n->mem_ops.count, run->resolved);
+	return vcuda_memory_ops_issue(&run->how, n->mem_ops.paramArray, n->mem_ops.count, run->resolved);
 }
 
 /* ---- computations ---- */
@@ -362,9 +365,9 @@ static void computation_drop(struct vcuda_node *n)
 	free(n->computation);
 }
 
-static CUresult issue_computation(const struct vcuda_node *n, CUstream stream)
+static CUresult issue_computation(const struct vcuda_node *n, const struct call_options *how, CUstream stream)
 {
-	return n->computation->issue(n->computation, stream);
+	return n->computation->issue(n->computation, how, stream);
 }
 
 static CUresult computation_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
@@ -420,7 +423,7 @@ static const struct {
 				    NULL},
 };
 
-CUresult vcuda_node_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+CUresult vcuda_node_set(struct vcuda_node *n, struct vcuda_context *context, const CUgraphNodeParams *p)
 {
 	CUresult result = vcuda_require_init();
 
@@ -428,6 +431,7 @@ CUresult vcuda_node_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 		return result;
 	if ((unsigned int)n->type >= sizeof(types) / sizeof(types[0]) || p->type != n->type)
 		return CUDA_ERROR_INVALID_VALUE;
+	n->context = context;
 	if (types[n->type].set)
 		return types[n->type].set(n, p);
 	vcuda_log_once("graph nodes of type \"%s\" are not supported yet", types[n->type].name);
@@ -456,7 +460,7 @@ CUresult vcuda_node_copy(struct vcuda_node *n, const struct vcuda_node *from)
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		n->kernel.launch = from->kernel.launch;
 	vcuda_node_get(from, &p);
-	return vcuda_node_set(n, &p);
+	return vcuda_node_set(n, vcuda_context_current(), &p);
 }
 
 void vcuda_node_drop(struct vcuda_node *n)

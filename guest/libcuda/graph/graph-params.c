@@ -29,7 +29,7 @@ static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, s
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result == CUDA_SUCCESS)
-		result = vcuda_graph_add(g, found, count, p, &n);
+		result = vcuda_graph_add(g, found, count, vcuda_context_current(), p, &n);
 	free(found);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -99,7 +99,7 @@ static CUresult set(CUgraphNode node, const CUgraphNodeParams *p)
 	struct vcuda_node *n;
 	CUresult result = find(node, p->type, &n);
 
-	return result == CUDA_SUCCESS ? vcuda_node_set(n, p) : result;
+	return result == CUDA_SUCCESS ? vcuda_node_set(n, vcuda_context_current(), p) : result;
 }
 
 VCUDA_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)

@@ -141,10 +141,10 @@ static void remove_dep(struct vcuda_node *n, const struct vcuda_node *on)
 }
 
 CUresult vcuda_graph_add(struct vcuda_graph *g, struct vcuda_node *const *deps, size_t count,
-			 const CUgraphNodeParams *params, struct vcuda_node **node)
+			 struct vcuda_context *context, const CUgraphNodeParams *params, struct vcuda_node **node)
 {
 	struct vcuda_node *n = append(g, params->type);
-	CUresult result = n ? vcuda_node_set(n, params) : CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = n ? vcuda_node_set(n, context, params) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		if (!depends(n, deps[i]) && !add_dep(n, deps[i]))

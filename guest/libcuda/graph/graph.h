@@ -22,7 +22,8 @@ struct vcuda_node {
 	bool enabled;
 	uint64_t origin; /* number of the node that it is a copy of, through any number of copies; its own if of none */
 	struct vcuda_graph *graph;
-	struct vcuda_node **deps; /* what must be done before it */
+	struct vcuda_context *context; /* of handles in the parameters that belong to none */
+	struct vcuda_node **deps;      /* what must be done before it */
 	size_t dep_count, dep_room;
 	union {
 		struct {
@@ -77,7 +78,7 @@ struct vcuda_node *vcuda_graph_copy_of(const struct vcuda_graph *graph, const st
 
 /* Adds a node that does what `params` says. The dependencies are of the same graph; they may repeat. */
 CUresult vcuda_graph_add(struct vcuda_graph *graph, struct vcuda_node *const *deps, size_t count,
-			 const CUgraphNodeParams *params, struct vcuda_node **node);
+			 struct vcuda_context *context, const CUgraphNodeParams *params, struct vcuda_node **node);
 
 /* All nodes, each behind what it depends on; the caller frees it. NULL: no memory, or (with *cycle) there is a cycle.
  */
@@ -89,8 +90,11 @@ bool vcuda_graph_all_before(struct vcuda_graph *graph, struct vcuda_node *const 
 
 /* ---- graph-node.c ---- */
 
-/* Makes the node do what `params` says, of which everything is copied. The old contents are dropped if it succeeds. */
-CUresult vcuda_node_set(struct vcuda_node *node, const CUgraphNodeParams *params);
+/*
+ * Makes the node do what `params` says, of which everything is copied. `context`: of handles that belong to none. The
+ * old contents are dropped if it succeeds.
+ */
+CUresult vcuda_node_set(struct vcuda_node *node, struct vcuda_context *context, const CUgraphNodeParams *params);
 void vcuda_node_get(const struct vcuda_node *node, CUgraphNodeParams *params);
 /* False: what a node of an executable graph is told to do differs too much from what it does. */
 bool vcuda_node_may_become(const struct vcuda_node *node, const CUgraphNodeParams *params);
@@ -101,13 +105,14 @@ void vcuda_node_drop(struct vcuda_node *node);
 /* Issues it on a stream, which is given as the application named it and resolved. */
 struct vcuda_graph_run {
 	CUstream stream, resolved;
-	bool frees_first; /* memory that is still allocated is freed by the launch that allocates it again */
+	struct call_options how; /* the context of the stream */
+	bool frees_first;        /* memory that is still allocated is freed by the launch that allocates it again */
 };
 CUresult vcuda_node_run(const struct vcuda_node *node, const struct vcuda_graph_run *run);
 
 /* ---- graph-memory.c ---- */
 
-CUresult vcuda_graph_memory_new(size_t bytes, struct vcuda_graph_memory **memory);
+CUresult vcuda_graph_memory_new(struct vcuda_context *context, size_t bytes, struct vcuda_graph_memory **memory);
 void vcuda_graph_memory_get(struct vcuda_graph_memory *memory);
 void vcuda_graph_memory_put(struct vcuda_graph_memory *memory);
 CUdeviceptr vcuda_graph_memory_address(const struct vcuda_graph_memory *memory);

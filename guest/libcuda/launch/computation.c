@@ -8,24 +8,25 @@
 #include "core/request.h"
 #include "protocol/cuda-functions.h"
 
-CUresult vcuda_issue_blas(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_blas(const struct vcuda_computation *what, const struct call_options *how, CUstream stream)
 {
-	return vcuda_call_vcudaBlas(stream, what->blas.function, what->blas.flags, what->blas.count, what->blas.words);
+	return vcuda_call_vcudaBlas_with(how, stream, what->blas.function, what->blas.flags, what->blas.count,
+					 what->blas.words);
 }
 
-CUresult vcuda_issue_matmul(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_matmul(const struct vcuda_computation *what, const struct call_options *how, CUstream stream)
 {
-	return vcuda_call_vcudaMatmul(stream, what->matmul);
+	return vcuda_call_vcudaMatmul_with(how, stream, what->matmul);
 }
 
-CUresult vcuda_issue_transform(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_transform(const struct vcuda_computation *what, const struct call_options *how, CUstream stream)
 {
-	return vcuda_call_vcudaTransform(stream, what->transform);
+	return vcuda_call_vcudaTransform_with(how, stream, what->transform);
 }
 
-CUresult vcuda_issue_random(const struct vcuda_computation *what, CUstream stream)
+CUresult vcuda_issue_random(const struct vcuda_computation *what, const struct call_options *how, CUstream stream)
 {
-	return vcuda_call_vcudaRandom(stream, what->random.generator, what->random.random);
+	return vcuda_call_vcudaRandom_with(how, stream, what->random.generator, what->random.random);
 }
 
 struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation *what)

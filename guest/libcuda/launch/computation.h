@@ -4,11 +4,12 @@
 #ifndef VCUDA_COMPUTATION_H
 #define VCUDA_COMPUTATION_H
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 #include "protocol/guest-calls.h"
 
 struct vcuda_computation {
-	CUresult (*issue)(const struct vcuda_computation *what, CUstream resolved);
+	CUresult (*issue)(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
 	struct vcuda_context *home; /* of one that is kept */
 	union {
 		struct {
@@ -41,10 +42,10 @@ static inline const struct vcuda_computation **vcuda_computation_of(CUgraphNodeP
 }
 
 /* Values of `issue`: each queues its kind of computation. */
-CUresult vcuda_issue_blas(const struct vcuda_computation *what, CUstream resolved);
-CUresult vcuda_issue_matmul(const struct vcuda_computation *what, CUstream resolved);
-CUresult vcuda_issue_transform(const struct vcuda_computation *what, CUstream resolved);
-CUresult vcuda_issue_random(const struct vcuda_computation *what, CUstream resolved);
+CUresult vcuda_issue_blas(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
+CUresult vcuda_issue_matmul(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
+CUresult vcuda_issue_transform(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
+CUresult vcuda_issue_random(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
 
 /* A copy of it and of what it points to, for free(). NULL: no memory. */
 struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation *what);

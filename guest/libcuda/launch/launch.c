@@ -127,20 +127,22 @@ static void note_launched(const struct vcuda_launch *l, struct vcuda_function_en
 		atomic_store(&e->cluster, vcuda_launch_cluster(l));
 }
 
-static CUresult submit(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
-		       const uint8_t *params)
+static CUresult submit(const struct call_options *how, const struct vcuda_launch *l, struct vcuda_function_entry *e,
+		       CUstream stream, const uint8_t *params)
 {
+	struct call_options options = *how;
 	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed) || is_new_cluster(l, e);
 	CUresult result;
 
-	result = call(&(struct call_options){.wait = first || is_too_large(l, e)}, l, e, stream, params);
+	options.wait = first || is_too_large(l, e);
+	result = call(&options, l, e, stream, params);
 	if (first && result == CUDA_SUCCESS)
 		note_launched(l, e);
-	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(stream) : result;
+	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(how, stream) : result;
 }
 
-static CUresult submit_params(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream stream,
-			      void **params)
+static CUresult submit_params(const struct call_options *how, const struct vcuda_launch *l,
+			      struct vcuda_function_entry *e, CUstream stream, void **params)
 {
 	uint8_t small[SMALL_PARAMS], *buffer = small;
 	CUresult result;
@@ -152,41 +154,42 @@ static CUresult submit_params(const struct vcuda_launch *l, struct vcuda_functio
 	}
 	result = pack(&e->info, params, buffer);
 	if (result == CUDA_SUCCESS)
-		result = submit(l, e, stream, buffer);
+		result = submit(how, l, e, stream, buffer);
 	if (buffer != small)
 		free(buffer);
 	return result;
 }
 
-bool vcuda_launch_is_known(const struct vcuda_launch *l, uint32_t *param_bytes)
+bool vcuda_launch_is_known(struct vcuda_context *context, const struct vcuda_launch *l, uint32_t *param_bytes)
 {
 	struct vcuda_function_entry *e;
 
-	if (launches_block() || vcuda_function_lookup_here(l->function, &e) != CUDA_SUCCESS)
+	if (launches_block() || vcuda_function_lookup_here(context, l->function, &e) != CUDA_SUCCESS)
 		return false;
 	*param_bytes = e->info.param_bytes;
 	return atomic_load(&e->launched);
 }
 
-CUresult vcuda_launch_issue(const struct vcuda_launch *l, CUstream resolved, const uint8_t *packed)
+CUresult vcuda_launch_issue(const struct call_options *how, const struct vcuda_launch *l, CUstream resolved,
+			    const uint8_t *packed)
 {
 	struct vcuda_function_entry *e;
-	CUresult result = vcuda_function_lookup_here(l->function, &e);
+	CUresult result = vcuda_function_lookup_here(vcuda_request_context(how), l->function, &e);
 
-	return result == CUDA_SUCCESS ? submit(l, e, resolved, packed) : result;
+	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed) : result;
 }
 
-CUresult vcuda_launch_pack(const struct vcuda_launch *l, void **params, void **extra, uint8_t **packed,
-			   void ***pointers)
+CUresult vcuda_launch_pack(struct vcuda_context *context, const struct vcuda_launch *l, void **params, void **extra,
+			   uint8_t **packed, void ***pointers)
 {
 	struct vcuda_function_entry *e;
-	CUresult result = vcuda_require_context();
+	CUresult result = vcuda_context_usable(context);
 	const uint8_t *from;
 	uint8_t *to;
 	size_t room;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(l->function, &e);
+		result = vcuda_function_lookup(context, l->function, &e);
 	if (result == CUDA_SUCCESS)
 		result = check(l, e, e->context->device);
 	if (result == CUDA_SUCCESS && is_too_large(l, e))
@@ -236,17 +239,18 @@ static CUresult check_cooperative(const struct vcuda_launch *l, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_launch_check(const struct vcuda_launch *l, struct vcuda_function_entry **e)
+CUresult vcuda_launch_check(struct vcuda_context *context, const struct vcuda_launch *l,
+			    struct vcuda_function_entry **e)
 {
-	CUresult result = vcuda_function_lookup_here(l->function, e);
+	CUresult result = vcuda_function_lookup_here(context, l->function, e);
 
 	if (result == CUDA_SUCCESS && l->cooperative)
 		result = check_cooperative(l, (*e)->context->device);
 	return result == CUDA_SUCCESS ? check(l, *e, (*e)->context->device) : result;
 }
 
-CUresult vcuda_launch_params(const struct vcuda_launch *l, struct vcuda_function_entry *e, CUstream resolved,
-			     void **params, void **extra)
+CUresult vcuda_launch_params(const struct call_options *how, const struct vcuda_launch *l,
+			     struct vcuda_function_entry *e, CUstream resolved, void **params, void **extra)
 {
 	const uint8_t *packed;
 	CUresult result;
@@ -254,13 +258,13 @@ CUresult vcuda_launch_params(const struct vcuda_launch *l, struct vcuda_function
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!e->info.param_count)
-		return submit(l, e, resolved, NULL);
+		return submit(how, l, e, resolved, NULL);
 	if (params)
-		return submit_params(l, e, resolved, params);
+		return submit_params(how, l, e, resolved, params);
 	if (!extra)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = find_packed(extra, e->info.param_bytes, &packed);
-	return result == CUDA_SUCCESS ? submit(l, e, resolved, packed) : result;
+	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed) : result;
 }
 
 CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y, unsigned int z)

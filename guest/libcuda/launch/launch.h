@@ -6,8 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
+struct vcuda_context;
 struct vcuda_function_entry;
 
 struct vcuda_launch {
@@ -18,11 +20,11 @@ struct vcuda_launch {
 };
 
 /*
- * Checks a launch in the current context and packs its parameters, which the caller frees. `pointers`, if not NULL, is
+ * Checks a launch in a context and packs its parameters, which the caller frees. `pointers`, if not NULL, is
  * set to an array of the parameters' addresses in there, in the same allocation.
  */
-CUresult vcuda_launch_pack(const struct vcuda_launch *launch, void **params, void **extra, uint8_t **packed,
-			   void ***pointers);
+CUresult vcuda_launch_pack(struct vcuda_context *context, const struct vcuda_launch *launch, void **params,
+			   void **extra, uint8_t **packed, void ***pointers);
 
 /*
  * Takes the dimensions of a cluster. CUDA_ERROR_NOT_SUPPORTED: of more than one block, which the device does not have.
@@ -30,8 +32,8 @@ CUresult vcuda_launch_pack(const struct vcuda_launch *launch, void **params, voi
 CUresult vcuda_launch_set_cluster(struct vcuda_launch *launch, CUdevice dev, unsigned int x, unsigned int y,
 				  unsigned int z);
 
-/* Whether the function was launched before in the current context, and launches need not be waited for. */
-bool vcuda_launch_is_known(const struct vcuda_launch *launch, uint32_t *param_bytes);
+/* Whether the function was launched before in the context, and launches need not be waited for. */
+bool vcuda_launch_is_known(struct vcuda_context *context, const struct vcuda_launch *launch, uint32_t *param_bytes);
 
 /* The dimensions of a cluster, 8 bits each. */
 static inline uint32_t vcuda_launch_cluster(const struct vcuda_launch *launch)
@@ -39,15 +41,17 @@ static inline uint32_t vcuda_launch_cluster(const struct vcuda_launch *launch)
 	return launch->cluster[0] | (uint32_t)launch->cluster[1] << 8 | (uint32_t)launch->cluster[2] << 16;
 }
 
-/* Finds the function in the context that calls are made in, and checks the launch. */
-CUresult vcuda_launch_check(const struct vcuda_launch *launch, struct vcuda_function_entry **entry);
+/* Finds the function in the context, and checks the launch. */
+CUresult vcuda_launch_check(struct vcuda_context *context, const struct vcuda_launch *launch,
+			    struct vcuda_function_entry **entry);
 
 /* Packs the parameters of a launch that was checked, and issues it on a resolved stream. `params` or `extra` is as for
  * cuLaunchKernel(). */
-CUresult vcuda_launch_params(const struct vcuda_launch *launch, struct vcuda_function_entry *entry, CUstream resolved,
-			     void **params, void **extra);
+CUresult vcuda_launch_params(const struct call_options *how, const struct vcuda_launch *launch,
+			     struct vcuda_function_entry *entry, CUstream resolved, void **params, void **extra);
 
 /* Issues it on a resolved stream. */
-CUresult vcuda_launch_issue(const struct vcuda_launch *launch, CUstream resolved, const uint8_t *packed);
+CUresult vcuda_launch_issue(const struct call_options *how, const struct vcuda_launch *launch, CUstream resolved,
+			    const uint8_t *packed);
 
 #endif

@@ -42,7 +42,7 @@ VCUDA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *
 	struct vcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(f, &e);
+		result = vcuda_function_lookup(vcuda_context_current(), f, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!blocks)
@@ -76,7 +76,7 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, i
 	CUdevice dev;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(f, &e);
+		result = vcuda_function_lookup(vcuda_context_current(), f, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!min_grid || !block || limit < 0)
@@ -123,7 +123,7 @@ static CUresult check_config(const void *result_place, CUfunction f, const CUlau
 	struct vcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(f, &e);
+		result = vcuda_function_lookup(vcuda_context_current(), f, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return result_place && c && (!c->numAttrs || c->attrs) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

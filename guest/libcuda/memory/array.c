@@ -101,6 +101,7 @@ VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 {
 	CUresult result = vcuda_require_context();
 	struct vcuda_object *o = vcuda_array_find(array);
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -110,11 +111,9 @@ VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 	result = vcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_context_enter(o->context);
+	how = vcuda_context_options(o->context);
 	vcuda_object_drop(array);
-	result = vcuda_call_cuArrayDestroy(array);
-	vcuda_context_leave();
-	return result;
+	return vcuda_call_cuArrayDestroy_with(&how, array);
 }
 
 static CUresult find(CUarray array, const void *to, struct vcuda_object **o)
@@ -212,16 +211,15 @@ VCUDA_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmapped)
 {
 	CUresult result = vcuda_require_context();
 	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_MIPMAPPED, mipmapped);
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	vcuda_context_enter(o->context);
+	how = vcuda_context_options(o->context);
 	vcuda_object_drop(mipmapped);
-	result = vcuda_call_cuMipmappedArrayDestroy(mipmapped);
-	vcuda_context_leave();
-	return result;
+	return vcuda_call_cuMipmappedArrayDestroy_with(&how, mipmapped);
 }
 
 static size_t at_level(size_t size, unsigned int level)

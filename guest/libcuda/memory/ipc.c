@@ -71,8 +71,8 @@ VCUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *dptr, CUipcMemHandle handl
 
 static CUresult close_locked(CUdeviceptr dptr)
 {
+	struct call_options how;
 	struct vcuda_range r;
-	CUresult result;
 
 	if (!vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_IMPORTED || r.start != dptr)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -81,10 +81,8 @@ static CUresult close_locked(CUdeviceptr dptr)
 		vcuda_range_add(&r);
 	else
 		vcuda_range_remove(dptr, VCUDA_RANGE_IMPORTED, &r);
-	vcuda_context_enter(r.context);
-	result = vcuda_call_cuIpcCloseMemHandle(dptr);
-	vcuda_context_leave();
-	return result;
+	how = vcuda_context_options(r.context);
+	return vcuda_call_cuIpcCloseMemHandle_with(&how, dptr);
 }
 
 VCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
@@ -105,6 +103,7 @@ VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent even
 {
 	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 	CUresult result = vcuda_require_context();
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -112,10 +111,8 @@ VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent even
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!handle || !(o->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_context_enter(o->context);
-	result = vcuda_call_cuIpcGetEventHandle(handle, event);
-	vcuda_context_leave();
-	return result;
+	how = vcuda_context_options(o->context);
+	return vcuda_call_cuIpcGetEventHandle_with(&how, handle, event);
 }
 
 VCUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)

@@ -28,7 +28,7 @@ VCUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigne
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!vcuda_device_attribute(vcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = vcuda_pinned_alloc(&p, bytes, VCUDA_RANGE_MANAGED, flags);
+	result = vcuda_pinned_alloc(vcuda_context_current(), &p, bytes, VCUDA_RANGE_MANAGED, flags);
 	if (result == CUDA_SUCCESS)
 		*dptr = (uintptr_t)p;
 	return result;

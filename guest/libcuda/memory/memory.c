@@ -17,14 +17,12 @@ static void drop_context(struct vcuda_context *context)
 {
 	struct vcuda_range r;
 
-	vcuda_context_enter(context);
 	while (vcuda_range_remove_next(context, 0, &r)) {
 		if (r.kind & VCUDA_RANGE_ON_HOST)
 			vcuda_pinned_release(&r);
 		else if (r.kind == VCUDA_RANGE_SHADOW)
 			vcuda_shadow_drop(r.start);
 	}
-	vcuda_context_leave();
 }
 
 static struct vcuda_observer observer = {.context_memory_ends = drop_context};

@@ -28,7 +28,8 @@ CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_con
 CUresult vcuda_pinned_release(const struct vcuda_range *range);
 
 /* pinned.c: new memory that both sides use at the same address, recorded as a range of `kind`. */
-CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags);
+CUresult vcuda_pinned_alloc(struct vcuda_context *context, void **pp, size_t bytes, enum vcuda_range_kind kind,
+			    unsigned int flags);
 
 /* pinned.c: the same as the memory of a __managed__ variable, which is registered by placing it. */
 CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context);

@@ -86,8 +86,9 @@ static int window_release(const struct vcuda_range *r)
 
 CUresult vcuda_pinned_release(const struct vcuda_range *r)
 {
-	CUresult result = r->kind == VCUDA_RANGE_VARIABLE ? vcuda_call_vcudaManagedDrop((void *)r->window)
-							  : vcuda_call_cuMemHostUnregister((void *)r->window);
+	const struct call_options in = vcuda_context_options(r->context);
+	CUresult result = r->kind == VCUDA_RANGE_VARIABLE ? vcuda_call_vcudaManagedDrop_with(&in, (void *)r->window)
+							  : vcuda_call_cuMemHostUnregister_with(&in, (void *)r->window);
 	int err = window_release(r);
 
 	if (result == CUDA_SUCCESS && err)
@@ -98,9 +99,12 @@ CUresult vcuda_pinned_release(const struct vcuda_range *r)
 /* Makes the worker's device use the window. `how`: a registration's flags; of a variable its index. */
 static CUresult attach(const struct vcuda_range *r, unsigned int how)
 {
+	const struct call_options in = vcuda_context_options(r->context);
+
 	if (r->kind == VCUDA_RANGE_VARIABLE)
-		return vcuda_call_vcudaManagedPlace((vcuda_code)r->owner, how, (void *)r->window, r->window_bytes);
-	return vcuda_call_cuMemHostRegister_v2((void *)r->window, r->window_bytes, how);
+		return vcuda_call_vcudaManagedPlace_with(&in, (vcuda_code)r->owner, how, (void *)r->window,
+							 r->window_bytes);
+	return vcuda_call_cuMemHostRegister_v2_with(&in, (void *)r->window, r->window_bytes, how);
 }
 
 /* The window is there: attaches it to the device and records it; undoes the window otherwise. */
@@ -140,9 +144,10 @@ static CUresult create(struct vcuda_range *r, unsigned int how)
 	return finish(r, how);
 }
 
-CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind, unsigned int flags)
+CUresult vcuda_pinned_alloc(struct vcuda_context *context, void **pp, size_t bytes, enum vcuda_range_kind kind,
+			    unsigned int flags)
 {
-	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = vcuda_context_calling()};
+	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = context};
 	CUresult result = create(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 
 	if (result == CUDA_SUCCESS)
@@ -150,9 +155,9 @@ CUresult vcuda_pinned_alloc(void **pp, size_t bytes, enum vcuda_range_kind kind,
 	return result;
 }
 
-static CUresult alloc_for_room(void **memory, size_t bytes)
+static CUresult alloc_for_room(struct vcuda_context *context, void **memory, size_t bytes)
 {
-	return vcuda_pinned_alloc(memory, bytes, VCUDA_RANGE_PINNED, 0);
+	return vcuda_pinned_alloc(context, memory, bytes, VCUDA_RANGE_PINNED, 0);
 }
 
 __attribute__((constructor)) static void start(void)
@@ -180,7 +185,8 @@ VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags
 		return result;
 	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_pinned_alloc(pp, bytes, VCUDA_RANGE_PINNED, flags | CU_MEMHOSTALLOC_DEVICEMAP);
+	return vcuda_pinned_alloc(vcuda_context_current(), pp, bytes, VCUDA_RANGE_PINNED,
+				  flags | CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
 VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
@@ -188,18 +194,14 @@ VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
 	return cuMemHostAlloc(pp, bytes, 0);
 }
 
-/* Takes a host range out of the table and gives its window back, in the context that it was made in. */
+/* Takes a host range out of the table and gives its window back; in the context that it was made in. */
 static CUresult release_range(uint64_t address, enum vcuda_range_kind kind, CUresult not_found)
 {
 	struct vcuda_range r;
-	CUresult result;
 
 	if (!vcuda_range_remove(address, kind, &r))
 		return not_found;
-	vcuda_context_enter(r.context);
-	result = vcuda_pinned_release(&r);
-	vcuda_context_leave();
-	return result;
+	return vcuda_pinned_release(&r);
 }
 
 VCUDA_EXPORT CUresult cuMemFreeHost(void *p)

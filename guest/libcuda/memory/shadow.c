@@ -340,7 +340,7 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 				.kind = VCUDA_RANGE_SHADOW,
 				.owner = (uintptr_t)owner,
 				.context = context};
-	struct vcuda_context *calling = vcuda_context_calling();
+	struct vcuda_context *calling = vcuda_context_current();
 	CUresult result = CUDA_SUCCESS;
 	bool there;
 

@@ -77,13 +77,9 @@ static struct vcuda_function_entry *entry_of(struct vcuda_function *f, struct vc
 /* Asks the worker, in the entry's context. */
 static CUresult ask(CUfunction handle, struct vcuda_function_entry *e)
 {
-	struct vcuda_context *before = vcuda_thread()->call_context;
-	CUresult result;
+	const struct call_options how = vcuda_context_options(e->context);
 
-	vcuda_context_enter(e->context);
-	result = vcuda_call_vcudaFunctionInfo(handle, &e->info);
-	vcuda_context_enter(before);
-	return result;
+	return vcuda_call_vcudaFunctionInfo_with(&how, handle, &e->info);
 }
 
 static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vcuda_context *context,
@@ -127,19 +123,19 @@ static CUresult find_entry(const struct vcuda_object *o, CUfunction handle, stru
 	return *entry ? CUDA_SUCCESS : add_entry(vcuda_function_of(o), handle, context, entry);
 }
 
-CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry)
+CUresult vcuda_function_lookup(struct vcuda_context *context, CUfunction handle, struct vcuda_function_entry **entry)
 {
 	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
 
 	if (!vcuda_function_of(o))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return find_entry(o, handle, o->context ? o->context : vcuda_context_calling(), entry);
+	return find_entry(o, handle, o->context ? o->context : context, entry);
 }
 
-CUresult vcuda_function_lookup_here(CUfunction handle, struct vcuda_function_entry **entry)
+CUresult vcuda_function_lookup_here(struct vcuda_context *context, CUfunction handle,
+				    struct vcuda_function_entry **entry)
 {
 	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
-	struct vcuda_context *context = vcuda_context_calling();
 
 	if (!vcuda_function_of(o) || (o->context && o->context != context))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -156,8 +152,8 @@ CUresult vcuda_function_attribute(const struct vcuda_function_entry *e, CUfuncti
 
 /* ---- the API ---- */
 
-/* Calls in `dev`'s context: the current one if it is on that device, else the primary one. */
-static CUresult enter_device(CUdevice dev)
+/* `dev`'s context: the current one if it is on that device, else the primary one. */
+static CUresult find_context(CUdevice dev, struct vcuda_context **context)
 {
 	struct vcuda_context *c = vcuda_context_current();
 	CUresult result = vcuda_require_device(dev);
@@ -166,20 +162,18 @@ static CUresult enter_device(CUdevice dev)
 		return result;
 	if (!c || c->device != dev)
 		c = vcuda_context_primary(dev);
-	result = vcuda_context_usable(c);
-	if (result == CUDA_SUCCESS)
-		vcuda_context_enter(c);
-	return result;
+	*context = c;
+	return vcuda_context_usable(c);
 }
 
-static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+static CUresult get_attribute(struct vcuda_context *c, int *value, CUfunction_attribute attribute, CUfunction handle)
 {
 	struct vcuda_function_entry *e;
 	CUresult result;
 
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_function_lookup(handle, &e);
+	result = vcuda_function_lookup(c, handle, &e);
 	return result != CUDA_SUCCESS ? result : vcuda_function_attribute(e, attribute, value);
 }
 
@@ -187,25 +181,26 @@ VCUDA_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attrib
 {
 	CUresult result = vcuda_require_context();
 
-	return result != CUDA_SUCCESS ? result : get_attribute(value, attribute, handle);
+	return result != CUDA_SUCCESS ? result : get_attribute(vcuda_context_current(), value, attribute, handle);
 }
 
 VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice dev)
 {
-	CUresult result = enter_device(dev);
+	struct vcuda_context *c;
+	CUresult result = find_context(dev, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = get_attribute(value, attribute, (CUfunction)kernel);
-	vcuda_context_leave();
+	result = get_attribute(c, value, attribute, (CUfunction)kernel);
 	return result;
 }
 
 /* What the driver makes of it is asked for again: setting one attribute may move another. */
-static CUresult refresh(CUfunction handle)
+static CUresult refresh(struct vcuda_context *c, CUfunction handle)
 {
+	const struct call_options how = vcuda_context_options(c);
 	struct vcuda_function_entry *e;
-	CUresult result = vcuda_function_lookup(handle, &e);
+	CUresult result = vcuda_function_lookup(c, handle, &e);
 	vcuda_function_info *info;
 
 	if (result != CUDA_SUCCESS)
@@ -213,7 +208,7 @@ static CUresult refresh(CUfunction handle)
 	info = malloc(sizeof(*info));
 	if (!info)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = vcuda_call_vcudaFunctionInfo(handle, info);
+	result = vcuda_call_vcudaFunctionInfo_with(&how, handle, info);
 	/* Parameters do not change, and a launch in another thread may be reading them. */
 	if (result == CUDA_SUCCESS) {
 		if (memcmp(e->info.attributes, info->attributes, sizeof(info->attributes)))
@@ -230,40 +225,44 @@ VCUDA_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute
 	struct vcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(handle, &e);
+		result = vcuda_function_lookup(vcuda_context_current(), handle, &e);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuFuncSetAttribute(handle, attribute, value);
-	return result == CUDA_SUCCESS ? refresh(handle) : result;
+	return result == CUDA_SUCCESS ? refresh(vcuda_context_current(), handle) : result;
 }
 
 VCUDA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev)
 {
-	CUresult result = enter_device(dev);
+	struct vcuda_context *c;
+	struct call_options how;
+	CUresult result = find_context(dev, &c);
 	struct vcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_function_lookup((CUfunction)kernel, &e);
+	how = vcuda_context_options(c);
+	result = vcuda_function_lookup(c, (CUfunction)kernel, &e);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuKernelSetAttribute(attribute, value, kernel, vcuda_device_host(dev));
+		result = vcuda_call_cuKernelSetAttribute_with(&how, attribute, value, kernel, vcuda_device_host(dev));
 	if (result == CUDA_SUCCESS)
-		result = refresh((CUfunction)kernel);
-	vcuda_context_leave();
+		result = refresh(c, (CUfunction)kernel);
 	return result;
 }
 
 /* Where data is cached: a hint. */
 VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
 {
-	CUresult result = enter_device(dev);
+	struct vcuda_context *c;
+	struct call_options how;
+	CUresult result = find_context(dev, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = vcuda_context_options(c);
 	result = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel)
-			 ? vcuda_call_cuFuncSetCacheConfig((CUfunction)kernel, config)
+			 ? vcuda_call_cuFuncSetCacheConfig_with(&how, (CUfunction)kernel, config)
 			 : CUDA_ERROR_INVALID_HANDLE;
 	atomic_fetch_add(&changes, 1);
-	vcuda_context_leave();
 	return result;
 }
 
@@ -298,7 +297,7 @@ static CUresult get_param_info(CUfunction handle, size_t index, size_t *offset, 
 
 	if (!offset)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_function_lookup(handle, &e);
+	result = vcuda_function_lookup(vcuda_context_current(), handle, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (index >= e->info.param_count)
@@ -351,7 +350,7 @@ VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 	CUresult result = vcuda_require_context();
 	struct vcuda_function_entry *e;
 
-	return result != CUDA_SUCCESS ? result : vcuda_function_lookup(handle, &e);
+	return result != CUDA_SUCCESS ? result : vcuda_function_lookup(vcuda_context_current(), handle, &e);
 }
 
 VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
@@ -363,7 +362,7 @@ VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction h
 		return result;
 	if (!state)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_function_lookup(handle, &e);
+	result = vcuda_function_lookup(vcuda_context_current(), handle, &e);
 	if (result == CUDA_SUCCESS)
 		*state = atomic_load(&e->launched) ? CU_FUNCTION_LOADING_STATE_LOADED
 						   : CU_FUNCTION_LOADING_STATE_UNLOADED;

@@ -50,13 +50,14 @@ CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, str
 			    const void *parent, const char *name);
 
 /*
- * What is known of a function, in its context, or of a kernel in the one that calls are made in.
+ * What is known of a function, in its context, or of a kernel in `context`.
  * CUDA_ERROR_INVALID_HANDLE: there is no such.
  */
-CUresult vcuda_function_lookup(CUfunction handle, struct vcuda_function_entry **entry);
+CUresult vcuda_function_lookup(struct vcuda_context *context, CUfunction handle, struct vcuda_function_entry **entry);
 
-/* The same for a launch: nor is a function of another context than that which calls are made in. */
-CUresult vcuda_function_lookup_here(CUfunction handle, struct vcuda_function_entry **entry);
+/* The same for a launch: nor is a function of another context than `context`. */
+CUresult vcuda_function_lookup_here(struct vcuda_context *context, CUfunction handle,
+				    struct vcuda_function_entry **entry);
 
 /* How often attributes of functions have changed. A kernel's are its function's too, so one count does for all. */
 uint64_t vcuda_function_changes(void);

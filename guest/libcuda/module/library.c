@@ -220,7 +220,7 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_function_lookup((CUfunction)kernel, &e);
+	result = vcuda_function_lookup(vcuda_context_current(), (CUfunction)kernel, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*function = atomic_load(&e->function);

@@ -109,6 +109,7 @@ VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 	CUresult result = vcuda_require_context();
 	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_MODULE, module);
 	struct vcuda_context *home = o ? o->context : NULL;
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -116,9 +117,8 @@ VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!home)
 		return CUDA_ERROR_INVALID_HANDLE;
-	vcuda_context_enter(home);
-	result = vcuda_call_cuModuleGetFunction(function, module, name);
-	vcuda_context_leave();
+	how = vcuda_context_options(home);
+	result = vcuda_call_cuModuleGetFunction_with(&how, function, module, name);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, home, module, name);

@@ -112,8 +112,9 @@ static bool start_thread(void)
 	return started;
 }
 
-static CUresult launch(CUstream resolved, const struct callback *what)
+static CUresult launch(const struct call_options *how, CUstream resolved, const struct callback *what)
 {
+	struct call_options options = *how;
 	struct callback *c = malloc(sizeof(*c));
 	CUresult result;
 	uint64_t id;
@@ -132,7 +133,8 @@ static CUresult launch(CUstream resolved, const struct callback *what)
 	tail = &c->next;
 	pthread_mutex_unlock(&lock);
 	/* It waits for its answer: a host function that is never called would never be missed otherwise. */
-	result = vcuda_call_vcudaLaunchCallback_with(&(struct call_options){.wait = true}, resolved, id);
+	options.wait = true;
+	result = vcuda_call_vcudaLaunchCallback_with(&options, resolved, id);
 	if (result != CUDA_SUCCESS) {
 		c = take(id); /* not there if it has run and the worker went before it answered */
 		free(c);
@@ -144,9 +146,9 @@ static CUresult launch(CUstream resolved, const struct callback *what)
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user)
+CUresult vcuda_callback_launch(const struct call_options *how, CUstream resolved, CUhostFn function, void *user)
 {
-	return launch(resolved, &(struct callback){.function = function, .user = user});
+	return launch(how, resolved, &(struct callback){.function = function, .user = user});
 }
 
 /* ---- the API ---- */
@@ -154,15 +156,14 @@ CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user)
 static CUresult add_callback(CUstream named, CUstreamCallback callback, void *user, unsigned int flags)
 {
 	CUstream stream = named;
-	struct vcuda_context *before;
-	CUresult result = vcuda_stream_visit(&stream, &before);
+	struct call_options how;
+	CUresult result = vcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = callback && !flags ? vcuda_capture_refuses(stream) : CUDA_ERROR_INVALID_VALUE;
+	result = callback && !flags ? vcuda_capture_refuses(&how, stream) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = launch(stream, &(struct callback){.callback = callback, .stream = named, .user = user});
-	vcuda_stream_return(before);
+		result = launch(&how, stream, &(struct callback){.callback = callback, .stream = named, .user = user});
 	return result;
 }
 

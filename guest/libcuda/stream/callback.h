@@ -3,9 +3,10 @@
 #ifndef VCUDA_CALLBACK_H
 #define VCUDA_CALLBACK_H
 
+#include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
 /* Calls `function(user)` when the resolved stream has got there. */
-CUresult vcuda_callback_launch(CUstream resolved, CUhostFn function, void *user);
+CUresult vcuda_callback_launch(const struct call_options *how, CUstream resolved, CUhostFn function, void *user);
 
 #endif

@@ -18,9 +18,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept kept[MOST];
 static unsigned int count;
 
-bool vcuda_event_pool_keep(CUevent event, unsigned int flags, uint64_t life)
+bool vcuda_event_pool_keep(struct vcuda_context *c, CUevent event, unsigned int flags, uint64_t life)
 {
-	const struct vcuda_context *c = vcuda_context_calling();
 	bool fits;
 
 	if (flags & CU_EVENT_INTERPROCESS || life != atomic_load(&c->life))
@@ -33,9 +32,8 @@ bool vcuda_event_pool_keep(CUevent event, unsigned int flags, uint64_t life)
 	return fits;
 }
 
-bool vcuda_event_pool_take(CUevent *event, unsigned int flags, uint64_t life)
+bool vcuda_event_pool_take(struct vcuda_context *c, CUevent *event, unsigned int flags, uint64_t life)
 {
-	const struct vcuda_context *c = vcuda_context_calling();
 	bool found = false;
 
 	pthread_mutex_lock(&lock);

@@ -14,11 +14,11 @@
 struct vcuda_context;
 
 /*
- * In the calling context; each takes what it returns true for. Events of several processes are not kept. `life`: the
+ * Events of a context; each takes what it returns true for. Events of several processes are not kept. `life`: the
  * context's when the event was made, since one may be left over from an earlier one.
  */
-bool vcuda_event_pool_keep(CUevent event, unsigned int flags, uint64_t life);
-bool vcuda_event_pool_take(CUevent *event, unsigned int flags, uint64_t life);
+bool vcuda_event_pool_keep(struct vcuda_context *c, CUevent event, unsigned int flags, uint64_t life);
+bool vcuda_event_pool_take(struct vcuda_context *c, CUevent *event, unsigned int flags, uint64_t life);
 
 /* The context's life has ended, and with it its events. */
 void vcuda_event_pool_end_context(const struct vcuda_context *context);

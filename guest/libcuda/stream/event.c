@@ -22,7 +22,7 @@ VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
 	life = atomic_load(&vcuda_context_current()->life);
-	reused = vcuda_event_pool_take(event, flags, life);
+	reused = vcuda_event_pool_take(vcuda_context_current(), event, flags, life);
 	result = reused ? CUDA_SUCCESS : vcuda_call_cuEventCreate(event, flags);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -43,48 +43,58 @@ static CUevent handle_of(const struct vcuda_object *event)
 }
 
 /* Commands run in order: once this one has its answer, those before it have run. */
-static CUresult settle(const struct vcuda_object *event, CUresult result)
+static CUresult settle(const struct call_options *how, const struct vcuda_object *event, CUresult result)
 {
 	if (result != CUDA_SUCCESS || !(event->flags & CU_EVENT_INTERPROCESS))
 		return result;
-	result = vcuda_call_cuEventQuery(handle_of(event));
+	result = vcuda_call_cuEventQuery_with(how, handle_of(event));
 	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 
-CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags)
+CUresult vcuda_event_record(const struct call_options *how, struct vcuda_object *event, CUstream resolved,
+			    unsigned int flags)
 {
+	struct call_options options = *how;
 	struct call_receipt r = {0};
-	CUresult result = vcuda_call_cuEventRecordWithFlags_with(&(struct call_options){.receipt = &r},
-								 handle_of(event), resolved, flags);
+	CUresult result;
 
+	options.receipt = &r;
+	result = vcuda_call_cuEventRecordWithFlags_with(&options, handle_of(event), resolved, flags);
 	vcuda_known_recorded(event, &r);
-	return settle(event, result);
+	return settle(how, event, result);
 }
 
-CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags)
+CUresult vcuda_event_wait(const struct call_options *how, CUstream resolved, const struct vcuda_object *event,
+			  unsigned int flags)
 {
 	if (vcuda_known_is_done(event))
 		return CUDA_SUCCESS;
-	return settle(event, vcuda_call_cuStreamWaitEvent(resolved, handle_of(event), flags));
+	return settle(how, event, vcuda_call_cuStreamWaitEvent_with(how, resolved, handle_of(event), flags));
 }
 
-CUresult vcuda_event_record_context(struct vcuda_object *event, const struct vcuda_context *context)
+CUresult vcuda_event_record_context(struct vcuda_object *event, struct vcuda_context *context)
 {
+	struct call_options options = vcuda_context_options(context);
 	struct call_receipt r = {0};
-	CUresult result = vcuda_call_cuCtxRecordEvent_with(&(struct call_options){.receipt = &r},
-							   atomic_load(&context->calls.id), handle_of(event));
+	CUresult result;
 
+	options.receipt = &r;
+	result = vcuda_call_cuCtxRecordEvent_with(&options, atomic_load(&context->calls.id), handle_of(event));
 	vcuda_known_recorded(event, &r);
-	return settle(event, result);
+	options.receipt = NULL;
+	return settle(&options, event, result);
 }
 
-CUresult vcuda_event_wait_context(const struct vcuda_context *context, const struct vcuda_object *event)
+CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vcuda_object *event)
 {
-	return settle(event, vcuda_call_cuCtxWaitEvent(atomic_load(&context->calls.id), handle_of(event)));
+	const struct call_options how = vcuda_context_options(context);
+
+	return settle(&how, event,
+		      vcuda_call_cuCtxWaitEvent_with(&how, atomic_load(&context->calls.id), handle_of(event)));
 }
 
-/* Calls in the event's context from here on, which need not be the current one; the caller leaves it. */
-static CUresult enter_event(CUevent event, struct vcuda_object **o)
+/* Finds an event and the options of calls in its context, which need not be the current one. */
+static CUresult find_event(CUevent event, struct vcuda_object **o, struct call_options *how)
 {
 	CUresult result = vcuda_require_init();
 
@@ -93,16 +103,15 @@ static CUresult enter_event(CUevent event, struct vcuda_object **o)
 		return result;
 	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_context_usable((*o)->context);
-	if (result == CUDA_SUCCESS)
-		vcuda_context_enter((*o)->context);
-	return result;
+	*how = vcuda_context_options((*o)->context);
+	return vcuda_context_usable((*o)->context);
 }
 
 VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
 	struct vcuda_object *o;
-	CUresult result = enter_event(event, &o);
+	struct call_options how;
+	CUresult result = find_event(event, &o, &how);
 	unsigned int flags;
 	uint64_t life;
 	bool is_done;
@@ -115,16 +124,16 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 	is_done = vcuda_known_is_done(o) && !vcuda_capture_any();
 	if (!vcuda_object_drop(event))
 		result = CUDA_ERROR_INVALID_HANDLE;
-	else if (!is_done || !vcuda_event_pool_keep(event, flags, life))
-		result = vcuda_call_cuEventDestroy_v2(event);
-	vcuda_context_leave();
+	else if (!is_done || !vcuda_event_pool_keep(vcuda_request_context(&how), event, flags, life))
+		result = vcuda_call_cuEventDestroy_v2_with(&how, event);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 {
 	struct vcuda_object *o;
-	CUresult result = enter_event(event, &o);
+	struct call_options how;
+	CUresult result = find_event(event, &o, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -133,14 +142,14 @@ VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_known_event_query(o);
-	vcuda_context_leave();
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
 	struct vcuda_object *o;
-	CUresult result = enter_event(event, &o);
+	struct call_options how;
+	CUresult result = find_event(event, &o, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -149,7 +158,6 @@ VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_known_event_wait(o);
-	vcuda_context_leave();
 	return result;
 }
 
@@ -162,19 +170,19 @@ static bool is_not_recorded(const struct vcuda_object *event)
 VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
 {
 	struct vcuda_object *first, *last;
+	struct call_options how;
 	CUresult result;
 
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = enter_event(start, &first);
+	result = find_event(start, &first, &how);
 	if (result != CUDA_SUCCESS)
 		return result;
 	last = vcuda_object_find(VCUDA_OBJECT_EVENT, end);
 	if (!last || is_not_recorded(first) || is_not_recorded(last))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	else
-		result = vcuda_call_cuEventElapsedTime_v2(ms, start, end);
-	vcuda_context_leave();
+		result = vcuda_call_cuEventElapsedTime_v2_with(&how, ms, start, end);
 	return result;
 }
 

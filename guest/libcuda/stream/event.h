@@ -9,11 +9,13 @@
 #include "protocol/cuda-abi.h"
 #include "core/object.h"
 
-CUresult vcuda_event_record(struct vcuda_object *event, CUstream resolved, unsigned int flags);
-CUresult vcuda_event_wait(CUstream resolved, const struct vcuda_object *event, unsigned int flags);
+CUresult vcuda_event_record(const struct call_options *how, struct vcuda_object *event, CUstream resolved,
+			    unsigned int flags);
+CUresult vcuda_event_wait(const struct call_options *how, CUstream resolved, const struct vcuda_object *event,
+			  unsigned int flags);
 
 /* The same for all streams of a context, in which calls are made. */
-CUresult vcuda_event_record_context(struct vcuda_object *event, const struct vcuda_context *context);
-CUresult vcuda_event_wait_context(const struct vcuda_context *context, const struct vcuda_object *event);
+CUresult vcuda_event_record_context(struct vcuda_object *event, struct vcuda_context *context);
+CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vcuda_object *event);
 
 #endif

@@ -205,9 +205,8 @@ static void note_learned(struct vcuda_context *c, uint64_t reached)
 /* Options of a call in a context, which fills in the receipt. */
 #define IN(c, r) (&(const struct call_options){.context = &(c)->calls, .receipt = (r)})
 
-CUresult vcuda_known_stream_query(CUstream resolved)
+CUresult vcuda_known_stream_query(struct vcuda_context *c, CUstream resolved)
 {
-	struct vcuda_context *c = vcuda_context_calling();
 	struct call_receipt r;
 	CUresult result;
 
@@ -247,9 +246,8 @@ static bool waits_by_mark(CUstream resolved, struct vcuda_context *c, struct cal
 	return true;
 }
 
-CUresult vcuda_known_stream_wait(CUstream resolved)
+CUresult vcuda_known_stream_wait(struct vcuda_context *c, CUstream resolved)
 {
-	struct vcuda_context *c = vcuda_context_calling();
 	struct call_receipt r;
 	CUresult result;
 
@@ -263,9 +261,8 @@ CUresult vcuda_known_stream_wait(CUstream resolved)
 	return result;
 }
 
-CUresult vcuda_known_context_wait(void)
+CUresult vcuda_known_context_wait(struct vcuda_context *c)
 {
-	struct vcuda_context *c = vcuda_context_calling();
 	uint64_t all = atomic_load(&c->waits.all);
 	struct call_receipt r;
 	CUresult result;
@@ -308,7 +305,7 @@ void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt 
 
 CUresult vcuda_known_event_query(struct vcuda_object *event)
 {
-	struct vcuda_context *c = vcuda_context_calling();
+	struct vcuda_context *c = event->context;
 	uint64_t recorded = atomic_load(&event->recorded);
 	struct call_receipt r;
 	CUresult result;
@@ -327,7 +324,7 @@ CUresult vcuda_known_event_query(struct vcuda_object *event)
 
 CUresult vcuda_known_event_wait(struct vcuda_object *event)
 {
-	struct vcuda_context *c = vcuda_context_calling();
+	struct vcuda_context *c = event->context;
 	struct call_receipt r;
 	CUresult result;
 

@@ -22,11 +22,11 @@ struct vcuda_context;
 
 /* The functions of the same names, of a stream that is resolved or a live event, in its context. No capture has
  * anything to do with it. */
-CUresult vcuda_known_stream_query(CUstream resolved);
-CUresult vcuda_known_stream_wait(CUstream resolved);
+CUresult vcuda_known_stream_query(struct vcuda_context *c, CUstream resolved);
+CUresult vcuda_known_stream_wait(struct vcuda_context *c, CUstream resolved);
 CUresult vcuda_known_event_query(struct vcuda_object *event);
 CUresult vcuda_known_event_wait(struct vcuda_object *event);
-CUresult vcuda_known_context_wait(void);
+CUresult vcuda_known_context_wait(struct vcuda_context *c);
 
 /* Whether nobody has to wait for an event. */
 bool vcuda_known_is_done(const struct vcuda_object *event);

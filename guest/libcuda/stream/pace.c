@@ -228,7 +228,7 @@ static uint32_t *take_word(struct vcuda_context *c, bool *first)
 		c->words.page = NULL;
 	c->words.page_life = life;
 	if (!is_refused(c) && (!c->words.page || c->words.taken == WORDS)) {
-		if (!vcuda_hook_pinned || vcuda_hook_pinned(&page, WORDS * sizeof(*word)) != CUDA_SUCCESS)
+		if (!vcuda_hook_pinned || vcuda_hook_pinned(c, &page, WORDS * sizeof(*word)) != CUDA_SUCCESS)
 			refuse(c, life);
 		c->words.page = page;
 		c->words.taken = 0;

@@ -57,15 +57,15 @@ static CUresult per_thread(CUstream *resolved)
 /* Ends the thread's own default streams. */
 static void end_own_streams(struct vcuda_thread *t)
 {
+	struct call_options how;
 	void **slot = &t->slots[VCUDA_THREAD_STREAM];
 	struct own_stream *s;
 
 	while ((s = *slot)) {
 		*slot = s->next;
 		if (vcuda_require_init() == CUDA_SUCCESS && s->life == atomic_load(&s->context->life)) {
-			vcuda_context_enter(s->context);
-			vcuda_call_cuStreamDestroy_v2(s->stream);
-			vcuda_context_leave();
+			how = vcuda_context_options(s->context);
+			vcuda_call_cuStreamDestroy_v2_with(&how, s->stream);
 		}
 		free(s);
 	}
@@ -133,7 +133,7 @@ CUresult vcuda_stream_enter_current(CUstream *stream)
 	return !home || home == vcuda_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before)
+CUresult vcuda_stream_visit(CUstream *stream, struct call_options *how)
 {
 	struct vcuda_context *home;
 	CUresult result = enter(stream, &home);
@@ -141,23 +141,13 @@ CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before)
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Each launch is here: most are in streams of the current context. */
-	*before = vcuda_thread()->call_context;
-	if (!home || home == (*before ? *before : vcuda_context_current()))
-		return CUDA_SUCCESS;
-	result = vcuda_context_usable(home);
-	if (result == CUDA_SUCCESS)
-		vcuda_context_enter(home);
-	return result;
+	*how = vcuda_context_options(home ? home : vcuda_context_current());
+	return !home || home == vcuda_context_current() ? CUDA_SUCCESS : vcuda_context_usable(home);
 }
 
-void vcuda_stream_return(struct vcuda_context *before)
+CUresult vcuda_stream_wait(const struct call_options *how, CUstream resolved)
 {
-	vcuda_context_enter(before);
-}
-
-CUresult vcuda_stream_wait(CUstream resolved)
-{
-	return vcuda_known_stream_wait(resolved);
+	return vcuda_known_stream_wait(vcuda_request_context(how), resolved);
 }
 
 /* ---- the API ---- */
@@ -190,7 +180,7 @@ VCUDA_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return cuStreamCreateWithPriority(stream, flags, PRIORITY_DEFAULT);
 }
 
-CUresult vcuda_stream_enter_home(CUstream *stream)
+CUresult vcuda_stream_enter_home(CUstream *stream, struct call_options *how)
 {
 	CUresult result = vcuda_require_init();
 	struct vcuda_context *c = vcuda_context_current();
@@ -207,55 +197,54 @@ CUresult vcuda_stream_enter_home(CUstream *stream)
 	result = vcuda_context_usable(c);
 	if (result == CUDA_SUCCESS && !o)
 		result = vcuda_stream_resolve(*stream, stream);
-	if (result == CUDA_SUCCESS)
-		vcuda_context_enter(c);
+	*how = vcuda_context_options(c);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	CUresult result = vcuda_stream_enter_home(&stream);
+	struct call_options how;
+	CUresult result = vcuda_stream_enter_home(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (vcuda_object_find(VCUDA_OBJECT_STREAM, stream)) {
 		vcuda_object_drop(stream);
-		result = vcuda_call_cuStreamDestroy_v2(stream);
+		result = vcuda_call_cuStreamDestroy_v2_with(&how, stream);
 	} else {
 		/* A default stream. */
 		result = CUDA_ERROR_INVALID_HANDLE;
 	}
-	vcuda_context_leave();
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 {
-	CUresult result = vcuda_stream_enter_home(&stream);
+	struct call_options how;
+	CUresult result = vcuda_stream_enter_home(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_capture_refuses(stream);
+	result = vcuda_capture_refuses(&how, stream);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_stream_query(stream);
-	vcuda_context_leave();
+		result = vcuda_known_stream_query(vcuda_request_context(&how), stream);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
-	CUresult result = vcuda_stream_enter_home(&stream);
+	struct call_options how;
+	CUresult result = vcuda_stream_enter_home(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_capture_refuses(stream);
+	result = vcuda_capture_refuses(&how, stream);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_stream_wait(stream);
-	vcuda_context_leave();
+		result = vcuda_known_stream_wait(vcuda_request_context(&how), stream);
 	return result;
 }
 
@@ -270,10 +259,7 @@ VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 		result = vcuda_capture_context_refuses(c);
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_context_enter(c);
-	result = vcuda_known_context_wait();
-	vcuda_context_leave();
-	return result;
+	return vcuda_known_context_wait(c);
 }
 
 VCUDA_EXPORT CUresult cuCtxSynchronize(void)
@@ -295,12 +281,12 @@ static CUresult describe(CUstream stream, struct vcuda_object **o)
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
-	CUresult result = vcuda_stream_enter_home(&stream);
+	struct call_options how;
+	CUresult result = vcuda_stream_enter_home(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_call_cuStreamGetPriority(stream, priority);
-	vcuda_context_leave();
+	result = vcuda_call_cuStreamGetPriority_with(&how, stream, priority);
 	return result;
 }
 

@@ -21,20 +21,19 @@ CUresult vcuda_stream_enter(CUstream *stream);
 CUresult vcuda_stream_enter_current(CUstream *stream);
 
 /*
- * The same for work that may be in a stream of another context than the current one, and is then called in that:
- * statements that follow, up to return(), are. Copies may (CUDA C Programming Guide, "Stream and Event Behavior"), and
- * launches of what belongs to that context. Visits nest; one that fails has no return. `before` is what return() takes.
+ * The same for work that may be in a stream of another context than the current one; `how` names the stream's context,
+ * in which the work's calls are made. Copies may (CUDA C Programming Guide, "Stream and Event Behavior"), and launches
+ * of what belongs to that context.
  */
-CUresult vcuda_stream_visit(CUstream *stream, struct vcuda_context **before);
-void vcuda_stream_return(struct vcuda_context *before);
+CUresult vcuda_stream_visit(CUstream *stream, struct call_options *how);
 
 /*
- * Resolves a stream of any context and makes calls in that context; the caller leaves it with vcuda_context_leave(). A
- * default stream belongs to the current context.
+ * The same for a stream of any context where the calling thread may have no current one. A default stream belongs to
+ * the current context.
  */
-CUresult vcuda_stream_enter_home(CUstream *stream);
+CUresult vcuda_stream_enter_home(CUstream *stream, struct call_options *how);
 
 /* Waits for a stream that is resolved. */
-CUresult vcuda_stream_wait(CUstream resolved);
+CUresult vcuda_stream_wait(const struct call_options *how, CUstream resolved);
 
 #endif
