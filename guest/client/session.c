@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,44 +20,17 @@
 
 struct vcuda_guest_session vcuda_session;
 
-static _Atomic bool attached;
-static _Atomic bool forked; /* this process is the child of one that had a session */
-static _Atomic int ended;   /* the error that ended the session */
-
-bool vcuda_session_attached(void)
-{
-	return !atomic_load(&forked) && atomic_load(&attached);
-}
-
-bool vcuda_session_forked(void)
-{
-	return atomic_load_explicit(&forked, memory_order_relaxed);
-}
-
-void vcuda_session_lose(int error)
+int vcuda_session_lose(int error)
 {
 	int none = 0;
 
-	if (!atomic_compare_exchange_strong(&ended, &none, error))
-		return;
+	if (!atomic_compare_exchange_strong(&vcuda_session.lost, &none, error))
+		return none;
 	vcuda_log("the worker of this process is gone (host process %u, CUDA error %d): every CUDA call fails from now "
 		  "on. "
 		  "Start the program again; the log of vcudad on the host says why the worker ended.",
 		  vcuda_session.host_pid, error);
-}
-
-int vcuda_session_error(void)
-{
-	struct vcuda_shm *shm;
-	int lost;
-
-	if (atomic_load_explicit(&ended, memory_order_relaxed))
-		return atomic_load(&ended);
-	shm = vcuda_session.transport->shm;
-	lost = atomic_load_explicit(&shm->lost, memory_order_relaxed);
-	if (lost)
-		vcuda_session_lose(lost);
-	return lost;
+	return error;
 }
 
 /* The child shares the parent's descriptors: it must not keep the parent's worker alive, and nothing else of the
@@ -67,7 +39,7 @@ static void after_fork_in_child(void)
 {
 	struct vcuda_transport *t = vcuda_session.transport;
 
-	atomic_store(&forked, true);
+	atomic_store(&vcuda_session.forked, true);
 	if (t->ops->forked)
 		t->ops->forked(t);
 }
@@ -131,7 +103,7 @@ int vcuda_session_open(int gone)
 	vcuda_session.gone = gone;
 	vcuda_call_attach(vcuda_session.transport->shm);
 	vcuda_stage_attach(vcuda_session.transport->shm, vcuda_shm_blocks(vcuda_session.transport->host_minor));
-	atomic_store(&attached, true);
+	atomic_store(&vcuda_session.open, true);
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	return 0;
 }

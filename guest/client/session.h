@@ -6,17 +6,22 @@
 #ifndef VCUDA_GUEST_SESSION_H
 #define VCUDA_GUEST_SESSION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
+#include "ring/ring.h"
 #include "transport.h"
 
 struct vcuda_guest_session {
 	struct vcuda_transport *transport;
-	int gone;          /* what calls return after the worker went without a word */
-	uint32_t host_pid; /* the worker's process, for messages; 0 until the program knows */
+	int gone;             /* what calls return after the worker went without a word */
+	uint32_t host_pid;    /* the worker's process, for messages; 0 until the program knows */
+	_Atomic bool open;    /* calls can be made */
+	_Atomic bool forked;  /* this process is a child of one that had a session */
+	_Atomic int32_t lost; /* the error that ended the session, or 0 */
 };
 
-/* Constant once the session is open, except for host_pid. */
+/* The first two members are constant once the session is open. */
 extern struct vcuda_guest_session vcuda_session;
 
 /*
@@ -25,16 +30,30 @@ extern struct vcuda_guest_session vcuda_session;
  */
 int vcuda_session_open(int gone);
 
-/* True once calls can be made. False in a forked child. */
-bool vcuda_session_attached(void);
+/* Ends the session: writes one line on stderr, and every later call returns `error`. Returns the session's error. */
+int vcuda_session_lose(int error);
 
 /* This process is a forked child of one that had a session. */
-bool vcuda_session_forked(void);
+static inline bool vcuda_session_forked(void)
+{
+	return atomic_load_explicit(&vcuda_session.forked, memory_order_relaxed);
+}
 
-/* The error that ended the session, 0 while it lives. */
-int vcuda_session_error(void);
+/* True once calls can be made. False in a forked child. */
+static inline bool vcuda_session_attached(void)
+{
+	return atomic_load_explicit(&vcuda_session.open, memory_order_acquire) && !vcuda_session_forked();
+}
 
-/* Ends the session: writes one line on stderr, and every later call returns `error`. */
-void vcuda_session_lose(int error);
+/* The error that ended the session, 0 while it lives. Only for an open session. */
+static inline int vcuda_session_error(void)
+{
+	const struct vcuda_shm *shm = vcuda_session.transport->shm;
+	int lost = atomic_load_explicit(&vcuda_session.lost, memory_order_relaxed);
+
+	if (!lost)
+		lost = atomic_load_explicit(&shm->lost, memory_order_relaxed);
+	return lost ? vcuda_session_lose(lost) : 0;
+}
 
 #endif

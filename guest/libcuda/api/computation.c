@@ -38,7 +38,7 @@ VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, u
 	CUresult result = vcuda_stream_enter_current(&stream);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_refuses(&how, stream);
+		result = vcuda_capture_refuses(vcuda_request_context(&how), stream);
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaBlasValue(stream, function, flags, count, words, value)
 				      : result;
 }

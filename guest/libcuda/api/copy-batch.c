@@ -106,7 +106,7 @@ static CUresult copy_all(const struct call_options *how, const struct batch *b, 
 	CUresult result = is_complete(b) ? check_batch(b, &sources, fail) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS && sources.during_call)
-		result = vcuda_capture_refuses(how, resolved);
+		result = vcuda_capture_refuses(vcuda_request_context(how), resolved);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
 		result = vcuda_copy_submit(end_at(b->dsts[i]), end_at(b->srcs[i]), b->sizes[i], stream, true);
 		if (result != CUDA_SUCCESS)
@@ -263,7 +263,7 @@ static CUresult copy_all_boxes(const struct call_options *how, const CUDA_MEMCPY
 	CUDA_MEMCPY3D c;
 
 	if (result == CUDA_SUCCESS && sources.during_call)
-		result = vcuda_capture_refuses(how, resolved);
+		result = vcuda_capture_refuses(vcuda_request_context(how), resolved);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		result = describe(&ops[i], &c);
 		if (result == CUDA_SUCCESS)
@@ -284,7 +284,8 @@ static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsi
 	*fail = SIZE_MAX;
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ops && count && !flags ? copy_all_boxes(&how, ops, count, stream, resolved, fail) : CUDA_ERROR_INVALID_VALUE;
+	result = ops && count && !flags ? copy_all_boxes(&how, ops, count, stream, resolved, fail)
+					: CUDA_ERROR_INVALID_VALUE;
 	return result;
 }
 

@@ -17,7 +17,7 @@ static bool captured(const CUDA_MEMCPY3D *c, CUstream stream, bool async, CUresu
 
 	*result = vcuda_stream_visit(&stream, &how);
 	if (*result == CUDA_SUCCESS && !async)
-		*result = vcuda_capture_refuses(&how, stream);
+		*result = vcuda_capture_refuses(vcuda_request_context(&how), stream);
 	return *result != CUDA_SUCCESS || (async && vcuda_capture_takes(&how, stream, &p, result));
 }
 

@@ -51,7 +51,7 @@ static CUresult copy_or_capture(struct vcuda_copy_end dst, struct vcuda_copy_end
 	if (bytes && result == CUDA_SUCCESS && async)
 		taken = captured(&how, dst, src, bytes, resolved, &result);
 	else if (bytes && result == CUDA_SUCCESS)
-		result = vcuda_capture_refuses(&how, resolved);
+		result = vcuda_capture_refuses(vcuda_request_context(&how), resolved);
 	if (result == CUDA_SUCCESS && !taken)
 		result = vcuda_copy(dst, src, bytes, stream, async);
 	return result;

@@ -39,14 +39,16 @@ VCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 VCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	const struct vcuda_object *o;
+	struct vcuda_context *c;
 	struct call_options how;
 	CUresult result;
 
 	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_stream_enter_home(&stream, &how);
+	result = vcuda_stream_enter_home(&stream, &c);
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = vcuda_context_options(c);
 	o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 	if (!o)
 		result = CUDA_ERROR_INVALID_HANDLE;

@@ -18,7 +18,7 @@
 struct vcuda_capture_ops {
 	bool (*takes)(const struct call_options *how, CUstream resolved, CUgraphNodeParams *params, CUresult *result);
 	CUresult (*unsafe)(void);
-	CUresult (*refuses)(const struct call_options *how, CUstream resolved);
+	CUresult (*refuses)(const struct vcuda_context *context, CUstream resolved);
 	CUresult (*context_refuses)(const struct vcuda_context *context);
 	bool (*record)(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
 		       CUresult *result);
@@ -65,11 +65,11 @@ static inline CUresult vcuda_capture_unsafe(void)
 }
 
 /* The same for a call that waits for a stream or asks for its state. */
-static inline CUresult vcuda_capture_refuses(const struct call_options *how, CUstream resolved)
+static inline CUresult vcuda_capture_refuses(const struct vcuda_context *context, CUstream resolved)
 {
 	const struct vcuda_capture_ops *ops = vcuda_capture_ops();
 
-	return ops ? ops->refuses(how, resolved) : CUDA_SUCCESS;
+	return ops ? ops->refuses(context, resolved) : CUDA_SUCCESS;
 }
 
 /* The same for a call that concerns a context as a whole. */

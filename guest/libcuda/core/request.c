@@ -28,11 +28,6 @@ static struct vcuda_context *context_of(struct call_context *calls)
 	return calls ? vcuda_context_of_calls(calls) : NULL;
 }
 
-struct vcuda_context *vcuda_request_context(const struct call_options *options)
-{
-	return options && options->context ? context_of(options->context) : vcuda_context_current();
-}
-
 CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options *options, unsigned int op, size_t bytes)
 {
 	struct vcuda_context *context = vcuda_request_context(options);

@@ -41,7 +41,10 @@ CUresult vcuda_request_check(struct vcuda_call *call);
 void vcuda_request_end(struct vcuda_call *call);
 
 /* The context that a call with these options goes to; `options` may be NULL. NULL: the thread has no current one. */
-struct vcuda_context *vcuda_request_context(const struct call_options *options);
+static inline struct vcuda_context *vcuda_request_context(const struct call_options *options)
+{
+	return options && options->context ? vcuda_context_of_calls(options->context) : vcuda_context_current();
+}
 
 /* What the stream room knows of streams, which it defines. `stream` is resolved. */
 struct vcuda_stream_hooks {

@@ -207,7 +207,7 @@ static bool capture_takes(const struct call_options *how, CUstream resolved, CUg
 	return taken;
 }
 
-static CUresult capture_refuses(const struct call_options *how, CUstream resolved)
+static CUresult capture_refuses(const struct vcuda_context *context, CUstream resolved)
 {
 	struct vcuda_capturing *s;
 	CUresult result = CUDA_SUCCESS;
@@ -217,7 +217,7 @@ static CUresult capture_refuses(const struct call_options *how, CUstream resolve
 	if (s) {
 		s->capture->invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	} else if (spoils(vcuda_request_context(how), resolved)) {
+	} else if (spoils(context, resolved)) {
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	vcuda_capture_unlock();

@@ -161,7 +161,8 @@ static CUresult add_callback(CUstream named, CUstreamCallback callback, void *us
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = callback && !flags ? vcuda_capture_refuses(&how, stream) : CUDA_ERROR_INVALID_VALUE;
+	result = callback && !flags ? vcuda_capture_refuses(vcuda_request_context(&how), stream)
+				    : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = launch(&how, stream, &(struct callback){.callback = callback, .stream = named, .user = user});
 	return result;

@@ -93,8 +93,8 @@ CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vc
 		      vcuda_call_cuCtxWaitEvent_with(&how, atomic_load(&context->calls.id), handle_of(event)));
 }
 
-/* Finds an event and the options of calls in its context, which need not be the current one. */
-static CUresult find_event(CUevent event, struct vcuda_object **o, struct call_options *how)
+/* Finds an event, whose context can take calls and need not be the current one. */
+static CUresult find_event(CUevent event, struct vcuda_object **o)
 {
 	CUresult result = vcuda_require_init();
 
@@ -103,7 +103,6 @@ static CUresult find_event(CUevent event, struct vcuda_object **o, struct call_o
 		return result;
 	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*how = vcuda_context_options((*o)->context);
 	return vcuda_context_usable((*o)->context);
 }
 
@@ -111,13 +110,14 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
 	struct vcuda_object *o;
 	struct call_options how;
-	CUresult result = find_event(event, &o, &how);
+	CUresult result = find_event(event, &o);
 	unsigned int flags;
 	uint64_t life;
 	bool is_done;
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = vcuda_context_options(o->context);
 	flags = o->flags;
 	life = o->life;
 	/* A capture may have recorded it, which nobody would know of one that comes again under its name. */
@@ -132,8 +132,7 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 {
 	struct vcuda_object *o;
-	struct call_options how;
-	CUresult result = find_event(event, &o, &how);
+	CUresult result = find_event(event, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -148,8 +147,7 @@ VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
 	struct vcuda_object *o;
-	struct call_options how;
-	CUresult result = find_event(event, &o, &how);
+	CUresult result = find_event(event, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -175,9 +173,10 @@ VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent en
 
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = find_event(start, &first, &how);
+	result = find_event(start, &first);
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = vcuda_context_options(first->context);
 	last = vcuda_object_find(VCUDA_OBJECT_EVENT, end);
 	if (!last || is_not_recorded(first) || is_not_recorded(last))
 		result = CUDA_ERROR_INVALID_HANDLE;

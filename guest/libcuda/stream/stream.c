@@ -180,7 +180,7 @@ VCUDA_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return cuStreamCreateWithPriority(stream, flags, PRIORITY_DEFAULT);
 }
 
-CUresult vcuda_stream_enter_home(CUstream *stream, struct call_options *how)
+CUresult vcuda_stream_enter_home(CUstream *stream, struct vcuda_context **context)
 {
 	CUresult result = vcuda_require_init();
 	struct vcuda_context *c = vcuda_context_current();
@@ -197,17 +197,19 @@ CUresult vcuda_stream_enter_home(CUstream *stream, struct call_options *how)
 	result = vcuda_context_usable(c);
 	if (result == CUDA_SUCCESS && !o)
 		result = vcuda_stream_resolve(*stream, stream);
-	*how = vcuda_context_options(c);
+	*context = c;
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
+	struct vcuda_context *c;
+	CUresult result = vcuda_stream_enter_home(&stream, &c);
 	struct call_options how;
-	CUresult result = vcuda_stream_enter_home(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = vcuda_context_options(c);
 	if (vcuda_object_find(VCUDA_OBJECT_STREAM, stream)) {
 		vcuda_object_drop(stream);
 		result = vcuda_call_cuStreamDestroy_v2_with(&how, stream);
@@ -220,31 +222,31 @@ VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 
 VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 {
-	struct call_options how;
-	CUresult result = vcuda_stream_enter_home(&stream, &how);
+	struct vcuda_context *c;
+	CUresult result = vcuda_stream_enter_home(&stream, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_capture_refuses(&how, stream);
+	result = vcuda_capture_refuses(c, stream);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_stream_query(vcuda_request_context(&how), stream);
+		result = vcuda_known_stream_query(c, stream);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
-	struct call_options how;
-	CUresult result = vcuda_stream_enter_home(&stream, &how);
+	struct vcuda_context *c;
+	CUresult result = vcuda_stream_enter_home(&stream, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_capture_refuses(&how, stream);
+	result = vcuda_capture_refuses(c, stream);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_stream_wait(vcuda_request_context(&how), stream);
+		result = vcuda_known_stream_wait(c, stream);
 	return result;
 }
 
@@ -281,11 +283,13 @@ static CUresult describe(CUstream stream, struct vcuda_object **o)
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
+	struct vcuda_context *c;
+	CUresult result = vcuda_stream_enter_home(&stream, &c);
 	struct call_options how;
-	CUresult result = vcuda_stream_enter_home(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = vcuda_context_options(c);
 	result = vcuda_call_cuStreamGetPriority_with(&how, stream, priority);
 	return result;
 }

@@ -31,7 +31,7 @@ CUresult vcuda_stream_visit(CUstream *stream, struct call_options *how);
  * The same for a stream of any context where the calling thread may have no current one. A default stream belongs to
  * the current context.
  */
-CUresult vcuda_stream_enter_home(CUstream *stream, struct call_options *how);
+CUresult vcuda_stream_enter_home(CUstream *stream, struct vcuda_context **context);
 
 /* Waits for a stream that is resolved. */
 CUresult vcuda_stream_wait(const struct call_options *how, CUstream resolved);
