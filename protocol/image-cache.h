@@ -3,7 +3,7 @@
 #ifndef VCUDA_IMAGE_CACHE_H
 #define VCUDA_IMAGE_CACHE_H
 
-#include "types.h"
+#include <stdint.h>
 
 /*
  * An image's name is the SHA-256 of the prefix, without its NUL, of its length in bytes, 8 bytes little-endian, and of
@@ -12,6 +12,10 @@
  */
 #define VCUDA_IMAGE_NAME_PREFIX "virtio-cuda image, version 1"
 #define VCUDA_IMAGE_PART_BYTES (64u << 10)
+
+typedef struct vcuda_image_name {
+	uint8_t bytes[32];
+} vcuda_image_name;
 
 /* Smaller ones are shipped faster than found, and are not kept. */
 #define VCUDA_IMAGE_LEAST_BYTES (512u << 10)

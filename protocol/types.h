@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cuda-abi.h"
+#include "image-cache.h"
 #include "matmul-abi.h"
 #include "random-abi.h"
 
@@ -21,11 +22,6 @@ static inline bool vcuda_is_sticky(CUresult result)
 
 typedef unsigned short ushort16;
 typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */
-
-/* Of an image in the host's cache: protocol/image-cache.h. */
-typedef struct vcuda_image_name {
-	uint8_t bytes[32];
-} vcuda_image_name;
 
 typedef struct vcuda_allocation_st *vcuda_allocation; /* memory that was created and not mapped */
 

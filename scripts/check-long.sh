@@ -40,7 +40,7 @@ build() {
 fuzz() {
 	scripts/setup.sh check && scripts/build.sh "$BUILD_ASAN" 900 all -- -Db_sanitize=address,undefined || return 1
 	"$BUILD_ASAN/test/fuzz/fuzz-wire" --runs 40000000 && "$BUILD_ASAN/test/fuzz/fuzz-fatbin" --runs 1000000 &&
-		"$BUILD_ASAN/test/fuzz/fuzz-object" --runs 40000000 && "$BUILD_ASAN/test/vhost/fuzz-control" --runs 20000000
+		"$BUILD_ASAN/softgpu/test/fuzz-object" --runs 40000000 && "$BUILD_ASAN/test/vhost/fuzz-control" --runs 20000000
 }
 
 part() {

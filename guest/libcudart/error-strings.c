@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and one-line explanations of the runtime's errors. */
-#include "old/old.h"
+#include "error-number.h"
 
 struct explanation {
 	cudaError_t error;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread's last error. */
-#include "old/old.h"
+#include "error-number.h"
 
 /* As the program gets it. */
 static _Thread_local cudaError_t last_error;

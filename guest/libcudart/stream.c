@@ -2,7 +2,7 @@
 /* Streams, host functions in them, and their capture. */
 #include <stdlib.h>
 
-#include "old/old.h"
+#include "error-number.h"
 #include "twins.h"
 
 CUDART_API cudaError_t cudaStreamCreate(cudaStream_t *stream)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions, the driver's entry points by name, and the profiler's switch. */
-#include "old/old.h"
+#include "runtime.h"
+#include "version.h"
 
 CUDART_API cudaError_t cudaRuntimeGetVersion(int *version)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs and captures as CUDA 10 to 12 had them: edges without data, and other parameters. */
-#include "old/old.h"
+#include "runtime.h"
 
 /* ---- edges ---- */
 

@@ -2,7 +2,8 @@
 /* Memory and kernels: calls of CUDA 9 to 12 with other structures or parameters. */
 #include <string.h>
 
-#include "old/old.h"
+#include "runtime.h"
+#include "version.h"
 
 /* ---- where memory is: until CUDA 12 a device's ordinal, or cudaCpuDeviceId ---- */
 

@@ -2,8 +2,8 @@
 /* The property structures of CUDA 9 to 12. */
 #include <string.h>
 
-#include "old/old.h"
 #include "properties.h"
+#include "runtime.h"
 
 /* CUDA 12's. */
 struct properties_12 {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "old/old.h"
+#include "runtime.h"
 #include "texture.h"
 
 #define RESOURCE_BYTES 64

@@ -2,6 +2,7 @@
 /* What vcudad keeps of images: as much as it may, the last used, and each guest its own. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
  * Before CUDA 10.1 the runtime numbered its errors by itself; since then they have the driver's numbers. Inside the
  * library they always have those of today: error.c translates what a program of 9.1 or 10.0 gets and asks about.
  */
-#include "old/old.h"
+#include "error-number.h"
 
 /* By the old number. 0 but for cudaSuccess: no error had that number. */
 static const uint16_t today[] = {

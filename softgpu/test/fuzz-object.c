@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hostile object files and archives for the linker. The seeds are an object with two containers, and an archive of it.
  */
-#include "fuzz.h"
-
 #include <ar.h>
 #include <elf.h>
 #include <stdio.h>
@@ -10,6 +8,7 @@
 #include <string.h>
 
 #include "softgpu/front/object-file.h"
+#include "test/fuzz/fuzz.h"
 
 struct container {
 	uint32_t magic;

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What programs of older toolkits see otherwise. One set of objects makes every libcudart: what differs is a number
- * (cudart_version), and which form of a function a name stands for. A form is named after the last library that has it
- * under the plain name: cudaMemAdvise_12. names.txt says which library has which.
- */
-#ifndef CUDART_OLD_H
-#define CUDART_OLD_H
+/* The numbers that programs of a library know its errors by. Before CUDA 10.1 they were not the driver's. */
+#ifndef CUDART_ERROR_NUMBER_H
+#define CUDART_ERROR_NUMBER_H
 
 #include "runtime.h"
-
-/* Of the library: 12090 and the like. Generated. */
-extern const int cudart_version;
+#include "version.h"
 
 /* The first with the driver's numbers for errors. */
 #define VERSION_ERRORS 10010
