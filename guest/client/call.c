@@ -276,7 +276,7 @@ static void note_work(const struct vcuda_call *call)
 /* With the ring lock held. */
 static int enter_ring(struct vcuda_call *call, uint32_t bytes)
 {
-	if (call->options.only_drained && !is_drained(call->options.context))
+	if (call->options->only_drained && !is_drained(call->context))
 		return CALL_NOT_DRAINED;
 	return reserve(call, bytes);
 }
@@ -297,7 +297,7 @@ static int check(const struct vcuda_call_info *info, size_t size)
 
 static void fill_in_header(const struct vcuda_call *call)
 {
-	const struct call_context *context = call->options.context;
+	const struct call_context *context = call->context;
 
 	call->command->op = (uint16_t)call->op;
 	call->command->flags = call->sync ? VCUDA_COMMAND_SYNC : 0;
@@ -315,7 +315,7 @@ int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
 	if (error)
 		return error;
 	call->op = op;
-	call->sync = info->sync || call->options.wait;
+	call->sync = info->sync || call->options->wait;
 	call->result = CALL_MALFORMED;
 	VCUDA_PROBE3(call_begin, op, info->name, call->sync);
 	/* A thread that is cancelled in a call would keep the ring lock or a slot for ever. */
@@ -339,7 +339,7 @@ int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
 static bool reply_is_missing(void *call)
 {
 	const struct vcuda_call *c = call;
-	const struct call_options *o = &c->options;
+	const struct call_options *o = c->options;
 
 	while (atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->receipt.seq)
 		if (!o->meanwhile || !o->meanwhile(o->argument))
@@ -403,8 +403,8 @@ int vcuda_call_submit(struct vcuda_call *call)
 	}
 	if (call->sync)
 		result = wait_reply(call);
-	if (call->options.receipt)
-		*call->options.receipt = call->receipt;
+	if (call->options->receipt)
+		*call->options->receipt = call->receipt;
 	return result;
 }
 

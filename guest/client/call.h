@@ -54,7 +54,7 @@ struct call_queue {
 };
 
 struct call_options {
-	struct call_context *context; /* NULL: the calling thread's current one, which the caller of begin() fills in */
+	struct call_context *context; /* NULL: the calling thread's current one */
 	bool wait;                    /* an asynchronous command waits for its result */
 	bool only_drained;            /* send nothing unless the context is drained */
 	bool internal;                /* part of another call of the library: no throttle, mirrors or output */
@@ -66,7 +66,8 @@ struct call_options {
 
 struct vcuda_call {
 	/* The caller fills these in before begin(). */
-	struct call_options options;
+	const struct call_options *options; /* until the call has ended */
+	struct call_context *context;       /* of the options, else the thread's current one; may be NULL */
 	struct call_thread *thread;
 	struct call_queue *queue; /* NULL: the stream is not tracked */
 	bool launches;

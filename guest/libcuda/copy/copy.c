@@ -59,9 +59,8 @@ static void touch(const char *src, size_t bytes)
 /* The synchronous copy on the default stream, if nothing has to be waited for. CUDA_ERROR_NOT_READY: something has. */
 static CUresult send_if_drained(const struct call_options *how, uint64_t dst, const char *src, size_t bytes)
 {
-	struct call_options options = *how;
+	const struct call_options options = {.context = how->context, .only_drained = true};
 
-	options.only_drained = true;
 	return vcuda_call_vcudaCopyIn_with(&options, dst, bytes, (const uint8_t *)src);
 }
 
@@ -75,11 +74,9 @@ static CUresult note_drained(const struct call_options *how, const struct call_r
 
 static CUresult send_and_wait(const struct call_options *how, uint64_t dst, const char *src, size_t bytes)
 {
-	struct call_options options = *how;
 	struct call_receipt receipt;
+	const struct call_options options = {.context = how->context, .wait = true, .receipt = &receipt};
 
-	options.wait = true;
-	options.receipt = &receipt;
 	return note_drained(how, &receipt, vcuda_call_vcudaCopyIn_with(&options, dst, bytes, (const uint8_t *)src));
 }
 
@@ -343,29 +340,17 @@ CUresult vcuda_copy_check(struct vcuda_copy_end dst, struct vcuda_copy_end src, 
 	return find_ends(dst, src, bytes, &to, &from);
 }
 
-static CUresult copy(const struct call_options *how, struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes,
-		     CUstream stream, bool async)
-{
-	struct call_options options = *how;
-	struct vcuda_operand to, from;
-	CUresult result;
-
-	if (!bytes)
-		return CUDA_SUCCESS;
-	result = find_ends(dst, src, bytes, &to, &from);
-	if (result != CUDA_SUCCESS)
-		return result;
-	options.wait = to.unsure || from.unsure;
-	return dispatch(&options, dst.address, to.place, src.address, from.place, bytes, stream, async);
-}
-
 CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
 {
+	struct vcuda_operand to, from;
 	struct call_options how;
 	CUresult result = vcuda_stream_visit(&stream, &how);
 
+	if (result != CUDA_SUCCESS || !bytes)
+		return result;
+	result = find_ends(dst, src, bytes, &to, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = copy(&how, dst, src, bytes, stream, async);
-	return result;
+	how.wait = to.unsure || from.unsure;
+	return dispatch(&how, dst.address, to.place, src.address, from.place, bytes, stream, async);
 }

@@ -6,6 +6,8 @@
 #include "common/log.h"
 #include "protocol/calls.h"
 
+static const struct call_options no_options;
+
 static CUresult result_of(int error)
 {
 	switch (error) {
@@ -33,14 +35,13 @@ CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options 
 	struct vcuda_context *context = vcuda_request_context(options);
 	const struct vcuda_mirror_ops *mirrors = vcuda_mirror_ops();
 
-	*call = (struct vcuda_call){
-		.thread = &vcuda_thread()->calls,
-		.launches = op == VCUDA_OP_vcudaLaunchKernel || op == VCUDA_OP_vcudaGraphLaunch,
-	};
-	if (options)
-		call->options = *options;
-	call->options.context = context ? &context->calls : NULL;
-	if (mirrors && !call->options.internal)
+	/* begin() and submit() set the other members. */
+	call->options = options ? options : &no_options;
+	call->context = context ? &context->calls : NULL;
+	call->thread = &vcuda_thread()->calls;
+	call->queue = NULL;
+	call->launches = op == VCUDA_OP_vcudaLaunchKernel || op == VCUDA_OP_vcudaGraphLaunch;
+	if (mirrors && !call->options->internal)
 		mirrors->before(op, context);
 	return result_of(vcuda_call_begin(call, op, bytes));
 }
@@ -56,7 +57,7 @@ void vcuda_request_heard(struct vcuda_context *context)
 /* With the worker's answer. */
 static void note_answer(const struct vcuda_call *call)
 {
-	struct vcuda_context *context = context_of(call->options.context);
+	struct vcuda_context *context = context_of(call->context);
 
 	if (context && vcuda_is_sticky((CUresult)call->result))
 		atomic_store(&context->error, call->result);
@@ -87,11 +88,11 @@ void vcuda_request_end(struct vcuda_call *call)
 	struct vcuda_shm *shm = vcuda_call_shm();
 
 	vcuda_call_end(call);
-	if (!call->sync || call->options.internal)
+	if (!call->sync || call->options->internal)
 		return;
 	/* Text that the worker printed before its answer precedes text that the application prints next. */
 	if (vcuda_output_is_due(shm))
 		vcuda_output_forward(shm);
 	if (mirrors)
-		mirrors->after(call->op, context_of(call->options.context), call->options.wait, (CUresult)call->result);
+		mirrors->after(call->op, context_of(call->context), call->options->wait, (CUresult)call->result);
 }
