@@ -74,14 +74,15 @@ class Table:
     def __init__(self, path):
         self.below = {}  # {folder: set of the folders below it}
         self.also = collections.defaultdict(set)  # {folder: further folders and headers that it may include}
-        self.never = []  # (folders, patterns of headers that these may not reach)
+        self.never = collections.defaultdict(set)  # {patterns of headers: the folders that may not reach these}
         for line in path.read_text(encoding="utf-8").splitlines():
             self.read(line.split("#")[0].strip())
         self.close()
 
     def read(self, line):
         if "!" in line:
-            self.never.append([expand(side) for side in line.split("!")])
+            folders, patterns = (expand(side) for side in line.split("!"))
+            self.never[tuple(patterns)].update(folders)
         elif "+" in line:
             folders, more = (expand(side) for side in line.split("+"))
             for folder in folders:
@@ -115,7 +116,7 @@ class Table:
                                 "reverse or remove one of them")
             if not files_in(root, folder):
                 yield Violation(f"{folder} empty", TABLE, f"{folder} has no .c or .h file", "remove it from the table")
-        for folder in sorted(set().union(*(folders for folders, _ in self.never)) - set(self.below)):
+        for folder in sorted(set().union(*self.never.values()) - set(self.below)):
             yield Violation(f"{folder} without line", TABLE, f'{folder} is in a line with "!" only', "add the line that says what it may include")
 
 
@@ -209,8 +210,8 @@ def upward_includes(table, sources):
 
 
 def reached_headers(table, sources):
-    """Of a chain of headers, the first step out of the folders of the line is reported, not each file that leads there."""
-    for folders, patterns in table.never:
+    """Of a chain of headers, the first step out of these folders is reported, not each file that leads there."""
+    for patterns, folders in table.never.items():
         for path, includes in sorted(sources.includes.items()):
             for line, target in includes if folder_of(path) in folders else []:
                 if folder_of(target) in folders and not any(fnmatch.fnmatch(target, p) for p in patterns):

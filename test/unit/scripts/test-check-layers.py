@@ -13,6 +13,7 @@ common < protocol < core < {memory,stream} < app
 app + stream/test/tool.h
 core < stream/test
 common ! protocol/*-abi.h
+stream ! protocol/*-abi.h
 """
 # A tree without violations. Folders include folders below them, and files beside them by their names alone.
 GOOD = {
@@ -63,6 +64,8 @@ CASES = [
     ("a CUDA type in common", {"common/log.c": '#include "calls.h"\n'}, [],
      [["common/log.c:1: includes build/protocol/calls.h,"],
       ["common/log.c:1: includes build/protocol/calls.h -> protocol/cuda-abi.h, which no file of common may reach"]]),
+    ("a CUDA type in common, which another such folder includes", {"common/log.h": '#include "calls.h"\n'}, [],
+     [["common/log.h:1: includes build/protocol/calls.h,"], ["common/log.h:1: includes build/protocol/calls.h -> protocol/cuda-abi.h"]]),
     ("41 files", many("memory", 39), [], [["memory: has 41 .c and .h files, more than 40: move"]]),
     ("nothing: 40 files", many("memory", 38), [], []),
     ("nothing: 60 files of tests", many("stream/test", 60), [], []),
