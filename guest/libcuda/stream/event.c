@@ -97,14 +97,17 @@ CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vc
 static CUresult find_event(CUevent event, struct vcuda_object **o, struct call_options *how)
 {
 	CUresult result = vcuda_require_init();
+	struct vcuda_context *c;
 
 	*o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*how = vcuda_context_options((*o)->context);
-	return vcuda_context_usable((*o)->context);
+	/* Read once: the member is NULL when another thread destroys the event. */
+	c = __atomic_load_n(&(*o)->context, __ATOMIC_RELAXED);
+	*how = vcuda_context_options(c);
+	return vcuda_context_usable(c);
 }
 
 VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
@@ -141,7 +144,7 @@ VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_event_query(o);
+		result = vcuda_known_event_query(vcuda_request_context(&how), o);
 	return result;
 }
 
@@ -157,7 +160,7 @@ VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_event_wait(o);
+		result = vcuda_known_event_wait(vcuda_request_context(&how), o);
 	return result;
 }
 
