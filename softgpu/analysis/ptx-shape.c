@@ -330,6 +330,7 @@ static struct ptx_shape result_shape(struct ptx_body *body, const struct ptx_ins
 
 struct pass {
 	struct ptx_body *body;
+	const uint64_t *blend;
 	struct ptx_shape shape;
 	bool changed;
 };
@@ -361,7 +362,7 @@ static void merge_def(void *data, int32_t reg)
 	now = join(old, &p->shape);
 	if (now.kind == PTX_OFFSETS && small)
 		now = varying;
-	if (now.kind != PTX_BOTTOM && (PTX_HELD(p->body, p->body->blend, reg)))
+	if (now.kind != PTX_BOTTOM && PTX_HELD(p->body, p->blend, reg))
 		now = varying;
 	if (now.kind == old->kind && now.known == old->known && now.zeros == old->zeros)
 		return;
@@ -378,9 +379,10 @@ static void shape_instr(struct pass *p, const struct ptx_instr *i)
 	ptx_instr_defs(p->body, i, merge_def, p);
 }
 
-static void propagate(struct ptx_body *body)
+/* A register of the set `blend` has no shape. */
+static void propagate(struct ptx_body *body, const uint64_t *blend)
 {
-	struct pass p = {.body = body};
+	struct pass p = {.body = body, .blend = blend};
 
 	do {
 		p.changed = false;
@@ -485,25 +487,23 @@ static void visit_blend(void *data, int32_t reg)
 		body->shapes[reg] = varying;
 }
 
-static void finish(struct ptx_body *body)
+static void finish(struct ptx_body *body, const uint64_t *blend)
 {
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		if (PTX_HELD(body, body->blend, r) || body->shapes[r].kind == PTX_BOTTOM)
+		if (PTX_HELD(body, blend, r) || body->shapes[r].kind == PTX_BOTTOM)
 			body->shapes[r] = body->shapes[r].kind == PTX_BOTTOM ? uniform : varying;
 }
 
 /* Once more for lanes that are never apart, for which nothing has to be blended. */
 static bool shapes_together(struct ptx_body *body)
 {
-	uint64_t *blend = body->blend;
+	const uint64_t *none = ptx_alloc(&body->arena, body->words * sizeof(*none));
 
 	body->shapes = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*body->shapes));
-	body->blend = ptx_alloc(&body->arena, body->words * sizeof(*body->blend));
-	if (!body->shapes || !body->blend)
+	if (!body->shapes || !none)
 		return no_memory(body);
-	propagate(body);
-	finish(body);
-	body->blend = blend;
+	propagate(body, none);
+	finish(body, none);
 	return true;
 }
 
@@ -544,15 +544,15 @@ bool ptx_body_shapes(struct ptx_body *body, unsigned lanes)
 		return true;
 	}
 	do {
-		propagate(body);
+		propagate(body, body->blend);
 		for (uint32_t r = 0; r < body->reg_count; r++)
 			if (PTX_HELD(body, body->blend, r))
 				visit_blend(body, (int32_t)r);
 	} while (mark_divergent(body, sides, &rest, marks + n, &stamp));
 	if (body->status != PTX_OK)
 		return false;
-	propagate(body);
-	finish(body);
+	propagate(body, body->blend);
+	finish(body, body->blend);
 	body->masked_shapes = body->shapes;
 	return shapes_together(body);
 }
