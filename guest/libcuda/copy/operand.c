@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "copy/operand.h"
 
-#include "memory/arena.h"
+#include "core/arena.h"
 #include "memory/range.h"
 
 CUresult vcuda_operand_find(uint64_t address, size_t bytes, enum vcuda_side side, struct vcuda_operand *operand)

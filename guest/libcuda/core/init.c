@@ -15,7 +15,7 @@
 #include "guest/client/call.h"
 #include "common/log.h"
 #include "guest/client/session.h"
-#include "memory/arena.h"
+#include "core/arena.h"
 #include "protocol/guest-calls.h"
 #include "common/mark.h"
 

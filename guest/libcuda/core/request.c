@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/request.h"
 
+#include <pthread.h>
+
 #include "core/output.h"
 #include "core/thread.h"
 #include "common/log.h"
@@ -82,17 +84,29 @@ CUresult vcuda_request_check(struct vcuda_call *call)
 	return CUDA_ERROR_UNKNOWN;
 }
 
-void vcuda_request_end(struct vcuda_call *call)
+/* A thread that is cancelled while it writes output would keep the locks of the output and of stdout. */
+static void follow_answer(const struct vcuda_call *call, const struct vcuda_mirror_ops *mirrors)
 {
-	const struct vcuda_mirror_ops *mirrors = vcuda_mirror_ops();
 	struct vcuda_shm *shm = vcuda_call_shm();
+	int cancel_state;
 
-	vcuda_call_end(call);
-	if (!call->sync || call->options->internal)
-		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	/* Text that the worker printed before its answer precedes text that the application prints next. */
 	if (vcuda_output_is_due(shm))
 		vcuda_output_forward(shm);
 	if (mirrors)
 		mirrors->after(call->op, context_of(call->context), call->options->wait, (CUresult)call->result);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+void vcuda_request_end(struct vcuda_call *call)
+{
+	const struct vcuda_mirror_ops *mirrors;
+
+	vcuda_call_end(call);
+	if (!call->sync || call->options->internal)
+		return;
+	mirrors = vcuda_mirror_ops();
+	if (mirrors || vcuda_output_is_due(vcuda_call_shm()))
+		follow_answer(call, mirrors);
 }

@@ -81,7 +81,7 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = flags;
-	e->graph = vcuda_graph_clone(g);
+	e->graph = vcuda_graph_clone(g, vcuda_context_current());
 	if (e->graph)
 		e->order = vcuda_graph_order(e->graph, &cycle);
 	/* The copy's own handle, as that of another kind of object, is nobody else's. */

@@ -168,7 +168,7 @@ static CUresult child_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 
 	if (!g || g == n->graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	g = vcuda_graph_clone(g);
+	g = vcuda_graph_clone(g, n->context);
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (n->child)
@@ -451,7 +451,7 @@ bool vcuda_node_may_become(const struct vcuda_node *n, const CUgraphNodeParams *
 	       vcuda_memory_ops_alike(&n->mem_ops, &p->memOp);
 }
 
-CUresult vcuda_node_copy(struct vcuda_node *n, const struct vcuda_node *from)
+CUresult vcuda_node_copy(struct vcuda_node *n, struct vcuda_context *context, const struct vcuda_node *from)
 {
 	CUgraphNodeParams p;
 
@@ -460,7 +460,7 @@ CUresult vcuda_node_copy(struct vcuda_node *n, const struct vcuda_node *from)
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		n->kernel.launch = from->kernel.launch;
 	vcuda_node_get(from, &p);
-	return vcuda_node_set(n, vcuda_context_current(), &p);
+	return vcuda_node_set(n, context, &p);
 }
 
 void vcuda_node_drop(struct vcuda_node *n)

@@ -167,25 +167,25 @@ struct vcuda_node *vcuda_graph_copy_of(const struct vcuda_graph *g, const struct
 	return n;
 }
 
-static bool clone_node(struct vcuda_graph *to, const struct vcuda_node *from)
+static bool clone_node(struct vcuda_graph *to, struct vcuda_context *context, const struct vcuda_node *from)
 {
 	struct vcuda_node *n = append(to, from->type);
 
-	if (!n || vcuda_node_copy(n, from) != CUDA_SUCCESS)
+	if (!n || vcuda_node_copy(n, context, from) != CUDA_SUCCESS)
 		return false;
 	n->origin = from->origin;
 	n->enabled = from->enabled;
 	return true;
 }
 
-struct vcuda_graph *vcuda_graph_clone(const struct vcuda_graph *from)
+struct vcuda_graph *vcuda_graph_clone(const struct vcuda_graph *from, struct vcuda_context *context)
 {
 	struct vcuda_graph *g = vcuda_graph_new();
 	bool ok = g && vcuda_user_references_copy(g, from);
 	struct vcuda_node *copy, *n;
 
 	for (n = from->first; ok && n; n = n->next)
-		ok = clone_node(g, n);
+		ok = clone_node(g, context, n);
 	copy = ok ? g->first : NULL;
 	for (n = from->first; ok && n; n = n->next, copy = copy->next)
 		for (size_t i = 0; ok && i < n->dep_count; i++)
@@ -324,7 +324,7 @@ VCUDA_EXPORT CUresult cuGraphClone(CUgraph *clone, CUgraph original)
 		return result;
 	if (!clone)
 		return CUDA_ERROR_INVALID_VALUE;
-	g = vcuda_graph_clone(g);
+	g = vcuda_graph_clone(g, vcuda_context_current());
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*clone = g->handle;

@@ -71,7 +71,8 @@ struct vcuda_graph {
 
 struct vcuda_graph *vcuda_graph_new(void);
 void vcuda_graph_free(struct vcuda_graph *graph);
-struct vcuda_graph *vcuda_graph_clone(const struct vcuda_graph *graph);
+/* `context`: of handles in the nodes' parameters that belong to none. NULL: no memory, or a node cannot be copied. */
+struct vcuda_graph *vcuda_graph_clone(const struct vcuda_graph *graph, struct vcuda_context *context);
 struct vcuda_graph *vcuda_graph_find(CUgraph handle);
 struct vcuda_node *vcuda_node_find(CUgraphNode handle);
 struct vcuda_node *vcuda_graph_copy_of(const struct vcuda_graph *graph, const struct vcuda_node *node);
@@ -98,8 +99,8 @@ CUresult vcuda_node_set(struct vcuda_node *node, struct vcuda_context *context, 
 void vcuda_node_get(const struct vcuda_node *node, CUgraphNodeParams *params);
 /* False: what a node of an executable graph is told to do differs too much from what it does. */
 bool vcuda_node_may_become(const struct vcuda_node *node, const CUgraphNodeParams *params);
-/* An empty node becomes a copy of another. */
-CUresult vcuda_node_copy(struct vcuda_node *node, const struct vcuda_node *from);
+/* An empty node becomes a copy of another. `context` is as for vcuda_node_set(). */
+CUresult vcuda_node_copy(struct vcuda_node *node, struct vcuda_context *context, const struct vcuda_node *from);
 void vcuda_node_drop(struct vcuda_node *node);
 
 /* Issues it on a stream, which is given as the application named it and resolved. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "memory/arena.h"
+#include "core/arena.h"
 #include "core/capture.h"
 #include "core/hooks.h"
 #include "core/request.h"

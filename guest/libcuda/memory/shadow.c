@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "memory/arena.h"
+#include "core/arena.h"
 #include "core/request.h"
 #include "core/context.h"
 #include "core/hooks.h"

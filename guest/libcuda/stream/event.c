@@ -94,7 +94,7 @@ CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vc
 }
 
 /* Finds an event, whose context can take calls and need not be the current one. */
-static CUresult find_event(CUevent event, struct vcuda_object **o)
+static CUresult find_event(CUevent event, struct vcuda_object **o, struct vcuda_context **context)
 {
 	CUresult result = vcuda_require_init();
 
@@ -103,36 +103,40 @@ static CUresult find_event(CUevent event, struct vcuda_object **o)
 		return result;
 	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return vcuda_context_usable((*o)->context);
+	/* Read once: the member is NULL when another thread destroys the event. */
+	*context = __atomic_load_n(&(*o)->context, __ATOMIC_RELAXED);
+	return vcuda_context_usable(*context);
 }
 
 VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
+	struct vcuda_context *c;
 	struct vcuda_object *o;
 	struct call_options how;
-	CUresult result = find_event(event, &o);
+	CUresult result = find_event(event, &o, &c);
 	unsigned int flags;
 	uint64_t life;
 	bool is_done;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(o->context);
+	how = vcuda_context_options(c);
 	flags = o->flags;
 	life = o->life;
 	/* A capture may have recorded it, which nobody would know of one that comes again under its name. */
 	is_done = vcuda_known_is_done(o) && !vcuda_capture_any();
 	if (!vcuda_object_drop(event))
 		result = CUDA_ERROR_INVALID_HANDLE;
-	else if (!is_done || !vcuda_event_pool_keep(vcuda_request_context(&how), event, flags, life))
+	else if (!is_done || !vcuda_event_pool_keep(c, event, flags, life))
 		result = vcuda_call_cuEventDestroy_v2_with(&how, event);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 {
+	struct vcuda_context *c;
 	struct vcuda_object *o;
-	CUresult result = find_event(event, &o);
+	CUresult result = find_event(event, &o, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -140,14 +144,15 @@ VCUDA_EXPORT CUresult cuEventQuery(CUevent event)
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_event_query(o);
+		result = vcuda_known_event_query(c, o);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
+	struct vcuda_context *c;
 	struct vcuda_object *o;
-	CUresult result = find_event(event, &o);
+	CUresult result = find_event(event, &o, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -155,7 +160,7 @@ VCUDA_EXPORT CUresult cuEventSynchronize(CUevent event)
 	if (result == CUDA_SUCCESS)
 		result = vcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_event_wait(o);
+		result = vcuda_known_event_wait(c, o);
 	return result;
 }
 
@@ -168,15 +173,16 @@ static bool is_not_recorded(const struct vcuda_object *event)
 VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
 {
 	struct vcuda_object *first, *last;
+	struct vcuda_context *c;
 	struct call_options how;
 	CUresult result;
 
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = find_event(start, &first);
+	result = find_event(start, &first, &c);
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(first->context);
+	how = vcuda_context_options(c);
 	last = vcuda_object_find(VCUDA_OBJECT_EVENT, end);
 	if (!last || is_not_recorded(first) || is_not_recorded(last))
 		result = CUDA_ERROR_INVALID_HANDLE;

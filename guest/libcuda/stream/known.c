@@ -303,9 +303,8 @@ void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt 
 	raise(&event->recorded, receipt->position);
 }
 
-CUresult vcuda_known_event_query(struct vcuda_object *event)
+CUresult vcuda_known_event_query(struct vcuda_context *c, struct vcuda_object *event)
 {
-	struct vcuda_context *c = event->context;
 	uint64_t recorded = atomic_load(&event->recorded);
 	struct call_receipt r;
 	CUresult result;
@@ -322,9 +321,8 @@ CUresult vcuda_known_event_query(struct vcuda_object *event)
 	return result;
 }
 
-CUresult vcuda_known_event_wait(struct vcuda_object *event)
+CUresult vcuda_known_event_wait(struct vcuda_context *c, struct vcuda_object *event)
 {
-	struct vcuda_context *c = event->context;
 	struct call_receipt r;
 	CUresult result;
 

@@ -20,12 +20,14 @@
 
 struct vcuda_context;
 
-/* The functions of the same names, of a stream that is resolved or a live event, in its context. No capture has
- * anything to do with it. */
+/*
+ * The functions of the same names, of a resolved stream or an event of the context `c`. Captures are the caller's
+ * concern. Another thread may destroy the event meanwhile.
+ */
 CUresult vcuda_known_stream_query(struct vcuda_context *c, CUstream resolved);
 CUresult vcuda_known_stream_wait(struct vcuda_context *c, CUstream resolved);
-CUresult vcuda_known_event_query(struct vcuda_object *event);
-CUresult vcuda_known_event_wait(struct vcuda_object *event);
+CUresult vcuda_known_event_query(struct vcuda_context *c, struct vcuda_object *event);
+CUresult vcuda_known_event_wait(struct vcuda_context *c, struct vcuda_object *event);
 CUresult vcuda_known_context_wait(struct vcuda_context *c);
 
 /* Whether nobody has to wait for an event. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "guest/libcuda/core/init.h"
+#include "ring/ring.h"
 #include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
@@ -289,6 +290,36 @@ static void slots(void **state)
 	fake.delay_us = 0;
 }
 
+static void *wait_cancelled(void *returned)
+{
+	if (cuCtxSetCurrent(context) != CUDA_SUCCESS)
+		return "no context";
+	fake_shm()->output = 1;
+	/* Takes effect at the next cancellation point. */
+	pthread_cancel(pthread_self());
+	*(bool *)returned = work_and_wait() == CUDA_SUCCESS;
+	pthread_testcancel();
+	return "not cancelled";
+}
+
+/* A call of CUDA is no cancellation point, though it writes the output of kernels to stdout. */
+static void cancelled(void **state)
+{
+	uint64_t outputs = fake.outputs;
+	bool returned = false;
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(pthread_create(&thread, NULL, wait_cancelled, &returned), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_true(returned);
+	/* The locks of stdout and of its text are free. */
+	fake_shm()->output = 1;
+	assert_int_equal(work_and_wait(), CUDA_SUCCESS);
+	assert_int_equal(fake.outputs, outputs + 2);
+}
+
 static void forked_child(void **state)
 {
 	int status;
@@ -351,11 +382,11 @@ static void lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(before_init), cmocka_unit_test(init),         cmocka_unit_test(contexts),
-		cmocka_unit_test(results),     cmocka_unit_test(slow),         cmocka_unit_test(order),
-		cmocka_unit_test(paced),       cmocka_unit_test(many_events),  cmocka_unit_test(ended),
-		cmocka_unit_test(slots),       cmocka_unit_test(forked_child), cmocka_unit_test(unsupported),
-		cmocka_unit_test(names),       cmocka_unit_test(lost),
+		cmocka_unit_test(before_init), cmocka_unit_test(init),        cmocka_unit_test(contexts),
+		cmocka_unit_test(results),     cmocka_unit_test(slow),        cmocka_unit_test(order),
+		cmocka_unit_test(paced),       cmocka_unit_test(many_events), cmocka_unit_test(ended),
+		cmocka_unit_test(slots),       cmocka_unit_test(cancelled),   cmocka_unit_test(forked_child),
+		cmocka_unit_test(unsupported), cmocka_unit_test(names),       cmocka_unit_test(lost),
 	};
 
 	setenv("VCUDA_TRANSPORT", "local", 1);

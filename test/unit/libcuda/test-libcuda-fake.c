@@ -354,6 +354,12 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		REPLY(cuStreamCreateWithPriority)
 		CASE(cuStreamGetFlags)
 		REPLY(cuStreamGetFlags)
+		CASE(vcudaOutputRead)
+		a.bytes = (unsigned int)strlen(FAKE_OUTPUT);
+		memcpy(a.text, FAKE_OUTPUT, a.bytes);
+		atomic_store(&((struct vcuda_shm *)transport.shm)->output, 0);
+		fake.outputs++;
+		REPLY(vcudaOutputRead)
 		CASE(cuEventCreate)
 		fake.events++;
 		a.phEvent = (CUevent)ids++;

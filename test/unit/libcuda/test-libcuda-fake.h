@@ -37,11 +37,15 @@ struct fake_worker {
 	_Atomic uint64_t stream_marks, whole_waits; /* marks; waits for streams and contexts that came here */
 	_Atomic bool loses_marks;                   /* no stream gets to one */
 	_Atomic bool ends_marks;                    /* there are none any more when a stream gets to one */
+	_Atomic uint64_t outputs;                   /* parts of output that were fetched */
 	_Atomic int delay_us;                       /* before each answer */
 	_Atomic int fail_next;                      /* CUresult of the next command that waits */
 };
 
 extern struct fake_worker fake;
+
+/* The output of kernels, once fake_shm()->output is set. */
+#define FAKE_OUTPUT "a kernel's text\n"
 
 /* The worker ends the session. */
 void fake_lose(CUresult error);

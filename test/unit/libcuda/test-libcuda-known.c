@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -347,6 +348,33 @@ static void fill_pool(void **state)
 		OK(cuEventDestroy_v2(events[i]));
 }
 
+static _Atomic(CUevent) shared;
+static _Atomic bool stop;
+
+static void *use_shared(void *unused)
+{
+	OK(cuCtxSetCurrent(context));
+	while (!stop) {
+		cuEventQuery(shared);
+		cuEventSynchronize(shared);
+	}
+	return unused;
+}
+
+/* A thread uses an event that another one destroys: a fault of the program, which gets an error and no signal. */
+static void ended_meanwhile(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, use_shared, NULL), 0);
+	for (int i = 0; i < 100 * TRIES; i++) {
+		shared = make(0);
+		OK(cuEventDestroy_v2(shared));
+	}
+	stop = true;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 /* Who only asks learns that nobody is there any more, who would take what he asks about. The last test. */
 static void gone(void **state)
 {
@@ -374,8 +402,8 @@ int main(void)
 		cmocka_unit_test(other_streams), cmocka_unit_test(asked_then_waited),
 		cmocka_unit_test(not_ready),     cmocka_unit_test(wait_events),
 		cmocka_unit_test(shared_events), cmocka_unit_test(events_again),
-		cmocka_unit_test(fill_pool),     cmocka_unit_test(failed),
-		cmocka_unit_test(gone),
+		cmocka_unit_test(fill_pool),     cmocka_unit_test(ended_meanwhile),
+		cmocka_unit_test(failed),        cmocka_unit_test(gone),
 	};
 
 	setenv("VCUDA_TRANSPORT", "local", 1);

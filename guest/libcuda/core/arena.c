@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory/arena.h"
+#include "core/arena.h"
 
 #include <errno.h>
 #include <pthread.h>
