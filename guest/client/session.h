@@ -14,7 +14,7 @@
 
 struct vcuda_guest_session {
 	struct vcuda_transport *transport;
-	int gone;             /* what calls return after the worker went without a word */
+	int gone;             /* the error of all calls once the worker is gone without a reason */
 	uint32_t host_pid;    /* the worker's process, for messages; 0 until the program knows */
 	_Atomic bool open;    /* calls can be made */
 	_Atomic bool forked;  /* this process is a child of one that had a session */

@@ -62,8 +62,7 @@ VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = dptr && bytes ? allocate(&how, dptr, bytes, NULL, stream) : CUDA_ERROR_INVALID_VALUE;
-	return result;
+	return dptr && bytes ? allocate(&how, dptr, bytes, NULL, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -104,8 +103,7 @@ VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = free_resolved(&how, dptr, stream);
-	return result;
+	return free_resolved(&how, dptr, stream);
 }
 
 VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)

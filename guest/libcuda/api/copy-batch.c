@@ -124,8 +124,7 @@ static CUresult copy_batch(const struct batch *b, CUstream stream, size_t *fail)
 	*fail = SIZE_MAX;
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = copy_all(&how, b, stream, resolved, fail);
-	return result;
+	return copy_all(&how, b, stream, resolved, fail);
 }
 
 #define BATCH ((const struct batch){dsts, srcs, sizes, count, attributes, first, attribute_count})
@@ -284,9 +283,8 @@ static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsi
 	*fail = SIZE_MAX;
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ops && count && !flags ? copy_all_boxes(&how, ops, count, stream, resolved, fail)
-					: CUDA_ERROR_INVALID_VALUE;
-	return result;
+	return ops && count && !flags ? copy_all_boxes(&how, ops, count, stream, resolved, fail)
+				      : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,

@@ -106,6 +106,5 @@ VCUDA_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
 		result = find_both(ctx, event, &c, &o);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_event_wait_context(c, o);
-	return result;
+	return vcuda_event_wait_context(c, o);
 }

@@ -23,6 +23,5 @@ VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = launch_function(&how, stream, function, user);
-	return result;
+	return launch_function(&how, stream, function, user);
 }

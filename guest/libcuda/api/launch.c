@@ -48,8 +48,7 @@ static CUresult launch(const struct vcuda_launch *l, CUstream stream, void **par
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = launch_resolved(&how, l, stream, params, extra);
-	return result;
+	return launch_resolved(&how, l, stream, params, extra);
 }
 
 VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,

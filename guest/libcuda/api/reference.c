@@ -361,26 +361,28 @@ static bool is_memory(const struct reference *r)
 	return is_bound_to(r, CU_RESOURCE_TYPE_LINEAR) || is_bound_to(r, CU_RESOURCE_TYPE_PITCH2D);
 }
 
+/* clang-format off */
 /* Both begin with the address. */
-GETTER(cuTexRefGetAddress_v2, (CUdeviceptr * dptr, CUtexref ref), dptr &&is_memory(r),
+GETTER(cuTexRefGetAddress_v2, (CUdeviceptr *dptr, CUtexref ref), dptr && is_memory(r),
        *dptr = r->resource.res.linear.devPtr)
-GETTER(cuTexRefGetArray, (CUarray * array, CUtexref ref), array &&is_bound_to(r, CU_RESOURCE_TYPE_ARRAY),
+GETTER(cuTexRefGetArray, (CUarray *array, CUtexref ref), array && is_bound_to(r, CU_RESOURCE_TYPE_ARRAY),
        *array = r->resource.res.array.hArray)
-GETTER(cuTexRefGetMipmappedArray, (CUmipmappedArray * array, CUtexref ref),
-       array &&is_bound_to(r, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY), *array = r->resource.res.mipmap.hMipmappedArray)
-GETTER(cuTexRefGetAddressMode, (CUaddress_mode * mode, CUtexref ref, int dim), mode &&dim >= 0 && dim < 3,
+GETTER(cuTexRefGetMipmappedArray, (CUmipmappedArray *array, CUtexref ref),
+       array && is_bound_to(r, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY), *array = r->resource.res.mipmap.hMipmappedArray)
+GETTER(cuTexRefGetAddressMode, (CUaddress_mode *mode, CUtexref ref, int dim), mode && dim >= 0 && dim < 3,
        *mode = r->texture.addressMode[dim])
-GETTER(cuTexRefGetFilterMode, (CUfilter_mode * mode, CUtexref ref), mode, *mode = r->texture.filterMode)
-GETTER(cuTexRefGetFormat, (CUarray_format * format, int *channels, CUtexref ref), format || channels,
+GETTER(cuTexRefGetFilterMode, (CUfilter_mode *mode, CUtexref ref), mode, *mode = r->texture.filterMode)
+GETTER(cuTexRefGetFormat, (CUarray_format *format, int *channels, CUtexref ref), format || channels,
        (format ? (void)(*format = r->format) : (void)0, channels ? (void)(*channels = (int)r->channels) : (void)0))
-GETTER(cuTexRefGetMipmapFilterMode, (CUfilter_mode * mode, CUtexref ref), mode, *mode = r->texture.mipmapFilterMode)
+GETTER(cuTexRefGetMipmapFilterMode, (CUfilter_mode *mode, CUtexref ref), mode, *mode = r->texture.mipmapFilterMode)
 GETTER(cuTexRefGetMipmapLevelBias, (float *bias, CUtexref ref), bias, *bias = r->texture.mipmapLevelBias)
-GETTER(cuTexRefGetMipmapLevelClamp, (float *least, float *most, CUtexref ref), least &&most,
+GETTER(cuTexRefGetMipmapLevelClamp, (float *least, float *most, CUtexref ref), least && most,
        (*least = r->texture.minMipmapLevelClamp, *most = r->texture.maxMipmapLevelClamp))
 GETTER(cuTexRefGetMaxAnisotropy, (int *most, CUtexref ref), most, *most = (int)r->texture.maxAnisotropy)
 GETTER(cuTexRefGetBorderColor, (float *color, CUtexref ref), color,
        memcpy(color, r->texture.borderColor, sizeof(r->texture.borderColor)))
 GETTER(cuTexRefGetFlags, (unsigned int *flags, CUtexref ref), flags, *flags = r->texture.flags)
+/* clang-format on */
 
 VCUDA_EXPORT CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref)
 {

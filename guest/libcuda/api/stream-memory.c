@@ -32,8 +32,7 @@ static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpPar
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = batch_resolved(&how, stream, count, ops, flags, old);
-	return result;
+	return batch_resolved(&how, stream, count, ops, flags, old);
 }
 
 static CUresult one(CUstreamBatchMemOpType type, CUstream stream, CUdeviceptr address, cuuint64_t value,

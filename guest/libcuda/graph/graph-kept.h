@@ -28,8 +28,8 @@ struct vcuda_kept_graph {
 };
 
 /*
- * Whether a launch in the context can be one command. If it is due the worker is told of the
- * graph for that; `order` is all its nodes, each behind what it depends on.
+ * Whether a launch in the context can be one command. Tells the worker of the graph if that is due. `order`: all nodes,
+ * each behind its dependencies.
  */
 bool vcuda_kept_prepare(struct vcuda_kept_graph *kept, struct vcuda_context *context, const struct vcuda_graph *graph,
 			struct vcuda_node *const *order);

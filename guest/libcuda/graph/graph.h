@@ -22,7 +22,7 @@ struct vcuda_node {
 	bool enabled;
 	uint64_t origin; /* number of the node that it is a copy of, through any number of copies; its own if of none */
 	struct vcuda_graph *graph;
-	struct vcuda_context *context; /* of handles in the parameters that belong to none */
+	struct vcuda_context *context; /* for handles in the parameters that belong to no context */
 	struct vcuda_node **deps;      /* what must be done before it */
 	size_t dep_count, dep_room;
 	union {
@@ -71,7 +71,7 @@ struct vcuda_graph {
 
 struct vcuda_graph *vcuda_graph_new(void);
 void vcuda_graph_free(struct vcuda_graph *graph);
-/* `context`: of handles in the nodes' parameters that belong to none. NULL: no memory, or a node cannot be copied. */
+/* `context` is as for vcuda_node_set(). NULL: no memory, or a node cannot be copied. */
 struct vcuda_graph *vcuda_graph_clone(const struct vcuda_graph *graph, struct vcuda_context *context);
 struct vcuda_graph *vcuda_graph_find(CUgraph handle);
 struct vcuda_node *vcuda_node_find(CUgraphNode handle);
@@ -92,8 +92,8 @@ bool vcuda_graph_all_before(struct vcuda_graph *graph, struct vcuda_node *const 
 /* ---- graph-node.c ---- */
 
 /*
- * Makes the node do what `params` says, of which everything is copied. `context`: of handles that belong to none. The
- * old contents are dropped if it succeeds.
+ * Sets the node's parameters, of which everything is copied. `context` is for handles that belong to no context.
+ * Success drops the old parameters.
  */
 CUresult vcuda_node_set(struct vcuda_node *node, struct vcuda_context *context, const CUgraphNodeParams *params);
 void vcuda_node_get(const struct vcuda_node *node, CUgraphNodeParams *params);

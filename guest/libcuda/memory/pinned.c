@@ -194,7 +194,7 @@ VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
 	return cuMemHostAlloc(pp, bytes, 0);
 }
 
-/* Takes a host range out of the table and gives its window back; in the context that it was made in. */
+/* Takes a host range out of the table and gives its window back. */
 static CUresult release_range(uint64_t address, enum vcuda_range_kind kind, CUresult not_found)
 {
 	struct vcuda_range r;

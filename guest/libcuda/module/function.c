@@ -191,8 +191,7 @@ VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attr
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = get_attribute(c, value, attribute, (CUfunction)kernel);
-	return result;
+	return get_attribute(c, value, attribute, (CUfunction)kernel);
 }
 
 /* What the driver makes of it is asked for again: setting one attribute may move another. */

@@ -49,13 +49,11 @@ static inline struct vcuda_function *vcuda_function_of(const struct vcuda_object
 CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
 			    const void *parent, const char *name);
 
-/*
- * What is known of a function, in its context, or of a kernel in `context`.
- * CUDA_ERROR_INVALID_HANDLE: there is no such.
+/* The entry of a function in its own context, or of a kernel in `context`. CUDA_ERROR_INVALID_HANDLE: neither exists.
  */
 CUresult vcuda_function_lookup(struct vcuda_context *context, CUfunction handle, struct vcuda_function_entry **entry);
 
-/* The same for a launch: nor is a function of another context than `context`. */
+/* The same for a launch, which also refuses a function of another context than `context`. */
 CUresult vcuda_function_lookup_here(struct vcuda_context *context, CUfunction handle,
 				    struct vcuda_function_entry **entry);
 

@@ -14,7 +14,7 @@ CUresult vcuda_event_record(const struct call_options *how, struct vcuda_object 
 CUresult vcuda_event_wait(const struct call_options *how, CUstream resolved, const struct vcuda_object *event,
 			  unsigned int flags);
 
-/* The same for all streams of a context, in which calls are made. */
+/* The same for all streams of a context. */
 CUresult vcuda_event_record_context(struct vcuda_object *event, struct vcuda_context *context);
 CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vcuda_object *event);
 

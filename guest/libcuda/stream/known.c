@@ -19,13 +19,14 @@
 #define STREAMS 4096
 
 /*
- * Streams, by their ids' lowest bits. Of two with the same place the younger one is looked after. `id` is 0 while the
- * rest is changed, and no id comes back: who reads the same id before and after has read what is that stream's.
+ * The tracked streams, by the lowest bits of their ids. Of two streams with the same place the younger one is tracked.
+ * `id` is 0 while the other members change, and no id is used again. A reader that finds the same id before and after
+ * has read that stream's members.
  */
 struct stream {
 	_Atomic uint64_t id;
 	struct call_queue queue;
-	_Atomic uint64_t done; /* what was issued before is done */
+	_Atomic uint64_t done; /* commands that end before this position are done */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes of ids */
@@ -58,7 +59,7 @@ static struct stream *place_of(CUstream stream)
 	return &streams[(uintptr_t)stream % STREAMS];
 }
 
-/* NULL: it is not looked after. */
+/* NULL: the stream is not tracked. */
 static struct stream *find(CUstream stream)
 {
 	struct stream *s = place_of(stream);
@@ -101,8 +102,8 @@ struct call_queue *vcuda_known_queue(CUstream resolved)
 }
 
 /*
- * Where the last command ends that a wait for the stream waits for. The default stream waits for others, so that it is
- * anything's. False: that is not known.
+ * The end of the last command that a wait for the stream waits for. The default stream waits for other streams, so the
+ * command is the last one of any stream. False: not known.
  */
 static bool find_work(CUstream resolved, uint64_t *work)
 {
@@ -130,7 +131,7 @@ static uint64_t done_by(CUstream resolved, const struct vcuda_context *c)
 	return s ? later(all, atomic_load(&s->done)) : all;
 }
 
-/* What is read last is what work may have been added to. */
+/* Reads the position of completion first: other threads may issue work meanwhile. */
 static bool is_idle(CUstream resolved, const struct vcuda_context *c)
 {
 	uint64_t done = done_by(resolved, c), work;
@@ -138,7 +139,7 @@ static bool is_idle(CUstream resolved, const struct vcuda_context *c)
 	return find_work(resolved, &work) && work < done;
 }
 
-/* The worker has not even seen its last command. */
+/* The worker has not taken the stream's last command. */
 static bool is_busy(CUstream resolved)
 {
 	struct stream *s = is_default(resolved) ? NULL : find(resolved);
@@ -150,7 +151,7 @@ static bool is_busy(CUstream resolved)
 
 /* ---- contexts ---- */
 
-/* Variables that both sides have go over with the worker's answers. */
+/* While variables are mirrored, each answer of the worker copies them. */
 static bool is_well(const struct vcuda_context *c)
 {
 	const struct vcuda_thread *t = vcuda_thread();
@@ -158,7 +159,7 @@ static bool is_well(const struct vcuda_context *c)
 	return t->heard_of == c && vcuda_ticks() - t->heard_at < HEARD_TICKS && !vcuda_mirror_ops();
 }
 
-/* Whether nothing can have been printed since that was asked for last. */
+/* Whether no kernel can have printed since output was fetched last. */
 static bool is_printed(const struct vcuda_context *c)
 {
 	uint64_t printed = atomic_load(&c->waits.printed);
@@ -168,7 +169,7 @@ static bool is_printed(const struct vcuda_context *c)
 
 /* ---- the functions ---- */
 
-/* What the worker has not seen it never will if it is gone, which nobody is told of who does not wait. */
+/* A worker that is gone takes no command, and a thread that does not wait is not told: asks now and then. */
 static CUresult not_ready(void)
 {
 	struct vcuda_thread *t = vcuda_thread();
@@ -233,8 +234,8 @@ static bool is_behind_launch(CUstream resolved)
 }
 
 /*
- * Behind a launch: from a copy to a mark a GPU goes from one of its engines to another, which takes longer than to ask.
- * When the stream has reached the mark, the mark itself is done as well.
+ * Only behind a launch: from a copy to a mark a GPU changes from one engine to another, which takes longer than a
+ * question to the worker. When the stream has reached the mark, the mark itself is done as well.
  */
 static bool waits_by_mark(CUstream resolved, struct vcuda_context *c, struct call_receipt *mark)
 {
@@ -289,7 +290,7 @@ CUresult vcuda_known_context_wait(struct vcuda_context *c)
 	return result;
 }
 
-/* Other processes know more about an event that they share; nobody knows about one that another thread destroys. */
+/* Another process may record an event that it shares. The context is NULL when another thread destroys the event. */
 bool vcuda_known_is_done(const struct vcuda_object *event)
 {
 	const struct vcuda_context *c = __atomic_load_n(&event->context, __ATOMIC_RELAXED);

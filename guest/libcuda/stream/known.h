@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions whether something is done, and waits for it, which are answered here where the answer is known: nothing was
- * issued since the worker said so. What came before what is told by where commands end in the ring, a position that
- * only grows.
+ * Queries of streams and events, and waits for them. The guest answers where it knows the answer: no work was issued
+ * since the worker reported completion. The position of a command's end in the ring, which only grows, gives the order
+ * of commands.
  *
- * A context's fault is the worker's to tell. So a thread has such answers only for some 50 us after the worker has
- * answered it.
+ * Only the worker knows that a context has failed. A thread therefore gets answers of the guest for about 50 us after
+ * an answer of the worker.
  */
 #ifndef VCUDA_KNOWN_H
 #define VCUDA_KNOWN_H
@@ -30,13 +30,13 @@ CUresult vcuda_known_event_query(struct vcuda_context *c, struct vcuda_object *e
 CUresult vcuda_known_event_wait(struct vcuda_context *c, struct vcuda_object *event);
 CUresult vcuda_known_context_wait(struct vcuda_context *c);
 
-/* Whether nobody has to wait for an event. */
+/* Whether the event is known to be done. */
 bool vcuda_known_is_done(const struct vcuda_object *event);
 
 /* The command of the receipt has recorded the event. */
 void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt *receipt);
 
-/* A stream was made, which is not looked after before that; it has ended. `apart`: CU_STREAM_NON_BLOCKING. */
+/* The stream has been created, and is tracked from now on; it has been destroyed. `apart`: CU_STREAM_NON_BLOCKING. */
 void vcuda_known_stream_begin(CUstream stream, bool apart);
 void vcuda_known_stream_end(CUstream stream);
 

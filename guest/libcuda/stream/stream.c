@@ -84,7 +84,7 @@ __attribute__((constructor)) static void start(void)
 	vcuda_observe(&observer);
 }
 
-/* `home`: the stream's context, or NULL for a default one, which is of that in which calls are made. */
+/* `home`: the stream's context; NULL for a default stream, which belongs to the current context. */
 static CUresult resolve(CUstream stream, CUstream *resolved, struct vcuda_context **home)
 {
 	const struct vcuda_object *o;
@@ -290,8 +290,7 @@ VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 	if (result != CUDA_SUCCESS)
 		return result;
 	how = vcuda_context_options(c);
-	result = vcuda_call_cuStreamGetPriority_with(&how, stream, priority);
-	return result;
+	return vcuda_call_cuStreamGetPriority_with(&how, stream, priority);
 }
 
 VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
