@@ -145,6 +145,34 @@ static void not_by_marks(void **state)
 	assert_int_equal(fake.stream_marks, marks + 100);
 }
 
+static void *launch_there(void *unused)
+{
+	OK(cuCtxSetCurrent(context));
+	OK(launch(stream));
+	return unused;
+}
+
+/* The last command of the stream counts, whichever thread issued it, and not the last command of the thread. */
+static void by_stream(void **state)
+{
+	uint64_t marks = fake.stream_marks;
+	pthread_t thread;
+
+	need_two_processors();
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, launch_there, NULL), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		OK(wait_for_stream());
+	}
+	assert_int_equal(fake.stream_marks, marks + 100);
+	for (int i = 0; i < 100; i++) {
+		OK(cuMemsetD32Async(memory, 0, 1, stream));
+		OK(launch(NULL));
+		OK(wait_for_stream());
+	}
+	assert_int_equal(fake.stream_marks, marks + 100);
+}
+
 /* Another thread has loaded code that may print, and launched it in front of the mark: the wait must bring its output.
  */
 static void prints_meanwhile(void **state)
@@ -331,8 +359,9 @@ static void stream_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_MARKS(by_marks),       WITH_MARKS(not_by_marks), WITH_MARKS(prints_meanwhile),
-		WITH_MARKS(work_of_others), WITH_MARKS(stream_ends),  WITH_MARKS(context_ends),
+		WITH_MARKS(by_marks),         WITH_MARKS(not_by_marks),   WITH_MARKS(by_stream),
+		WITH_MARKS(prints_meanwhile), WITH_MARKS(work_of_others), WITH_MARKS(stream_ends),
+		WITH_MARKS(context_ends),
 	};
 
 	setenv("VCUDA_TRANSPORT", "local", 1);
