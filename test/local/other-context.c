@@ -431,54 +431,6 @@ static void captured(void)
 	OK(cuGraphDestroy(graph));
 }
 
-/* A graph becomes a node of a capture in another context: its kernels are checked by their limits in that context. */
-static void captured_graph(void)
-{
-	const int large = 64 * 1024;
-	uint32_t k = 1;
-	void *params[] = {&there.memory, &k};
-	CUDA_KERNEL_NODE_PARAMS n = {.gridDimX = 1,
-				     .gridDimY = 1,
-				     .gridDimZ = 1,
-				     .blockDimX = 1,
-				     .blockDimY = 1,
-				     .blockDimZ = 1,
-				     .sharedMemBytes = (unsigned int)large,
-				     .kernelParams = params};
-	CUgraph graph, outer;
-	CUgraphExec exec;
-	CUlibrary library;
-	CUgraphNode node;
-	CUkernel kernel;
-	int bytes;
-
-	clear(there.memory);
-	OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
-	OK(cuLibraryGetKernel(&kernel, library, "note"));
-	OK(cuKernelGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel, device));
-	CHECK(bytes < large);
-	OK(cuCtxSetCurrent(there.context));
-	OK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, large, kernel, device));
-	OK(cuGraphCreate(&graph, 0));
-	n.func = (CUfunction)kernel;
-	OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &n));
-	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-	OK(cuCtxSetCurrent(here.context));
-	OK(cuStreamBeginCapture_v2(there.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	OK(cuGraphLaunch(exec, there.stream));
-	OK(cuStreamEndCapture(there.stream, &outer));
-	OK(cuGraphExecDestroy(exec));
-	OK(cuCtxSetCurrent(there.context));
-	OK(cuGraphInstantiateWithFlags(&exec, outer, 0));
-	OK(cuGraphLaunch(exec, there.stream));
-	all_is_well();
-	CHECK(word(there.memory) == 1);
-	OK(cuGraphExecDestroy(exec));
-	OK(cuGraphDestroy(outer));
-	OK(cuGraphDestroy(graph));
-	OK(cuLibraryUnload(library));
-}
-
 /*
  * A graph that was launched last in a stream of a context that is gone; and that stream, which went with it: CUDA says
  * nothing of a handle of what is no more, and NVIDIA's driver reads what it points to. Here it is refused.
@@ -527,7 +479,6 @@ int main(int argc, char **argv)
 	events();
 	graphs();
 	captured();
-	captured_graph();
 	destroyed(argc > 1 && !strcmp(argv[1], "native"));
 	printf("other-context: passed\n");
 	return 0;
