@@ -39,7 +39,7 @@ struct call_receipt {
 	uint64_t seq, position;
 };
 
-/* What a program keeps for each of its threads. */
+/* The state of a program for each of its threads. */
 struct call_thread {
 	uint32_t number;                /* small; goes with each command */
 	uint32_t waits, queued, stalls; /* answers awaited, commands not waited for, times that the ring was full */

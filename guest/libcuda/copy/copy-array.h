@@ -28,7 +28,7 @@ struct vcuda_box_copy {
 
 bool vcuda_box_is_empty(const vcuda_box *box);
 
-/* What a copy in a context touches, and whether it may: CUDA's errors. The sides of an empty box are not looked at. */
+/* Finds the operands of a copy in a context and checks them. The sides of an empty box are not checked. */
 CUresult vcuda_box_copy_check(const struct vcuda_context *context, const CUDA_MEMCPY3D *description,
 			      struct vcuda_box_copy *copy);
 

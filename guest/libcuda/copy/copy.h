@@ -23,7 +23,7 @@ struct vcuda_copy_box {
  */
 CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async);
 
-/* What is wrong with such a copy as far as it is known here. */
+/* Checks the operands of such a copy. CUDA_SUCCESS also for an address that only the worker can check. */
 CUresult vcuda_copy_check(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes);
 
 /* vcuda_copy() of a box. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host said when the session began. Constant once vcuda_require_init() returns CUDA_SUCCESS. */
+/* The host's answer to the first call. Constant once vcuda_require_init() returns CUDA_SUCCESS. */
 #ifndef VCUDA_INIT_H
 #define VCUDA_INIT_H
 

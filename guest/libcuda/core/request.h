@@ -46,7 +46,7 @@ static inline struct vcuda_context *vcuda_request_context(const struct call_opti
 	return options && options->context ? vcuda_context_of_calls(options->context) : vcuda_context_current();
 }
 
-/* What the stream room knows of streams, which it defines. `stream` is resolved. */
+/* Functions of the stream room, which defines them. `stream` is resolved. */
 struct vcuda_stream_hooks {
 	/*
 	 * The stream is about to get a command that takes `places` in its queue, 0: one for all commands of this kind
