@@ -192,13 +192,13 @@ def emit_guest_c(desc):
             if p.kind == "array" and p.is_in:
                 out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
         if c.queues is not None:
-            out.append(f"\tresult = vcuda_stream_hooks.throttle(how, a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+            out.append(f"\tresult = vcuda_pace(how, a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
         out += [
             f"\tresult = vcuda_request_begin(&call, how, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
             "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
         ]
         if c.leaves_work and c.stream and c.stream.direction == "in":
-            out.append(f"\tcall.queue = vcuda_stream_hooks.queue(a.{c.stream.name});")
+            out.append(f"\tcall.queue = vcuda_known_queue(a.{c.stream.name});")
         out += [
             f"\tvcuda_encode_{c.name}(&call.writer, &a);",
             "\tresult = vcuda_request_submit(&call);",
@@ -216,7 +216,7 @@ def emit_guest_c(desc):
             out += ["\t}"]
         out.append("\tvcuda_request_end(&call);")
         if c.stream and c.stream.direction == "destroy":
-            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_stream_hooks.destroyed(how, {c.stream.name});")
+            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_stream_destroyed(how, {c.stream.name});")
         out.append("\treturn result;\n}\n")
     return out
 

@@ -14,7 +14,6 @@
 #include "copy/direct.h"
 #include "protocol/guest-calls.h"
 #include "core/init.h"
-#include "stream/pace.h"
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "copy/stage-queue.h"

@@ -26,11 +26,6 @@ struct vcuda_host_info vcuda_host;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool ready;
 
-bool vcuda_host_is_gpu(void)
-{
-	return strcmp(vcuda_host.backend, "cpu") != 0;
-}
-
 CUresult vcuda_require_init(void)
 {
 	if (!atomic_load_explicit(&ready, memory_order_acquire) || vcuda_session_forked())

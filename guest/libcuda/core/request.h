@@ -46,19 +46,6 @@ static inline struct vcuda_context *vcuda_request_context(const struct call_opti
 	return options && options->context ? vcuda_context_of_calls(options->context) : vcuda_context_current();
 }
 
-/* Functions of the stream room, which defines them. `stream` is resolved. */
-struct vcuda_stream_hooks {
-	/*
-	 * The stream is about to get a command that takes `places` in its queue, 0: one for all commands of this kind
-	 * that follow one another. Waits until there is room. Returns an error of an earlier command.
-	 */
-	CUresult (*throttle)(const struct call_options *options, CUstream stream, unsigned int places);
-	/* Where commands of the stream are noted; NULL: the stream is not tracked. */
-	struct call_queue *(*queue)(CUstream stream);
-	void (*destroyed)(const struct call_options *options, CUstream stream);
-};
-extern const struct vcuda_stream_hooks vcuda_stream_hooks;
-
 /* The worker has answered the calling thread, and the context has not failed. */
 void vcuda_request_heard(struct vcuda_context *context);
 
@@ -68,5 +55,20 @@ CUresult vcuda_require_init(void);
 
 /* The same and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
 CUresult vcuda_require_context(void);
+
+/* ---- streams: the stream room defines these; `stream` is resolved ---- */
+
+/*
+ * A stream of the options' context is about to get a command that takes so many places in its queue, 0: one for all
+ * commands of its kind that follow one another. Waits until there is room. Returns an error of an earlier command,
+ * which the waiting thread must learn of. A command of the library's own (options->internal) takes none. Thread-safe.
+ */
+CUresult vcuda_pace(const struct call_options *options, CUstream stream, unsigned int places);
+
+/* Where the stream's commands are noted; NULL: the stream is not tracked. */
+struct call_queue *vcuda_known_queue(CUstream stream);
+
+/* A stream of the options' context has been destroyed. */
+void vcuda_stream_destroyed(const struct call_options *options, CUstream stream);
 
 #endif

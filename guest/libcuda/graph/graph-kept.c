@@ -11,7 +11,6 @@
 #include "protocol/guest-calls.h"
 #include "common/log.h"
 #include "copy/memset.h"
-#include "stream/pace.h"
 #include "memory/range.h"
 #include "guest/client/session.h"
 #include "copy/stream-memory.h"

@@ -337,14 +337,8 @@ CUresult vcuda_known_event_wait(struct vcuda_context *c, struct vcuda_object *ev
 	return result;
 }
 
-static void forget_stream(const struct call_options *options, CUstream stream)
+void vcuda_stream_destroyed(const struct call_options *options, CUstream stream)
 {
 	vcuda_pace_end(vcuda_request_context(options), stream);
 	vcuda_known_stream_end(stream);
 }
-
-const struct vcuda_stream_hooks vcuda_stream_hooks = {
-	.throttle = vcuda_pace,
-	.queue = vcuda_known_queue,
-	.destroyed = forget_stream,
-};

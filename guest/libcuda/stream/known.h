@@ -40,7 +40,4 @@ void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt 
 void vcuda_known_stream_begin(CUstream stream, bool apart);
 void vcuda_known_stream_end(CUstream stream);
 
-/* Where the commands of a resolved stream are noted; NULL: it is not tracked. */
-struct call_queue *vcuda_known_queue(CUstream resolved);
-
 #endif

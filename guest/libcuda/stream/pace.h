@@ -3,20 +3,13 @@
  * How far a stream may run behind. The queue of a GPU's stream has about a thousand places, and who wants one more
  * waits in the driver. Commands of all threads reach the worker's driver one after the other, so none should have to
  * wait there: the application's thread waits here. Others, with other streams, go on. That holds while up to some 64
- * streams of a context are behind at once.
+ * streams of a context are behind at once. core/request.h declares vcuda_pace(), which waits.
  */
 #ifndef VCUDA_PACE_H
 #define VCUDA_PACE_H
 
 #include "core/context.h"
 #include "protocol/cuda-abi.h"
-
-/*
- * A stream of the options' context is about to get a command that takes so many places in its queue, 0: one for all
- * commands of its kind that follow one another. Waits until there is room. Returns an error of an earlier command,
- * which the waiting thread must learn of. A command of the library's own (options->internal) takes none. Thread-safe.
- */
-CUresult vcuda_pace(const struct call_options *options, CUstream stream, unsigned int places);
 
 /*
  * Waits for a short while until the context's stream has executed all its commands, without an answer of the worker.

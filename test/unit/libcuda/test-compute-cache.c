@@ -16,12 +16,7 @@
 #include "guest/libcuda/module/compute-cache.h"
 #include "test/unit/folder.h"
 
-static bool is_gpu = true;
-
-bool vcuda_host_is_gpu(void)
-{
-	return is_gpu;
-}
+struct vcuda_host_info vcuda_host = {.backend = "cuda"};
 
 CUresult vcuda_require_init(void)
 {
@@ -212,7 +207,7 @@ static void scenario_text(void)
 	EXPECT(keep(key_of(translate), "PTX"));
 	EXPECT(keep(key_of(assemble), "machine code"));
 	EXPECT(keep(key_of(from_text), "of text"));
-	is_gpu = false;
+	strcpy(vcuda_host.backend, "cpu");
 	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
 	EXPECT(finds_text(key_of(assemble), "PTX"));
 	otherwise.options = "-arch=compute_90 -ftz=1";
@@ -237,7 +232,7 @@ static void scenario_text(void)
 
 static void scenario_text_without_cache(void)
 {
-	is_gpu = false;
+	strcpy(vcuda_host.backend, "cpu");
 	EXPECT(!keep(key_of(translate), "PTX"));
 	EXPECT(finds_text(key_of(assemble), "PTX"));
 	EXPECT(!*found(key_of(translate)));
