@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `vcuda run`: a program of this machine, over the local transport. */
 #include "cli.h"
-#include "common/mark.h"
+#include "common/trace-point.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "mapping.h"
+#include "proc-maps.h"
 
 int vcuda_private_memory_check(const void *address, size_t bytes, bool writable)
 {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mapping.h"
+#include "proc-maps.h"
 
 /* The one that all of the range is in. False: none. */
 static bool find(const void *address, size_t bytes, struct vcuda_mapping *m)

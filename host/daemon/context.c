@@ -12,8 +12,8 @@
 
 #include "device.h"
 #include "common/log.h"
-#include "common/mark.h"
-#include "protocol/ipc/roster.h"
+#include "common/trace-point.h"
+#include "protocol/ipc/worker-table.h"
 
 struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
 {

@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 #include "protocol/control.h"
-#include "ledger.h"
+#include "mapping-quota.h"
 #include "loop/loop.h"
 #include "memory.h"
 #include "options.h"
 #include "parse.h"
-#include "stock.h"
+#include "warm-pool.h"
 #include "virtqueue.h"
 #include "worker.h"
 

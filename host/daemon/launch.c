@@ -15,9 +15,9 @@
 #include "protocol/ipc/channel.h"
 #include "protocol/ipc/image-channel.h"
 #include "launch.h"
-#include "roster.h"
+#include "worker-table.h"
 #include "protocol/ipc/layout.h"
-#include "protocol/ipc/roster.h"
+#include "protocol/ipc/worker-table.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
 static const char *const passed_on[] = {

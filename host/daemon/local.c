@@ -8,7 +8,7 @@
 
 #include "local.h"
 #include "common/log.h"
-#include "common/mark.h"
+#include "common/trace-point.h"
 #include "worker.h"
 
 struct client {

@@ -6,7 +6,7 @@
 #include "common/list.h"
 #include "listener.h"
 #include "options.h"
-#include "stock.h"
+#include "warm-pool.h"
 
 struct vcuda_local {
 	const struct vcuda_options *options;

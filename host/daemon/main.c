@@ -16,9 +16,9 @@
 #include "images/image-peer.h"
 #include "local.h"
 #include "common/log.h"
-#include "common/mark.h"
+#include "common/trace-point.h"
 #include "options.h"
-#include "roster.h"
+#include "worker-table.h"
 #include "vhost.h"
 
 static struct vcuda_daemon {

@@ -8,7 +8,7 @@
 
 #include "common/log.h"
 #include "vhost.h"
-#include "protocol/ipc/roster.h"
+#include "protocol/ipc/worker-table.h"
 #include "vhost-message.h"
 
 #define VHOST_USER_VERSION 0x1

@@ -13,7 +13,7 @@
 
 #include "common/log.h"
 #include "launch.h"
-#include "roster.h"
+#include "worker-table.h"
 #include "worker.h"
 
 #define VCUDA_WORKER_REPLY_MS 30000

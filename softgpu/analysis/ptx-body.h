@@ -20,7 +20,7 @@
  * Of a kernel with all that it calls. Measured, of 193,724 instructions: quick code of both versions takes 77 s and 3.5 GB.
  */
 #define PTX_MOST_INSTRUCTIONS 196608
-/* From here on functions stand in it once, see ptx-choose.c. */
+/* From here on functions stand in it once, see ptx-outline.c. */
 #define PTX_MOST_INLINED 65536
 
 enum ptx_shape_kind {
@@ -46,7 +46,7 @@ enum ptx_origin_kind {
 	PTX_ORIGIN_ANYTHING,
 };
 
-/* Which parameter an address comes from; see ptx-root.c. */
+/* Which parameter an address comes from; see ptx-provenance.c. */
 struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
@@ -60,7 +60,7 @@ enum ptx_along_kind {
 	PTX_ALONG_ANYTHING,
 };
 
-/* By how much a register changes from a block to the next one along x; see ptx-ahead.c. */
+/* By how much a register changes from a block to the next one along x; see ptx-prefetch.c. */
 struct ptx_along {
 	uint8_t kind;
 	int64_t by;
@@ -104,7 +104,7 @@ struct ptx_body {
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, has_meets, misses, has_signals, has_strides,
 		uses_dynamic_shared;
-	bool has_rounds; /* warps take turns in the full version by themselves; see ptx-rounds.c */
+	bool has_rounds; /* warps take turns in the full version by themselves; see ptx-warp-loop.c */
 	uint64_t *kept;  /* what they keep then */
 	int32_t carry; /* the condition code register, or -1 */
 	/*
@@ -115,7 +115,7 @@ struct ptx_body {
 	uint64_t *blend;
 	struct ptx_origin *origins; /* per register */
 	struct ptx_along *along;    /* per register, with 32 lanes */
-	uint32_t border_count;      /* registers from here on are live within blocks only; see ptx-border.c */
+	uint32_t border_count;      /* registers from here on are live within blocks only; see ptx-region.c */
 	size_t words;               /* of a set of the others */
 };
 

@@ -74,7 +74,7 @@ bool ptx_is_kernel_param(const struct ptx_symbol *s);
 struct ptx_instr *ptx_inline_emit(struct ptx_body *body, const struct ptx_instr *like, const char *name, unsigned type,
 				  ptx_mods mods, unsigned count, const struct ptx_operand *ops);
 
-/* ---- ptx-choose.c ---- */
+/* ---- ptx-outline.c ---- */
 /*
  * A kernel with more instructions, with all that it calls, has subroutines: PTX_MOST_INLINED. Tests set a smaller
  * number.

@@ -127,7 +127,7 @@ uint32_t header_of(const struct ptx_body *body, uint32_t latch)
 	return b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1];
 }
 
-/* ---- turns in the full version: lower/ptx-rounds.c ---- */
+/* ---- turns in the full version: lower/ptx-warp-loop.c ---- */
 
 /* More than this for each warp, and stacks are no worse. */
 #define MOST_KEPT 1024

@@ -103,7 +103,7 @@ static uint64_t alignment(uint64_t bytes)
 /*
  * How far behind a huge page's start the next one begins. Arrays that all begin on huge pages have what a kernel uses of
  * them at one time in the same places of the caches. Measured: on a Xeon whose second cache has 2 MiB a triad of 16 Mi
- * elements takes 14 ms in place of 23; and blocks side by side use 16 KiB of each (ptx-rounds.c), 6.0 ms on an EPYC with 4
+ * elements takes 14 ms in place of 23; and blocks side by side use 16 KiB of each (ptx-warp-loop.c), 6.0 ms on an EPYC with 4
  * threads in place of 6.5 with a page.
  */
 static uint64_t stagger(uint64_t bytes)

@@ -76,7 +76,7 @@ bool access_is_indexed(struct lower *l, const struct access *a, struct index *x)
 LLVMValueRef access_index(struct lower *l, const struct access *a, struct index *x);
 LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsigned lane);
 
-/* ---- ptx-lower-root.c ---- */
+/* ---- ptx-lower-provenance.c ---- */
 /*
  * With one lane: whether `span` bytes from `from` on, which is `low` bytes beyond the address, are aligned and in the
  * range of the parameter that it comes from. NULL: it comes from none.
@@ -91,7 +91,7 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 /* The same address without the constant, for where it is seldom needed: what it is made of is enough to keep. */
 LLVMValueRef access_index_address(struct lower *l, const struct access *a);
 
-/* ---- ptx-lower-ahead.c ---- */
+/* ---- ptx-lower-prefetch.c ---- */
 /* After a checked access: has the processor fetch what others like it will need. */
 void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer);
 enum { SECOND_CACHE = 2, ALL_CACHES };

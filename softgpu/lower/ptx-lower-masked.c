@@ -2,8 +2,8 @@
 /*
  * The masked version of a kernel: any lanes may be active. shfl, vote, match and redux work on the lanes that are
  * there: the order of the blocks brings lanes together. Only where lanes may have run ahead out of a waiting loop (see
- * is_others_turn()), or may miss each other in a loop (ptx-meet.c), do they have to wait for others of their member
- * mask.
+ * is_others_turn()), or may miss each other in a loop (ptx-reconverge.c), do they have to wait for others of their
+ * member mask.
  */
 #include <stddef.h>
 #include <stdlib.h>

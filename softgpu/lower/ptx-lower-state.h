@@ -74,7 +74,7 @@ struct lower_strides {
 	LLVMValueRef *lasts;    /* per latch: the address of the striding access in the last round, or NULL */
 };
 
-/* ptx-rounds.c; in the full version where warps take turns in it, else all NULL */
+/* ptx-warp-loop.c; in the full version where warps take turns in it, else all NULL */
 struct lower_rounds {
 	LLVMBasicBlockRef next_warp, warp_ended;
 	LLVMValueRef next_thread, next_last, ended_thread; /* what comes to these blocks */
@@ -85,7 +85,7 @@ struct lower_seldom {
 	LLVMValueRef ctx, thread;
 };
 
-/* ptx-lower-root.c; with one lane, or NULL */
+/* ptx-lower-provenance.c; with one lane, or NULL */
 struct lower_roots {
 	struct root *roots;
 	LLVMValueRef *bases; /* values of parameters by their places */
@@ -119,7 +119,7 @@ struct lower {
 		struct lower_roots root;
 		struct lower_accesses access;
 		struct {
-			struct aside *asides; /* ptx-lower-aside.c; of the full version, per block */
+			struct aside *asides; /* ptx-lower-if-convert.c; of the full version, per block */
 		} aside;
 		struct {
 			bool unwatched; /* ptx-lower-poll.c: some loops do not ask whether the launch was cancelled */

@@ -121,7 +121,7 @@ bool lower_kernel(struct lower *l, const char *name);
 /* In the full version: goes on in the masked one, before the instruction at hand, unless `ok`. */
 void leave_unless(struct lower *l, LLVMValueRef ok);
 
-/* ---- ptx-lower-aside.c ---- */
+/* ---- ptx-lower-if-convert.c ---- */
 struct aside {
 	LLVMBasicBlockRef start, next; /* NULL: the block is none */
 	uint32_t others;               /* the block where the lanes that stand by go on */
@@ -134,7 +134,7 @@ bool prepare_asides(struct lower *l); /* false: no memory */
 /* The block at hand once more, as an aside, if it is one. */
 void emit_aside(struct lower *l);
 
-/* ---- ptx-lower-root.c ---- */
+/* ---- ptx-lower-provenance.c ---- */
 bool prepare_roots(struct lower *l); /* false: no memory */
 /* What to add to the variable of a register, which holds a distance; NULL: it holds the register. */
 LLVMValueRef root_base(struct lower *l, int32_t reg);
@@ -150,7 +150,7 @@ bool prepare_strides(struct lower *l); /* false: no memory */
 bool takes_turn(const struct lower *l, uint32_t next);
 void emit_turn(struct lower *l, LLVMBasicBlockRef way);
 
-/* ---- ptx-rounds.c ---- */
+/* ---- ptx-warp-loop.c ---- */
 bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low);
 void begin_rounds(struct lower *l);
 void resume_rounds(struct lower *l, LLVMValueRef choice); /* choice: a switch by where the warp goes on */

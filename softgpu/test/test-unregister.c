@@ -7,7 +7,7 @@
 #include "softgpu/test/backend-cpu-test.h"
 #include "protocol/handlers.h"
 #include "host/worker/session/session.h"
-#include "host/worker/memory/window.h"
+#include "host/worker/memory/mapping.h"
 
 #define THREADS 4
 

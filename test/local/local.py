@@ -432,7 +432,7 @@ def references():
 
 def check_queued(r, word, counts):
     """Of the calls with `word` in their name: how many waited. Those of None only queued, 1000 of them; and once memory was made for the
-    marks of a stream that is far behind (guest/libcuda/stream/pace.c)."""
+    marks of a stream that is far behind (guest/libcuda/stream/throttle.c)."""
     if BACKEND == "cuda" and "VCUDA_SOCKET" in os.environ:  # a GPU that is the software GPU falls behind, which has to be waited for
         return
     # A row: share, six times, calls, errors, waits, queued, name.

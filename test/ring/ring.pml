@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sleeping and waking of ring/ring.c, guest/client/call.c and host/worker/queue/lane.c, as a model: every access to shared memory is one
+ * The sleeping and waking of ring/ring.c, guest/client/call.c and host/worker/queue/dispatcher.c, as a model: every access to shared memory is one
  * step, and steps interleave in every way, which is what seq_cst promises.
  *
  * Two guest threads each send a synchronous command and wait for its reply, the first an asynchronous one before it. A pool of worker

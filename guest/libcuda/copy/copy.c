@@ -17,7 +17,7 @@
 #include "ring/ring.h"
 #include "guest/client/session.h"
 #include "copy/stage-queue.h"
-#include "copy/stage-turns.h"
+#include "copy/double-buffer.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"
 

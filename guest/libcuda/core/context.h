@@ -27,7 +27,7 @@ struct vcuda_words {
 	_Atomic unsigned int waits;   /* the first few */
 };
 
-/* What was waited for: positions in the ring (known.h). */
+/* What was waited for: positions in the ring (completion.h). */
 struct vcuda_waits {
 	_Atomic uint64_t all;      /* all that was issued before it is done */
 	_Atomic uint64_t ordinary; /* so is what the default stream had to do */
@@ -45,8 +45,8 @@ struct vcuda_context {
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
 	uint64_t number;          /* for cuCtxGetId */
-	struct vcuda_words words; /* pace.c */
-	struct vcuda_waits waits; /* known.c */
+	struct vcuda_words words; /* throttle.c */
+	struct vcuda_waits waits; /* completion.c */
 	struct vcuda_context *next;
 };
 

@@ -40,7 +40,7 @@ void vcuda_hooks_thread_exits(struct vcuda_thread *thread);
 
 /* ---- completion ---- */
 
-/* Runs around each command while memory/shadow.c keeps copies of __managed__ variables. */
+/* Runs around each command while memory/managed-mirror.c keeps copies of __managed__ variables. */
 struct vcuda_mirror_ops {
 	void (*before)(unsigned int op, struct vcuda_context *context);
 	/* `waited`: the thread waited for an asynchronous command. `result`: the worker's. */

@@ -17,7 +17,7 @@
 #include "guest/client/session.h"
 #include "core/arena.h"
 #include "protocol/guest-calls.h"
-#include "common/mark.h"
+#include "common/trace-point.h"
 
 extern char **environ;
 

@@ -40,7 +40,7 @@ struct vcuda_object {
 	CUdevice device;               /* of a pool */
 	void *data;                    /* what the room of this kind keeps with the record, or NULL */
 	void (*release)(void *data);   /* frees `data` with the record; NULL: the room frees it */
-	_Atomic uint64_t recorded;     /* of an event: where its last record ends in the ring (known.h), 0: none */
+	_Atomic uint64_t recorded;     /* of an event: where its last record ends in the ring (completion.h), 0: none */
 	uint64_t life;                 /* of an event: its context's (context.h) when it was made */
 	bool reused;                   /* of an event: the driver's was another one's before */
 	_Atomic uint64_t done;         /* of an event: records in front of this are done */

@@ -27,7 +27,7 @@ struct vcuda_thread {
 	uint64_t heard_at; /* vcuda_ticks() */
 	bool in_callback;  /* runs a host function: those make no CUDA calls */
 	void *slots[VCUDA_THREAD_SLOTS];              /* what each room keeps; NULL at first */
-	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (pace.c) */
+	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (throttle.c) */
 };
 
 /*

@@ -2,7 +2,7 @@
 /*
  * Executable graphs: a copy of the graph and an order of its nodes. A launch issues them in that order on one stream,
  * which honours every dependency, so that branches do not run at the same time; or all at once, if the worker keeps the
- * graph (graph-kept.h).
+ * graph (device-graph.h).
  */
 #include "graph/graph-exec.h"
 
@@ -12,8 +12,8 @@
 #include "core/request.h"
 #include "launch/computation.h"
 #include "core/capture.h"
-#include "graph/detour.h"
-#include "graph/graph-kept.h"
+#include "graph/cross-context.h"
+#include "graph/device-graph.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"

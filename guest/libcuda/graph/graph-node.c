@@ -7,7 +7,7 @@
 #include "stream/callback.h"
 #include "launch/computation.h"
 #include "copy/copy.h"
-#include "graph/detour.h"
+#include "graph/cross-context.h"
 #include "stream/event.h"
 #include "graph/graph.h"
 #include "protocol/guest-calls.h"

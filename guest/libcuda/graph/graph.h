@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs live in this library: nodes hold what they do, a launch replays it as ordinary commands on the launch's
- * stream, in an order that honours every dependency, unless the worker keeps the whole (graph-kept.h). The
+ * stream, in an order that honours every dependency, unless the worker keeps the whole (device-graph.h). The
  * application's handles are ids of objects; these are the objects. As with CUDA's own, one thread at a time may use a
  * graph.
  */
@@ -45,8 +45,8 @@ struct vcuda_node {
 		struct vcuda_computation *computation;
 	};
 	unsigned int mark; /* for walks */
-	uint32_t kept_as;  /* graph-kept.c: the number of the worker's node at whose end it is done */
-	bool is_last;      /* graph-kept.c: nothing depends on it */
+	uint32_t kept_as;  /* device-graph.c: the number of the worker's node at whose end it is done */
+	bool is_last;      /* device-graph.c: nothing depends on it */
 	struct vcuda_node *next;
 };
 

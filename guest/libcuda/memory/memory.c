@@ -8,7 +8,7 @@
 #include "core/hooks.h"
 #include "core/object.h"
 #include "memory/range.h"
-#include "memory/shadow.h"
+#include "memory/managed-mirror.h"
 
 _Atomic bool vcuda_memory_is_watched;
 

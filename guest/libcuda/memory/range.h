@@ -23,7 +23,7 @@ enum vcuda_range_kind {
 	VCUDA_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle; the flags count how often */
 	VCUDA_RANGE_VARIABLE = 128, /* a __managed__ variable: managed memory that belongs to a module or library */
 	VCUDA_RANGE_SHADOW =
-		256, /* such a one that the driver has placed (shadow.h): to commands it is on the device */
+		256, /* such a one that the driver has placed (managed-mirror.h): to commands it is on the device */
 };
 
 #define VCUDA_RANGE_ANY_MANAGED (VCUDA_RANGE_MANAGED | VCUDA_RANGE_VARIABLE | VCUDA_RANGE_SHADOW)

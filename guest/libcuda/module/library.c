@@ -10,7 +10,7 @@
 #include "module/image.h"
 #include "memory/memory.h"
 #include "core/object.h"
-#include "memory/shadow.h"
+#include "memory/managed-mirror.h"
 
 struct loaded {
 	CUlibrary library;

@@ -5,7 +5,7 @@
 #include "core/request.h"
 #include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
-#include "stream/known.h"
+#include "stream/completion.h"
 #include "core/object.h"
 
 VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)

@@ -7,7 +7,7 @@
 #include "protocol/handlers.h"
 #include "images/image.h"
 #include "session/session.h"
-#include "queue/marks.h"
+#include "queue/fences.h"
 #include "process/worker.h"
 
 #define CONTAINER_MAGIC 0xba55ed50u

@@ -5,7 +5,7 @@
 
 #include "protocol/handlers.h"
 #include "host-nvml.h"
-#include "session/roster-slot.h"
+#include "session/worker-table-slot.h"
 #include "session/session.h"
 
 /* Of the host's, all guests together. */

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/mark.h"
+#include "common/trace-point.h"
 #include "common/share.h"
 #include "host/backend-cuda/backend-cuda.h"
-#include "memory/window.h"
+#include "memory/mapping.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/mark.h"
+#include "common/trace-point.h"
 #include "process/worker.h"
 
 const char *vcuda_worker_backend = "auto";

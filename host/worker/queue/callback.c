@@ -13,7 +13,7 @@
 #include "queue/callback.h"
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
-#include "queue/lane.h"
+#include "queue/dispatcher.h"
 #include "session/session.h"
 
 /* The guest rings when a function has returned. All threads that would hear it may be in calls, so that we look as

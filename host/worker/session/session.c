@@ -5,7 +5,7 @@
 #include "session/command.h"
 #include "session/dispatch.h"
 #include "common/log.h"
-#include "session/roster-slot.h"
+#include "session/worker-table-slot.h"
 
 CUresult vcuda_malformed(struct vcuda_session *s)
 {

@@ -17,7 +17,7 @@
 #include "protocol/calls.h"
 #include "session/handle.h"
 #include "ring/ring.h"
-#include "memory/window.h"
+#include "memory/mapping.h"
 
 /* Async errors are kept by guest thread number modulo this. */
 #define VCUDA_THREADS 256

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where start-up spends its time: with VCUDA_TIMES=1 in the environment each part writes lines of
+ * "vcuda-time SECONDS PROCESS WHAT" to standard error, seconds by one clock for all of a host's processes.
+ */
+#ifndef VCUDA_TRACE_POINT_H
+#define VCUDA_TRACE_POINT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline bool vcuda_marks_wanted(void)
+{
+	const char *wanted = getenv("VCUDA_TIMES");
+
+	return wanted && strcmp(wanted, "0");
+}
+
+/* Only where somebody wants to know, as a line is a system call. */
+static inline void vcuda_mark(const char *what)
+{
+	struct timespec now;
+
+	if (!vcuda_marks_wanted())
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	dprintf(STDERR_FILENO, "vcuda-time %lld.%06ld %d %s\n", (long long)now.tv_sec, now.tv_nsec / 1000,
+		(int)getpid(), what);
+}
+
+#endif

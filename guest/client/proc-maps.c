@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc-maps.h"
+
+#include <sys/sysmacros.h>
+
+FILE *vcuda_mappings(void)
+{
+	return fopen("/proc/self/maps", "re");
+}
+
+static void skip_rest_of_line(FILE *f)
+{
+	int c;
+
+	do {
+		c = getc(f);
+	} while (c != EOF && c != '\n');
+}
+
+bool vcuda_mapping_next(FILE *mappings, struct vcuda_mapping *m)
+{
+	unsigned int major, minor;
+
+	m->name[0] = 0;
+	if (fscanf(mappings, "%llx-%llx %4s %llx %x:%x %llu%*[ ]", &m->from, &m->to, m->prot, &m->offset, &major,
+		   &minor, &m->inode) != 7)
+		return false;
+	if (fscanf(mappings, "%255[^\n]", m->name) < 0)
+		return false;
+	skip_rest_of_line(mappings);
+	m->device = makedev(major, minor);
+	return true;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "copy/double-buffer.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/init.h"
+#include "core/request.h"
+#include "common/log.h"
+#include "guest/client/session.h"
+#include "guest/client/stage.h"
+#include "protocol/guest-calls.h"
+#include "ring/ring.h"
+#include "common/start-thread.h"
+#include "stream/stream.h"
+
+/* Below that, blocks one by one are as fast. */
+#define LARGE (512u * 1024)
+
+/* Of all large copies together; the others are for the small copies of other threads. */
+#define MOST_BLOCKS 9
+#define MOST_THREADS 8
+
+/* A thread that may have to wake up first has to have so much of a copy to be of use. */
+#define HELPED (256u * 1024)
+
+/* From so many bytes on it is worth while to keep what comes from the device out of the caches. */
+#define DRAINED (8u << 20)
+
+/* A copy has at least so many pieces, so that its first and last, when only one side works, do not matter. */
+#define PIECES 16
+#define LEAST_PIECE (128u * 1024) /* the worker's calls of the driver take as long as this does on its way */
+
+/* How often a thread that finds nothing to do looks again before it lets others run, and before it sleeps; and how long
+ * it sleeps at most. */
+#define LOOKS 30
+#define GLANCES 64
+#define YIELDS 200
+#define NAP_US 50
+#define LONGEST_NAP_US 1000
+
+/* How often the caller looks at its end for the pieces that others are at, before it sleeps: longer than they take. */
+#define LAST_LOOKS 256
+
+/* And before a thread sleeps when there is no copy for it: the next one often follows, and waking up takes half as long
+ * as 1 MiB does. */
+#define LINGERS 32
+
+struct copy {
+	char *host;
+	size_t bytes, piece;
+	uint64_t pieces, next; /* `next`, which nobody has taken yet: under the lock */
+	bool to_device;
+	unsigned int count; /* of blocks */
+	uint32_t mask, blocks[MOST_BLOCKS];
+	unsigned int useful;  /* threads besides the caller's */
+	unsigned int threads; /* that have a piece of it; under the lock */
+	bool called;          /* for the useful ones */
+	struct copy *following;
+};
+
+/* Who finds it taken waits awake for a while: all see at once that a piece is ready, and none has it for long. */
+static pthread_mutex_t lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
+
+/* Those with low numbers are the ones that work, and find caches and processors as they left them. */
+static struct helper {
+	pthread_cond_t called;
+	bool asleep;
+} helpers[MOST_THREADS];
+
+static struct copy *copies;     /* the oldest first; those that have pieces which nobody has taken */
+static _Atomic bool any_copies; /* changes with `copies`, and can be read without the lock */
+static unsigned int threads, wanted_threads, held_blocks;
+static unsigned int useful; /* of all copies together */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void choose_threads(void)
+{
+	const char *given = getenv("VCUDA_COPY_THREADS");
+	long wanted = 0;
+	char *end = NULL;
+	cpu_set_t ours;
+
+	/* The software GPU's own threads want the processors. */
+	if (vcuda_host_is_gpu() && !sched_getaffinity(0, sizeof(ours), &ours))
+		wanted = CPU_COUNT(&ours) / 2;
+	if (given && *given) {
+		long value = strtol(given, &end, 10);
+
+		if (*end || value < 0)
+			vcuda_log("VCUDA_COPY_THREADS=%s is not used: give a number from 0 to %d", given, MOST_THREADS);
+		else
+			wanted = value;
+	}
+	wanted_threads = wanted > MOST_THREADS ? MOST_THREADS : (unsigned int)wanted;
+}
+
+/* ---- pieces ---- */
+
+static _Atomic uint32_t *turn_of(const struct copy *c, uint64_t piece)
+{
+	return &vcuda_call_shm()->turns[c->blocks[piece % c->count]].turn;
+}
+
+/* What it says when the piece is ours. */
+static uint32_t our_turn(const struct copy *c, uint64_t piece)
+{
+	return (uint32_t)(piece / c->count) * 2 + (c->to_device ? 0 : 1);
+}
+
+static void copy_piece(const struct copy *c, uint64_t piece)
+{
+	void *memory = vcuda_shm_stage(vcuda_call_shm(), c->blocks[piece % c->count]);
+	size_t offset = piece * c->piece, bytes = c->bytes - offset < c->piece ? c->bytes - offset : c->piece;
+
+	if (c->to_device)
+		vcuda_stage_fill(memory, c->host + offset, bytes);
+	else if (c->bytes >= DRAINED)
+		vcuda_stage_drain(c->host + offset, memory, bytes);
+	else
+		memcpy(c->host + offset, memory, bytes);
+	atomic_store(turn_of(c, piece), our_turn(c, piece) + 1);
+}
+
+static void remove_copy(const struct copy *c)
+{
+	struct copy **at = &copies;
+
+	while (*at && *at != c)
+		at = &(*at)->following;
+	if (*at) {
+		*at = c->following;
+		useful -= c->useful;
+	}
+	atomic_store(&any_copies, copies != NULL);
+}
+
+static uint64_t take_piece(struct copy *c)
+{
+	c->threads++;
+	if (c->next + 1 == c->pieces)
+		remove_copy(c);
+	return c->next++;
+}
+
+static bool is_ready(const struct copy *c)
+{
+	return c->next < c->pieces && atomic_load(turn_of(c, c->next)) == our_turn(c, c->next);
+}
+
+/* ---- threads; with the lock held ---- */
+
+/* One that has a piece for us now. A thread waits for none in particular: it may be behind a kernel that runs long. */
+static struct copy *find_ready(void)
+{
+	struct copy *c = copies;
+
+	while (c && !is_ready(c))
+		c = c->following;
+	return c;
+}
+
+static void work(struct copy *c)
+{
+	uint64_t piece = take_piece(c);
+
+	pthread_mutex_unlock(&lock);
+	copy_piece(c, piece);
+	pthread_mutex_lock(&lock);
+	if (!--c->threads)
+		pthread_cond_broadcast(&left);
+}
+
+/* Looks for the oldest copy's next piece, without the lock, which those need that have one. */
+static void look_again(unsigned int times)
+{
+	const _Atomic uint32_t *turn = turn_of(copies, copies->next);
+	uint32_t ours = our_turn(copies, copies->next);
+	useconds_t nap = NAP_US * (1 + times / 1024);
+
+	pthread_mutex_unlock(&lock);
+	for (unsigned int i = 0; i < GLANCES && atomic_load(turn) != ours; i++)
+		__builtin_ia32_pause();
+	if (times >= LOOKS + YIELDS)
+		usleep(nap < LONGEST_NAP_US ? nap : LONGEST_NAP_US);
+	else if (times >= LOOKS)
+		sched_yield();
+	pthread_mutex_lock(&lock);
+}
+
+static void linger(void)
+{
+	pthread_mutex_unlock(&lock);
+	for (unsigned int i = 0; i < GLANCES && !atomic_load(&any_copies); i++)
+		__builtin_ia32_pause();
+	sched_yield();
+	pthread_mutex_lock(&lock);
+}
+
+static void *serve(void *helper)
+{
+	struct helper *h = helper;
+	unsigned int looks = 0;
+
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		bool is_useful = h < helpers + useful;
+		struct copy *c = is_useful ? find_ready() : NULL;
+
+		if (c) {
+			work(c);
+			looks = 0;
+		} else if (is_useful) {
+			look_again(looks++);
+		} else if (looks++ < LINGERS) {
+			linger();
+		} else {
+			h->asleep = true;
+			while (h->asleep)
+				pthread_cond_wait(&h->called, &lock);
+			looks = 0;
+		}
+	}
+	return NULL;
+}
+
+static void call_helpers(void)
+{
+	for (struct helper *h = helpers; h < helpers + useful && h < helpers + threads; h++) {
+		if (h->asleep)
+			pthread_cond_signal(&h->called);
+		h->asleep = false;
+	}
+}
+
+/* ---- the caller's ---- */
+
+/* In the order of their numbers, as the worker takes them. False: there are none now. */
+static bool take_blocks(struct copy *c)
+{
+	struct vcuda_shm *shm = vcuda_call_shm();
+	uint32_t bit;
+
+	pthread_mutex_lock(&lock);
+	while (c->count < c->pieces && held_blocks < MOST_BLOCKS && (bit = vcuda_stage_try())) {
+		c->mask |= bit;
+		c->count++;
+		held_blocks++;
+	}
+	pthread_mutex_unlock(&lock);
+	for (uint32_t block = 0, i = 0; block < VCUDA_STAGE_BLOCKS; block++) {
+		if (!(c->mask >> block & 1))
+			continue;
+		atomic_store(&shm->turns[block].turn, 0);
+		c->blocks[i++] = block;
+	}
+	return c->count;
+}
+
+static void give_blocks(const struct copy *c)
+{
+	pthread_mutex_lock(&lock);
+	held_blocks -= c->count;
+	pthread_mutex_unlock(&lock);
+	for (unsigned int i = 0; i < c->count; i++)
+		vcuda_stage_give(c->blocks[i]);
+}
+
+/* False: not now. */
+static bool begin(struct copy *c)
+{
+	/* The application's handlers may give pages of its memory their contents. */
+	static const int faults[] = {SIGSEGV, SIGBUS, 0};
+	struct copy **at = &copies;
+	bool any;
+
+	pthread_mutex_lock(&lock);
+	while (threads < wanted_threads) {
+		pthread_cond_init(&helpers[threads].called, NULL);
+		if (!vcuda_thread_start_with(NULL, faults, serve, &helpers[threads]))
+			break;
+		threads++;
+	}
+	any = threads > 0;
+	while (any && *at)
+		at = &(*at)->following;
+	if (any) {
+		*at = c;
+		useful += c->useful;
+		atomic_store(&any_copies, true);
+	}
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+/* What the caller does while it waits for the worker: first, when that has the command, it calls the others. */
+static bool work_myself(void *copy)
+{
+	struct copy *c = copy;
+	bool ready;
+
+	pthread_mutex_lock(&lock);
+	if (!c->called)
+		call_helpers();
+	c->called = true;
+	ready = is_ready(c);
+	if (ready)
+		work(c);
+	pthread_mutex_unlock(&lock);
+	return ready;
+}
+
+/* The worker is done with it. What it has left in the blocks is to be had: all pieces, if it succeeded. */
+static void end(struct copy *c, bool succeeded)
+{
+	pthread_mutex_lock(&lock);
+	while (succeeded && c->next < c->pieces)
+		work(c);
+	remove_copy(c);
+	for (unsigned int i = 0; i < LAST_LOOKS && c->threads; i++) {
+		pthread_mutex_unlock(&lock);
+		for (unsigned int k = 0; k < GLANCES; k++)
+			__builtin_ia32_pause();
+		pthread_mutex_lock(&lock);
+	}
+	while (c->threads)
+		pthread_cond_wait(&left, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+		       CUstream stream, CUresult *result)
+{
+	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
+	struct call_options options = *how;
+	bool has_begun;
+	int cancel_state;
+
+	pthread_once(&once, choose_threads);
+	if (bytes < LARGE || !wanted_threads ||
+	    vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
+		return false;
+	/* Nothing can be copied before; and who waits with the blocks may wait for who waits for them. */
+	*result = vcuda_stream_wait(how, stream);
+	if (*result != CUDA_SUCCESS)
+		return true;
+	c.piece = c.piece < LEAST_PIECE               ? LEAST_PIECE
+		  : c.piece > VCUDA_STAGE_BLOCK_BYTES ? VCUDA_STAGE_BLOCK_BYTES
+						      : c.piece & ~(size_t)4095;
+	c.pieces = (bytes - 1) / c.piece + 1;
+	c.useful = bytes / HELPED < MOST_THREADS ? (unsigned int)(bytes / HELPED) : MOST_THREADS;
+	/* A thread that is cancelled in here would leave others with its copy. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	has_begun = take_blocks(&c) && begin(&c);
+	if (has_begun) {
+		options.meanwhile = work_myself;
+		options.argument = &c;
+		*result = vcuda_call_vcudaStageTurns_with(&options, device, to_device, c.mask, (uint32_t)c.piece, bytes,
+							  stream);
+		end(&c, *result == CUDA_SUCCESS);
+	}
+	give_blocks(&c);
+	pthread_setcancelstate(cancel_state, NULL);
+	return has_begun;
+}

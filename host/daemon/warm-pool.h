@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Warm workers: started, with the back end loaded and a context made, before there is a guest process for them.
+ *
+ * They know no guest and have no memory of one. Each is given to one guest process, as a worker that was started for it
+ * would be, and another is started in its place.
+ */
+#ifndef VCUDA_WARM_POOL_H
+#define VCUDA_WARM_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/list.h"
+#include "loop/loop.h"
+#include "options.h"
+#include "worker.h"
+
+struct vcuda_stock {
+	struct vcuda_loop *loop;
+	const struct vcuda_options *options;
+	struct vcuda_list spares;
+	unsigned int count;  /* of processes, those that are being killed included */
+	unsigned int wanted; /* of them; 0 from close on */
+	uint64_t pause;      /* ms before the next try, since the last ones failed; 0: they did not */
+	bool told;           /* of that */
+	struct vcuda_timer timer;
+};
+
+/* Starts options->warm of them, in the loop. */
+void vcuda_stock_open(struct vcuda_stock *stock, struct vcuda_loop *loop, const struct vcuda_options *options);
+
+/* One for a guest process: the caller's from now on, as from vcuda_worker_start(). NULL: there is none. */
+struct vcuda_worker *vcuda_stock_take(struct vcuda_stock *stock, const struct vcuda_worker_ops *ops, void *owner);
+
+/* Kills them and starts no more; count falls to 0 as they are reaped. */
+void vcuda_stock_close(struct vcuda_stock *stock);
+
+#endif

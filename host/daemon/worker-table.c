@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-table.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "protocol/ipc/image-channel.h"
+#include "common/log.h"
+#include "protocol/ipc/worker-table.h"
+
+static struct {
+	struct vcuda_roster *shared;
+	int fd;
+	bool tried;
+} roster = {.fd = -1};
+
+/* Of a size that no worker can change, which would have us run into what is not there. */
+static int make(void)
+{
+	int low = memfd_create("vcuda-roster", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd;
+
+	if (low < 0)
+		return -1;
+	fd = fcntl(low, F_DUPFD_CLOEXEC, VCUDA_IMAGE_CHANNEL_FD + 1);
+	close(low);
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, sizeof(*roster.shared)) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		roster.shared = mmap(NULL, sizeof(*roster.shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (roster.shared != MAP_FAILED)
+			return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+int vcuda_roster_fd(void)
+{
+	if (!roster.tried) {
+		roster.tried = true;
+		roster.fd = make();
+		if (roster.fd < 0)
+			vcuda_log("workers cannot tell of one another (%m): guests see no list of their processes");
+	}
+	return roster.fd;
+}
+
+void vcuda_roster_strike(pid_t worker)
+{
+	if (roster.fd < 0)
+		return;
+	for (unsigned int i = 0; i < VCUDA_ROSTER_SLOTS; i++) {
+		struct vcuda_roster_slot *slot = &roster.shared->slots[i];
+
+		if (atomic_load(&slot->worker) != worker)
+			continue;
+		atomic_store(&slot->computes, 0);
+		atomic_store(&slot->bytes, 0);
+		atomic_store(&slot->ends, 0);
+		atomic_store(&slot->worker, 0);
+	}
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "queue/dispatcher.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "queue/callback.h"
+#include "session/command.h"
+#include "session/dispatch.h"
+#include "common/log.h"
+#include "common/trace-point.h"
+#include "queue/output.h"
+#include "common/probe.h"
+#include "queue/profile.h"
+#include "session/release.h"
+#include "session/worker-table-slot.h"
+#include "session/session.h"
+#include "queue/stage-queue.h"
+
+/*
+ * How long an owner looks at an empty ring before it sleeps: longer than the gap between two calls of a busy program.
+ * With a GPU it goes on, and lets others run in between, for the gaps in which a program waits for that.
+ */
+#define SPIN_NS 50000
+#define GPU_SPIN_NS 500000
+
+/* At most one synchronous call for each reply slot, one owner, one follower that waits. */
+#define MAX_THREADS (VCUDA_SLOTS + 2)
+
+#define ARENA_BYTES (256u * 1024)
+
+static struct {
+	struct vcuda_session *session;
+	struct vcuda_consumer consumer;	/* the owner's */
+	_Atomic bool owned;
+	_Atomic unsigned int idle;	/* threads that wait at the doorbell */
+	_Atomic unsigned int threads;
+	_Atomic uint64_t context_calls;	/* calls that may have made or ended contexts */
+	_Atomic uint64_t first_context;	/* 0: none yet */
+	bool marks;
+} lane;
+
+/* Per thread of the pool: where a command lives while it runs. */
+struct runner {
+	_Alignas(8) uint8_t command[VCUDA_COMMAND_MAX];
+	_Alignas(8) uint8_t arena[ARENA_BYTES];
+	_Alignas(8) uint8_t reply[VCUDA_REPLY_MAX];
+	uint64_t context;	/* id that is current in the back end for this thread */
+	uint64_t context_calls;	/* as it was then: an id may name nothing any more, or a context that was made anew */
+	bool has_context;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void vcuda_lane_wake_guest(struct vcuda_session *s)
+{
+	struct vcuda_shm *shm = s->shm;
+
+	if (s->notify >= 0) {
+		if (write(s->notify, &(uint64_t){1}, 8) < 0)
+			vcuda_log("cannot signal vcudad: %s", strerror(errno));
+	} else {
+		syscall(SYS_futex, &shm->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	}
+}
+
+/* Makes the command's context current in the back end; a driver thread's state means nothing between commands. */
+static CUresult enter_context(struct vcuda_session *s, struct runner *r, uint64_t id)
+{
+	void *context = (void *)(uintptr_t)id;
+	uint64_t calls = atomic_load(&lane.context_calls);
+	CUresult result;
+
+	if (r->has_context && r->context == id && r->context_calls == calls)
+		return CUDA_SUCCESS;
+	result = vcuda_resolve(s, VCUDA_ACCEPT(VCUDA_KIND_CONTEXT), 1, &context);
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuCtxSetCurrent(context);
+	r->has_context = result == CUDA_SUCCESS;
+	r->context = id;
+	r->context_calls = calls;
+	return result;
+}
+
+/*
+ * The first context that commands come in stays current. A second one, which often ends while others are in use, does
+ * not: the driver was seen to fail where one thread ends a context and others, in which that is current, go on to
+ * another one (doc/measured.md).
+ */
+static void leave_context(struct vcuda_session *s, struct runner *r)
+{
+	uint64_t first = atomic_load_explicit(&lane.first_context, memory_order_relaxed);
+
+	if (first == r->context || (!first && atomic_compare_exchange_strong(&lane.first_context, &first, r->context)))
+		return;
+	s->ops->cuCtxSetCurrent(NULL);
+	r->has_context = false;
+}
+
+/* Its handler sees to the copies that are on their way. */
+static bool minds_copies(unsigned int op)
+{
+	return op == VCUDA_OP_vcudaStageIn || op == VCUDA_OP_vcudaLaunchKernel;
+}
+
+static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
+{
+	const uint8_t *body = (const uint8_t *)(c + 1);
+	struct vcuda_reader reader = vcuda_reader_init(body, c->size - sizeof(*c));
+	struct vcuda_arena arena = {r->arena, r->arena + sizeof(r->arena)};
+	CUresult result;
+
+	vcuda_command_begin(c);
+	vcuda_release_wait();
+	if (c->op >= VCUDA_OP_LIMIT || !vcuda_dispatch_table[c->op])
+		return vcuda_malformed(s);
+	if (!s->ops && c->op != VCUDA_OP_vcudaHello)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (!minds_copies(c->op) && vcuda_stage_queue_any())
+		vcuda_stage_queue_settle(s);
+	if (vcuda_call_table[c->op].context) {
+		result = enter_context(s, r, c->context);
+		if (result != CUDA_SUCCESS)
+			return result;
+		result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
+		leave_context(s, r);
+		return result;
+	}
+	/* Calls without a context may change the thread's current one behind our back, and end those of other threads.
+	 */
+	result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
+	atomic_fetch_add(&lane.context_calls, 1);
+	return result;
+}
+
+/* For probes. */
+static const char *name_of(unsigned int op)
+{
+	return op < VCUDA_OP_LIMIT ? vcuda_call_table[op].name : NULL;
+}
+
+static CUresult run_command(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
+{
+	const struct vcuda_shm *shm = s->shm;
+	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
+	uint64_t start = profile ? now_ns() : 0;
+	CUresult result;
+
+	VCUDA_PROBE3(command_begin, c->op, name_of(c->op), c->seq);
+	result = dispatch(s, r, c, w);
+	VCUDA_PROBE3(command_end, c->op, c->seq, result);
+	if (profile && c->op < VCUDA_OP_LIMIT)
+		vcuda_profile_add(c->op, now_ns() - start);
+	return result;
+}
+
+/* The guest learns of it first, then vcudad (or the guest, of the closed channel) as of any worker that is gone. */
+static _Noreturn void end_session(struct vcuda_session *s)
+{
+	if (vcuda_complete_lost(s->shm, CUDA_ERROR_LAUNCH_FAILED))
+		vcuda_lane_wake_guest(s);
+	_exit(1);
+}
+
+static void run_async(struct vcuda_session *s, struct runner *r)
+{
+	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
+	CUresult result = run_command(s, r, c, &w);
+
+	if (result != CUDA_SUCCESS)
+		vcuda_command_keep_error(s, c, result);
+	if (s->broken)
+		end_session(s);
+}
+
+/* The first call of each kind, for who looks at start-up. */
+static void mark_first(unsigned int op, const char *when)
+{
+	static _Atomic bool seen[2][VCUDA_OP_LIMIT];
+	char line[100];
+
+	if (op >= VCUDA_OP_LIMIT || atomic_exchange(&seen[*when == 'e'][op], true))
+		return;
+	snprintf(line, sizeof(line), "worker: first %s %s", vcuda_call_table[op].name, when);
+	vcuda_mark(line);
+}
+
+/* What has done nothing when it fails. */
+static bool may_run_again(const struct vcuda_command *c)
+{
+	return c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].quiet && !vcuda_call_table[c->op].waits;
+}
+
+/* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
+static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *bytes)
+{
+	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
+	CUresult result;
+
+	if (lane.marks)
+		mark_first(c->op, "begins");
+	result = run_command(s, r, c, &w);
+	/* The memory of a process that has ended may not be free yet, where natively it would be. */
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && may_run_again(c) && vcuda_roster_wait_for_ends()) {
+		w = vcuda_writer_init(r->reply, sizeof(r->reply));
+		result = run_command(s, r, c, &w);
+	}
+	if (lane.marks)
+		mark_first(c->op, "ends");
+	if (s->broken)
+		end_session(s);
+	if (w.error) {
+		vcuda_log("the reply of %s does not fit", vcuda_call_table[c->op].name);
+		result = CUDA_ERROR_UNKNOWN;
+	}
+	/*
+	 * Kernel text is due where the guest waits for kernels, and where their context ends. It is also due with an error
+	 * that the context keeps: the guest's later waits get that error without asking. NVIDIA's driver does the same.
+	 */
+	if (c->op < VCUDA_OP_LIMIT &&
+	    (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context || vcuda_is_sticky(result)))
+		vcuda_output_check(s);
+	if (c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].waits) {
+		CUresult earlier = vcuda_command_take_error(s, c);
+
+		if (earlier != CUDA_SUCCESS)
+			result = earlier;
+	}
+	*bytes = result == CUDA_SUCCESS ? (uint32_t)(w.at - r->reply) : 0;
+	return result;
+}
+
+static void answer(struct vcuda_session *s, const struct runner *r, CUresult result, uint32_t bytes)
+{
+	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+	struct vcuda_slot *slot = vcuda_shm_slot(s->shm, c->slot);
+
+#ifdef __SANITIZE_THREAD__
+	/*
+	 * The last answer in this slot may be another thread's. The guest took it before it used the slot again, but of
+	 * that the thread sanitizer sees nothing, as it happened in another process.
+	 */
+	atomic_load(&slot->done);
+#endif
+	memcpy(slot->data, r->reply, bytes);
+	if (vcuda_complete_slot(s->shm, c->slot, c->seq, (int32_t)result, bytes))
+		vcuda_lane_wake_guest(s);
+}
+
+/* What the driver answers at once, whatever the device does: the lane is kept, and no follower made ready. */
+static bool is_prompt(unsigned int op)
+{
+	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
+}
+
+static void run_prompt(struct vcuda_session *s, struct runner *r)
+{
+	uint32_t bytes;
+	CUresult result = run_sync(s, r, &bytes);
+
+	answer(s, r, result, bytes);
+}
+
+static bool own(void)
+{
+	bool no = false;
+
+	return atomic_compare_exchange_strong(&lane.owned, &no, true);
+}
+
+/*
+ * Gives the lane up. What was published after the last look is rung for, unless the publisher found us awake; then
+ * somebody has to look once more, and that is us. Returns true if we own the lane again.
+ */
+static bool disown_idle(void)
+{
+	uint64_t head = lane.consumer.head;
+
+	atomic_store(&lane.owned, false);
+	/* A flag that was taken: the ring may have gone to a follower that found the lane owned, and the next publisher
+	 * would not ring. */
+	if (atomic_load(&lane.consumer.shm->tail) == head && atomic_load(&lane.consumer.shm->consumer_sleeps))
+		return false;
+	return own();
+}
+
+/* Gives the lane up to a follower that has commands to run. */
+static void hand_over(struct vcuda_session *s)
+{
+	atomic_store(&lane.owned, false);
+	if (write(s->doorbell, &(uint64_t){1}, 8) < 0)
+		vcuda_log("cannot ring a follower: %s", strerror(errno));
+}
+
+static void *follower(void *unused);
+
+static void add_thread(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (atomic_fetch_add(&lane.threads, 1) >= MAX_THREADS) {
+		atomic_fetch_sub(&lane.threads, 1);
+		return;
+	}
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	atomic_fetch_add(&lane.idle, 1);
+	if (pthread_create(&thread, &attributes, follower, NULL)) {
+		atomic_fetch_sub(&lane.idle, 1);
+		atomic_fetch_sub(&lane.threads, 1);
+	}
+	pthread_attr_destroy(&attributes);
+}
+
+/* Runs a synchronous command with the lane given up. Returns true if this thread owns the lane again afterwards. */
+static bool run_sync_disowned(struct vcuda_session *s, struct runner *r)
+{
+	CUresult result;
+	uint32_t bytes;
+	bool owner;
+
+	if (atomic_load(&lane.idle) == 0)
+		add_thread();
+	/* From here on a publisher rings; what it published before that must not wait. */
+	if (!vcuda_consumer_prepare_sleep(&lane.consumer) || disown_idle())
+		hand_over(s);
+	result = run_sync(s, r, &bytes);
+	/* Before the guest has its answer: its next command then finds us awake and needs no doorbell. */
+	owner = own();
+	if (owner)
+		vcuda_consumer_awake(&lane.consumer);
+	answer(s, r, result, bytes);
+	return owner;
+}
+
+static bool with_gpu(const struct vcuda_session *s)
+{
+	return s->ops && strcmp(s->ops->name, "cpu");
+}
+
+/* For less time than it takes to look at the clock often. */
+static void look_for_more(void)
+{
+	for (int i = 0; i < 16 && atomic_load(&lane.consumer.shm->tail) == lane.consumer.head; i++)
+		__builtin_ia32_pause();
+}
+
+/* Runs what was taken from the ring. Returns true if this thread owns the lane still. */
+static bool run_taken(struct vcuda_session *s, struct runner *r)
+{
+	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+
+	if (!(c->flags & VCUDA_COMMAND_SYNC)) {
+		run_async(s, r);
+	} else if (is_prompt(c->op)) {
+		run_prompt(s, r);
+	} else {
+		return run_sync_disowned(s, r);
+	}
+	return true;
+}
+
+/* Owns the lane until the ring has been empty for a while or another thread took over. */
+static void lead(struct vcuda_session *s, struct runner *r)
+{
+	uint64_t idle_since = 0;
+
+	for (;;) {
+		const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+		int n = vcuda_consumer_take(&lane.consumer, r->command);
+		bool copies = !n && vcuda_stage_queue_any();
+
+		if (n < 0 || (n > 0 && c->flags & VCUDA_COMMAND_SYNC && c->slot >= VCUDA_SLOTS)) {
+			vcuda_malformed(s);
+			end_session(s);
+		} else if (n > 0) {
+			idle_since = 0;
+			if (atomic_load_explicit(&lane.consumer.shm->profile, memory_order_relaxed))
+				vcuda_profile_add(0, vcuda_consumer_backlog(&lane.consumer) + (unsigned int)n);
+			if (vcuda_consumer_made_room(&lane.consumer))
+				vcuda_lane_wake_guest(s);
+			if (!run_taken(s, r))
+				return;
+		} else if (copies) {
+			vcuda_stage_queue_look(s);
+			idle_since = now_ns();
+		} else if (!idle_since) {
+			idle_since = now_ns();
+		} else if (now_ns() - idle_since < SPIN_NS) {
+			look_for_more();
+		} else if (with_gpu(s) && now_ns() - idle_since < GPU_SPIN_NS) {
+			sched_yield();
+		} else if (vcuda_consumer_prepare_sleep(&lane.consumer)) {
+			if (!disown_idle())
+				return;
+			vcuda_consumer_awake(&lane.consumer);
+			idle_since = 0;
+		}
+	}
+}
+
+/* A thread of the pool; counted as idle by whoever made it. */
+static void *follower(void *unused)
+{
+	struct vcuda_session *s = lane.session;
+	struct runner *r = calloc(1, sizeof(*r));
+	uint64_t rings;
+
+	while (r) {
+		ssize_t n;
+
+		VCUDA_PROBE(worker_sleep);
+		n = read(s->doorbell, &rings, sizeof(rings));
+		VCUDA_PROBE(worker_wake);
+		if (n < 0 && errno != EINTR)
+			break;
+		vcuda_callback_rung();
+		if (n < 0 || !own())
+			continue;
+		atomic_fetch_sub(&lane.idle, 1);
+		vcuda_consumer_awake(&lane.consumer);
+		lead(s, r);
+		atomic_fetch_add(&lane.idle, 1);
+	}
+	free(r);
+	return unused;
+}
+
+void vcuda_lane_serve(struct vcuda_session *s)
+{
+	lane.session = s;
+	lane.marks = vcuda_marks_wanted();
+	vcuda_consumer_init(&lane.consumer, s->shm);
+	lane.idle = 1;
+	lane.threads = 1;
+	/* The first commands may be there already, published before anybody could be rung for. */
+	if (write(s->doorbell, &(uint64_t){1}, 8) < 0)
+		vcuda_log("cannot use the doorbell: %s", strerror(errno));
+	follower(NULL);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "queue/fences.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fatbin.h"
+#include "images/image.h"
+#include "session/session.h"
+
+/* To unpack code takes time, about 1 ms for 1 MiB: so much of a process's is looked at. */
+#define MOST_BYTES (4u << 20)
+
+/*
+ * What waits to be looked at counts as the guest's images still (handle-image.c): no more than that at once, if the
+ * guest loads faster than this looks, and no large one, which it takes long to load anyway.
+ */
+#define MOST_WAITING 64
+#define LARGE_BYTES (1u << 20)
+
+/* To look at so much that is not packed takes less time than to wake a thread. */
+#define LITTLE_BYTES (16u * 1024)
+
+/* What PTX and machine code call to print. */
+static const char print[] = "vprintf";
+
+/* An image that is to be looked at, and is kept until then. */
+struct look {
+	struct look *next;
+	struct vcuda_worker_image *image;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	bool offered;		/* there is a thread that looks */
+	bool prints;		/* code was loaded that may print: for ever, as it may stay */
+	unsigned int waiting;	/* images in the queue, and the one that is being looked at */
+	struct look *first, **last;
+	_Atomic size_t bytes_looked_at; /* of code, unpacked; of several threads at once some more */
+} marks = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &marks.first};
+
+static bool names_print(const void *code, size_t bytes)
+{
+	return memmem(code, bytes, print, sizeof(print) - 1);
+}
+
+static bool takes_major(struct vcuda_session *s, unsigned int major)
+{
+	int count = 0, has;
+
+	s->ops->cuDeviceGetCount(&count);
+	for (int i = 0; i < count; i++)
+		if (s->ops->cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, i) ==
+			    CUDA_SUCCESS &&
+		    (unsigned int)has == major)
+			return true;
+	return false;
+}
+
+/* A thread of the guest may write to the image meanwhile, which who unpacks it must not see. */
+static int unpack_copy(struct fatbin_entry e, char **code, size_t *bytes)
+{
+	void *copy = malloc(e.stored_bytes);
+	int err = copy ? 0 : -ENOMEM;
+
+	if (copy) {
+		e.payload = memcpy(copy, e.payload, e.stored_bytes);
+		err = fatbin_unpack(&e, code, bytes);
+	}
+	free(copy);
+	return err;
+}
+
+/* Machine code for other devices is not used. */
+static bool entry_may_print(struct vcuda_session *s, const struct fatbin_entry *e)
+{
+	bool may = true;
+	size_t bytes;
+	char *code;
+
+	if (e->kind == FATBIN_ELF && !takes_major(s, e->sm / 10))
+		return false;
+	if ((e->kind != FATBIN_ELF && e->kind != FATBIN_PTX) ||
+	    e->bytes + atomic_load(&marks.bytes_looked_at) > MOST_BYTES)
+		return true;
+	atomic_fetch_add(&marks.bytes_looked_at, e->bytes);
+	if (!unpack_copy(*e, &code, &bytes)) {
+		may = names_print(code, bytes);
+		free(code);
+	}
+	return may;
+}
+
+static bool container_may_print(struct vcuda_session *s, const void *image, size_t bytes)
+{
+	struct fatbin_reader reader;
+	struct fatbin_entry entry;
+	int more;
+
+	if (fatbin_open(&reader, image, bytes))
+		return true;
+	do {
+		while ((more = fatbin_next(&reader, &entry)) > 0)
+			if (entry_may_print(s, &entry))
+				return true;
+	} while (!more && fatbin_next_container(&reader));
+	return more;
+}
+
+static bool is_container(const void *image, size_t bytes)
+{
+	return bytes >= FATBIN_HEADER_BYTES && fatbin_size(image);
+}
+
+static bool may_print(struct vcuda_session *s, const void *image, size_t bytes)
+{
+	if (is_container(image, bytes))
+		return container_may_print(s, image, bytes);
+	return names_print(image, bytes);
+}
+
+/* With the lock held. */
+static void tell_guest(struct vcuda_session *s)
+{
+	struct vcuda_shm *shm = s->shm;
+
+	atomic_store(&shm->marks, marks.offered && !marks.prints && !marks.waiting);
+}
+
+/* With the lock held, which it gives up while it looks. */
+static void look_at_first(struct vcuda_session *s)
+{
+	struct look *l = marks.first;
+	bool prints, known = marks.prints;
+
+	marks.first = l->next;
+	if (!l->next)
+		marks.last = &marks.first;
+	pthread_mutex_unlock(&marks.lock);
+	prints = !known && may_print(s, l->image->data, l->image->bytes);
+	pthread_mutex_lock(&marks.lock);
+	/* It may have been decided meanwhile. */
+	marks.prints |= prints;
+	marks.waiting--;
+	tell_guest(s);
+	vcuda_image_release(l->image);
+	free(l);
+}
+
+static void *looks(void *session)
+{
+	pthread_mutex_lock(&marks.lock);
+	for (;;) {
+		while (!marks.first)
+			pthread_cond_wait(&marks.more, &marks.lock);
+		look_at_first(session);
+	}
+	return NULL;
+}
+
+static bool start_looking(struct vcuda_session *s)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	bool started;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	started = !pthread_create(&thread, &attributes, looks, s);
+	pthread_attr_destroy(&attributes);
+	return started;
+}
+
+void vcuda_marks_offer(struct vcuda_session *s)
+{
+	int has = 0;
+
+	/* The software GPU's waiters run what they wait for. */
+	if (!strcmp(s->ops->name, "cpu") || !s->peer_minor || !s->ops->cuStreamWriteValue32_v2 ||
+	    s->ops->cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0) || !has)
+		return;
+	pthread_mutex_lock(&marks.lock);
+	if (!marks.offered)
+		marks.offered = start_looking(s);
+	tell_guest(s);
+	pthread_mutex_unlock(&marks.lock);
+}
+
+/* With the lock held. False: it is to be looked at now. */
+static bool put_off(struct vcuda_worker_image *image)
+{
+	struct look *l = marks.waiting < MOST_WAITING ? malloc(sizeof(*l)) : NULL;
+
+	if (!l)
+		return false;
+	vcuda_image_keep(image);
+	*l = (struct look){.image = image};
+	*marks.last = l;
+	marks.last = &l->next;
+	marks.waiting++;
+	pthread_cond_signal(&marks.more);
+	return true;
+}
+
+static bool is_for_later(const struct vcuda_worker_image *image)
+{
+	return image->bytes <= LARGE_BYTES && (image->bytes > LITTLE_BYTES || is_container(image->data, image->bytes));
+}
+
+void vcuda_marks_look_at(struct vcuda_session *s, struct vcuda_worker_image *image)
+{
+	bool later = is_for_later(image), prints;
+
+	pthread_mutex_lock(&marks.lock);
+	if (!marks.offered || marks.prints) {
+		pthread_mutex_unlock(&marks.lock);
+		return;
+	}
+	if (later && put_off(image)) {
+		prints = false;
+	} else {
+		pthread_mutex_unlock(&marks.lock);
+		prints = may_print(s, image->data, image->bytes);
+		pthread_mutex_lock(&marks.lock);
+	}
+	marks.prints |= prints;
+	tell_guest(s);
+	pthread_mutex_unlock(&marks.lock);
+}
