@@ -26,7 +26,7 @@ struct cli_paths {
 	char bench_programs[PATH_MAX];
 };
 
-void cli_find_paths(struct cli_paths *paths);
+void cli_paths_find(struct cli_paths *paths);
 
 /* Prints "vcuda: ..." and a line end to standard error. */
 void cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -40,7 +40,7 @@ int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
 /* ---- elf.c ---- */
 
 /* The file that execvp(name) would run; false with errno set. */
-bool cli_find_program(const char *name, char *path, size_t size);
+bool cli_program_find(const char *name, char *path, size_t size);
 
 /*
  * Calls with the path of each library of the guest that programs name, libcuda.so.1 last, until one call returns false.
@@ -65,7 +65,7 @@ struct cli_daemon {
 };
 
 /* The socket of a daemon that listens for programs of this user, or false. */
-bool cli_find_socket(char *path, size_t size);
+bool cli_socket_find(char *path, size_t size);
 bool cli_is_listening(const char *path);
 
 /* Starts a vcudad of our own in a new directory that only this user can enter, and a worker, with a context if the

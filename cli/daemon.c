@@ -37,7 +37,7 @@ bool cli_is_listening(const char *path)
 	return listening;
 }
 
-bool cli_find_socket(char *path, size_t size)
+bool cli_socket_find(char *path, size_t size)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 

@@ -47,7 +47,7 @@ static bool check_qemu(const struct cli_paths *paths, const char *cache)
 	for (int i = 0; i < 2; i++) {
 		const char *qemu = i ? found : cached;
 
-		if (i ? cli_find_program("qemu-system-x86_64", found, sizeof(found)) && has_device(qemu)
+		if (i ? cli_program_find("qemu-system-x86_64", found, sizeof(found)) && has_device(qemu)
 		      : has_device(qemu)) {
 			doctor_output(version, sizeof(version), (char *[]){(char *)(uintptr_t)qemu, "--version", NULL});
 			return doctor_say(FOUND, "QEMU with " DEVICE, NULL, "%s, %s", version, qemu);

@@ -238,7 +238,7 @@ static void check_daemon_socket(void)
 			   cli_is_listening(given) ? NULL : "Start vcudad, or unset VCUDA_SOCKET.",
 			   "VCUDA_SOCKET is %s, where %s", given,
 			   cli_is_listening(given) ? "one listens" : "none listens");
-	else if (cli_find_socket(path, sizeof(path)))
+	else if (cli_socket_find(path, sizeof(path)))
 		doctor_say(FOUND, "daemon", NULL, "one listens at %s", path);
 	else
 		doctor_say(FOUND, "daemon", NULL, "none listens; `vcuda run` starts one of its own");

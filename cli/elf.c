@@ -25,7 +25,7 @@ static bool is_program(const char *path)
 	return access(path, X_OK) == 0;
 }
 
-bool cli_find_program(const char *name, char *path, size_t size)
+bool cli_program_find(const char *name, char *path, size_t size)
 {
 	const char *search = getenv("PATH"), *end;
 	bool denied = false;

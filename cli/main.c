@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	const char *command = argc > 1 ? argv[1] : "";
 	struct cli_paths paths;
 
-	cli_find_paths(&paths);
+	cli_paths_find(&paths);
 	if (!strcmp(command, "run"))
 		return cli_run(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "bench"))
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 		setenv("VCUDA_GUEST_LIB", paths.guest_lib, 0);
 		setenv("VCUDA_DAEMON", paths.daemon, 0);
 		setenv("VCUDA_SCRIPTS", paths.scripts, 0);
-		return vcuda_vm(argc - 1, argv + 1);
+		return cli_vm(argc - 1, argv + 1);
 	}
 	if (!strcmp(command, "--version") || !strcmp(command, "version")) {
 		puts("vcuda " VCUDA_VERSION);

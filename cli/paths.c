@@ -42,7 +42,7 @@ static bool exists(const char *directory, const char *relative)
 	return access(joined, F_OK) == 0;
 }
 
-void cli_find_paths(struct cli_paths *paths)
+void cli_paths_find(struct cli_paths *paths)
 {
 	char self[PATH_MAX];
 

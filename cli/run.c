@@ -229,7 +229,7 @@ static int run_program(struct run *r, const struct cli_daemon *daemon)
 		cli_message("cannot make a pipe: %s", strerror(errno));
 		return CLI_FAILED;
 	}
-	vcuda_mark("vcuda: starts the program");
+	vcuda_trace_point("vcuda: starts the program");
 	child = fork();
 	if (child == 0) {
 		sigprocmask(SIG_SETMASK, &r->before, NULL);
@@ -275,7 +275,7 @@ static bool find_listener(struct run *r)
 		snprintf(r->socket, sizeof(r->socket), "%s", given);
 		return true;
 	}
-	return cli_find_socket(r->socket, sizeof(r->socket));
+	return cli_socket_find(r->socket, sizeof(r->socket));
 }
 
 static int run_with_libraries(struct run *r, const struct cli_daemon *daemon)
@@ -300,10 +300,10 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 	struct cli_daemon daemon = {0};
 	int status = parse(&r, argc, argv);
 
-	vcuda_mark("vcuda: starts");
+	vcuda_trace_point("vcuda: starts");
 	if (status >= 0)
 		return status;
-	if (!cli_find_program(r.program[0], r.file, sizeof(r.file)))
+	if (!cli_program_find(r.program[0], r.file, sizeof(r.file)))
 		return cannot_run(r.program[0], errno);
 	if (!has_libraries(paths))
 		return CLI_FAILED;
@@ -321,9 +321,9 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 		return CLI_FAILED;
 	}
 	status = run_with_libraries(&r, &daemon);
-	vcuda_mark("vcuda: the program has ended");
+	vcuda_trace_point("vcuda: the program has ended");
 	if (*daemon.directory)
 		cli_daemon_stop(&daemon);
-	vcuda_mark("vcuda: ends");
+	vcuda_trace_point("vcuda: ends");
 	return status;
 }

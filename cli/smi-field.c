@@ -219,7 +219,7 @@ static const struct smi_field app_fields[] = {
 	{"gpu_bus_id", "", get_bus_id},
 };
 
-const struct smi_field *smi_find_field(const char *name)
+const struct smi_field *smi_field_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		if (!strcmp(fields[i].name, name))
@@ -227,7 +227,7 @@ const struct smi_field *smi_find_field(const char *name)
 	return NULL;
 }
 
-const struct smi_field *smi_find_app_field(const char *name)
+const struct smi_field *smi_app_field_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(app_fields) / sizeof(app_fields[0]); i++)
 		if (!strcmp(app_fields[i].name, name))
@@ -235,7 +235,7 @@ const struct smi_field *smi_find_app_field(const char *name)
 	return NULL;
 }
 
-void smi_print_fields(FILE *out)
+void smi_fields_print(FILE *out)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		fprintf(out, "%s%s",

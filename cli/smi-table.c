@@ -6,7 +6,7 @@
 
 static const char *figure(const struct smi_subject *s, const char *name, char text[256])
 {
-	const struct smi_field *field = s->process ? smi_find_app_field(name) : smi_find_field(name);
+	const struct smi_field *field = s->process ? smi_app_field_find(name) : smi_field_find(name);
 
 	if (!field->get(s, text, 256))
 		strcpy(text, "-");
@@ -39,7 +39,7 @@ static unsigned int print_processes(struct smi_subject *s)
 	return n;
 }
 
-void smi_print_table(unsigned int devices, int only)
+void smi_table_print(unsigned int devices, int only)
 {
 	char driver[96] = "-";
 	unsigned int shown = 0;

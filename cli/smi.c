@@ -37,7 +37,7 @@ static int usage(FILE *out)
 	      "  -L                       a line for each device: name and UUID\n"
 	      "  --query-gpu=FIELD,...    these figures of each device, as comma-separated values:",
 	      out);
-	smi_print_fields(out);
+	smi_fields_print(out);
 	fputs("\n"
 	      "  --query-compute-apps=FIELD,...  of each process: pid, process_name, used_memory, gpu_uuid\n"
 	      "  --format=csv[,noheader][,nounits]\n",
@@ -139,7 +139,7 @@ static bool needs_daemon(const struct request *r)
 
 	if (r->backend)
 		return true;
-	return access("/dev/vcuda", F_OK) && !(given && *given) && !cli_find_socket(path, sizeof(path));
+	return access("/dev/vcuda", F_OK) && !(given && *given) && !cli_socket_find(path, sizeof(path));
 }
 
 /* ---- what is printed ---- */
@@ -217,7 +217,7 @@ static int print_query(const struct request *r, unsigned int devices, const char
 	const struct smi_field *fields[MAX_FIELDS];
 	char *copy = strdup(wanted);
 	unsigned int count = 0;
-	bool fine = copy && find_fields(copy, apps ? smi_find_app_field : smi_find_field, fields, &count);
+	bool fine = copy && find_fields(copy, apps ? smi_app_field_find : smi_field_find, fields, &count);
 
 	free(copy);
 	if (!fine)
@@ -257,7 +257,7 @@ static int show(const struct request *r)
 	} else if (r->list) {
 		print_list(r, count);
 	} else {
-		smi_print_table(count, r->only);
+		smi_table_print(count, r->only);
 	}
 	nvml.Shutdown();
 	return status;

@@ -77,14 +77,14 @@ struct smi_field {
 };
 
 /* smi-field.c: NULL: there is no such field. */
-const struct smi_field *smi_find_field(const char *name);
-const struct smi_field *smi_find_app_field(const char *name);
-void smi_print_fields(FILE *out);
+const struct smi_field *smi_field_find(const char *name);
+const struct smi_field *smi_app_field_find(const char *name);
+void smi_fields_print(FILE *out);
 
 /* Those that compute on a device; the caller frees them. */
 unsigned int smi_processes(nvmlDevice_t device, struct smi_process **processes);
 
 /* smi-table.c */
-void smi_print_table(unsigned int devices, int only);
+void smi_table_print(unsigned int devices, int only);
 
 #endif

@@ -28,14 +28,14 @@ static const char *const dropped[] = {
 };
 
 /* What the guest's libraries are to print is the same there as here. */
-static const char *const kept[] = {"VCUDA_TRACE", "VCUDA_STATS"};
+static const char *const passed_on[] = {"VCUDA_TRACE", "VCUDA_STATS"};
 
 static bool is_dropped(const char *entry)
 {
 	size_t length = strcspn(entry, "="), i;
 
-	for (i = 0; i < sizeof(kept) / sizeof(*kept); i++)
-		if (length == strlen(kept[i]) && !strncmp(entry, kept[i], length))
+	for (i = 0; i < sizeof(passed_on) / sizeof(*passed_on); i++)
+		if (length == strlen(passed_on[i]) && !strncmp(entry, passed_on[i], length))
 			return false;
 	for (i = 0; i < sizeof(dropped) / sizeof(*dropped); i++) {
 		size_t part = strcspn(dropped[i], "*");
@@ -77,7 +77,7 @@ static void put_environment(FILE *out, const char *program)
 	if (libraries && others)
 		fputc(':', out);
 	put_quoted(out, others ? others : "");
-	if (!libraries || !cli_find_program(program, file, sizeof(file)) || !cli_wants_math(file))
+	if (!libraries || !cli_program_find(program, file, sizeof(file)) || !cli_wants_math(file))
 		return;
 	fputc(':', out);
 	put_quoted(out, libraries);
@@ -146,8 +146,8 @@ static bool append_initramfs(int to, const char *path)
 	return done;
 }
 
-/* A memory file with initramfs, program and mark, or -1. */
-int vm_program_archive(const struct vm_parts *parts, char **program, const char *mark)
+/* A memory file with initramfs, program and end tag, or -1. */
+int vm_program_archive(const struct vm_parts *parts, char **program, const char *end_tag)
 {
 	size_t size = 0;
 	char *script = make_script(program, &size);
@@ -163,7 +163,7 @@ int vm_program_archive(const struct vm_parts *parts, char **program, const char 
 	if (out) {
 		put_member(out, "program", S_IFREG | 0755, script, size);
 		/* Not on the kernel's command line, which programs may well print. */
-		put_member(out, "mark", S_IFREG | 0600, mark, strlen(mark));
+		put_member(out, "end tag", S_IFREG | 0600, end_tag, strlen(end_tag));
 		put_member(out, "TRAILER!!!", 0, "", 0);
 		done = !fclose(out);
 	}

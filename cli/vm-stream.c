@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies what the program wrote, up to the mark that the guest's init writes behind it. */
+/* Copies what the program wrote, up to the end tag that the guest's init writes behind it. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,14 +22,14 @@ static void stream_write(struct vm_stream *stream, size_t length)
 	stream->held -= length;
 }
 
-/* How many bytes at the end of the buffer may be the beginning of the mark. */
+/* How many bytes at the end of the buffer may be the beginning of the end tag. */
 static size_t stream_doubtful(const struct vm_stream *stream)
 {
-	size_t length = strlen(stream->mark) - 1;
+	size_t length = strlen(stream->end_tag) - 1;
 
 	if (length > stream->held)
 		length = stream->held;
-	while (length && memcmp(stream->buffer + stream->held - length, stream->mark, length))
+	while (length && memcmp(stream->buffer + stream->held - length, stream->end_tag, length))
 		length--;
 	return length;
 }
@@ -37,7 +37,7 @@ static size_t stream_doubtful(const struct vm_stream *stream)
 bool vm_stream_pump(struct vm_stream *stream)
 {
 	ssize_t got = read(stream->from, stream->buffer + stream->held, sizeof(stream->buffer) - stream->held);
-	char *mark;
+	char *end_tag;
 
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return true;
@@ -47,9 +47,9 @@ bool vm_stream_pump(struct vm_stream *stream)
 		return false;
 	}
 	stream->held += (size_t)got;
-	mark = memmem(stream->buffer, stream->held, stream->mark, strlen(stream->mark));
-	if (mark) {
-		stream_write(stream, (size_t)(mark - stream->buffer));
+	end_tag = memmem(stream->buffer, stream->held, stream->end_tag, strlen(stream->end_tag));
+	if (end_tag) {
+		stream_write(stream, (size_t)(end_tag - stream->buffer));
 		stream->ended = true;
 		return false;
 	}

@@ -170,15 +170,15 @@ static int parse(int argc, char **argv, struct vm_options *options)
 	return *options->program ? 0 : usage(stderr) + 1;
 }
 
-static void make_mark(char mark[VM_MARK])
+static void make_end_tag(char end_tag[VM_END_TAG])
 {
-	unsigned char bytes[(VM_MARK - 1) / 2];
+	unsigned char bytes[(VM_END_TAG - 1) / 2];
 	size_t i;
 
 	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
 		memset(bytes, 0xa5, sizeof(bytes));
 	for (i = 0; i < sizeof(bytes); i++)
-		snprintf(mark + 2 * i, 3, "%02x", bytes[i]);
+		snprintf(end_tag + 2 * i, 3, "%02x", bytes[i]);
 }
 
 static bool make_ports(struct vm *vm)
@@ -332,8 +332,8 @@ static int read_report(struct vm *vm, char *report, size_t size)
 /* Until the program has ended and all that it wrote has been copied, or something broke. */
 static int follow(struct vm *vm, int signals)
 {
-	struct vm_stream out = {.from = vm->ports[VM_OUT], .to = STDOUT_FILENO, .mark = vm->mark};
-	struct vm_stream err = {.from = vm->ports[VM_ERR], .to = STDERR_FILENO, .mark = vm->mark};
+	struct vm_stream out = {.from = vm->ports[VM_OUT], .to = STDOUT_FILENO, .end_tag = vm->end_tag};
+	struct vm_stream err = {.from = vm->ports[VM_ERR], .to = STDERR_FILENO, .end_tag = vm->end_tag};
 	char report[512] = "";
 	int status = -1, broken = -1;
 
@@ -368,8 +368,8 @@ static int run(struct vm *vm, int signals)
 
 	if (!make_directory(vm) || !make_ports(vm))
 		return VM_FAILED;
-	make_mark(vm->mark);
-	vm->initrd = vm_program_archive(&vm->parts, vm->options->program, vm->mark);
+	make_end_tag(vm->end_tag);
+	vm->initrd = vm_program_archive(&vm->parts, vm->options->program, vm->end_tag);
 	if (vm->initrd < 0)
 		return VM_FAILED;
 	if ((device && !vm_start_daemon(vm)) || !vm_start_share(vm) || !vm_start_qemu(vm))
@@ -420,7 +420,7 @@ static int vm_run(int argc, char **argv)
 	return status;
 }
 
-int vcuda_vm(int argc, char **argv)
+int cli_vm(int argc, char **argv)
 {
 	if (argc >= 2 && !strcmp(argv[1], "run"))
 		return vm_run(argc - 1, argv + 1);

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define VM_PATH 4096
-#define VM_MARK 33
+#define VM_END_TAG 33
 #define VM_DIRECTORY 64
 
 struct vm_options {
@@ -45,7 +45,7 @@ struct vm_share {
 
 struct vm_stream {
 	int from, to;
-	const char *mark;
+	const char *end_tag;
 	bool ended;
 	char buffer[1 << 16];
 	size_t held;
@@ -58,15 +58,15 @@ struct vm {
 	struct vm_parts parts;
 	struct vm_share share;
 	char directory[VM_DIRECTORY]; /* sockets, logs and the view of the host's file system */
-	char mark[VM_MARK];
-	int initrd;         /* memfd: initramfs, program and mark */
+	char end_tag[VM_END_TAG];
+	int initrd;         /* memfd: initramfs, program and end tag */
 	int ports[3];       /* our ends of out, err, report */
 	int guest_ports[3]; /* QEMU's */
 	pid_t processes[VM_PROCESSES];
 };
 
 /* argv[0] is "vm". The exit status: the program's, or 125 with a message when the VM could not run it. */
-int vcuda_vm(int argc, char **argv);
+int cli_vm(int argc, char **argv);
 
 /* Tries it in a child process, and leaves nothing behind. Prints no message. */
 bool vm_share_try(bool unprivileged, struct vm_share *share);
@@ -76,7 +76,7 @@ bool vm_directory_make(char directory[VM_DIRECTORY]);
 
 /* All print a message when they return false. */
 bool vm_prepare(const struct vm_options *options, struct vm_parts *parts);
-int vm_program_archive(const struct vm_parts *parts, char **program, const char *mark);
+int vm_program_archive(const struct vm_parts *parts, char **program, const char *end_tag);
 bool vm_start_daemon(struct vm *vm);
 bool vm_start_share(struct vm *vm);
 bool vm_start_qemu(struct vm *vm);
@@ -87,7 +87,7 @@ void vm_stop(struct vm *vm, enum vm_process process, unsigned int grace_ms);
 void vm_describe_status(int status, char *text, size_t size);
 bool vm_uses_kvm(void);
 
-/* False when the stream has ended: the mark was seen, or the peer is gone. */
+/* False when the stream has ended: the end tag was seen, or the peer is gone. */
 bool vm_stream_pump(struct vm_stream *stream);
 
 void vm_message(const char *format, ...) __attribute__((format(printf, 1, 2)));

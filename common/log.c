@@ -16,7 +16,7 @@ static _Atomic bool is_quiet, is_verbose;
 static __thread struct {
 	char *buffer; /* NULL: none */
 	size_t bytes, size;
-} kept;
+} captured;
 
 void vcuda_log_quiet(bool quiet)
 {
@@ -28,25 +28,25 @@ void vcuda_log_verbose(bool verbose)
 	is_verbose = verbose;
 }
 
-size_t vcuda_log_keep(char *buffer, size_t size)
+size_t vcuda_log_capture(char *buffer, size_t size)
 {
-	size_t bytes = kept.bytes;
+	size_t bytes = captured.bytes;
 
-	kept.buffer = size ? buffer : NULL;
-	kept.size = size;
-	kept.bytes = 0;
-	if (kept.buffer)
-		*kept.buffer = 0;
+	captured.buffer = size ? buffer : NULL;
+	captured.size = size;
+	captured.bytes = 0;
+	if (captured.buffer)
+		*captured.buffer = 0;
 	return bytes;
 }
 
-static void keep(const char *line, size_t length)
+static void capture(const char *line, size_t length)
 {
-	if (length > kept.size - kept.bytes - 1)
-		length = kept.size - kept.bytes - 1;
-	memcpy(kept.buffer + kept.bytes, line, length);
-	kept.bytes += length;
-	kept.buffer[kept.bytes] = 0;
+	if (length > captured.size - captured.bytes - 1)
+		length = captured.size - captured.bytes - 1;
+	memcpy(captured.buffer + captured.bytes, line, length);
+	captured.bytes += length;
+	captured.buffer[captured.bytes] = 0;
 }
 
 /* Returns the length of the line's beginning. */
@@ -86,8 +86,8 @@ static void emit(const char *format, va_list arguments)
 	if (vcuda_log_program.observe)
 		vcuda_log_program.observe(line + start, length - start);
 	line[length++] = '\n';
-	if (kept.buffer)
-		keep(line + start, length - start);
+	if (captured.buffer)
+		capture(line + start, length - start);
 	if (is_wanted())
 		write_line(line, length);
 	errno = saved;

@@ -35,7 +35,7 @@ void vcuda_log_verbose(bool verbose);
  * for `size` bytes and ends with a NUL. NULL and 0 end that. Returns how many bytes the buffer before has, without the
  * NUL.
  */
-size_t vcuda_log_keep(char *buffer, size_t size);
+size_t vcuda_log_capture(char *buffer, size_t size);
 
 /* Logs once a process for each place in the code. */
 #define vcuda_log_once(...)                                                                                            \

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static inline bool vcuda_marks_wanted(void)
+static inline bool vcuda_trace_points_wanted(void)
 {
 	const char *wanted = getenv("VCUDA_TIMES");
 
@@ -21,11 +21,11 @@ static inline bool vcuda_marks_wanted(void)
 }
 
 /* Only where somebody wants to know, as a line is a system call. */
-static inline void vcuda_mark(const char *what)
+static inline void vcuda_trace_point(const char *what)
 {
 	struct timespec now;
 
-	if (!vcuda_marks_wanted())
+	if (!vcuda_trace_points_wanted())
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	dprintf(STDERR_FILENO, "vcuda-time %lld.%06ld %d %s\n", (long long)now.tv_sec, now.tv_nsec / 1000,

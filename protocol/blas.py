@@ -491,7 +491,7 @@ def emit_cuda_c(routines):
         before = ("\tint info = 0;\n\n" if r.one("info") else "") + before
         out += [f"static int call_{r.family}(void (*function)(void), void *handle, const uint64_t *w, bool device, bool wide, void *value)\n{{",
                 f"{before}\tif (wide)\n\t\treturn {cuda_call(r, 'int64_t')};", f"\treturn {cuda_call(r, 'int')};\n}}\n"]
-    out += ["const vcuda_cuda_blas_call vcuda_cuda_blas_calls[VCUDA_BLAS_LIMIT] = {"]
+    out += ["const backend_blas_call backend_blas_calls[VCUDA_BLAS_LIMIT] = {"]
     out += [f"\t[{f}] = call_{r.family}," for r in routines for f, _, _, _ in r.functions()]
     return out + ["};"]
 
@@ -542,7 +542,7 @@ def emit_cpu_c(routines):
     for r in routines:
         for f, name, letters, _ in r.functions():
             if r.own and r.own_variant in (None, name):
-                rows.append(f"\t[{f}] = {{.own = cpu_blas_{r.own}}},")
+                rows.append(f"\t[{f}] = {{.own = softgpu_blas_{r.own}}},")
                 continue
             base = r.base or r
             symbol = next(cblas_name(base, n, l) for _, n, l, _ in base.functions() if l == letters and (r.base or n == name))
@@ -552,7 +552,7 @@ def emit_cpu_c(routines):
                 unused = "" if base.result else "\t(void)value;\n"
                 out += [f"static void call_{name}(void (*function)(void), const uint64_t *w, void *value)\n{{\n{unused}\t{call[1]}\n}}\n"]
             rows.append(f'\t[{f}] = {{"{symbol}", {calls[call]}, NULL}},')
-    return out + ["const struct cpu_blas_call cpu_blas_calls[VCUDA_BLAS_LIMIT] = {"] + rows + ["};"]
+    return out + ["const struct softgpu_blas_call softgpu_blas_calls[VCUDA_BLAS_LIMIT] = {"] + rows + ["};"]
 
 
 EMITTERS = {"blas-routines.h": emit_h, "blas-table.c": emit_table_c, "blas-guest.c": emit_guest_c, "blas-v1.c": emit_v1_c,

@@ -47,8 +47,8 @@ struct vcuda_config {
 	vcuda_u32 major, minor;		/* VCUDA_CONTROL_MAJOR/MINOR of the host */
 	vcuda_u32 max_contexts;		/* of this VM */
 	vcuda_u32 page_shift;		/* 12; 21 where guest RAM is hugetlb-backed: extents must have this alignment */
-	vcuda_u64 max_window_bytes;	/* one window */
-	vcuda_u64 max_pinned_bytes;	/* of this VM, all windows */
+	vcuda_u64 max_mapping_bytes;	/* one mapping */
+	vcuda_u64 max_pinned_bytes;	/* of this VM, all mappings */
 	vcuda_u32 flags;		/* VCUDA_CONFIG_*; 0 from a host of minor 0. Unknown ones mean nothing */
 	vcuda_u32 reserved_half;
 	vcuda_u64 reserved[2];
@@ -66,14 +66,14 @@ enum vcuda_ctl_type {
 };
 
 /*
- * MAP of a large window comes in parts, in order: `length` is the whole window's, `offset` this part's; the part with
- * VCUDA_MAP_LAST makes the window usable. A failed part ends the window: the host unmaps what it had.
+ * MAP of a large mapping comes in parts, in order: `length` is the whole mapping's, `offset` this part's; the part with
+ * VCUDA_MAP_LAST makes the mapping usable. A failed part ends the mapping: the host unmaps what it had.
  */
 #define VCUDA_MAP_WRITABLE 0x1
 #define VCUDA_MAP_LAST 0x2
 /*
  * Of all parts or of none, and only where VCUDA_CONFIG_DIRECT is offered: the range is not mirrored in the worker,
- * which only notes where it is; the process may then have it copied from and to. To all else it is a window: it may
+ * which only notes where it is; the process may then have it copied from and to. To all else it is a mapping: it may
  * overlap none, counts as one, and UNMAP ends it.
  */
 #define VCUDA_MAP_DIRECT 0x4

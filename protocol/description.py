@@ -37,17 +37,17 @@ class Param:
         self.direction = direction
         self.name = name
         self.ctype = ctype
-        self.kind = kind  # scalar, struct, handle, string, array, window, pointer
-        self.bounds = bounds  # C expression over the args struct for array and window
+        self.kind = kind  # scalar, struct, handle, string, array, mapping, pointer
+        self.bounds = bounds  # C expression over the args struct for array and mapping
         self.is_in = direction in ("in", "destroy")
         self.is_out = direction.startswith("out")
         self.resolver = resolver if self.is_in else None  # NAME of the vcuda_resolve_NAME() that a generated guest function calls
 
     def field(self):
         """Its member in the args struct."""
-        if self.kind in ("array", "window", "pointer", "string"):
+        if self.kind in ("array", "mapping", "pointer", "string"):
             const = "const " if self.kind == "string" else ""
-            base = {"array": self.ctype, "window": "void", "pointer": "void", "string": "char"}[self.kind]
+            base = {"array": self.ctype, "mapping": "void", "pointer": "void", "string": "char"}[self.kind]
             return f"{const}{base} *{self.name};"
         return f"{self.ctype} {self.name};"
 
@@ -59,7 +59,7 @@ class Param:
             return f"void **{self.name}" if self.name in ("kernelParams", "extra") else f"void *{self.name}"
         if self.kind == "array":
             return f"{'const ' if self.is_in else ''}{self.ctype} *{self.name}"
-        if self.kind == "window":
+        if self.kind == "mapping":
             return f"{'const ' if self.is_in and self.name.startswith('src') else ''}void *{self.name}"
         if self.is_out:
             return f"{self.ctype} *{self.name}"
@@ -95,12 +95,12 @@ class Call:
     @property
     def ins(self):
         """What goes in, in wire order: arrays last, so that the decoder knows every length when it meets one."""
-        ins = [p for p in self.params if p.is_in or p.kind == "window"]
+        ins = [p for p in self.params if p.is_in or p.kind == "mapping"]
         return sorted(ins, key=lambda p: p.kind == "array")
 
     @property
     def outs(self):
-        return [p for p in self.params if p.is_out and p.kind != "window"]
+        return [p for p in self.params if p.is_out and p.kind != "mapping"]
 
     def prototype(self):
         return ", ".join(p.declaration() for p in self.params) or "void"
@@ -279,8 +279,8 @@ class Description:
         call.params.append(Param(direction, name, ctype, kind, bounds, resolver, where))
 
     def kind_of(self, call, ctype, bounds, direction):
-        if ctype == "window":
-            kind = "window"
+        if ctype == "mapping":
+            kind = "mapping"
         elif ctype == "string":
             kind = "string"
         elif ctype == "pointer" and call.number is None:
@@ -293,9 +293,9 @@ class Description:
             kind = "scalar"
         else:
             raise DescriptionError(f"unknown type '{ctype}'")
-        if kind == "window" and not bounds:
-            raise DescriptionError("a window says how many bytes it has: window[EXPR]")
-        if bounds and kind not in ("window", "scalar"):
+        if kind == "mapping" and not bounds:
+            raise DescriptionError("a mapping says how many bytes it has: mapping[EXPR]")
+        if bounds and kind not in ("mapping", "scalar"):
             raise DescriptionError(f"no arrays of {ctype}")
         if direction == "destroy" and kind != "handle":
             raise DescriptionError("only a handle can be destroyed")
@@ -315,7 +315,7 @@ class Description:
         for p in call.params:
             if p.bounds is not None:
                 p.bounds = self.length(call, p, inputs)
-            if call.sync is False and p.is_out and p.kind != "window":
+            if call.sync is False and p.is_out and p.kind != "mapping":
                 raise DescriptionError(f"{call.name} is async and cannot give back '{p.name}'", p.where)
             if call.sync is False and p.direction == "destroy":
                 raise DescriptionError(f"{call.name} is async and cannot destroy '{p.name}'", p.where)

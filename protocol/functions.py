@@ -83,9 +83,9 @@ def emit_entries_c(functions):
     out = [HEADER, '#include "private/procaddress.h"\n']
     # The addresses only. The label is the exported symbol, which trace.py makes, and not the function behind it.
     out += [f'extern void entry_{f.name}(void) __asm__("{f.name}");' for f in rows]
-    out += ["\nconst struct vcuda_entry vcuda_entries[] = {"]
+    out += ["\nconst struct libcuda_entry libcuda_entries[] = {"]
     out += [f'\t{{"{f.base}", {f.since}, {int(bool(f.per_thread))}, entry_{f.name}}},' for f in rows]
-    out += [f"}};\nconst unsigned int vcuda_entry_count = {len(rows)};"]
+    out += [f"}};\nconst unsigned int libcuda_entry_count = {len(rows)};"]
     return out
 
 
@@ -94,7 +94,7 @@ def arguments(parameters):
     passed = []
     for parameter in parameters.split(", "):
         name = re.search(r"\w+\Z", parameter)[0]
-        passed.append(f"VCUDA_PER_THREAD({name})" if STREAM.match(parameter) else name)
+        passed.append(f"LIBCUDA_PER_THREAD({name})" if STREAM.match(parameter) else name)
     return ", ".join(passed)
 
 

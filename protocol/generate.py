@@ -10,7 +10,7 @@ import sys
 
 from description import SCALARS, Description, DescriptionError
 
-GETTERS = {"i32": "vcuda_get_i32", "u32": "vcuda_get_u32"}
+GETTERS = {"i32": "vcuda_reader_get_i32", "u32": "vcuda_reader_get_u32"}
 HEADER = "/* Generated from the call descriptions by protocol/generate.py. */\n"
 
 
@@ -20,22 +20,22 @@ def put(desc, p, out):
     if p.kind == "scalar":
         enc = desc.types[p.ctype]
         if enc in ("f32", "f64"):
-            out.append(f"\tvcuda_put_bytes(w, &{v}, sizeof({v}));")
+            out.append(f"\tvcuda_writer_put_bytes(w, &{v}, sizeof({v}));")
         elif enc == "i32":  # an enum is unsigned in C
-            out.append(f"\tvcuda_put_word(w, (uint64_t)(int64_t)(int32_t){v});")
+            out.append(f"\tvcuda_writer_put_word(w, (uint64_t)(int64_t)(int32_t){v});")
         elif enc == "u64":
-            out.append(f"\tvcuda_put_word(w, {v});")
+            out.append(f"\tvcuda_writer_put_word(w, {v});")
         else:  # the cast keeps a signed C type, such as char, from being sign-extended
-            out.append(f"\tvcuda_put_word(w, (uint{8 * SCALARS[enc]}_t){v});")
-    elif p.kind in ("handle", "window"):
-        out.append(f"\tvcuda_put_word(w, (uint64_t)(uintptr_t){v});")
+            out.append(f"\tvcuda_writer_put_word(w, (uint{8 * SCALARS[enc]}_t){v});")
+    elif p.kind in ("handle", "mapping"):
+        out.append(f"\tvcuda_writer_put_word(w, (uint64_t)(uintptr_t){v});")
     elif p.kind == "struct":
-        out.append(f"\tvcuda_put_bytes(w, &{v}, sizeof({v}));")
+        out.append(f"\tvcuda_writer_put_bytes(w, &{v}, sizeof({v}));")
     elif p.kind == "string":
-        out.append(f"\tvcuda_put_word(w, strlen({v}) + 1);")
-        out.append(f"\tvcuda_put_bytes(w, {v}, strlen({v}) + 1);")
+        out.append(f"\tvcuda_writer_put_word(w, strlen({v}) + 1);")
+        out.append(f"\tvcuda_writer_put_bytes(w, {v}, strlen({v}) + 1);")
     elif p.kind == "array":
-        out.append(f"\tvcuda_put_array(w, {v}, {p.bounds}, sizeof(*{v}));")
+        out.append(f"\tvcuda_writer_put_array(w, {v}, {p.bounds}, sizeof(*{v}));")
 
 
 def get(desc, p, out, reply):
@@ -46,21 +46,21 @@ def get(desc, p, out, reply):
         if enc in GETTERS:
             out.append(f"\t{v} = ({p.ctype}){GETTERS[enc]}(r);")
         elif enc == "u64":
-            out.append(f"\t{v} = ({p.ctype})vcuda_get_word(r);")
+            out.append(f"\t{v} = ({p.ctype})vcuda_reader_get_word(r);")
         elif enc in ("f32", "f64"):
             out.append(f"\tvcuda_get_copy(r, &{v}, 1, sizeof({v}));")
         else:
             out.append(f"\t{v} = ({p.ctype})vcuda_get_narrow(r, sizeof({v}));")
-    elif p.kind in ("handle", "window"):
-        out.append(f"\t{v} = (void *)(uintptr_t)vcuda_get_word(r);")
+    elif p.kind in ("handle", "mapping"):
+        out.append(f"\t{v} = (void *)(uintptr_t)vcuda_reader_get_word(r);")
     elif p.kind == "struct":
         out.append(f"\tvcuda_get_copy(r, &{v}, 1, sizeof({v}));")
     elif p.kind == "string":
-        out.append(f"\t{v} = vcuda_get_string(r);")
+        out.append(f"\t{v} = vcuda_reader_get_string(r);")
     elif p.kind == "array" and reply:
         out.append(f"\tvcuda_get_copy(r, {v}, {p.bounds}, sizeof(*{v}));")
     elif p.kind == "array":
-        out.append(f"\t{v} = (void *)(uintptr_t)vcuda_get_array(r, {p.bounds}, sizeof(*{v}));")
+        out.append(f"\t{v} = (void *)(uintptr_t)vcuda_reader_get_array(r, {p.bounds}, sizeof(*{v}));")
 
 
 def emit_call_info_h(desc):
@@ -105,9 +105,9 @@ def emit_codec_c(desc):
         HEADER,
         '#include "calls.h"\n\n#include <string.h>\n',
         "static inline void vcuda_get_copy(struct vcuda_reader *r, void *to, uint64_t count, size_t size)\n{",
-        "\tconst void *p = vcuda_get_array(r, count, size);\n\n\tif (p && count)\n\t\tmemcpy(to, p, count * size);\n}\n",
+        "\tconst void *p = vcuda_reader_get_array(r, count, size);\n\n\tif (p && count)\n\t\tmemcpy(to, p, count * size);\n}\n",
         "static inline uint32_t vcuda_get_narrow(struct vcuda_reader *r, size_t bytes)\n{",
-        "\tuint32_t v = vcuda_get_u32(r);\n",
+        "\tuint32_t v = vcuda_reader_get_u32(r);\n",
         "\tif (v >> (8 * bytes))\n\t\tr->error = true;\n\treturn v;\n}\n",
     ]
     for c in desc.calls:
@@ -180,31 +180,31 @@ def emit_guest_h(desc):
 def emit_guest_c(desc):
     out = [HEADER, '#include "guest-calls.h"\n#include "core/request.h"\n']
     for c in desc.calls:
-        out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct vcuda_call call;", "\tCUresult result;\n"]
+        out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct client_call call;", "\tCUresult result;\n"]
         for p in c.params:
-            if p.direction == "out" and p.kind != "window" or p.kind == "string":
+            if p.direction == "out" and p.kind != "mapping" or p.kind == "string":
                 out.append(f"\tif (!{p.name})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
         for p in c.params:
-            if p.is_in or p.kind in ("array", "window"):
-                cast = f"({'void' if p.kind == 'window' else p.ctype} *)(uintptr_t)" if p.kind in ("array", "window") else ""
+            if p.is_in or p.kind in ("array", "mapping"):
+                cast = f"({'void' if p.kind == 'mapping' else p.ctype} *)(uintptr_t)" if p.kind in ("array", "mapping") else ""
                 out.append(f"\ta.{p.name} = {cast}{p.name};")
         for p in c.params:
             if p.kind == "array" and p.is_in:
                 out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
         if c.queues is not None:
-            out.append(f"\tresult = vcuda_pace(how, a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+            out.append(f"\tresult = libcuda_throttle_take(how, a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
         out += [
-            f"\tresult = vcuda_request_begin(&call, how, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
+            f"\tresult = libcuda_request_begin(&call, how, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
             "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
         ]
         if c.leaves_work and c.stream and c.stream.direction == "in":
-            out.append(f"\tcall.queue = vcuda_known_queue(a.{c.stream.name});")
+            out.append(f"\tcall.queue = libcuda_completion_queue(a.{c.stream.name});")
         out += [
             f"\tvcuda_encode_{c.name}(&call.writer, &a);",
-            "\tresult = vcuda_request_submit(&call);",
+            "\tresult = libcuda_request_submit(&call);",
         ]
         if c.outs:
-            out += [f"\tif (result == CUDA_SUCCESS) {{", f"\t\tvcuda_decode_reply_{c.name}(&call.reader, &a);", "\t\tresult = vcuda_request_check(&call);", "\t}"]
+            out += [f"\tif (result == CUDA_SUCCESS) {{", f"\t\tvcuda_decode_reply_{c.name}(&call.reader, &a);", "\t\tresult = libcuda_request_check(&call);", "\t}"]
             out += ["\tif (result == CUDA_SUCCESS) {"]
             for p in c.outs:
                 if p.kind == "array":
@@ -214,9 +214,9 @@ def emit_guest_c(desc):
                 else:
                     out.append(f"\t\t*{p.name} = a.{p.name};")
             out += ["\t}"]
-        out.append("\tvcuda_request_end(&call);")
+        out.append("\tlibcuda_request_end(&call);")
         if c.stream and c.stream.direction == "destroy":
-            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_stream_destroyed(how, {c.stream.name});")
+            out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tlibcuda_stream_destroyed(how, {c.stream.name});")
         out.append("\treturn result;\n}\n")
     return out
 
@@ -229,11 +229,11 @@ def emit_guest_api_c(desc):
             continue
         steps = [f"vcuda_resolve_{p.resolver}({p.name}, &{p.name})" for p in c.params if p.resolver]
         if c.uncaptured:
-            steps.append("vcuda_capture_unsafe()")
+            steps.append("libcuda_capture_unsafe()")
         steps.append(f"vcuda_call_{c.name}({', '.join(p.name for p in c.params)})")
-        out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{", f"\tCUresult result = {'vcuda_require_context' if c.context else 'vcuda_require_init'}();\n"]
+        out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{", f"\tCUresult result = {'client_require_context' if c.context else 'libcuda_require_init'}();\n"]
         out += [f"\tif (result == CUDA_SUCCESS)\n\t\tresult = {step};" for step in steps]
-        out += [f"\tif (result == CUDA_SUCCESS)\n\t\tvcuda_object_drop({p.name});" for p in c.params if p.direction == "destroy" and p.resolver]
+        out += [f"\tif (result == CUDA_SUCCESS)\n\t\tlibcuda_object_drop({p.name});" for p in c.params if p.direction == "destroy" and p.resolver]
         out.append("\treturn result;\n}\n")
     return out
 
@@ -269,9 +269,9 @@ def emit_backend_h(desc):
 
 
 def emit_handlers_h(desc):
-    out = [HEADER, "#ifndef VCUDA_HANDLERS_H\n#define VCUDA_HANDLERS_H\n", '#include "calls.h"\n', "struct vcuda_session;\n",
+    out = [HEADER, "#ifndef VCUDA_HANDLERS_H\n#define VCUDA_HANDLERS_H\n", '#include "calls.h"\n', "struct worker_session;\n",
            "/* Hand-written handlers: in and destroy handles of `a` are resolved; what it gives back is put into `a`. Missing one is a link error. */"]
-    out += [f"CUresult vcuda_handle_{c.name}(struct vcuda_session *session, struct vcuda_args_{c.name} *a);" for c in desc.calls if c.host == "manual"]
+    out += [f"CUresult vcuda_handle_{c.name}(struct worker_session *session, struct vcuda_args_{c.name} *a);" for c in desc.calls if c.host == "manual"]
     out += ["\n#endif"]
     return out
 
@@ -279,56 +279,56 @@ def emit_handlers_h(desc):
 def emit_dispatch_c(desc):
     out = [HEADER, '#include "handlers.h"\n#include "host/worker/session/dispatch.h"\n#include "host/worker/session/session.h"\n']
     for c in desc.calls:
-        out += [f"static CUresult run_{c.name}(struct vcuda_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w)\n{{",
+        out += [f"static CUresult run_{c.name}(struct worker_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w)\n{{",
                 f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tCUresult result;"]
         gives_handle = any(p.kind == "handle" and p.is_out for p in c.params)
         parents = [p for p in c.params if p.kind == "handle" and p.direction == "in" and gives_handle and not desc.handles[p.ctype].transient]
         keep_id = parents[:1] + [p for p in c.params if p.direction == "destroy"]
         out += [f"\tuint64_t id_{p.name};" for p in keep_id]
-        out += [f"\n\tvcuda_decode_{c.name}(r, arena, &a);", "\tif (!vcuda_reader_finished(r))\n\t\treturn vcuda_malformed(s);"]
+        out += [f"\n\tvcuda_decode_{c.name}(r, arena, &a);", "\tif (!vcuda_reader_finished(r))\n\t\treturn worker_malformed(s);"]
         if c.host == "auto":
-            out.append(f"\tif (!s->ops->{c.name})\n\t\treturn vcuda_unsupported(s, VCUDA_OP_{c.name});")
+            out.append(f"\tif (!s->ops->{c.name})\n\t\treturn worker_unsupported(s, VCUDA_OP_{c.name});")
         # What is destroyed comes last: once it is claimed nothing may fail but the call itself.
         for p in sorted(c.params, key=lambda p: p.direction == "destroy"):
             if p.kind == "handle" and p.is_in:
                 handle = desc.handles[p.ctype]
                 if p in keep_id:
                     out.append(f"\tid_{p.name} = (uint64_t)(uintptr_t)a.{p.name};")
-                kinds = " | ".join(f"VCUDA_ACCEPT(VCUDA_KIND_{k.upper()})" for k in [handle.kind] + handle.accepts)
+                kinds = " | ".join(f"WORKER_ACCEPT(VCUDA_KIND_{k.upper()})" for k in [handle.kind] + handle.accepts)
                 limit = max(handle.specials) + 1 if handle.specials else 0
                 if p.direction == "destroy":
-                    out.append(f"\tresult = vcuda_claim(s, {kinds}, (void **)&a.{p.name});")
+                    out.append(f"\tresult = worker_claim(s, {kinds}, (void **)&a.{p.name});")
                 else:
-                    out.append(f"\tresult = vcuda_resolve(s, {kinds}, {limit}, (void **)&a.{p.name});")
+                    out.append(f"\tresult = worker_resolve(s, {kinds}, {limit}, (void **)&a.{p.name});")
                 out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
-            if p.kind == "window":
+            if p.kind == "mapping":
                 bounds = p.bounds.replace("a->", "a.")
-                out.append(f"\tresult = vcuda_check_window(s, a.{p.name}, {bounds}, {'true' if p.is_out else 'false'});")
+                out.append(f"\tresult = worker_mapping_check(s, a.{p.name}, {bounds}, {'true' if p.is_out else 'false'});")
                 out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
         for p in c.outs:
             if p.kind == "handle":
-                out.append(f"\tif (!vcuda_room(s, VCUDA_KIND_{desc.handles[p.ctype].kind.upper()}))\n\t\treturn CUDA_ERROR_OUT_OF_MEMORY;")
+                out.append(f"\tif (!worker_room(s, VCUDA_KIND_{desc.handles[p.ctype].kind.upper()}))\n\t\treturn CUDA_ERROR_OUT_OF_MEMORY;")
         if c.host == "manual":
             out.append(f"\tresult = vcuda_handle_{c.name}(s, &a);")
         else:
-            names = ", ".join(f"&a.{p.name}" if p.is_out and p.kind not in ("array", "window") else f"a.{p.name}" for p in c.params)
+            names = ", ".join(f"&a.{p.name}" if p.is_out and p.kind not in ("array", "mapping") else f"a.{p.name}" for p in c.params)
             out.append(f"\tresult = s->ops->{c.name}({names});")
         for p in c.params:
             if p.direction == "destroy":
-                out.append(f"\tvcuda_destroyed(s, id_{p.name}, result);")
+                out.append(f"\tworker_destroyed(s, id_{p.name}, result);")
         if c.outs:
             out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
             for p in c.outs:
                 if p.kind == "handle":
                     handle = desc.handles[p.ctype]
                     parent = f"id_{parents[0].name}" if parents else "0"
-                    out.append(f"\tresult = vcuda_publish(s, VCUDA_KIND_{handle.kind.upper()}, {str(handle.shared).lower()}, {parent}, (void **)&a.{p.name});")
+                    out.append(f"\tresult = worker_publish(s, VCUDA_KIND_{handle.kind.upper()}, {str(handle.shared).lower()}, {parent}, (void **)&a.{p.name});")
                     out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
             out.append(f"\tvcuda_encode_reply_{c.name}(w, &a);")
         else:
             out.append("\t(void)w;")
         out += ["\treturn result;\n}\n"]
-    out.append("const vcuda_run_call vcuda_dispatch_table[VCUDA_OP_LIMIT] = {")
+    out.append("const worker_run_call worker_dispatch_table[VCUDA_OP_LIMIT] = {")
     out += [f"\t[VCUDA_OP_{c.name}] = run_{c.name}," for c in desc.calls] + ["};"]
     return out
 
@@ -354,7 +354,7 @@ def emit_codec_test_c(desc):
             if p.kind == "scalar":
                 lengths = any(q.bounds and f"a->{p.name}" in q.bounds for q in c.params if q.kind == "array")
                 out.append(f"\ta->{p.name} = ({p.ctype})codec_random_{'length' if lengths else 'word'}(random);")
-            elif p.kind in ("handle", "window"):
+            elif p.kind in ("handle", "mapping"):
                 out.append(f"\ta->{p.name} = (void *)(uintptr_t)codec_random_word(random);")
             elif p.kind == "struct":
                 out.append(f"\tcodec_random_bytes(random, &a->{p.name}, sizeof(a->{p.name}));")
@@ -365,7 +365,7 @@ def emit_codec_test_c(desc):
                 out.append(f"\ta->{p.name} = codec_random_array(random, arena, {p.bounds}, sizeof(*a->{p.name}));")
         out += ["}\n", f"static bool equal_{c.name}(const {args} *a, const {args} *b, bool reply)\n{{", "\t(void)a;\n\t(void)b;\n\t(void)reply;"]
         for p in c.params:
-            which = "reply" if p.is_out and p.kind != "window" else "!reply"
+            which = "reply" if p.is_out and p.kind != "mapping" else "!reply"
             if p.kind in ("scalar", "struct"):
                 cond = f"memcmp(&a->{p.name}, &b->{p.name}, sizeof(a->{p.name}))"
             elif p.kind == "string":

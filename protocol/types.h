@@ -40,7 +40,7 @@ typedef struct vcuda_host_info {
 	int32_t device_count;
 	uint32_t range_count;
 	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];
-	uint64_t arena_start, arena_length; /* where window_create addresses must lie */
+	uint64_t arena_start, arena_length; /* where mapping_create addresses must lie */
 	char backend[16];		/* "cpu", "cuda" */
 	uint32_t pid;			/* the worker's, for messages */
 	uint32_t reserved;
@@ -147,6 +147,6 @@ typedef struct vcuda_generator_st *vcuda_generator;
 typedef struct vcuda_link_st *vcuda_link;
 
 /* A graph that the worker keeps for an executable graph of the guest's. */
-typedef struct vcuda_kept_st *vcuda_kept;
+typedef struct vcuda_graph_st *vcuda_graph_id;
 
 #endif

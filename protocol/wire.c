@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire.h"
 
-void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes)
+void vcuda_writer_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes)
 {
 	size_t padded = vcuda_wire_pad(bytes);
 
@@ -16,17 +16,17 @@ void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes)
 	w->at += padded;
 }
 
-void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count, size_t size)
+void vcuda_writer_put_array(struct vcuda_writer *w, const void *data, uint64_t count, size_t size)
 {
 	size_t bytes;
 
 	if (__builtin_mul_overflow(count, size, &bytes))
 		w->error = true;
 	else
-		vcuda_put_bytes(w, data, bytes);
+		vcuda_writer_put_bytes(w, data, bytes);
 }
 
-const void *vcuda_get_bytes(struct vcuda_reader *r, size_t bytes)
+const void *vcuda_reader_get_bytes(struct vcuda_reader *r, size_t bytes)
 {
 	const uint8_t *p = r->at;
 	size_t padded = vcuda_wire_pad(bytes);
@@ -39,7 +39,7 @@ const void *vcuda_get_bytes(struct vcuda_reader *r, size_t bytes)
 	return p;
 }
 
-const void *vcuda_get_array(struct vcuda_reader *r, uint64_t count, size_t size)
+const void *vcuda_reader_get_array(struct vcuda_reader *r, uint64_t count, size_t size)
 {
 	size_t bytes;
 
@@ -47,13 +47,13 @@ const void *vcuda_get_array(struct vcuda_reader *r, uint64_t count, size_t size)
 		r->error = true;
 		return NULL;
 	}
-	return vcuda_get_bytes(r, bytes);
+	return vcuda_reader_get_bytes(r, bytes);
 }
 
-const char *vcuda_get_string(struct vcuda_reader *r)
+const char *vcuda_reader_get_string(struct vcuda_reader *r)
 {
-	uint64_t bytes = vcuda_get_word(r);
-	const char *s = vcuda_get_array(r, bytes, 1);
+	uint64_t bytes = vcuda_reader_get_word(r);
+	const char *s = vcuda_reader_get_array(r, bytes, 1);
 
 	if (!s || !bytes || memchr(s, 0, bytes) != s + bytes - 1) {
 		r->error = true;
@@ -62,18 +62,18 @@ const char *vcuda_get_string(struct vcuda_reader *r)
 	return s;
 }
 
-uint32_t vcuda_get_u32(struct vcuda_reader *r)
+uint32_t vcuda_reader_get_u32(struct vcuda_reader *r)
 {
-	uint64_t v = vcuda_get_word(r);
+	uint64_t v = vcuda_reader_get_word(r);
 
 	if (v > UINT32_MAX)
 		r->error = true;
 	return (uint32_t)v;
 }
 
-int32_t vcuda_get_i32(struct vcuda_reader *r)
+int32_t vcuda_reader_get_i32(struct vcuda_reader *r)
 {
-	int64_t v = (int64_t)vcuda_get_word(r);
+	int64_t v = (int64_t)vcuda_reader_get_word(r);
 
 	if (v < INT32_MIN || v > INT32_MAX)
 		r->error = true;

@@ -66,7 +66,7 @@ static inline size_t vcuda_wire_array(uint64_t count, size_t size)
 	return __builtin_mul_overflow(count, size, &bytes) || bytes > too_long ? too_long : vcuda_wire_pad(bytes);
 }
 
-static inline void vcuda_put_word(struct vcuda_writer *w, uint64_t value)
+static inline void vcuda_writer_put_word(struct vcuda_writer *w, uint64_t value)
 {
 	if (w->error || (size_t)(w->end - w->at) < sizeof(value)) {
 		w->error = true;
@@ -76,11 +76,11 @@ static inline void vcuda_put_word(struct vcuda_writer *w, uint64_t value)
 	w->at += sizeof(value);
 }
 
-void vcuda_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes); /* padded, no count */
-void vcuda_put_array(struct vcuda_writer *w, const void *data, uint64_t count,
-		     size_t size); /* the same, overflow checked */
+void vcuda_writer_put_bytes(struct vcuda_writer *w, const void *data, size_t bytes); /* padded, no count */
+void vcuda_writer_put_array(struct vcuda_writer *w, const void *data, uint64_t count,
+			    size_t size); /* the same, overflow checked */
 
-static inline uint64_t vcuda_get_word(struct vcuda_reader *r)
+static inline uint64_t vcuda_reader_get_word(struct vcuda_reader *r)
 {
 	uint64_t value;
 
@@ -95,17 +95,17 @@ static inline uint64_t vcuda_get_word(struct vcuda_reader *r)
 
 /* Reads `bytes` padded bytes in place: a pointer into the reader's buffer, NULL and the sticky error if they are not
  * there. */
-const void *vcuda_get_bytes(struct vcuda_reader *r, size_t bytes);
+const void *vcuda_reader_get_bytes(struct vcuda_reader *r, size_t bytes);
 
 /* The same with `count` elements of `size` bytes, overflow checked. */
-const void *vcuda_get_array(struct vcuda_reader *r, uint64_t count, size_t size);
+const void *vcuda_reader_get_array(struct vcuda_reader *r, uint64_t count, size_t size);
 
 /* A string of `bytes` bytes with its NUL as the last one, and no other. */
-const char *vcuda_get_string(struct vcuda_reader *r);
+const char *vcuda_reader_get_string(struct vcuda_reader *r);
 
 /* A word that must fit a narrower type; else the sticky error. */
-uint32_t vcuda_get_u32(struct vcuda_reader *r);
-int32_t vcuda_get_i32(struct vcuda_reader *r);
+uint32_t vcuda_reader_get_u32(struct vcuda_reader *r);
+int32_t vcuda_reader_get_i32(struct vcuda_reader *r);
 
 /* Zeroed memory for count elements, NULL (and the reader's sticky error) past the cap. */
 void *vcuda_arena_array(struct vcuda_arena *a, struct vcuda_reader *r, uint64_t count, size_t size);

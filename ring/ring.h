@@ -4,7 +4,7 @@
  *
  * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks, of which
  * minor versions may have more. Guest threads are the producers (serialised by a lock of the guest process, so that
- * commands stand in the order of the API calls), one lane thread of the worker is the consumer. Each side keeps its own
+ * commands stand in the order of the API calls), one dispatcher thread of the worker is the consumer. Each side keeps its own
  * indices privately and only publishes copies: the other side may write anything at any time, so what is read from here
  * is read once and checked.
  *
@@ -48,13 +48,13 @@ struct vcuda_callback {
 };
 
 /*
- * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `turn` is even,
- * the other one if it is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in turn.
+ * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `count` is even,
+ * the other one if it is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in count.
  * Of a block through which copies follow one another (vcudaStageIn), it is the ticket of the last one that the device
  * has read.
  */
-struct vcuda_turn {
-	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t turn;
+struct vcuda_handover {
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t count;
 };
 
 /* The control page. Indices count bytes and never wrap; position in the ring = index % VCUDA_RING_BYTES. */
@@ -72,9 +72,9 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_due;
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;
 	struct vcuda_callback callbacks[VCUDA_CALLBACKS];	/* the nth, from 1 on, at n % VCUDA_CALLBACKS */
-	struct vcuda_turn turns[VCUDA_STAGE_BLOCKS];
-	/* worker: not 0 while a stream's mark says all that a wait for it would (vcudaStreamMark) */
-	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t marks;
+	struct vcuda_handover handovers[VCUDA_STAGE_BLOCKS];
+	/* worker: not 0 while a stream's fence says all that a wait for it would (vcudaStreamMark) */
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t fences;
 };
 
 _Static_assert(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET, "the control page is one page");
@@ -159,7 +159,7 @@ typedef int vcuda_shm_wait(void *transport, uint32_t seen, uint32_t timeout_us);
 int vcuda_shm_sleep(struct vcuda_shm *shm, vcuda_shm_wait *wait, void *transport, uint32_t timeout_us,
 		    bool (*blocked)(void *argument), void *argument);
 
-/* ---- consumer: the worker's lane ---- */
+/* ---- consumer: the worker's dispatcher ---- */
 
 struct vcuda_consumer {
 	struct vcuda_shm *shm;

@@ -7,7 +7,7 @@ usage: check-saved-fields.py [ROOT]
 The check reads all product code below the project's root, and knows these forms:
 * x = p->field; ... p->field = other; ... call(); ... p->field = x;
 * The same field of the calling thread's structure, or a _Thread_local variable, is set before a call and cleared after
-  it: vcuda_thread()->field = true; call(); vcuda_thread()->field = false;
+  it: libcuda_thread()->field = true; call(); libcuda_thread()->field = false;
 * A function does nothing but set such a field, and another one of the program does nothing but clear it. Each function
   that calls one of the two is reported.
 
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRODUCT = ["common", "protocol", "ring", "random", "guest", "host", "softgpu", "cli", "bench"]
 # Fields that no argument replaces, with the reason.
 STATE = {
-    "vcuda_thread()->in_callback": "the program's function runs in between, and cu* functions have no such parameter",
+    "libcuda_thread()->in_callback": "the program's function runs in between, and cu* functions have no such parameter",
     "l->at.": "struct lower_place says where code is emitted, as the insertion point of LLVM's builder does",
 }
 
@@ -32,7 +32,7 @@ VALUE = r"[A-Za-z_]\w*(?:\(\))?(?:\s*(?:->|\.)\s*\w+|\[[^\]\n]*\])*"
 ASSIGNMENT = re.compile(rf"(?<![\w.>])(\.?{VALUE})\s*=(?!=)\s*([^;,{{}}]+)[;,}}]")
 THREAD_LOCAL = re.compile(r"^(?:static |extern )*_Thread_local\b[^;={]*?(\w+)(?:\s*=[^;]*)?;", re.M)
 CALL = re.compile(r"\b(\w+)\s*\(")
-NO_CALLS = {"if", "while", "for", "switch", "return", "sizeof", "vcuda_thread", "assert", "offsetof", "_Static_assert"}
+NO_CALLS = {"if", "while", "for", "switch", "return", "sizeof", "libcuda_thread", "assert", "offsetof", "_Static_assert"}
 EMPTY = {"NULL", "false", "0"}
 
 Assignment = collections.namedtuple("Assignment", "at target value")
@@ -48,14 +48,14 @@ class Function:
         self.program, self.path, self.text, self.start = program, path, text, match.start(2)
         self.name, self.body = match[1], match[2]
         # A variable that points to the thread's structure is another name of that.
-        self.threads = re.findall(r"(\w+) = vcuda_thread\(\)[;,]", self.body)
+        self.threads = re.findall(r"(\w+) = libcuda_thread\(\)[;,]", self.body)
         self.calls = [(m.start(), m[1]) for m in CALL.finditer(self.body) if m[1] not in NO_CALLS]
         self.assignments = [Assignment(m.start(), self.plain(m[1]), self.plain(m[2])) for m in ASSIGNMENT.finditer(self.body)]
 
     def plain(self, text):
         text = re.sub(r"\s+", "", text).lstrip("*")
         for name in self.threads:
-            text = re.sub(rf"\b{name}->", "vcuda_thread()->", text)
+            text = re.sub(rf"\b{name}->", "libcuda_thread()->", text)
         return text
 
     def line(self, at):
@@ -78,7 +78,7 @@ def functions(root):
 
 def of_thread(target, local):
     """A field of the thread's structure, or of a _Thread_local variable."""
-    return target.startswith("vcuda_thread()->") or re.split(r"->|\.|\[", target)[0] in local
+    return target.startswith("libcuda_thread()->") or re.split(r"->|\.|\[", target)[0] in local
 
 
 def is_state(target):

@@ -12,8 +12,8 @@ const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-cpu"};
 /* clang-format off */
 static const struct vcuda_backend_ops ops = {
 	.name = "cpu",
-#define X(function) .function = cpu_##function,
-	CPU_FUNCTIONS(X)
+#define X(function) .function = softgpu_##function,
+	SOFTGPU_FUNCTIONS(X)
 #undef X
 };
 /* clang-format on */

@@ -7,7 +7,7 @@
 
 /* One group an object; add to its end. */
 /* clang-format off */
-#define CPU_FUNCTIONS(X) \
+#define SOFTGPU_FUNCTIONS(X) \
 	X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
 	X(cuDeviceGetUuid_v2) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) \
 	X(cuDeviceGetP2PAttribute) X(cuDeviceGetP2PAtomicCapabilities) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
@@ -50,8 +50,8 @@
 	X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy)
 /* clang-format on */
 
-#define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) cpu_##name;
-CPU_FUNCTIONS(X)
+#define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) softgpu_##name;
+SOFTGPU_FUNCTIONS(X)
 #undef X
 
 #endif

@@ -38,14 +38,14 @@ static uint64_t busy_seq;
 /* The last of these whose stream the default stream may not wait for. */
 static uint64_t non_blocking_seq;
 
-struct call_queue vcuda_call_all, vcuda_call_non_blocking, vcuda_call_untracked = {.non_blocking = true};
+struct call_queue client_call_all, client_call_non_blocking, client_call_untracked = {.non_blocking = true};
 
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
 static bool profile;
 
-void vcuda_call_attach(void *shm)
+void client_call_attach(void *shm)
 {
 	vcuda_producer_init(&producer, shm);
 	atomic_store(&producer.shm->profile, profile);
@@ -53,15 +53,15 @@ void vcuda_call_attach(void *shm)
 	spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0;
 }
 
-void vcuda_call_profile(void)
+void client_call_profile(void)
 {
 	profile = true;
 }
 
-void vcuda_call_wait_for_gpu(void)
+void client_call_wait_for_gpu(void)
 {
 	if (spin_ns)
-		spin_ns = vcuda_session.transport->ops->gpu_spin_ns;
+		spin_ns = client_session.transport->ops->gpu_spin_ns;
 }
 
 static uint64_t now_ns(void)
@@ -98,13 +98,13 @@ static void give_slot(uint32_t slot)
 static int lose_if_gone(int err)
 {
 	if (err == -EPIPE || err == -ENODEV)
-		vcuda_session_lose(vcuda_session.gone);
-	return vcuda_session_error();
+		client_session_lose(client_session.gone);
+	return client_session_error();
 }
 
 static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 {
-	struct vcuda_transport *t = transport;
+	struct client_transport *t = transport;
 	int err;
 
 	VCUDA_PROBE(guest_sleep);
@@ -117,12 +117,12 @@ static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 static int sleep_while(bool (*blocked)(void *), void *argument)
 {
 	return lose_if_gone(
-		vcuda_shm_sleep(producer.shm, wait_transport, vcuda_session.transport, 0, blocked, argument));
+		vcuda_shm_sleep(producer.shm, wait_transport, client_session.transport, 0, blocked, argument));
 }
 
-int vcuda_call_worker_lives(void)
+int client_call_worker_check(void)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
+	struct client_transport *t = client_session.transport;
 
 	/* The shortest wait reports a worker that is gone, too. */
 	return lose_if_gone(t->ops->wait(t, atomic_load(&producer.shm->wake), 1));
@@ -164,12 +164,12 @@ static int wait_while(struct call_thread *thread, bool (*blocked)(void *), void 
 	return result;
 }
 
-int vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument)
+int client_call_wait_while(bool (*blocked)(void *argument), void *argument)
 {
 	return poll_or_sleep_while(blocked, argument);
 }
 
-struct vcuda_shm *vcuda_call_shm(void)
+struct vcuda_shm *client_call_shm(void)
 {
 	return producer.shm;
 }
@@ -180,14 +180,14 @@ static bool ring_is_full(void *unused)
 }
 
 /* Room in the ring. The caller holds the ring lock, so that no thread overtakes this one. */
-static int reserve(struct vcuda_call *call, uint32_t bytes)
+static int reserve(struct client_call *call, uint32_t bytes)
 {
 	while (!(call->command = vcuda_producer_reserve(&producer, bytes))) {
 		int error;
 
 		call->thread->stalls++;
 		vcuda_producer_want_room(&producer);
-		error = vcuda_session_error();
+		error = client_session_error();
 		if (!error)
 			error = wait_while(call->thread, ring_is_full, NULL);
 		if (error)
@@ -204,14 +204,14 @@ static void raise(uint64_t *at, uint64_t to)
 		*at = to;
 }
 
-void vcuda_call_drained(struct call_context *context, const struct call_receipt *receipt)
+void client_call_drained(struct call_context *context, const struct call_receipt *receipt)
 {
 	pthread_mutex_lock(&ring_lock);
 	raise(&context->drained_seq, receipt->seq);
 	pthread_mutex_unlock(&ring_lock);
 }
 
-void vcuda_call_idle(struct call_context *context, const struct call_receipt *receipt)
+void client_call_idle(struct call_context *context, const struct call_receipt *receipt)
 {
 	pthread_mutex_lock(&ring_lock);
 	raise(&context->drained_seq, receipt->seq);
@@ -224,7 +224,7 @@ static bool is_drained(const struct call_context *context)
 	return context && busy_seq < context->drained_seq;
 }
 
-bool vcuda_call_is_idle(const struct call_context *context)
+bool client_call_is_idle(const struct call_context *context)
 {
 	bool idle;
 
@@ -234,35 +234,35 @@ bool vcuda_call_is_idle(const struct call_context *context)
 	return idle;
 }
 
-bool vcuda_call_is_taken(uint64_t position)
+bool client_call_is_taken(uint64_t position)
 {
 	return atomic_load_explicit(&producer.shm->head, memory_order_relaxed) >= position;
 }
 
-bool vcuda_call_may_poll(void)
+bool client_call_may_poll(void)
 {
 	return spin_ns;
 }
 
 /* Plain stores: the ring lock, which the caller holds, orders them. */
-static void note_command(struct call_queue *queue, const struct vcuda_call *call)
+static void note_command(struct call_queue *queue, const struct client_call *call)
 {
 	atomic_store_explicit(&queue->issued, producer.tail, memory_order_relaxed);
 	atomic_store_explicit(&queue->launched, call->launches, memory_order_relaxed);
 }
 
 /* With the ring lock held. */
-static void note_work(const struct vcuda_call *call)
+static void note_work(const struct client_call *call)
 {
 	const struct vcuda_call_info *info = &vcuda_call_table[call->op];
-	struct call_queue *queue = call->queue ? call->queue : &vcuda_call_untracked;
+	struct call_queue *queue = call->queue ? call->queue : &client_call_untracked;
 	bool non_blocking = atomic_load(&queue->non_blocking);
 
 	if (!info->quiet || !info->sync) {
 		note_command(queue, call);
-		note_command(&vcuda_call_all, call);
+		note_command(&client_call_all, call);
 		if (non_blocking)
-			note_command(&vcuda_call_non_blocking, call);
+			note_command(&client_call_non_blocking, call);
 	}
 	if (info->quiet)
 		return;
@@ -274,7 +274,7 @@ static void note_work(const struct vcuda_call *call)
 /* ---- a call ---- */
 
 /* With the ring lock held. */
-static int enter_ring(struct vcuda_call *call, uint32_t bytes)
+static int enter_ring(struct client_call *call, uint32_t bytes)
 {
 	if (call->options->only_drained && !is_drained(call->context))
 		return CALL_NOT_DRAINED;
@@ -285,17 +285,17 @@ static int check(const struct vcuda_call_info *info, size_t size)
 {
 	int error;
 
-	if (!vcuda_session_attached())
+	if (!client_session_attached())
 		return CALL_NOT_CONNECTED;
-	error = vcuda_session_error();
+	error = client_session_error();
 	if (error)
 		return error;
 	if (size > VCUDA_COMMAND_MAX)
 		return CALL_TOO_LARGE;
-	return info->since_minor > vcuda_session.transport->host_minor ? CALL_UNKNOWN : 0;
+	return info->since_minor > client_session.transport->host_minor ? CALL_UNKNOWN : 0;
 }
 
-static void fill_in_header(const struct vcuda_call *call)
+static void fill_in_header(const struct client_call *call)
 {
 	const struct call_context *context = call->context;
 
@@ -306,7 +306,7 @@ static void fill_in_header(const struct vcuda_call *call)
 	call->command->thread = call->thread->number;
 }
 
-int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
+int client_call_begin(struct client_call *call, unsigned int op, size_t bytes)
 {
 	const struct vcuda_call_info *info = &vcuda_call_table[op];
 	size_t size = sizeof(struct vcuda_command) + bytes;
@@ -328,7 +328,7 @@ int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
 	error = enter_ring(call, (uint32_t)size);
 	if (error) {
 		pthread_mutex_unlock(&ring_lock);
-		vcuda_call_end(call);
+		client_call_end(call);
 		return error;
 	}
 	fill_in_header(call);
@@ -338,7 +338,7 @@ int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes)
 
 static bool reply_is_missing(void *call)
 {
-	const struct vcuda_call *c = call;
+	const struct client_call *c = call;
 	const struct call_options *o = c->options;
 
 	while (atomic_load(&vcuda_shm_slot(producer.shm, c->slot)->done) != c->receipt.seq)
@@ -347,7 +347,7 @@ static bool reply_is_missing(void *call)
 	return false;
 }
 
-static int wait_reply(struct vcuda_call *call)
+static int wait_reply(struct client_call *call)
 {
 	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
 	uint32_t bytes;
@@ -373,7 +373,7 @@ static int wait_reply(struct vcuda_call *call)
 }
 
 /* Returns whether the worker has to be woken. With the ring lock held. */
-static bool publish(struct vcuda_call *call)
+static bool publish(struct client_call *call)
 {
 	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
 	bool ring = vcuda_producer_publish(&producer, call->command, bytes);
@@ -383,9 +383,9 @@ static bool publish(struct vcuda_call *call)
 	return ring;
 }
 
-int vcuda_call_submit(struct vcuda_call *call)
+int client_call_submit(struct client_call *call)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
+	struct client_transport *t = client_session.transport;
 	int result = 0;
 	bool ring;
 
@@ -408,7 +408,7 @@ int vcuda_call_submit(struct vcuda_call *call)
 	return result;
 }
 
-void vcuda_call_end(struct vcuda_call *call)
+void client_call_end(struct client_call *call)
 {
 	VCUDA_PROBE2(call_end, call->op, call->result);
 	if (call->sync)

@@ -31,7 +31,7 @@ enum call_error {
 /* Where commands execute. A program embeds one in each of its contexts. */
 struct call_context {
 	_Atomic(void *) id;             /* the worker's name; NULL: none */
-	uint64_t drained_seq, idle_seq; /* under the ring lock, see vcuda_call_drained() */
+	uint64_t drained_seq, idle_seq; /* under the ring lock, see client_call_drained() */
 };
 
 /* Where a command is in the ring: its number, and the position of its end, which only grows. */
@@ -43,7 +43,7 @@ struct call_receipt {
 struct call_thread {
 	uint32_t number;                /* small; goes with each command */
 	uint32_t waits, queued, stalls; /* answers awaited, commands not waited for, times that the ring was full */
-	uint64_t waited_ns;             /* for answers and room; counted after vcuda_call_profile() */
+	uint64_t waited_ns;             /* for answers and room; counted after client_call_profile() */
 };
 
 /* The commands of one stream of the program. */
@@ -64,7 +64,7 @@ struct call_options {
 	struct call_receipt *receipt; /* filled by submit(). May be NULL. */
 };
 
-struct vcuda_call {
+struct client_call {
 	/* The caller fills these in before begin(). */
 	const struct call_options *options; /* until the call has ended */
 	struct call_context *context;       /* of the options, else the thread's current one; may be NULL */
@@ -88,56 +88,56 @@ struct vcuda_call {
  * CALL_NOT_CONNECTED, CALL_TOO_LARGE, CALL_UNKNOWN, CALL_NOT_DRAINED, the session's error. After an error the call has
  * ended.
  */
-int vcuda_call_begin(struct vcuda_call *call, unsigned int op, size_t bytes);
+int client_call_begin(struct client_call *call, unsigned int op, size_t bytes);
 
 /* Publishes. A synchronous call waits and returns the worker's result, an asynchronous one returns 0 at once. */
-int vcuda_call_submit(struct vcuda_call *call);
+int client_call_submit(struct client_call *call);
 
 /* Gives the reply slot back. Called once after a successful begin(). */
-void vcuda_call_end(struct vcuda_call *call);
+void client_call_end(struct client_call *call);
 
 /*
  * A context is drained if no work that its default stream depends on is outstanding. The receipt is of a call that
  * waited for that stream.
  */
-void vcuda_call_drained(struct call_context *context, const struct call_receipt *receipt);
+void client_call_drained(struct call_context *context, const struct call_receipt *receipt);
 
 /*
  * A context is idle if no work of any stream is outstanding. The receipt is of a call that waited for all streams.
  */
-void vcuda_call_idle(struct call_context *context, const struct call_receipt *receipt);
+void client_call_idle(struct call_context *context, const struct call_receipt *receipt);
 
 /* Whether the context is idle, where the process has no other context. */
-bool vcuda_call_is_idle(const struct call_context *context);
+bool client_call_is_idle(const struct call_context *context);
 
 /* The commands of all queues, of all non-blocking queues, and of streams that are not tracked. */
-extern struct call_queue vcuda_call_all, vcuda_call_non_blocking, vcuda_call_untracked;
+extern struct call_queue client_call_all, client_call_non_blocking, client_call_untracked;
 
 /* Whether the worker has taken the command that ends at the position. */
-bool vcuda_call_is_taken(uint64_t position);
+bool client_call_is_taken(uint64_t position);
 
 /* Asks the transport whether the worker is still there. Returns 0 or the session's error. */
-int vcuda_call_worker_lives(void);
+int client_call_worker_check(void);
 
 /* Whether a thread that polls memory lets the worker run. */
-bool vcuda_call_may_poll(void);
+bool client_call_may_poll(void);
 
 /* Calls can be made from now on, in the shared area. Called once, by the session. */
-void vcuda_call_attach(void *shm);
+void client_call_attach(void *shm);
 
 /* From the session's start on waiting times are counted, and the worker counts too. */
-void vcuda_call_profile(void);
+void client_call_profile(void);
 
 /* The device is a GPU: waiting threads poll longer before they sleep. */
-void vcuda_call_wait_for_gpu(void);
+void client_call_wait_for_gpu(void);
 
 /* The shared area of the session. */
-struct vcuda_shm *vcuda_call_shm(void);
+struct vcuda_shm *client_call_shm(void);
 
 /*
  * Waits until blocked(argument), which reads the shared area, is false: polls for a while, then sleeps. Returns 0 or
  * the error that ended the session.
  */
-int vcuda_call_wait_while(bool (*blocked)(void *argument), void *argument);
+int client_call_wait_while(bool (*blocked)(void *argument), void *argument);
 
 #endif

@@ -8,14 +8,14 @@
 
 #include "proc-maps.h"
 
-int vcuda_private_memory_check(const void *address, size_t bytes, bool writable)
+int client_private_memory_check(const void *address, size_t bytes, bool writable)
 {
 	uint64_t at = (uintptr_t)address, end = at + bytes;
-	FILE *maps = vcuda_mappings();
+	FILE *maps = client_proc_maps_open();
 	int result = maps ? 0 : -EOPNOTSUPP;
-	struct vcuda_mapping m;
+	struct client_proc_map m;
 
-	while (maps && at < end && vcuda_mapping_next(maps, &m)) {
+	while (maps && at < end && client_proc_maps_next(maps, &m)) {
 		if (m.to <= at)
 			continue;
 		if (m.from > at || m.prot[0] != 'r' || (writable && m.prot[1] != 'w'))
@@ -42,7 +42,7 @@ static int move_over(void *from, void *address, size_t bytes)
 	return err;
 }
 
-int vcuda_private_memory_share(void *address, size_t bytes, int memfd)
+int client_private_memory_share(void *address, size_t bytes, int memfd)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 
@@ -52,7 +52,7 @@ int vcuda_private_memory_share(void *address, size_t bytes, int memfd)
 	return move_over(p, address, bytes);
 }
 
-int vcuda_private_memory_restore(void *address, size_t bytes)
+int client_private_memory_restore(void *address, size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -11,12 +11,12 @@
  * 0 if all of the range is private anonymous memory that is no stack. -EFAULT: not all of it is mapped, readable, and
  * writable if so asked; -EOPNOTSUPP: it is memory of another kind.
  */
-int vcuda_private_memory_check(const void *address, size_t bytes, bool writable);
+int client_private_memory_check(const void *address, size_t bytes, bool writable);
 
 /* Puts `memfd`, which has `bytes` bytes, in the range's place. */
-int vcuda_private_memory_share(void *address, size_t bytes, int memfd);
+int client_private_memory_share(void *address, size_t bytes, int memfd);
 
 /* Puts private pages in place of shared ones. */
-int vcuda_private_memory_restore(void *address, size_t bytes);
+int client_private_memory_restore(void *address, size_t bytes);
 
 #endif

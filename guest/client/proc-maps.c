@@ -3,7 +3,7 @@
 
 #include <sys/sysmacros.h>
 
-FILE *vcuda_mappings(void)
+FILE *client_proc_maps_open(void)
 {
 	return fopen("/proc/self/maps", "re");
 }
@@ -17,7 +17,7 @@ static void skip_rest_of_line(FILE *f)
 	} while (c != EOF && c != '\n');
 }
 
-bool vcuda_mapping_next(FILE *mappings, struct vcuda_mapping *m)
+bool client_proc_maps_next(FILE *mappings, struct client_proc_map *m)
 {
 	unsigned int major, minor;
 

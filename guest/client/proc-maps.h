@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-struct vcuda_mapping {
+struct client_proc_map {
 	unsigned long long from, to;
 	char prot[5]; /* "rwxp": the last one is 's' of shared memory */
 	unsigned long long offset;
@@ -16,10 +16,10 @@ struct vcuda_mapping {
 	char name[256];           /* as far as it fits: the file's, or what is in brackets; empty: it has none */
 };
 
-/* The list, for vcuda_mapping_next() and fclose(). NULL: errno. */
-FILE *vcuda_mappings(void);
+/* The list, for client_proc_maps_next() and fclose(). NULL: errno. */
+FILE *client_proc_maps_open(void);
 
 /* The next one, in increasing order. False: there is none. */
-bool vcuda_mapping_next(FILE *mappings, struct vcuda_mapping *m);
+bool client_proc_maps_next(FILE *mappings, struct client_proc_map *m);
 
 #endif

@@ -18,18 +18,18 @@
 #include "common/log.h"
 #include "stage.h"
 
-struct vcuda_guest_session vcuda_session;
+struct client_session client_session;
 
-int vcuda_session_lose(int error)
+int client_session_lose(int error)
 {
 	int none = 0;
 
-	if (!atomic_compare_exchange_strong(&vcuda_session.lost, &none, error))
+	if (!atomic_compare_exchange_strong(&client_session.lost, &none, error))
 		return none;
 	vcuda_log("the worker of this process is gone (host process %u, CUDA error %d): every CUDA call fails from now "
 		  "on. "
 		  "Start the program again; the log of vcudad on the host says why the worker ended.",
-		  vcuda_session.host_pid, error);
+		  client_session.host_pid, error);
 	return error;
 }
 
@@ -37,14 +37,14 @@ int vcuda_session_lose(int error)
  * session is usable. */
 static void after_fork_in_child(void)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
+	struct client_transport *t = client_session.transport;
 
-	atomic_store(&vcuda_session.forked, true);
+	atomic_store(&client_session.forked, true);
 	if (t->ops->forked)
 		t->ops->forked(t);
 }
 
-static void explain(const struct vcuda_transport_ops *ops, const struct vcuda_transport *t, int err)
+static void explain(const struct client_transport_ops *ops, const struct client_transport *t, int err)
 {
 	if (err == -EPROTONOSUPPORT) {
 		vcuda_log("host and guest do not fit: the host speaks protocol %u.%u, this libcuda.so.1 speaks %u.%u. "
@@ -54,7 +54,7 @@ static void explain(const struct vcuda_transport_ops *ops, const struct vcuda_tr
 	}
 	if (err == -EACCES || err == -EPERM)
 		vcuda_log("no permission to use the %s transport: %s", ops->name,
-			  ops == &vcuda_transport_virtio
+			  ops == &client_transport_virtio
 				  ? "let this user read and write /dev/vcuda"
 				  : "vcudad's socket belongs to another user; start one with `vcuda run`");
 	else
@@ -64,12 +64,12 @@ static void explain(const struct vcuda_transport_ops *ops, const struct vcuda_tr
 
 static int open_transport(void)
 {
-	static const struct vcuda_transport_ops *const all[] = {&vcuda_transport_virtio, &vcuda_transport_local};
+	static const struct client_transport_ops *const all[] = {&client_transport_virtio, &client_transport_local};
 	const char *only = getenv("VCUDA_TRANSPORT");
 	bool known = false;
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		struct vcuda_transport *t = NULL;
+		struct client_transport *t = NULL;
 		int err;
 
 		if (only && *only && strcmp(only, all[i]->name))
@@ -82,7 +82,7 @@ static int open_transport(void)
 			explain(all[i], t, err);
 			return err;
 		}
-		vcuda_session.transport = t;
+		client_session.transport = t;
 		return 0;
 	}
 	if (!known)
@@ -94,16 +94,16 @@ static int open_transport(void)
 	return -ENOENT;
 }
 
-int vcuda_session_open(int gone)
+int client_session_open(int gone)
 {
 	int err = open_transport();
 
 	if (err)
 		return err;
-	vcuda_session.gone = gone;
-	vcuda_call_attach(vcuda_session.transport->shm);
-	vcuda_stage_attach(vcuda_session.transport->shm, vcuda_shm_blocks(vcuda_session.transport->host_minor));
-	atomic_store(&vcuda_session.open, true);
+	client_session.gone = gone;
+	client_call_attach(client_session.transport->shm);
+	client_stage_attach(client_session.transport->shm, vcuda_shm_blocks(client_session.transport->host_minor));
+	atomic_store(&client_session.open, true);
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	return 0;
 }

@@ -12,8 +12,8 @@
 #include "ring/ring.h"
 #include "transport.h"
 
-struct vcuda_guest_session {
-	struct vcuda_transport *transport;
+struct client_session {
+	struct client_transport *transport;
 	int gone;             /* the error of all calls once the worker is gone without a reason */
 	uint32_t host_pid;    /* the worker's process, for messages; 0 until the program knows */
 	_Atomic bool open;    /* calls can be made */
@@ -22,38 +22,38 @@ struct vcuda_guest_session {
 };
 
 /* The first two members are constant once the session is open. */
-extern struct vcuda_guest_session vcuda_session;
+extern struct client_session client_session;
 
 /*
  * Finds a worker. Returns 0 or -errno, with a line in the log that says what to do; -EPROTONOSUPPORT: the worker speaks
  * another major version. `gone`: see the structure. Not thread-safe; not after it has succeeded.
  */
-int vcuda_session_open(int gone);
+int client_session_open(int gone);
 
 /* Ends the session: writes one line on stderr, and every later call returns `error`. Returns the session's error. */
-int vcuda_session_lose(int error);
+int client_session_lose(int error);
 
 /* This process is a forked child of one that had a session. */
-static inline bool vcuda_session_forked(void)
+static inline bool client_session_forked(void)
 {
-	return atomic_load_explicit(&vcuda_session.forked, memory_order_relaxed);
+	return atomic_load_explicit(&client_session.forked, memory_order_relaxed);
 }
 
 /* True once calls can be made. False in a forked child. */
-static inline bool vcuda_session_attached(void)
+static inline bool client_session_attached(void)
 {
-	return atomic_load_explicit(&vcuda_session.open, memory_order_acquire) && !vcuda_session_forked();
+	return atomic_load_explicit(&client_session.open, memory_order_acquire) && !client_session_forked();
 }
 
 /* The error that ended the session, 0 while it lives. Only for an open session. */
-static inline int vcuda_session_error(void)
+static inline int client_session_error(void)
 {
-	const struct vcuda_shm *shm = vcuda_session.transport->shm;
-	int lost = atomic_load_explicit(&vcuda_session.lost, memory_order_relaxed);
+	const struct vcuda_shm *shm = client_session.transport->shm;
+	int lost = atomic_load_explicit(&client_session.lost, memory_order_relaxed);
 
 	if (!lost)
 		lost = atomic_load_explicit(&shm->lost, memory_order_relaxed);
-	return lost ? vcuda_session_lose(lost) : 0;
+	return lost ? client_session_lose(lost) : 0;
 }
 
 #endif

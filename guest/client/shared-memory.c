@@ -11,13 +11,13 @@
 #include "proc-maps.h"
 
 /* The one that all of the range is in. False: none. */
-static bool find(const void *address, size_t bytes, struct vcuda_mapping *m)
+static bool find(const void *address, size_t bytes, struct client_proc_map *m)
 {
 	uint64_t from = (uintptr_t)address;
-	FILE *mappings = vcuda_mappings();
+	FILE *mappings = client_proc_maps_open();
 	bool found = false;
 
-	while (mappings && !found && vcuda_mapping_next(mappings, m))
+	while (mappings && !found && client_proc_maps_next(mappings, m))
 		found = m->from <= from && from < m->to;
 	if (mappings)
 		fclose(mappings);
@@ -25,7 +25,7 @@ static bool find(const void *address, size_t bytes, struct vcuda_mapping *m)
 }
 
 /* Opens it if it is the mapping's file. -1: it is not. */
-static int open_same(const char *path, const struct vcuda_mapping *m, bool writable)
+static int open_same(const char *path, const struct client_proc_map *m, bool writable)
 {
 	struct stat file;
 	int fd;
@@ -42,7 +42,7 @@ static int open_same(const char *path, const struct vcuda_mapping *m, bool writa
 }
 
 /* By a descriptor that the application has of it still. */
-static int open_descriptor(const struct vcuda_mapping *m, bool writable)
+static int open_descriptor(const struct client_proc_map *m, bool writable)
 {
 	DIR *all = opendir("/proc/self/fd");
 	struct dirent *e;
@@ -58,9 +58,9 @@ static int open_descriptor(const struct vcuda_mapping *m, bool writable)
 	return fd;
 }
 
-int vcuda_shared_memory_open(const void *address, size_t bytes, bool writable, uint64_t *offset)
+int client_shared_memory_open(const void *address, size_t bytes, bool writable, uint64_t *offset)
 {
-	struct vcuda_mapping m;
+	struct client_proc_map m;
 	char path[80];
 	int fd;
 

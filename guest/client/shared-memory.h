@@ -11,6 +11,6 @@
  * A new descriptor of the file that all of the page-aligned range is mapped from in one piece, and where in it that
  * begins. -EOPNOTSUPP: it is no such memory, or its file cannot be opened any more; -EFAULT: it cannot be accessed so.
  */
-int vcuda_shared_memory_open(const void *address, size_t bytes, bool writable, uint64_t *offset);
+int client_shared_memory_open(const void *address, size_t bytes, bool writable, uint64_t *offset);
 
 #endif

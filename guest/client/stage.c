@@ -22,7 +22,7 @@ static unsigned int all_blocks;
 static sem_t free_blocks;
 static _Atomic uint32_t used_blocks;
 
-void vcuda_stage_attach(void *shm, unsigned int blocks)
+void client_stage_attach(void *shm, unsigned int blocks)
 {
 	area = shm;
 	all_blocks = blocks;
@@ -45,7 +45,7 @@ static uint32_t choose(void)
 	}
 }
 
-uint32_t vcuda_stage_take(void **memory)
+uint32_t client_stage_take(void **memory)
 {
 	uint32_t block;
 	int cancel_state;
@@ -61,18 +61,18 @@ uint32_t vcuda_stage_take(void **memory)
 	return block;
 }
 
-uint32_t vcuda_stage_try(void)
+uint32_t client_stage_try(void)
 {
 	return sem_trywait(&free_blocks) == 0 ? 1u << choose() : 0;
 }
 
-void vcuda_stage_give(uint32_t block)
+void client_stage_give(uint32_t block)
 {
 	atomic_fetch_and(&used_blocks, ~(1u << block));
 	sem_post(&free_blocks);
 }
 
-void vcuda_stage_fill(void *block, const void *from, size_t bytes)
+void client_stage_fill(void *block, const void *from, size_t bytes)
 {
 	const char *in = from;
 	__m128i *out = block;
@@ -102,7 +102,7 @@ __attribute__((target("clflushopt"))) static void flush(const char *from, size_t
 		_mm_clflushopt((void *)(uintptr_t)(from + at));
 }
 
-void vcuda_stage_drain(void *to, const void *block, size_t bytes)
+void client_stage_drain(void *to, const void *block, size_t bytes)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	size_t done = -(uintptr_t)to % 16 < bytes ? -(uintptr_t)to % 16 : bytes;

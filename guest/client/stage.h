@@ -6,25 +6,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void vcuda_stage_attach(void *shm, unsigned int blocks);
+void client_stage_attach(void *shm, unsigned int blocks);
 
 /* Waits for a free block; *memory is its VCUDA_STAGE_BLOCK_BYTES bytes. */
-uint32_t vcuda_stage_take(void **memory);
+uint32_t client_stage_take(void **memory);
 /* One more block, if one is free: its bit. 0: none is. */
-uint32_t vcuda_stage_try(void);
+uint32_t client_stage_try(void);
 
-void vcuda_stage_give(uint32_t block);
+void client_stage_give(uint32_t block);
 
 /*
  * As memcpy(), from a block's begin, but past the processor's caches: a device reads what lies in those of many
  * processors at half the rate that it reads memory at.
  */
-void vcuda_stage_fill(void *block, const void *from, size_t bytes);
+void client_stage_fill(void *block, const void *from, size_t bytes);
 
 /*
  * As memcpy(), from a block's begin, and leaves neither side in the caches: a device writes to memory faster than to
  * what lies in caches. For copies that are too large for caches; where a processor cannot, it is memcpy().
  */
-void vcuda_stage_drain(void *to, const void *block, size_t bytes);
+void client_stage_drain(void *to, const void *block, size_t bytes);
 
 #endif

@@ -34,13 +34,13 @@
 #define ATTACH_TIMEOUT_S 60
 
 struct local_transport {
-	struct vcuda_transport base;
+	struct client_transport base;
 	int socket, doorbell;
 	pthread_mutex_t lock; /* one request and its reply at a time */
 	uint64_t cookie;
 };
 
-static struct local_transport *of(struct vcuda_transport *t)
+static struct local_transport *of(struct client_transport *t)
 {
 	return (struct local_transport *)t;
 }
@@ -195,14 +195,14 @@ static int attach(struct local_transport *t)
 	return err;
 }
 
-static int local_open(struct vcuda_transport **transport, const char *where)
+static int local_open(struct client_transport **transport, const char *where)
 {
 	struct local_transport *t = calloc(1, sizeof(*t));
 	int err;
 
 	if (!t)
 		return -ENOMEM;
-	t->base.ops = &vcuda_transport_local;
+	t->base.ops = &client_transport_local;
 	pthread_mutex_init(&t->lock, NULL);
 	t->socket = connect_somewhere(where);
 	if (t->socket < 0) {
@@ -227,7 +227,7 @@ free_transport:
 	return err;
 }
 
-static void local_doorbell(struct vcuda_transport *t)
+static void local_doorbell(struct client_transport *t)
 {
 	ssize_t n;
 
@@ -243,7 +243,7 @@ static bool hung_up(struct local_transport *t)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
 }
 
-static int local_wait(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us)
+static int local_wait(struct client_transport *t, uint32_t seen, uint32_t timeout_us)
 {
 	struct vcuda_shm *shm = t->shm;
 	uint32_t us = timeout_us && timeout_us < SLICE_US ? timeout_us : SLICE_US;
@@ -262,10 +262,10 @@ static int local_wait(struct vcuda_transport *t, uint32_t seen, uint32_t timeout
 	}
 }
 
-static int request_window(struct local_transport *t, void *address, size_t bytes, int *memfd)
+static int request_mapping(struct local_transport *t, void *address, size_t bytes, int *memfd)
 {
 	struct vcuda_channel_message m = {
-		.type = VCUDA_CHANNEL_WINDOW_CREATE,
+		.type = VCUDA_CHANNEL_MAPPING_CREATE,
 		.address = (uintptr_t)address,
 		.length = bytes,
 	};
@@ -276,7 +276,7 @@ static int request_window(struct local_transport *t, void *address, size_t bytes
 static int request_unmap(struct local_transport *t, void *address, size_t bytes)
 {
 	struct vcuda_channel_message m = {
-		.type = VCUDA_CHANNEL_WINDOW_UNMAP,
+		.type = VCUDA_CHANNEL_MAPPING_UNMAP,
 		.address = (uintptr_t)address,
 		.length = bytes,
 	};
@@ -284,11 +284,11 @@ static int request_unmap(struct local_transport *t, void *address, size_t bytes)
 	return exchange(t, &m, -1, NULL, 0);
 }
 
-static int local_window_create(struct vcuda_transport *t, void *address, size_t bytes)
+static int local_mapping_create(struct client_transport *t, void *address, size_t bytes)
 {
 	int memfd, err;
 
-	err = request_window(of(t), address, bytes, &memfd);
+	err = request_mapping(of(t), address, bytes, &memfd);
 	if (err)
 		return err;
 	if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
@@ -305,28 +305,28 @@ static int local_window_create(struct vcuda_transport *t, void *address, size_t 
  * Private pages cannot be handed over, so they are replaced by shared ones with the same contents. What another thread
  * writes to them in that moment is lost; nobody writes to a buffer while registering it.
  */
-static int exchange_pages(struct vcuda_transport *t, void *address, size_t bytes)
+static int exchange_pages(struct client_transport *t, void *address, size_t bytes)
 {
-	int memfd, err = request_window(of(t), address, bytes, &memfd);
+	int memfd, err = request_mapping(of(t), address, bytes, &memfd);
 
 	if (err)
 		return err;
-	err = vcuda_private_memory_share(address, bytes, memfd);
+	err = client_private_memory_share(address, bytes, memfd);
 	if (err)
 		request_unmap(of(t), address, bytes);
 	close(memfd);
 	return err;
 }
 
-static int hand_over_pages(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int hand_over_pages(struct client_transport *t, void *address, size_t bytes, bool writable)
 {
 	struct vcuda_channel_message m = {
-		.type = VCUDA_CHANNEL_WINDOW_ADOPT,
+		.type = VCUDA_CHANNEL_MAPPING_ADOPT,
 		.flags = writable ? VCUDA_MAP_WRITABLE : 0,
 		.address = (uintptr_t)address,
 		.length = bytes,
 	};
-	int file = t->host_minor ? vcuda_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP, err;
+	int file = t->host_minor ? client_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP, err;
 
 	if (file < 0)
 		return file;
@@ -335,49 +335,50 @@ static int hand_over_pages(struct vcuda_transport *t, void *address, size_t byte
 	return err;
 }
 
-static int local_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
-				 enum vcuda_window *window)
+static int local_mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
+				  enum client_mapping_release *pages)
 {
-	int err = vcuda_private_memory_check(address, bytes, writable);
+	int err = client_private_memory_check(address, bytes, writable);
 
 	if (err == -EOPNOTSUPP) {
-		*window = VCUDA_WINDOW_AS_IT_WAS;
+		*pages = CLIENT_MAPPING_KEEP_PAGES;
 		return hand_over_pages(t, address, bytes, writable);
 	}
-	*window = VCUDA_WINDOW_EXCHANGED;
+	*pages = CLIENT_MAPPING_RESTORE_PAGES;
 	return err ? err : exchange_pages(t, address, bytes);
 }
 
-static int local_window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
+static int local_mapping_release(struct client_transport *t, void *address, size_t bytes,
+				 enum client_mapping_release pages)
 {
 	int err = request_unmap(of(t), address, bytes);
 
 	/* A worker that is gone maps nothing. */
 	if (err && err != -EPIPE && err != -ECONNRESET)
 		return err;
-	if (window == VCUDA_WINDOW_EXCHANGED)
-		return vcuda_private_memory_restore(address, bytes);
-	if (window == VCUDA_WINDOW_CREATED &&
+	if (pages == CLIENT_MAPPING_RESTORE_PAGES)
+		return client_private_memory_restore(address, bytes);
+	if (pages == CLIENT_MAPPING_REMOVE_PAGES &&
 	    mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
 		    MAP_FAILED)
 		return -errno;
 	return 0;
 }
 
-static void local_forked(struct vcuda_transport *t)
+static void local_forked(struct client_transport *t)
 {
 	close(of(t)->socket);
 	close(of(t)->doorbell);
 }
 
-const struct vcuda_transport_ops vcuda_transport_local = {
+const struct client_transport_ops client_transport_local = {
 	.name = "local",
 	.gpu_spin_ns = 1000000,
 	.open = local_open,
 	.doorbell = local_doorbell,
 	.wait = local_wait,
-	.window_create = local_window_create,
-	.window_register = local_window_register,
-	.window_release = local_window_release,
+	.mapping_create = local_mapping_create,
+	.mapping_register = local_mapping_register,
+	.mapping_release = local_mapping_release,
 	.forked = local_forked,
 };

@@ -17,21 +17,21 @@
 #define HUGE_PAGE (2u << 20)
 
 struct virtio_transport {
-	struct vcuda_transport base;
+	struct client_transport base;
 	int fd;
 };
 
-static struct virtio_transport *of(struct vcuda_transport *t)
+static struct virtio_transport *of(struct client_transport *t)
 {
 	return (struct virtio_transport *)t;
 }
 
-static int do_ioctl(struct vcuda_transport *t, unsigned long request, void *argument)
+static int do_ioctl(struct client_transport *t, unsigned long request, void *argument)
 {
 	return ioctl(of(t)->fd, request, argument) < 0 ? -errno : 0;
 }
 
-static int virtio_open(struct vcuda_transport **transport, const char *where)
+static int virtio_open(struct client_transport **transport, const char *where)
 {
 	struct vcuda_open o = {
 		.major = VCUDA_PROTOCOL_MAJOR,
@@ -44,7 +44,7 @@ static int virtio_open(struct vcuda_transport **transport, const char *where)
 
 	if (!t)
 		return -ENOMEM;
-	t->base.ops = &vcuda_transport_virtio;
+	t->base.ops = &client_transport_virtio;
 	t->fd = open(where ? where : VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC);
 	if (t->fd < 0) {
 		err = -errno;
@@ -80,19 +80,19 @@ free_transport:
 	return err;
 }
 
-static void virtio_doorbell(struct vcuda_transport *t)
+static void virtio_doorbell(struct client_transport *t)
 {
 	do_ioctl(t, VCUDA_IOC_DOORBELL, NULL);
 }
 
-static int virtio_wait(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us)
+static int virtio_wait(struct client_transport *t, uint32_t seen, uint32_t timeout_us)
 {
 	struct vcuda_wait w = {.seen = seen, .timeout_us = timeout_us};
 
 	return do_ioctl(t, VCUDA_IOC_WAIT, &w);
 }
 
-static int pin_with(struct vcuda_transport *t, void *address, size_t bytes, uint32_t flags)
+static int pin_with(struct client_transport *t, void *address, size_t bytes, uint32_t flags)
 {
 	struct vcuda_pin p = {
 		.address = (uintptr_t)address,
@@ -107,12 +107,12 @@ static int pin_with(struct vcuda_transport *t, void *address, size_t bytes, uint
 	return err;
 }
 
-static int pin(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int pin(struct client_transport *t, void *address, size_t bytes, bool writable)
 {
 	return pin_with(t, address, bytes, writable ? VCUDA_PIN_WRITABLE : 0);
 }
 
-static int unpin(struct vcuda_transport *t, void *address, size_t bytes)
+static int unpin(struct client_transport *t, void *address, size_t bytes)
 {
 	struct vcuda_unpin u = {.address = (uintptr_t)address, .length = bytes};
 	int err;
@@ -130,7 +130,7 @@ static int back_to_reservation(void *address, size_t bytes)
 	return p == MAP_FAILED ? -errno : 0;
 }
 
-static int virtio_window_create(struct vcuda_transport *t, void *address, size_t bytes)
+static int virtio_mapping_create(struct client_transport *t, void *address, size_t bytes)
 {
 	int err;
 
@@ -145,42 +145,43 @@ static int virtio_window_create(struct vcuda_transport *t, void *address, size_t
 	return err;
 }
 
-static int virtio_window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
-				  enum vcuda_window *window)
+static int virtio_mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
+				   enum client_mapping_release *pages)
 {
-	*window = VCUDA_WINDOW_AS_IT_WAS;
+	*pages = CLIENT_MAPPING_KEEP_PAGES;
 	return pin(t, address, bytes, writable);
 }
 
-static int virtio_window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
+static int virtio_mapping_release(struct client_transport *t, void *address, size_t bytes,
+				  enum client_mapping_release pages)
 {
 	int err = unpin(t, address, bytes);
 
-	if (window == VCUDA_WINDOW_CREATED && !err)
+	if (pages == CLIENT_MAPPING_REMOVE_PAGES && !err)
 		err = back_to_reservation(address, bytes);
 	return err;
 }
 
-static int virtio_direct_pin(struct vcuda_transport *t, void *address, size_t bytes, bool writable)
+static int virtio_direct_pin(struct client_transport *t, void *address, size_t bytes, bool writable)
 {
 	return pin_with(t, address, bytes, VCUDA_PIN_DIRECT | (writable ? VCUDA_PIN_WRITABLE : 0));
 }
 
-static void virtio_forked(struct vcuda_transport *t)
+static void virtio_forked(struct client_transport *t)
 {
 	close(of(t)->fd);
 }
 
-const struct vcuda_transport_ops vcuda_transport_virtio = {
+const struct client_transport_ops client_transport_virtio = {
 	.name = "virtio",
 	/* An interrupt: 0.3 ms where QEMU emulates the processor. */
 	.gpu_spin_ns = 10000000,
 	.open = virtio_open,
 	.doorbell = virtio_doorbell,
 	.wait = virtio_wait,
-	.window_create = virtio_window_create,
-	.window_register = virtio_window_register,
-	.window_release = virtio_window_release,
+	.mapping_create = virtio_mapping_create,
+	.mapping_register = virtio_mapping_register,
+	.mapping_release = virtio_mapping_release,
 	.direct_pin = virtio_direct_pin,
 	.direct_unpin = unpin,
 	.forked = virtio_forked,

@@ -12,22 +12,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct vcuda_transport {
-	const struct vcuda_transport_ops *ops;
+struct client_transport {
+	const struct client_transport_ops *ops;
 	void *shm; /* VCUDA_SHM_BYTES, MADV_DONTFORK */
 	uint32_t host_major,
 		host_minor; /* the worker's protocol version, also where open failed with -EPROTONOSUPPORT */
 	bool direct;        /* direct_pin() and direct_unpin() are there, and the worker's vcudaCopyDirect */
 };
 
-/* What the pages of a window are, and become when it is released. */
-enum vcuda_window {
-	VCUDA_WINDOW_CREATED,   /* new ones: PROT_NONE again */
-	VCUDA_WINDOW_AS_IT_WAS, /* the application's: nothing happens to them */
-	VCUDA_WINDOW_EXCHANGED, /* shared ones in place of the application's private ones: private again */
+/* What the pages of a mapping are, and become when it is released. */
+enum client_mapping_release {
+	CLIENT_MAPPING_REMOVE_PAGES,  /* new ones: PROT_NONE again */
+	CLIENT_MAPPING_KEEP_PAGES,    /* the application's: nothing happens to them */
+	CLIENT_MAPPING_RESTORE_PAGES, /* shared ones in place of the application's private ones: private again */
 };
 
-struct vcuda_transport_ops {
+struct client_transport_ops {
 	const char *name; /* "virtio", "local" */
 
 	/* How long to look for what a GPU does before wait() is called: so much that to be woken up takes a few
@@ -36,39 +36,40 @@ struct vcuda_transport_ops {
 
 	/* -ENOENT: this transport is not there (no device, no socket): try the next. Others are reported to the user.
 	 */
-	int (*open)(struct vcuda_transport **transport, const char *where);
+	int (*open)(struct client_transport **transport, const char *where);
 
-	/* The worker's lane sleeps: wake it. */
-	void (*doorbell)(struct vcuda_transport *t);
+	/* The worker's dispatcher sleeps: wake it. */
+	void (*doorbell)(struct client_transport *t);
 
 	/* Sleeps while the wake word equals `seen`; 0, -ETIMEDOUT, -EINTR; -EPIPE: the worker is gone. timeout_us 0: no
 	 * limit. */
-	int (*wait)(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us);
+	int (*wait)(struct client_transport *t, uint32_t seen, uint32_t timeout_us);
 
 	/* New zeroed memory at `address` (in the arena, page aligned, now PROT_NONE) that the worker maps at the same
 	 * address. */
-	int (*window_create)(struct vcuda_transport *t, void *address, size_t bytes);
+	int (*mapping_create)(struct client_transport *t, void *address, size_t bytes);
 
 	/* Makes existing memory of the application (page aligned) visible to the worker at the same address. */
-	int (*window_register)(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
-			       enum vcuda_window *window);
+	int (*mapping_register)(struct client_transport *t, void *address, size_t bytes, bool writable,
+				enum client_mapping_release *pages);
 
 	/* Undoes either: afterwards the worker can no longer touch the pages. */
-	int (*window_release)(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window);
+	int (*mapping_release)(struct client_transport *t, void *address, size_t bytes,
+			       enum client_mapping_release pages);
 
 	/*
 	 * Pins pages of the application (page aligned) for copies by the worker from them, and to them if they are
 	 * pinned writable; gives them back, once no copy is under way. For those who find `direct` true.
 	 */
-	int (*direct_pin)(struct vcuda_transport *t, void *address, size_t bytes, bool writable);
-	int (*direct_unpin)(struct vcuda_transport *t, void *address, size_t bytes);
+	int (*direct_pin)(struct client_transport *t, void *address, size_t bytes, bool writable);
+	int (*direct_unpin)(struct client_transport *t, void *address, size_t bytes);
 
 	/* In a forked child: closes what it inherited. Async-signal-safe; may be NULL. */
-	void (*forked)(struct vcuda_transport *t);
+	void (*forked)(struct client_transport *t);
 };
 
-extern const struct vcuda_transport_ops vcuda_transport_virtio; /* where: device path, NULL: /dev/vcuda */
-extern const struct vcuda_transport_ops
-	vcuda_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
+extern const struct client_transport_ops client_transport_virtio; /* where: device path, NULL: /dev/vcuda */
+extern const struct client_transport_ops
+	client_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
 
 #endif

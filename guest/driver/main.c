@@ -120,7 +120,7 @@ static int vcuda_device_limits(struct vcuda_device *device)
 	}
 	device->limits.page_shift = shift;
 	device->limits.max_contexts = le32_to_cpu((__force __le32)config.max_contexts);
-	device->limits.max_window_bytes = le64_to_cpu((__force __le64)config.max_window_bytes);
+	device->limits.max_mapping_bytes = le64_to_cpu((__force __le64)config.max_mapping_bytes);
 	device->limits.direct = le32_to_cpu((__force __le32)config.flags) & VCUDA_CONFIG_DIRECT;
 	return 0;
 }

@@ -305,7 +305,7 @@ static int vcuda_pin_check(struct vcuda_context *context, const struct vcuda_pin
 		return -EINVAL;
 	if (args->address >= TASK_SIZE_MAX || args->length > TASK_SIZE_MAX - args->address)
 		return -EINVAL;
-	if (((args->address | args->length) & mask) || (limits->max_window_bytes && args->length > limits->max_window_bytes))
+	if (((args->address | args->length) & mask) || (limits->max_mapping_bytes && args->length > limits->max_mapping_bytes))
 		return -EADDRNOTAVAIL;
 	if ((args->flags & VCUDA_PIN_DIRECT) && !vcuda_device_offers_direct(context->device))
 		return -EOPNOTSUPP;

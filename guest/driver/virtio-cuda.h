@@ -44,7 +44,7 @@
 struct vcuda_limits {
 	u32 max_contexts;
 	u32 page_shift;
-	u64 max_window_bytes;
+	u64 max_mapping_bytes;
 	bool direct;			/* pages may be copied from and to where they lie */
 };
 

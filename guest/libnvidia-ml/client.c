@@ -20,7 +20,7 @@
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda", .variable = "VCUDA_LOG"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vcuda_transport *transport; /* NULL: not connected */
+static struct client_transport *transport; /* NULL: not connected */
 static struct vcuda_producer producer;
 static struct nvml_host host;
 
@@ -131,7 +131,7 @@ static void disconnect(void)
 
 static int open_transport(void)
 {
-	static const struct vcuda_transport_ops *const all[] = {&vcuda_transport_virtio, &vcuda_transport_local};
+	static const struct client_transport_ops *const all[] = {&client_transport_virtio, &client_transport_local};
 	const char *only = getenv("VCUDA_TRANSPORT");
 	int err = -ENOENT;
 

@@ -38,7 +38,7 @@ static void *look_up(void *library, const char *name)
 	return function;
 }
 
-const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size)
+const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size)
 {
 	static struct vcuda_backend_ops ops = {.name = "cuda"};
 	void *library = dlopen(DRIVER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -51,13 +51,13 @@ const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_
 #define LOOK_UP(function) ops.function = (__typeof__(ops.function))look_up(library, #function);
 	VCUDA_BACKEND_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
-	vcuda_cuda_share(&ops);
-	vcuda_handles_init(&ops, library);
-	vcuda_cuda_blas_init(&ops);
-	vcuda_cuda_matmul_init(&ops);
-	vcuda_cuda_random_init(&ops);
-	vcuda_cuda_launch_init(&ops);
-	vcuda_cuda_ending_init(&ops);
+	backend_share(&ops);
+	backend_handles_init(&ops, library);
+	backend_blas_init(&ops);
+	backend_matmul_init(&ops);
+	backend_random_init(&ops);
+	backend_launch_init(&ops);
+	backend_ending_init(&ops);
 	if (!ops.cuInit || !ops.cuDeviceGetCount || !ops.cuCtxSetCurrent) {
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
 		return NULL;

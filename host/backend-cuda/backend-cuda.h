@@ -11,6 +11,6 @@
  * cannot be used. *host: in a guest of virtio-cuda that library is the guest's, and this, once it is initialised, says
  * what it knows of its host; else NULL.
  */
-const struct vcuda_backend_ops *vcuda_backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size);
+const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size);
 
 #endif

@@ -7,9 +7,9 @@
 
 /* `device`: scalars and the result are addresses in the words; else the result goes to `value`. Gives cuBLAS's status.
  */
-typedef int (*vcuda_cuda_blas_call)(void (*function)(void), void *handle, const uint64_t *w, bool device, bool wide,
-				    void *value);
+typedef int (*backend_blas_call)(void (*function)(void), void *handle, const uint64_t *w, bool device, bool wide,
+				 void *value);
 
-extern const vcuda_cuda_blas_call vcuda_cuda_blas_calls[VCUDA_BLAS_LIMIT];
+extern const backend_blas_call backend_blas_calls[VCUDA_BLAS_LIMIT];
 
 #endif

@@ -23,7 +23,7 @@ static struct {
 	int (*set_math)(void *handle, int mode);
 } cublas;
 
-static struct vcuda_handles handles = {.create_name = "cublasCreate", .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct backend_handles handles = {.create_name = "cublasCreate", .lock = PTHREAD_MUTEX_INITIALIZER};
 static void *library;
 
 static void *find(const char *name)
@@ -57,7 +57,7 @@ static void load(void)
 		handles.create = NULL;
 }
 
-CUresult vcuda_cuda_blas_result(int status)
+CUresult backend_blas_result(int status)
 {
 	switch (status) {
 	case CUBLAS_STATUS_SUCCESS:
@@ -75,12 +75,12 @@ CUresult vcuda_cuda_blas_result(int status)
 	}
 }
 
-void vcuda_cuda_blas_forget(CUcontext context)
+void backend_blas_forget(CUcontext context)
 {
-	vcuda_handles_forget(&handles, context);
+	backend_handles_forget(&handles, context);
 }
 
-static int set_up(struct vcuda_handle *h, CUstream stream, uint32_t flags)
+static int set_up(struct backend_handle *h, CUstream stream, uint32_t flags)
 {
 	int status = CUBLAS_STATUS_SUCCESS;
 
@@ -98,12 +98,12 @@ static int set_up(struct vcuda_handle *h, CUstream stream, uint32_t flags)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-static CUresult open_library(struct vcuda_handle *h, uint64_t *value)
+static CUresult open_library(struct backend_handle *h, uint64_t *value)
 {
 	int version = 0, status = cublas.get_version(h->handle, &version);
 
 	*value = (uint64_t)version;
-	return vcuda_cuda_blas_result(status);
+	return backend_blas_result(status);
 }
 
 /* The function of the guest's name, looked up once, and NULL where the library has none. */
@@ -124,7 +124,7 @@ static void (*function_of(uint32_t number, bool wide))(void)
 	return function == &none ? NULL : (void (*)(void))function;
 }
 
-static CUresult call(struct vcuda_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
+static CUresult call(struct backend_handle *h, CUstream stream, uint32_t number, uint32_t flags, const uint64_t *words,
 		     void *value)
 {
 	_Alignas(16)
@@ -142,31 +142,31 @@ static CUresult call(struct vcuda_handle *h, CUstream stream, uint32_t number, u
 		flags &= ~(uint32_t)VCUDA_BLAS_DEVICE;
 	status = set_up(h, stream, flags);
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = vcuda_cuda_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide,
-						       result);
+		status =
+			backend_blas_calls[number](function, h->handle, words, flags & VCUDA_BLAS_DEVICE, wide, result);
 	if (status != CUBLAS_STATUS_SUCCESS && !atomic_exchange(&said[number], true))
 		vcuda_log("cuBLAS: %s gave status %d", vcuda_blas_routines[number].name, status);
 	if (value)
 		memcpy(value, result, sizeof(result));
-	return vcuda_cuda_blas_result(status);
+	return backend_blas_result(status);
 }
 
 static CUresult blas(CUstream stream, uint32_t number, uint32_t flags, void *words, void *value)
 {
 	static pthread_once_t loaded = PTHREAD_ONCE_INIT;
-	struct vcuda_handle *h;
+	struct backend_handle *h;
 	CUresult result;
 
 	pthread_once(&loaded, load);
-	result = handles.create ? vcuda_handles_take(&handles, &h) : CUDA_ERROR_NOT_SUPPORTED;
+	result = handles.create ? backend_handles_take(&handles, &h) : CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = number == VCUDA_BLAS_OPEN ? open_library(h, value) : call(h, stream, number, flags, words, value);
-	vcuda_handles_put(&handles, h);
+	backend_handles_put(&handles, h);
 	return result;
 }
 
-void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops)
+void backend_blas_init(struct vcuda_backend_ops *ops)
 {
 	ops->blas = blas;
 }

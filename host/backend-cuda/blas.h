@@ -15,12 +15,12 @@ enum {
 };
 
 /* The driver's error for one. */
-CUresult vcuda_cuda_blas_result(int status);
+CUresult backend_blas_result(int status);
 
 /* BLAS by the host's own cuBLAS, which is opened when a guest first asks. */
-void vcuda_cuda_blas_init(struct vcuda_backend_ops *ops);
+void backend_blas_init(struct vcuda_backend_ops *ops);
 
 /* The context, which is current, ends: the handles in it that nobody uses go. */
-void vcuda_cuda_blas_forget(CUcontext context);
+void backend_blas_forget(CUcontext context);
 
 #endif

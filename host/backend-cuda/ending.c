@@ -14,9 +14,9 @@ static void ends(CUcontext context)
 
 	if (driver.cuCtxGetCurrent(&before) != CUDA_SUCCESS || driver.cuCtxSetCurrent(context) != CUDA_SUCCESS)
 		return;
-	vcuda_cuda_blas_forget(context);
-	vcuda_cuda_matmul_forget(context);
-	vcuda_cuda_random_forget(context);
+	backend_blas_forget(context);
+	backend_matmul_forget(context);
+	backend_random_forget(context);
 	driver.cuCtxSetCurrent(before);
 }
 
@@ -36,7 +36,7 @@ static void primary_ends(CUdevice device)
 /* A context that has failed may not be had any more: what is dropped first asks for none. */
 static CUresult destroy(CUcontext context)
 {
-	vcuda_cuda_launch_forget();
+	backend_launch_forget();
 	ends(context);
 	return driver.cuCtxDestroy_v2(context);
 }
@@ -44,19 +44,19 @@ static CUresult destroy(CUcontext context)
 /* The guest releases it once, at the end. */
 static CUresult release(CUdevice device)
 {
-	vcuda_cuda_launch_forget();
+	backend_launch_forget();
 	primary_ends(device);
 	return driver.cuDevicePrimaryCtxRelease_v2(device);
 }
 
 static CUresult reset(CUdevice device)
 {
-	vcuda_cuda_launch_forget();
+	backend_launch_forget();
 	primary_ends(device);
 	return driver.cuDevicePrimaryCtxReset_v2(device);
 }
 
-void vcuda_cuda_ending_init(struct vcuda_backend_ops *ops)
+void backend_ending_init(struct vcuda_backend_ops *ops)
 {
 	driver = *ops;
 	if (!driver.cuCtxGetCurrent || !driver.cuCtxSetCurrent || !driver.cuDevicePrimaryCtxGetState ||

@@ -6,6 +6,6 @@
 
 /* Before a context ends, what the host's libraries and this back end have in it goes: their memory on the host would
  * stay. */
-void vcuda_cuda_ending_init(struct vcuda_backend_ops *ops);
+void backend_ending_init(struct vcuda_backend_ops *ops);
 
 #endif

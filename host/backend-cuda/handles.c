@@ -14,18 +14,18 @@
 static const struct vcuda_backend_ops *driver;
 static CUresult (*context_id)(CUcontext context, unsigned long long *id); /* NULL: the driver is older */
 
-void vcuda_handles_init(const struct vcuda_backend_ops *ops, void *driver_library)
+void backend_handles_init(const struct vcuda_backend_ops *ops, void *driver_library)
 {
 	driver = ops;
 	context_id = (CUresult(*)(CUcontext, unsigned long long *))dlsym(driver_library, "cuCtxGetId");
 }
 
-static struct vcuda_handle *take_unused(struct vcuda_handles *from, CUcontext context, uint64_t id)
+static struct backend_handle *take_unused(struct backend_handles *from, CUcontext context, uint64_t id)
 {
-	struct vcuda_handle *h;
+	struct backend_handle *h;
 
 	pthread_mutex_lock(&from->lock);
-	for (struct vcuda_handle **at = &from->unused; (h = *at); at = &h->next) {
+	for (struct backend_handle **at = &from->unused; (h = *at); at = &h->next) {
 		if (h->context == context && h->id == id) {
 			*at = h->next;
 			break;
@@ -35,9 +35,9 @@ static struct vcuda_handle *take_unused(struct vcuda_handles *from, CUcontext co
 	return h;
 }
 
-static CUresult make(const struct vcuda_handles *in, CUcontext context, uint64_t id, struct vcuda_handle **made)
+static CUresult make(const struct backend_handles *in, CUcontext context, uint64_t id, struct backend_handle **made)
 {
-	struct vcuda_handle *h = calloc(1, sizeof(*h));
+	struct backend_handle *h = calloc(1, sizeof(*h));
 	int status;
 
 	if (!h)
@@ -46,7 +46,7 @@ static CUresult make(const struct vcuda_handles *in, CUcontext context, uint64_t
 	if (status != CUBLAS_STATUS_SUCCESS) {
 		vcuda_log("the host's %s() gave status %d", in->create_name, status);
 		free(h);
-		return vcuda_cuda_blas_result(status);
+		return backend_blas_result(status);
 	}
 	h->context = context;
 	h->id = id;
@@ -54,7 +54,7 @@ static CUresult make(const struct vcuda_handles *in, CUcontext context, uint64_t
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handles_take(struct vcuda_handles *from, struct vcuda_handle **h)
+CUresult backend_handles_take(struct backend_handles *from, struct backend_handle **h)
 {
 	unsigned long long id = 0;
 	CUcontext context;
@@ -70,7 +70,7 @@ CUresult vcuda_handles_take(struct vcuda_handles *from, struct vcuda_handle **h)
 	return *h ? CUDA_SUCCESS : make(from, context, id, h);
 }
 
-void vcuda_handles_put(struct vcuda_handles *to, struct vcuda_handle *h)
+void backend_handles_put(struct backend_handles *to, struct backend_handle *h)
 {
 	pthread_mutex_lock(&to->lock);
 	h->next = to->unused;
@@ -78,12 +78,12 @@ void vcuda_handles_put(struct vcuda_handles *to, struct vcuda_handle *h)
 	pthread_mutex_unlock(&to->lock);
 }
 
-void vcuda_handles_forget(struct vcuda_handles *of, CUcontext context)
+void backend_handles_forget(struct backend_handles *of, CUcontext context)
 {
-	struct vcuda_handle *its = NULL, *h;
+	struct backend_handle *its = NULL, *h;
 
 	pthread_mutex_lock(&of->lock);
-	for (struct vcuda_handle **at = &of->unused; (h = *at);) {
+	for (struct backend_handle **at = &of->unused; (h = *at);) {
 		if (h->context != context) {
 			at = &h->next;
 			continue;

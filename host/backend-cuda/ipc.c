@@ -304,7 +304,7 @@ static CUresult free_in_order(CUdeviceptr address, CUstream stream)
 	return driver.cuMemFreeAsync(address, stream);
 }
 
-void vcuda_cuda_share(struct vcuda_backend_ops *ops)
+void backend_share(struct vcuda_backend_ops *ops)
 {
 	driver = *ops;
 #define BETWEEN(name, function) ops->name = driver.name ? function : NULL

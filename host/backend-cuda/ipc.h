@@ -10,6 +10,6 @@
 #include "protocol/backend.h"
 
 /* Puts that between the worker and the driver's functions in `ops`, which stay NULL where the driver lacks them. */
-void vcuda_cuda_share(struct vcuda_backend_ops *ops);
+void backend_share(struct vcuda_backend_ops *ops);
 
 #endif

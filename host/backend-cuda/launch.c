@@ -26,9 +26,9 @@
 #define FIRST_MANY 256
 
 /* Each has a place by its handles, and shares it with others that have the same: one of them has a graph. */
-#define PLACES 128
+#define CACHE_ENTRIES 128
 
-struct kept {
+struct cached_launch {
 	pthread_mutex_t lock;
 	CUcontext context; /* NULL: nobody has this place */
 	_Atomic(CUstream) stream; /* changes under the lock */
@@ -39,23 +39,23 @@ struct kept {
 };
 
 static struct vcuda_backend_ops driver;
-static struct kept places[PLACES];
+static struct cached_launch launch_cache[CACHE_ENTRIES];
 static _Atomic unsigned int launches; /* of all, until there is a graph */
 static _Atomic bool any_graph;
 
-static struct kept *place_of(CUcontext context, CUstream stream, CUfunction f)
+static struct cached_launch *entry_of(CUcontext context, CUstream stream, CUfunction f)
 {
 	const uint64_t spread = 0x9e3779b97f4a7c15u;
 	uint64_t key = (uintptr_t)context;
 
 	key = key * spread ^ (uintptr_t)stream;
 	key = key * spread ^ (uintptr_t)f;
-	return &places[(key * spread >> 32) * PLACES >> 32];
+	return &launch_cache[(key * spread >> 32) * CACHE_ENTRIES >> 32];
 }
 
 /* ---- with the lock of the place held ---- */
 
-static void drop(struct kept *k)
+static void drop(struct cached_launch *k)
 {
 	if (k->exec)
 		driver.cuGraphExecDestroy(k->exec);
@@ -79,7 +79,7 @@ static bool has_clusters(CUfunction f)
 	return false;
 }
 
-static bool make(struct kept *k, CUDA_KERNEL_NODE_PARAMS *params)
+static bool make(struct cached_launch *k, CUDA_KERNEL_NODE_PARAMS *params)
 {
 	int priority = 0;
 
@@ -95,7 +95,7 @@ static bool make(struct kept *k, CUDA_KERNEL_NODE_PARAMS *params)
 	return false;
 }
 
-static bool is_worth_while(struct kept *k)
+static bool is_worth_while(struct cached_launch *k)
 {
 	bool for_first = atomic_load_explicit(&any_graph, memory_order_relaxed) ||
 			 atomic_fetch_add_explicit(&launches, 1, memory_order_relaxed) >= FIRST_MANY;
@@ -103,7 +103,7 @@ static bool is_worth_while(struct kept *k)
 	return ++k->launches > MANY && for_first;
 }
 
-static bool launch_kept(struct kept *k, CUDA_KERNEL_NODE_PARAMS *params)
+static bool launch_cached(struct cached_launch *k, CUDA_KERNEL_NODE_PARAMS *params)
 {
 	if (k->refused || !is_worth_while(k))
 		return false;
@@ -116,9 +116,9 @@ static bool launch_kept(struct kept *k, CUDA_KERNEL_NODE_PARAMS *params)
 /* ---- launches ---- */
 
 /* NULL: another one has the place, or another thread is at it. */
-static struct kept *enter(CUcontext context, CUstream stream, CUfunction f)
+static struct cached_launch *enter(CUcontext context, CUstream stream, CUfunction f)
 {
-	struct kept *k = place_of(context, stream, f);
+	struct cached_launch *k = entry_of(context, stream, f);
 
 	if (pthread_mutex_trylock(&k->lock))
 		return NULL;
@@ -136,7 +136,7 @@ static struct kept *enter(CUcontext context, CUstream stream, CUfunction f)
 }
 
 /* What cannot be launched is not counted: a graph of it could do what a launch must not. */
-static void start_again(struct kept *k, CUcontext context, CUstream stream, CUfunction f)
+static void start_again(struct cached_launch *k, CUcontext context, CUstream stream, CUfunction f)
 {
 	if (enter(context, stream, f) != k)
 		return;
@@ -159,14 +159,14 @@ static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned 
 				     .kernelParams = params,
 				     .extra = extra};
 	CUcontext context = NULL;
-	struct kept *k = NULL;
+	struct cached_launch *k = NULL;
 	bool launched = false;
 	CUresult result;
 
 	if (driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context)
 		k = enter(context, stream, f);
 	if (k) {
-		launched = launch_kept(k, &p);
+		launched = launch_cached(k, &p);
 		pthread_mutex_unlock(&k->lock);
 	}
 	if (launched)
@@ -181,7 +181,7 @@ static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned 
 
 static void drop_all(void)
 {
-	for (struct kept *k = places; k < places + PLACES; k++) {
+	for (struct cached_launch *k = launch_cache; k < launch_cache + CACHE_ENTRIES; k++) {
 		pthread_mutex_lock(&k->lock);
 		drop(k);
 		pthread_mutex_unlock(&k->lock);
@@ -191,7 +191,7 @@ static void drop_all(void)
 /* Another stream's place may be locked by a launch that waits for room in that stream. */
 static CUresult destroy_stream(CUstream stream)
 {
-	for (struct kept *k = places; k < places + PLACES; k++) {
+	for (struct cached_launch *k = launch_cache; k < launch_cache + CACHE_ENTRIES; k++) {
 		if (atomic_load(&k->stream) != stream)
 			continue;
 		pthread_mutex_lock(&k->lock);
@@ -241,16 +241,16 @@ static CUresult set_limit(CUlimit limit, size_t value)
 	return driver.cuCtxSetLimit(limit, value);
 }
 
-void vcuda_cuda_launch_forget(void)
+void backend_launch_forget(void)
 {
 	drop_all();
 }
 
-void vcuda_cuda_launch_init(struct vcuda_backend_ops *ops)
+void backend_launch_init(struct vcuda_backend_ops *ops)
 {
 	driver = *ops;
-	for (unsigned int i = 0; i < PLACES; i++)
-		pthread_mutex_init(&places[i].lock, NULL);
+	for (unsigned int i = 0; i < CACHE_ENTRIES; i++)
+		pthread_mutex_init(&launch_cache[i].lock, NULL);
 	if (!ops->cuLaunchKernel || !ops->cuCtxGetCurrent || !ops->cuStreamGetPriority || !ops->cuFuncGetAttribute ||
 	    !ops->cuGraphCreate || !ops->cuGraphAddKernelNode_v2 || !ops->cuGraphInstantiateWithFlags ||
 	    !ops->cuGraphExecKernelNodeSetParams_v2 || !ops->cuGraphLaunch || !ops->cuGraphExecDestroy ||

@@ -8,9 +8,9 @@
  * What is launched often in a stream has a graph of its own there, which is kept: cuLaunchKernel(), with its meaning
  * and errors, in less time. After the other parts of the back end that replace functions of `ops`.
  */
-void vcuda_cuda_launch_init(struct vcuda_backend_ops *ops);
+void backend_launch_init(struct vcuda_backend_ops *ops);
 
 /* Before a context ends, whichever that is: all graphs go, and come again where launches go on. */
-void vcuda_cuda_launch_forget(void);
+void backend_launch_forget(void);
 
 #endif

@@ -73,22 +73,22 @@ static bool load(void)
 	return complete;
 }
 
-const struct lt_library *vcuda_lt_open(void)
+const struct lt_library *backend_lt_open(void)
 {
 	return load() ? &library : NULL;
 }
 
 /* ---- algorithms ---- */
 
-#define PLACES 8192 /* a power of 2; a guest may ask for as many as it likes, and gets no more kept */
+#define CACHE_ENTRIES 8192 /* a power of 2; a guest may ask for as many as it likes, and gets no more kept */
 
-static struct kept {
+static struct checked_algo {
 	bool used;
 	cublasLtMatmulAlgo_t algo;
 	struct vcuda_matmul_algo settings;
-} kept[PLACES];
+} checked_algos[CACHE_ENTRIES];
 
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t checked_algos_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct vcuda_matmul_algo settings_of(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo)
 {
@@ -112,15 +112,15 @@ static uint32_t hash(const cublasLtMatmulAlgo_t *algo)
 	return (uint32_t)h;
 }
 
-struct vcuda_matmul_algo vcuda_lt_keep(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo)
+struct vcuda_matmul_algo backend_lt_algo_add(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo)
 {
 	struct vcuda_matmul_algo s = settings_of(lt, algo);
 	uint32_t first = hash(algo);
 
-	pthread_mutex_lock(&kept_lock);
+	pthread_mutex_lock(&checked_algos_lock);
 	for (uint32_t i = 0; i < 64 && !s.place; i++) {
-		uint32_t place = (first + i) % PLACES;
-		struct kept *k = &kept[place];
+		uint32_t place = (first + i) % CACHE_ENTRIES;
+		struct checked_algo *k = &checked_algos[place];
 
 		if (k->used && memcmp(&k->algo, algo, sizeof(*algo)))
 			continue;
@@ -129,22 +129,22 @@ struct vcuda_matmul_algo vcuda_lt_keep(const struct lt_library *lt, const cublas
 		s.place = place + 1;
 		k->settings = s;
 	}
-	pthread_mutex_unlock(&kept_lock);
+	pthread_mutex_unlock(&checked_algos_lock);
 	return s;
 }
 
 static bool recall(const struct vcuda_matmul_algo *settings, cublasLtMatmulAlgo_t *algo)
 {
-	const struct kept *k = &kept[(settings->place - 1) % PLACES];
+	const struct checked_algo *k = &checked_algos[(settings->place - 1) % CACHE_ENTRIES];
 	bool same;
 
-	if (!settings->place || settings->place > PLACES)
+	if (!settings->place || settings->place > CACHE_ENTRIES)
 		return false;
-	pthread_mutex_lock(&kept_lock);
+	pthread_mutex_lock(&checked_algos_lock);
 	same = k->used && !memcmp(&k->settings, settings, sizeof(*settings));
 	if (same)
 		*algo = k->algo;
-	pthread_mutex_unlock(&kept_lock);
+	pthread_mutex_unlock(&checked_algos_lock);
 	return same;
 }
 
@@ -188,7 +188,7 @@ static bool are_sound(const struct lt_library *lt, const cublasLtMatmulAlgo_t *a
 	       s->cluster < (knows_shapes ? CUBLASLT_CLUSTER_SHAPE_END : 1);
 }
 
-int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo)
+int backend_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo)
 {
 	const struct vcuda_matmul_algo *s = &m->algo;
 	int status;

@@ -44,7 +44,7 @@ struct lt_library {
 };
 
 /* For one caller, once. NULL, logged: there is none. */
-const struct lt_library *vcuda_lt_open(void);
+const struct lt_library *backend_lt_open(void);
 
 /*
  * What the library keeps of an algorithm, by its place. The library's own bytes never leave the worker, and none come
@@ -52,9 +52,9 @@ const struct lt_library *vcuda_lt_open(void);
  */
 
 /* The settings of it and, where there is room, a place; else 0. */
-struct vcuda_matmul_algo vcuda_lt_keep(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo);
+struct vcuda_matmul_algo backend_lt_algo_add(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo);
 
 /* That of the place, if it has these settings, or one that is made of them. A status. */
-int vcuda_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo);
+int backend_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo);
 
 #endif

@@ -14,31 +14,31 @@
 #include "common/log.h"
 #include "lt-library.h"
 
-static struct vcuda_handles handles = {.create_name = "cublasLtCreate", .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct backend_handles handles = {.create_name = "cublasLtCreate", .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const struct lt_library *library;
 
 static void open_library(void)
 {
-	library = vcuda_lt_open();
+	library = backend_lt_open();
 	if (!library)
 		return;
 	handles.create = library->create;
 	handles.destroy = library->destroy;
 }
 
-static CUresult enter(const struct lt_library **lt, struct vcuda_handle **h)
+static CUresult enter(const struct lt_library **lt, struct backend_handle **h)
 {
 	static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 	pthread_once(&opened, open_library);
 	*lt = library;
-	return library ? vcuda_handles_take(&handles, h) : CUDA_ERROR_NOT_SUPPORTED;
+	return library ? backend_handles_take(&handles, h) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void vcuda_cuda_matmul_forget(CUcontext context)
+void backend_matmul_forget(CUcontext context)
 {
-	vcuda_handles_forget(&handles, context);
+	backend_handles_forget(&handles, context);
 }
 
 /* ---- descriptions ---- */
@@ -127,7 +127,7 @@ static CUresult report(const char *name, int status, const struct vcuda_matmul_l
 			  name, status, (int)a->type, (int)a->order, (unsigned long long)a->rows,
 			  (unsigned long long)a->columns, (int)to->type, (int)to->order, (unsigned long long)to->rows,
 			  (unsigned long long)to->columns, epilogue, (unsigned long long)workspace);
-	return vcuda_cuda_blas_result(status);
+	return backend_blas_result(status);
 }
 
 static CUresult matmul(CUstream stream, void *matmul)
@@ -140,21 +140,21 @@ static CUresult matmul(CUstream stream, void *matmul)
 	const struct lt_library *lt;
 	cublasLtMatmulAlgo_t algo;
 	struct described d;
-	struct vcuda_handle *h;
+	struct backend_handle *h;
 	CUresult result = enter(&lt, &h);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	status = describe(lt, m, &d);
 	if (!status)
-		status = vcuda_lt_find(lt, h->handle, m, &algo);
+		status = backend_lt_find(lt, h->handle, m, &algo);
 	if (!status)
 		status = lt->matmul(h->handle, d.desc, vcuda_matmul_alpha_is_address(mode) ? pointer(alpha[0]) : alpha,
 				    pointer(m->at_a), d.a, pointer(m->at_b), d.b,
 				    vcuda_matmul_beta_is_address(mode) ? pointer(beta[0]) : beta, pointer(m->at_c), d.c,
 				    pointer(m->at_d), d.d, &algo, pointer(m->workspace), m->workspace_bytes, stream);
 	forget(lt, &d);
-	vcuda_handles_put(&handles, h);
+	backend_handles_put(&handles, h);
 	return report("cublasLtMatmul", status, &m->a, &m->d, (int)m->desc.epilogue, m->workspace_bytes);
 }
 
@@ -181,7 +181,7 @@ static CUresult transform(CUstream stream, void *transform)
 	bool device = t->desc.pointer_mode != CUBLASLT_POINTER_MODE_HOST;
 	struct described d = {0};
 	const struct lt_library *lt;
-	struct vcuda_handle *h;
+	struct backend_handle *h;
 	int status;
 	CUresult result = enter(&lt, &h);
 
@@ -196,7 +196,7 @@ static CUresult transform(CUstream stream, void *transform)
 		lt->transform_destroy(d.desc);
 	d.desc = NULL;
 	forget(lt, &d);
-	vcuda_handles_put(&handles, h);
+	backend_handles_put(&handles, h);
 	return report("cublasLtMatrixTransform", status, &t->a, &t->c, 0, 0);
 }
 
@@ -205,7 +205,7 @@ static CUresult transform(CUstream stream, void *transform)
 static struct vcuda_matmul_result result_from(const struct lt_library *lt, const cublasLtMatmulHeuristicResult_t *r)
 {
 	return (struct vcuda_matmul_result){
-		.algo = vcuda_lt_keep(lt, &r->algo),
+		.algo = backend_lt_algo_add(lt, &r->algo),
 		.workspace = r->workspaceSize,
 		.state = r->state,
 		.waves = r->wavesCount,
@@ -220,7 +220,7 @@ static int ask_heuristic(const struct lt_library *lt, void *handle, const vcuda_
 
 	/* Then the first result has the algorithm that is to be configured. */
 	if (!status && q->preference.search == CUBLASLT_SEARCH_LIMITED_BY_ALGO_ID)
-		status = vcuda_lt_find(lt, handle, &q->matmul, &found[0].algo);
+		status = backend_lt_find(lt, handle, &q->matmul, &found[0].algo);
 	if (!status)
 		status = lt->heuristic(handle, d->desc, d->a, d->b, d->c, d->d, d->preference, (int)q->count, found,
 				       &given);
@@ -234,7 +234,7 @@ static int ask_check(const struct lt_library *lt, void *handle, const vcuda_matm
 {
 	cublasLtMatmulHeuristicResult_t found = {0};
 	cublasLtMatmulAlgo_t algo;
-	int status = vcuda_lt_find(lt, handle, &q->matmul, &algo);
+	int status = backend_lt_find(lt, handle, &q->matmul, &algo);
 
 	if (!status)
 		status = lt->algo_check(handle, d->desc, d->a, d->b, d->c, d->d, &algo, &found);
@@ -280,7 +280,7 @@ static int ask_caps(const struct lt_library *lt, void *handle, const vcuda_matmu
 	uint64_t bytes[VCUDA_MATMUL_MOST_WORDS] = {0};
 	size_t written = 0, most = q->count < sizeof(bytes) ? q->count : sizeof(bytes);
 	cublasLtMatmulAlgo_t algo;
-	int status = vcuda_lt_find(lt, handle, &q->matmul, &algo);
+	int status = backend_lt_find(lt, handle, &q->matmul, &algo);
 
 	if (!status)
 		status = lt->algo_cap(&algo, (int)q->attribute, most ? bytes : NULL, most, &written);
@@ -302,7 +302,7 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	const struct lt_library *lt;
 	struct described d = {0};
 	int status = CUBLAS_STATUS_SUCCESS;
-	struct vcuda_handle *h;
+	struct backend_handle *h;
 	CUresult result = enter(&lt, &h);
 
 	*count = 0;
@@ -323,11 +323,11 @@ static CUresult matmul_ask(void *question, void *words, uint32_t *count)
 	else if (!status)
 		status = ask_check(lt, h->handle, q, &d, words, count);
 	forget(lt, &d);
-	vcuda_handles_put(&handles, h);
-	return vcuda_cuda_blas_result(status);
+	backend_handles_put(&handles, h);
+	return backend_blas_result(status);
 }
 
-void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops)
+void backend_matmul_init(struct vcuda_backend_ops *ops)
 {
 	ops->matmulAsk = matmul_ask;
 	ops->matmul = matmul;

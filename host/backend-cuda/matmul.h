@@ -5,9 +5,9 @@
 #include "protocol/backend.h"
 
 /* Products by the host's own cuBLASLt, which is opened when a guest first asks. */
-void vcuda_cuda_matmul_init(struct vcuda_backend_ops *ops);
+void backend_matmul_init(struct vcuda_backend_ops *ops);
 
 /* The context, which is current, ends: its handles that nobody uses go. */
-void vcuda_cuda_matmul_forget(CUcontext context);
+void backend_matmul_forget(CUcontext context);
 
 #endif

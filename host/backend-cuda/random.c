@@ -199,7 +199,7 @@ static CUresult destroy(vcuda_generator g)
 	return result;
 }
 
-void vcuda_cuda_random_forget(CUcontext context)
+void backend_random_forget(CUcontext context)
 {
 	pthread_mutex_lock(&list_lock);
 	for (vcuda_generator g = list; g; g = g->next) {
@@ -314,7 +314,7 @@ static CUresult scrambles(uint32_t bits, uint32_t first, uint32_t dimensions, vo
 	return bits == 32 ? scrambles_32(first, dimensions, words) : scrambles_64(first, dimensions, words);
 }
 
-void vcuda_cuda_random_init(struct vcuda_backend_ops *ops)
+void backend_random_init(struct vcuda_backend_ops *ops)
 {
 	driver = ops;
 	ops->randomCreate = create;

@@ -5,9 +5,9 @@
 #include "protocol/backend.h"
 
 /* Random numbers by the host's own cuRAND, which is opened when a guest first asks. */
-void vcuda_cuda_random_init(struct vcuda_backend_ops *ops);
+void backend_random_init(struct vcuda_backend_ops *ops);
 
 /* The context, which is current, ends: its generators give CUDA_ERROR_INVALID_HANDLE from now on. */
-void vcuda_cuda_random_forget(CUcontext context);
+void backend_random_forget(CUcontext context);
 
 #endif

@@ -15,70 +15,71 @@
 #include "common/trace-point.h"
 #include "protocol/ipc/worker-table.h"
 
-struct vcuda_context *vcuda_context_find(struct vcuda_device *device, uint64_t id)
+struct daemon_context *daemon_context_find(struct daemon_device *device, uint64_t id)
 {
-	struct vcuda_context *context, *after;
+	struct daemon_context *context, *after;
 
-	vcuda_list_for_each_safe (context, after, &device->contexts, struct vcuda_context, entry)
+	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)
 		if (context->id == id)
 			return context;
 	return NULL;
 }
 
-static void answer(struct vcuda_context *context, struct vcuda_pending *pending, int status)
+static void answer(struct daemon_context *context, struct daemon_pending *pending, int status)
 {
 	struct vcuda_ctl_reply reply = {.status = status, .major = context->major, .minor = context->minor};
 
 	vcuda_list_remove(&pending->entry);
-	vcuda_device_reply(context->device, &pending->owed, &reply);
+	daemon_device_reply(context->device, &pending->owed, &reply);
 	free(pending);
 }
 
-static void context_free(struct vcuda_context *context)
+static void context_free(struct daemon_context *context)
 {
 	vcuda_list_remove(&context->entry);
 	vcuda_list_remove(&context->event_entry);
 	context->device->count--;
-	vcuda_ledger_free(&context->ledger);
+	daemon_mapping_quota_free(&context->mappings);
 	free(context);
 }
 
-void vcuda_context_event(struct vcuda_context *context, unsigned int type)
+void daemon_context_event(struct daemon_context *context, unsigned int type)
 {
 	if (context->forgotten)
 		return;
 	context->events |= 1u << type;
 	vcuda_list_remove(&context->event_entry);
 	vcuda_list_add(&context->event_entry, &context->device->events);
-	vcuda_device_deliver(context->device);
+	daemon_device_deliver(context->device);
 }
 
-void vcuda_context_kill(struct vcuda_context *context, int why)
+void daemon_context_kill(struct daemon_context *context, int why)
 {
 	if (!context->worker)
 		return;
 	context->why = why;
-	vcuda_worker_kill(context->worker);
+	daemon_worker_kill(context->worker);
 }
 
-static void mark_forgotten(struct vcuda_context *context)
+static void mark_forgotten(struct daemon_context *context)
 {
 	context->forgotten = true;
 	context->events = 0;
 	vcuda_list_remove(&context->event_entry);
 }
 
-void vcuda_context_forget(struct vcuda_context *context)
+void daemon_context_forget(struct daemon_context *context)
 {
 	mark_forgotten(context);
-	vcuda_context_kill(context, -ENODEV);
+	daemon_context_kill(context, -ENODEV);
 	if (!context->worker)
 		context_free(context);
 }
 
 /* ---- what comes from the worker ---- */
 
-static void created(struct vcuda_context *context, struct vcuda_pending *pending, const struct vcuda_channel_message *m)
+static void created(struct daemon_context *context, struct daemon_pending *pending,
+		    const struct vcuda_channel_message *m)
 {
 	context->major = m->major;
 	context->minor = m->minor;
@@ -92,42 +93,43 @@ static void created(struct vcuda_context *context, struct vcuda_pending *pending
 	vcuda_list_remove(&pending->entry);
 	vcuda_list_add(&pending->entry, &context->waiting);
 	mark_forgotten(context);
-	vcuda_context_kill(context, m->status);
+	daemon_context_kill(context, m->status);
 }
 
-static void mapped(struct vcuda_context *context, struct vcuda_pending *pending, int status)
+static void mapped(struct daemon_context *context, struct daemon_pending *pending, int status)
 {
-	/* The worker was asked to unmap the parts of a window that failed here. */
+	/* The worker was asked to unmap the parts of a mapping that failed here. */
 	if (pending->verdict) {
 		if (status && status != -ENOENT) {
-			vcuda_log_peer("worker %d cannot unmap a part of a window: it is killed", context->worker->pid);
+			vcuda_log_peer("worker %d cannot unmap a part of a mapping: it is killed",
+				       context->worker->pid);
 			vcuda_list_remove(&pending->entry);
 			vcuda_list_add(&pending->entry, &context->waiting);
-			vcuda_context_kill(context, -EIO);
+			daemon_context_kill(context, -EIO);
 			return;
 		}
 		status = pending->verdict;
 	}
 	if (status)
-		vcuda_ledger_strike(&context->ledger, pending->serial);
+		daemon_mapping_quota_remove(&context->mappings, pending->serial);
 	answer(context, pending, status);
 }
 
-static void unmapped(struct vcuda_context *context, struct vcuda_pending *pending, int status)
+static void unmapped(struct daemon_context *context, struct daemon_pending *pending, int status)
 {
 	if (!status || status == -ENOENT) {
-		vcuda_ledger_strike(&context->ledger, pending->serial);
+		daemon_mapping_quota_remove(&context->mappings, pending->serial);
 		status = 0;
 	} else {
-		vcuda_ledger_stay(&context->ledger, pending->serial);
+		daemon_mapping_quota_keep(&context->mappings, pending->serial);
 	}
 	answer(context, pending, status);
 }
 
-static void worker_reply(struct vcuda_worker *worker, const struct vcuda_channel_message *m)
+static void worker_reply(struct daemon_worker *worker, const struct vcuda_channel_message *m)
 {
-	struct vcuda_context *context = worker->owner;
-	struct vcuda_pending *pending = vcuda_list_first(&context->sent, struct vcuda_pending, entry);
+	struct daemon_context *context = worker->owner;
+	struct daemon_pending *pending = vcuda_list_first(&context->sent, struct daemon_pending, entry);
 
 	switch (pending->type) {
 	case VCUDA_CTL_CREATE:
@@ -142,12 +144,12 @@ static void worker_reply(struct vcuda_worker *worker, const struct vcuda_channel
 	}
 }
 
-static void worker_wake(struct vcuda_worker *worker)
+static void worker_wake(struct daemon_worker *worker)
 {
-	vcuda_context_event(worker->owner, VCUDA_EVENT_WAKE);
+	daemon_context_event(worker->owner, VCUDA_EVENT_WAKE);
 }
 
-static int status_at_end(const struct vcuda_context *context, const struct vcuda_pending *pending)
+static int status_at_end(const struct daemon_context *context, const struct daemon_pending *pending)
 {
 	switch (pending->type) {
 	case VCUDA_CTL_CREATE:
@@ -159,21 +161,21 @@ static int status_at_end(const struct vcuda_context *context, const struct vcuda
 	}
 }
 
-static void answer_all(struct vcuda_context *context, struct vcuda_list *list)
+static void answer_all(struct daemon_context *context, struct vcuda_list *list)
 {
-	struct vcuda_pending *pending, *after;
+	struct daemon_pending *pending, *after;
 
-	vcuda_list_for_each_safe (pending, after, list, struct vcuda_pending, entry)
+	vcuda_list_for_each_safe (pending, after, list, struct daemon_pending, entry)
 		answer(context, pending, status_at_end(context, pending));
 }
 
-static void worker_reaped(struct vcuda_worker *worker)
+static void worker_reaped(struct daemon_worker *worker)
 {
-	struct vcuda_context *context = worker->owner;
-	struct vcuda_device *device = context->device;
+	struct daemon_context *context = worker->owner;
+	struct daemon_device *device = context->device;
 
 	context->worker = NULL;
-	vcuda_ledger_discharge(&context->ledger);
+	daemon_mapping_quota_release(&context->mappings);
 	answer_all(context, &context->sent);
 	answer_all(context, &context->waiting);
 	if (context->forgotten || !context->ready) {
@@ -181,18 +183,18 @@ static void worker_reaped(struct vcuda_worker *worker)
 	} else {
 		vcuda_log_debug("context %llu (guest process %u) is lost", (unsigned long long)context->id,
 				context->pid);
-		vcuda_context_event(context, VCUDA_EVENT_LOST);
+		daemon_context_event(context, VCUDA_EVENT_LOST);
 	}
-	vcuda_device_settle(device);
+	daemon_device_update(device);
 }
 
-static const struct vcuda_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
+static const struct daemon_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
 
 /* ---- what comes from the guest ---- */
 
-static struct vcuda_pending *pending_new(uint32_t type, const struct vcuda_owed *owed)
+static struct daemon_pending *pending_new(uint32_t type, const struct daemon_owed *owed)
 {
-	struct vcuda_pending *pending = calloc(1, sizeof(*pending));
+	struct daemon_pending *pending = calloc(1, sizeof(*pending));
 
 	if (!pending)
 		return NULL;
@@ -203,20 +205,20 @@ static struct vcuda_pending *pending_new(uint32_t type, const struct vcuda_owed 
 }
 
 /* A worker that cannot be reached is as good as dead: the answer comes when it is. */
-static void send_or_wait(struct vcuda_context *context, struct vcuda_pending *pending, struct vcuda_channel_message *m,
-			 const struct vcuda_channel_extent *extents)
+static void send_or_wait(struct daemon_context *context, struct daemon_pending *pending,
+			 struct vcuda_channel_message *m, const struct vcuda_channel_extent *extents)
 {
-	if (!vcuda_worker_send(context->worker, m, extents, NULL, 0)) {
+	if (!daemon_worker_send(context->worker, m, extents, NULL, 0)) {
 		vcuda_list_add(&pending->entry, &context->sent);
 		return;
 	}
 	vcuda_list_add(&pending->entry, &context->waiting);
-	vcuda_context_kill(context, -EPIPE);
+	daemon_context_kill(context, -EPIPE);
 }
 
-static struct vcuda_context *context_new(struct vcuda_device *device, const struct vcuda_ctl_request *r)
+static struct daemon_context *context_new(struct daemon_device *device, const struct vcuda_ctl_request *r)
 {
-	struct vcuda_context *context = calloc(1, sizeof(*context));
+	struct daemon_context *context = calloc(1, sizeof(*context));
 
 	if (!context)
 		return NULL;
@@ -228,21 +230,21 @@ static struct vcuda_context *context_new(struct vcuda_device *device, const stru
 	vcuda_list_init(&context->event_entry);
 	vcuda_list_init(&context->sent);
 	vcuda_list_init(&context->waiting);
-	vcuda_ledger_init(&context->ledger, &device->quota);
+	daemon_mapping_quota_init(&context->mappings, &device->quota);
 	vcuda_list_add(&context->entry, &device->contexts);
 	device->count++;
 	return context;
 }
 
 /* From indices of memory->files to those that this worker knows. -ENXIO: memory that came after the worker. */
-static int for_worker(const struct vcuda_context *context, const struct vcuda_parsed *p,
+static int for_worker(const struct daemon_context *context, const struct daemon_parsed *p,
 		      struct vcuda_channel_extent *extents)
 {
-	const struct vcuda_memory *memory = &context->device->memory;
+	const struct daemon_memory *memory = &context->device->memory;
 	unsigned int i, known;
 
 	for (i = 0; i < p->count; i++) {
-		const struct vcuda_memory_file *file = &memory->files[p->extents[i].region];
+		const struct daemon_memory_file *file = &memory->files[p->extents[i].region];
 
 		for (known = 0; known < context->file_count; known++)
 			if (context->files[known].device == file->device && context->files[known].inode == file->inode)
@@ -260,10 +262,10 @@ static int for_worker(const struct vcuda_context *context, const struct vcuda_pa
 }
 
 /* Sends the first message, with the eventfds and the files of guest RAM. */
-static int attach(struct vcuda_context *context, const struct vcuda_parsed *p)
+static int attach(struct daemon_context *context, const struct daemon_parsed *p)
 {
 	const struct vcuda_ctl_request *r = &p->request;
-	const struct vcuda_memory *memory = &context->device->memory;
+	const struct daemon_memory *memory = &context->device->memory;
 	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_ATTACH,
 					  .length = p->bytes,
 					  .major = r->major,
@@ -276,8 +278,8 @@ static int attach(struct vcuda_context *context, const struct vcuda_parsed *p)
 	unsigned int i;
 	int status;
 
-	for (i = 0; i < VCUDA_MEMORY_REGIONS; i++) {
-		const struct vcuda_memory_file *file = &memory->files[i];
+	for (i = 0; i < DAEMON_MEMORY_REGIONS; i++) {
+		const struct daemon_memory_file *file = &memory->files[i];
 
 		if (file->fd < 0)
 			continue;
@@ -288,19 +290,19 @@ static int attach(struct vcuda_context *context, const struct vcuda_parsed *p)
 	}
 	status = for_worker(context, p, extents);
 	if (!status)
-		status = vcuda_worker_send(context->worker, &m, extents, fds, 2 + context->file_count);
+		status = daemon_worker_send(context->worker, &m, extents, fds, 2 + context->file_count);
 	return status;
 }
 
-int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+int daemon_context_create(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
 {
 	const struct vcuda_ctl_request *r = &p->request;
-	struct vcuda_context *context;
-	struct vcuda_pending *pending;
+	struct daemon_context *context;
+	struct daemon_pending *pending;
 	int status;
 
-	vcuda_mark("vcudad: a guest process is there");
-	if (vcuda_context_find(device, r->context))
+	vcuda_trace_point("vcudad: a guest process is there");
+	if (daemon_context_find(device, r->context))
 		return -EEXIST;
 	if (device->count >= device->options->max_contexts) {
 		vcuda_log_peer("guest process %u is refused: the VM has its %u contexts (raise --max-contexts)", r->pid,
@@ -313,15 +315,15 @@ int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed 
 		free(pending);
 		return -ENOMEM;
 	}
-	context->worker = vcuda_stock_take(device->stock, &worker_ops, context);
+	context->worker = daemon_warm_pool_take(device->warm_pool, &worker_ops, context);
 	if (!context->worker)
-		context->worker = vcuda_worker_start(device->loop, device->options, &worker_ops, context, &status);
+		context->worker = daemon_worker_start(device->loop, device->options, &worker_ops, context, &status);
 	if (!context->worker) {
 		free(pending);
 		context_free(context);
 		return -EIO;
 	}
-	vcuda_worker_serves(context->worker, VCUDA_ROSTER_VM);
+	daemon_worker_serves(context->worker, VCUDA_WORKER_TABLE_VM);
 	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
 			context->worker->pid, r->pid, r->uid);
 	status = attach(context, p);
@@ -329,17 +331,17 @@ int vcuda_context_create(struct vcuda_device *device, const struct vcuda_parsed 
 		context->create_status = status;
 		vcuda_list_add(&pending->entry, &context->waiting);
 		mark_forgotten(context);
-		vcuda_context_kill(context, status);
+		daemon_context_kill(context, status);
 	} else {
 		vcuda_list_add(&pending->entry, &context->sent);
 	}
-	return VCUDA_LATER;
+	return DAEMON_LATER;
 }
 
-int vcuda_context_destroy(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+int daemon_context_destroy(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
 {
-	struct vcuda_context *context = vcuda_context_find(device, p->request.context);
-	struct vcuda_pending *pending;
+	struct daemon_context *context = daemon_context_find(device, p->request.context);
+	struct daemon_pending *pending;
 
 	if (!context)
 		return -ENOENT;
@@ -352,60 +354,60 @@ int vcuda_context_destroy(struct vcuda_device *device, const struct vcuda_parsed
 		return -ENOMEM;
 	vcuda_list_add(&pending->entry, &context->waiting);
 	mark_forgotten(context);
-	vcuda_worker_end(context->worker);
-	return VCUDA_LATER;
+	daemon_worker_end(context->worker);
+	return DAEMON_LATER;
 }
 
-/* Has the worker unmap what it has of a window that will not be completed, and answers `status` then. */
-static int give_up(struct vcuda_context *context, struct vcuda_window *window, const struct vcuda_owed *owed,
+/* Has the worker unmap what it has of a mapping that will not be completed, and answers `status` then. */
+static int give_up(struct daemon_context *context, struct daemon_mapping *mapping, const struct daemon_owed *owed,
 		   int status)
 {
 	struct vcuda_channel_message m = {
-		.type = VCUDA_CHANNEL_WINDOW_UNMAP, .address = window->address, .length = window->length};
-	struct vcuda_pending *pending = pending_new(VCUDA_CTL_MAP, owed);
+		.type = VCUDA_CHANNEL_MAPPING_UNMAP, .address = mapping->address, .length = mapping->length};
+	struct daemon_pending *pending = pending_new(VCUDA_CTL_MAP, owed);
 
 	if (!pending) {
-		vcuda_context_kill(context, -ENOMEM);
+		daemon_context_kill(context, -ENOMEM);
 		return -ENOMEM;
 	}
-	window->leaving = true;
+	mapping->leaving = true;
 	pending->verdict = status;
-	pending->serial = window->serial;
+	pending->serial = mapping->serial;
 	send_or_wait(context, pending, &m, NULL);
-	return VCUDA_LATER;
+	return DAEMON_LATER;
 }
 
-int vcuda_context_map_failed(struct vcuda_device *device, const struct vcuda_ctl_request *r,
-			     const struct vcuda_owed *owed, int status)
+int daemon_context_map_failed(struct daemon_device *device, const struct vcuda_ctl_request *r,
+			      const struct daemon_owed *owed, int status)
 {
-	struct vcuda_context *context = vcuda_context_find(device, r->context);
-	struct vcuda_window *window;
+	struct daemon_context *context = daemon_context_find(device, r->context);
+	struct daemon_mapping *mapping;
 
 	if (!context || !context->worker || !r->offset)
 		return status;
-	window = vcuda_ledger_find(&context->ledger, r->address, r->length);
-	return window && !window->complete && !window->leaving ? give_up(context, window, owed, status) : status;
+	mapping = daemon_mapping_quota_find(&context->mappings, r->address, r->length);
+	return mapping && !mapping->complete && !mapping->leaving ? give_up(context, mapping, owed, status) : status;
 }
 
-static int map_part(struct vcuda_context *context, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+static int map_part(struct daemon_context *context, const struct daemon_parsed *p, const struct daemon_owed *owed)
 {
 	const struct vcuda_ctl_request *r = &p->request;
-	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_WINDOW_MAP,
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_MAPPING_MAP,
 					  .flags = r->flags,
 					  .address = r->address,
 					  .length = r->length,
 					  .offset = r->offset,
 					  .extents = p->count};
-	const struct vcuda_part part = {.address = r->address,
-					.length = r->length,
-					.offset = r->offset,
-					.bytes = p->bytes,
-					.extents = p->count,
-					.writable = r->flags & VCUDA_MAP_WRITABLE,
-					.direct = r->flags & VCUDA_MAP_DIRECT,
-					.last = r->flags & VCUDA_MAP_LAST};
+	const struct daemon_part part = {.address = r->address,
+					 .length = r->length,
+					 .offset = r->offset,
+					 .bytes = p->bytes,
+					 .extents = p->count,
+					 .writable = r->flags & VCUDA_MAP_WRITABLE,
+					 .direct = r->flags & VCUDA_MAP_DIRECT,
+					 .last = r->flags & VCUDA_MAP_LAST};
 	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
-	struct vcuda_pending *pending;
+	struct daemon_pending *pending;
 	uint64_t serial;
 	int status;
 
@@ -417,36 +419,36 @@ static int map_part(struct vcuda_context *context, const struct vcuda_parsed *p,
 	pending = pending_new(VCUDA_CTL_MAP, owed);
 	if (!pending)
 		return -ENOMEM;
-	status = vcuda_ledger_enter(&context->ledger, &part, &serial);
+	status = daemon_mapping_quota_add(&context->mappings, &part, &serial);
 	if (status) {
 		free(pending);
 		return status;
 	}
 	pending->serial = serial;
 	send_or_wait(context, pending, &m, extents);
-	return VCUDA_LATER;
+	return DAEMON_LATER;
 }
 
 /* Says what an operator can do about a refusal. */
-static void explain(const struct vcuda_context *context, int status)
+static void explain(const struct daemon_context *context, int status)
 {
-	const struct vcuda_quota *quota = &context->device->quota;
+	const struct daemon_device_quota *shared = &context->device->quota;
 
 	if (status == -EDQUOT)
-		vcuda_log_peer(
-			"guest process %u is refused a window: %llu MiB are pinned in %u windows (raise --max-pinned)",
-			context->pid, (unsigned long long)quota->pinned >> 20, quota->windows);
+		vcuda_log_peer("guest process %u is refused a mapping: %llu MiB are pinned in %u mappings (raise "
+			       "--max-pinned)",
+			       context->pid, (unsigned long long)shared->pinned >> 20, shared->mappings);
 	else if (status == -ENOMEM)
 		vcuda_log_peer(
-			"guest process %u is refused a window: its memory is in too many pieces (raise the sysctl "
+			"guest process %u is refused a mapping: its memory is in too many pieces (raise the sysctl "
 			"vm.max_map_count, or use huge pages in the guest)",
 			context->pid);
 }
 
-int vcuda_context_map(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+int daemon_context_map(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
 {
-	struct vcuda_context *context = vcuda_context_find(device, p->request.context);
-	struct vcuda_pending *pending;
+	struct daemon_context *context = daemon_context_find(device, p->request.context);
+	struct daemon_pending *pending;
 	int status;
 
 	if (!context)
@@ -454,44 +456,44 @@ int vcuda_context_map(struct vcuda_device *device, const struct vcuda_parsed *p,
 	if (!context->worker)
 		return -EPIPE;
 	if (context->forgotten || context->worker->ending) {
-		/* Earlier parts of the window may still be mapped. */
+		/* Earlier parts of the mapping may still be mapped. */
 		pending = pending_new(VCUDA_CTL_MAP, owed);
 		if (!pending)
 			return -ENOMEM;
 		vcuda_list_add(&pending->entry, &context->waiting);
-		return VCUDA_LATER;
+		return DAEMON_LATER;
 	}
 	status = map_part(context, p, owed);
 	if (status < 0) {
 		explain(context, status);
-		status = vcuda_context_map_failed(device, &p->request, owed, status);
+		status = daemon_context_map_failed(device, &p->request, owed, status);
 	}
 	return status;
 }
 
-int vcuda_context_unmap(struct vcuda_device *device, const struct vcuda_parsed *p, const struct vcuda_owed *owed)
+int daemon_context_unmap(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
 {
 	const struct vcuda_ctl_request *r = &p->request;
 	struct vcuda_channel_message m = {
-		.type = VCUDA_CHANNEL_WINDOW_UNMAP, .address = r->address, .length = r->length};
-	struct vcuda_context *context = vcuda_context_find(device, r->context);
-	struct vcuda_pending *pending;
-	struct vcuda_window *window;
+		.type = VCUDA_CHANNEL_MAPPING_UNMAP, .address = r->address, .length = r->length};
+	struct daemon_context *context = daemon_context_find(device, r->context);
+	struct daemon_pending *pending;
+	struct daemon_mapping *mapping;
 
-	window = context ? vcuda_ledger_find(&context->ledger, r->address, r->length) : NULL;
-	if (!window)
+	mapping = context ? daemon_mapping_quota_find(&context->mappings, r->address, r->length) : NULL;
+	if (!mapping)
 		return -ENOENT;
 	if (!context->worker) {
-		vcuda_ledger_strike(&context->ledger, window->serial);
+		daemon_mapping_quota_remove(&context->mappings, mapping->serial);
 		return 0;
 	}
-	if (window->leaving)
+	if (mapping->leaving)
 		return -EBUSY;
 	pending = pending_new(VCUDA_CTL_UNMAP, owed);
 	if (!pending)
 		return -ENOMEM;
-	window->leaving = true;
-	pending->serial = window->serial;
+	mapping->leaving = true;
+	pending->serial = mapping->serial;
 	send_or_wait(context, pending, &m, NULL);
-	return VCUDA_LATER;
+	return DAEMON_LATER;
 }

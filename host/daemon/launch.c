@@ -64,7 +64,7 @@ static int set_actions(posix_spawn_file_actions_t *actions, int channel, int ima
 	if (!error)
 		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
 	if (!error)
-		error = give(actions, vcuda_roster_fd(), VCUDA_ROSTER_FD);
+		error = give(actions, daemon_worker_table_fd(), VCUDA_WORKER_TABLE_FD);
 	if (!error)
 		error = give(actions, images, VCUDA_IMAGE_CHANNEL_FD);
 	if (!error)
@@ -91,7 +91,7 @@ static int set_attributes(posix_spawnattr_t *attributes)
  * The worker has our processors and address layout from its first instruction on: the latter it would else choose
  * itself, and start a second time for it.
  */
-static int spawn(pid_t *pid, const struct vcuda_options *options, const posix_spawn_file_actions_t *actions,
+static int spawn(pid_t *pid, const struct daemon_options *options, const posix_spawn_file_actions_t *actions,
 		 const posix_spawnattr_t *attributes, char **arguments, char **environment)
 {
 	int layout = personality(0xffffffff), error;
@@ -110,7 +110,7 @@ static int spawn(pid_t *pid, const struct vcuda_options *options, const posix_sp
 	return error;
 }
 
-static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, int images,
+static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int images,
 	       char **environment, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
@@ -122,13 +122,13 @@ static int run(const struct vcuda_options *options, enum vcuda_launch_kind kind,
 	int error;
 
 	/* A warm one may become a VM's. */
-	if (options->register_ram && kind != VCUDA_LAUNCH_LOCAL)
+	if (options->register_ram && kind != DAEMON_LAUNCH_LOCAL)
 		arguments[count++] = "--register-ram";
-	if (kind == VCUDA_LAUNCH_WARM || kind == VCUDA_LAUNCH_WARM_QUIET) {
+	if (kind == DAEMON_LAUNCH_WARM || kind == DAEMON_LAUNCH_WARM_QUIET) {
 		snprintf(device, sizeof(device), "%d", options->warm_device);
 		arguments[count++] = "--warm";
 		arguments[count++] = device;
-		arguments[count++] = kind == VCUDA_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
+		arguments[count++] = kind == DAEMON_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
 	}
 	error = posix_spawn_file_actions_init(&actions);
 	if (error)
@@ -147,8 +147,8 @@ destroy_actions:
 	return error;
 }
 
-int vcuda_launch(const struct vcuda_options *options, enum vcuda_launch_kind kind, int channel, int images, pid_t *pid,
-		 int *pidfd)
+int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int images,
+		  pid_t *pid, int *pidfd)
 {
 	char **environment = worker_environment();
 	int error;

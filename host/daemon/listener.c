@@ -13,7 +13,7 @@
 #include "listener.h"
 #include "common/log.h"
 
-#define VCUDA_BACKLOG 64
+#define DAEMON_BACKLOG 64
 
 /* Somebody answers, or would, at the address. */
 static bool is_live(const struct sockaddr_un *address, int type)
@@ -56,7 +56,7 @@ static int clear_place(const struct sockaddr_un *address, int type)
 	return 0;
 }
 
-static int bind_and_listen(struct vcuda_listener *listener, const struct sockaddr_un *address, int type, mode_t mode)
+static int bind_and_listen(struct daemon_listener *listener, const struct sockaddr_un *address, int type, mode_t mode)
 {
 	struct stat stat;
 	mode_t before;
@@ -67,7 +67,7 @@ static int bind_and_listen(struct vcuda_listener *listener, const struct sockadd
 	before = umask(0777 & ~mode);
 	status = bind(listener->fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno : 0;
 	umask(before);
-	if (status || listen(listener->fd, VCUDA_BACKLOG) || lstat(address->sun_path, &stat))
+	if (status || listen(listener->fd, DAEMON_BACKLOG) || lstat(address->sun_path, &stat))
 		return cannot_listen(address->sun_path, status ? status : -errno);
 	listener->device = stat.st_dev;
 	listener->inode = stat.st_ino;
@@ -86,9 +86,9 @@ static int lock_directory(const char *path)
 	return fd;
 }
 
-static void listener_ready(struct vcuda_source *source, uint32_t events)
+static void listener_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_listener *listener = container_of(source, struct vcuda_listener, source);
+	struct daemon_listener *listener = container_of(source, struct daemon_listener, source);
 	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd >= 0)
@@ -97,15 +97,15 @@ static void listener_ready(struct vcuda_source *source, uint32_t events)
 		vcuda_log_peer("cannot accept a connection on %s: %m", listener->path);
 }
 
-int vcuda_listener_open(struct vcuda_listener *listener, struct vcuda_loop *loop, const char *path, int type,
-			mode_t mode)
+int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,
+			 mode_t mode)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int lock, status;
 
 	listener->loop = loop;
 	listener->path = path;
-	listener->source = (struct vcuda_source){.fd = -1, .ready = listener_ready};
+	listener->source = (struct daemon_source){.fd = -1, .ready = listener_ready};
 	listener->fd = -1;
 	if (strlen(path) >= sizeof(address.sun_path)) {
 		vcuda_log("%s: a socket's path has at most %zu characters", path, sizeof(address.sun_path) - 1);
@@ -120,7 +120,7 @@ int vcuda_listener_open(struct vcuda_listener *listener, struct vcuda_loop *loop
 	if (lock >= 0)
 		close(lock);
 	if (!status)
-		status = vcuda_source_add(loop, &listener->source, listener->fd, EPOLLIN);
+		status = daemon_source_add(loop, &listener->source, listener->fd, EPOLLIN);
 	if (status) {
 		close(listener->fd);
 		listener->fd = -1;
@@ -128,7 +128,7 @@ int vcuda_listener_open(struct vcuda_listener *listener, struct vcuda_loop *loop
 	return status;
 }
 
-void vcuda_listener_drain(struct vcuda_listener *listener)
+void daemon_listener_drain(struct daemon_listener *listener)
 {
 	struct stat stat;
 
@@ -140,13 +140,13 @@ void vcuda_listener_drain(struct vcuda_listener *listener)
 	listener_ready(&listener->source, EPOLLIN);
 }
 
-void vcuda_listener_close(struct vcuda_listener *listener)
+void daemon_listener_close(struct daemon_listener *listener)
 {
 	struct stat stat;
 
 	if (listener->fd < 0)
 		return;
-	vcuda_source_remove(listener->loop, &listener->source);
+	daemon_source_remove(listener->loop, &listener->source);
 	if (!lstat(listener->path, &stat) && stat.st_dev == listener->device && stat.st_ino == listener->inode)
 		unlink(listener->path);
 	close(listener->fd);

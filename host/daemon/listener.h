@@ -7,25 +7,25 @@
 
 #include "loop/loop.h"
 
-struct vcuda_listener {
-	struct vcuda_loop *loop;
+struct daemon_listener {
+	struct daemon_loop *loop;
 	const char *path;
-	struct vcuda_source source;
+	struct daemon_source source;
 	int fd; /* -1: closed */
 	dev_t device;
 	ino_t inode; /* of our socket file: somebody may have put another in its place */
-	void (*accepted)(struct vcuda_listener *listener, int fd); /* fd: non-blocking, the callee's */
+	void (*accepted)(struct daemon_listener *listener, int fd); /* fd: non-blocking, the callee's */
 };
 
 /*
  * Binds and listens; a stale socket file is replaced, a live one is not. `type`: SOCK_STREAM or SOCK_SEQPACKET. On
  * failure says why and returns -errno. `accepted` is set by the caller before.
  */
-int vcuda_listener_open(struct vcuda_listener *listener, struct vcuda_loop *loop, const char *path, int type,
-			mode_t mode);
+int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,
+			 mode_t mode);
 
 /* Unlinks the socket; connections that were made up to now are still handed out. */
-void vcuda_listener_drain(struct vcuda_listener *listener);
-void vcuda_listener_close(struct vcuda_listener *listener);
+void daemon_listener_drain(struct daemon_listener *listener);
+void daemon_listener_close(struct daemon_listener *listener);
 
 #endif

@@ -13,8 +13,8 @@
 
 struct client {
 	struct vcuda_list entry;
-	struct vcuda_local *local;
-	struct vcuda_worker *worker;
+	struct daemon_local *local;
+	struct daemon_worker *worker;
 	struct ucred who;
 	int fd; /* the connection, while a warm worker has yet to take it; -1 */
 };
@@ -30,7 +30,7 @@ static void client_free(struct client *client)
 
 static bool start(struct client *client, int fd);
 
-static void worker_reaped(struct vcuda_worker *worker)
+static void worker_reaped(struct daemon_worker *worker)
 {
 	struct client *client = worker->owner;
 	int fd = client->fd;
@@ -46,35 +46,35 @@ static void worker_reaped(struct vcuda_worker *worker)
 }
 
 /* A warm worker has taken the connection, or could not. */
-static void worker_reply(struct vcuda_worker *worker, const struct vcuda_channel_message *reply)
+static void worker_reply(struct daemon_worker *worker, const struct vcuda_channel_message *reply)
 {
 	struct client *client = worker->owner;
 
 	if (reply->status) {
-		vcuda_worker_kill(worker);
+		daemon_worker_kill(worker);
 		return;
 	}
 	close(client->fd);
 	client->fd = -1;
-	vcuda_worker_let_go(worker);
+	daemon_worker_let_go(worker);
 }
 
-static void worker_wake(struct vcuda_worker *worker)
+static void worker_wake(struct daemon_worker *worker)
 {
 }
 
-static const struct vcuda_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
+static const struct daemon_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
 
 static bool start(struct client *client, int fd)
 {
-	struct vcuda_local *local = client->local;
+	struct daemon_local *local = client->local;
 	int status;
 
 	client->worker =
-		vcuda_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
+		daemon_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
 	if (!client->worker)
 		return false;
-	vcuda_worker_serves(client->worker, client->who.uid);
+	daemon_worker_serves(client->worker, client->who.uid);
 	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	return true;
@@ -87,18 +87,18 @@ static bool start_warm(struct client *client, int fd)
 
 	client->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (client->fd >= 0)
-		client->worker = vcuda_stock_take(client->local->stock, &worker_ops, client);
+		client->worker = daemon_warm_pool_take(client->local->warm_pool, &worker_ops, client);
 	if (!client->worker) {
 		if (client->fd >= 0)
 			close(client->fd);
 		client->fd = -1;
 		return false;
 	}
-	vcuda_worker_serves(client->worker, client->who.uid);
+	daemon_worker_serves(client->worker, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
-	if (vcuda_worker_send(client->worker, &m, NULL, &fd, 1))
-		vcuda_worker_kill(client->worker);
+	if (daemon_worker_send(client->worker, &m, NULL, &fd, 1))
+		daemon_worker_kill(client->worker);
 	return true;
 }
 
@@ -110,7 +110,7 @@ static bool is_own_worker(pid_t process)
 	return !waitid(P_PID, (id_t)process, &unused, WEXITED | WNOHANG | WNOWAIT);
 }
 
-static bool may_enter(const struct vcuda_local *local, const struct ucred *who)
+static bool may_enter(const struct daemon_local *local, const struct ucred *who)
 {
 	if (is_own_worker(who->pid)) {
 		vcuda_log_peer("worker %d is refused: the libcuda.so.1 that its loader finds is virtio-cuda's own, and "
@@ -126,7 +126,7 @@ static bool may_enter(const struct vcuda_local *local, const struct ucred *who)
 }
 
 /* The worker expects a descriptor that blocks; ours does not outlive this call. */
-static void serve(struct vcuda_local *local, int fd, const struct ucred *who)
+static void serve(struct daemon_local *local, int fd, const struct ucred *who)
 {
 	struct client *client = calloc(1, sizeof(*client));
 
@@ -140,13 +140,13 @@ static void serve(struct vcuda_local *local, int fd, const struct ucred *who)
 		client_free(client);
 }
 
-static void accepted(struct vcuda_listener *listener, int fd)
+static void accepted(struct daemon_listener *listener, int fd)
 {
-	struct vcuda_local *local = container_of(listener, struct vcuda_local, listener);
+	struct daemon_local *local = container_of(listener, struct daemon_local, listener);
 	struct ucred who;
 	socklen_t length = sizeof(who);
 
-	vcuda_mark("vcudad: a client is there");
+	vcuda_trace_point("vcudad: a client is there");
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || !may_enter(local, &who))
 		goto close;
 	if (local->count >= local->options->max_contexts) {
@@ -159,22 +159,22 @@ close:
 	close(fd);
 }
 
-int vcuda_local_open(struct vcuda_local *local, struct vcuda_loop *loop, const struct vcuda_options *options,
-		     struct vcuda_stock *stock)
+int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, const struct daemon_options *options,
+		     struct daemon_warm_pool *pool)
 {
-	*local = (struct vcuda_local){.options = options, .stock = stock, .listener = {.fd = -1, .accepted = accepted}};
+	*local = (struct daemon_local){.options = options, .warm_pool = pool, .listener = {.fd = -1, .accepted = accepted}};
 	vcuda_list_init(&local->clients);
 	if (!options->socket)
 		return 0;
-	return vcuda_listener_open(&local->listener, loop, options->socket, SOCK_SEQPACKET, options->socket_mode);
+	return daemon_listener_open(&local->listener, loop, options->socket, SOCK_SEQPACKET, options->socket_mode);
 }
 
-void vcuda_local_close(struct vcuda_local *local)
+void daemon_local_close(struct daemon_local *local)
 {
 	struct client *client, *after;
 
 	local->closed = true;
-	vcuda_listener_close(&local->listener);
+	daemon_listener_close(&local->listener);
 	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
-		vcuda_worker_kill(client->worker);
+		daemon_worker_kill(client->worker);
 }

@@ -8,20 +8,20 @@
 #include "options.h"
 #include "warm-pool.h"
 
-struct vcuda_local {
-	const struct vcuda_options *options;
-	struct vcuda_stock *stock;
-	struct vcuda_listener listener;
+struct daemon_local {
+	const struct daemon_options *options;
+	struct daemon_warm_pool *warm_pool;
+	struct daemon_listener listener;
 	struct vcuda_list clients;
 	unsigned int count;
 	bool closed;
 };
 
 /* 0 or -errno, having said why. */
-int vcuda_local_open(struct vcuda_local *local, struct vcuda_loop *loop, const struct vcuda_options *options,
-		     struct vcuda_stock *stock);
+int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, const struct daemon_options *options,
+		      struct daemon_warm_pool *pool);
 
 /* Takes no more clients and kills the workers; count falls to 0 as they are reaped. */
-void vcuda_local_close(struct vcuda_local *local);
+void daemon_local_close(struct daemon_local *local);
 
 #endif

@@ -21,51 +21,51 @@
 #include "worker-table.h"
 #include "vhost.h"
 
-static struct vcuda_daemon {
-	struct vcuda_options options;
-	struct vcuda_loop loop;
-	struct vcuda_vhost vhost;
-	struct vcuda_local local;
-	struct vcuda_stock stock;
-	struct vcuda_source signals;
-	struct vcuda_timer idle_timer, end_timer;
+static struct daemon {
+	struct daemon_options options;
+	struct daemon_loop loop;
+	struct daemon_vhost vhost;
+	struct daemon_local local;
+	struct daemon_warm_pool warm_pool;
+	struct daemon_source signals;
+	struct daemon_timer idle_timer, end_timer;
 	bool ending;
 } daemon_state;
 
-static unsigned int clients(const struct vcuda_daemon *d)
+static unsigned int clients(const struct daemon *d)
 {
 	return d->local.count + d->vhost.device.count + (d->vhost.fd >= 0);
 }
 
-static void end(struct vcuda_daemon *d)
+static void end(struct daemon *d)
 {
 	if (d->ending)
 		return;
 	d->ending = true;
-	vcuda_timer_clear(&d->idle_timer);
-	vcuda_local_close(&d->local);
-	vcuda_vhost_close(&d->vhost);
-	vcuda_stock_close(&d->stock);
-	vcuda_timer_set(&d->loop, &d->end_timer, VCUDA_STOP_MS);
+	daemon_timer_clear(&d->idle_timer);
+	daemon_local_close(&d->local);
+	daemon_vhost_close(&d->vhost);
+	daemon_warm_pool_close(&d->warm_pool);
+	daemon_timer_set(&d->loop, &d->end_timer, DAEMON_STOP_MS);
 }
 
-static void end_expired(struct vcuda_timer *timer)
+static void end_expired(struct daemon_timer *timer)
 {
-	struct vcuda_daemon *d = container_of(timer, struct vcuda_daemon, end_timer);
+	struct daemon *d = container_of(timer, struct daemon, end_timer);
 
-	vcuda_log("%u killed workers have not ended yet (see dmesg)", clients(d) + d->stock.count);
+	vcuda_log("%u killed workers have not ended yet (see dmesg)", clients(d) + d->warm_pool.count);
 	d->loop.stop = true;
 }
 
-static void idle_expired(struct vcuda_timer *timer)
+static void idle_expired(struct daemon_timer *timer)
 {
-	struct vcuda_daemon *d = container_of(timer, struct vcuda_daemon, idle_timer);
+	struct daemon *d = container_of(timer, struct daemon, idle_timer);
 
 	/* Nobody finds us any more from here on; whoever did before is still served. */
-	vcuda_listener_drain(&d->local.listener);
-	vcuda_listener_drain(&d->vhost.listener);
+	daemon_listener_drain(&d->local.listener);
+	daemon_listener_drain(&d->vhost.listener);
 	if (clients(d)) {
-		vcuda_timer_set(&d->loop, &d->idle_timer, 100);
+		daemon_timer_set(&d->loop, &d->idle_timer, 100);
 		return;
 	}
 	vcuda_log_debug("idle for %u s: ends", d->options.exit_when_idle);
@@ -73,35 +73,35 @@ static void idle_expired(struct vcuda_timer *timer)
 }
 
 /* After every turn of the loop: what follows from it for the daemon as a whole. */
-static void turn(struct vcuda_loop *loop)
+static void turn(struct daemon_loop *loop)
 {
-	struct vcuda_daemon *d = loop->owner;
+	struct daemon *d = loop->owner;
 
-	vcuda_device_continue(&d->vhost.device);
+	daemon_device_continue(&d->vhost.device);
 	if (d->vhost.ended && !d->options.socket)
 		end(d);
 	if (d->ending) {
-		loop->stop = loop->stop || !(clients(d) + d->stock.count);
+		loop->stop = loop->stop || !(clients(d) + d->warm_pool.count);
 		return;
 	}
 	if (!d->options.exit_when_idle)
 		return;
 	if (clients(d))
-		vcuda_timer_clear(&d->idle_timer);
+		daemon_timer_clear(&d->idle_timer);
 	else if (!d->idle_timer.at)
-		vcuda_timer_set(loop, &d->idle_timer, d->options.exit_when_idle * 1000ull);
+		daemon_timer_set(loop, &d->idle_timer, d->options.exit_when_idle * 1000ull);
 }
 
-static void signals_ready(struct vcuda_source *source, uint32_t events)
+static void signals_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_daemon *d = container_of(source, struct vcuda_daemon, signals);
+	struct daemon *d = container_of(source, struct daemon, signals);
 	struct signalfd_siginfo info;
 
 	if (read(source->fd, &info, sizeof(info)) == sizeof(info))
 		end(d);
 }
 
-static int catch_signals(struct vcuda_daemon *d)
+static int catch_signals(struct daemon *d)
 {
 	sigset_t set;
 	int fd;
@@ -115,23 +115,23 @@ static int catch_signals(struct vcuda_daemon *d)
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	d->signals = (struct vcuda_source){.ready = signals_ready};
-	return vcuda_source_add(&d->loop, &d->signals, fd, EPOLLIN);
+	d->signals = (struct daemon_source){.ready = signals_ready};
+	return daemon_source_add(&d->loop, &d->signals, fd, EPOLLIN);
 }
 
-static int open_sockets(struct vcuda_daemon *d)
+static int open_sockets(struct daemon *d)
 {
-	int status = vcuda_vhost_open(&d->vhost, &d->loop, &d->options, &d->stock);
+	int status = daemon_vhost_open(&d->vhost, &d->loop, &d->options, &d->warm_pool);
 
 	if (status)
 		return status;
-	status = vcuda_local_open(&d->local, &d->loop, &d->options, &d->stock);
+	status = daemon_local_open(&d->local, &d->loop, &d->options, &d->warm_pool);
 	if (status)
-		vcuda_listener_close(&d->vhost.listener);
+		daemon_listener_close(&d->vhost.listener);
 	return status;
 }
 
-static void say_ready(const struct vcuda_options *options)
+static void say_ready(const struct daemon_options *options)
 {
 	static const char ready[] = "ready\n";
 
@@ -149,16 +149,16 @@ static void say_ready(const struct vcuda_options *options)
 
 int main(int argc, char **argv)
 {
-	struct vcuda_daemon *d = &daemon_state;
+	struct daemon *d = &daemon_state;
 	int status;
 
-	vcuda_mark("vcudad: starts");
+	vcuda_trace_point("vcudad: starts");
 	setvbuf(stderr, NULL, _IOLBF, 1024);
-	vcuda_options_parse(&d->options, argc, argv);
+	daemon_options_parse(&d->options, argc, argv);
 	vcuda_log_verbose(d->options.verbose);
-	vcuda_timer_init(&d->idle_timer, idle_expired);
-	vcuda_timer_init(&d->end_timer, end_expired);
-	status = vcuda_loop_init(&d->loop);
+	daemon_timer_init(&d->idle_timer, idle_expired);
+	daemon_timer_init(&d->end_timer, end_expired);
+	status = daemon_loop_init(&d->loop);
 	if (!status)
 		status = catch_signals(d);
 	if (status) {
@@ -169,14 +169,14 @@ int main(int argc, char **argv)
 	d->loop.idle = turn;
 	/* A kept image has one, and so has much of a worker. Where there are no more, the rest says so. */
 	vcuda_descriptors_raise();
-	vcuda_roster_fd();
-	vcuda_image_peers_open(&d->loop, d->options.image_cache);
+	daemon_worker_table_fd();
+	daemon_image_peers_open(&d->loop, d->options.image_cache);
 	if (open_sockets(d))
 		return 1;
-	vcuda_stock_open(&d->stock, &d->loop, &d->options);
+	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
-	vcuda_loop_run(&d->loop);
-	vcuda_loop_close(&d->loop);
+	daemon_loop_run(&d->loop);
+	daemon_loop_close(&d->loop);
 	return 0;
 }

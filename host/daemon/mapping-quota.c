@@ -5,41 +5,41 @@
 
 #include "mapping-quota.h"
 
-void vcuda_ledger_init(struct vcuda_ledger *ledger, struct vcuda_quota *quota)
+void daemon_mapping_quota_init(struct daemon_mapping_quota *quota, struct daemon_device_quota *shared)
 {
-	*ledger = (struct vcuda_ledger){.quota = quota};
+	*quota = (struct daemon_mapping_quota){.shared = shared};
 }
 
-void vcuda_ledger_discharge(struct vcuda_ledger *ledger)
+void daemon_mapping_quota_release(struct daemon_mapping_quota *quota)
 {
 	uint32_t i;
 
-	if (!ledger->quota)
+	if (!quota->shared)
 		return;
-	for (i = 0; i < ledger->count; i++)
-		ledger->quota->pinned -= ledger->windows[i].length;
-	ledger->quota->windows -= ledger->count;
-	ledger->quota = NULL;
+	for (i = 0; i < quota->count; i++)
+		quota->shared->pinned -= quota->mappings[i].length;
+	quota->shared->mappings -= quota->count;
+	quota->shared = NULL;
 }
 
-void vcuda_ledger_free(struct vcuda_ledger *ledger)
+void daemon_mapping_quota_free(struct daemon_mapping_quota *quota)
 {
-	vcuda_ledger_discharge(ledger);
-	free(ledger->windows);
-	ledger->windows = NULL;
-	ledger->count = ledger->capacity = 0;
+	daemon_mapping_quota_release(quota);
+	free(quota->mappings);
+	quota->mappings = NULL;
+	quota->count = quota->capacity = 0;
 }
 
-/* The first window that ends behind `address`. */
-static uint32_t position(const struct vcuda_ledger *ledger, uint64_t address)
+/* The first mapping that ends behind `address`. */
+static uint32_t position(const struct daemon_mapping_quota *quota, uint64_t address)
 {
-	uint32_t low = 0, high = ledger->count;
+	uint32_t low = 0, high = quota->count;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const struct vcuda_window *window = &ledger->windows[middle];
+		const struct daemon_mapping *mapping = &quota->mappings[middle];
 
-		if (window->address + window->length <= address)
+		if (mapping->address + mapping->length <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -47,109 +47,109 @@ static uint32_t position(const struct vcuda_ledger *ledger, uint64_t address)
 	return low;
 }
 
-static int grow(struct vcuda_ledger *ledger)
+static int grow(struct daemon_mapping_quota *quota)
 {
-	uint32_t capacity = ledger->capacity ? ledger->capacity * 2 : 8;
-	struct vcuda_window *windows;
+	uint32_t capacity = quota->capacity ? quota->capacity * 2 : 8;
+	struct daemon_mapping *mappings;
 
-	if (ledger->count < ledger->capacity)
+	if (quota->count < quota->capacity)
 		return 0;
-	windows = realloc(ledger->windows, capacity * sizeof(*windows));
-	if (!windows)
+	mappings = realloc(quota->mappings, capacity * sizeof(*mappings));
+	if (!mappings)
 		return -ENOMEM;
-	ledger->windows = windows;
-	ledger->capacity = capacity;
+	quota->mappings = mappings;
+	quota->capacity = capacity;
 	return 0;
 }
 
-static int enter_first(struct vcuda_ledger *ledger, const struct vcuda_part *part, uint64_t *serial)
+static int enter_first(struct daemon_mapping_quota *quota, const struct daemon_part *part, uint64_t *serial)
 {
-	struct vcuda_quota *quota = ledger->quota;
-	uint32_t place = position(ledger, part->address);
-	struct vcuda_window *window;
+	struct daemon_device_quota *shared = quota->shared;
+	uint32_t place = position(quota, part->address);
+	struct daemon_mapping *mapping;
 
-	if (place < ledger->count && ledger->windows[place].address < part->address + part->length)
+	if (place < quota->count && quota->mappings[place].address < part->address + part->length)
 		return -EEXIST;
-	if (part->length > quota->max_pinned - quota->pinned || quota->windows == quota->max_windows)
+	if (part->length > shared->max_pinned - shared->pinned || shared->mappings == shared->max_mappings)
 		return -EDQUOT;
-	if (grow(ledger))
+	if (grow(quota))
 		return -ENOMEM;
-	window = &ledger->windows[place];
-	memmove(window + 1, window, (ledger->count - place) * sizeof(*window));
-	*window = (struct vcuda_window){.address = part->address,
-					.length = part->length,
-					.mapped = part->bytes,
-					.serial = ++quota->next_serial,
-					.extents = part->extents,
-					.writable = part->writable,
-					.direct = part->direct,
-					.complete = part->last};
-	ledger->count++;
-	quota->pinned += part->length;
-	quota->windows++;
-	*serial = window->serial;
+	mapping = &quota->mappings[place];
+	memmove(mapping + 1, mapping, (quota->count - place) * sizeof(*mapping));
+	*mapping = (struct daemon_mapping){.address = part->address,
+					   .length = part->length,
+					   .mapped = part->bytes,
+					   .serial = ++shared->next_serial,
+					   .extents = part->extents,
+					   .writable = part->writable,
+					   .direct = part->direct,
+					   .complete = part->last};
+	quota->count++;
+	shared->pinned += part->length;
+	shared->mappings++;
+	*serial = mapping->serial;
 	return 0;
 }
 
-int vcuda_ledger_enter(struct vcuda_ledger *ledger, const struct vcuda_part *part, uint64_t *serial)
+int daemon_mapping_quota_add(struct daemon_mapping_quota *quota, const struct daemon_part *part, uint64_t *serial)
 {
-	struct vcuda_window *window;
+	struct daemon_mapping *mapping;
 	int status = 0;
 
-	if (part->extents > ledger->quota->max_extents - ledger->extents)
+	if (part->extents > quota->shared->max_extents - quota->extents)
 		return -ENOMEM;
 	if (!part->offset) {
-		status = enter_first(ledger, part, serial);
+		status = enter_first(quota, part, serial);
 	} else {
-		window = vcuda_ledger_find(ledger, part->address, part->length);
-		if (!window)
+		mapping = daemon_mapping_quota_find(quota, part->address, part->length);
+		if (!mapping)
 			return -ENOENT;
-		if (window->leaving || window->complete || window->mapped != part->offset ||
-		    window->writable != part->writable || window->direct != part->direct)
+		if (mapping->leaving || mapping->complete || mapping->mapped != part->offset ||
+		    mapping->writable != part->writable || mapping->direct != part->direct)
 			return -EINVAL;
-		window->mapped += part->bytes;
-		window->extents += part->extents;
-		window->complete = part->last;
-		*serial = window->serial;
+		mapping->mapped += part->bytes;
+		mapping->extents += part->extents;
+		mapping->complete = part->last;
+		*serial = mapping->serial;
 	}
 	if (!status)
-		ledger->extents += part->extents;
+		quota->extents += part->extents;
 	return status;
 }
 
-struct vcuda_window *vcuda_ledger_find(struct vcuda_ledger *ledger, uint64_t address, uint64_t length)
+struct daemon_mapping *daemon_mapping_quota_find(struct daemon_mapping_quota *quota, uint64_t address, uint64_t length)
 {
-	uint32_t place = position(ledger, address);
-	struct vcuda_window *window = &ledger->windows[place];
+	uint32_t place = position(quota, address);
+	struct daemon_mapping *mapping = &quota->mappings[place];
 
-	return place < ledger->count && window->address == address && window->length == length ? window : NULL;
+	return place < quota->count && mapping->address == address && mapping->length == length ? mapping : NULL;
 }
 
-void vcuda_ledger_strike(struct vcuda_ledger *ledger, uint64_t serial)
+void daemon_mapping_quota_remove(struct daemon_mapping_quota *quota, uint64_t serial)
 {
 	uint32_t i;
 
-	for (i = 0; i < ledger->count; i++) {
-		struct vcuda_window *window = &ledger->windows[i];
+	for (i = 0; i < quota->count; i++) {
+		struct daemon_mapping *mapping = &quota->mappings[i];
 
-		if (window->serial != serial)
+		if (mapping->serial != serial)
 			continue;
-		ledger->extents -= window->extents;
-		if (ledger->quota) {
-			ledger->quota->pinned -= window->length;
-			ledger->quota->windows--;
+		quota->extents -= mapping->extents;
+		if (quota->shared) {
+			quota->shared->pinned -= mapping->length;
+			quota->shared->mappings--;
 		}
-		ledger->count--;
-		memmove(window, window + 1, (ledger->count - i) * sizeof(*window));
+		quota->count--;
+		memmove(mapping, mapping + 1, (quota->count - i) * sizeof(*mapping));
 		return;
 	}
 }
 
-void vcuda_ledger_stay(struct vcuda_ledger *ledger, uint64_t serial)
+void daemon_mapping_quota_keep(struct daemon_mapping_quota *quota, uint64_t serial)
 {
 	uint32_t i;
 
-	for (i = 0; i < ledger->count; i++)
-		if (ledger->windows[i].serial == serial)
-			ledger->windows[i].leaving = false;
+	for (i = 0; i < quota->count; i++)
+		if (quota->mappings[i].serial == serial)
+			quota->mappings[i].leaving = false;
 }

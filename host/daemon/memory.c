@@ -9,23 +9,23 @@
 
 #include "memory.h"
 
-#define VCUDA_PAGE_SHIFT 12
+#define DAEMON_PAGE_SHIFT 12
 /* The kernel maps the neighbours of a touched page too. */
-#define VCUDA_BLOCK_SHIFT 16
-#define VCUDA_VIEWED_MAX (4u << 20)
+#define DAEMON_BLOCK_SHIFT 16
+#define DAEMON_VIEWED_MAX (4u << 20)
 
-void vcuda_memory_init(struct vcuda_memory *memory)
+void daemon_memory_init(struct daemon_memory *memory)
 {
 	unsigned int i;
 
-	*memory = (struct vcuda_memory){.page_shift = VCUDA_PAGE_SHIFT};
-	for (i = 0; i < VCUDA_MEMORY_REGIONS; i++)
+	*memory = (struct daemon_memory){.page_shift = DAEMON_PAGE_SHIFT};
+	for (i = 0; i < DAEMON_MEMORY_REGIONS; i++)
 		memory->files[i].fd = -1;
 }
 
-static void file_put(struct vcuda_memory *memory, unsigned int index)
+static void file_put(struct daemon_memory *memory, unsigned int index)
 {
-	struct vcuda_memory_file *file = &memory->files[index];
+	struct daemon_memory_file *file = &memory->files[index];
 
 	if (--file->regions)
 		return;
@@ -34,12 +34,12 @@ static void file_put(struct vcuda_memory *memory, unsigned int index)
 }
 
 /* Takes fd. There are as many places as regions, so one is free. */
-static unsigned int file_get(struct vcuda_memory *memory, int fd, const struct stat *stat)
+static unsigned int file_get(struct daemon_memory *memory, int fd, const struct stat *stat)
 {
 	unsigned int i, place = 0;
 
-	for (i = 0; i < VCUDA_MEMORY_REGIONS; i++) {
-		struct vcuda_memory_file *file = &memory->files[i];
+	for (i = 0; i < DAEMON_MEMORY_REGIONS; i++) {
+		struct daemon_memory_file *file = &memory->files[i];
 
 		if (file->fd < 0) {
 			place = i;
@@ -50,21 +50,21 @@ static unsigned int file_get(struct vcuda_memory *memory, int fd, const struct s
 		}
 	}
 	memory->files[place] =
-		(struct vcuda_memory_file){.fd = fd, .regions = 1, .device = stat->st_dev, .inode = stat->st_ino};
+		(struct daemon_memory_file){.fd = fd, .regions = 1, .device = stat->st_dev, .inode = stat->st_ino};
 	return place;
 }
 
-static void region_unmap(struct vcuda_memory *memory, struct vcuda_memory_region *region)
+static void region_unmap(struct daemon_memory *memory, struct daemon_memory_region *region)
 {
 	munmap(region->map, region->map_size);
 	file_put(memory, region->file);
 }
 
-void vcuda_memory_clear(struct vcuda_memory *memory)
+void daemon_memory_clear(struct daemon_memory *memory)
 {
 	while (memory->count)
 		region_unmap(memory, &memory->regions[--memory->count]);
-	memory->page_shift = VCUDA_PAGE_SHIFT;
+	memory->page_shift = DAEMON_PAGE_SHIFT;
 	memory->viewed = 0;
 }
 
@@ -73,19 +73,19 @@ static bool overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
 	return a < b + b_size && b < a + a_size;
 }
 
-static int check_region(const struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user,
+static int check_region(const struct daemon_memory *memory, uint64_t gpa, uint64_t size, uint64_t user,
 			uint64_t file_offset, uint64_t file_size)
 {
 	uint64_t end;
 	unsigned int i;
 
-	if (memory->count == VCUDA_MEMORY_REGIONS)
+	if (memory->count == DAEMON_MEMORY_REGIONS)
 		return -ENOSPC;
 	if (!size || __builtin_add_overflow(gpa, size, &end) || __builtin_add_overflow(user, size, &end) ||
 	    __builtin_add_overflow(file_offset, size, &end) || end > file_size)
 		return -EINVAL;
 	for (i = 0; i < memory->count; i++) {
-		const struct vcuda_memory_region *other = &memory->regions[i];
+		const struct daemon_memory_region *other = &memory->regions[i];
 
 		if (overlap(gpa, size, other->gpa, other->size) || overlap(user, size, other->user, other->size))
 			return -EINVAL;
@@ -93,10 +93,10 @@ static int check_region(const struct vcuda_memory *memory, uint64_t gpa, uint64_
 	return 0;
 }
 
-int vcuda_memory_add(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user, uint64_t file_offset,
-		     int fd)
+int daemon_memory_add(struct daemon_memory *memory, uint64_t gpa, uint64_t size, uint64_t user, uint64_t file_offset,
+		      int fd)
 {
-	struct vcuda_memory_region *region;
+	struct daemon_memory_region *region;
 	struct statfs fs;
 	struct stat stat;
 	uint64_t page, slack;
@@ -109,8 +109,8 @@ int vcuda_memory_add(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, u
 		status = check_region(memory, gpa, size, user, file_offset, (uint64_t)stat.st_size);
 	if (status)
 		goto close;
-	page = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : 1u << VCUDA_PAGE_SHIFT;
-	if (page < 1u << VCUDA_PAGE_SHIFT || page & (page - 1)) {
+	page = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : 1u << DAEMON_PAGE_SHIFT;
+	if (page < 1u << DAEMON_PAGE_SHIFT || page & (page - 1)) {
 		status = -EINVAL;
 		goto close;
 	}
@@ -128,26 +128,26 @@ int vcuda_memory_add(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, u
 	if ((unsigned int)__builtin_ctzll(page) > memory->page_shift)
 		memory->page_shift = (unsigned int)__builtin_ctzll(page);
 	region = &memory->regions[memory->count++];
-	*region = (struct vcuda_memory_region){.gpa = gpa,
-					       .size = size,
-					       .user = user,
-					       .file_offset = file_offset,
-					       .file = file_get(memory, fd, &stat),
-					       .view = (uint8_t *)map + slack,
-					       .map = map,
-					       .map_size = map_size};
+	*region = (struct daemon_memory_region){.gpa = gpa,
+						.size = size,
+						.user = user,
+						.file_offset = file_offset,
+						.file = file_get(memory, fd, &stat),
+						.view = (uint8_t *)map + slack,
+						.map = map,
+						.map_size = map_size};
 	return 0;
 close:
 	close(fd);
 	return status;
 }
 
-int vcuda_memory_remove(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user)
+int daemon_memory_remove(struct daemon_memory *memory, uint64_t gpa, uint64_t size, uint64_t user)
 {
 	unsigned int i;
 
 	for (i = 0; i < memory->count; i++) {
-		struct vcuda_memory_region *region = &memory->regions[i];
+		struct daemon_memory_region *region = &memory->regions[i];
 
 		if (region->gpa != gpa || region->size != size || region->user != user)
 			continue;
@@ -158,7 +158,7 @@ int vcuda_memory_remove(struct vcuda_memory *memory, uint64_t gpa, uint64_t size
 	return -ENOENT;
 }
 
-const struct vcuda_memory_region *vcuda_memory_find(const struct vcuda_memory *memory, uint64_t gpa)
+const struct daemon_memory_region *daemon_memory_find(const struct daemon_memory *memory, uint64_t gpa)
 {
 	unsigned int i;
 
@@ -168,12 +168,12 @@ const struct vcuda_memory_region *vcuda_memory_find(const struct vcuda_memory *m
 	return NULL;
 }
 
-void *vcuda_memory_from_user(const struct vcuda_memory *memory, uint64_t user, uint64_t bytes)
+void *daemon_memory_from_user(const struct daemon_memory *memory, uint64_t user, uint64_t bytes)
 {
 	unsigned int i;
 
 	for (i = 0; i < memory->count; i++) {
-		const struct vcuda_memory_region *region = &memory->regions[i];
+		const struct daemon_memory_region *region = &memory->regions[i];
 		uint64_t offset = user - region->user;
 
 		if (offset < region->size && bytes <= region->size - offset)
@@ -183,24 +183,24 @@ void *vcuda_memory_from_user(const struct vcuda_memory *memory, uint64_t user, u
 }
 
 /* Our address of gpa, and in *bytes how much of it there is in this region. */
-static void *view(struct vcuda_memory *memory, uint64_t gpa, size_t *bytes)
+static void *view(struct daemon_memory *memory, uint64_t gpa, size_t *bytes)
 {
-	const struct vcuda_memory_region *region = vcuda_memory_find(memory, gpa);
-	uint64_t offset, block = (gpa >> VCUDA_BLOCK_SHIFT) + 1;
+	const struct daemon_memory_region *region = daemon_memory_find(memory, gpa);
+	uint64_t offset, block = (gpa >> DAEMON_BLOCK_SHIFT) + 1;
 
 	if (!region)
 		return NULL;
 	offset = gpa - region->gpa;
 	if (*bytes > region->size - offset)
 		*bytes = region->size - offset;
-	if (memory->seen[block % VCUDA_MEMORY_SEEN] != block) {
-		memory->seen[block % VCUDA_MEMORY_SEEN] = block;
-		memory->viewed += 1u << VCUDA_BLOCK_SHIFT;
+	if (memory->seen[block % DAEMON_MEMORY_SEEN] != block) {
+		memory->seen[block % DAEMON_MEMORY_SEEN] = block;
+		memory->viewed += 1u << DAEMON_BLOCK_SHIFT;
 	}
 	return region->view + offset;
 }
 
-bool vcuda_memory_read(struct vcuda_memory *memory, void *to, uint64_t gpa, size_t bytes)
+bool daemon_memory_read(struct daemon_memory *memory, void *to, uint64_t gpa, size_t bytes)
 {
 	while (bytes) {
 		size_t part = bytes;
@@ -216,7 +216,7 @@ bool vcuda_memory_read(struct vcuda_memory *memory, void *to, uint64_t gpa, size
 	return true;
 }
 
-bool vcuda_memory_write(struct vcuda_memory *memory, uint64_t gpa, const void *from, size_t bytes)
+bool daemon_memory_write(struct daemon_memory *memory, uint64_t gpa, const void *from, size_t bytes)
 {
 	while (bytes) {
 		size_t part = bytes;
@@ -232,11 +232,11 @@ bool vcuda_memory_write(struct vcuda_memory *memory, uint64_t gpa, const void *f
 	return true;
 }
 
-void vcuda_memory_trim(struct vcuda_memory *memory)
+void daemon_memory_trim(struct daemon_memory *memory)
 {
 	unsigned int i;
 
-	if (memory->viewed < VCUDA_VIEWED_MAX)
+	if (memory->viewed < DAEMON_VIEWED_MAX)
 		return;
 	memory->viewed = 0;
 	memset(memory->seen, 0, sizeof(memory->seen));

@@ -12,16 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VCUDA_MEMORY_REGIONS 30 /* each may be a file of its own, and a worker takes that many */
-#define VCUDA_MEMORY_SEEN 64
+#define DAEMON_MEMORY_REGIONS 30 /* each may be a file of its own, and a worker takes that many */
+#define DAEMON_MEMORY_SEEN 64
 
-struct vcuda_memory_file {
+struct daemon_memory_file {
 	int fd; /* -1: free */
 	unsigned int regions;
 	uint64_t device, inode; /* who it is, for as long as anybody holds it open */
 };
 
-struct vcuda_memory_region {
+struct daemon_memory_region {
 	uint64_t gpa, size;
 	uint64_t user;        /* the VMM's own address of it, in which it names the rings */
 	uint64_t file_offset; /* of gpa */
@@ -31,36 +31,36 @@ struct vcuda_memory_region {
 	size_t map_size;
 };
 
-struct vcuda_memory {
-	struct vcuda_memory_region regions[VCUDA_MEMORY_REGIONS];
+struct daemon_memory {
+	struct daemon_memory_region regions[DAEMON_MEMORY_REGIONS];
 	unsigned int count;
-	struct vcuda_memory_file files[VCUDA_MEMORY_REGIONS];
-	unsigned int page_shift;          /* the largest page of any file */
-	uint64_t seen[VCUDA_MEMORY_SEEN]; /* blocks of the view touched lately, by number modulo VCUDA_MEMORY_SEEN */
-	uint64_t viewed;                  /* bytes that may have become resident in our views since the last trim */
+	struct daemon_memory_file files[DAEMON_MEMORY_REGIONS];
+	unsigned int page_shift;           /* the largest page of any file */
+	uint64_t seen[DAEMON_MEMORY_SEEN]; /* blocks of the view touched lately, by number modulo DAEMON_MEMORY_SEEN */
+	uint64_t viewed;                   /* bytes that may have become resident in our views since the last trim */
 };
 
-void vcuda_memory_init(struct vcuda_memory *memory);
-void vcuda_memory_clear(struct vcuda_memory *memory);
+void daemon_memory_init(struct daemon_memory *memory);
+void daemon_memory_clear(struct daemon_memory *memory);
 
 /* Takes fd in any case. 0 or -errno: -EINVAL (outside the file, overlap, overflow), -ENOSPC (too many). */
-int vcuda_memory_add(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user, uint64_t file_offset,
-		     int fd);
+int daemon_memory_add(struct daemon_memory *memory, uint64_t gpa, uint64_t size, uint64_t user, uint64_t file_offset,
+		      int fd);
 
 /* -ENOENT if there is no such region. */
-int vcuda_memory_remove(struct vcuda_memory *memory, uint64_t gpa, uint64_t size, uint64_t user);
+int daemon_memory_remove(struct daemon_memory *memory, uint64_t gpa, uint64_t size, uint64_t user);
 
 /* The region that holds gpa, NULL if none does. */
-const struct vcuda_memory_region *vcuda_memory_find(const struct vcuda_memory *memory, uint64_t gpa);
+const struct daemon_memory_region *daemon_memory_find(const struct daemon_memory *memory, uint64_t gpa);
 
 /* Our address of `bytes` bytes at the VMM's address `user`; NULL unless one region holds them all. */
-void *vcuda_memory_from_user(const struct vcuda_memory *memory, uint64_t user, uint64_t bytes);
+void *daemon_memory_from_user(const struct daemon_memory *memory, uint64_t user, uint64_t bytes);
 
 /* Copies guest memory; false, with nothing promised about the destination, if part of it is not RAM. */
-bool vcuda_memory_read(struct vcuda_memory *memory, void *to, uint64_t gpa, size_t bytes);
-bool vcuda_memory_write(struct vcuda_memory *memory, uint64_t gpa, const void *from, size_t bytes);
+bool daemon_memory_read(struct daemon_memory *memory, void *to, uint64_t gpa, size_t bytes);
+bool daemon_memory_write(struct daemon_memory *memory, uint64_t gpa, const void *from, size_t bytes);
 
 /* Keeps our resident size small: gives back the views' pages (not their contents) once enough of them were touched. */
-void vcuda_memory_trim(struct vcuda_memory *memory);
+void daemon_memory_trim(struct daemon_memory *memory);
 
 #endif

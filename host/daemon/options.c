@@ -10,12 +10,12 @@
 #include "common/log.h"
 #include "options.h"
 
-#define VCUDA_CONTEXTS_DEFAULT 64
-#define VCUDA_CONTEXTS_MAX 1024
-#define VCUDA_IMAGE_CACHE_MIB 1024
-#define VCUDA_IMAGE_CACHE_MIB_MAX (1u << 20)
-#define VCUDA_WARM_MAX 64
-#define VCUDA_DEVICE_MAX 63
+#define DAEMON_CONTEXTS_DEFAULT 64
+#define DAEMON_CONTEXTS_MAX 1024
+#define DAEMON_IMAGE_CACHE_MIB 1024
+#define DAEMON_IMAGE_CACHE_MIB_MAX (1u << 20)
+#define DAEMON_WARM_MAX 64
+#define DAEMON_DEVICE_MAX 63
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcudad"};
 
@@ -212,14 +212,14 @@ static char *find_worker(void)
 	return path;
 }
 
-static void set_backend(struct vcuda_options *options, const char *backend)
+static void set_backend(struct daemon_options *options, const char *backend)
 {
 	if (strcmp(backend, "auto") && strcmp(backend, "cuda") && strcmp(backend, "cpu"))
 		fail("--backend %s: choose auto, cuda or cpu", backend);
 	options->backend = backend;
 }
 
-static void set_option(struct vcuda_options *options, int option, char *value)
+static void set_option(struct daemon_options *options, int option, char *value)
 {
 	switch (option) {
 	case VHOST_SOCKET:
@@ -235,7 +235,7 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 		options->worker = value;
 		break;
 	case CONTEXTS:
-		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, VCUDA_CONTEXTS_MAX);
+		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, DAEMON_CONTEXTS_MAX);
 		break;
 	case PINNED:
 		options->max_pinned = size("--max-pinned", value);
@@ -244,14 +244,14 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 		options->register_ram = true;
 		break;
 	case IMAGE_CACHE:
-		options->image_cache = number("--image-cache", value, 10, 0, VCUDA_IMAGE_CACHE_MIB_MAX) << 20;
+		options->image_cache = number("--image-cache", value, 10, 0, DAEMON_IMAGE_CACHE_MIB_MAX) << 20;
 		break;
 	case WARM:
-		options->warm = (unsigned int)number("--warm", value, 10, 0, VCUDA_WARM_MAX);
+		options->warm = (unsigned int)number("--warm", value, 10, 0, DAEMON_WARM_MAX);
 		break;
 	case WARM_DEVICE:
 		options->warm_device =
-			strcmp(value, "none") ? (int)number("--warm-device", value, 10, 0, VCUDA_DEVICE_MAX) : -1;
+			strcmp(value, "none") ? (int)number("--warm-device", value, 10, 0, DAEMON_DEVICE_MAX) : -1;
 		break;
 	case WARM_ONCE:
 		options->warm_once = true;
@@ -288,16 +288,16 @@ static void set_option(struct vcuda_options *options, int option, char *value)
 	}
 }
 
-void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv)
+void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 {
 	int option;
 
-	*options = (struct vcuda_options){.backend = "auto",
-					  .max_contexts = VCUDA_CONTEXTS_DEFAULT,
-					  .max_pinned = UINT64_MAX >> 1,
-					  .image_cache = (uint64_t)VCUDA_IMAGE_CACHE_MIB << 20,
-					  .socket_mode = 0600,
-					  .ready_fd = -1};
+	*options = (struct daemon_options){.backend = "auto",
+					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
+					   .max_pinned = UINT64_MAX >> 1,
+					   .image_cache = (uint64_t)DAEMON_IMAGE_CACHE_MIB << 20,
+					   .socket_mode = 0600,
+					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		set_option(options, option, optarg);
 	if (optind < argc)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct vcuda_options {
+struct daemon_options {
 	const char *vhost_socket, *socket; /* NULL: not wanted */
 	const char *backend;
 	char *worker; /* an executable file */
@@ -24,6 +24,6 @@ struct vcuda_options {
 };
 
 /* Exits with a message where the command line is wrong, or with 0 after --help and --version. */
-void vcuda_options_parse(struct vcuda_options *options, int argc, char **argv);
+void daemon_options_parse(struct daemon_options *options, int argc, char **argv);
 
 #endif

@@ -6,7 +6,7 @@
 #include "parse.h"
 #include "ring/ring.h"
 
-#define VCUDA_ADDRESS_END (1ull << 47)
+#define DAEMON_ADDRESS_END (1ull << 47)
 
 static bool aligned(uint64_t value, unsigned int shift)
 {
@@ -14,10 +14,10 @@ static bool aligned(uint64_t value, unsigned int shift)
 }
 
 /* One extent, cut where regions meet: two of the VMM's memory back ends may be neighbours in the guest. */
-static int translate(const struct vcuda_memory *memory, struct vcuda_extent extent, struct vcuda_parsed *out)
+static int translate(const struct daemon_memory *memory, struct vcuda_extent extent, struct daemon_parsed *out)
 {
 	while (extent.length) {
-		const struct vcuda_memory_region *region = vcuda_memory_find(memory, extent.gpa);
+		const struct daemon_memory_region *region = daemon_memory_find(memory, extent.gpa);
 		uint64_t offset, part;
 
 		if (!region)
@@ -36,7 +36,7 @@ static int translate(const struct vcuda_memory *memory, struct vcuda_extent exte
 	return 0;
 }
 
-static int parse_extents(const uint8_t *bytes, const struct vcuda_memory *memory, struct vcuda_parsed *out)
+static int parse_extents(const uint8_t *bytes, const struct daemon_memory *memory, struct daemon_parsed *out)
 {
 	uint32_t i;
 
@@ -46,7 +46,7 @@ static int parse_extents(const uint8_t *bytes, const struct vcuda_memory *memory
 
 		memcpy(&extent, bytes + i * sizeof(extent), sizeof(extent));
 		if (!extent.length || !aligned(extent.gpa | extent.length, memory->page_shift) ||
-		    __builtin_add_overflow(out->bytes, extent.length, &out->bytes) || out->bytes > VCUDA_WINDOW_MAX)
+		    __builtin_add_overflow(out->bytes, extent.length, &out->bytes) || out->bytes > DAEMON_MAPPING_MAX)
 			return -EINVAL;
 		status = translate(memory, extent, out);
 		if (status)
@@ -55,33 +55,33 @@ static int parse_extents(const uint8_t *bytes, const struct vcuda_memory *memory
 	return 0;
 }
 
-static int check_create(const struct vcuda_parsed *p)
+static int check_create(const struct daemon_parsed *p)
 {
-	return p->bytes >= VCUDA_SHM_BYTES_0 && p->bytes <= VCUDA_SHARED_MAX ? 0 : -EINVAL;
+	return p->bytes >= VCUDA_SHM_BYTES_0 && p->bytes <= DAEMON_SHARED_MAX ? 0 : -EINVAL;
 }
 
-/* Each by itself is at most VCUDA_WINDOW_MAX or VCUDA_ADDRESS_END, so that no sum can overflow. */
-static int check_window(const struct vcuda_ctl_request *r, unsigned int page_shift)
+/* Each by itself is at most DAEMON_MAPPING_MAX or DAEMON_ADDRESS_END, so that no sum can overflow. */
+static int check_mapping(const struct vcuda_ctl_request *r, unsigned int page_shift)
 {
-	if (!r->address || r->address >= VCUDA_ADDRESS_END || !r->length || r->length > VCUDA_WINDOW_MAX ||
-	    r->address + r->length > VCUDA_ADDRESS_END || !aligned(r->address | r->length, page_shift))
+	if (!r->address || r->address >= DAEMON_ADDRESS_END || !r->length || r->length > DAEMON_MAPPING_MAX ||
+	    r->address + r->length > DAEMON_ADDRESS_END || !aligned(r->address | r->length, page_shift))
 		return -EINVAL;
 	return 0;
 }
 
-static int check_map(const struct vcuda_parsed *p, unsigned int page_shift)
+static int check_map(const struct daemon_parsed *p, unsigned int page_shift)
 {
 	const struct vcuda_ctl_request *r = &p->request;
 	bool last = r->flags & VCUDA_MAP_LAST;
 
-	if (check_window(r, page_shift) || !p->count ||
+	if (check_mapping(r, page_shift) || !p->count ||
 	    r->flags & ~(VCUDA_MAP_WRITABLE | VCUDA_MAP_LAST | VCUDA_MAP_DIRECT) || r->offset >= r->length ||
 	    p->bytes > r->length - r->offset)
 		return -EINVAL;
 	return last == (r->offset + p->bytes == r->length) ? 0 : -EINVAL;
 }
 
-int vcuda_parse(const void *bytes, size_t length, const struct vcuda_memory *memory, struct vcuda_parsed *out)
+int daemon_parse(const void *bytes, size_t length, const struct daemon_memory *memory, struct daemon_parsed *out)
 {
 	struct vcuda_ctl_request *r = &out->request;
 	int status;
@@ -106,7 +106,7 @@ int vcuda_parse(const void *bytes, size_t length, const struct vcuda_memory *mem
 	case VCUDA_CTL_MAP:
 		return check_map(out, memory->page_shift);
 	case VCUDA_CTL_UNMAP:
-		return check_window(r, memory->page_shift);
+		return check_mapping(r, memory->page_shift);
 	default:
 		return 0;
 	}

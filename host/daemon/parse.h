@@ -13,11 +13,11 @@
 #include "protocol/control.h"
 #include "memory.h"
 
-#define VCUDA_REQUEST_MAX (sizeof(struct vcuda_ctl_request) + VCUDA_MAX_EXTENTS * sizeof(struct vcuda_extent))
-#define VCUDA_WINDOW_MAX (1ull << 40)
-#define VCUDA_SHARED_MAX (4ull << 20)
+#define DAEMON_REQUEST_MAX (sizeof(struct vcuda_ctl_request) + VCUDA_MAX_EXTENTS * sizeof(struct vcuda_extent))
+#define DAEMON_MAPPING_MAX (1ull << 40)
+#define DAEMON_SHARED_MAX (4ull << 20)
 
-struct vcuda_parsed {
+struct daemon_parsed {
 	struct vcuda_ctl_request request;
 	uint64_t bytes; /* of all extents */
 	unsigned int count;
@@ -28,6 +28,6 @@ struct vcuda_parsed {
  * 0 or -errno, which is what the guest is told. -EINVAL: malformed, with out->request valid where there was one at all;
  * -EOPNOTSUPP: a type that this version does not know; -EFAULT: an extent is not RAM.
  */
-int vcuda_parse(const void *bytes, size_t length, const struct vcuda_memory *memory, struct vcuda_parsed *out);
+int daemon_parse(const void *bytes, size_t length, const struct daemon_memory *memory, struct daemon_parsed *out);
 
 #endif

@@ -7,15 +7,15 @@
 #include "common/log.h"
 #include "vhost-message.h"
 
-#define VCUDA_FEATURE_PROTOCOL (1ull << 30) /* VHOST_USER_F_PROTOCOL_FEATURES */
-#define VCUDA_FEATURES (1ull << VIRTIO_F_VERSION_1 | VCUDA_FEATURE_PROTOCOL)
-#define VCUDA_PROTOCOL_FEATURES                                                                                        \
-	(VCUDA_VHOST_MQ | VCUDA_VHOST_REPLY_ACK | VCUDA_VHOST_CONFIG | VCUDA_VHOST_CONFIGURE_MEM_SLOTS |               \
-	 VCUDA_VHOST_STATUS)
+#define DAEMON_FEATURE_PROTOCOL (1ull << 30) /* VHOST_USER_F_PROTOCOL_FEATURES */
+#define DAEMON_FEATURES (1ull << VIRTIO_F_VERSION_1 | DAEMON_FEATURE_PROTOCOL)
+#define DAEMON_PROTOCOL_FEATURES                                                                                       \
+	(DAEMON_VHOST_MQ | DAEMON_VHOST_REPLY_ACK | DAEMON_VHOST_CONFIG | DAEMON_VHOST_CONFIGURE_MEM_SLOTS |           \
+	 DAEMON_VHOST_STATUS)
 
-#define VCUDA_FD_INDEX 0xffull /* of the payload of KICK, CALL and ERR */
-#define VCUDA_FD_NONE (1ull << 8)
-#define VCUDA_STATUS_NEEDS_RESET 0x40
+#define DAEMON_FD_INDEX 0xffull /* of the payload of KICK, CALL and ERR */
+#define DAEMON_FD_NONE (1ull << 8)
+#define DAEMON_STATUS_NEEDS_RESET 0x40
 
 enum {
 	GET_FEATURES = 1,
@@ -49,7 +49,7 @@ struct memory_region {
 
 struct memory_table {
 	uint32_t count, padding;
-	struct memory_region regions[VCUDA_VHOST_FDS];
+	struct memory_region regions[DAEMON_VHOST_FDS];
 };
 
 struct one_region {
@@ -67,14 +67,14 @@ struct config_space {
 	uint8_t region[256];
 };
 
-static int answer_number(struct vcuda_vhost *vhost, uint64_t number)
+static int answer_number(struct daemon_vhost *vhost, uint64_t number)
 {
 	vhost->message.number = number;
 	vhost->message.header.size = sizeof(number);
 	return 0;
 }
 
-static int take_fd(struct vcuda_vhost *vhost, unsigned int index)
+static int take_fd(struct daemon_vhost *vhost, unsigned int index)
 {
 	int fd = -1;
 
@@ -85,7 +85,7 @@ static int take_fd(struct vcuda_vhost *vhost, unsigned int index)
 	return fd;
 }
 
-static struct vcuda_queue *queue_of(struct vcuda_vhost *vhost, uint64_t index)
+static struct daemon_queue *queue_of(struct daemon_vhost *vhost, uint64_t index)
 {
 	if (index < VCUDA_QUEUES)
 		return &vhost->device.queues[index];
@@ -94,58 +94,58 @@ static struct vcuda_queue *queue_of(struct vcuda_vhost *vhost, uint64_t index)
 	return NULL;
 }
 
-static int nothing(struct vcuda_vhost *vhost)
+static int nothing(struct daemon_vhost *vhost)
 {
 	return 0;
 }
 
 /* ---- features ---- */
 
-static int get_features(struct vcuda_vhost *vhost)
+static int get_features(struct daemon_vhost *vhost)
 {
-	return answer_number(vhost, VCUDA_FEATURES);
+	return answer_number(vhost, DAEMON_FEATURES);
 }
 
-static int set_features(struct vcuda_vhost *vhost)
+static int set_features(struct daemon_vhost *vhost)
 {
 	uint64_t features = vhost->message.number;
 
-	if (features & ~VCUDA_FEATURES) {
+	if (features & ~DAEMON_FEATURES) {
 		vcuda_log("the VMM wants features %#llx that were not offered",
-			  (unsigned long long)(features & ~VCUDA_FEATURES));
+			  (unsigned long long)(features & ~DAEMON_FEATURES));
 		return -EINVAL;
 	}
 	vhost->features = features;
 	return 0;
 }
 
-static int get_protocol_features(struct vcuda_vhost *vhost)
+static int get_protocol_features(struct daemon_vhost *vhost)
 {
-	return answer_number(vhost, VCUDA_PROTOCOL_FEATURES);
+	return answer_number(vhost, DAEMON_PROTOCOL_FEATURES);
 }
 
-static int set_protocol_features(struct vcuda_vhost *vhost)
+static int set_protocol_features(struct daemon_vhost *vhost)
 {
-	vhost->protocol_features = vhost->message.number & VCUDA_PROTOCOL_FEATURES;
+	vhost->protocol_features = vhost->message.number & DAEMON_PROTOCOL_FEATURES;
 	return vhost->protocol_features == vhost->message.number ? 0 : -EINVAL;
 }
 
-static int get_queue_num(struct vcuda_vhost *vhost)
+static int get_queue_num(struct daemon_vhost *vhost)
 {
 	return answer_number(vhost, VCUDA_QUEUES);
 }
 
 /* ---- memory ---- */
 
-static void remap_queues(struct vcuda_vhost *vhost)
+static void remap_queues(struct daemon_vhost *vhost)
 {
 	unsigned int i;
 
 	for (i = 0; i < VCUDA_QUEUES; i++)
-		vcuda_queue_remap(&vhost->device.queues[i]);
+		daemon_queue_remap(&vhost->device.queues[i]);
 }
 
-static int add_region(struct vcuda_vhost *vhost, const struct memory_region *r, int fd)
+static int add_region(struct daemon_vhost *vhost, const struct memory_region *r, int fd)
 {
 	int status;
 
@@ -155,7 +155,7 @@ static int add_region(struct vcuda_vhost *vhost, const struct memory_region *r, 
 			  "-machine memory-backend=m");
 		return -EINVAL;
 	}
-	status = vcuda_memory_add(&vhost->device.memory, r->gpa, r->size, r->user, r->offset, fd);
+	status = daemon_memory_add(&vhost->device.memory, r->gpa, r->size, r->user, r->offset, fd);
 	if (status)
 		vcuda_log("cannot use guest memory at %#llx (%llu MiB): %s", (unsigned long long)r->gpa,
 			  (unsigned long long)r->size >> 20, strerror(-status));
@@ -165,28 +165,28 @@ static int add_region(struct vcuda_vhost *vhost, const struct memory_region *r, 
 	return status;
 }
 
-static int set_mem_table(struct vcuda_vhost *vhost)
+static int set_mem_table(struct daemon_vhost *vhost)
 {
 	struct memory_table table;
 	int status = 0;
 	uint32_t i;
 
 	memcpy(&table, vhost->message.bytes, sizeof(table));
-	if (table.count > VCUDA_VHOST_FDS)
+	if (table.count > DAEMON_VHOST_FDS)
 		return -EINVAL;
-	vcuda_memory_clear(&vhost->device.memory);
+	daemon_memory_clear(&vhost->device.memory);
 	for (i = 0; i < table.count && !status; i++)
 		status = add_region(vhost, &table.regions[i], take_fd(vhost, i));
 	remap_queues(vhost);
 	return status;
 }
 
-static int get_max_mem_slots(struct vcuda_vhost *vhost)
+static int get_max_mem_slots(struct daemon_vhost *vhost)
 {
-	return answer_number(vhost, VCUDA_MEMORY_REGIONS);
+	return answer_number(vhost, DAEMON_MEMORY_REGIONS);
 }
 
-static int add_mem_reg(struct vcuda_vhost *vhost)
+static int add_mem_reg(struct daemon_vhost *vhost)
 {
 	struct one_region one;
 
@@ -194,13 +194,13 @@ static int add_mem_reg(struct vcuda_vhost *vhost)
 	return add_region(vhost, &one.region, take_fd(vhost, 0));
 }
 
-static int rem_mem_reg(struct vcuda_vhost *vhost)
+static int rem_mem_reg(struct daemon_vhost *vhost)
 {
 	struct one_region one;
 	int status;
 
 	memcpy(&one, vhost->message.bytes, sizeof(one));
-	status = vcuda_memory_remove(&vhost->device.memory, one.region.gpa, one.region.size, one.region.user);
+	status = daemon_memory_remove(&vhost->device.memory, one.region.gpa, one.region.size, one.region.user);
 	if (!status)
 		remap_queues(vhost);
 	return status;
@@ -208,32 +208,32 @@ static int rem_mem_reg(struct vcuda_vhost *vhost)
 
 /* ---- rings ---- */
 
-static int set_vring_num(struct vcuda_vhost *vhost)
+static int set_vring_num(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.state.index);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.state.index);
 
-	return queue ? vcuda_queue_set_size(queue, vhost->message.state.number) : -EINVAL;
+	return queue ? daemon_queue_set_size(queue, vhost->message.state.number) : -EINVAL;
 }
 
-static int set_vring_addr(struct vcuda_vhost *vhost)
+static int set_vring_addr(struct daemon_vhost *vhost)
 {
 	struct vring_address a;
-	struct vcuda_queue *queue;
+	struct daemon_queue *queue;
 	int status;
 
 	memcpy(&a, vhost->message.bytes, sizeof(a));
 	queue = queue_of(vhost, a.index);
 	if (!queue)
 		return -EINVAL;
-	status = vcuda_queue_set_address(queue, a.descriptors, a.available, a.used);
+	status = daemon_queue_set_address(queue, a.descriptors, a.available, a.used);
 	if (status && vhost->device.memory.count)
 		vcuda_log("queue %u: its rings are not in guest memory", a.index);
 	return status;
 }
 
-static int set_vring_base(struct vcuda_vhost *vhost)
+static int set_vring_base(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.state.index);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.state.index);
 
 	if (!queue)
 		return -EINVAL;
@@ -241,23 +241,23 @@ static int set_vring_base(struct vcuda_vhost *vhost)
 	return 0;
 }
 
-static void set_kick(struct vcuda_vhost *vhost, unsigned int index, int fd)
+static void set_kick(struct daemon_vhost *vhost, unsigned int index, int fd)
 {
-	struct vcuda_kick *kick = &vhost->kicks[index];
+	struct daemon_kick *kick = &vhost->kicks[index];
 
-	vcuda_source_remove(vhost->loop, &kick->source);
+	daemon_source_remove(vhost->loop, &kick->source);
 	if (kick->fd >= 0)
 		close(kick->fd);
 	kick->fd = fd;
-	if (fd >= 0 && vcuda_source_add(vhost->loop, &kick->source, fd, EPOLLIN))
+	if (fd >= 0 && daemon_source_add(vhost->loop, &kick->source, fd, EPOLLIN))
 		vcuda_log("queue %u: the VMM's kick descriptor cannot be waited for: %m", index);
-	vcuda_device_kick(&vhost->device, index);
+	daemon_device_kick(&vhost->device, index);
 }
 
 /* Ends the use of the ring; the workers are gone by now. */
-static int get_vring_base(struct vcuda_vhost *vhost)
+static int get_vring_base(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.state.index);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.state.index);
 
 	vhost->message.header.size = sizeof(vhost->message.state);
 	vhost->message.state.number = 0;
@@ -269,13 +269,13 @@ static int get_vring_base(struct vcuda_vhost *vhost)
 	return 0;
 }
 
-static int set_vring_kick(struct vcuda_vhost *vhost)
+static int set_vring_kick(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.number & VCUDA_FD_INDEX);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.number & DAEMON_FD_INDEX);
 
 	if (!queue)
 		return -EINVAL;
-	if (vhost->message.number & VCUDA_FD_NONE || !vhost->fd_count) {
+	if (vhost->message.number & DAEMON_FD_NONE || !vhost->fd_count) {
 		vcuda_log("queue %u: the VMM gives no kick descriptor, and polling is not supported", queue->index);
 		return -EINVAL;
 	}
@@ -286,37 +286,37 @@ static int set_vring_kick(struct vcuda_vhost *vhost)
 	return 0;
 }
 
-static int replace_fd(struct vcuda_vhost *vhost, int *place)
+static int replace_fd(struct daemon_vhost *vhost, int *place)
 {
 	if (*place >= 0)
 		close(*place);
-	*place = vhost->message.number & VCUDA_FD_NONE ? -1 : take_fd(vhost, 0);
+	*place = vhost->message.number & DAEMON_FD_NONE ? -1 : take_fd(vhost, 0);
 	return 0;
 }
 
-static int set_vring_call(struct vcuda_vhost *vhost)
+static int set_vring_call(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.number & VCUDA_FD_INDEX);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.number & DAEMON_FD_INDEX);
 
 	if (!queue)
 		return -EINVAL;
 	replace_fd(vhost, &queue->call);
 	/* What was given back while there was nobody to call; a spurious interrupt does no harm. */
-	if (vcuda_queue_ready(queue))
-		vcuda_queue_signal(queue);
+	if (daemon_queue_ready(queue))
+		daemon_queue_signal(queue);
 	return 0;
 }
 
-static int set_vring_err(struct vcuda_vhost *vhost)
+static int set_vring_err(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.number & VCUDA_FD_INDEX);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.number & DAEMON_FD_INDEX);
 
 	return queue ? replace_fd(vhost, &queue->error) : -EINVAL;
 }
 
-static int set_vring_enable(struct vcuda_vhost *vhost)
+static int set_vring_enable(struct daemon_vhost *vhost)
 {
-	struct vcuda_queue *queue = queue_of(vhost, vhost->message.state.index);
+	struct daemon_queue *queue = queue_of(vhost, vhost->message.state.index);
 
 	if (!queue)
 		return -EINVAL;
@@ -328,15 +328,15 @@ static int set_vring_enable(struct vcuda_vhost *vhost)
 			  "-object memory-backend-memfd,id=m,size=...,share=on and -machine memory-backend=m");
 		return -EINVAL;
 	}
-	if (!vcuda_queue_ready(queue))
+	if (!daemon_queue_ready(queue))
 		vcuda_log("queue %u is enabled before its rings are set up", queue->index);
-	vcuda_device_kick(&vhost->device, queue->index);
+	daemon_device_kick(&vhost->device, queue->index);
 	return 0;
 }
 
 /* ---- config space and status ---- */
 
-static int get_config(struct vcuda_vhost *vhost)
+static int get_config(struct daemon_vhost *vhost)
 {
 	struct config_space *space = (struct config_space *)vhost->message.bytes;
 	uint8_t bytes[sizeof(space->region)] = {0};
@@ -347,7 +347,7 @@ static int get_config(struct vcuda_vhost *vhost)
 		vhost->message.header.size = 0; /* how an error is told */
 		return -EINVAL;
 	}
-	vcuda_device_config(&vhost->device, &config);
+	daemon_device_config(&vhost->device, &config);
 	_Static_assert(sizeof(config) == VCUDA_CONFIG_SIZE, "config space");
 	memcpy(bytes, &config, sizeof(config));
 	memcpy(space->region, bytes + space->offset, space->size);
@@ -355,25 +355,25 @@ static int get_config(struct vcuda_vhost *vhost)
 	return 0;
 }
 
-static int set_status(struct vcuda_vhost *vhost)
+static int set_status(struct daemon_vhost *vhost)
 {
 	vhost->status = (uint8_t)vhost->message.number;
 	return 0;
 }
 
-static int get_status(struct vcuda_vhost *vhost)
+static int get_status(struct daemon_vhost *vhost)
 {
 	uint8_t status = vhost->status;
 	unsigned int i;
 
 	for (i = 0; i < VCUDA_QUEUES; i++)
 		if (vhost->device.queues[i].broken)
-			status |= VCUDA_STATUS_NEEDS_RESET;
+			status |= DAEMON_STATUS_NEEDS_RESET;
 	return answer_number(vhost, status);
 }
 
 static const struct {
-	int (*handle)(struct vcuda_vhost *vhost);
+	int (*handle)(struct daemon_vhost *vhost);
 	uint32_t size; /* of the payload, at least */
 	bool replies;
 } requests[] = {
@@ -407,14 +407,14 @@ static bool known(uint32_t request)
 	return request < sizeof(requests) / sizeof(requests[0]) && requests[request].handle;
 }
 
-bool vcuda_vhost_replies(uint32_t request)
+bool daemon_vhost_replies(uint32_t request)
 {
 	return known(request) && requests[request].replies;
 }
 
-bool vcuda_vhost_stops(const struct vcuda_vhost *vhost)
+bool daemon_vhost_stops(const struct daemon_vhost *vhost)
 {
-	const struct vcuda_vhost_message *m = &vhost->message;
+	const struct daemon_vhost_message *m = &vhost->message;
 
 	switch (m->header.request) {
 	case GET_VRING_BASE:
@@ -429,9 +429,9 @@ bool vcuda_vhost_stops(const struct vcuda_vhost *vhost)
 	}
 }
 
-int vcuda_vhost_handle(struct vcuda_vhost *vhost)
+int daemon_vhost_handle(struct daemon_vhost *vhost)
 {
-	const struct vcuda_vhost_header *header = &vhost->message.header;
+	const struct daemon_vhost_header *header = &vhost->message.header;
 
 	if (!known(header->request)) {
 		vcuda_log_debug("vhost-user request %u is not known", header->request);

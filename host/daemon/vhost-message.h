@@ -7,19 +7,19 @@
 
 /* Protocol features: only what is needed. Others would change what messages mean (bit 21: addresses become
  * guest-physical). */
-#define VCUDA_VHOST_MQ (1ull << 0)
-#define VCUDA_VHOST_REPLY_ACK (1ull << 3)
-#define VCUDA_VHOST_CONFIG (1ull << 9)
-#define VCUDA_VHOST_CONFIGURE_MEM_SLOTS (1ull << 15)
-#define VCUDA_VHOST_STATUS (1ull << 16)
+#define DAEMON_VHOST_MQ (1ull << 0)
+#define DAEMON_VHOST_REPLY_ACK (1ull << 3)
+#define DAEMON_VHOST_CONFIG (1ull << 9)
+#define DAEMON_VHOST_CONFIGURE_MEM_SLOTS (1ull << 15)
+#define DAEMON_VHOST_STATUS (1ull << 16)
 
 /* Handles vhost->message; a reply's payload and size are left in it. 0 or -errno. */
-int vcuda_vhost_handle(struct vcuda_vhost *vhost);
+int daemon_vhost_handle(struct daemon_vhost *vhost);
 
 /* True if a request of this number has a reply of its own. */
-bool vcuda_vhost_replies(uint32_t request);
+bool daemon_vhost_replies(uint32_t request);
 
 /* True if vhost->message ends the use of a queue, so that workers must be gone before it is handled. */
-bool vcuda_vhost_stops(const struct vcuda_vhost *vhost);
+bool daemon_vhost_stops(const struct daemon_vhost *vhost);
 
 #endif

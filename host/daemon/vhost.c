@@ -14,9 +14,9 @@
 #define VHOST_USER_VERSION 0x1
 #define VHOST_USER_REPLY 0x4
 #define VHOST_USER_NEED_REPLY 0x8
-#define VCUDA_MESSAGES_PER_TURN 32
+#define DAEMON_MESSAGES_PER_TURN 32
 
-static void close_fds(struct vcuda_vhost *vhost)
+static void close_fds(struct daemon_vhost *vhost)
 {
 	unsigned int i;
 
@@ -26,17 +26,17 @@ static void close_fds(struct vcuda_vhost *vhost)
 	vhost->fd_count = 0;
 }
 
-static void drop_kick(struct vcuda_vhost *vhost, unsigned int index)
+static void drop_kick(struct daemon_vhost *vhost, unsigned int index)
 {
-	struct vcuda_kick *kick = &vhost->kicks[index];
+	struct daemon_kick *kick = &vhost->kicks[index];
 
-	vcuda_source_remove(vhost->loop, &kick->source);
+	daemon_source_remove(vhost->loop, &kick->source);
 	if (kick->fd >= 0)
 		close(kick->fd);
 	kick->fd = -1;
 }
 
-static void disconnect(struct vcuda_vhost *vhost)
+static void disconnect(struct daemon_vhost *vhost)
 {
 	unsigned int i;
 
@@ -44,31 +44,31 @@ static void disconnect(struct vcuda_vhost *vhost)
 		return;
 	for (i = 0; i < VCUDA_QUEUES; i++)
 		drop_kick(vhost, i);
-	vcuda_source_remove(vhost->loop, &vhost->source);
+	daemon_source_remove(vhost->loop, &vhost->source);
 	close(vhost->fd);
 	vhost->fd = -1;
 	close_fds(vhost);
 	vhost->received = vhost->out_bytes = 0;
 	vhost->features = vhost->protocol_features = 0;
 	vhost->status = 0;
-	vcuda_device_forget(&vhost->device);
-	vcuda_image_peers_forget(VCUDA_ROSTER_VM);
+	daemon_device_forget(&vhost->device);
+	daemon_image_peers_forget(VCUDA_WORKER_TABLE_VM);
 	vcuda_log_debug("the VM is gone");
 	vhost->ended = vhost->options->once;
 }
 
 /* ---- out ---- */
 
-static void update_events(struct vcuda_vhost *vhost)
+static void update_events(struct daemon_vhost *vhost)
 {
 	/* While a reply is stuck, or a stop is awaited, the next message must wait. */
 	uint32_t events = vhost->device.stopped ? 0 : EPOLLIN;
 
-	vcuda_source_change(vhost->loop, &vhost->source, vhost->out_bytes ? EPOLLOUT : events);
+	daemon_source_change(vhost->loop, &vhost->source, vhost->out_bytes ? EPOLLOUT : events);
 }
 
 /* False: the connection is gone. */
-static bool flush(struct vcuda_vhost *vhost)
+static bool flush(struct daemon_vhost *vhost)
 {
 	while (vhost->out_bytes) {
 		ssize_t sent = send(vhost->fd, vhost->out, vhost->out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -88,9 +88,9 @@ static bool flush(struct vcuda_vhost *vhost)
 	return true;
 }
 
-static bool reply(struct vcuda_vhost *vhost)
+static bool reply(struct daemon_vhost *vhost)
 {
-	struct vcuda_vhost_message *m = &vhost->message;
+	struct daemon_vhost_message *m = &vhost->message;
 
 	m->header.flags = VHOST_USER_VERSION | VHOST_USER_REPLY;
 	memcpy(vhost->out, m, sizeof(m->header) + m->header.size);
@@ -100,15 +100,15 @@ static bool reply(struct vcuda_vhost *vhost)
 
 /* ---- in ---- */
 
-static bool finish(struct vcuda_vhost *vhost, int status)
+static bool finish(struct daemon_vhost *vhost, int status)
 {
-	struct vcuda_vhost_message *m = &vhost->message;
-	bool acknowledge = m->header.flags & VHOST_USER_NEED_REPLY && vhost->protocol_features & VCUDA_VHOST_REPLY_ACK;
+	struct daemon_vhost_message *m = &vhost->message;
+	bool acknowledge = m->header.flags & VHOST_USER_NEED_REPLY && vhost->protocol_features & DAEMON_VHOST_REPLY_ACK;
 	bool alive = true;
 
 	close_fds(vhost);
 	vhost->received = 0;
-	if (vcuda_vhost_replies(m->header.request)) {
+	if (daemon_vhost_replies(m->header.request)) {
 		alive = reply(vhost);
 	} else if (acknowledge) {
 		m->number = status ? 1 : 0;
@@ -120,32 +120,32 @@ static bool finish(struct vcuda_vhost *vhost, int status)
 
 static void stopped(void *owner)
 {
-	struct vcuda_vhost *vhost = owner;
+	struct daemon_vhost *vhost = owner;
 
-	if (finish(vhost, vcuda_vhost_handle(vhost)))
+	if (finish(vhost, daemon_vhost_handle(vhost)))
 		update_events(vhost);
 }
 
 /* False: the connection is gone, or nothing more may be read for now. */
-static bool handle(struct vcuda_vhost *vhost)
+static bool handle(struct daemon_vhost *vhost)
 {
-	struct vcuda_vhost_message *m = &vhost->message;
+	struct daemon_vhost_message *m = &vhost->message;
 
 	if ((m->header.flags & 0x3) != VHOST_USER_VERSION) {
 		vcuda_log("the VMM speaks another version of vhost-user (flags %#x): it is dropped", m->header.flags);
 		disconnect(vhost);
 		return false;
 	}
-	if (vcuda_vhost_stops(vhost)) {
-		vcuda_device_stop(&vhost->device, stopped, vhost);
+	if (daemon_vhost_stops(vhost)) {
+		daemon_device_stop(&vhost->device, stopped, vhost);
 		if (vhost->fd >= 0)
 			update_events(vhost);
 		return vhost->fd >= 0 && !vhost->device.stopped && !vhost->out_bytes;
 	}
-	return finish(vhost, vcuda_vhost_handle(vhost)) && !vhost->out_bytes;
+	return finish(vhost, daemon_vhost_handle(vhost)) && !vhost->out_bytes;
 }
 
-static void keep_fds(struct vcuda_vhost *vhost, struct msghdr *header)
+static void keep_fds(struct daemon_vhost *vhost, struct msghdr *header)
 {
 	struct cmsghdr *c;
 
@@ -158,7 +158,7 @@ static void keep_fds(struct vcuda_vhost *vhost, struct msghdr *header)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (vhost->fd_count < VCUDA_VHOST_FDS)
+			if (vhost->fd_count < DAEMON_VHOST_FDS)
 				vhost->fds[vhost->fd_count++] = fd;
 			else
 				close(fd);
@@ -167,10 +167,10 @@ static void keep_fds(struct vcuda_vhost *vhost, struct msghdr *header)
 }
 
 /* Reads up to `wanted` bytes of the message. 1: they are all there; 0: not yet; -1: the connection is over. */
-static int receive(struct vcuda_vhost *vhost, size_t wanted)
+static int receive(struct daemon_vhost *vhost, size_t wanted)
 {
 	union {
-		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_VHOST_FDS)];
+		char bytes[CMSG_SPACE(sizeof(int) * DAEMON_VHOST_FDS)];
 		struct cmsghdr align;
 	} control;
 	struct iovec part;
@@ -194,9 +194,9 @@ static int receive(struct vcuda_vhost *vhost, size_t wanted)
 	return 1;
 }
 
-static int receive_message(struct vcuda_vhost *vhost)
+static int receive_message(struct daemon_vhost *vhost)
 {
-	struct vcuda_vhost_header *header = &vhost->message.header;
+	struct daemon_vhost_header *header = &vhost->message.header;
 	int status = 1;
 
 	if (vhost->received < sizeof(*header)) {
@@ -206,7 +206,7 @@ static int receive_message(struct vcuda_vhost *vhost)
 	}
 	if (status != 1)
 		return status;
-	if (header->size > VCUDA_VHOST_PAYLOAD) {
+	if (header->size > DAEMON_VHOST_PAYLOAD) {
 		vcuda_log("the VMM sent a message of %u bytes (request %u): it is dropped", header->size,
 			  header->request);
 		return -1;
@@ -214,9 +214,9 @@ static int receive_message(struct vcuda_vhost *vhost)
 	return receive(vhost, sizeof(*header) + header->size);
 }
 
-static void connection_ready(struct vcuda_source *source, uint32_t events)
+static void connection_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_vhost *vhost = container_of(source, struct vcuda_vhost, source);
+	struct daemon_vhost *vhost = container_of(source, struct daemon_vhost, source);
 	int turn;
 
 	if (events & EPOLLOUT && !flush(vhost))
@@ -227,7 +227,7 @@ static void connection_ready(struct vcuda_source *source, uint32_t events)
 			disconnect(vhost);
 		return;
 	}
-	for (turn = 0; turn < VCUDA_MESSAGES_PER_TURN; turn++) {
+	for (turn = 0; turn < DAEMON_MESSAGES_PER_TURN; turn++) {
 		int status = receive_message(vhost);
 
 		if (status < 0)
@@ -237,9 +237,9 @@ static void connection_ready(struct vcuda_source *source, uint32_t events)
 	}
 }
 
-static void accepted(struct vcuda_listener *listener, int fd)
+static void accepted(struct daemon_listener *listener, int fd)
 {
-	struct vcuda_vhost *vhost = container_of(listener, struct vcuda_vhost, listener);
+	struct daemon_vhost *vhost = container_of(listener, struct daemon_vhost, listener);
 	struct pollfd peer = {.fd = vhost->fd};
 
 	/* A new QEMU may be here before we heard that the old one went. */
@@ -250,7 +250,7 @@ static void accepted(struct vcuda_listener *listener, int fd)
 		close(fd);
 		return;
 	}
-	if (vcuda_source_add(vhost->loop, &vhost->source, fd, EPOLLIN)) {
+	if (daemon_source_add(vhost->loop, &vhost->source, fd, EPOLLIN)) {
 		close(fd);
 		return;
 	}
@@ -259,9 +259,9 @@ static void accepted(struct vcuda_listener *listener, int fd)
 	vcuda_log_debug("a VM connects");
 }
 
-static void kick_ready(struct vcuda_source *source, uint32_t events)
+static void kick_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_kick *kick = container_of(source, struct vcuda_kick, source);
+	struct daemon_kick *kick = container_of(source, struct daemon_kick, source);
 	uint64_t kicks;
 
 	if (read(kick->fd, &kicks, sizeof(kicks)) <= 0) {
@@ -271,11 +271,11 @@ static void kick_ready(struct vcuda_source *source, uint32_t events)
 		drop_kick(kick->vhost, kick->index);
 		return;
 	}
-	vcuda_device_kick(&kick->vhost->device, kick->index);
+	daemon_device_kick(&kick->vhost->device, kick->index);
 }
 
-int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options,
-		     struct vcuda_stock *stock)
+int daemon_vhost_open(struct daemon_vhost *vhost, struct daemon_loop *loop, const struct daemon_options *options,
+		      struct daemon_warm_pool *pool)
 {
 	unsigned int i;
 
@@ -283,20 +283,20 @@ int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const s
 	vhost->loop = loop;
 	vhost->options = options;
 	vhost->fd = -1;
-	vhost->source = (struct vcuda_source){.fd = -1, .ready = connection_ready};
+	vhost->source = (struct daemon_source){.fd = -1, .ready = connection_ready};
 	vhost->listener.fd = -1;
 	vhost->listener.accepted = accepted;
-	vcuda_device_init(&vhost->device, loop, options, stock);
+	daemon_device_init(&vhost->device, loop, options, pool);
 	for (i = 0; i < VCUDA_QUEUES; i++)
-		vhost->kicks[i] = (struct vcuda_kick){
+		vhost->kicks[i] = (struct daemon_kick){
 			.source = {.fd = -1, .ready = kick_ready}, .vhost = vhost, .index = i, .fd = -1};
 	if (!options->vhost_socket)
 		return 0;
-	return vcuda_listener_open(&vhost->listener, loop, options->vhost_socket, SOCK_STREAM, options->socket_mode);
+	return daemon_listener_open(&vhost->listener, loop, options->vhost_socket, SOCK_STREAM, options->socket_mode);
 }
 
-void vcuda_vhost_close(struct vcuda_vhost *vhost)
+void daemon_vhost_close(struct daemon_vhost *vhost)
 {
-	vcuda_listener_close(&vhost->listener);
+	daemon_listener_close(&vhost->listener);
 	disconnect(vhost);
 }

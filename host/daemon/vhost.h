@@ -14,58 +14,58 @@
 #include "device.h"
 #include "listener.h"
 
-#define VCUDA_VHOST_FDS 8
-#define VCUDA_VHOST_PAYLOAD 1024
+#define DAEMON_VHOST_FDS 8
+#define DAEMON_VHOST_PAYLOAD 1024
 
-struct vcuda_vhost_header {
+struct daemon_vhost_header {
 	uint32_t request, flags, size;
 };
 
 /* Laid out as on the wire: the payload follows the header without a gap. */
-struct vcuda_vhost_message {
-	struct vcuda_vhost_header header;
+struct daemon_vhost_message {
+	struct daemon_vhost_header header;
 	union {
 		uint64_t number;
 		struct {
 			uint32_t index, number;
 		} state;
-		uint8_t bytes[VCUDA_VHOST_PAYLOAD];
+		uint8_t bytes[DAEMON_VHOST_PAYLOAD];
 	};
 } __attribute__((packed, aligned(4)));
 
-struct vcuda_vhost;
+struct daemon_vhost;
 
-struct vcuda_kick {
-	struct vcuda_source source;
-	struct vcuda_vhost *vhost;
+struct daemon_kick {
+	struct daemon_source source;
+	struct daemon_vhost *vhost;
 	unsigned int index;
 	int fd;
 };
 
-struct vcuda_vhost {
-	struct vcuda_loop *loop;
-	const struct vcuda_options *options;
-	struct vcuda_listener listener;
-	struct vcuda_device device;
-	struct vcuda_source source;
-	int fd;                             /* of the connection, -1: none */
-	struct vcuda_vhost_message message; /* being received, or waiting for the device to stop */
+struct daemon_vhost {
+	struct daemon_loop *loop;
+	const struct daemon_options *options;
+	struct daemon_listener listener;
+	struct daemon_device device;
+	struct daemon_source source;
+	int fd;                              /* of the connection, -1: none */
+	struct daemon_vhost_message message; /* being received, or waiting for the device to stop */
 	size_t received;
-	int fds[VCUDA_VHOST_FDS]; /* that came with it; a handler that takes one puts -1 */
+	int fds[DAEMON_VHOST_FDS]; /* that came with it; a handler that takes one puts -1 */
 	unsigned int fd_count;
-	uint8_t out[2 * sizeof(struct vcuda_vhost_message)]; /* a reply that the socket had no room for */
+	uint8_t out[2 * sizeof(struct daemon_vhost_message)]; /* a reply that the socket had no room for */
 	size_t out_bytes;
-	struct vcuda_kick kicks[VCUDA_QUEUES];
+	struct daemon_kick kicks[VCUDA_QUEUES];
 	uint64_t features, protocol_features;
 	uint8_t status;
 	bool ended; /* --once, and the VM is gone */
 };
 
 /* 0 or -errno, having said why. */
-int vcuda_vhost_open(struct vcuda_vhost *vhost, struct vcuda_loop *loop, const struct vcuda_options *options,
-		     struct vcuda_stock *stock);
+int daemon_vhost_open(struct daemon_vhost *vhost, struct daemon_loop *loop, const struct daemon_options *options,
+		      struct daemon_warm_pool *pool);
 
 /* Drops the VM and takes no other; device.count falls to 0 as workers are reaped. */
-void vcuda_vhost_close(struct vcuda_vhost *vhost);
+void daemon_vhost_close(struct daemon_vhost *vhost);
 
 #endif

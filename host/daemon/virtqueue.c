@@ -23,30 +23,30 @@ static uint64_t used_bytes(uint32_t size)
 	return sizeof(struct vring_used) + (uint64_t)size * sizeof(struct vring_used_elem);
 }
 
-void vcuda_queue_init(struct vcuda_queue *queue, struct vcuda_memory *memory, unsigned int index)
+void daemon_queue_init(struct daemon_queue *queue, struct daemon_memory *memory, unsigned int index)
 {
-	*queue = (struct vcuda_queue){.memory = memory, .index = index, .call = -1, .error = -1};
+	*queue = (struct daemon_queue){.memory = memory, .index = index, .call = -1, .error = -1};
 }
 
-void vcuda_queue_clear(struct vcuda_queue *queue)
+void daemon_queue_clear(struct daemon_queue *queue)
 {
 	if (queue->call >= 0)
 		close(queue->call);
 	if (queue->error >= 0)
 		close(queue->error);
-	vcuda_queue_init(queue, queue->memory, queue->index);
+	daemon_queue_init(queue, queue->memory, queue->index);
 }
 
-int vcuda_queue_set_size(struct vcuda_queue *queue, uint32_t size)
+int daemon_queue_set_size(struct daemon_queue *queue, uint32_t size)
 {
-	if (!size || size > VCUDA_QUEUE_SIZE_MAX || size & (size - 1))
+	if (!size || size > DAEMON_QUEUE_SIZE_MAX || size & (size - 1))
 		return -EINVAL;
 	queue->size = size;
 	queue->descriptors = queue->available = queue->used = NULL;
 	return 0;
 }
 
-int vcuda_queue_set_address(struct vcuda_queue *queue, uint64_t descriptors, uint64_t available, uint64_t used)
+int daemon_queue_set_address(struct daemon_queue *queue, uint64_t descriptors, uint64_t available, uint64_t used)
 {
 	uint16_t index;
 
@@ -56,9 +56,9 @@ int vcuda_queue_set_address(struct vcuda_queue *queue, uint64_t descriptors, uin
 	queue->user_descriptors = descriptors;
 	queue->user_available = available;
 	queue->user_used = used;
-	queue->descriptors = vcuda_memory_from_user(queue->memory, descriptors, descriptors_bytes(queue->size));
-	queue->available = vcuda_memory_from_user(queue->memory, available, available_bytes(queue->size));
-	queue->used = vcuda_memory_from_user(queue->memory, used, used_bytes(queue->size));
+	queue->descriptors = daemon_memory_from_user(queue->memory, descriptors, descriptors_bytes(queue->size));
+	queue->available = daemon_memory_from_user(queue->memory, available, available_bytes(queue->size));
+	queue->used = daemon_memory_from_user(queue->memory, used, used_bytes(queue->size));
 	/* The VMM's alignment need not be ours: regions may start anywhere. */
 	if (!queue->descriptors || !queue->available || !queue->used || (uintptr_t)queue->available % 2 ||
 	    (uintptr_t)queue->used % 4) {
@@ -70,23 +70,23 @@ int vcuda_queue_set_address(struct vcuda_queue *queue, uint64_t descriptors, uin
 	return 0;
 }
 
-void vcuda_queue_remap(struct vcuda_queue *queue)
+void daemon_queue_remap(struct daemon_queue *queue)
 {
 	uint16_t used_index = queue->used_index;
 
 	if (!queue->descriptors)
 		return;
-	if (vcuda_queue_set_address(queue, queue->user_descriptors, queue->user_available, queue->user_used))
+	if (daemon_queue_set_address(queue, queue->user_descriptors, queue->user_available, queue->user_used))
 		vcuda_log("queue %u stops: its memory was taken away", queue->index);
 	queue->used_index = used_index;
 }
 
-bool vcuda_queue_ready(const struct vcuda_queue *queue)
+bool daemon_queue_ready(const struct daemon_queue *queue)
 {
 	return queue->enabled && !queue->broken && queue->descriptors;
 }
 
-void vcuda_queue_break(struct vcuda_queue *queue, const char *why)
+void daemon_queue_break(struct daemon_queue *queue, const char *why)
 {
 	uint64_t one = 1;
 
@@ -104,7 +104,7 @@ static uint16_t load_index(const uint8_t *at)
 	return __atomic_load_n((const uint16_t *)at, __ATOMIC_ACQUIRE);
 }
 
-static struct vring_desc copy_descriptor(const struct vcuda_queue *queue, unsigned int index)
+static struct vring_desc copy_descriptor(const struct daemon_queue *queue, unsigned int index)
 {
 	struct vring_desc descriptor;
 
@@ -115,7 +115,7 @@ static struct vring_desc copy_descriptor(const struct vcuda_queue *queue, unsign
 }
 
 /* Returns why the chain is no good, NULL if it is. */
-static const char *walk(const struct vcuda_queue *queue, struct vcuda_chain *chain)
+static const char *walk(const struct daemon_queue *queue, struct daemon_chain *chain)
 {
 	unsigned int index = chain->head;
 
@@ -125,12 +125,12 @@ static const char *walk(const struct vcuda_queue *queue, struct vcuda_chain *cha
 
 		if (index >= queue->size)
 			return "a descriptor's number is out of range";
-		if (count == VCUDA_CHAIN_MAX || count == queue->size)
+		if (count == DAEMON_CHAIN_MAX || count == queue->size)
 			return "a chain is too long or a loop";
 		descriptor = copy_descriptor(queue, index);
 		if (descriptor.flags & VRING_DESC_F_INDIRECT)
 			return "an indirect descriptor, which was not offered";
-		chain->segments[count] = (struct vcuda_segment){descriptor.addr, descriptor.len};
+		chain->segments[count] = (struct daemon_segment){descriptor.addr, descriptor.len};
 		if (descriptor.flags & VRING_DESC_F_WRITE) {
 			chain->writable++;
 			chain->writable_bytes += descriptor.len;
@@ -146,19 +146,19 @@ static const char *walk(const struct vcuda_queue *queue, struct vcuda_chain *cha
 	}
 }
 
-int vcuda_queue_next(struct vcuda_queue *queue, struct vcuda_chain *chain)
+int daemon_queue_next(struct daemon_queue *queue, struct daemon_chain *chain)
 {
 	uint16_t available, slot;
 	const char *why;
 
-	if (!vcuda_queue_ready(queue))
+	if (!daemon_queue_ready(queue))
 		return 0;
 	/* Acquire: the ring entry and its descriptors were written before the index. */
 	available = load_index(queue->available + offsetof(struct vring_avail, idx));
 	if (available == queue->last_available)
 		return 0;
 	if ((uint16_t)(available - queue->last_available) > queue->size) {
-		vcuda_queue_break(queue, "more chains are available than it has room for");
+		daemon_queue_break(queue, "more chains are available than it has room for");
 		return -EPROTO;
 	}
 	slot = queue->last_available & (uint16_t)(queue->size - 1);
@@ -167,14 +167,14 @@ int vcuda_queue_next(struct vcuda_queue *queue, struct vcuda_chain *chain)
 	chain->readable_bytes = chain->writable_bytes = 0;
 	why = walk(queue, chain);
 	if (why) {
-		vcuda_queue_break(queue, why);
+		daemon_queue_break(queue, why);
 		return -EPROTO;
 	}
 	queue->last_available++;
 	return 1;
 }
 
-void vcuda_queue_push(struct vcuda_queue *queue, uint16_t head, uint32_t written)
+void daemon_queue_push(struct daemon_queue *queue, uint16_t head, uint32_t written)
 {
 	struct vring_used_elem element = {.id = head, .len = written};
 	uint16_t slot;
@@ -190,7 +190,7 @@ void vcuda_queue_push(struct vcuda_queue *queue, uint16_t head, uint32_t written
 			 __ATOMIC_RELEASE);
 }
 
-void vcuda_queue_signal(struct vcuda_queue *queue)
+void daemon_queue_signal(struct daemon_queue *queue)
 {
 	uint64_t one = 1;
 
@@ -204,14 +204,14 @@ void vcuda_queue_signal(struct vcuda_queue *queue)
 		vcuda_log_debug("queue %u: cannot interrupt the guest: %m", queue->index);
 }
 
-bool vcuda_chain_read(struct vcuda_memory *memory, const struct vcuda_chain *chain, void *to, size_t bytes)
+bool daemon_chain_read(struct daemon_memory *memory, const struct daemon_chain *chain, void *to, size_t bytes)
 {
 	unsigned int i;
 
 	for (i = 0; i < chain->readable && bytes; i++) {
 		size_t part = chain->segments[i].length < bytes ? chain->segments[i].length : bytes;
 
-		if (!vcuda_memory_read(memory, to, chain->segments[i].gpa, part))
+		if (!daemon_memory_read(memory, to, chain->segments[i].gpa, part))
 			return false;
 		to = (char *)to + part;
 		bytes -= part;
@@ -219,15 +219,15 @@ bool vcuda_chain_read(struct vcuda_memory *memory, const struct vcuda_chain *cha
 	return !bytes;
 }
 
-bool vcuda_segments_write(struct vcuda_memory *memory, const struct vcuda_segment *segments, unsigned int count,
-			  const void *from, size_t bytes)
+bool daemon_segments_write(struct daemon_memory *memory, const struct daemon_segment *segments, unsigned int count,
+			   const void *from, size_t bytes)
 {
 	unsigned int i;
 
 	for (i = 0; i < count && bytes; i++) {
 		size_t part = segments[i].length < bytes ? segments[i].length : bytes;
 
-		if (!vcuda_memory_write(memory, segments[i].gpa, from, part))
+		if (!daemon_memory_write(memory, segments[i].gpa, from, part))
 			return false;
 		from = (const char *)from + part;
 		bytes -= part;

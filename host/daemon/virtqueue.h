@@ -12,24 +12,24 @@
 
 #include "memory.h"
 
-#define VCUDA_QUEUE_SIZE_MAX 1024
-#define VCUDA_CHAIN_MAX 64
+#define DAEMON_QUEUE_SIZE_MAX 1024
+#define DAEMON_CHAIN_MAX 64
 
-struct vcuda_segment {
+struct daemon_segment {
 	uint64_t gpa;
 	uint32_t length;
 };
 
 /* A request of the guest: its readable segments, then its writable ones. */
-struct vcuda_chain {
+struct daemon_chain {
 	uint16_t head;
 	unsigned int readable, writable;
 	uint64_t readable_bytes, writable_bytes;
-	struct vcuda_segment segments[VCUDA_CHAIN_MAX];
+	struct daemon_segment segments[DAEMON_CHAIN_MAX];
 };
 
-struct vcuda_queue {
-	struct vcuda_memory *memory;
+struct daemon_queue {
+	struct daemon_memory *memory;
 	unsigned int index;
 	uint32_t size;
 	uint64_t user_descriptors, user_available, user_used; /* the VMM's addresses */
@@ -42,39 +42,39 @@ struct vcuda_queue {
 	int call, error; /* eventfds or -1 */
 };
 
-void vcuda_queue_init(struct vcuda_queue *queue, struct vcuda_memory *memory, unsigned int index);
+void daemon_queue_init(struct daemon_queue *queue, struct daemon_memory *memory, unsigned int index);
 
 /* Closes its descriptors and forgets everything. */
-void vcuda_queue_clear(struct vcuda_queue *queue);
+void daemon_queue_clear(struct daemon_queue *queue);
 
 /* -EINVAL: not a power of two, or too large. */
-int vcuda_queue_set_size(struct vcuda_queue *queue, uint32_t size);
+int daemon_queue_set_size(struct daemon_queue *queue, uint32_t size);
 
 /* -EFAULT: not in guest memory; -EINVAL: misaligned. */
-int vcuda_queue_set_address(struct vcuda_queue *queue, uint64_t descriptors, uint64_t available, uint64_t used);
+int daemon_queue_set_address(struct daemon_queue *queue, uint64_t descriptors, uint64_t available, uint64_t used);
 
 /* Looks the addresses up again after the memory changed. */
-void vcuda_queue_remap(struct vcuda_queue *queue);
+void daemon_queue_remap(struct daemon_queue *queue);
 
-bool vcuda_queue_ready(const struct vcuda_queue *queue);
+bool daemon_queue_ready(const struct daemon_queue *queue);
 
 /* The next chain of the guest: 1 and *chain, 0 if there is none, -EPROTO if the queue is broken (now). */
-int vcuda_queue_next(struct vcuda_queue *queue, struct vcuda_chain *chain);
+int daemon_queue_next(struct daemon_queue *queue, struct daemon_chain *chain);
 
 /* Gives a chain back, `written` bytes of it filled. The caller signals once it gave back all it has. */
-void vcuda_queue_push(struct vcuda_queue *queue, uint16_t head, uint32_t written);
+void daemon_queue_push(struct daemon_queue *queue, uint16_t head, uint32_t written);
 
 /* Interrupts the guest, unless it asked not to be. */
-void vcuda_queue_signal(struct vcuda_queue *queue);
+void daemon_queue_signal(struct daemon_queue *queue);
 
 /* Logs why, tells the VMM. Nothing is taken or given any more. */
-void vcuda_queue_break(struct vcuda_queue *queue, const char *why);
+void daemon_queue_break(struct daemon_queue *queue, const char *why);
 
 /* Copies the first `bytes` readable bytes out of the chain. False: not there, or not RAM. */
-bool vcuda_chain_read(struct vcuda_memory *memory, const struct vcuda_chain *chain, void *to, size_t bytes);
+bool daemon_chain_read(struct daemon_memory *memory, const struct daemon_chain *chain, void *to, size_t bytes);
 
 /* Copies into a list of segments. False: no room, or not RAM. */
-bool vcuda_segments_write(struct vcuda_memory *memory, const struct vcuda_segment *segments, unsigned int count,
-			  const void *from, size_t bytes);
+bool daemon_segments_write(struct daemon_memory *memory, const struct daemon_segment *segments, unsigned int count,
+			   const void *from, size_t bytes);
 
 #endif

@@ -18,146 +18,148 @@
 
 struct spare {
 	struct vcuda_list entry;
-	struct vcuda_stock *stock;
-	struct vcuda_worker *worker;
+	struct daemon_warm_pool *pool;
+	struct daemon_worker *worker;
 	uint64_t born;
 };
 
 static void spare_free(struct spare *spare)
 {
 	vcuda_list_remove(&spare->entry);
-	spare->stock->count--;
+	spare->pool->count--;
 	free(spare);
 }
 
-static void fail(struct vcuda_stock *stock)
+static void fail(struct daemon_warm_pool *pool)
 {
 	/* The program that it was for hears of what is wrong by the worker that it gets instead. */
-	if (stock->options->warm_once) {
-		stock->wanted = 0;
+	if (pool->options->warm_once) {
+		pool->wanted = 0;
 		return;
 	}
-	if (!stock->told)
+	if (!pool->told)
 		vcuda_log("a warm worker failed before it had a guest process: others are tried later, and guest "
 			  "processes are served without");
-	stock->told = true;
-	stock->pause = stock->pause ? stock->pause * 2 : PAUSE_MIN_MS;
-	if (stock->pause > PAUSE_MAX_MS)
-		stock->pause = PAUSE_MAX_MS;
-	vcuda_timer_set(stock->loop, &stock->timer, stock->pause);
+	pool->told = true;
+	pool->pause = pool->pause ? pool->pause * 2 : PAUSE_MIN_MS;
+	if (pool->pause > PAUSE_MAX_MS)
+		pool->pause = PAUSE_MAX_MS;
+	daemon_timer_set(pool->loop, &pool->timer, pool->pause);
 }
 
-static void is_good(struct vcuda_stock *stock)
+static void is_good(struct daemon_warm_pool *pool)
 {
-	stock->told = false;
-	stock->pause = 0;
+	pool->told = false;
+	pool->pause = 0;
 }
 
-static void reaped(struct vcuda_worker *worker)
+static void reaped(struct daemon_worker *worker)
 {
 	struct spare *spare = worker->owner;
-	struct vcuda_stock *stock = spare->stock;
+	struct daemon_warm_pool *pool = spare->pool;
 
-	if (vcuda_now() - spare->born >= YOUNG_MS)
-		is_good(stock);
+	if (daemon_now() - spare->born >= YOUNG_MS)
+		is_good(pool);
 	spare_free(spare);
-	if (stock->wanted)
-		fail(stock);
+	if (pool->wanted)
+		fail(pool);
 }
 
-static void ignore_reply(struct vcuda_worker *worker, const struct vcuda_channel_message *reply)
+static void ignore_reply(struct daemon_worker *worker, const struct vcuda_channel_message *reply)
 {
 }
 
-static void ignore_wake(struct vcuda_worker *worker)
+static void ignore_wake(struct daemon_worker *worker)
 {
 }
 
-static const struct vcuda_worker_ops spare_ops = {ignore_reply, ignore_wake, reaped};
+static const struct daemon_worker_ops spare_ops = {ignore_reply, ignore_wake, reaped};
 
-static bool add(struct vcuda_stock *stock)
+static bool add(struct daemon_warm_pool *pool)
 {
 	struct spare *spare = calloc(1, sizeof(*spare));
 	int status;
 
 	if (!spare)
 		return false;
-	spare->stock = stock;
-	spare->born = vcuda_now();
-	spare->worker = vcuda_worker_start_warm(stock->loop, stock->options, stock->told || stock->options->warm_once,
-						&spare_ops, spare, &status);
+	spare->pool = pool;
+	spare->born = daemon_now();
+	spare->worker = daemon_worker_start_warm(pool->loop, pool->options, pool->told || pool->options->warm_once,
+						 &spare_ops, spare, &status);
 	if (!spare->worker) {
 		free(spare);
 		return false;
 	}
-	vcuda_list_add(&spare->entry, &stock->spares);
-	stock->count++;
+	vcuda_list_add(&spare->entry, &pool->spares);
+	pool->count++;
 	return true;
 }
 
-static void kill_all(struct vcuda_stock *stock)
+static void kill_all(struct daemon_warm_pool *pool)
 {
 	struct spare *spare, *after;
 
-	stock->wanted = 0;
-	vcuda_list_for_each_safe (spare, after, &stock->spares, struct spare, entry)
-		vcuda_worker_kill(spare->worker);
+	pool->wanted = 0;
+	vcuda_list_for_each_safe (spare, after, &pool->spares, struct spare, entry)
+		daemon_worker_kill(spare->worker);
 }
 
-static void expired(struct vcuda_timer *timer)
+static void expired(struct daemon_timer *timer)
 {
-	struct vcuda_stock *stock = container_of(timer, struct vcuda_stock, timer);
+	struct daemon_warm_pool *pool = container_of(timer, struct daemon_warm_pool, timer);
 
-	if (stock->options->warm_once && stock->count) {
+	if (pool->options->warm_once && pool->count) {
 		vcuda_log_debug("no guest process came for the warm workers");
-		kill_all(stock);
+		kill_all(pool);
 		return;
 	}
-	while (stock->count < stock->wanted) {
-		if (!add(stock)) {
-			fail(stock);
+	while (pool->count < pool->wanted) {
+		if (!add(pool)) {
+			fail(pool);
 			return;
 		}
 	}
-	if (stock->options->warm_once)
-		vcuda_timer_set(stock->loop, timer, ONCE_MS);
+	if (pool->options->warm_once)
+		daemon_timer_set(pool->loop, timer, ONCE_MS);
 }
 
-void vcuda_stock_open(struct vcuda_stock *stock, struct vcuda_loop *loop, const struct vcuda_options *options)
+void daemon_warm_pool_open(struct daemon_warm_pool *pool, struct daemon_loop *loop,
+			   const struct daemon_options *options)
 {
-	*stock = (struct vcuda_stock){.loop = loop, .options = options, .wanted = options->warm};
-	vcuda_list_init(&stock->spares);
-	vcuda_timer_init(&stock->timer, expired);
-	if (stock->wanted)
-		expired(&stock->timer);
+	*pool = (struct daemon_warm_pool){.loop = loop, .options = options, .wanted = options->warm};
+	vcuda_list_init(&pool->spares);
+	daemon_timer_init(&pool->timer, expired);
+	if (pool->wanted)
+		expired(&pool->timer);
 }
 
-struct vcuda_worker *vcuda_stock_take(struct vcuda_stock *stock, const struct vcuda_worker_ops *ops, void *owner)
+struct daemon_worker *daemon_warm_pool_take(struct daemon_warm_pool *pool, const struct daemon_worker_ops *ops,
+					    void *owner)
 {
 	struct spare *spare, *after;
 
-	vcuda_list_for_each_safe (spare, after, &stock->spares, struct spare, entry) {
-		struct vcuda_worker *worker = spare->worker;
+	vcuda_list_for_each_safe (spare, after, &pool->spares, struct spare, entry) {
+		struct daemon_worker *worker = spare->worker;
 
-		if (worker->ending || vcuda_worker_has_ended(worker))
+		if (worker->ending || daemon_worker_has_ended(worker))
 			continue;
-		if (vcuda_now() - spare->born >= YOUNG_MS)
-			is_good(stock);
+		if (daemon_now() - spare->born >= YOUNG_MS)
+			is_good(pool);
 		worker->ops = ops;
 		worker->owner = owner;
 		worker->quiet = false;
 		spare_free(spare);
-		if (stock->options->warm_once)
-			stock->wanted -= stock->wanted > 0;
-		else if (!stock->timer.at)
-			vcuda_timer_set(stock->loop, &stock->timer, REPLACE_MS);
+		if (pool->options->warm_once)
+			pool->wanted -= pool->wanted > 0;
+		else if (!pool->timer.at)
+			daemon_timer_set(pool->loop, &pool->timer, REPLACE_MS);
 		return worker;
 	}
 	return NULL;
 }
 
-void vcuda_stock_close(struct vcuda_stock *stock)
+void daemon_warm_pool_close(struct daemon_warm_pool *pool)
 {
-	vcuda_timer_clear(&stock->timer);
-	kill_all(stock);
+	daemon_timer_clear(&pool->timer);
+	kill_all(pool);
 }

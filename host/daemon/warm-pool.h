@@ -16,24 +16,26 @@
 #include "options.h"
 #include "worker.h"
 
-struct vcuda_stock {
-	struct vcuda_loop *loop;
-	const struct vcuda_options *options;
+struct daemon_warm_pool {
+	struct daemon_loop *loop;
+	const struct daemon_options *options;
 	struct vcuda_list spares;
 	unsigned int count;  /* of processes, those that are being killed included */
 	unsigned int wanted; /* of them; 0 from close on */
 	uint64_t pause;      /* ms before the next try, since the last ones failed; 0: they did not */
 	bool told;           /* of that */
-	struct vcuda_timer timer;
+	struct daemon_timer timer;
 };
 
 /* Starts options->warm of them, in the loop. */
-void vcuda_stock_open(struct vcuda_stock *stock, struct vcuda_loop *loop, const struct vcuda_options *options);
+void daemon_warm_pool_open(struct daemon_warm_pool *pool, struct daemon_loop *loop,
+			   const struct daemon_options *options);
 
-/* One for a guest process: the caller's from now on, as from vcuda_worker_start(). NULL: there is none. */
-struct vcuda_worker *vcuda_stock_take(struct vcuda_stock *stock, const struct vcuda_worker_ops *ops, void *owner);
+/* One for a guest process: the caller's from now on, as from daemon_worker_start(). NULL: there is none. */
+struct daemon_worker *daemon_warm_pool_take(struct daemon_warm_pool *pool, const struct daemon_worker_ops *ops,
+					    void *owner);
 
 /* Kills them and starts no more; count falls to 0 as they are reaped. */
-void vcuda_stock_close(struct vcuda_stock *stock);
+void daemon_warm_pool_close(struct daemon_warm_pool *pool);
 
 #endif

@@ -11,15 +11,15 @@
 #include "protocol/ipc/worker-table.h"
 
 static struct {
-	struct vcuda_roster *shared;
+	struct vcuda_worker_table *shared;
 	int fd;
 	bool tried;
-} roster = {.fd = -1};
+} worker_table = {.fd = -1};
 
 /* Of a size that no worker can change, which would have us run into what is not there. */
 static int make(void)
 {
-	int low = memfd_create("vcuda-roster", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd;
+	int low = memfd_create("vcuda-worker-table", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd;
 
 	if (low < 0)
 		return -1;
@@ -27,33 +27,34 @@ static int make(void)
 	close(low);
 	if (fd < 0)
 		return -1;
-	if (!ftruncate(fd, sizeof(*roster.shared)) &&
+	if (!ftruncate(fd, sizeof(*worker_table.shared)) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-		roster.shared = mmap(NULL, sizeof(*roster.shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (roster.shared != MAP_FAILED)
+		worker_table.shared =
+			mmap(NULL, sizeof(*worker_table.shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (worker_table.shared != MAP_FAILED)
 			return fd;
 	}
 	close(fd);
 	return -1;
 }
 
-int vcuda_roster_fd(void)
+int daemon_worker_table_fd(void)
 {
-	if (!roster.tried) {
-		roster.tried = true;
-		roster.fd = make();
-		if (roster.fd < 0)
+	if (!worker_table.tried) {
+		worker_table.tried = true;
+		worker_table.fd = make();
+		if (worker_table.fd < 0)
 			vcuda_log("workers cannot tell of one another (%m): guests see no list of their processes");
 	}
-	return roster.fd;
+	return worker_table.fd;
 }
 
-void vcuda_roster_strike(pid_t worker)
+void daemon_worker_table_remove(pid_t worker)
 {
-	if (roster.fd < 0)
+	if (worker_table.fd < 0)
 		return;
-	for (unsigned int i = 0; i < VCUDA_ROSTER_SLOTS; i++) {
-		struct vcuda_roster_slot *slot = &roster.shared->slots[i];
+	for (unsigned int i = 0; i < VCUDA_WORKER_TABLE_SLOTS; i++) {
+		struct vcuda_worker_table_slot *slot = &worker_table.shared->slots[i];
 
 		if (atomic_load(&slot->worker) != worker)
 			continue;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster of workers (protocol/ipc/worker-table.h) as the daemon has it. */
+/* The worker table of workers (protocol/ipc/worker-table.h) as the daemon has it. */
 #ifndef VCUDA_DAEMON_WORKER_TABLE_H
 #define VCUDA_DAEMON_WORKER_TABLE_H
 
 #include <sys/types.h>
 
 /* The daemon's descriptor of it, above those that workers are given; -1: there is none, and workers do without. */
-int vcuda_roster_fd(void);
+int daemon_worker_table_fd(void);
 
 /* A worker was reaped. */
-void vcuda_roster_strike(pid_t worker);
+void daemon_worker_table_remove(pid_t worker);
 
 #endif

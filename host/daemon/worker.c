@@ -16,8 +16,8 @@
 #include "worker-table.h"
 #include "worker.h"
 
-#define VCUDA_WORKER_REPLY_MS 30000
-#define VCUDA_REPLIES_PER_TURN 16
+#define DAEMON_WORKER_REPLY_MS 30000
+#define DAEMON_REPLIES_PER_TURN 16
 
 struct sent {
 	struct vcuda_list entry;
@@ -39,13 +39,13 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-static void close_channel(struct vcuda_worker *w)
+static void close_channel(struct daemon_worker *w)
 {
 	struct unsent *unsent, *after;
 
-	vcuda_source_remove(w->loop, &w->channel_source);
-	vcuda_source_remove(w->loop, &w->notify_source);
-	vcuda_timer_clear(&w->reply_timer);
+	daemon_source_remove(w->loop, &w->channel_source);
+	daemon_source_remove(w->loop, &w->notify_source);
+	daemon_timer_clear(&w->reply_timer);
 	close_fd(&w->channel);
 	close_fd(&w->doorbell);
 	close_fd(&w->notify);
@@ -55,58 +55,58 @@ static void close_channel(struct vcuda_worker *w)
 	}
 }
 
-void vcuda_worker_kill(struct vcuda_worker *w)
+void daemon_worker_kill(struct daemon_worker *w)
 {
 	w->ending = true;
 	close_channel(w);
-	vcuda_image_peer_close(&w->images);
+	daemon_image_peer_close(&w->images);
 	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
 		vcuda_log("cannot kill worker %d: %m", w->pid);
 }
 
-void vcuda_worker_end(struct vcuda_worker *w)
+void daemon_worker_end(struct daemon_worker *w)
 {
 	if (w->ending)
 		return;
 	w->ending = true;
 	close_channel(w);
-	vcuda_timer_set(w->loop, &w->end_timer, VCUDA_WORKER_GRACE_MS);
+	daemon_timer_set(w->loop, &w->end_timer, DAEMON_WORKER_GRACE_MS);
 }
 
-bool vcuda_worker_has_ended(const struct vcuda_worker *w)
+bool daemon_worker_has_ended(const struct daemon_worker *w)
 {
 	siginfo_t info = {0};
 
 	return waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
 }
 
-void vcuda_worker_serves(struct vcuda_worker *w, uint64_t guest)
+void daemon_worker_serves(struct daemon_worker *w, uint64_t guest)
 {
-	vcuda_image_peer_serves(&w->images, guest);
+	daemon_image_peer_serves(&w->images, guest);
 }
 
-void vcuda_worker_let_go(struct vcuda_worker *w)
+void daemon_worker_let_go(struct daemon_worker *w)
 {
 	close_channel(w);
 }
 
-static void end_expired(struct vcuda_timer *timer)
+static void end_expired(struct daemon_timer *timer)
 {
-	struct vcuda_worker *w = container_of(timer, struct vcuda_worker, end_timer);
+	struct daemon_worker *w = container_of(timer, struct daemon_worker, end_timer);
 
 	vcuda_log_debug("worker %d does not end by itself: it is killed", w->pid);
-	vcuda_worker_kill(w);
+	daemon_worker_kill(w);
 }
 
-static void reply_expired(struct vcuda_timer *timer)
+static void reply_expired(struct daemon_timer *timer)
 {
-	struct vcuda_worker *w = container_of(timer, struct vcuda_worker, reply_timer);
+	struct daemon_worker *w = container_of(timer, struct daemon_worker, reply_timer);
 
-	vcuda_log_peer("worker %d did not answer within %d s: it is killed", w->pid, VCUDA_WORKER_REPLY_MS / 1000);
-	vcuda_worker_kill(w);
+	vcuda_log_peer("worker %d did not answer within %d s: it is killed", w->pid, DAEMON_WORKER_REPLY_MS / 1000);
+	daemon_worker_kill(w);
 }
 
-static void describe_end(const struct vcuda_worker *w, const siginfo_t *info)
+static void describe_end(const struct daemon_worker *w, const siginfo_t *info)
 {
 	const char *name;
 
@@ -124,9 +124,9 @@ static void describe_end(const struct vcuda_worker *w, const siginfo_t *info)
 	vcuda_log_peer("worker %d was killed by SIG%s (%s)", w->pid, name ? name : "?", strsignal(info->si_status));
 }
 
-static void exit_ready(struct vcuda_source *source, uint32_t events)
+static void exit_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_worker *w = container_of(source, struct vcuda_worker, exit_source);
+	struct daemon_worker *w = container_of(source, struct daemon_worker, exit_source);
 	struct sent *sent, *after;
 	siginfo_t info = {0};
 
@@ -134,11 +134,11 @@ static void exit_ready(struct vcuda_source *source, uint32_t events)
 		return;
 	describe_end(w, &info);
 	close_channel(w);
-	vcuda_image_peer_end(&w->images);
-	vcuda_source_remove(w->loop, &w->exit_source);
-	vcuda_timer_clear(&w->end_timer);
+	daemon_image_peer_end(&w->images);
+	daemon_source_remove(w->loop, &w->exit_source);
+	daemon_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
-	vcuda_roster_strike(w->pid);
+	daemon_worker_table_remove(w->pid);
 	w->ops->reaped(w);
 	vcuda_list_for_each_safe (sent, after, &w->sent, struct sent, entry)
 		free(sent);
@@ -146,28 +146,28 @@ static void exit_ready(struct vcuda_source *source, uint32_t events)
 }
 
 /* The peer closed its end: either it is ending right now, or it broke the rules. */
-static void channel_closed(struct vcuda_worker *w)
+static void channel_closed(struct daemon_worker *w)
 {
 	close_channel(w);
 	if (!w->end_timer.at)
-		vcuda_timer_set(w->loop, &w->end_timer, VCUDA_WORKER_GRACE_MS);
+		daemon_timer_set(w->loop, &w->end_timer, DAEMON_WORKER_GRACE_MS);
 }
 
-static void watch_oldest(struct vcuda_worker *w)
+static void watch_oldest(struct daemon_worker *w)
 {
 	const struct sent *oldest;
-	uint64_t now = vcuda_now();
+	uint64_t now = daemon_now();
 
 	if (vcuda_list_empty(&w->sent)) {
-		vcuda_timer_clear(&w->reply_timer);
+		daemon_timer_clear(&w->reply_timer);
 		return;
 	}
 	oldest = vcuda_list_first(&w->sent, struct sent, entry);
-	vcuda_timer_set(w->loop, &w->reply_timer, oldest->due > now ? oldest->due - now : 0);
+	daemon_timer_set(w->loop, &w->reply_timer, oldest->due > now ? oldest->due - now : 0);
 }
 
 /* False: the channel is gone. */
-static bool take_reply(struct vcuda_worker *w, const struct vcuda_channel_message *reply, ssize_t bytes)
+static bool take_reply(struct daemon_worker *w, const struct vcuda_channel_message *reply, ssize_t bytes)
 {
 	struct sent *oldest;
 
@@ -183,11 +183,11 @@ static bool take_reply(struct vcuda_worker *w, const struct vcuda_channel_messag
 		}
 	}
 	vcuda_log_peer("worker %d sent what nobody asked for: it is killed", w->pid);
-	vcuda_worker_kill(w);
+	daemon_worker_kill(w);
 	return false;
 }
 
-static void send_unsent(struct vcuda_worker *w)
+static void send_unsent(struct daemon_worker *w)
 {
 	struct unsent *unsent, *after;
 
@@ -200,16 +200,16 @@ static void send_unsent(struct vcuda_worker *w)
 		vcuda_list_remove(&unsent->entry);
 		free(unsent);
 	}
-	vcuda_source_change(w->loop, &w->channel_source, EPOLLIN);
+	daemon_source_change(w->loop, &w->channel_source, EPOLLIN);
 }
 
-static void channel_ready(struct vcuda_source *source, uint32_t events)
+static void channel_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_worker *w = container_of(source, struct vcuda_worker, channel_source);
+	struct daemon_worker *w = container_of(source, struct daemon_worker, channel_source);
 	int turn;
 
 	/* No room for control data: descriptors that a worker sends us are closed by the kernel. */
-	for (turn = 0; turn < VCUDA_REPLIES_PER_TURN; turn++) {
+	for (turn = 0; turn < DAEMON_REPLIES_PER_TURN; turn++) {
 		struct vcuda_channel_message reply;
 		ssize_t bytes = recv(w->channel, &reply, sizeof(reply), MSG_DONTWAIT | MSG_TRUNC);
 
@@ -226,16 +226,16 @@ static void channel_ready(struct vcuda_source *source, uint32_t events)
 		send_unsent(w);
 }
 
-static void notify_ready(struct vcuda_source *source, uint32_t events)
+static void notify_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_worker *w = container_of(source, struct vcuda_worker, notify_source);
+	struct daemon_worker *w = container_of(source, struct daemon_worker, notify_source);
 
 	w->ops->wake(w);
 }
 
-static struct vcuda_worker *worker_new(struct vcuda_loop *loop, const struct vcuda_worker_ops *ops, void *owner)
+static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct daemon_worker_ops *ops, void *owner)
 {
-	struct vcuda_worker *w = calloc(1, sizeof(*w));
+	struct daemon_worker *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -243,34 +243,35 @@ static struct vcuda_worker *worker_new(struct vcuda_loop *loop, const struct vcu
 	w->ops = ops;
 	w->owner = owner;
 	w->pidfd = w->channel = w->doorbell = w->notify = -1;
-	w->exit_source = (struct vcuda_source){.fd = -1, .ready = exit_ready};
-	w->channel_source = (struct vcuda_source){.fd = -1, .ready = channel_ready};
-	w->notify_source = (struct vcuda_source){.fd = -1, .ready = notify_ready};
-	vcuda_timer_init(&w->end_timer, end_expired);
-	vcuda_timer_init(&w->reply_timer, reply_expired);
+	w->exit_source = (struct daemon_source){.fd = -1, .ready = exit_ready};
+	w->channel_source = (struct daemon_source){.fd = -1, .ready = channel_ready};
+	w->notify_source = (struct daemon_source){.fd = -1, .ready = notify_ready};
+	daemon_timer_init(&w->end_timer, end_expired);
+	daemon_timer_init(&w->reply_timer, reply_expired);
 	vcuda_list_init(&w->sent);
 	vcuda_list_init(&w->unsent);
 	return w;
 }
 
 /* Without its pidfd in the loop a worker could not be reaped: then it does not live on. */
-static int worker_run(struct vcuda_worker *w, const struct vcuda_options *options, enum vcuda_launch_kind kind, int fd)
+static int worker_run(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
+		      int fd)
 {
-	int images = vcuda_image_peer_open(&w->images, w->loop);
-	int status = vcuda_launch(options, kind, fd, images, &w->pid, &w->pidfd);
+	int images = daemon_image_peer_open(&w->images, w->loop);
+	int status = daemon_launch(options, kind, fd, images, &w->pid, &w->pidfd);
 
 	if (images >= 0)
 		close(images);
 	if (status) {
 		vcuda_log("cannot start %s: %s", options->worker, strerror(-status));
-		vcuda_image_peer_close(&w->images);
+		daemon_image_peer_close(&w->images);
 		return status;
 	}
-	status = vcuda_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
+	status = daemon_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
 	if (status) {
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
-		vcuda_image_peer_close(&w->images);
+		daemon_image_peer_close(&w->images);
 		close_fd(&w->pidfd);
 		return status;
 	}
@@ -278,23 +279,23 @@ static int worker_run(struct vcuda_worker *w, const struct vcuda_options *option
 	return 0;
 }
 
-struct vcuda_worker *vcuda_worker_start_local(struct vcuda_loop *loop, const struct vcuda_options *options, int fd,
-					      const struct vcuda_worker_ops *ops, void *owner, int *status)
+struct daemon_worker *daemon_worker_start_local(struct daemon_loop *loop, const struct daemon_options *options, int fd,
+						const struct daemon_worker_ops *ops, void *owner, int *status)
 {
-	struct vcuda_worker *w = worker_new(loop, ops, owner);
+	struct daemon_worker *w = worker_new(loop, ops, owner);
 
-	*status = w ? worker_run(w, options, VCUDA_LAUNCH_LOCAL, fd) : -ENOMEM;
+	*status = w ? worker_run(w, options, DAEMON_LAUNCH_LOCAL, fd) : -ENOMEM;
 	if (!*status)
 		return w;
 	free(w);
 	return NULL;
 }
 
-static struct vcuda_worker *start(struct vcuda_loop *loop, const struct vcuda_options *options,
-				  enum vcuda_launch_kind kind, const struct vcuda_worker_ops *ops, void *owner,
-				  int *status)
+static struct daemon_worker *start(struct daemon_loop *loop, const struct daemon_options *options,
+				   enum daemon_launch_kind kind, const struct daemon_worker_ops *ops, void *owner,
+				   int *status)
 {
-	struct vcuda_worker *w = worker_new(loop, ops, owner);
+	struct daemon_worker *w = worker_new(loop, ops, owner);
 	int pair[2];
 
 	if (!w) {
@@ -310,13 +311,13 @@ static struct vcuda_worker *start(struct vcuda_loop *loop, const struct vcuda_op
 	w->notify = eventfd(0, EFD_CLOEXEC);
 	*status = w->doorbell < 0 || w->notify < 0 ? -errno : 0;
 	if (!*status)
-		*status = vcuda_source_add(loop, &w->channel_source, w->channel, EPOLLIN);
+		*status = daemon_source_add(loop, &w->channel_source, w->channel, EPOLLIN);
 	/*
 	 * Edge triggered and never read: every write of the worker's is an edge, and no read of ours can block on a
 	 * worker that emptied the counter first.
 	 */
 	if (!*status)
-		*status = vcuda_source_add(loop, &w->notify_source, w->notify, EPOLLIN | EPOLLET);
+		*status = daemon_source_add(loop, &w->notify_source, w->notify, EPOLLIN | EPOLLET);
 	if (!*status)
 		*status = worker_run(w, options, kind, pair[1]);
 	close(pair[1]);
@@ -328,24 +329,25 @@ free:
 	return NULL;
 }
 
-struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
-					const struct vcuda_worker_ops *ops, void *owner, int *status)
+struct daemon_worker *daemon_worker_start(struct daemon_loop *loop, const struct daemon_options *options,
+					  const struct daemon_worker_ops *ops, void *owner, int *status)
 {
-	return start(loop, options, VCUDA_LAUNCH_VIRTIO, ops, owner, status);
+	return start(loop, options, DAEMON_LAUNCH_VIRTIO, ops, owner, status);
 }
 
-struct vcuda_worker *vcuda_worker_start_warm(struct vcuda_loop *loop, const struct vcuda_options *options, bool quiet,
-					     const struct vcuda_worker_ops *ops, void *owner, int *status)
+struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const struct daemon_options *options,
+					       bool quiet, const struct daemon_worker_ops *ops, void *owner,
+					       int *status)
 {
-	struct vcuda_worker *w =
-		start(loop, options, quiet ? VCUDA_LAUNCH_WARM_QUIET : VCUDA_LAUNCH_WARM, ops, owner, status);
+	struct daemon_worker *w =
+		start(loop, options, quiet ? DAEMON_LAUNCH_WARM_QUIET : DAEMON_LAUNCH_WARM, ops, owner, status);
 
 	if (w)
 		w->quiet = quiet;
 	return w;
 }
 
-void vcuda_worker_ring(struct vcuda_worker *w)
+void daemon_worker_ring(struct daemon_worker *w)
 {
 	struct pollfd room = {.fd = w->doorbell, .events = POLLOUT};
 	uint64_t one = 1;
@@ -357,7 +359,7 @@ void vcuda_worker_ring(struct vcuda_worker *w)
 		vcuda_log_debug("cannot ring worker %d: %m", w->pid);
 }
 
-static int send_now(struct vcuda_worker *w, struct iovec parts[2], const int *fds, unsigned int fd_count)
+static int send_now(struct daemon_worker *w, struct iovec parts[2], const int *fds, unsigned int fd_count)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_CHANNEL_MAX_FDS)];
@@ -378,7 +380,7 @@ static int send_now(struct vcuda_worker *w, struct iovec parts[2], const int *fd
 }
 
 /* Bounded: each is owed to a chain of the control queue. */
-static int send_later(struct vcuda_worker *w, const struct iovec parts[2])
+static int send_later(struct daemon_worker *w, const struct iovec parts[2])
 {
 	struct unsent *unsent = malloc(sizeof(*unsent) + parts[0].iov_len + parts[1].iov_len);
 
@@ -389,12 +391,12 @@ static int send_later(struct vcuda_worker *w, const struct iovec parts[2])
 	if (parts[1].iov_len)
 		memcpy(unsent->data + parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
 	vcuda_list_add(&unsent->entry, &w->unsent);
-	vcuda_source_change(w->loop, &w->channel_source, EPOLLIN | EPOLLOUT);
+	daemon_source_change(w->loop, &w->channel_source, EPOLLIN | EPOLLOUT);
 	return 0;
 }
 
-int vcuda_worker_send(struct vcuda_worker *w, struct vcuda_channel_message *message,
-		      const struct vcuda_channel_extent *extents, const int *fds, unsigned int fd_count)
+int daemon_worker_send(struct daemon_worker *w, struct vcuda_channel_message *message,
+		       const struct vcuda_channel_extent *extents, const int *fds, unsigned int fd_count)
 {
 	struct iovec parts[2] = {{message, sizeof(*message)}, {(void *)extents, message->extents * sizeof(*extents)}};
 	struct sent *sent;
@@ -409,7 +411,7 @@ int vcuda_worker_send(struct vcuda_worker *w, struct vcuda_channel_message *mess
 		return -ENOMEM;
 	message->cookie = w->next_cookie++;
 	*sent = (struct sent){
-		.type = message->type, .cookie = message->cookie, .due = vcuda_now() + VCUDA_WORKER_REPLY_MS};
+		.type = message->type, .cookie = message->cookie, .due = daemon_now() + DAEMON_WORKER_REPLY_MS};
 	status = vcuda_list_empty(&w->unsent) ? send_now(w, parts, fds, fd_count) : -EAGAIN;
 	if (status == -EAGAIN && !fd_count)
 		status = send_later(w, parts);

@@ -3,7 +3,7 @@
  * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel and two eventfds. Whatever comes from it
  * is hostile.
  *
- * From vcuda_worker_start() on it lives until its process is reaped; then `reaped` is called once, and it is gone.
+ * From daemon_worker_start() on it lives until its process is reaped; then `reaped` is called once, and it is gone.
  */
 #ifndef VCUDA_WORKER_H
 #define VCUDA_WORKER_H
@@ -18,66 +18,67 @@
 #include "options.h"
 
 /* A worker that is told to end gets this long. */
-#define VCUDA_WORKER_GRACE_MS 2000
+#define DAEMON_WORKER_GRACE_MS 2000
 
-struct vcuda_worker;
+struct daemon_worker;
 
-struct vcuda_worker_ops {
+struct daemon_worker_ops {
 	/* A well-formed reply to the oldest request that was sent; not over `local`. */
-	void (*reply)(struct vcuda_worker *worker, const struct vcuda_channel_message *reply);
+	void (*reply)(struct daemon_worker *worker, const struct vcuda_channel_message *reply);
 	/* The guest's sleepers must be woken; not over `local`. */
-	void (*wake)(struct vcuda_worker *worker);
-	void (*reaped)(struct vcuda_worker *worker);
+	void (*wake)(struct daemon_worker *worker);
+	void (*reaped)(struct daemon_worker *worker);
 };
 
-struct vcuda_worker {
-	struct vcuda_loop *loop;
-	const struct vcuda_worker_ops *ops;
+struct daemon_worker {
+	struct daemon_loop *loop;
+	const struct daemon_worker_ops *ops;
 	void *owner;
 	pid_t pid;
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
-	struct vcuda_image_peer images;
-	struct vcuda_source exit_source, channel_source, notify_source;
-	struct vcuda_timer end_timer;   /* until it is killed */
-	struct vcuda_timer reply_timer; /* until the oldest request is overdue */
-	struct vcuda_list sent;         /* requests without reply, oldest first */
-	struct vcuda_list unsent;       /* messages that the socket had no room for */
+	struct daemon_image_peer images;
+	struct daemon_source exit_source, channel_source, notify_source;
+	struct daemon_timer end_timer;   /* until it is killed */
+	struct daemon_timer reply_timer; /* until the oldest request is overdue */
+	struct vcuda_list sent;          /* requests without reply, oldest first */
+	struct vcuda_list unsent;        /* messages that the socket had no room for */
 	uint64_t next_cookie;
 	bool ending; /* told to end, or killed: an end is no news */
 	bool quiet;  /* it is none either way */
 };
 
 /* `local`: fd is the client's connection, and stays the caller's. NULL and *status -errno. */
-struct vcuda_worker *vcuda_worker_start_local(struct vcuda_loop *loop, const struct vcuda_options *options, int fd,
-					      const struct vcuda_worker_ops *ops, void *owner, int *status);
-struct vcuda_worker *vcuda_worker_start(struct vcuda_loop *loop, const struct vcuda_options *options,
-					const struct vcuda_worker_ops *ops, void *owner, int *status);
+struct daemon_worker *daemon_worker_start_local(struct daemon_loop *loop, const struct daemon_options *options, int fd,
+						const struct daemon_worker_ops *ops, void *owner, int *status);
+struct daemon_worker *daemon_worker_start(struct daemon_loop *loop, const struct daemon_options *options,
+					  const struct daemon_worker_ops *ops, void *owner, int *status);
 
 /* For a guest process that is yet to come: the first message may also be CLIENT. quiet: neither side logs a failure. */
-struct vcuda_worker *vcuda_worker_start_warm(struct vcuda_loop *loop, const struct vcuda_options *options, bool quiet,
-					     const struct vcuda_worker_ops *ops, void *owner, int *status);
+struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const struct daemon_options *options,
+					       bool quiet, const struct daemon_worker_ops *ops, void *owner,
+					       int *status);
 
-/* Whose process it serves: VCUDA_ROSTER_VM, or a user of the host. Before that it has nothing of anybody's. */
-void vcuda_worker_serves(struct vcuda_worker *worker, uint64_t guest);
+/* Whose process it serves: VCUDA_WORKER_TABLE_VM, or a user of the host. Before that it has nothing of anybody's. */
+void daemon_worker_serves(struct daemon_worker *worker, uint64_t guest);
 
 /* Its process is no more, though not yet reaped. */
-bool vcuda_worker_has_ended(const struct vcuda_worker *worker);
+bool daemon_worker_has_ended(const struct daemon_worker *worker);
 
 /* Its guest process speaks to it without us: the channel is closed, and it lives on. */
-void vcuda_worker_let_go(struct vcuda_worker *worker);
+void daemon_worker_let_go(struct daemon_worker *worker);
 
 /*
- * Sends a request, the cookie being set here; its reply must come within VCUDA_WORKER_REPLY_MS or the worker is killed.
- * Only a first request may carry descriptors. 0 or -errno.
+ * Sends a request, the cookie being set here; its reply must come within DAEMON_WORKER_REPLY_MS or the worker is
+ * killed. Only a first request may carry descriptors. 0 or -errno.
  */
-int vcuda_worker_send(struct vcuda_worker *worker, struct vcuda_channel_message *message,
-		      const struct vcuda_channel_extent *extents, const int *fds, unsigned int fd_count);
+int daemon_worker_send(struct daemon_worker *worker, struct vcuda_channel_message *message,
+		       const struct vcuda_channel_extent *extents, const int *fds, unsigned int fd_count);
 
-void vcuda_worker_ring(struct vcuda_worker *worker);
+void daemon_worker_ring(struct daemon_worker *worker);
 
-/* Asks it to end by closing its channel, and kills it if it has not after VCUDA_WORKER_GRACE_MS. */
-void vcuda_worker_end(struct vcuda_worker *worker);
-void vcuda_worker_kill(struct vcuda_worker *worker);
+/* Asks it to end by closing its channel, and kills it if it has not after DAEMON_WORKER_GRACE_MS. */
+void daemon_worker_end(struct daemon_worker *worker);
+void daemon_worker_kill(struct daemon_worker *worker);
 
 #endif

@@ -28,7 +28,7 @@
 #include "process/warm.h"
 #include "process/worker.h"
 
-static struct vcuda_session session;
+static struct worker_session session;
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-worker", .with_pid = true};
 
@@ -51,7 +51,7 @@ static void choose_address_layout(char **argv)
 
 /* What vcudad, or an earlier run of this program, asks for. */
 static struct {
-	enum vcuda_channel_kind kind;
+	enum worker_channel_kind kind;
 	int warm_device; /* warm: whose context, -1: none */
 	int resume;      /* a descriptor, -1: none */
 } wanted = {.warm_device = -1, .resume = -1};
@@ -79,7 +79,7 @@ static bool parse(int argc, char **argv)
 		if (c == 't')
 			transport = optarg;
 		else if (c == 'b')
-			vcuda_worker_backend = optarg;
+			worker_backend = optarg;
 		else if (c == 'w')
 			wanted.warm_device = atoi(optarg);
 		else if (c == 'q')
@@ -87,17 +87,17 @@ static bool parse(int argc, char **argv)
 		else if (c == 'r')
 			wanted.resume = atoi(optarg);
 		else if (c == 'm')
-			vcuda_ram_want();
+			worker_ram_want();
 		else
 			return false;
 	}
 	if (optind != argc || !transport ||
 	    !is_one_of(transport, (const char *const[]){"local", "virtio", "later", NULL}))
 		return false;
-	wanted.kind = !strcmp(transport, "local")    ? VCUDA_CHANNEL_LOCAL
-		      : !strcmp(transport, "virtio") ? VCUDA_CHANNEL_VIRTIO
-						     : VCUDA_CHANNEL_WARM;
-	return is_one_of(vcuda_worker_backend, (const char *const[]){"auto", "cuda", "cpu", NULL});
+	wanted.kind = !strcmp(transport, "local")    ? WORKER_CHANNEL_LOCAL
+		      : !strcmp(transport, "virtio") ? WORKER_CHANNEL_VIRTIO
+						     : WORKER_CHANNEL_WARM;
+	return is_one_of(worker_backend, (const char *const[]){"auto", "cuda", "cpu", NULL});
 }
 
 /* Memory that is mapped or shared has descriptors of its own. */
@@ -114,12 +114,12 @@ static int attach(void)
 	int err;
 
 	if (wanted.resume >= 0)
-		return vcuda_channel_resume(&session, wanted.kind, wanted.resume);
-	if (wanted.kind == VCUDA_CHANNEL_WARM)
-		vcuda_warm_start(wanted.warm_device);
-	err = vcuda_channel_attach(&session, wanted.kind);
+		return worker_channel_resume(&session, wanted.kind, wanted.resume);
+	if (wanted.kind == WORKER_CHANNEL_WARM)
+		worker_warm_start(wanted.warm_device);
+	err = worker_channel_attach(&session, wanted.kind);
 	/* Not by exit(), which would take the driver away from the thread that loads it. */
-	if (err && wanted.kind == VCUDA_CHANNEL_WARM)
+	if (err && wanted.kind == WORKER_CHANNEL_WARM)
 		_exit(err == -ECONNRESET ? 0 : 1);
 	return err;
 }
@@ -134,22 +134,22 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	choose_address_layout(argv);
-	vcuda_mark("worker: starts");
+	vcuda_trace_point("worker: starts");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	raise_descriptors();
-	vcuda_image_share_open();
+	worker_image_share_open();
 	session.doorbell = session.notify = -1;
-	if (vcuda_output_open())
+	if (worker_output_open())
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));
-	session.windows = vcuda_worker_windows = vcuda_windows_create();
-	session.handles = vcuda_handles_create();
-	if (!session.windows || !session.handles) {
+	session.mappings = worker_mappings = worker_mappings_create();
+	session.handles = worker_handles_create();
+	if (!session.mappings || !session.handles) {
 		vcuda_log("out of memory");
 		return 1;
 	}
-	if (attach() || vcuda_channel_start(&session))
+	if (attach() || worker_channel_start(&session))
 		return 1;
-	vcuda_lane_serve(&session);
+	worker_dispatcher_serve(&session);
 	return 1;
 }

@@ -25,18 +25,18 @@ enum vcuda_channel_type {
 	 */
 	VCUDA_CHANNEL_ATTACH = 1,
 	/* local: new shared memory at address (in the arena), length bytes; the reply carries {memfd}. */
-	VCUDA_CHANNEL_WINDOW_CREATE,
-	/* virtio: a part of a window, or of a direct range, as VCUDA_CTL_MAP (flags: VCUDA_MAP_*). */
-	VCUDA_CHANNEL_WINDOW_MAP,
-	VCUDA_CHANNEL_WINDOW_UNMAP,
+	VCUDA_CHANNEL_MAPPING_CREATE,
+	/* virtio: a part of a mapping, or of a direct range, as VCUDA_CTL_MAP (flags: VCUDA_MAP_*). */
+	VCUDA_CHANNEL_MAPPING_MAP,
+	VCUDA_CHANNEL_MAPPING_UNMAP,
 	/*
 	 * vcudad to a warm worker, before ATTACH: serve the local client whose connection is fds {connection}. Behind
 	 * the reply it is the channel, and vcudad's end of the old one may be closed.
 	 */
 	VCUDA_CHANNEL_CLIENT,
 	/* local, since minor 1: the page-aligned part at `offset` of the shared memory in fds {file}, which is on a
-	 * tmpfs, as a window (flags: VCUDA_MAP_WRITABLE). */
-	VCUDA_CHANNEL_WINDOW_ADOPT,
+	 * tmpfs, as a mapping (flags: VCUDA_MAP_WRITABLE). */
+	VCUDA_CHANNEL_MAPPING_ADOPT,
 };
 
 /* A run of a RAM region: fds[2 + region] of ATTACH, at `offset` bytes in it. Validated by vcudad. */

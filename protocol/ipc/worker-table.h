@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who computes: a page that vcudad makes and all of its workers share, descriptor VCUDA_ROSTER_FD of a new worker. Each
- * takes a slot and keeps its own figures there; vcudad empties the slots of workers that it reaped and reads nothing.
- * What a worker shows its guest of it is of the same guest: the VM, or the user over the local socket.
+ * Who computes: a page that vcudad makes and all of its workers share, descriptor VCUDA_WORKER_TABLE_FD of a new
+ * worker. Each takes a slot and keeps its own figures there; vcudad empties the slots of workers that it reaped and
+ * reads nothing. What a worker shows its guest of it is of the same guest: the VM, or the user over the local socket.
  */
 #ifndef VCUDA_WORKER_TABLE_H
 #define VCUDA_WORKER_TABLE_H
@@ -10,13 +10,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define VCUDA_ROSTER_FD 4
-#define VCUDA_ROSTER_SLOTS 1024
+#define VCUDA_WORKER_TABLE_FD 4
+#define VCUDA_WORKER_TABLE_SLOTS 1024
 
 /* Of the VM; over the local socket it is the peer's user. */
-#define VCUDA_ROSTER_VM UINT64_MAX
+#define VCUDA_WORKER_TABLE_VM UINT64_MAX
 
-struct vcuda_roster_slot {
+struct vcuda_worker_table_slot {
 	_Atomic int32_t worker; /* process id; 0: a free slot */
 	uint32_t pid;           /* the guest's process, as its kernel or library said */
 	uint64_t group;
@@ -25,8 +25,8 @@ struct vcuda_roster_slot {
 	_Atomic uint32_t ends;     /* its guest process is gone, and what it had is being freed */
 };
 
-struct vcuda_roster {
-	struct vcuda_roster_slot slots[VCUDA_ROSTER_SLOTS];
+struct vcuda_worker_table {
+	struct vcuda_worker_table_slot slots[VCUDA_WORKER_TABLE_SLOTS];
 };
 
 #endif

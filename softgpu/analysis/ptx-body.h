@@ -70,7 +70,7 @@ struct ptx_block {
 	uint32_t first, last; /* instructions [first, last) */
 	int32_t condition;    /* predicate register of the branch, or -1 */
 	bool negate, barrier;
-	bool meets;       /* begins with a warp operation: lanes wait for those that it names */
+	bool reconverges;       /* begins with a warp operation: lanes wait for those that it names */
 	uint32_t succ[2]; /* taken, not taken (only with a condition); PTX_NO_BLOCK: the thread ends */
 	uint32_t ipdom;   /* PTX_NO_BLOCK: the end */
 	bool divergent;   /* lanes may part at its end */
@@ -102,10 +102,10 @@ struct ptx_body {
 	bool has_calls;            /* of routines */
 	uint32_t subroutine_count; /* of these */
 	uint64_t static_shared;
-	bool irreducible, has_barrier, has_warp, has_waits, has_meets, misses, has_signals, has_strides,
+	bool irreducible, has_barrier, has_warp, has_waits, has_reconvergence, misses, has_signals, has_strides,
 		uses_dynamic_shared;
-	bool has_rounds; /* warps take turns in the full version by themselves; see ptx-warp-loop.c */
-	uint64_t *kept;  /* what they keep then */
+	bool has_warp_loop; /* warps take turns in the full version by themselves; see ptx-warp-loop.c */
+	uint64_t *warp_loop_saved;  /* what they keep then */
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still
@@ -115,19 +115,19 @@ struct ptx_body {
 	uint64_t *blend;
 	struct ptx_origin *origins; /* per register */
 	struct ptx_along *along;    /* per register, with 32 lanes */
-	uint32_t border_count;      /* registers from here on are live within blocks only; see ptx-region.c */
+	uint32_t boundary_count;      /* registers from here on are live within blocks only; see ptx-region.c */
 	size_t words;               /* of a set of the others */
 };
 
 #define PTX_BIT(set, n) ((set)[(n) >> 6] >> ((n)&63) & 1)
 /* Of registers that may be live between blocks: is it one of these and in the set? */
-#define PTX_HELD(body, set, n) ((uint32_t)(n) < (body)->border_count && PTX_BIT(set, n))
+#define PTX_HELD(body, set, n) ((uint32_t)(n) < (body)->boundary_count && PTX_BIT(set, n))
 #define PTX_SET(set, n) ((set)[(n) >> 6] |= 1ull << ((n)&63))
 
 /* Whether warps of a block run in turns, each with a stack of its own. With 32 lanes. */
 static inline bool ptx_body_turns(const struct ptx_body *body)
 {
-	return (body->has_barrier || body->has_waits || body->has_strides) && !body->has_rounds;
+	return (body->has_barrier || body->has_waits || body->has_strides) && !body->has_warp_loop;
 }
 
 /* Per block, what is written, and what is live where one begins, in it and in all that may run after it. */
@@ -140,9 +140,9 @@ struct ptx_rest {
 bool ptx_body_inline(struct ptx_body *body);
 bool ptx_body_blocks(struct ptx_body *body);
 bool ptx_body_order(struct ptx_body *body);
-bool ptx_body_meet(struct ptx_body *body); /* a part of the one before */
+bool ptx_body_reconverge(struct ptx_body *body); /* a part of the one before */
 bool ptx_body_fold(struct ptx_body *body);
-bool ptx_body_borders(struct ptx_body *body); /* a part of the next one */
+bool ptx_body_region_boundary(struct ptx_body *body); /* a part of the next one */
 bool ptx_body_live(struct ptx_body *body);
 bool ptx_body_rest(struct ptx_body *body, struct ptx_rest *rest); /* false: no memory */
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
@@ -150,7 +150,7 @@ bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);
 bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
 
 /* Calls each(data, instruction) for all instructions, in order, again and again until no call has said that something changed. */
-void ptx_body_settle(const struct ptx_body *body, bool (*each)(void *data, const struct ptx_instr *instr), void *data);
+void ptx_body_fixpoint(const struct ptx_body *body, bool (*each)(void *data, const struct ptx_instr *instr), void *data);
 
 /*
  * Whether a kernel, of 32 lanes, does little else than to move memory once. Vectors of 32 bytes are best for that where
@@ -171,10 +171,10 @@ bool ptx_body_moves(const struct ptx_body *body, uint32_t from, uint32_t to, int
 uint32_t header_of(const struct ptx_body *body, uint32_t latch);
 
 /* With rounds: bytes of a register that a warp keeps while others have their turns. */
-uint32_t ptx_kept_bytes(const struct ptx_body *body, uint32_t reg);
+uint32_t ptx_saved_bytes(const struct ptx_body *body, uint32_t reg);
 
 /* Whether warps take turns at the end of the loop with this latch. */
-static inline bool ptx_begins_rounds(const struct ptx_body *body, uint32_t latch)
+static inline bool ptx_begins_warp_loop(const struct ptx_body *body, uint32_t latch)
 {
 	return body->blocks[latch].stride != PTX_NO_INSTR;
 }
@@ -187,7 +187,7 @@ void ptx_instr_uses(const struct ptx_body *body, const struct ptx_instr *i, void
 void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data);
 
 /* Do lanes name those that take part in it, or do all? */
-bool ptx_instr_meets(const struct ptx_instr *i);
+bool ptx_instr_reconverges(const struct ptx_instr *i);
 
 struct ptx_block *ptx_body_block(struct ptx_body *body, uint32_t first, uint32_t last);
 int32_t ptx_body_register(struct ptx_body *body, unsigned type);

@@ -45,7 +45,7 @@ static bool speaks_to_others(const struct ptx_instr *i)
 	return i->mods & (M(VOLATILE) | M(ACQUIRE) | M(RELEASE) | M(ACQ_REL) | M(RELAXED) | M(CV) | M(WT));
 }
 
-bool ptx_instr_meets(const struct ptx_instr *i)
+bool ptx_instr_reconverges(const struct ptx_instr *i)
 {
 	if (i->op->flags & PTX_F_BARRIER)
 		return i->mods & M(WARP);
@@ -127,7 +127,7 @@ static bool cut_blocks(struct ptx_body *body, const bool *leader, uint32_t *bloc
 			return false;
 		i = &body->instrs[last - 1];
 		b->barrier = is_barrier(&body->instrs[k]);
-		b->meets = body->has_meets && ptx_instr_meets(&body->instrs[k]);
+		b->reconverges = body->has_reconvergence && ptx_instr_reconverges(&body->instrs[k]);
 		b->succ[0] = last;
 		if (ends_block(i)) {
 			b->last--;
@@ -164,14 +164,14 @@ bool ptx_body_blocks(struct ptx_body *body)
 	for (uint32_t n = 0; n < body->label_count; n++)
 		leader[body->labels[n]] = true;
 	for (uint32_t k = 0; k < body->instr_count; k++)
-		body->has_meets |= sees_others(&body->instrs[k]);
+		body->has_reconvergence |= sees_others(&body->instrs[k]);
 	for (uint32_t k = 0; k < body->instr_count; k++) {
 		const struct ptx_instr *i = &body->instrs[k];
 
 		note_features(body, i);
 		if (ends_block(i) || is_barrier(i) || is_guarded_effect(i))
 			leader[k + 1] = true;
-		if (is_barrier(i) || is_guarded_effect(i) || (body->has_meets && ptx_instr_meets(i)))
+		if (is_barrier(i) || is_guarded_effect(i) || (body->has_reconvergence && ptx_instr_reconverges(i)))
 			leader[k] = true;
 	}
 	if (!cut_blocks(body, leader, block_at))
@@ -407,7 +407,7 @@ struct postdom {
 	uint32_t *number, *idom, exit;
 };
 
-static uint32_t meet(const struct postdom *d, uint32_t a, uint32_t b)
+static uint32_t intersect(const struct postdom *d, uint32_t a, uint32_t b)
 {
 	while (a != b) {
 		while (d->number[a] < d->number[b])
@@ -481,7 +481,7 @@ static bool post_dominators(struct ptx_body *body)
 				uint32_t to = b->succ[s] == PTX_NO_BLOCK ? n : b->succ[s];
 
 				if (d.idom[to] != PTX_NO_BLOCK)
-					best = best == PTX_NO_BLOCK ? to : meet(&d, best, to);
+					best = best == PTX_NO_BLOCK ? to : intersect(&d, best, to);
 			}
 			if (best != d.idom[order[k]]) {
 				d.idom[order[k]] = best;
@@ -511,7 +511,7 @@ static void mark_waits(struct ptx_body *body)
 			body->blocks[k].waits = true;
 		body->has_waits |= waits;
 	}
-	body->has_meets = (body->has_meets && body->has_waits) || body->misses;
+	body->has_reconvergence = (body->has_reconvergence && body->has_waits) || body->misses;
 }
 
 static bool order_blocks(struct ptx_body *body)
@@ -544,7 +544,7 @@ bool ptx_body_order(struct ptx_body *body)
 		if (!order_blocks(body))
 			return false;
 		blocks = body->block_count;
-		if (!ptx_body_meet(body))
+		if (!ptx_body_reconverge(body))
 			return false;
 	} while (body->block_count > blocks);
 	mark_waits(body);

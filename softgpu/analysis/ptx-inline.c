@@ -560,7 +560,7 @@ static bool inline_routine(struct ptx_body *body, struct ptx_routine *r)
 bool ptx_body_inline(struct ptx_body *body)
 {
 	body->carry = -1;
-	if (!ptx_find_routines(body))
+	if (!ptx_routines_find(body))
 		return false;
 	for (uint32_t n = 0; n < body->routine_count; n++)
 		if (body->routines[n].subroutine && !make_formals(body, &body->routines[n]))

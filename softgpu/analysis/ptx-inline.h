@@ -81,7 +81,7 @@ struct ptx_instr *ptx_inline_emit(struct ptx_body *body, const struct ptx_instr 
  */
 extern uint32_t ptx_most_inlined;
 /* Says which functions calls by name go to, instead of being inlined. */
-bool ptx_body_choose(struct ptx_body *body);
+bool ptx_body_outline(struct ptx_body *body);
 
 /* ---- ptx-subroutine.c ---- */
 /* Which of the parameters that are passed to subroutines have to be in memory. */
@@ -104,7 +104,7 @@ bool ptx_body_params(struct ptx_body *body);
 
 /* ---- ptx-routine.c ---- */
 /* The routines of a kernel, itself last. */
-bool ptx_find_routines(struct ptx_body *body);
+bool ptx_routines_find(struct ptx_body *body);
 /* How a function that is defined is called. */
 enum ptx_called ptx_call_kind(const struct ptx_body *body, const struct ptx_call *call);
 /* Per instruction, what is live behind the real calls of routines that may run again before they have returned. */

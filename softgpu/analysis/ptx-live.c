@@ -41,7 +41,7 @@ void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void
 			visit(data, o->elements[e].reg);
 }
 
-void ptx_body_settle(const struct ptx_body *body, bool (*each)(void *data, const struct ptx_instr *instr), void *data)
+void ptx_body_fixpoint(const struct ptx_body *body, bool (*each)(void *data, const struct ptx_instr *instr), void *data)
 {
 	bool changed;
 
@@ -62,7 +62,7 @@ static void visit_use(void *data, int32_t reg)
 {
 	struct gather *g = data;
 
-	if ((uint32_t)reg < g->body->border_count && !PTX_BIT(g->block->def, reg))
+	if ((uint32_t)reg < g->body->boundary_count && !PTX_BIT(g->block->def, reg))
 		PTX_SET(g->block->use, reg);
 }
 
@@ -70,7 +70,7 @@ static void visit_def(void *data, int32_t reg)
 {
 	struct gather *g = data;
 
-	if ((uint32_t)reg < g->body->border_count)
+	if ((uint32_t)reg < g->body->boundary_count)
 		PTX_SET(g->block->def, reg);
 }
 
@@ -79,10 +79,10 @@ bool ptx_body_live(struct ptx_body *body)
 	bool changed = true;
 	size_t words;
 
-	if (!ptx_body_borders(body))
+	if (!ptx_body_region_boundary(body))
 		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
 				     body->function->name);
-	words = body->words = (body->border_count + 63) / 64 + 1;
+	words = body->words = (body->boundary_count + 63) / 64 + 1;
 	for (uint32_t n = 0; n < body->block_count; n++) {
 		struct ptx_block *b = &body->blocks[n];
 		struct gather g = {body, b};

@@ -17,7 +17,7 @@
 
 uint32_t ptx_most_inlined = PTX_MOST_INLINED;
 
-struct choice {
+struct outlining {
 	struct ptx_body *body;
 	const struct ptx_module *module;
 	uint8_t *seen;  /* per function: 1 it runs, 2 through a pointer */
@@ -37,7 +37,7 @@ struct visit {
 };
 
 /* The function that a visit leads to next, or UINT32_MAX. */
-static uint32_t next_callee(const struct choice *c, struct visit *v)
+static uint32_t next_callee(const struct outlining *c, struct visit *v)
 {
 	const struct ptx_function *fn = c->module->functions[v->function]->function;
 
@@ -59,7 +59,7 @@ static uint32_t next_callee(const struct choice *c, struct visit *v)
 	return UINT32_MAX;
 }
 
-static bool list_functions(struct choice *c, uint32_t kernel)
+static bool list_functions(struct outlining *c, uint32_t kernel)
 {
 	struct ptx_body *body = c->body;
 	struct visit *walk = NULL, *v;
@@ -105,7 +105,7 @@ static uint64_t call_size(const struct ptx_call *call, bool deep)
 	return deep ? 16 + 4 * parts : 8 + parts;
 }
 
-static uint64_t size_of(const struct choice *c, const struct ptx_instr *i)
+static uint64_t size_of(const struct outlining *c, const struct ptx_instr *i)
 {
 	const struct ptx_symbol *callee = i->call ? i->call->callee : NULL;
 	uint64_t guard = i->guard >= 0, count;
@@ -130,7 +130,7 @@ static uint64_t size_of(const struct choice *c, const struct ptx_instr *i)
 	return 1;
 }
 
-static void note_call(struct choice *c, const struct ptx_call *call)
+static void note_call(struct outlining *c, const struct ptx_call *call)
 {
 	uint32_t callee = call->callee->index;
 	const struct ptx_function *fn = call->callee->function;
@@ -141,7 +141,7 @@ static void note_call(struct choice *c, const struct ptx_call *call)
 	c->unfit[callee] |= call->arg_count != fn->param_count;
 }
 
-static void note_functions(struct choice *c)
+static void note_functions(struct outlining *c)
 {
 	for (uint32_t n = 0; n < c->count; n++) {
 		const struct ptx_function *fn = c->module->functions[c->list[n]]->function;
@@ -161,7 +161,7 @@ static void note_functions(struct choice *c)
 }
 
 /* With functions of at least this size called, if they can be; how large all is. */
-static uint64_t try_size(struct choice *c, uint64_t least)
+static uint64_t try_size(struct outlining *c, uint64_t least)
 {
 	uint64_t all = 0;
 
@@ -181,9 +181,9 @@ static uint64_t try_size(struct choice *c, uint64_t least)
 	return all;
 }
 
-bool ptx_body_choose(struct ptx_body *body)
+bool ptx_body_outline(struct ptx_body *body)
 {
-	struct choice c = {.body = body, .module = body->function->module};
+	struct outlining c = {.body = body, .module = body->function->module};
 	uint32_t functions = c.module->function_count;
 	uint64_t size, wanted;
 

@@ -149,6 +149,6 @@ bool ptx_body_along(struct ptx_body *body)
 	if (!body->along)
 		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
 				     body->function->name);
-	ptx_body_settle(body, follow, &p);
+	ptx_body_fixpoint(body, follow, &p);
 	return true;
 }

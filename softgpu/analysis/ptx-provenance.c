@@ -2,8 +2,8 @@
 /*
  * Which parameter of the kernel an address comes from, for code of one lane. Nearly all lie in the allocation that the
  * parameter points into. Its range is looked up when a launch begins and does not change while the code runs, so that
- * all accesses of one root share it, and LLVM works out once what an index may be. Nothing depends on the guess but
- * time: what lies elsewhere is checked as if there were no root.
+ * all accesses of one provenance share it, and LLVM works out once what an index may be. Nothing depends on the guess
+ * but time: what lies elsewhere is checked as if there were no provenance.
  */
 #include "analysis/ptx-body.h"
 
@@ -202,6 +202,6 @@ bool ptx_body_origins(struct ptx_body *body)
 	if (!body->origins)
 		return ptx_body_fail(body, PTX_NO_MEMORY, 0, "`%s` needs too much memory to compile",
 				     body->function->name);
-	ptx_body_settle(body, follow, &p);
+	ptx_body_fixpoint(body, follow, &p);
 	return true;
 }

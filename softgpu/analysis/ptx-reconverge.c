@@ -43,12 +43,12 @@ static uint32_t last_between(const struct ptx_body *body, const struct ptx_block
 /* Cuts a block so that each meeting is the first of its block. */
 static bool cut(struct ptx_body *body, uint32_t n)
 {
-	body->blocks[n].meets |=
-		body->blocks[n].first < body->blocks[n].last && ptx_instr_meets(&body->instrs[body->blocks[n].first]);
+	body->blocks[n].reconverges |=
+		body->blocks[n].first < body->blocks[n].last && ptx_instr_reconverges(&body->instrs[body->blocks[n].first]);
 	for (uint32_t k = body->blocks[n].first + 1; k < body->blocks[n].last; k++) {
 		struct ptx_block *rest, *b;
 
-		if (!ptx_instr_meets(&body->instrs[k]))
+		if (!ptx_instr_reconverges(&body->instrs[k]))
 			continue;
 		rest = ptx_body_block(body, k, body->blocks[n].last);
 		if (!rest)
@@ -58,7 +58,7 @@ static bool cut(struct ptx_body *body, uint32_t n)
 		rest->negate = b->negate;
 		rest->succ[0] = b->succ[0];
 		rest->succ[1] = b->succ[1];
-		rest->meets = true;
+		rest->reconverges = true;
 		b->last = k;
 		b->condition = -1;
 		b->succ[0] = n = body->block_count - 1;
@@ -70,12 +70,12 @@ static bool cut(struct ptx_body *body, uint32_t n)
 static bool any_meeting(const struct ptx_body *body)
 {
 	for (uint32_t k = 0; k < body->instr_count; k++)
-		if (ptx_instr_meets(&body->instrs[k]))
+		if (ptx_instr_reconverges(&body->instrs[k]))
 			return true;
 	return false;
 }
 
-bool ptx_body_meet(struct ptx_body *body)
+bool ptx_body_reconverge(struct ptx_body *body)
 {
 	uint32_t blocks = body->block_count, behind = 0;
 	struct walk w = {.stamp = 0};
@@ -111,7 +111,7 @@ bool ptx_body_meet(struct ptx_body *body)
 			continue;
 		if (!cut(body, n))
 			return false;
-		body->misses |= body->blocks[n].meets || body->block_count > before;
+		body->misses |= body->blocks[n].reconverges || body->block_count > before;
 	}
 	return true;
 }

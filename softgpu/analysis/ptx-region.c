@@ -11,7 +11,7 @@
 /* Words in the sets of all blocks, of one kind, from which on it is worth it. */
 #define MANY_WORDS (1u << 18)
 
-struct border {
+struct region_boundary {
 	const struct ptx_body *body;
 	uint32_t *written; /* per register: the last block that has written it, from 1 */
 	int32_t *number;   /* per register: the new one; until then, 1 if a block needs it of others */
@@ -20,7 +20,7 @@ struct border {
 
 static void visit_use(void *data, int32_t reg)
 {
-	struct border *o = data;
+	struct region_boundary *o = data;
 
 	if (o->written[reg] != o->block)
 		o->number[reg] = 1;
@@ -28,12 +28,12 @@ static void visit_use(void *data, int32_t reg)
 
 static void visit_def(void *data, int32_t reg)
 {
-	struct border *o = data;
+	struct region_boundary *o = data;
 
 	o->written[reg] = o->block;
 }
 
-static void find_passed(struct border *o)
+static void find_passed(struct region_boundary *o)
 {
 	const struct ptx_body *body = o->body;
 
@@ -50,15 +50,15 @@ static void find_passed(struct border *o)
 	}
 }
 
-static void renumber(const struct border *o, int32_t *reg)
+static void renumber(const struct region_boundary *o, int32_t *reg)
 {
 	if (*reg >= 0)
 		*reg = o->number[*reg];
 }
 
 /* Operands may be shared: each instruction gets its own. */
-static struct ptx_operand *copy_operands(struct ptx_body *body, const struct border *o, const struct ptx_operand *from,
-					 unsigned count)
+static struct ptx_operand *copy_operands(struct ptx_body *body, const struct region_boundary *o,
+					 const struct ptx_operand *from, unsigned count)
 {
 	struct ptx_operand *ops = ptx_alloc(&body->arena, (count + 1u) * sizeof(*ops));
 
@@ -75,7 +75,7 @@ static struct ptx_operand *copy_operands(struct ptx_body *body, const struct bor
 	return ops;
 }
 
-static bool apply(struct ptx_body *body, const struct border *o)
+static bool apply(struct ptx_body *body, const struct region_boundary *o)
 {
 	struct ptx_register *regs = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*regs));
 
@@ -98,12 +98,12 @@ static bool apply(struct ptx_body *body, const struct border *o)
 	return true;
 }
 
-bool ptx_body_borders(struct ptx_body *body)
+bool ptx_body_region_boundary(struct ptx_body *body)
 {
-	struct border o = {.body = body};
+	struct region_boundary o = {.body = body};
 	int32_t inside;
 
-	body->border_count = body->reg_count;
+	body->boundary_count = body->reg_count;
 	if ((uint64_t)body->block_count * (body->reg_count / 64) < MANY_WORDS)
 		return true;
 	o.written = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*o.written));
@@ -111,10 +111,10 @@ bool ptx_body_borders(struct ptx_body *body)
 	if (!o.written || !o.number)
 		return false;
 	find_passed(&o);
-	body->border_count = 0;
+	body->boundary_count = 0;
 	for (uint32_t r = 0; r < body->reg_count; r++)
-		body->border_count += o.number[r] == 1;
-	inside = (int32_t)body->border_count;
+		body->boundary_count += o.number[r] == 1;
+	inside = (int32_t)body->boundary_count;
 	for (uint32_t r = 0, next = 0; r < body->reg_count; r++)
 		o.number[r] = o.number[r] ? (int32_t)next++ : inside++;
 	return apply(body, &o);

@@ -68,14 +68,14 @@ enum ptx_called ptx_call_kind(const struct ptx_body *body, const struct ptx_call
 	return body->called[call->callee->index];
 }
 
-bool ptx_find_routines(struct ptx_body *body)
+bool ptx_routines_find(struct ptx_body *body)
 {
 	struct search s = {.body = body, .module = body->function->module};
 	struct ptx_routine *kernel;
 
 	s.seen = ptx_alloc(&body->arena, s.module->function_count + 1u);
 	body->subroutine = ptx_alloc(&body->arena, (s.module->function_count + 1u) * sizeof(*body->subroutine));
-	if (!s.seen || !body->subroutine || !ptx_body_choose(body))
+	if (!s.seen || !body->subroutine || !ptx_body_outline(body))
 		return ptx_inline_no_memory(body);
 	if (!search_function(&s, body->function))
 		return false;

@@ -130,11 +130,11 @@ uint32_t header_of(const struct ptx_body *body, uint32_t latch)
 /* ---- turns in the full version: lower/ptx-warp-loop.c ---- */
 
 /* More than this for each warp, and stacks are no worse. */
-#define MOST_KEPT 1024
+#define MOST_SAVED 1024
 /* And more than this at the ends of all loops take long to compile. */
 #define MOST_COPIES 1024
 
-uint32_t ptx_kept_bytes(const struct ptx_body *body, uint32_t reg)
+uint32_t ptx_saved_bytes(const struct ptx_body *body, uint32_t reg)
 {
 	uint32_t bits = ptx_types[body->regs[reg].type].bits;
 
@@ -145,26 +145,26 @@ uint32_t ptx_kept_bytes(const struct ptx_body *body, uint32_t reg)
  * Decides whether warps take turns so, and finds the registers that are live where any of the loops begins again.
  * Without memory for that each warp has a stack.
  */
-static void choose_rounds(struct ptx_body *body)
+static void choose_warp_loop(struct ptx_body *body)
 {
 	uint64_t bytes = 0, copies = 0;
 
 	if (!body->has_strides || body->has_barrier || body->has_waits)
 		return;
-	body->kept = ptx_alloc(&body->arena, (body->words + 1) * sizeof(*body->kept));
-	if (!body->kept)
+	body->warp_loop_saved = ptx_alloc(&body->arena, (body->words + 1) * sizeof(*body->warp_loop_saved));
+	if (!body->warp_loop_saved)
 		return;
 	for (uint32_t n = 0; n < body->block_count; n++)
-		for (size_t w = 0; ptx_begins_rounds(body, n) && w < body->words; w++) {
+		for (size_t w = 0; ptx_begins_warp_loop(body, n) && w < body->words; w++) {
 			uint64_t live = body->blocks[header_of(body, n)].live_in[w];
 
-			body->kept[w] |= live;
+			body->warp_loop_saved[w] |= live;
 			copies += (uint64_t)__builtin_popcountll(live);
 		}
-	for (uint32_t r = 0; r < body->border_count; r++)
-		if (PTX_BIT(body->kept, r))
-			bytes += ptx_kept_bytes(body, r);
-	body->has_rounds = bytes <= MOST_KEPT && copies <= MOST_COPIES;
+	for (uint32_t r = 0; r < body->boundary_count; r++)
+		if (PTX_BIT(body->warp_loop_saved, r))
+			bytes += ptx_saved_bytes(body, r);
+	body->has_warp_loop = bytes <= MOST_SAVED && copies <= MOST_COPIES;
 }
 
 void ptx_body_strides(struct ptx_body *body)
@@ -187,5 +187,5 @@ void ptx_body_strides(struct ptx_body *body)
 			b->stride = find_access(body, header, n);
 		body->has_strides |= b->stride != PTX_NO_INSTR;
 	}
-	choose_rounds(body);
+	choose_warp_loop(body);
 }

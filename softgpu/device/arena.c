@@ -66,7 +66,7 @@ static void reserve(void)
 	 * there.
 	 */
 	static const uint64_t places[] = {0x100000000000, 0x300000000000, 0x180000000000, 0x4000000000, 0};
-	uint64_t memory = cpu_device()->memory, roomy = memory * 4, enough = memory + memory / 4 + (1u << 30);
+	uint64_t memory = softgpu_device()->memory, roomy = memory * 4, enough = memory + memory / 4 + (1u << 30);
 
 	roomy = round_up(roomy, 1u << 30);
 	enough = round_up(enough, 1u << 30);
@@ -80,7 +80,7 @@ static void reserve(void)
 		(unsigned long long)(enough >> 30), strerror(errno));
 }
 
-void cpu_arena_range(uint64_t *start, uint64_t *length)
+void softgpu_arena_range(uint64_t *start, uint64_t *length)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -91,7 +91,7 @@ void cpu_arena_range(uint64_t *start, uint64_t *length)
 
 __attribute__((visibility("default"))) void vcuda_cpu_address_range(uint64_t *start, uint64_t *length)
 {
-	cpu_arena_range(start, length);
+	softgpu_arena_range(start, length);
 }
 
 /* Large memory starts on huge pages, so that the first touch of it is cheap. */
@@ -118,7 +118,7 @@ static uint64_t place(uint64_t from, uint64_t align, uint64_t offset)
 	return round_up(from, align) + offset;
 }
 
-uint64_t cpu_arena_slot(uint64_t bytes)
+uint64_t softgpu_arena_slot(uint64_t bytes)
 {
 	return round_up(bytes + GRAIN, bytes >= 16 * PAGE ? PAGE : GRAIN);
 }
@@ -184,11 +184,11 @@ static bool make_writable(uint64_t end)
 	return true;
 }
 
-uint64_t cpu_arena_alloc(uint64_t bytes)
+uint64_t softgpu_arena_alloc(uint64_t bytes)
 {
-	uint64_t slot = cpu_arena_slot(bytes), align = alignment(bytes), offset = stagger(bytes), start, unused, length;
+	uint64_t slot = softgpu_arena_slot(bytes), align = alignment(bytes), offset = stagger(bytes), start, unused, length;
 
-	cpu_arena_range(&unused, &length);
+	softgpu_arena_range(&unused, &length);
 	if (length == 0 || !grow_spans())
 		return 0;
 	for (size_t i = 0; i < span_count; i++) {
@@ -213,13 +213,13 @@ static void discard(uint64_t start, uint64_t end)
 		return;
 	/* Of larger ones no page is shared as part of a small one. */
 	if (end - start <= 16 * PAGE)
-		cpu_ipc_unshare(start, end);
+		softgpu_ipc_unshare(start, end);
 	madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
 }
 
-void cpu_arena_discard(uint64_t address, uint64_t bytes)
+void softgpu_arena_discard(uint64_t address, uint64_t bytes)
 {
-	discard(round_up(address, PAGE), (address + cpu_arena_slot(bytes)) / PAGE * PAGE);
+	discard(round_up(address, PAGE), (address + softgpu_arena_slot(bytes)) / PAGE * PAGE);
 }
 
 /* Nothing lies on that page; beyond the top nothing does either. */
@@ -240,9 +240,9 @@ static void discard_edges(uint64_t start, uint64_t end, const struct span *free_
 		discard(last, last + PAGE);
 }
 
-void cpu_arena_free(uint64_t address, uint64_t bytes)
+void softgpu_arena_free(uint64_t address, uint64_t bytes)
 {
-	uint64_t start = address, end = address + cpu_arena_slot(bytes);
+	uint64_t start = address, end = address + softgpu_arena_slot(bytes);
 	size_t i = 0, high = span_count;
 
 	while (i < high) { /* the first span behind it */
@@ -266,7 +266,7 @@ void cpu_arena_free(uint64_t address, uint64_t bytes)
 			return;
 		insert_span(i, start, end);
 	}
-	discard_edges(address, address + cpu_arena_slot(bytes), &spans[i]);
+	discard_edges(address, address + softgpu_arena_slot(bytes), &spans[i]);
 	if (spans[i].end == top) {
 		top = spans[i].start;
 		remove_span(i);

@@ -10,17 +10,17 @@
 #include <stdint.h>
 
 /* Reserves it at the first call; any thread, lock or not. length 0: the reservation failed. */
-void cpu_arena_range(uint64_t *start, uint64_t *length);
+void softgpu_arena_range(uint64_t *start, uint64_t *length);
 
 /* Address space for `bytes`, 512-byte aligned, with a gap behind it that belongs to nothing. 0: none left. */
-uint64_t cpu_arena_alloc(uint64_t bytes);
+uint64_t softgpu_arena_alloc(uint64_t bytes);
 
 /* What an allocation takes of the device's memory, gap included. */
-uint64_t cpu_arena_slot(uint64_t bytes);
+uint64_t softgpu_arena_slot(uint64_t bytes);
 
-/* Returns the pages of an allocation to the system. Before cpu_arena_free(), without the lock: it may take long. */
-void cpu_arena_discard(uint64_t address, uint64_t bytes);
+/* Returns the pages of an allocation to the system. Before softgpu_arena_free(), without the lock: it may take long. */
+void softgpu_arena_discard(uint64_t address, uint64_t bytes);
 
-void cpu_arena_free(uint64_t address, uint64_t bytes);
+void softgpu_arena_free(uint64_t address, uint64_t bytes);
 
 #endif

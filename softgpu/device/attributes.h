@@ -5,6 +5,6 @@
 #include "ops.h"
 
 /* A device attribute, or CUDA_ERROR_INVALID_VALUE if there is none of that number. No lock needed. */
-CUresult cpu_attribute(CUdevice_attribute attribute, int *value);
+CUresult softgpu_attribute(CUdevice_attribute attribute, int *value);
 
 #endif

@@ -3,16 +3,16 @@
 #include "device/context.h"
 #include "device/device.h"
 
-CUresult cpu_cuCtxSynchronize(void)
+CUresult softgpu_cuCtxSynchronize(void)
 {
 	struct CUctx_st *c;
-	struct cpu_scope scope;
-	CUresult result = cpu_enter_failed(&c);
+	struct softgpu_scope scope;
+	CUresult result = softgpu_enter_failed(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	scope = (struct cpu_scope){.context = c, .last = cpu_submitted()};
-	return cpu_leave(cpu_context_wait(c, &scope));
+	scope = (struct softgpu_scope){.context = c, .last = softgpu_submitted()};
+	return softgpu_leave(softgpu_context_wait(c, &scope));
 }
 
 /*
@@ -39,103 +39,103 @@ static CUresult check_limit(CUlimit limit)
 	return has_limit(limit) || is_fixed(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
 }
 
-CUresult cpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+CUresult softgpu_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = pvalue ? check_limit(limit) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		*pvalue = c->limits[limit];
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuCtxSetLimit(CUlimit limit, size_t value)
+CUresult softgpu_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = check_limit(limit);
 	if (result == CUDA_SUCCESS && is_fixed(limit))
 		result = CUDA_ERROR_NOT_PERMITTED;
-	if (result == CUDA_SUCCESS && value > cpu_device()->memory)
+	if (result == CUDA_SUCCESS && value > softgpu_device()->memory)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	/* the heap is there, and cannot move under what kernels keep in it */
 	if (result == CUDA_SUCCESS && limit == CU_LIMIT_MALLOC_HEAP_SIZE && c->heap && value != c->limits[limit])
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		c->limits[limit] = value;
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+CUresult softgpu_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pconfig)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*pconfig = c->cache;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuCtxSetCacheConfig(CUfunc_cache config)
+CUresult softgpu_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	c->cache = config;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+CUresult softgpu_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (leastPriority)
-		*leastPriority = CPU_PRIORITY_LEAST;
+		*leastPriority = SOFTGPU_PRIORITY_LEAST;
 	if (greatestPriority)
-		*greatestPriority = CPU_PRIORITY_GREATEST;
-	return cpu_leave(CUDA_SUCCESS);
+		*greatestPriority = SOFTGPU_PRIORITY_GREATEST;
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuCtxSetFlags(unsigned flags)
+CUresult softgpu_cuCtxSetFlags(unsigned flags)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	c->flags = flags;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuCtxGetFlags(unsigned *flags)
+CUresult softgpu_cuCtxGetFlags(unsigned *flags)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!flags)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*flags = c->flags;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /*
@@ -145,33 +145,33 @@ CUresult cpu_cuCtxGetFlags(unsigned *flags)
 static CUresult profiler(void)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
-	return result == CUDA_SUCCESS ? cpu_leave(CUDA_SUCCESS) : result;
+	return result == CUDA_SUCCESS ? softgpu_leave(CUDA_SUCCESS) : result;
 }
 
-CUresult cpu_cuProfilerStart(void)
+CUresult softgpu_cuProfilerStart(void)
 {
 	return profiler();
 }
 
-CUresult cpu_cuProfilerStop(void)
+CUresult softgpu_cuProfilerStop(void)
 {
 	return profiler();
 }
 
 /* Every context has all of the device. */
-CUresult cpu_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+CUresult softgpu_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pExecAffinity)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
-		return cpu_leave(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
-	*pExecAffinity = (CUexecAffinityParam){.type = type, .param.smCount.val = cpu_device()->threads};
-	return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	*pExecAffinity = (CUexecAffinityParam){.type = type, .param.smCount.val = softgpu_device()->threads};
+	return softgpu_leave(CUDA_SUCCESS);
 }

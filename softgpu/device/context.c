@@ -34,13 +34,13 @@ static uint64_t last_id;
 
 static void start(struct CUctx_st *c, unsigned int flags)
 {
-	static const size_t limits[CPU_LIMITS] = {
+	static const size_t limits[SOFTGPU_LIMITS] = {
 		[CU_LIMIT_STACK_SIZE] = 1024,
 		[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
 		[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
 		[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
 		[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
-		[CU_LIMIT_SHMEM_SIZE] = CPU_SHARED_PER_BLOCK_OPTIN,
+		[CU_LIMIT_SHMEM_SIZE] = SOFTGPU_SHARED_PER_BLOCK_OPTIN,
 	};
 
 	c->id = ++last_id;
@@ -51,12 +51,12 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	c->error = CUDA_SUCCESS;
 	c->flags = flags;
 	c->cache = CU_FUNC_CACHE_PREFER_NONE;
-	for (unsigned int i = 0; i < CPU_LIMITS; i++)
+	for (unsigned int i = 0; i < SOFTGPU_LIMITS; i++)
 		c->limits[i] = limits[i];
 	vcuda_list_init(&c->streams);
 	vcuda_list_init(&c->events);
 	vcuda_list_init(&c->owned);
-	cpu_stream_init(&c->null_stream, c, CU_STREAM_DEFAULT, CPU_PRIORITY_LEAST);
+	softgpu_stream_init(&c->null_stream, c, CU_STREAM_DEFAULT, SOFTGPU_PRIORITY_LEAST);
 	c->null_stream.legacy = true;
 	c->null_stream.blocking = false;
 	ptx_start();
@@ -66,7 +66,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 static void end_owned(struct CUctx_st *c)
 {
 	while (!vcuda_list_empty(&c->owned)) {
-		struct cpu_owned *owned = container_of(c->owned.prev, struct cpu_owned, node);
+		struct softgpu_owned *owned = container_of(c->owned.prev, struct softgpu_owned, node);
 
 		owned->end(owned);
 	}
@@ -75,29 +75,29 @@ static void end_owned(struct CUctx_st *c)
 /* Ends a context's life: waits for its work, then frees all that belongs to it. */
 static void end(struct CUctx_st *c)
 {
-	struct cpu_scope scope = {.context = c, .last = cpu_submitted()};
+	struct softgpu_scope scope = {.context = c, .last = softgpu_submitted()};
 
 	c->alive = false;
 	c->ending = true;
-	cpu_look_again();
-	cpu_wait(&scope);
-	cpu_streams_destroy(c);
-	cpu_events_destroy(c);
+	softgpu_schedule_again();
+	softgpu_wait(&scope);
+	softgpu_streams_destroy(c);
+	softgpu_events_destroy(c);
 	end_owned(c);
-	cpu_memory_release(c);
-	cpu_context_put(c);
+	softgpu_memory_release(c);
+	softgpu_context_put(c);
 }
 
 static bool live(const struct CUctx_st *c)
 {
-	return cpu_registry_has(c, CPU_CONTEXT);
+	return softgpu_registry_has(c, SOFTGPU_CONTEXT);
 }
 
 static CUresult current(struct CUctx_st **context)
 {
 	struct CUctx_st *c;
 
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (stack.depth == 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -109,74 +109,74 @@ static CUresult current(struct CUctx_st **context)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_enter_failed(struct CUctx_st **context)
+CUresult softgpu_enter_failed(struct CUctx_st **context)
 {
 	CUresult result;
 
-	cpu_lock();
+	softgpu_lock();
 	result = current(context);
 	if (result != CUDA_SUCCESS)
-		cpu_unlock();
+		softgpu_unlock();
 	return result;
 }
 
-CUresult cpu_enter(struct CUctx_st **context)
+CUresult softgpu_enter(struct CUctx_st **context)
 {
-	CUresult result = cpu_enter_failed(context);
+	CUresult result = softgpu_enter_failed(context);
 
 	/* A stream may wait for ever, and what is queued behind it takes memory. */
-	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && cpu_is_full()) {
-		cpu_wait_any();
+	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && softgpu_is_full()) {
+		softgpu_wait_any();
 		result = current(context);
 		if (result != CUDA_SUCCESS)
-			return cpu_leave(result);
+			return softgpu_leave(result);
 	}
 	if (result == CUDA_SUCCESS && (*context)->error != CUDA_SUCCESS)
-		result = cpu_leave((*context)->error);
+		result = softgpu_leave((*context)->error);
 	return result;
 }
 
-CUresult cpu_leave(CUresult result)
+CUresult softgpu_leave(CUresult result)
 {
-	cpu_unlock();
+	softgpu_unlock();
 	return result;
 }
 
-void cpu_context_get(struct CUctx_st *context)
+void softgpu_context_get(struct CUctx_st *context)
 {
 	context->refs++;
 }
 
-void cpu_context_put(struct CUctx_st *context)
+void softgpu_context_put(struct CUctx_st *context)
 {
 	if (--context->refs)
 		return;
 	if (context->primary)
-		cpu_wake_waiters(); /* who wants to start it anew */
+		softgpu_wake_waiters(); /* who wants to start it anew */
 	else
 		free(context);
 }
 
-CUresult cpu_contextEnds(void)
+CUresult softgpu_contextEnds(void)
 {
-	struct cpu_scope scope;
+	struct softgpu_scope scope;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter_failed(&c);
+	CUresult result = softgpu_enter_failed(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	scope = (struct cpu_scope){.context = c, .last = cpu_submitted()};
+	scope = (struct softgpu_scope){.context = c, .last = softgpu_submitted()};
 	c->ending = true;
-	cpu_look_again();
-	return cpu_leave(cpu_context_wait(c, &scope));
+	softgpu_schedule_again();
+	return softgpu_leave(softgpu_context_wait(c, &scope));
 }
 
-CUresult cpu_context_state(const struct CUctx_st *context)
+CUresult softgpu_context_state(const struct CUctx_st *context)
 {
 	return context->alive ? context->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-bool cpu_context_fail(struct CUctx_st *context, CUresult error)
+bool softgpu_context_fail(struct CUctx_st *context, CUresult error)
 {
 	if (context->error != CUDA_SUCCESS)
 		return false;
@@ -185,21 +185,21 @@ bool cpu_context_fail(struct CUctx_st *context, CUresult error)
 	return true;
 }
 
-CUresult cpu_context_wait(struct CUctx_st *context, const struct cpu_scope *scope)
+CUresult softgpu_context_wait(struct CUctx_st *context, const struct softgpu_scope *scope)
 {
 	uint64_t id = context->id;
 	CUresult result;
 
-	cpu_context_get(context);
-	cpu_wait(scope);
-	result = context->id == id ? cpu_context_state(context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	cpu_context_put(context);
+	softgpu_context_get(context);
+	softgpu_wait(scope);
+	result = context->id == id ? softgpu_context_state(context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	softgpu_context_put(context);
 	return result;
 }
 
 static CUresult primary_make(CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS || primary.context)
 		return result;
@@ -207,7 +207,7 @@ static CUresult primary_make(CUdevice dev)
 	if (!primary.context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	primary.context->primary = true;
-	if (!cpu_registry_add(primary.context, CPU_CONTEXT)) {
+	if (!softgpu_registry_add(primary.context, SOFTGPU_CONTEXT)) {
 		free(primary.context);
 		primary.context = NULL;
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -215,80 +215,80 @@ static CUresult primary_make(CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+CUresult softgpu_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	CUresult result;
 
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_lock();
+	softgpu_lock();
 	result = primary_make(dev);
 	if (result != CUDA_SUCCESS)
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	/* Another thread may be ending its last life. */
 	while (!primary.context->alive && primary.context->refs)
-		cpu_wait_any();
+		softgpu_wait_any();
 	if (!primary.context->alive)
 		start(primary.context, primary.flags);
 	primary.retained++;
 	*pctx = primary.context;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+CUresult softgpu_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_lock();
+	softgpu_lock();
 	if (primary.retained == 0)
-		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (--primary.retained == 0 && primary.context->alive)
 		end(primary.context);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuDevicePrimaryCtxReset_v2(CUdevice dev)
+CUresult softgpu_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_lock();
+	softgpu_lock();
 	primary.retained = 0;
 	if (primary.context && primary.context->alive)
 		end(primary.context);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
+CUresult softgpu_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_lock();
+	softgpu_lock();
 	if (flags)
 		*flags = primary.flags;
 	if (active)
 		*active = primary.context && primary.context->alive;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
+CUresult softgpu_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_lock();
+	softgpu_lock();
 	primary.flags = flags;
 	if (primary.context && primary.context->alive)
 		primary.context->flags = flags;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 static CUresult push(struct CUctx_st *c)
@@ -300,9 +300,9 @@ static CUresult push(struct CUctx_st *c)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
+CUresult softgpu_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 	struct CUctx_st *c;
 
 	if (result != CUDA_SUCCESS)
@@ -312,60 +312,60 @@ CUresult cpu_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cpu_lock();
+	softgpu_lock();
 	start(c, flags);
-	if (!cpu_registry_add(c, CPU_CONTEXT)) {
+	if (!softgpu_registry_add(c, SOFTGPU_CONTEXT)) {
 		free(c);
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	result = push(c);
 	if (result != CUDA_SUCCESS) {
-		cpu_registry_remove(c);
+		softgpu_registry_remove(c);
 		free(c);
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	}
 	*pctx = c;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuCtxDestroy_v2(CUcontext ctx)
+CUresult softgpu_cuCtxDestroy_v2(CUcontext ctx)
 {
-	cpu_lock();
+	softgpu_lock();
 	if (!live(ctx) || !ctx->alive)
-		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
 	/* The primary context is released, not destroyed. */
 	if (ctx->primary)
-		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (stack.depth && stack.entry[stack.depth - 1].context == ctx)
 		stack.depth--;
-	cpu_registry_remove(ctx);
+	softgpu_registry_remove(ctx);
 	end(ctx);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuCtxSetCurrent(CUcontext ctx)
+CUresult softgpu_cuCtxSetCurrent(CUcontext ctx)
 {
 	CUresult result;
 
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!ctx) {
 		if (stack.depth)
 			stack.depth--;
 		return CUDA_SUCCESS;
 	}
-	cpu_lock();
+	softgpu_lock();
 	if (!live(ctx))
-		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (stack.depth)
 		stack.depth--;
 	result = push(ctx);
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuCtxGetCurrent(CUcontext *pctx)
+CUresult softgpu_cuCtxGetCurrent(CUcontext *pctx)
 {
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -373,9 +373,9 @@ CUresult cpu_cuCtxGetCurrent(CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuCtxPopCurrent_v2(CUcontext *pctx)
+CUresult softgpu_cuCtxPopCurrent_v2(CUcontext *pctx)
 {
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (stack.depth == 0)
 		return CUDA_ERROR_INVALID_CONTEXT;

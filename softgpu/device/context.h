@@ -13,7 +13,7 @@
 #include "ops.h"
 #include "device/schedule.h"
 
-#define CPU_LIMITS CU_LIMIT_MAX
+#define SOFTGPU_LIMITS CU_LIMIT_MAX
 
 struct CUctx_st {
 	uint64_t id;       /* tells a context from a later one at the same address, or in the same primary context */
@@ -27,53 +27,53 @@ struct CUctx_st {
 	CUresult error; /* sticky */
 	unsigned int flags;
 	CUfunc_cache cache;
-	size_t limits[CPU_LIMITS]; /* by CUlimit */
+	size_t limits[SOFTGPU_LIMITS]; /* by CUlimit */
 	unsigned int holds;        /* streams that hold */
 	struct CUstream_st null_stream;
 	struct vcuda_list streams; /* all others */
 	struct vcuda_list events;
-	struct vcuda_list owned; /* objects of rooms above the device: struct cpu_owned */
-	struct cpu_heap *heap; /* module/heap.c: NULL: no kernel that uses malloc() has been launched */
+	struct vcuda_list owned; /* objects of rooms above the device: struct softgpu_owned */
+	struct softgpu_heap *heap; /* module/heap.c: NULL: no kernel that uses malloc() has been launched */
 };
 
 /*
  * Part of an object that ends with its context and whose type the device does not know. Its owner adds it to the
  * context's list, and removes it when the object ends before the context.
  */
-struct cpu_owned {
+struct softgpu_owned {
 	struct vcuda_list node;
 	/*
 	 * The context's work is done and its memory is still there. Removes the object from the list. May drop the
 	 * lock.
 	 */
-	void (*end)(struct cpu_owned *owned);
+	void (*end)(struct softgpu_owned *owned);
 };
 
 /*
  * Takes the lock and gives the calling thread's current context. Fails, without the lock, if there is none, it is gone
  * or it has failed: the caller returns what this returns. Waits while more is queued than should be.
  */
-CUresult cpu_enter(struct CUctx_st **context);
+CUresult softgpu_enter(struct CUctx_st **context);
 
 /* The same, but a context that has failed is let in: for what must wait until its last kernels have stopped. */
-CUresult cpu_enter_failed(struct CUctx_st **context);
+CUresult softgpu_enter_failed(struct CUctx_st **context);
 
 /* Releases the lock and returns `result`. */
-CUresult cpu_leave(CUresult result);
+CUresult softgpu_leave(CUresult result);
 
 /* The rest: with the lock held. */
 
 /* Waits for a scope inside `context`; returns the state of the context afterwards. Drops the lock meanwhile. */
-CUresult cpu_context_wait(struct CUctx_st *context, const struct cpu_scope *scope);
+CUresult softgpu_context_wait(struct CUctx_st *context, const struct softgpu_scope *scope);
 
 /* Keeps the structure, not the context's life, over a dropped lock. */
-void cpu_context_get(struct CUctx_st *context);
-void cpu_context_put(struct CUctx_st *context);
+void softgpu_context_get(struct CUctx_st *context);
+void softgpu_context_put(struct CUctx_st *context);
 
 /* CUDA_SUCCESS, the sticky error, or that the context is destroyed. */
-CUresult cpu_context_state(const struct CUctx_st *context);
+CUresult softgpu_context_state(const struct CUctx_st *context);
 
 /* The context has failed. Only the first error counts: returns false for others. */
-bool cpu_context_fail(struct CUctx_st *context, CUresult error);
+bool softgpu_context_fail(struct CUctx_st *context, CUresult error);
 
 #endif

@@ -14,14 +14,14 @@
 #define TAKEN_BYTES (64u << 10)
 
 struct copy {
-	struct cpu_op op;
+	struct softgpu_op op;
 	char *to;
 	const char *from;
 	size_t bytes;
 	size_t piece;
 };
 
-static void copy_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void copy_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct copy *copy = (struct copy *)op;
 	size_t at = unit * copy->piece, n = copy->bytes - at;
@@ -31,13 +31,13 @@ static void copy_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 	memmove(copy->to + at, copy->from + at, n);
 }
 
-static void copy_finish(struct cpu_op *op)
+static void copy_finish(struct softgpu_op *op)
 {
 	free(op);
 }
 
 /* For an operation on the stack of the thread that waits for it. */
-static void copy_keep(struct cpu_op *op)
+static void copy_keep(struct softgpu_op *op)
 {
 	(void)op;
 }
@@ -63,8 +63,8 @@ static CUresult copy_sync(struct CUctx_st *c, uint64_t to, uint64_t from, size_t
 
 	prepare(&copy, to, from, bytes);
 	copy.op.finish = copy_keep;
-	cpu_submit(&c->null_stream, &copy.op, true);
-	return cpu_stream_wait(&c->null_stream);
+	softgpu_submit(&c->null_stream, &copy.op, true);
+	return softgpu_stream_wait(&c->null_stream);
 }
 
 static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t from, size_t bytes, bool take)
@@ -77,25 +77,25 @@ static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t fro
 		from = (uint64_t)(uintptr_t)memcpy(copy + 1, (const void *)(uintptr_t)from, bytes);
 	prepare(copy, to, from, bytes);
 	copy->op.finish = copy_finish;
-	cpu_submit(stream, &copy->op, false);
+	softgpu_submit(stream, &copy->op, false);
 	return CUDA_SUCCESS;
 }
 
-bool cpu_copy_device_side(uint64_t address, size_t bytes, bool write)
+bool softgpu_copy_device_side(uint64_t address, size_t bytes, bool write)
 {
-	return cpu_range_spans(address, bytes, write);
+	return softgpu_range_spans(address, bytes, write);
 }
 
-bool cpu_copy_host_side(uint64_t address, size_t bytes, bool write)
+bool softgpu_copy_host_side(uint64_t address, size_t bytes, bool write)
 {
 	uint64_t start, length;
 
 	if (!address || address + bytes < address)
 		return false;
-	cpu_arena_range(&start, &length);
+	softgpu_arena_range(&start, &length);
 	if (address >= start + length || address + bytes <= start)
 		return true;
-	return cpu_copy_device_side(address, bytes, write);
+	return softgpu_copy_device_side(address, bytes, write);
 }
 
 enum sides {
@@ -106,70 +106,71 @@ enum sides {
 
 static bool check(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
 {
-	if (sides == DEVICE_TO_HOST ? !cpu_copy_host_side(to, bytes, true) : !cpu_copy_device_side(to, bytes, true))
+	if (sides == DEVICE_TO_HOST ? !softgpu_copy_host_side(to, bytes, true)
+				    : !softgpu_copy_device_side(to, bytes, true))
 		return false;
-	return sides == HOST_TO_DEVICE ? cpu_copy_host_side(from, bytes, false)
-				       : cpu_copy_device_side(from, bytes, false);
+	return sides == HOST_TO_DEVICE ? softgpu_copy_host_side(from, bytes, false)
+				       : softgpu_copy_device_side(from, bytes, false);
 }
 
 static CUresult copy_now(enum sides sides, uint64_t to, uint64_t from, size_t bytes)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS || bytes == 0)
-		return result == CUDA_SUCCESS ? cpu_leave(result) : result;
+		return result == CUDA_SUCCESS ? softgpu_leave(result) : result;
 	if (!check(sides, to, from, bytes))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(copy_sync(c, to, from, bytes));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(copy_sync(c, to, from, bytes));
 }
 
 static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t bytes, CUstream handle)
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 	bool take;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, handle);
+	stream = softgpu_stream_find(c, handle);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (bytes == 0)
-		return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_SUCCESS);
 	if (!check(sides, to, from, bytes))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES && !cpu_range_spans(from, bytes, false);
-	return cpu_leave(copy_async(stream, to, from, bytes, take));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES && !softgpu_range_spans(from, bytes, false);
+	return softgpu_leave(copy_async(stream, to, from, bytes, take));
 }
 
-CUresult cpu_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+CUresult softgpu_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
 	return copy_now(HOST_TO_DEVICE, dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount);
 }
 
-CUresult cpu_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+CUresult softgpu_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return copy_now(DEVICE_TO_HOST, (uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount);
 }
 
-CUresult cpu_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+CUresult softgpu_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return copy_now(DEVICE_TO_DEVICE, dstDevice, srcDevice, ByteCount);
 }
 
-CUresult cpu_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+CUresult softgpu_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
 	return copy_later(HOST_TO_DEVICE, dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount, hStream);
 }
 
-CUresult cpu_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+CUresult softgpu_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
 	return copy_later(DEVICE_TO_HOST, (uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, hStream);
 }
 
-CUresult cpu_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+CUresult softgpu_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
 	return copy_later(DEVICE_TO_DEVICE, dstDevice, srcDevice, ByteCount, hStream);
 }

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 /* A device address: allocated, or registered host memory. */
-bool cpu_copy_device_side(uint64_t address, size_t bytes, bool write);
+bool softgpu_copy_device_side(uint64_t address, size_t bytes, bool write);
 
 /* A host address: memory of the process is the caller's matter, device memory has to be allocated. */
-bool cpu_copy_host_side(uint64_t address, size_t bytes, bool write);
+bool softgpu_copy_host_side(uint64_t address, size_t bytes, bool write);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define MAX_WORKERS 1024
 
-static struct cpu_device device;
+static struct softgpu_device device;
 static bool initialised; /* atomic */
 
 /* A number with an optional K, M or G behind it; 0 if it is none. */
@@ -220,7 +220,7 @@ static void choose(void)
 		 device.threads == 1 ? "" : "s");
 }
 
-const struct cpu_device *cpu_device(void)
+const struct softgpu_device *softgpu_device(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -228,14 +228,14 @@ const struct cpu_device *cpu_device(void)
 	return &device;
 }
 
-bool cpu_initialised(void)
+bool softgpu_initialised(void)
 {
 	return __atomic_load_n(&initialised, __ATOMIC_ACQUIRE);
 }
 
-CUresult cpu_device_check(CUdevice dev)
+CUresult softgpu_device_check(CUdevice dev)
 {
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return dev == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -249,17 +249,17 @@ static void limit_openblas(void)
 	setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-CUresult cpu_cuInit(unsigned Flags)
+CUresult softgpu_cuInit(unsigned Flags)
 {
 	uint64_t start, length;
 
 	if (Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	limit_openblas();
-	cpu_arena_range(&start, &length);
+	softgpu_arena_range(&start, &length);
 	if (length == 0)
 		return CUDA_ERROR_NO_DEVICE; /* the log says why */
-	if (!cpu_workers_start() || !cpu_time_limit_start()) {
+	if (!softgpu_workers_start() || !softgpu_time_limit_start()) {
 		vcuda_log("cannot start a thread to run kernels on; raise the limit of processes (ulimit -u)");
 		return CUDA_ERROR_NO_DEVICE;
 	}
@@ -268,7 +268,7 @@ CUresult cpu_cuInit(unsigned Flags)
 }
 
 /* The driver whose functions and behaviour this back end follows. */
-CUresult cpu_cuDriverGetVersion(int *version)
+CUresult softgpu_cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -276,9 +276,9 @@ CUresult cpu_cuDriverGetVersion(int *version)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuDeviceGetCount(int *count)
+CUresult softgpu_cuDeviceGetCount(int *count)
 {
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -286,9 +286,9 @@ CUresult cpu_cuDeviceGetCount(int *count)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuDeviceGet(CUdevice *dev, int ordinal)
+CUresult softgpu_cuDeviceGet(CUdevice *dev, int ordinal)
 {
-	CUresult result = cpu_device_check(ordinal);
+	CUresult result = softgpu_device_check(ordinal);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -298,24 +298,24 @@ CUresult cpu_cuDeviceGet(CUdevice *dev, int ordinal)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuDeviceGetName(char *name, int len, CUdevice dev)
+CUresult softgpu_cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name || len <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	snprintf(name, (size_t)len, "%s", cpu_device()->name);
+	snprintf(name, (size_t)len, "%s", softgpu_device()->name);
 	return CUDA_SUCCESS;
 }
 
 /* There is one such device in a process, so one value does. */
-CUresult cpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+CUresult softgpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
 	static const unsigned char bytes[16] = {0x76, 0x63, 0x75, 0x64, 0x61, 0x2d, 0x80, 0x63,
 						0x90, 0x75, 0x2d, 0x73, 0x6f, 0x66, 0x74, 0x30};
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -325,32 +325,32 @@ CUresult cpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+CUresult softgpu_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	*bytes = cpu_device()->memory;
+	*bytes = softgpu_device()->memory;
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+CUresult softgpu_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return pi ? cpu_attribute(attrib, pi) : CUDA_ERROR_INVALID_VALUE;
+	return pi ? softgpu_attribute(attrib, pi) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The device is on no bus: the address that the attributes give as well. */
-CUresult cpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+CUresult softgpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
 	static const char id[] = "0000:00:00.0";
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -361,27 +361,27 @@ CUresult cpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 }
 
 /* Asks about two different devices, of which there is only one. */
-CUresult cpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+CUresult softgpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
 {
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return value ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cpu_cuDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
+CUresult softgpu_cuDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
 					      unsigned count, CUdevice srcDevice, CUdevice dstDevice)
 {
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return capabilities && operations && count ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+CUresult softgpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result == CUDA_SUCCESS)
-		result = cpu_device_check(peerDev);
+		result = softgpu_device_check(peerDev);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!canAccessPeer)
@@ -391,13 +391,13 @@ CUresult cpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice pe
 }
 
 /* All contexts are one device's; a GPU refuses those as well. */
-CUresult cpu_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
+CUresult softgpu_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	(void)peerContext;
 	return Flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
-CUresult cpu_cuCtxDisablePeerAccess(CUcontext peerContext)
+CUresult softgpu_cuCtxDisablePeerAccess(CUcontext peerContext)
 {
 	(void)peerContext;
 	return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;

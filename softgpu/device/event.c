@@ -9,12 +9,12 @@
 #include "device/schedule.h"
 #include "device/stream.h"
 
-struct cpu_record {
-	struct cpu_op op;  /* in the stream until done */
+struct softgpu_record {
+	struct softgpu_op op;  /* in the stream until done */
 	unsigned int refs; /* the queue, the event, each wait and each waiting thread */
 	bool done;
 	struct timespec time;
-	struct cpu_shared_event *shared; /* the event's, NULL: not one of several processes */
+	struct softgpu_shared_event *shared; /* the event's, NULL: not one of several processes */
 	uint64_t number;                 /* of the record, there */
 };
 
@@ -22,41 +22,41 @@ struct CUevent_st {
 	struct CUctx_st *context;
 	struct vcuda_list node;
 	unsigned int flags;
-	struct cpu_record *record; /* the newest; NULL: never recorded */
-	struct cpu_shared_event *shared; /* NULL, or the record is any process's newest */
+	struct softgpu_record *record; /* the newest; NULL: never recorded */
+	struct softgpu_shared_event *shared; /* NULL, or the record is any process's newest */
 };
 
 /* A stream's wait for a record of another. */
 struct wait {
-	struct cpu_op op;
+	struct softgpu_op op;
 };
 
-bool cpu_record_done(const struct cpu_record *record)
+bool softgpu_record_done(const struct softgpu_record *record)
 {
 	return record->done;
 }
 
-static void record_put(struct cpu_record *record)
+static void record_put(struct softgpu_record *record)
 {
 	if (!record || --record->refs)
 		return;
-	cpu_shared_event_put(record->shared);
+	softgpu_shared_event_put(record->shared);
 	free(record);
 }
 
-static void record_finish(struct cpu_op *op)
+static void record_finish(struct softgpu_op *op)
 {
-	struct cpu_record *record = (struct cpu_record *)op;
+	struct softgpu_record *record = (struct softgpu_record *)op;
 
 	clock_gettime(CLOCK_MONOTONIC, &record->time);
 	record->done = true;
 	if (record->shared)
-		cpu_shared_event_finish(record->shared, record->number);
-	cpu_wake_waiters();
+		softgpu_shared_event_finish(record->shared, record->number);
+	softgpu_wake_waiters();
 	record_put(record);
 }
 
-static void wait_finish(struct cpu_op *op)
+static void wait_finish(struct softgpu_op *op)
 {
 	record_put(op->after);
 	free(op);
@@ -64,26 +64,26 @@ static void wait_finish(struct cpu_op *op)
 
 static void destroy(struct CUevent_st *e)
 {
-	cpu_registry_remove(e);
+	softgpu_registry_remove(e);
 	vcuda_list_remove(&e->node);
 	record_put(e->record);
-	cpu_shared_event_put(e->shared);
+	softgpu_shared_event_put(e->shared);
 	free(e);
 }
 
-void cpu_events_destroy(struct CUctx_st *context)
+void softgpu_events_destroy(struct CUctx_st *context)
 {
 	while (!vcuda_list_empty(&context->events))
 		destroy(container_of(context->events.next, struct CUevent_st, node));
 }
 
 /* Takes what is shared over. */
-static CUresult create(struct CUctx_st *c, unsigned int flags, struct cpu_shared_event *shared, CUevent *handle)
+static CUresult create(struct CUctx_st *c, unsigned int flags, struct softgpu_shared_event *shared, CUevent *handle)
 {
 	struct CUevent_st *e = calloc(1, sizeof(*e));
 
-	if (!e || !cpu_registry_add(e, CPU_EVENT)) {
-		cpu_shared_event_put(shared);
+	if (!e || !softgpu_registry_add(e, SOFTGPU_EVENT)) {
+		softgpu_shared_event_put(shared);
 		free(e);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -95,56 +95,56 @@ static CUresult create(struct CUctx_st *c, unsigned int flags, struct cpu_shared
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuEventCreate(CUevent *phEvent, unsigned Flags)
+CUresult softgpu_cuEventCreate(CUevent *phEvent, unsigned Flags)
 {
 	const unsigned int known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-	struct cpu_shared_event *shared;
+	struct softgpu_shared_event *shared;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!phEvent || (Flags & ~known))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!(Flags & CU_EVENT_INTERPROCESS))
-		return cpu_leave(create(c, Flags, NULL, phEvent));
+		return softgpu_leave(create(c, Flags, NULL, phEvent));
 	if (!(Flags & CU_EVENT_DISABLE_TIMING))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	shared = cpu_shared_event_create();
-	return cpu_leave(shared ? create(c, Flags, shared, phEvent) : CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	shared = softgpu_shared_event_create();
+	return softgpu_leave(shared ? create(c, Flags, shared, phEvent) : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-struct cpu_shared_event *cpu_event_shared(CUevent handle)
+struct softgpu_shared_event *softgpu_event_shared(CUevent handle)
 {
-	return cpu_registry_has(handle, CPU_EVENT) ? handle->shared : NULL;
+	return softgpu_registry_has(handle, SOFTGPU_EVENT) ? handle->shared : NULL;
 }
 
-CUresult cpu_event_open(struct CUctx_st *context, struct cpu_shared_event *shared, CUevent *handle)
+CUresult softgpu_event_open(struct CUctx_st *context, struct softgpu_shared_event *shared, CUevent *handle)
 {
 	return create(context, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, shared, handle);
 }
 
-CUresult cpu_cuEventDestroy_v2(CUevent hEvent)
+CUresult softgpu_cuEventDestroy_v2(CUevent hEvent)
 {
-	cpu_lock();
-	if (!cpu_registry_has(hEvent, CPU_EVENT))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	softgpu_lock();
+	if (!softgpu_registry_has(hEvent, SOFTGPU_EVENT))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	destroy(hEvent);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 static CUresult record_in(struct CUstream_st *stream, CUevent hEvent)
 {
-	struct cpu_record *record = calloc(1, sizeof(*record));
+	struct softgpu_record *record = calloc(1, sizeof(*record));
 
 	if (!record)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	record->refs = 2;
 	record->op.finish = record_finish;
 	if (hEvent->shared) {
-		cpu_shared_event_get(hEvent->shared);
+		softgpu_shared_event_get(hEvent->shared);
 		record->shared = hEvent->shared;
-		record->number = cpu_shared_event_begin(hEvent->shared);
+		record->number = softgpu_shared_event_begin(hEvent->shared);
 		if (!record->number) {
 			record->refs = 1;
 			record_put(record);
@@ -153,57 +153,57 @@ static CUresult record_in(struct CUstream_st *stream, CUevent hEvent)
 	}
 	record_put(hEvent->record);
 	hEvent->record = record;
-	cpu_submit(stream, &record->op, false);
+	softgpu_submit(stream, &record->op, false);
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags)
+CUresult softgpu_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags)
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, hStream);
-	if (!stream || !cpu_registry_has(hEvent, CPU_EVENT) || hEvent->context != c)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	stream = softgpu_stream_find(c, hStream);
+	if (!stream || !softgpu_registry_has(hEvent, SOFTGPU_EVENT) || hEvent->context != c)
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	/* CU_EVENT_RECORD_EXTERNAL belongs to stream capture, which is not here. */
 	if (flags != CU_EVENT_RECORD_DEFAULT)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(record_in(stream, hEvent));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(record_in(stream, hEvent));
 }
 
-CUresult cpu_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+CUresult softgpu_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (hCtx != c)
-		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
-	if (!cpu_registry_has(hEvent, CPU_EVENT) || hEvent->context != c)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	stream = cpu_stream_of_context(c, false);
+		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (!softgpu_registry_has(hEvent, SOFTGPU_EVENT) || hEvent->context != c)
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	stream = softgpu_stream_of_context(c, false);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	result = record_in(stream, hEvent);
-	cpu_stream_put(stream);
-	return cpu_leave(result);
+	softgpu_stream_put(stream);
+	return softgpu_leave(result);
 }
 
 static bool is_done(const struct CUevent_st *e)
 {
 	if (e->shared)
-		return cpu_shared_event_done(e->shared, cpu_shared_event_newest(e->shared));
+		return softgpu_shared_event_done(e->shared, softgpu_shared_event_newest(e->shared));
 	return !e->record || e->record->done;
 }
 
-static CUresult await(struct CUstream_st *stream, struct cpu_shared_event *shared)
+static CUresult await(struct CUstream_st *stream, struct softgpu_shared_event *shared)
 {
-	bool ok = cpu_shared_event_await(stream, shared, cpu_shared_event_newest(shared));
+	bool ok = softgpu_shared_event_await(stream, shared, softgpu_shared_event_newest(shared));
 
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -220,123 +220,123 @@ static CUresult wait_in(struct CUstream_st *stream, CUevent hEvent)
 	wait->op.after = hEvent->record;
 	wait->op.after->refs++;
 	wait->op.finish = wait_finish;
-	cpu_submit(stream, &wait->op, false);
+	softgpu_submit(stream, &wait->op, false);
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
+CUresult softgpu_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, hStream);
+	stream = softgpu_stream_find(c, hStream);
 	/* The event may be another context's. */
-	if (!stream || !cpu_registry_has(hEvent, CPU_EVENT))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!stream || !softgpu_registry_has(hEvent, SOFTGPU_EVENT))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (Flags != CU_EVENT_WAIT_DEFAULT)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(is_done(hEvent) ? CUDA_SUCCESS : wait_in(stream, hEvent));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(is_done(hEvent) ? CUDA_SUCCESS : wait_in(stream, hEvent));
 }
 
-CUresult cpu_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+CUresult softgpu_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (hCtx != c)
-		return cpu_leave(CUDA_ERROR_INVALID_CONTEXT);
-	if (!cpu_registry_has(hEvent, CPU_EVENT))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (!softgpu_registry_has(hEvent, SOFTGPU_EVENT))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (is_done(hEvent))
-		return cpu_leave(CUDA_SUCCESS);
-	stream = cpu_stream_of_context(c, true);
+		return softgpu_leave(CUDA_SUCCESS);
+	stream = softgpu_stream_of_context(c, true);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	result = wait_in(stream, hEvent);
-	cpu_stream_put(stream);
-	return cpu_leave(result);
+	softgpu_stream_put(stream);
+	return softgpu_leave(result);
 }
 
 static CUresult enter_event(CUevent handle)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!cpu_registry_has(handle, CPU_EVENT))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!softgpu_registry_has(handle, SOFTGPU_EVENT))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	/* A failed context's events cannot tell of success, whoever asks. */
-	return handle->context->error ? cpu_leave(handle->context->error) : CUDA_SUCCESS;
+	return handle->context->error ? softgpu_leave(handle->context->error) : CUDA_SUCCESS;
 }
 
-CUresult cpu_cuEventQuery(CUevent hEvent)
+CUresult softgpu_cuEventQuery(CUevent hEvent)
 {
 	CUresult result = enter_event(hEvent);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_leave(is_done(hEvent) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+	return softgpu_leave(is_done(hEvent) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
-static CUresult sleep_until(struct CUctx_st *c, struct cpu_shared_event *shared)
+static CUresult sleep_until(struct CUctx_st *c, struct softgpu_shared_event *shared)
 {
 	CUresult result;
 
-	cpu_context_get(c);
-	cpu_shared_event_sleep(c, shared, cpu_shared_event_newest(shared));
-	result = cpu_context_state(c);
-	cpu_context_put(c);
+	softgpu_context_get(c);
+	softgpu_shared_event_sleep(c, shared, softgpu_shared_event_newest(shared));
+	result = softgpu_context_state(c);
+	softgpu_context_put(c);
 	return result;
 }
 
-CUresult cpu_cuEventSynchronize(CUevent hEvent)
+CUresult softgpu_cuEventSynchronize(CUevent hEvent)
 {
 	CUresult result = enter_event(hEvent);
-	struct cpu_record *record;
-	struct cpu_scope scope;
+	struct softgpu_record *record;
+	struct softgpu_scope scope;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (is_done(hEvent))
-		return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_SUCCESS);
 	if (hEvent->shared)
-		return cpu_leave(sleep_until(hEvent->context, hEvent->shared));
+		return softgpu_leave(sleep_until(hEvent->context, hEvent->shared));
 	record = hEvent->record;
 	record->refs++;
 	/* While the record is not done it is in its stream, so the stream lives. */
-	scope = (struct cpu_scope){
+	scope = (struct softgpu_scope){
 		.record = record, .context = hEvent->context, .stream = record->op.stream, .last = record->op.seq};
-	result = cpu_context_wait(hEvent->context, &scope);
+	result = softgpu_context_wait(hEvent->context, &scope);
 	record_put(record);
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+CUresult softgpu_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
-	const struct cpu_record *start, *end;
+	const struct softgpu_record *start, *end;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pMilliseconds)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!cpu_registry_has(hStart, CPU_EVENT) || !cpu_registry_has(hEnd, CPU_EVENT))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!softgpu_registry_has(hStart, SOFTGPU_EVENT) || !softgpu_registry_has(hEnd, SOFTGPU_EVENT))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	start = hStart->record;
 	end = hEnd->record;
 	if (!start || !end || ((hStart->flags | hEnd->flags) & CU_EVENT_DISABLE_TIMING))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!start->done || !end->done)
-		return cpu_leave(CUDA_ERROR_NOT_READY);
+		return softgpu_leave(CUDA_ERROR_NOT_READY);
 	*pMilliseconds = (float)((double)(end->time.tv_sec - start->time.tv_sec) * 1e3 +
 				 (double)(end->time.tv_nsec - start->time.tv_nsec) * 1e-6);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

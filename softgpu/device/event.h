@@ -11,17 +11,17 @@
  * One recording of an event. A later recording makes a new one, so a wait that was queued keeps what it waits for, also
  * when the event is destroyed.
  */
-struct cpu_record;
+struct softgpu_record;
 
-bool cpu_record_done(const struct cpu_record *record);
+bool softgpu_record_done(const struct softgpu_record *record);
 
 /* What others see of an event that processes share; NULL: it is not one. */
-struct cpu_shared_event *cpu_event_shared(CUevent handle);
+struct softgpu_shared_event *softgpu_event_shared(CUevent handle);
 
 /* A new event for one that another process made; takes it over. */
-CUresult cpu_event_open(struct CUctx_st *context, struct cpu_shared_event *shared, CUevent *handle);
+CUresult softgpu_event_open(struct CUctx_st *context, struct softgpu_shared_event *shared, CUevent *handle);
 
 /* Destroys all events of a context. */
-void cpu_events_destroy(struct CUctx_st *context);
+void softgpu_events_destroy(struct CUctx_st *context);
 
 #endif

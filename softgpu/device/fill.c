@@ -12,7 +12,7 @@
 #define PIECE (4u << 20)
 
 struct fill {
-	struct cpu_op op;
+	struct softgpu_op op;
 	uint64_t to;
 	size_t pitch, width; /* bytes */
 	size_t rows;
@@ -37,7 +37,7 @@ static void fill_row(uint64_t to, size_t bytes, uint32_t value, unsigned int ele
 	}
 }
 
-static void fill_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void fill_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct fill *fill = (struct fill *)op;
 	size_t row = unit * fill->rows_each, end = row + fill->rows_each;
@@ -46,7 +46,7 @@ static void fill_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 		fill_row(fill->to + row * fill->pitch, fill->width, fill->value, fill->element);
 }
 
-static void piece_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void piece_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct fill *fill = (struct fill *)op;
 	size_t at = unit * PIECE, n = fill->width - at;
@@ -54,7 +54,7 @@ static void piece_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 	fill_row(fill->to + at, n < PIECE ? n : PIECE, fill->value, fill->element);
 }
 
-static void fill_finish(struct cpu_op *op)
+static void fill_finish(struct softgpu_op *op)
 {
 	free(op);
 }
@@ -75,24 +75,24 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
 	struct fill *f;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, handle);
+	stream = softgpu_stream_find(c, handle);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (width == 0 || rows == 0)
-		return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_SUCCESS);
 	if (__builtin_mul_overflow(width, element, &width) || to % element ||
 	    (rows > 1 && (pitch < width || pitch % element)))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!cpu_range_spans(to, extent(pitch, width, rows), true))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	sync = sync && cpu_range_find(to, 1)->kind == CPU_HOST;
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!softgpu_range_spans(to, extent(pitch, width, rows), true))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	sync = sync && softgpu_range_find(to, 1)->kind == SOFTGPU_HOST;
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*f = (struct fill){.to = to, .pitch = pitch, .width = width, .rows = rows, .value = value, .element = element};
 	f->op.run = rows == 1 ? piece_run : fill_run;
 	f->op.finish = fill_finish;
@@ -102,54 +102,54 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	 * As with the driver, a memset is asynchronous to the host but for a synchronous one of the host's memory; a small
 	 * one is done here all the same.
 	 */
-	if (cpu_submit(stream, &f->op, true) || sync)
-		result = cpu_stream_wait(stream);
-	return cpu_leave(result);
+	if (softgpu_submit(stream, &f->op, true) || sync)
+		result = softgpu_stream_wait(stream);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N)
+CUresult softgpu_cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N)
 {
 	return fill(dstDevice, 0, uc, 1, N, 1, NULL, true);
 }
 
-CUresult cpu_cuMemsetD16_v2(CUdeviceptr dstDevice, ushort16 us, size_t N)
+CUresult softgpu_cuMemsetD16_v2(CUdeviceptr dstDevice, ushort16 us, size_t N)
 {
 	return fill(dstDevice, 0, us, 2, N, 1, NULL, true);
 }
 
-CUresult cpu_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned ui, size_t N)
+CUresult softgpu_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned ui, size_t N)
 {
 	return fill(dstDevice, 0, ui, 4, N, 1, NULL, true);
 }
 
-CUresult cpu_cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
+CUresult softgpu_cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
 {
 	return fill(dstDevice, 0, uc, 1, N, 1, hStream, false);
 }
 
-CUresult cpu_cuMemsetD16Async(CUdeviceptr dstDevice, ushort16 us, size_t N, CUstream hStream)
+CUresult softgpu_cuMemsetD16Async(CUdeviceptr dstDevice, ushort16 us, size_t N, CUstream hStream)
 {
 	return fill(dstDevice, 0, us, 2, N, 1, hStream, false);
 }
 
-CUresult cpu_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream)
+CUresult softgpu_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream)
 {
 	return fill(dstDevice, 0, ui, 4, N, 1, hStream, false);
 }
 
-CUresult cpu_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height,
+CUresult softgpu_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height,
 			       CUstream hStream)
 {
 	return fill(dstDevice, dstPitch, uc, 1, Width, Height, hStream, false);
 }
 
-CUresult cpu_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, ushort16 us, size_t Width, size_t Height,
+CUresult softgpu_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, ushort16 us, size_t Width, size_t Height,
 				CUstream hStream)
 {
 	return fill(dstDevice, dstPitch, us, 2, Width, Height, hStream, false);
 }
 
-CUresult cpu_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height,
+CUresult softgpu_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height,
 				CUstream hStream)
 {
 	return fill(dstDevice, dstPitch, ui, 4, Width, Height, hStream, false);

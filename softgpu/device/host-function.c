@@ -10,7 +10,7 @@
 #include "device/stream.h"
 
 struct host_function {
-	struct cpu_op op; /* in its stream until the function has returned */
+	struct softgpu_op op; /* in its stream until the function has returned */
 	CUstreamCallback call;
 	void *user;
 	CUstream handle;
@@ -63,21 +63,21 @@ static void *run(void *unused)
 			free(f); /* its operation is gone */
 			continue;
 		}
-		cpu_lock();
+		softgpu_lock();
 		f->returned = true;
-		cpu_op_done(&f->op);
-		cpu_unlock();
+		softgpu_op_done(&f->op);
+		softgpu_unlock();
 	}
 	return unused;
 }
 
-static bool function_start(struct cpu_op *op)
+static bool function_start(struct softgpu_op *op)
 {
 	enqueue((struct host_function *)op, CUDA_SUCCESS);
 	return true;
 }
 
-static void function_finish(struct cpu_op *op)
+static void function_finish(struct softgpu_op *op)
 {
 	struct host_function *f = (struct host_function *)op;
 
@@ -97,29 +97,29 @@ static bool start_thread(void)
 	return started;
 }
 
-CUresult cpu_cuStreamAddCallback(CUstream hStream, void *callback, void *userData, unsigned flags)
+CUresult softgpu_cuStreamAddCallback(CUstream hStream, void *callback, void *userData, unsigned flags)
 {
 	struct CUstream_st *stream;
 	struct host_function *f;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, hStream);
+	stream = softgpu_stream_find(c, hStream);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!callback || flags)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	f = start_thread() ? calloc(1, sizeof(*f)) : NULL;
 	if (!f)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	f->op.external = true;
 	f->op.start = function_start;
 	f->op.finish = function_finish;
 	f->call = (CUstreamCallback)callback;
 	f->user = userData;
 	f->handle = hStream;
-	cpu_submit(stream, &f->op, false);
-	return cpu_leave(CUDA_SUCCESS);
+	softgpu_submit(stream, &f->op, false);
+	return softgpu_leave(CUDA_SUCCESS);
 }

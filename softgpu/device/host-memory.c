@@ -32,69 +32,70 @@ static bool accessible(uint64_t start, uint64_t bytes, bool write)
 	return errno == EINVAL && msync(p, length, MS_ASYNC) == 0;
 }
 
-CUresult cpu_host_check(uint64_t start, uint64_t bytes, bool write)
+CUresult softgpu_host_check(uint64_t start, uint64_t bytes, bool write)
 {
 	uint64_t arena, length;
 
-	cpu_arena_range(&arena, &length);
+	softgpu_arena_range(&arena, &length);
 	/* Device memory is not host memory. */
 	if (start < arena + length && start + bytes > arena)
 		return CUDA_ERROR_INVALID_VALUE;
 	return accessible(start, bytes, write) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
+CUresult softgpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 {
 	const unsigned int known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
 				   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 	uint64_t start = (uint64_t)(uintptr_t)p;
 	bool read_only = Flags & CU_MEMHOSTREGISTER_READ_ONLY;
-	struct cpu_range range = {start, bytesize, NULL, CPU_HOST, !read_only, !read_only, NULL};
+	struct softgpu_range range = {start, bytesize, NULL, SOFTGPU_HOST, !read_only, !read_only, NULL};
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_unlock();
+	softgpu_unlock();
 	if (!p || bytesize == 0 || (Flags & ~known) || start + bytesize < start)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = cpu_host_check(start, bytesize, !read_only);
+	result = softgpu_host_check(start, bytesize, !read_only);
 	if (result == CUDA_SUCCESS)
-		result = cpu_enter(&c);
+		result = softgpu_enter(&c);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (cpu_range_overlaps(start, bytesize))
-		return cpu_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	if (softgpu_range_overlaps(start, bytesize))
+		return softgpu_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 	range.context = c;
-	return cpu_leave(cpu_range_add(&range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return softgpu_leave(softgpu_range_add(&range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-const struct cpu_range *cpu_host_find(uint64_t start, bool managed)
+const struct softgpu_range *softgpu_host_find(uint64_t start, bool managed)
 {
-	const struct cpu_range *range = cpu_range_find(start, 1);
+	const struct softgpu_range *range = softgpu_range_find(start, 1);
 
-	return range && range->start == start && range->kind == CPU_HOST && !range->context == managed ? range : NULL;
+	return range && range->start == start && range->kind == SOFTGPU_HOST && !range->context == managed ? range
+													   : NULL;
 }
 
 /* Waits until no work of any context that was submitted so far can touch host memory. */
 static void wait_for_all(void)
 {
-	struct cpu_scope scope = {.last = cpu_submitted()};
+	struct softgpu_scope scope = {.last = softgpu_submitted()};
 
-	cpu_wait(&scope);
+	softgpu_wait(&scope);
 }
 
-bool cpu_host_remove(uint64_t start, bool managed)
+bool softgpu_host_remove(uint64_t start, bool managed)
 {
-	if (!cpu_host_find(start, managed))
+	if (!softgpu_host_find(start, managed))
 		return false;
 	/* Queued kernels look at the table when they start, so they come first. */
 	wait_for_all();
-	if (!cpu_host_find(start, managed))
+	if (!softgpu_host_find(start, managed))
 		return false;
-	cpu_range_remove(start);
+	softgpu_range_remove(start);
 	/* The caller may unmap it next: what came meanwhile must not use it either. */
 	wait_for_all();
 	return true;
@@ -105,41 +106,41 @@ bool cpu_host_remove(uint64_t start, bool managed)
  * it is unmapped. An error of the work that is waited for here is for its own waiters. Of several calls at once one
  * does it.
  */
-CUresult cpu_hostUnregister(void *p, int *done)
+CUresult softgpu_hostUnregister(void *p, int *done)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter_failed(&c), failed;
+	CUresult result = softgpu_enter_failed(&c), failed;
 
 	*done = 0;
 	if (result != CUDA_SUCCESS)
 		return result;
 	failed = c->error;
-	*done = p && cpu_host_remove((uint64_t)(uintptr_t)p, false);
+	*done = p && softgpu_host_remove((uint64_t)(uintptr_t)p, false);
 	if (!*done)
 		result = p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
-	return cpu_leave(failed ? failed : result);
+	return softgpu_leave(failed ? failed : result);
 }
 
-CUresult cpu_cuMemHostUnregister(void *p)
+CUresult softgpu_cuMemHostUnregister(void *p)
 {
 	int done;
 
-	return cpu_hostUnregister(p, &done);
+	return softgpu_hostUnregister(p, &done);
 }
 
-CUresult cpu_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
+CUresult softgpu_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
 {
-	const struct cpu_range *range;
+	const struct softgpu_range *range;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pdptr || !p || Flags)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	range = cpu_range_find((uint64_t)(uintptr_t)p, 1);
-	if (!range || range->kind != CPU_HOST)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	range = softgpu_range_find((uint64_t)(uintptr_t)p, 1);
+	if (!range || range->kind != SOFTGPU_HOST)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*pdptr = (CUdeviceptr)(uintptr_t)p;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -30,7 +30,7 @@ struct numbers {
 };
 _Static_assert(sizeof(struct numbers) == PAGE, "a page that is mapped as a whole");
 
-struct cpu_shared_event {
+struct softgpu_shared_event {
 	unsigned int refs; /* the event, each record and each wait */
 	bool offered;
 	struct vcuda_share_handle handle; /* if we offer it */
@@ -46,8 +46,8 @@ struct cpu_shared_event {
 
 /* A stream's wait. */
 struct await {
-	struct cpu_op op;
-	struct cpu_shared_event *event;
+	struct softgpu_op op;
+	struct softgpu_shared_event *event;
 	uint64_t number;
 	struct await *next; /* of those that a thread looks after */
 };
@@ -61,9 +61,9 @@ static int reopen(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static struct cpu_shared_event *map(int fd)
+static struct softgpu_shared_event *map(int fd)
 {
-	struct cpu_shared_event *e = calloc(1, sizeof(*e));
+	struct softgpu_shared_event *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return NULL;
@@ -82,10 +82,10 @@ free_event:
 	return NULL;
 }
 
-struct cpu_shared_event *cpu_shared_event_create(void)
+struct softgpu_shared_event *softgpu_shared_event_create(void)
 {
 	int fd = vcuda_share_file(PAGE);
-	struct cpu_shared_event *e = fd < 0 ? NULL : map(fd);
+	struct softgpu_shared_event *e = fd < 0 ? NULL : map(fd);
 
 	if (!e) {
 		if (fd >= 0)
@@ -95,16 +95,16 @@ struct cpu_shared_event *cpu_shared_event_create(void)
 	e->offered = vcuda_share_offer(VCUDA_SHARE_EVENT, (struct vcuda_share_part){0, PAGE}, fd, &e->handle);
 	if (e->offered)
 		return e;
-	cpu_shared_event_put(e);
+	softgpu_shared_event_put(e);
 	return NULL;
 }
 
-void cpu_shared_event_get(struct cpu_shared_event *e)
+void softgpu_shared_event_get(struct softgpu_shared_event *e)
 {
 	e->refs++;
 }
 
-void cpu_shared_event_put(struct cpu_shared_event *e)
+void softgpu_shared_event_put(struct softgpu_shared_event *e)
 {
 	if (!e || --e->refs)
 		return;
@@ -115,7 +115,7 @@ void cpu_shared_event_put(struct cpu_shared_event *e)
 	free(e);
 }
 
-static bool lock_place(const struct cpu_shared_event *e, uint64_t number, short type)
+static bool lock_place(const struct softgpu_shared_event *e, uint64_t number, short type)
 {
 	struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(number % SLOTS), .l_len = 1};
 
@@ -123,7 +123,7 @@ static bool lock_place(const struct cpu_shared_event *e, uint64_t number, short 
 }
 
 /* Whether another process, or another mapping of this one, has a record under way in that place. */
-static bool is_locked(const struct cpu_shared_event *e, uint64_t number)
+static bool is_locked(const struct softgpu_shared_event *e, uint64_t number)
 {
 	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(number % SLOTS), .l_len = 1};
 
@@ -131,7 +131,7 @@ static bool is_locked(const struct cpu_shared_event *e, uint64_t number)
 }
 
 /* The number is ours, and whoever asks from now on waits for it; false: there is a higher one already. */
-static bool publish(struct cpu_shared_event *e, uint64_t number)
+static bool publish(struct softgpu_shared_event *e, uint64_t number)
 {
 	uint64_t newest = atomic_load(&e->numbers->begun);
 
@@ -141,7 +141,7 @@ static bool publish(struct cpu_shared_event *e, uint64_t number)
 	return false;
 }
 
-uint64_t cpu_shared_event_begin(struct cpu_shared_event *e)
+uint64_t softgpu_shared_event_begin(struct softgpu_shared_event *e)
 {
 	uint64_t number = atomic_load(&e->numbers->begun);
 
@@ -161,7 +161,7 @@ uint64_t cpu_shared_event_begin(struct cpu_shared_event *e)
 	return 0;
 }
 
-void cpu_shared_event_finish(struct cpu_shared_event *e, uint64_t number)
+void softgpu_shared_event_finish(struct softgpu_shared_event *e, uint64_t number)
 {
 	_Atomic uint64_t *done = &e->numbers->done[number % SLOTS];
 	uint64_t now = atomic_load(done);
@@ -172,12 +172,12 @@ void cpu_shared_event_finish(struct cpu_shared_event *e, uint64_t number)
 	lock_place(e, number, F_UNLCK);
 }
 
-uint64_t cpu_shared_event_newest(const struct cpu_shared_event *e)
+uint64_t softgpu_shared_event_newest(const struct softgpu_shared_event *e)
 {
 	return atomic_load(&e->numbers->begun);
 }
 
-bool cpu_shared_event_done(const struct cpu_shared_event *e, uint64_t number)
+bool softgpu_shared_event_done(const struct softgpu_shared_event *e, uint64_t number)
 {
 	if (atomic_load(&e->numbers->done[number % SLOTS]) >= number)
 		return true;
@@ -208,7 +208,7 @@ static struct await *take_ended(void)
 		/* the operation keeps its stream, and that its context */
 		const bool *cancel = &a->op.stream->context->cancel;
 
-		if (!cpu_shared_event_done(a->event, a->number) && !__atomic_load_n(cancel, __ATOMIC_RELAXED)) {
+		if (!softgpu_shared_event_done(a->event, a->number) && !__atomic_load_n(cancel, __ATOMIC_RELAXED)) {
 			at = &a->next;
 			continue;
 		}
@@ -232,14 +232,14 @@ static void *look(void *unused)
 			continue;
 		}
 		us = 20;
-		cpu_lock();
+		softgpu_lock();
 		while (ended) {
 			struct await *a = ended;
 
 			ended = a->next;
-			cpu_op_done(&a->op);
+			softgpu_op_done(&a->op);
 		}
-		cpu_unlock();
+		softgpu_unlock();
 	}
 	return unused;
 }
@@ -253,7 +253,7 @@ static bool start_thread(void)
 	return started;
 }
 
-static bool await_start(struct cpu_op *op)
+static bool await_start(struct softgpu_op *op)
 {
 	struct await *a = (struct await *)op;
 
@@ -265,15 +265,15 @@ static bool await_start(struct cpu_op *op)
 	return true;
 }
 
-static void await_finish(struct cpu_op *op)
+static void await_finish(struct softgpu_op *op)
 {
 	struct await *a = (struct await *)op;
 
-	cpu_shared_event_put(a->event);
+	softgpu_shared_event_put(a->event);
 	free(a);
 }
 
-bool cpu_shared_event_await(struct CUstream_st *stream, struct cpu_shared_event *event, uint64_t number)
+bool softgpu_shared_event_await(struct CUstream_st *stream, struct softgpu_shared_event *event, uint64_t number)
 {
 	struct await *a = start_thread() ? calloc(1, sizeof(*a)) : NULL;
 
@@ -284,45 +284,45 @@ bool cpu_shared_event_await(struct CUstream_st *stream, struct cpu_shared_event 
 	a->op.finish = await_finish;
 	a->event = event;
 	a->number = number;
-	cpu_shared_event_get(event);
-	cpu_submit(stream, &a->op, false);
+	softgpu_shared_event_get(event);
+	softgpu_submit(stream, &a->op, false);
 	return true;
 }
 
-void cpu_shared_event_sleep(struct CUctx_st *context, struct cpu_shared_event *event, uint64_t number)
+void softgpu_shared_event_sleep(struct CUctx_st *context, struct softgpu_shared_event *event, uint64_t number)
 {
 	unsigned int us = 20;
 
-	cpu_shared_event_get(event);
-	while (!cpu_shared_event_done(event, number) && cpu_context_state(context) == CUDA_SUCCESS) {
-		cpu_unlock();
+	softgpu_shared_event_get(event);
+	while (!softgpu_shared_event_done(event, number) && softgpu_context_state(context) == CUDA_SUCCESS) {
+		softgpu_unlock();
 		nap(&us);
-		cpu_lock();
+		softgpu_lock();
 	}
-	cpu_shared_event_put(event);
+	softgpu_shared_event_put(event);
 }
 
 /* ---- handles ---- */
 
-CUresult cpu_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+CUresult softgpu_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
-	const struct cpu_shared_event *shared;
+	const struct softgpu_shared_event *shared;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	shared = cpu_event_shared(event);
+	shared = softgpu_event_shared(event);
 	/* one that was opened here is not ours to pass on */
 	if (!pHandle || !shared || !shared->offered)
-		return cpu_leave(shared || !pHandle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(shared || !pHandle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
 	memcpy(pHandle, &shared->handle, sizeof(*pHandle));
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+CUresult softgpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
-	struct cpu_shared_event *shared;
+	struct softgpu_shared_event *shared;
 	struct vcuda_share_handle h;
 	struct vcuda_share_part part;
 	struct CUctx_st *c;
@@ -335,7 +335,7 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	memcpy(&h, &handle, sizeof(h));
 	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = cpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_EVENT, &part, &fd));
+	result = softgpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_EVENT, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
 	whole = !part.offset && part.bytes == PAGE;
@@ -343,11 +343,11 @@ CUresult cpu_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	close(fd);
 	if (!shared)
 		return whole ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-	result = cpu_enter(&c);
+	result = softgpu_enter(&c);
 	if (result != CUDA_SUCCESS) {
-		cpu_lock();
-		cpu_shared_event_put(shared);
-		return cpu_leave(result);
+		softgpu_lock();
+		softgpu_shared_event_put(shared);
+		return softgpu_leave(result);
 	}
-	return cpu_leave(cpu_event_open(c, shared, phEvent));
+	return softgpu_leave(softgpu_event_open(c, shared, phEvent));
 }

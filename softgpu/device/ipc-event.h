@@ -12,24 +12,24 @@
 
 #include "device/schedule.h"
 
-struct cpu_shared_event;
+struct softgpu_shared_event;
 
-struct cpu_shared_event *cpu_shared_event_create(void); /* NULL: not possible */
-void cpu_shared_event_get(struct cpu_shared_event *event);
-void cpu_shared_event_put(struct cpu_shared_event *event); /* NULL is fine */
+struct softgpu_shared_event *softgpu_shared_event_create(void); /* NULL: not possible */
+void softgpu_shared_event_get(struct softgpu_shared_event *event);
+void softgpu_shared_event_put(struct softgpu_shared_event *event); /* NULL is fine */
 
 /* A new record's number; whoever asks from now on waits for it. 0: too many are under way, 511 of all processes. */
-uint64_t cpu_shared_event_begin(struct cpu_shared_event *event);
-void cpu_shared_event_finish(struct cpu_shared_event *event, uint64_t number);
+uint64_t softgpu_shared_event_begin(struct softgpu_shared_event *event);
+void softgpu_shared_event_finish(struct softgpu_shared_event *event, uint64_t number);
 
 /* The newest record of any process, and whether a record is done. */
-uint64_t cpu_shared_event_newest(const struct cpu_shared_event *event);
-bool cpu_shared_event_done(const struct cpu_shared_event *event, uint64_t number);
+uint64_t softgpu_shared_event_newest(const struct softgpu_shared_event *event);
+bool softgpu_shared_event_done(const struct softgpu_shared_event *event, uint64_t number);
 
 /* The stream waits for that record. False: no memory. */
-bool cpu_shared_event_await(struct CUstream_st *stream, struct cpu_shared_event *event, uint64_t number);
+bool softgpu_shared_event_await(struct CUstream_st *stream, struct softgpu_shared_event *event, uint64_t number);
 
 /* The calling thread does, without the lock meanwhile; ends early if the context, which it holds, fails or is gone. */
-void cpu_shared_event_sleep(struct CUctx_st *context, struct cpu_shared_event *event, uint64_t number);
+void softgpu_shared_event_sleep(struct CUctx_st *context, struct softgpu_shared_event *event, uint64_t number);
 
 #endif

@@ -98,7 +98,7 @@ static bool share_page(uint64_t address, uint64_t arena)
 {
 	struct page *p = calloc(1, sizeof(*p));
 
-	if (!p || !cpu_move_to_file(address, PAGE, pages_fd, address - arena)) {
+	if (!p || !softgpu_move_to_file(address, PAGE, pages_fd, address - arena)) {
 		free(p);
 		return false;
 	}
@@ -112,7 +112,7 @@ static int share_pages(uint64_t start, uint64_t end, struct vcuda_share_part *pa
 {
 	uint64_t arena, length;
 
-	cpu_arena_range(&arena, &length);
+	softgpu_arena_range(&arena, &length);
 	if (pages_fd < 0)
 		pages_fd = vcuda_share_file(whole_pages(length));
 	if (pages_fd < 0)
@@ -124,7 +124,7 @@ static int share_pages(uint64_t start, uint64_t end, struct vcuda_share_part *pa
 	return fcntl(pages_fd, F_DUPFD_CLOEXEC, 0);
 }
 
-void cpu_ipc_unshare(uint64_t start, uint64_t end)
+void softgpu_ipc_unshare(uint64_t start, uint64_t end)
 {
 	for (struct page **at = &pages, *p; (p = *at);) {
 		if (p->address < start || p->address >= end || !map_own(p->address, PAGE)) {
@@ -152,8 +152,8 @@ static int move_all(uint64_t address, uint64_t bytes)
 {
 	int fd = vcuda_share_file(whole_pages(bytes));
 
-	cpu_ipc_unshare(address, address + bytes);
-	if (fd < 0 || cpu_move_to_file(address, whole_pages(bytes), fd, 0))
+	softgpu_ipc_unshare(address, address + bytes);
+	if (fd < 0 || softgpu_move_to_file(address, whole_pages(bytes), fd, 0))
 		return fd;
 	close(fd);
 	return -1;
@@ -179,14 +179,14 @@ static CUresult offer(uint64_t address, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-void cpu_ipc_freed(uint64_t address)
+void softgpu_ipc_freed(uint64_t address)
 {
 	for (struct export **at = &exports, *e; (e = *at); at = &e->next)
 		if (e->address == address) {
 			*at = e->next;
 			if (e->offered)
 				vcuda_share_withdraw(&e->handle);
-			/* pages with others on them: cpu_ipc_unshare() */
+			/* pages with others on them: softgpu_ipc_unshare() */
 			if (e->bytes >= LEAST && !map_own(e->address, e->bytes))
 				vcuda_log("freed memory stays shared with the processes that opened it");
 			free(e);
@@ -194,34 +194,34 @@ void cpu_ipc_freed(uint64_t address)
 		}
 }
 
-static const struct cpu_range *find_shareable(const struct CUctx_st *c, uint64_t address)
+static const struct softgpu_range *find_shareable(const struct CUctx_st *c, uint64_t address)
 {
-	const struct cpu_range *r = cpu_range_find(address, 1);
+	const struct softgpu_range *r = softgpu_range_find(address, 1);
 
-	return r && r->kind == CPU_ALLOCATION && r->context == c && !r->pool ? r : NULL;
+	return r && r->kind == SOFTGPU_ALLOCATION && r->context == c && !r->pool ? r : NULL;
 }
 
-CUresult cpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+CUresult softgpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
-	const struct cpu_range *r;
+	const struct softgpu_range *r;
 	const struct export *e;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	r = pHandle ? find_shareable(c, dptr) : NULL;
 	if (!r)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!find_export(r->start))
 		result = offer(r->start, r->size);
 	if (result != CUDA_SUCCESS)
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	e = find_export(r->start);
 	if (!e->offered)
-		return cpu_leave(CUDA_ERROR_NOT_SUPPORTED);
+		return softgpu_leave(CUDA_ERROR_NOT_SUPPORTED);
 	memcpy(pHandle, &e->handle, sizeof(*pHandle));
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- opened ---- */
@@ -242,18 +242,19 @@ static bool map_import(struct import *i, const struct vcuda_share_part *part, in
 
 	i->bytes = whole_pages(before + part->bytes);
 	/* so much that it begins on a page */
-	i->start = cpu_arena_alloc(i->bytes < LEAST ? LEAST : i->bytes);
+	i->start = softgpu_arena_alloc(i->bytes < LEAST ? LEAST : i->bytes);
 	if (!i->start)
 		return false;
 	i->address = i->start + before;
 	if (!map_file(i->start, i->bytes, fd, part->offset - before))
 		goto free_address;
-	if (cpu_range_add(&(struct cpu_range){i->address, part->bytes, i->context, CPU_IMPORTED, true, true, NULL}))
+	if (softgpu_range_add(
+		    &(struct softgpu_range){i->address, part->bytes, i->context, SOFTGPU_IMPORTED, true, true, NULL}))
 		return true;
 	if (!map_own(i->start, i->bytes))
 		return false;
 free_address:
-	cpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
+	softgpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
 	return false;
 }
 
@@ -270,11 +271,11 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 			*address = i->address;
 			return CUDA_SUCCESS;
 		}
-	if (part->bytes > cpu_device()->memory)
+	if (part->bytes > softgpu_device()->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	bytes = whole_pages(part->offset % PAGE + part->bytes);
 	counts = !is_opened(handle);
-	if (counts && !cpu_memory_count(bytes))
+	if (counts && !softgpu_memory_count(bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	i = calloc(1, sizeof(*i));
 	if (i)
@@ -282,7 +283,7 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 	if (!i || !map_import(i, part, fd)) {
 		free(i);
 		if (counts)
-			cpu_memory_uncount(bytes);
+			softgpu_memory_uncount(bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	imports = i;
@@ -290,14 +291,14 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_ipc_result(int err)
+CUresult softgpu_ipc_result(int err)
 {
 	if (!err)
 		return CUDA_SUCCESS;
 	return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
+CUresult softgpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
 {
 	struct vcuda_share_part part;
 	struct vcuda_share_handle h;
@@ -310,57 +311,57 @@ CUresult cpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	memcpy(&h, &handle, sizeof(h));
 	if (vcuda_share_is_own(&h))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = cpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &part, &fd));
+	result = softgpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_MEMORY, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_enter(&c);
+	result = softgpu_enter(&c);
 	if (result == CUDA_SUCCESS)
-		result = cpu_leave(open_file(c, &h, &part, fd, pdptr));
+		result = softgpu_leave(open_file(c, &h, &part, fd, pdptr));
 	close(fd);
 	return result;
 }
 
-void cpu_ipc_closed(uint64_t address)
+void softgpu_ipc_closed(uint64_t address)
 {
 	for (struct import **at = &imports, *i; (i = *at); at = &i->next) {
 		if (i->address != address)
 			continue;
 		*at = i->next;
 		if (!is_opened(&i->handle))
-			cpu_memory_uncount(i->bytes);
+			softgpu_memory_uncount(i->bytes);
 		/* else the addresses are lost, nothing worse */
 		if (map_own(i->start, i->bytes))
-			cpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
+			softgpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
 		free(i);
 		return;
 	}
 }
 
-CUresult cpu_cuIpcCloseMemHandle(CUdeviceptr dptr)
+CUresult softgpu_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	struct cpu_scope scope = {0};
+	struct softgpu_scope scope = {0};
 	struct import *i;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (i = imports; i && (i->address != dptr || i->context != c); i = i->next)
 		continue;
 	if (!i)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (--i->refs)
-		return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_SUCCESS);
 	/* Queued kernels look at the table when they start, so they come first. */
 	i->refs = 1;
 	scope.context = c;
-	scope.last = cpu_submitted();
-	result = cpu_context_wait(c, &scope);
+	scope.last = softgpu_submitted();
+	result = softgpu_context_wait(c, &scope);
 	for (i = imports; i && (i->address != dptr || i->context != c); i = i->next)
 		continue;
 	if (result != CUDA_SUCCESS || !i || --i->refs)
-		return cpu_leave(result);
-	cpu_range_remove(dptr);
-	cpu_ipc_closed(dptr);
-	return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(result);
+	softgpu_range_remove(dptr);
+	softgpu_ipc_closed(dptr);
+	return softgpu_leave(CUDA_SUCCESS);
 }

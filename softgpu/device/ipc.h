@@ -8,15 +8,15 @@
 #include "protocol/cuda-abi.h"
 
 /* The result of a call for an error of vcuda_share_take(). */
-CUresult cpu_ipc_result(int err);
+CUresult softgpu_ipc_result(int err);
 
 /* An allocation is given back: nobody is offered it any more. */
-void cpu_ipc_freed(uint64_t address);
+void softgpu_ipc_freed(uint64_t address);
 
 /* Nothing lies on these pages now: those that others could open become this process's own. */
-void cpu_ipc_unshare(uint64_t start, uint64_t end);
+void softgpu_ipc_unshare(uint64_t start, uint64_t end);
 
 /* Another process's memory, whose range is off the table and which no work uses, is unmapped. */
-void cpu_ipc_closed(uint64_t address);
+void softgpu_ipc_closed(uint64_t address);
 
 #endif

@@ -10,12 +10,12 @@
 #include "device/ipc.h"
 #include "device/pool.h"
 
-static struct cpu_range *table;
+static struct softgpu_range *table;
 static size_t count, capacity;
 static uint64_t used;           /* of the device's memory, bytes */
 static _Atomic uint64_t *told;  /* NULL, or where others read that number */
 static uint64_t version;
-static struct cpu_map *current; /* the table for kernels; NULL: changed since it was made */
+static struct softgpu_map *current; /* the table for kernels; NULL: changed since it was made */
 
 static void account(uint64_t change)
 {
@@ -29,10 +29,10 @@ __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint6
 /* For the worker: `to` holds from now on what cuMemGetInfo calls used. */
 __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to)
 {
-	cpu_lock();
+	softgpu_lock();
 	told = to;
 	account(0);
-	cpu_unlock();
+	softgpu_unlock();
 }
 
 /* The index of the first range that ends behind `address`. */
@@ -51,7 +51,7 @@ static size_t first_behind(uint64_t address)
 	return low;
 }
 
-const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes)
+const struct softgpu_range *softgpu_range_find(uint64_t address, uint64_t bytes)
 {
 	size_t i = first_behind(address);
 
@@ -60,16 +60,16 @@ const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes)
 	return &table[i];
 }
 
-bool cpu_range_spans(uint64_t address, uint64_t bytes, bool write)
+bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write)
 {
 	for (size_t i = first_behind(address); i < count && address >= table[i].start; i++) {
 		uint64_t here = table[i].start + table[i].size - address;
 
-		if (table[i].kind == CPU_ARRAY_MEMORY || (write && !table[i].copy_writes))
+		if (table[i].kind == SOFTGPU_ARRAY_MEMORY || (write && !table[i].copy_writes))
 			return false;
 		if (bytes <= here)
 			return true;
-		if (table[i].kind != CPU_MAPPED || i + 1 == count || table[i + 1].kind != CPU_MAPPED)
+		if (table[i].kind != SOFTGPU_MAPPED || i + 1 == count || table[i + 1].kind != SOFTGPU_MAPPED)
 			return false;
 		address += here;
 		bytes -= here;
@@ -77,13 +77,13 @@ bool cpu_range_spans(uint64_t address, uint64_t bytes, bool write)
 	return false;
 }
 
-bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write)
+bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write)
 {
 	while (bytes) {
-		const struct cpu_range *range = cpu_range_find(address, 1);
+		const struct softgpu_range *range = softgpu_range_find(address, 1);
 		uint64_t here;
 
-		if (!range || range->kind == CPU_ARRAY_MEMORY || (write && !range->kernel_writes))
+		if (!range || range->kind == SOFTGPU_ARRAY_MEMORY || (write && !range->kernel_writes))
 			return false;
 		here = range->start + range->size - address;
 		if (here >= bytes)
@@ -94,14 +94,14 @@ bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write)
 	return true;
 }
 
-bool cpu_range_overlaps(uint64_t address, uint64_t bytes)
+bool softgpu_range_overlaps(uint64_t address, uint64_t bytes)
 {
 	size_t i = first_behind(address);
 
 	return i < count && (table[i].start <= address || table[i].start - address < bytes);
 }
 
-uint64_t cpu_memory_version(void)
+uint64_t softgpu_memory_version(void)
 {
 	return version;
 }
@@ -109,18 +109,18 @@ uint64_t cpu_memory_version(void)
 static void changed(void)
 {
 	if (current)
-		cpu_map_put(current);
+		softgpu_map_put(current);
 	current = NULL;
 	version++;
 }
 
-bool cpu_range_add(const struct cpu_range *range)
+bool softgpu_range_add(const struct softgpu_range *range)
 {
 	size_t i;
 
 	if (count == capacity) {
 		size_t want = capacity ? capacity * 2 : 64;
-		struct cpu_range *bigger = realloc(table, want * sizeof(*table));
+		struct softgpu_range *bigger = realloc(table, want * sizeof(*table));
 
 		if (!bigger)
 			return false;
@@ -135,7 +135,7 @@ bool cpu_range_add(const struct cpu_range *range)
 	return true;
 }
 
-void cpu_range_remove(uint64_t start)
+void softgpu_range_remove(uint64_t start)
 {
 	size_t i = first_behind(start);
 
@@ -144,10 +144,10 @@ void cpu_range_remove(uint64_t start)
 	changed();
 }
 
-CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, uint64_t *address)
+CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum softgpu_range_kind kind, uint64_t *address)
 {
-	uint64_t total = cpu_device()->memory, slot;
-	struct cpu_range range = {
+	uint64_t total = softgpu_device()->memory, slot;
+	struct softgpu_range range = {
 		.size = bytes,
 		.context = context,
 		.kind = kind,
@@ -157,14 +157,14 @@ CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_ran
 
 	if (bytes > total)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	slot = cpu_arena_slot(bytes);
+	slot = softgpu_arena_slot(bytes);
 	if (slot > total - used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range.start = cpu_arena_alloc(bytes);
+	range.start = softgpu_arena_alloc(bytes);
 	if (!range.start)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!cpu_range_add(&range)) {
-		cpu_arena_free(range.start, bytes);
+	if (!softgpu_range_add(&range)) {
+		softgpu_arena_free(range.start, bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	account(slot);
@@ -173,48 +173,48 @@ CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_ran
 }
 
 /* Returns the memory of a range that is off the table. Drops the lock where it takes long. */
-static void give_back(const struct cpu_range *range)
+static void give_back(const struct softgpu_range *range)
 {
-	if (range->kind == CPU_IMPORTED) {
-		cpu_ipc_closed(range->start);
+	if (range->kind == SOFTGPU_IMPORTED) {
+		softgpu_ipc_closed(range->start);
 		return;
 	}
-	cpu_ipc_freed(range->start);
+	softgpu_ipc_freed(range->start);
 	if (range->size >= 1u << 20) {
-		cpu_unlock();
-		cpu_arena_discard(range->start, range->size);
-		cpu_lock();
+		softgpu_unlock();
+		softgpu_arena_discard(range->start, range->size);
+		softgpu_lock();
 	} else {
-		cpu_arena_discard(range->start, range->size);
+		softgpu_arena_discard(range->start, range->size);
 	}
-	cpu_arena_free(range->start, range->size);
-	account(-cpu_arena_slot(range->size));
+	softgpu_arena_free(range->start, range->size);
+	account(-softgpu_arena_slot(range->size));
 	if (range->pool)
-		cpu_pool_freed(range->pool, range->size);
+		softgpu_pool_freed(range->pool, range->size);
 }
 
 /* Takes a range off the table and gives its memory back once no work uses it. Drops the lock meanwhile. */
-static void release(const struct cpu_range *found)
+static void release(const struct softgpu_range *found)
 {
-	struct cpu_range range = *found;
-	struct cpu_scope scope = {.context = range.context, .last = cpu_submitted()};
+	struct softgpu_range range = *found;
+	struct softgpu_scope scope = {.context = range.context, .last = softgpu_submitted()};
 
-	cpu_range_remove(range.start);
+	softgpu_range_remove(range.start);
 	/* What is submitted from now on cannot use it. */
-	cpu_wait(&scope);
+	softgpu_wait(&scope);
 	give_back(&range);
 }
 
-void cpu_memory_drop(struct CUctx_st *context, uint64_t address)
+void softgpu_memory_drop(struct CUctx_st *context, uint64_t address)
 {
-	const struct cpu_range *found = cpu_range_find(address, 1);
-	struct cpu_range range;
+	const struct softgpu_range *found = softgpu_range_find(address, 1);
+	struct softgpu_range range;
 
 	if (!found || found->start != address || found->context != context ||
-	    (found->kind != CPU_VARIABLE && found->kind != CPU_ARRAY_MEMORY))
+	    (found->kind != SOFTGPU_VARIABLE && found->kind != SOFTGPU_ARRAY_MEMORY))
 		return;
 	range = *found;
-	cpu_range_remove(range.start);
+	softgpu_range_remove(range.start);
 	give_back(&range);
 }
 
@@ -228,14 +228,14 @@ static size_t find_last(const struct CUctx_st *context)
 	return i;
 }
 
-void cpu_memory_release(struct CUctx_st *context)
+void softgpu_memory_release(struct CUctx_st *context)
 {
 	size_t i;
 
 	/* Looked for anew each time: the lock may have been dropped. */
 	while ((i = find_last(context)) != 0) {
-		if (table[i - 1].kind == CPU_HOST)
-			cpu_range_remove(table[i - 1].start);
+		if (table[i - 1].kind == SOFTGPU_HOST)
+			softgpu_range_remove(table[i - 1].start);
 		else
 			release(&table[i - 1]);
 	}
@@ -245,13 +245,13 @@ void cpu_memory_release(struct CUctx_st *context)
 #define WORD 4
 
 /* Ranges are sorted by start, and so are they after this. */
-static struct ptx_range bounds(const struct cpu_range *r)
+static struct ptx_range bounds(const struct softgpu_range *r)
 {
 	struct ptx_range range = {r->start, r->start + r->size, r->kernel_writes};
 
-	if (cpu_device()->whole_pages && r->kind != CPU_HOST) {
-		range.start &= ~(uint64_t)(CPU_MAPPING - 1);
-		range.end = (range.end + CPU_MAPPING - 1) & ~(uint64_t)(CPU_MAPPING - 1);
+	if (softgpu_device()->whole_pages && r->kind != SOFTGPU_HOST) {
+		range.start &= ~(uint64_t)(SOFTGPU_MAPPING - 1);
+		range.end = (range.end + SOFTGPU_MAPPING - 1) & ~(uint64_t)(SOFTGPU_MAPPING - 1);
 	} else {
 		range.end = (range.end + WORD - 1) & ~(uint64_t)(WORD - 1);
 	}
@@ -273,9 +273,9 @@ static void append(struct ptx_range *ranges, size_t *n, const struct ptx_range *
 	}
 }
 
-struct cpu_map *cpu_map_get(void)
+struct softgpu_map *softgpu_map_get(void)
 {
-	struct cpu_map *map = current;
+	struct softgpu_map *map = current;
 	size_t n = 0;
 
 	if (map) {
@@ -288,7 +288,7 @@ struct cpu_map *cpu_map_get(void)
 	for (size_t i = 0; i < count; i++) {
 		struct ptx_range range = bounds(&table[i]);
 
-		if (table[i].kind == CPU_ARRAY_MEMORY)
+		if (table[i].kind == SOFTGPU_ARRAY_MEMORY)
 			continue;
 		append(map->ranges, &n, &range);
 	}
@@ -298,61 +298,61 @@ struct cpu_map *cpu_map_get(void)
 	return map;
 }
 
-void cpu_map_put(struct cpu_map *map)
+void softgpu_map_put(struct softgpu_map *map)
 {
 	if (--map->refs == 0)
 		free(map);
 }
 
-CUresult cpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+CUresult softgpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!free_bytes || !total)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	*total = cpu_device()->memory;
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*total = softgpu_device()->memory;
 	*free_bytes = *total - used;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+CUresult softgpu_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
-	const struct cpu_range *range;
+	const struct softgpu_range *range;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	range = cpu_range_find(dptr, 1);
+	range = softgpu_range_find(dptr, 1);
 	if (!range)
-		return cpu_leave(CUDA_ERROR_NOT_FOUND);
+		return softgpu_leave(CUDA_ERROR_NOT_FOUND);
 	if (pbase)
 		*pbase = range->start;
 	if (psize)
 		*psize = range->size;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+CUresult softgpu_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
 	struct CUctx_st *c;
 	uint64_t address;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || bytesize == 0)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	result = cpu_memory_alloc(c, bytesize, CPU_ALLOCATION, &address);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	result = softgpu_memory_alloc(c, bytesize, SOFTGPU_ALLOCATION, &address);
 	if (result == CUDA_SUCCESS)
 		*dptr = address;
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+CUresult softgpu_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
 				unsigned ElementSizeBytes)
 {
 	size_t pitch, bytes;
@@ -361,77 +361,77 @@ CUresult cpu_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthI
 	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0 ||
 	    (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (WidthInBytes > CPU_MAX_PITCH)
+	if (WidthInBytes > SOFTGPU_MAX_PITCH)
 		return CUDA_ERROR_INVALID_VALUE;
-	pitch = (WidthInBytes + CPU_PITCH_ALIGNMENT - 1) / CPU_PITCH_ALIGNMENT * CPU_PITCH_ALIGNMENT;
+	pitch = (WidthInBytes + SOFTGPU_PITCH_ALIGNMENT - 1) / SOFTGPU_PITCH_ALIGNMENT * SOFTGPU_PITCH_ALIGNMENT;
 	if (__builtin_mul_overflow(pitch, Height, &bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cpu_cuMemAlloc_v2(dptr, bytes);
+	result = softgpu_cuMemAlloc_v2(dptr, bytes);
 	if (result == CUDA_SUCCESS)
 		*pPitch = pitch;
 	return result;
 }
 
-static const struct cpu_range *find_allocation(CUdeviceptr dptr)
+static const struct softgpu_range *find_allocation(CUdeviceptr dptr)
 {
-	const struct cpu_range *range = cpu_range_find(dptr, 1);
+	const struct softgpu_range *range = softgpu_range_find(dptr, 1);
 
-	return range && range->start == dptr && range->kind == CPU_ALLOCATION ? range : NULL;
+	return range && range->start == dptr && range->kind == SOFTGPU_ALLOCATION ? range : NULL;
 }
 
-bool cpu_memory_count(uint64_t bytes)
+bool softgpu_memory_count(uint64_t bytes)
 {
-	if (bytes > cpu_device()->memory - used)
+	if (bytes > softgpu_device()->memory - used)
 		return false;
 	account(bytes);
 	return true;
 }
 
-void cpu_memory_uncount(uint64_t bytes)
+void softgpu_memory_uncount(uint64_t bytes)
 {
 	account(-bytes);
 }
 
-void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)
+void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)
 {
 	table[first_behind(address)].pool = pool;
 }
 
-void cpu_memory_free_now(struct CUctx_st *context, uint64_t address)
+void softgpu_memory_free_now(struct CUctx_st *context, uint64_t address)
 {
-	const struct cpu_range *found = find_allocation(address);
-	struct cpu_range range;
+	const struct softgpu_range *found = find_allocation(address);
+	struct softgpu_range range;
 
 	if (!found || found->context != context)
 		return;
 	range = *found;
-	cpu_range_remove(range.start);
+	softgpu_range_remove(range.start);
 	give_back(&range);
 }
 
-CUresult cpu_cuMemFree_v2(CUdeviceptr dptr)
+CUresult softgpu_cuMemFree_v2(CUdeviceptr dptr)
 {
-	const struct cpu_range *range;
-	struct cpu_scope scope = {0};
+	const struct softgpu_range *range;
+	struct softgpu_scope scope = {0};
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (dptr == 0)
-		return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_SUCCESS);
 	range = find_allocation(dptr);
 	if (!range)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	/* Queued kernels look at the table when they start, so they come first. */
 	scope.context = range->context;
-	scope.last = cpu_submitted();
-	result = cpu_context_wait(c, &scope);
+	scope.last = softgpu_submitted();
+	result = softgpu_context_wait(c, &scope);
 	if (result != CUDA_SUCCESS)
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	range = find_allocation(dptr);
 	if (!range)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	release(range);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -13,96 +13,96 @@
 #include "device/context.h"
 #include "kernel.h"
 
-enum cpu_range_kind {
-	CPU_ALLOCATION,
-	CPU_VARIABLE,
-	CPU_HOST,
-	CPU_ARRAY_MEMORY, /* reached through its array only */
-	CPU_MAPPED, /* vmm.c */
-	CPU_IMPORTED, /* another process's: ipc.c */
+enum softgpu_range_kind {
+	SOFTGPU_ALLOCATION,
+	SOFTGPU_VARIABLE,
+	SOFTGPU_HOST,
+	SOFTGPU_ARRAY_MEMORY, /* reached through its array only */
+	SOFTGPU_MAPPED, /* vmm.c */
+	SOFTGPU_IMPORTED, /* another process's: ipc.c */
 };
 
-struct cpu_range {
+struct softgpu_range {
 	uint64_t start, size; /* as asked for: the next byte is out of bounds */
 	struct CUctx_st *context; /* NULL: a __managed__ variable in host memory */
-	enum cpu_range_kind kind;
+	enum softgpu_range_kind kind;
 	bool kernel_writes, copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
 };
 
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
-const struct cpu_range *cpu_range_find(uint64_t address, uint64_t bytes);
+const struct softgpu_range *softgpu_range_find(uint64_t address, uint64_t bytes);
 
 /*
  * Whether copies, memsets and textures may use all of [address, address + bytes): memory of one range, or of mappings
  * (vmm.c) that lie side by side, as a program's own pool has them that grows by one after the other.
  */
-bool cpu_range_spans(uint64_t address, uint64_t bytes, bool write);
+bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write);
 
 /* Whether all of it is memory that lies in one piece, and that kernels may write if that is wanted; several allocations
  * may make it up. */
-bool cpu_is_memory(uint64_t address, uint64_t bytes, bool write);
+bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write);
 
 /* Whether any range overlaps. */
-bool cpu_range_overlaps(uint64_t address, uint64_t bytes);
+bool softgpu_range_overlaps(uint64_t address, uint64_t bytes);
 
 /* Another number after each change of the table. */
-uint64_t cpu_memory_version(void);
+uint64_t softgpu_memory_version(void);
 
 /* False: no memory. The range overlaps no other. */
-bool cpu_range_add(const struct cpu_range *range);
+bool softgpu_range_add(const struct softgpu_range *range);
 
 /* Removes the range that starts there, which exists. */
-void cpu_range_remove(uint64_t start);
+void softgpu_range_remove(uint64_t start);
 
 /*
  * Whether registered host memory may lie there: CUDA_SUCCESS if the process itself may read, or write, all of it, which
  * is present from then on. Not with the lock held: it may take long.
  */
-CUresult cpu_host_check(uint64_t start, uint64_t bytes, bool write);
+CUresult softgpu_host_check(uint64_t start, uint64_t bytes, bool write);
 
 /* Registered memory that starts there, or NULL. `managed`: a __managed__ variable's, which is of no context. */
-const struct cpu_range *cpu_host_find(uint64_t start, bool managed);
+const struct softgpu_range *softgpu_host_find(uint64_t start, bool managed);
 
 /*
  * Takes it off the table once nothing that was submitted can touch it; false: it is not there. Drops the lock meanwhile.
  */
-bool cpu_host_remove(uint64_t start, bool managed);
+bool softgpu_host_remove(uint64_t start, bool managed);
 
 /* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
-CUresult cpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum cpu_range_kind kind, uint64_t *address);
+CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum softgpu_range_kind kind, uint64_t *address);
 
 /* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
-bool cpu_memory_count(uint64_t bytes);
-void cpu_memory_uncount(uint64_t bytes);
+bool softgpu_memory_count(uint64_t bytes);
+void softgpu_memory_uncount(uint64_t bytes);
 
 /* Allocated memory is from now on one of a pool's. */
-void cpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
+void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
 
 /*
  * Gives an allocation back, whose work is done, if it is still there. Drops the lock where it takes long.
  */
-void cpu_memory_free_now(struct CUctx_st *context, uint64_t address);
+void softgpu_memory_free_now(struct CUctx_st *context, uint64_t address);
 
 /*
  * Gives a variable or an array's memory back, which no work uses any more. Nothing happens if it is not memory of this
  * context any more.
  */
-void cpu_memory_drop(struct CUctx_st *context, uint64_t address);
+void softgpu_memory_drop(struct CUctx_st *context, uint64_t address);
 
 /* Drops every range of a context, whose work is done. */
-void cpu_memory_release(struct CUctx_st *context);
+void softgpu_memory_release(struct CUctx_st *context);
 
 /*
  * A copy of the table for kernels, kept until the table changes and for as long as a kernel uses it. NULL: no memory.
  */
-struct cpu_map {
+struct softgpu_map {
 	struct ptx_memory_map map;
 	unsigned int refs;
 	struct ptx_range ranges[];
 };
 
-struct cpu_map *cpu_map_get(void);
-void cpu_map_put(struct cpu_map *map);
+struct softgpu_map *softgpu_map_get(void);
+void softgpu_map_put(struct softgpu_map *map);
 
 #endif

@@ -62,7 +62,7 @@ static bool prepare(void)
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_RESTART}, now;
 	uint64_t length;
 
-	cpu_arena_range(&arena_start, &length);
+	softgpu_arena_range(&arena_start, &length);
 	arena_end = arena_start + length;
 	sigemptyset(&action.sa_mask);
 	if (sigaction(SIGSEGV, NULL, &now))
@@ -86,7 +86,7 @@ static bool write_all(int fd, uint64_t address, uint64_t bytes, uint64_t offset)
 	return true;
 }
 
-bool cpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset)
+bool softgpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset)
 {
 	void *pages = (void *)(uintptr_t)address;
 	bool ok;

@@ -10,6 +10,6 @@
  * Whole pages of device memory become those of `fd` from `offset` on, with what is in them; their addresses stay. Kernels and copies may run: who writes there meanwhile waits, and no store is lost. With the lock held, as all
  * the while. False: nothing has changed.
  */
-bool cpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset);
+bool softgpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset);
 
 #endif

@@ -23,7 +23,7 @@ struct CUmemPoolHandle_st {
 };
 
 struct free_op {
-	struct cpu_op op;
+	struct softgpu_op op;
 	uint64_t address;
 	struct CUctx_st *context;
 };
@@ -37,7 +37,7 @@ static CUmemoryPool make_pool(uint64_t limit)
 	if (!pool)
 		return NULL;
 	*pool = (struct CUmemPoolHandle_st){.refs = 1, .limit = limit, .reuse = {1, 1, 1}};
-	if (cpu_registry_add(pool, CPU_POOL))
+	if (softgpu_registry_add(pool, SOFTGPU_POOL))
 		return pool;
 	free(pool);
 	return NULL;
@@ -49,7 +49,7 @@ static void put(CUmemoryPool pool)
 		free(pool);
 }
 
-void cpu_pool_freed(CUmemoryPool pool, uint64_t bytes)
+void softgpu_pool_freed(CUmemoryPool pool, uint64_t bytes)
 {
 	pool->used -= bytes;
 	put(pool);
@@ -72,14 +72,14 @@ static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmem
 
 	if (!dptr || !bytes || !pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!cpu_stream_find(c, handle))
+	if (!softgpu_stream_find(c, handle))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (pool->limit && bytes > pool->limit - pool->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cpu_memory_alloc(c, bytes, CPU_ALLOCATION, &address);
+	result = softgpu_memory_alloc(c, bytes, SOFTGPU_ALLOCATION, &address);
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_memory_set_pool(address, pool);
+	softgpu_memory_set_pool(address, pool);
 	pool->refs++;
 	pool->used += bytes;
 	if (pool->used > pool->used_high)
@@ -90,75 +90,75 @@ static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmem
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+CUresult softgpu_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	get_default();
-	return cpu_leave(alloc(c, dptr, bytesize, device_pool, hStream));
+	return softgpu_leave(alloc(c, dptr, bytesize, device_pool, hStream));
 }
 
-CUresult cpu_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+CUresult softgpu_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!cpu_registry_has(pool, CPU_POOL))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(alloc(c, dptr, bytesize, pool, hStream));
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(alloc(c, dptr, bytesize, pool, hStream));
 }
 
-static void free_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void free_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct free_op *f = (struct free_op *)op;
 
 	(void)unit;
-	cpu_lock();
-	cpu_memory_free_now(f->context, f->address);
-	cpu_unlock();
+	softgpu_lock();
+	softgpu_memory_free_now(f->context, f->address);
+	softgpu_unlock();
 }
 
-static void free_finish(struct cpu_op *op)
+static void free_finish(struct softgpu_op *op)
 {
 	free(op);
 }
 
-CUresult cpu_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+CUresult softgpu_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
-	const struct cpu_range *range;
+	const struct softgpu_range *range;
 	struct CUstream_st *stream;
 	struct free_op *f;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, hStream);
+	stream = softgpu_stream_find(c, hStream);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	range = cpu_range_find(dptr, 1);
-	if (!range || range->start != dptr || range->kind != CPU_ALLOCATION)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	range = softgpu_range_find(dptr, 1);
+	if (!range || range->start != dptr || range->kind != SOFTGPU_ALLOCATION)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	f->op.units = 1;
 	f->op.run = free_run;
 	f->op.finish = free_finish;
 	f->address = dptr;
 	f->context = range->context;
-	cpu_submit(stream, &f->op, false);
-	return cpu_leave(CUDA_SUCCESS);
+	softgpu_submit(stream, &f->op, false);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- pools ---- */
 
-CUresult cpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
+CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 {
 	const CUmemPoolProps *props = poolProps;
 	CUmemoryPool made;
@@ -166,35 +166,35 @@ CUresult cpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 	if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (cpu_device_check(props->location.id) != CUDA_SUCCESS)
+	if (softgpu_device_check(props->location.id) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	cpu_lock();
+	softgpu_lock();
 	made = make_pool(props->maxSize);
 	if (made)
 		*pool = made;
-	return cpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return softgpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 /* Its allocations live on. */
-CUresult cpu_cuMemPoolDestroy(CUmemoryPool pool)
+CUresult softgpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
-	cpu_lock();
-	if (!cpu_registry_has(pool, CPU_POOL) || pool == default_pool)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	softgpu_lock();
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool == default_pool)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (device_pool == pool)
 		device_pool = default_pool;
-	cpu_registry_remove(pool);
+	softgpu_registry_remove(pool);
 	put(pool);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+CUresult softgpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
 	(void)minBytesToKeep;
-	cpu_lock();
-	return cpu_leave(cpu_registry_has(pool, CPU_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	softgpu_lock();
+	return softgpu_leave(softgpu_registry_has(pool, SOFTGPU_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 static uint64_t *counter(CUmemoryPool pool, CUmemPool_attribute attribute)
@@ -220,19 +220,19 @@ static bool is_policy(CUmemPool_attribute attribute)
 	       attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
-CUresult cpu_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
+CUresult softgpu_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
 {
 	uint64_t *c;
 
-	cpu_lock();
-	if (!cpu_registry_has(pool, CPU_POOL) || !value)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	softgpu_lock();
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || !value)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	c = counter(pool, (CUmemPool_attribute)attr);
 	if (c)
 		memcpy(value, c, sizeof(*c));
 	else if (is_policy((CUmemPool_attribute)attr))
 		memcpy(value, &pool->reuse[attr - 1], sizeof(int));
-	return cpu_leave(c || is_policy((CUmemPool_attribute)attr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(c || is_policy((CUmemPool_attribute)attr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* High-water marks can be set to 0 only: they start again from what is used now. */
@@ -248,53 +248,53 @@ static CUresult set_counter(CUmemoryPool pool, CUmemPool_attribute attribute, ui
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value)
+CUresult softgpu_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value)
 {
 	uint64_t wide;
 
-	cpu_lock();
-	if (!cpu_registry_has(pool, CPU_POOL) || !value)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	softgpu_lock();
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || !value)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (is_policy((CUmemPool_attribute)attr)) {
 		memcpy(&pool->reuse[attr - 1], value, sizeof(int));
-		return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_SUCCESS);
 	}
 	memcpy(&wide, value, sizeof(wide));
-	return cpu_leave(set_counter(pool, (CUmemPool_attribute)attr, wide));
+	return softgpu_leave(set_counter(pool, (CUmemPool_attribute)attr, wide));
 }
 
-CUresult cpu_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+CUresult softgpu_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS || !pool_out)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-	cpu_lock();
+	softgpu_lock();
 	*pool_out = get_default();
-	return cpu_leave(*pool_out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return softgpu_leave(*pool_out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-CUresult cpu_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+CUresult softgpu_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-	CUresult result = cpu_cuDeviceGetDefaultMemPool(pool, dev);
+	CUresult result = softgpu_cuDeviceGetDefaultMemPool(pool, dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_lock();
+	softgpu_lock();
 	*pool = device_pool;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+CUresult softgpu_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_lock();
-	if (!cpu_registry_has(pool, CPU_POOL))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	softgpu_lock();
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	get_default();
 	device_pool = pool;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -8,6 +8,6 @@
 struct CUmemPoolHandle_st;
 
 /* An allocation of `bytes` of this pool is gone. */
-void cpu_pool_freed(struct CUmemPoolHandle_st *pool, uint64_t bytes);
+void softgpu_pool_freed(struct CUmemPoolHandle_st *pool, uint64_t bytes);
 
 #endif

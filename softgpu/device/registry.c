@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 struct slot {
-	const void *object; /* NULL: never used */
-	enum cpu_kind kind; /* 0: removed */
+	const void *object;     /* NULL: never used */
+	enum softgpu_kind kind; /* 0: removed */
 };
 
 static struct slot *slots;
@@ -37,7 +37,7 @@ static struct slot *find(const void *object)
 	}
 }
 
-static void place(const void *object, enum cpu_kind kind)
+static void place(const void *object, enum softgpu_kind kind)
 {
 	size_t i = hash(object);
 
@@ -68,7 +68,7 @@ static bool grow(void)
 	return true;
 }
 
-bool cpu_registry_add(const void *object, enum cpu_kind kind)
+bool softgpu_registry_add(const void *object, enum softgpu_kind kind)
 {
 	if ((used + 1) * 4 > capacity * 3 && !grow())
 		return false;
@@ -77,7 +77,7 @@ bool cpu_registry_add(const void *object, enum cpu_kind kind)
 	return true;
 }
 
-void cpu_registry_remove(const void *object)
+void softgpu_registry_remove(const void *object)
 {
 	struct slot *slot = find(object);
 
@@ -87,7 +87,7 @@ void cpu_registry_remove(const void *object)
 	live--;
 }
 
-bool cpu_registry_has(const void *object, enum cpu_kind kind)
+bool softgpu_registry_has(const void *object, enum softgpu_kind kind)
 {
 	struct slot *slot = object ? find(object) : NULL;
 

@@ -8,24 +8,24 @@
 
 #include <stdbool.h>
 
-enum cpu_kind {
-	CPU_CONTEXT = 1,
-	CPU_STREAM,
-	CPU_EVENT,
-	CPU_MODULE,
-	CPU_FUNCTION,
-	CPU_LIBRARY,
-	CPU_KERNEL,
-	CPU_POOL,
-	CPU_ARRAY,
-	CPU_MIPMAPPED,
-	CPU_MAPPABLE,
-	CPU_LINK,
+enum softgpu_kind {
+	SOFTGPU_CONTEXT = 1,
+	SOFTGPU_STREAM,
+	SOFTGPU_EVENT,
+	SOFTGPU_MODULE,
+	SOFTGPU_FUNCTION,
+	SOFTGPU_LIBRARY,
+	SOFTGPU_KERNEL,
+	SOFTGPU_POOL,
+	SOFTGPU_ARRAY,
+	SOFTGPU_MIPMAPPED,
+	SOFTGPU_MAPPABLE,
+	SOFTGPU_LINK,
 };
 
 /* False: no memory. */
-bool cpu_registry_add(const void *object, enum cpu_kind kind);
-void cpu_registry_remove(const void *object);
-bool cpu_registry_has(const void *object, enum cpu_kind kind);
+bool softgpu_registry_add(const void *object, enum softgpu_kind kind);
+void softgpu_registry_remove(const void *object);
+bool softgpu_registry_has(const void *object, enum softgpu_kind kind);
 
 #endif

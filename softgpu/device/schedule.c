@@ -32,40 +32,40 @@ static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something bec
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER; /* waiting threads: something ended */
 static unsigned int idle;                              /* workers that sleep */
 static unsigned int extra;                             /* workers beyond the device's number */
-static unsigned int waiting;                           /* threads that sleep in cpu_wait_any() */
+static unsigned int waiting;                           /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
 static uint64_t pending;                             /* of those, which have not ended */
 static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
 static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
 
-void cpu_lock(void)
+void softgpu_lock(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-void cpu_unlock(void)
+void softgpu_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
 }
 
-uint64_t cpu_submitted(void)
+uint64_t softgpu_submitted(void)
 {
 	return submitted;
 }
 
-bool cpu_is_full(void)
+bool softgpu_is_full(void)
 {
 	return pending >= MOST_PENDING;
 }
 
-void cpu_wait_any(void)
+void softgpu_wait_any(void)
 {
 	waiting++;
 	pthread_cond_wait(&done, &lock);
 	waiting--;
 }
 
-void cpu_wake_waiters(void)
+void softgpu_wake_waiters(void)
 {
 	if (waiting)
 		pthread_cond_broadcast(&done);
@@ -79,12 +79,12 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void make_ready(struct cpu_op *op)
+static void make_ready(struct softgpu_op *op)
 {
 	struct vcuda_list *where = ready.next;
 
 	/* A smaller number is a higher priority. */
-	while (where != &ready && container_of(where, struct cpu_op, ready)->stream->priority <= op->stream->priority)
+	while (where != &ready && container_of(where, struct softgpu_op, ready)->stream->priority <= op->stream->priority)
 		where = where->next;
 	vcuda_list_add(&op->ready, where);
 }
@@ -107,7 +107,7 @@ static bool older(const struct CUstream_st *stream, uint64_t seq)
 }
 
 /* Whether the context of an operation holds anything older: in streams that hold, or in all. */
-static bool older_in_context(const struct cpu_op *op, bool that_hold)
+static bool older_in_context(const struct softgpu_op *op, bool that_hold)
 {
 	vcuda_list_for_each (node, &busy) {
 		const struct CUstream_st *other = container_of(node, struct CUstream_st, busy);
@@ -118,17 +118,17 @@ static bool older_in_context(const struct cpu_op *op, bool that_hold)
 	return false;
 }
 
-static bool is_dropped(const struct cpu_op *op)
+static bool is_dropped(const struct softgpu_op *op)
 {
 	return op->stream->context->error || op->stream->context->abandoned;
 }
 
 /* Whether it comes after all that it must come after. */
-static bool is_its_turn(const struct cpu_op *op)
+static bool is_its_turn(const struct softgpu_op *op)
 {
 	const struct CUstream_st *stream = op->stream;
 
-	if (op->after && !cpu_record_done(op->after))
+	if (op->after && !softgpu_record_done(op->after))
 		return false;
 	if (stream->gathers && older_in_context(op, false))
 		return false;
@@ -145,7 +145,7 @@ static bool is_its_turn(const struct cpu_op *op)
 	return true;
 }
 
-static bool may_start(const struct cpu_op *op)
+static bool may_start(const struct softgpu_op *op)
 {
 	return is_dropped(op) || (is_its_turn(op) && (!op->due || op->due(op)));
 }
@@ -156,7 +156,7 @@ static bool is_stuck(const struct CUctx_st *context)
 	bool waits = false;
 
 	vcuda_list_for_each (node, &busy) {
-		const struct cpu_op *op = container_of(node, struct CUstream_st, busy)->head;
+		const struct softgpu_op *op = container_of(node, struct CUstream_st, busy)->head;
 
 		if (op->stream->context != context)
 			continue;
@@ -170,7 +170,7 @@ static bool is_stuck(const struct CUctx_st *context)
 /* Takes the first operation, which has ended, off its stream. The stream may be gone afterwards. */
 static void pop(struct CUstream_st *stream)
 {
-	struct cpu_op *op = stream->head;
+	struct softgpu_op *op = stream->head;
 
 	stream->head = op->next;
 	pending--;
@@ -180,16 +180,16 @@ static void pop(struct CUstream_st *stream)
 	}
 	op->finish(op);
 	if (!stream->head)
-		cpu_stream_put(stream);
+		softgpu_stream_put(stream);
 }
 
 /*
  * Starts what may start. Returns false if the first operation has to wait or now runs; true if it is gone, so that
  * others may go on.
  */
-static bool advance(struct CUstream_st *stream, const struct cpu_op *caller_runs)
+static bool advance(struct CUstream_st *stream, const struct softgpu_op *caller_runs)
 {
-	struct cpu_op *op = stream->head;
+	struct softgpu_op *op = stream->head;
 
 	if (op->started || !may_start(op))
 		return false;
@@ -206,7 +206,7 @@ static bool advance(struct CUstream_st *stream, const struct cpu_op *caller_runs
 	return false;
 }
 
-static void dispatch(const struct cpu_op *caller_runs)
+static void dispatch(const struct softgpu_op *caller_runs)
 {
 	bool moved;
 
@@ -220,24 +220,24 @@ static void dispatch(const struct cpu_op *caller_runs)
 	} while (moved);
 }
 
-static void complete(struct cpu_op *op)
+static void complete(struct softgpu_op *op)
 {
 	pop(op->stream);
 	dispatch(NULL);
-	cpu_wake_waiters();
+	softgpu_wake_waiters();
 }
 
-void cpu_look_again(void)
+void softgpu_schedule_again(void)
 {
 	dispatch(NULL);
 }
 
-void cpu_op_done(struct cpu_op *op)
+void softgpu_op_done(struct softgpu_op *op)
 {
 	complete(op);
 }
 
-bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
+bool softgpu_submit(struct CUstream_st *stream, struct softgpu_op *op, bool caller_runs)
 {
 	op->next = NULL;
 	vcuda_list_init(&op->ready);
@@ -265,18 +265,18 @@ bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs)
 	return caller_runs;
 }
 
-bool cpu_op_claim(struct cpu_op *op, uint64_t *unit)
+bool softgpu_op_claim(struct softgpu_op *op, uint64_t *unit)
 {
 	*unit = __atomic_fetch_add(&op->claimed, 1, __ATOMIC_RELAXED);
 	return *unit < op->units;
 }
 
-void cpu_op_abandon(struct cpu_op *op)
+void softgpu_op_abandon(struct softgpu_op *op)
 {
 	__atomic_store_n(&op->claimed, op->units, __ATOMIC_RELAXED);
 }
 
-static bool claimed_all(const struct cpu_op *op)
+static bool claimed_all(const struct softgpu_op *op)
 {
 	return __atomic_load_n(&op->claimed, __ATOMIC_RELAXED) >= op->units;
 }
@@ -286,9 +286,9 @@ static bool claimed_all(const struct cpu_op *op)
  * of them ran the same operation, one would have no processor, and the others would wait in the end for what it has
  * claimed.
  */
-static bool has_work(const struct cpu_op *op)
+static bool has_work(const struct softgpu_op *op)
 {
-	return !claimed_all(op) && op->active < cpu_device()->threads;
+	return !claimed_all(op) && op->active < softgpu_device()->threads;
 }
 
 /*
@@ -296,10 +296,10 @@ static bool has_work(const struct cpu_op *op)
  * small pieces goes from one processor's cache to another's, and what is fetched ahead is the next thread's. In the end
  * small pieces let all threads end together.
  */
-static uint64_t next_chunk(const struct cpu_op *op, uint64_t chunk, uint64_t took)
+static uint64_t next_chunk(const struct softgpu_op *op, uint64_t chunk, uint64_t took)
 {
 	uint64_t claimed = __atomic_load_n(&op->claimed, __ATOMIC_RELAXED), least = chunk * LEAST_NS / (took + 1) + 1;
-	uint64_t pieces = cpu_device()->threads * (op->in_rows ? 2u : 16u);
+	uint64_t pieces = softgpu_device()->threads * (op->in_rows ? 2u : 16u);
 	uint64_t share = claimed < op->units ? (op->units - claimed) / pieces : 0;
 
 	if (took < SHORT_NS)
@@ -314,13 +314,13 @@ static uint64_t next_chunk(const struct cpu_op *op, uint64_t chunk, uint64_t too
  * Runs units of a started operation: all there are, or, with `slice`, for a while. The operation may be gone
  * afterwards.
  */
-static void run(struct cpu_op *op, bool slice)
+static void run(struct softgpu_op *op, bool slice)
 {
 	bool several = op->units > op->chunk;
 	uint64_t chunk = op->chunk, start, last, now;
 
 	op->active++;
-	cpu_unlock();
+	softgpu_unlock();
 	start = last = several ? now_ns() : 0;
 	for (;;) {
 		uint64_t unit = __atomic_fetch_add(&op->claimed, chunk, __ATOMIC_RELAXED);
@@ -335,7 +335,7 @@ static void run(struct cpu_op *op, bool slice)
 		chunk = next_chunk(op, chunk, now - last);
 		last = now;
 	}
-	cpu_lock();
+	softgpu_lock();
 	op->active--;
 	if (!claimed_all(op))
 		return;
@@ -344,7 +344,7 @@ static void run(struct cpu_op *op, bool slice)
 		complete(op);
 }
 
-static bool in_scope(const struct cpu_scope *scope, const struct CUstream_st *stream)
+static bool in_scope(const struct softgpu_scope *scope, const struct CUstream_st *stream)
 {
 	const struct CUstream_st *wanted = scope->stream;
 
@@ -354,10 +354,10 @@ static bool in_scope(const struct cpu_scope *scope, const struct CUstream_st *st
 	       (wanted->legacy && stream->blocking && stream->context == wanted->context);
 }
 
-bool cpu_scope_done(const struct cpu_scope *scope)
+bool softgpu_scope_done(const struct softgpu_scope *scope)
 {
 	if (scope->record)
-		return cpu_record_done(scope->record);
+		return softgpu_record_done(scope->record);
 	vcuda_list_for_each (node, &busy) {
 		if (in_scope(scope, container_of(node, struct CUstream_st, busy)))
 			return false;
@@ -366,7 +366,7 @@ bool cpu_scope_done(const struct cpu_scope *scope)
 }
 
 /* An operation in the scope that has units to run, or NULL. */
-static struct cpu_op *find_work(const struct cpu_scope *scope)
+static struct softgpu_op *last_issued_find(const struct softgpu_scope *scope)
 {
 	vcuda_list_for_each (node, &busy) {
 		struct CUstream_st *stream = container_of(node, struct CUstream_st, busy);
@@ -384,26 +384,26 @@ static bool drop_stuck(struct CUctx_st *context)
 		return false;
 	context->abandoned = true;
 	dispatch(NULL);
-	cpu_wake_waiters();
+	softgpu_wake_waiters();
 	return true;
 }
 
-void cpu_wait(const struct cpu_scope *scope)
+void softgpu_wait(const struct softgpu_scope *scope)
 {
-	while (!cpu_scope_done(scope)) {
-		struct cpu_op *op = find_work(scope);
+	while (!softgpu_scope_done(scope)) {
+		struct softgpu_op *op = last_issued_find(scope);
 
 		if (op)
 			run(op, false);
 		else if (!drop_stuck(scope->context))
-			cpu_wait_any();
+			softgpu_wait_any();
 	}
 }
 
-static struct cpu_op *next_ready(void)
+static struct softgpu_op *next_ready(void)
 {
 	vcuda_list_for_each (node, &ready) {
-		struct cpu_op *op = container_of(node, struct cpu_op, ready);
+		struct softgpu_op *op = container_of(node, struct softgpu_op, ready);
 
 		if (has_work(op))
 			return op;
@@ -433,9 +433,9 @@ static bool rest(bool is_extra)
 
 static void *worker(void *is_extra)
 {
-	cpu_lock();
+	softgpu_lock();
 	do {
-		struct cpu_op *op;
+		struct softgpu_op *op;
 
 		while ((op = next_ready())) {
 			/* Streams of one priority take turns. */
@@ -445,7 +445,7 @@ static void *worker(void *is_extra)
 		}
 	} while (rest(is_extra));
 	extra--;
-	cpu_unlock();
+	softgpu_unlock();
 	return NULL;
 }
 
@@ -463,20 +463,20 @@ static bool start_worker(bool is_extra)
 	return ok;
 }
 
-bool cpu_workers_start(void)
+bool softgpu_workers_start(void)
 {
 	static unsigned int running;
 	/* Two at least: a kernel may wait for what another stream does. */
-	unsigned int want = cpu_device()->threads > 1 ? cpu_device()->threads : 2;
+	unsigned int want = softgpu_device()->threads > 1 ? softgpu_device()->threads : 2;
 
-	cpu_lock();
+	softgpu_lock();
 	while (running < want && start_worker(false))
 		running++;
-	cpu_unlock();
+	softgpu_unlock();
 	return running > 0;
 }
 
-void cpu_worker_stalled(void)
+void softgpu_worker_stalled(void)
 {
 	if (!idle && extra < MOST_EXTRA && next_ready() && start_worker(true))
 		extra++;

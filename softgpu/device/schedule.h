@@ -23,10 +23,10 @@
 #include "common/list.h"
 #include "ops.h"
 
-struct cpu_record;
+struct softgpu_record;
 
-struct cpu_op {
-	struct cpu_op *next;   /* in its stream */
+struct softgpu_op {
+	struct softgpu_op *next;   /* in its stream */
 	struct vcuda_list ready; /* on the ready list while it has units that nobody has claimed */
 	struct CUstream_st *stream;
 	uint64_t seq;
@@ -37,24 +37,24 @@ struct cpu_op {
 	uint64_t claimed;    /* atomic; beyond `units` once all are taken */
 	unsigned int active; /* threads that run units */
 	bool started;
-	bool external; /* run by somebody else once start() was called, who calls cpu_op_done(); `units` is 0 */
-	struct cpu_record *after; /* may not start before this is done; NULL: none */
+	bool external; /* run by somebody else once start() was called, who calls softgpu_op_done(); `units` is 0 */
+	struct softgpu_record *after; /* may not start before this is done; NULL: none */
 	/*
 	 * Whether it may start as far as memory is concerned, NULL: always. Asked with the lock held and the operation
-	 * first in its stream, whenever anything is submitted or ends and in cpu_look_again(). In a context that ends
+	 * first in its stream, whenever anything is submitted or ends and in softgpu_schedule_again(). In a context that ends
 	 * it is waited for while something of that runs: then all that has not started is dropped.
 	 */
-	bool (*due)(const struct cpu_op *op);
+	bool (*due)(const struct softgpu_op *op);
 	/*
 	 * Called once with the lock held, before the first unit; false: the operation has failed and set its context's
 	 * error.
 	 */
-	bool (*start)(struct cpu_op *op);
+	bool (*start)(struct softgpu_op *op);
 	/* Runs units from `unit` on, more than one only if they are claimed so; without the lock. */
-	void (*run)(struct cpu_op *op, uint64_t unit, uint64_t count);
+	void (*run)(struct softgpu_op *op, uint64_t unit, uint64_t count);
 	/* With the lock held, when all is done or was dropped because the context failed or ends. May free the
 	 * operation. */
-	void (*finish)(struct cpu_op *op);
+	void (*finish)(struct softgpu_op *op);
 };
 
 /* A stream's queue; stream.h has the rest of it. */
@@ -62,7 +62,7 @@ struct CUstream_st {
 	struct CUctx_st *context;
 	struct vcuda_list node; /* in its context's list of streams */
 	struct vcuda_list busy; /* in the list of streams with work */
-	struct cpu_op *head, **tail;
+	struct softgpu_op *head, **tail;
 	uint64_t last; /* the newest operation's number */
 	unsigned int flags;
 	unsigned int refs; /* the handle, each waiting thread, and work in the queue */
@@ -74,8 +74,8 @@ struct CUstream_st {
 	bool gathers, holds;
 };
 
-void cpu_lock(void);
-void cpu_unlock(void);
+void softgpu_lock(void);
+void softgpu_unlock(void);
 
 /* Everything below is called with the lock held, and returns with it. */
 
@@ -83,46 +83,46 @@ void cpu_unlock(void);
  * Queues `op`. With `caller_runs`, an operation of one unit that can start at once wakes no worker, and true is
  * returned: the caller must then wait for it, which runs it.
  */
-bool cpu_submit(struct CUstream_st *stream, struct cpu_op *op, bool caller_runs);
+bool softgpu_submit(struct CUstream_st *stream, struct softgpu_op *op, bool caller_runs);
 
 /* Starts what has become due by itself. */
-void cpu_look_again(void);
+void softgpu_schedule_again(void);
 
 /* An external operation, which was started, has ended. */
-void cpu_op_done(struct cpu_op *op);
+void softgpu_op_done(struct softgpu_op *op);
 
 /* From a unit that runs, without the lock: takes another one. False: all are taken. */
-bool cpu_op_claim(struct cpu_op *op, uint64_t *unit);
+bool softgpu_op_claim(struct softgpu_op *op, uint64_t *unit);
 
 /* Nothing more of `op` is to be started. */
-void cpu_op_abandon(struct cpu_op *op);
+void softgpu_op_abandon(struct softgpu_op *op);
 
 /* The number of the newest operation of all. */
-uint64_t cpu_submitted(void);
+uint64_t softgpu_submitted(void);
 
 /* Whether so much is submitted and has not ended that nothing more should be: each operation takes memory. */
-bool cpu_is_full(void);
+bool softgpu_is_full(void);
 
 /* What to wait for: all that matches and has a number <= last. The caller holds references to what it names. */
-struct cpu_scope {
+struct softgpu_scope {
 	struct CUctx_st *context;   /* NULL: all contexts */
 	struct CUstream_st *stream; /* NULL: all streams; a NULL stream includes the blocking streams */
-	struct cpu_record *record;  /* NULL, or: only until this is done */
+	struct softgpu_record *record;  /* NULL, or: only until this is done */
 	uint64_t last;
 };
 
-bool cpu_scope_done(const struct cpu_scope *scope);
+bool softgpu_scope_done(const struct softgpu_scope *scope);
 /* Drops the lock while it waits. */
-void cpu_wait(const struct cpu_scope *scope);
+void softgpu_wait(const struct softgpu_scope *scope);
 
-/* Sleeps until some operation has ended or cpu_wake_waiters() is called. */
-void cpu_wait_any(void);
-void cpu_wake_waiters(void);
+/* Sleeps until some operation has ended or softgpu_wake_waiters() is called. */
+void softgpu_wait_any(void);
+void softgpu_wake_waiters(void);
 
 /* A kernel that one worker runs does nothing but wait: if others are ready and no worker is free, they get one. */
-void cpu_worker_stalled(void);
+void softgpu_worker_stalled(void);
 
 /* Starts the workers, once. False: no thread could be started. */
-bool cpu_workers_start(void);
+bool softgpu_workers_start(void);
 
 #endif

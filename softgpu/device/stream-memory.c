@@ -16,7 +16,7 @@
 #define MOST_OPS VCUDA_MEMORY_OPS_MAX
 
 struct value_op {
-	struct cpu_op op;
+	struct softgpu_op op;
 	bool wide;          /* 64 bits, else 32 */
 	unsigned int flags; /* how a wait compares */
 	uint64_t address, value;
@@ -64,9 +64,9 @@ static void *look(void *unused)
 			us = FIRST_NAP_US;
 		nanosleep(&(struct timespec){.tv_nsec = us * 1000L}, NULL);
 		us = us * 2 < LONGEST_NAP_US ? us * 2 : LONGEST_NAP_US;
-		cpu_lock();
-		cpu_look_again();
-		cpu_unlock();
+		softgpu_lock();
+		softgpu_schedule_again();
+		softgpu_unlock();
 	}
 	return unused;
 }
@@ -86,9 +86,9 @@ static bool start_thread(void)
 /* Where it is, if a stream may reach it there; looked up each time, as memory may go meanwhile. NULL: nowhere. */
 static void *memory_of(const struct value_op *v, bool write)
 {
-	const struct cpu_range *r = cpu_range_find(v->address, v->wide ? 8 : 4);
+	const struct softgpu_range *r = softgpu_range_find(v->address, v->wide ? 8 : 4);
 
-	if (!r || r->kind == CPU_ARRAY_MEMORY || (write && !r->copy_writes))
+	if (!r || r->kind == SOFTGPU_ARRAY_MEMORY || (write && !r->copy_writes))
 		return NULL;
 	return (void *)(uintptr_t)v->address;
 }
@@ -109,7 +109,7 @@ static bool fulfilled(const struct value_op *v, uint64_t now)
 	}
 }
 
-static bool wait_due(const struct cpu_op *op)
+static bool wait_due(const struct softgpu_op *op)
 {
 	const struct value_op *v = (const struct value_op *)op;
 	void *p = memory_of(v, false);
@@ -120,26 +120,26 @@ static bool wait_due(const struct cpu_op *op)
 				    : __atomic_load_n((uint32_t *)p, __ATOMIC_ACQUIRE));
 }
 
-static bool wait_start(struct cpu_op *op)
+static bool wait_start(struct softgpu_op *op)
 {
 	return memory_of((struct value_op *)op, false) ||
-	       !cpu_context_fail(op->stream->context, CUDA_ERROR_ILLEGAL_ADDRESS);
+	       !softgpu_context_fail(op->stream->context, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static void wait_finish(struct cpu_op *op)
+static void wait_finish(struct softgpu_op *op)
 {
 	count_wait(-1);
-	cpu_wake_waiters();
+	softgpu_wake_waiters();
 	free(op);
 }
 
-static bool write_start(struct cpu_op *op)
+static bool write_start(struct softgpu_op *op)
 {
 	struct value_op *v = (struct value_op *)op;
 	void *p = memory_of(v, true);
 
 	if (!p)
-		return !cpu_context_fail(op->stream->context, CUDA_ERROR_ILLEGAL_ADDRESS);
+		return !softgpu_context_fail(op->stream->context, CUDA_ERROR_ILLEGAL_ADDRESS);
 	if (v->wide)
 		__atomic_store_n((uint64_t *)p, v->value, __ATOMIC_SEQ_CST);
 	else
@@ -147,9 +147,9 @@ static bool write_start(struct cpu_op *op)
 	return true;
 }
 
-static void write_finish(struct cpu_op *op)
+static void write_finish(struct softgpu_op *op)
 {
-	cpu_wake_waiters();
+	softgpu_wake_waiters();
 	free(op);
 }
 
@@ -228,28 +228,28 @@ static CUresult make_all(const CUstreamBatchMemOpParams *params, unsigned int co
 	return result;
 }
 
-CUresult cpu_cuStreamBatchMemOp_v2(CUstream hStream, unsigned count, void *params, unsigned flags)
+CUresult softgpu_cuStreamBatchMemOp_v2(CUstream hStream, unsigned count, void *params, unsigned flags)
 {
 	struct value_op *ops[MOST_OPS];
 	struct CUstream_st *stream;
 	unsigned int made = 0;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, hStream);
+	stream = softgpu_stream_find(c, hStream);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!params || !count || count > MOST_OPS || flags)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!start_thread())
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	result = make_all(params, count, ops, &made);
 	for (unsigned int i = 0; i < made; i++) {
 		if (ops[i]->op.due)
 			count_wait(1);
-		cpu_submit(stream, &ops[i]->op, false);
+		softgpu_submit(stream, &ops[i]->op, false);
 	}
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }

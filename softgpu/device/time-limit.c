@@ -18,31 +18,31 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void cpu_timer_start(struct cpu_timer *timer, struct CUctx_st *context)
+void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context)
 {
 	timer->context = context;
 	timer->begun = 0;
 	timer->expired = false;
 	vcuda_list_init(&timer->node);
-	if (cpu_device()->time_limit_ns)
+	if (softgpu_device()->time_limit_ns)
 		vcuda_list_add(&timer->node, &running);
 }
 
-void cpu_timer_touch(struct cpu_timer *timer)
+void softgpu_timer_touch(struct softgpu_timer *timer)
 {
 	uint64_t none = 0;
 
 	/* the time that a kernel waits for a thread is not its own */
-	if (cpu_device()->time_limit_ns && !__atomic_load_n(&timer->begun, __ATOMIC_RELAXED))
+	if (softgpu_device()->time_limit_ns && !__atomic_load_n(&timer->begun, __ATOMIC_RELAXED))
 		__atomic_compare_exchange_n(&timer->begun, &none, now_ns(), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-void cpu_timer_stop(struct cpu_timer *timer)
+void softgpu_timer_stop(struct softgpu_timer *timer)
 {
 	vcuda_list_remove(&timer->node);
 }
 
-bool cpu_timer_expired(struct cpu_timer *timer)
+bool softgpu_timer_expired(struct softgpu_timer *timer)
 {
 	bool expired = timer->expired;
 
@@ -53,18 +53,18 @@ bool cpu_timer_expired(struct cpu_timer *timer)
 static void look(uint64_t now)
 {
 	vcuda_list_for_each (node, &running) {
-		struct cpu_timer *timer = container_of(node, struct cpu_timer, node);
+		struct softgpu_timer *timer = container_of(node, struct softgpu_timer, node);
 		uint64_t begun = __atomic_load_n(&timer->begun, __ATOMIC_RELAXED);
 
-		if (begun && now > begun && now - begun > cpu_device()->time_limit_ns &&
-		    cpu_context_fail(timer->context, CUDA_ERROR_LAUNCH_TIMEOUT))
+		if (begun && now > begun && now - begun > softgpu_device()->time_limit_ns &&
+		    softgpu_context_fail(timer->context, CUDA_ERROR_LAUNCH_TIMEOUT))
 			timer->expired = true;
 	}
 }
 
 static void *watch(void *unused)
 {
-	uint64_t step = cpu_device()->time_limit_ns / 8;
+	uint64_t step = softgpu_device()->time_limit_ns / 8;
 	struct timespec pause;
 
 	(void)unused;
@@ -72,18 +72,18 @@ static void *watch(void *unused)
 	pause = (struct timespec){0, (long)step};
 	for (;;) {
 		nanosleep(&pause, NULL);
-		cpu_lock();
+		softgpu_lock();
 		look(now_ns());
-		cpu_unlock();
+		softgpu_unlock();
 	}
 	return NULL;
 }
 
-bool cpu_time_limit_start(void)
+bool softgpu_time_limit_start(void)
 {
 	static bool watching;
 
-	if (!watching && cpu_device()->time_limit_ns)
+	if (!watching && softgpu_device()->time_limit_ns)
 		watching = vcuda_thread_start(watch, NULL);
-	return watching || !cpu_device()->time_limit_ns;
+	return watching || !softgpu_device()->time_limit_ns;
 }

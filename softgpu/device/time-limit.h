@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long a kernel may run. One that takes longer makes its context fail with CUDA_ERROR_LAUNCH_TIMEOUT, which stops
- * it. With the lock held, but for cpu_timer_touch().
+ * it. With the lock held, but for softgpu_timer_touch().
  */
 #ifndef VCUDA_CPU_TIME_LIMIT_H
 #define VCUDA_CPU_TIME_LIMIT_H
@@ -13,21 +13,21 @@
 
 struct CUctx_st;
 
-struct cpu_timer {
+struct softgpu_timer {
 	struct vcuda_list node;
 	struct CUctx_st *context;
 	uint64_t begun; /* 0: no block has; atomic */
 	bool expired;
 };
 
-void cpu_timer_start(struct cpu_timer *timer, struct CUctx_st *context);
+void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context);
 /* A block begins; the first one starts the clock. From any thread, without the lock. */
-void cpu_timer_touch(struct cpu_timer *timer);
-void cpu_timer_stop(struct cpu_timer *timer);
+void softgpu_timer_touch(struct softgpu_timer *timer);
+void softgpu_timer_stop(struct softgpu_timer *timer);
 /* Whether it is this kernel that took too long; true once. */
-bool cpu_timer_expired(struct cpu_timer *timer);
+bool softgpu_timer_expired(struct softgpu_timer *timer);
 
 /* Starts the thread, once, if there is a limit. False: it could not be started. */
-bool cpu_time_limit_start(void);
+bool softgpu_time_limit_start(void);
 
 #endif

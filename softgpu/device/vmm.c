@@ -70,7 +70,7 @@ static struct reservation *find_reservation(uint64_t start, uint64_t size)
 	return NULL;
 }
 
-CUresult cpu_cuMemGetAllocationGranularity(size_t *granularity, void *prop, int option)
+CUresult softgpu_cuMemGetAllocationGranularity(size_t *granularity, void *prop, int option)
 {
 	if (!granularity || !prop || (unsigned int)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -80,7 +80,7 @@ CUresult cpu_cuMemGetAllocationGranularity(size_t *granularity, void *prop, int 
 
 /* ---- addresses ---- */
 
-CUresult cpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
+CUresult softgpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
 {
 	struct reservation *r;
 	uint64_t block_size;
@@ -95,35 +95,35 @@ CUresult cpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cpu_lock();
-	r->block = cpu_arena_alloc(block_size);
+	softgpu_lock();
+	r->block = softgpu_arena_alloc(block_size);
 	r->block_size = block_size;
 	r->start = (r->block + alignment - 1) & ~(alignment - 1);
 	r->size = size;
 	if (!r->block) {
 		free(r);
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	r->next = reservations;
 	reservations = r;
 	*ptr = r->start;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuMemAddressFree(CUdeviceptr ptr, size_t size)
+CUresult softgpu_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	struct reservation **at, *r;
 
-	cpu_lock();
+	softgpu_lock();
 	for (at = &reservations; *at && ((*at)->start != ptr || (*at)->size != size); at = &(*at)->next)
 		continue;
 	r = *at;
 	if (!r || r->mappings)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*at = r->next;
-	cpu_arena_free(r->block, r->block_size);
+	softgpu_arena_free(r->block, r->block_size);
 	free(r);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- allocations ---- */
@@ -132,7 +132,7 @@ static void put(struct file *f)
 {
 	if (--f->refs)
 		return;
-	cpu_memory_uncount(f->size);
+	softgpu_memory_uncount(f->size);
 	if (f->offered)
 		vcuda_share_withdraw(&f->name);
 	vcuda_list_remove(&f->node);
@@ -143,7 +143,7 @@ static void put(struct file *f)
 /* Takes the descriptor over. NULL: there is not so much memory left. With the lock. */
 static struct file *make_file(int fd, uint64_t size)
 {
-	struct file *f = cpu_memory_count(size) ? calloc(1, sizeof(*f)) : NULL;
+	struct file *f = softgpu_memory_count(size) ? calloc(1, sizeof(*f)) : NULL;
 
 	if (!f) {
 		close(fd);
@@ -170,7 +170,7 @@ static struct allocation *make_allocation(struct file *f)
 {
 	struct allocation *a = calloc(1, sizeof(*a));
 
-	if (a && cpu_registry_add(a, CPU_MAPPABLE)) {
+	if (a && softgpu_registry_add(a, SOFTGPU_MAPPABLE)) {
 		a->file = f;
 		return a;
 	}
@@ -184,10 +184,10 @@ static struct allocation *find_allocation(uint64_t handle)
 {
 	struct allocation *a = (struct allocation *)(uintptr_t)handle;
 
-	return cpu_registry_has(a, CPU_MAPPABLE) ? a : NULL;
+	return softgpu_registry_has(a, SOFTGPU_MAPPABLE) ? a : NULL;
 }
 
-CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t flags)
+CUresult softgpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t flags)
 {
 	const CUmemAllocationProp *p = prop;
 	struct allocation *a;
@@ -195,35 +195,35 @@ CUresult cpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t fla
 	int fd;
 
 	if (!handle || !in_granules(size) || flags || !p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || cpu_device_check(p->location.id) != CUDA_SUCCESS)
+	    p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || softgpu_device_check(p->location.id) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	fd = vcuda_share_file(size);
 	if (fd < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cpu_lock();
+	softgpu_lock();
 	f = make_file(fd, size);
 	a = f ? make_allocation(f) : NULL;
 	if (!a)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	a->shareable = p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	*handle = (uint64_t)(uintptr_t)a;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuMemRelease(uint64_t handle)
+CUresult softgpu_cuMemRelease(uint64_t handle)
 {
 	struct allocation *a;
 
-	cpu_lock();
+	softgpu_lock();
 	a = find_allocation(handle);
 	if (!a)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	cpu_registry_remove(a);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	softgpu_registry_remove(a);
 	put(a->file);
 	free(a);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- of several processes: the handles of 64 bytes are called fabric handles ---- */
@@ -240,20 +240,20 @@ static bool offer(struct file *f)
 	return f->offered;
 }
 
-CUresult cpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int handleType, uint64_t flags)
+CUresult softgpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int handleType, uint64_t flags)
 {
 	struct allocation *a;
 
 	if (!shareableHandle || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_lock();
+	softgpu_lock();
 	a = find_allocation(handle);
 	if (!a || !a->shareable)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!a->file->offered && !offer(a->file))
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	memcpy(shareableHandle, &a->file->name, sizeof(a->file->name));
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* The memory that is known by that name; takes the descriptor over. NULL: there is not so much memory left. */
@@ -274,7 +274,7 @@ static struct file *import(const struct vcuda_share_handle *name, int fd, uint64
 	return f;
 }
 
-CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, int shHandleType)
+CUresult softgpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, int shHandleType)
 {
 	struct vcuda_share_handle shared;
 	struct allocation *a;
@@ -286,20 +286,20 @@ CUresult cpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle, in
 	if (!handle || !osHandle || shHandleType != CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&shared, osHandle, sizeof(shared));
-	result = cpu_ipc_result(vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &part, &fd));
+	result = softgpu_ipc_result(vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (part.offset || !in_granules(part.bytes)) {
 		close(fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	cpu_lock();
+	softgpu_lock();
 	f = import(&shared, fd, part.bytes);
 	a = f ? make_allocation(f) : NULL;
 	if (!a)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*handle = (uint64_t)(uintptr_t)a;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* ---- mappings ---- */
@@ -325,18 +325,18 @@ static CUresult map(struct reservation *r, uint64_t start, struct file *f)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t handle, uint64_t flags)
+CUresult softgpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t handle, uint64_t flags)
 {
 	struct allocation *a;
 	struct reservation *r;
 
-	cpu_lock();
+	softgpu_lock();
 	a = find_allocation(handle);
 	r = find_reservation(ptr, size);
 	/* All of an allocation from its start, as the driver wants it. */
 	if (!a || !r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->file->size)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(map(r, ptr, a->file));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(map(r, ptr, a->file));
 }
 
 static const struct mapping *find_mapping(const struct reservation *r, uint64_t address)
@@ -369,58 +369,58 @@ static void hide(struct reservation *r, uint64_t start, uint64_t size)
 	for (struct mapping *m = r->mappings; m; m = m->next) {
 		if (m->start < start || m->start >= start + size || !m->accessible)
 			continue;
-		cpu_range_remove(m->start);
+		softgpu_range_remove(m->start);
 		m->accessible = false;
 	}
 }
 
-CUresult cpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t count)
+CUresult softgpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t count)
 {
 	const CUmemAccessDesc *d = desc;
 	CUresult result = CUDA_SUCCESS;
 	struct reservation *r;
 
-	cpu_lock();
+	softgpu_lock();
 	r = find_reservation(ptr, size);
 	if (!r || !d || count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    cpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	    softgpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	hide(r, ptr, size);
 	for (struct mapping *m = r->mappings; m && d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE; m = m->next) {
 		bool writes = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
 		if (m->start < ptr || m->start >= ptr + size)
 			continue;
-		m->accessible =
-			cpu_range_add(&(struct cpu_range){m->start, m->size, NULL, CPU_MAPPED, writes, writes, NULL});
+		m->accessible = softgpu_range_add(
+			&(struct softgpu_range){m->start, m->size, NULL, SOFTGPU_MAPPED, writes, writes, NULL});
 		if (!m->accessible)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
 /* Memory of pools has it too; other memory is not asked about. The host reaches none of it. */
-CUresult cpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr)
+CUresult softgpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr)
 {
 	const CUmemLocation *l = location;
-	const struct cpu_range *range;
+	const struct softgpu_range *range;
 	const struct reservation *r;
 	bool writes;
 
 	if (!flags || !l || (l->type != CU_MEM_LOCATION_TYPE_DEVICE && l->type != CU_MEM_LOCATION_TYPE_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (l->type == CU_MEM_LOCATION_TYPE_DEVICE && cpu_device_check(l->id) != CUDA_SUCCESS)
+	if (l->type == CU_MEM_LOCATION_TYPE_DEVICE && softgpu_device_check(l->id) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_DEVICE;
-	cpu_lock();
+	softgpu_lock();
 	r = find_reservation(ptr, 1);
-	range = cpu_range_find(ptr, 1);
+	range = softgpu_range_find(ptr, 1);
 	if (!(r && find_mapping(r, ptr)) && !(range && range->pool))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	writes = range && range->copy_writes;
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	if (range && l->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		*flags = writes ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 /* Takes one mapping in there out; NULL: there is none left. */
@@ -435,19 +435,19 @@ static struct mapping *take_mapping(struct reservation *r, uint64_t start, uint6
 	return NULL;
 }
 
-CUresult cpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
+CUresult softgpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
-	struct cpu_scope scope = {0};
+	struct softgpu_scope scope = {0};
 	struct reservation *r;
 	struct mapping *m;
 
-	cpu_lock();
+	softgpu_lock();
 	/* Queued kernels look at the table when they start, so they come first. */
-	scope.last = cpu_submitted();
-	cpu_wait(&scope);
+	scope.last = softgpu_submitted();
+	softgpu_wait(&scope);
 	r = find_reservation(ptr, size);
 	if (!r || !covered(r, ptr, size))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	hide(r, ptr, size);
 	while ((m = take_mapping(r, ptr, size))) {
 		/* The address space stays the device's. */
@@ -456,5 +456,5 @@ CUresult cpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
 			put(m->file);
 		free(m);
 	}
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

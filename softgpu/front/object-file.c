@@ -131,8 +131,8 @@ static CUresult take_archive(struct piece file, const struct taker *taker)
 	return result;
 }
 
-CUresult cpu_object_file_parts(const void *data, size_t bytes,
-			       CUresult (*take)(void *to, const void *container, size_t bytes), void *to)
+CUresult softgpu_object_file_parts(const void *data, size_t bytes,
+				   CUresult (*take)(void *to, const void *container, size_t bytes), void *to)
 {
 	const struct piece file = {data, bytes};
 	const struct taker taker = {take, to};

@@ -12,7 +12,7 @@
  * fails. There may be none: what an archive has beside object files is passed over. CUDA_ERROR_INVALID_IMAGE: it is
  * neither, or malformed. Nothing in `data` is believed; all that is taken is no more than that.
  */
-CUresult cpu_object_file_parts(const void *data, size_t bytes,
-			       CUresult (*take)(void *to, const void *container, size_t bytes), void *to);
+CUresult softgpu_object_file_parts(const void *data, size_t bytes,
+				   CUresult (*take)(void *to, const void *container, size_t bytes), void *to);
 
 #endif

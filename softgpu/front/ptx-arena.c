@@ -57,26 +57,26 @@ void ptx_arena_free(struct ptx_arena *arena)
 	arena->used = 0;
 }
 
-struct ptx_arena_mark ptx_arena_mark(const struct ptx_arena *arena)
+struct ptx_arena_scope ptx_arena_scope_begin(const struct ptx_arena *arena)
 {
-	return (struct ptx_arena_mark){arena->chunks, arena->chunks ? arena->chunks->used : 0, arena->used};
+	return (struct ptx_arena_scope){arena->chunks, arena->chunks ? arena->chunks->used : 0, arena->used};
 }
 
-void ptx_arena_return(struct ptx_arena *arena, struct ptx_arena_mark mark)
+void ptx_arena_scope_end(struct ptx_arena *arena, struct ptx_arena_scope scope)
 {
 	struct ptx_chunk *chunk;
 
-	while (arena->chunks != mark.chunk) {
+	while (arena->chunks != scope.chunk) {
 		chunk = arena->chunks;
 		arena->chunks = chunk->next;
 		free(chunk);
 	}
-	chunk = mark.chunk;
+	chunk = scope.chunk;
 	if (chunk) {
-		memset(chunk->bytes + mark.chunk_used, 0, chunk->used - mark.chunk_used);
-		chunk->used = mark.chunk_used;
+		memset(chunk->bytes + scope.chunk_used, 0, chunk->used - scope.chunk_used);
+		chunk->used = scope.chunk_used;
 	}
-	arena->used = mark.used;
+	arena->used = scope.used;
 }
 
 void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t *room, size_t element)

@@ -12,7 +12,7 @@
  * Addresses of functions: a mark that makes them nobody's memory, the module, the function. They are even numbers,
  * because C++ keeps a flag in the lowest bit of a pointer to a member function.
  */
-#define FUNCTION_MARK (1ull << 56)
+#define FUNCTION_TAG (1ull << 56)
 #define FUNCTION_STEP 16
 #define MAX_FUNCTIONS (1u << 20)
 
@@ -172,7 +172,7 @@ enum ptx_status ptx_module_calls(struct ptx_module *m)
 	if (m->function_count >= MAX_FUNCTIONS)
 		return PTX_NOT_SUPPORTED;
 	memcpy(&hash, m->text.bytes, sizeof(hash));
-	m->function_base = FUNCTION_MARK | (uint64_t)hash << 24;
+	m->function_base = FUNCTION_TAG | (uint64_t)hash << 24;
 	for (uint32_t f = 0; f < m->function_count; f++)
 		m->uses_heap |= is_heap(m->functions[f]);
 	if (m->facts)

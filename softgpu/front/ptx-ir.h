@@ -242,12 +242,12 @@ char *ptx_strndup(struct ptx_arena *arena, const char *text, size_t length);
 void ptx_arena_free(struct ptx_arena *arena);
 
 /* How far an arena is used: all that was handed out since can be given back at once. */
-struct ptx_arena_mark {
+struct ptx_arena_scope {
 	struct ptx_chunk *chunk;
 	size_t chunk_used, used;
 };
-struct ptx_arena_mark ptx_arena_mark(const struct ptx_arena *arena);
-void ptx_arena_return(struct ptx_arena *arena, struct ptx_arena_mark mark);
+struct ptx_arena_scope ptx_arena_scope_begin(const struct ptx_arena *arena);
+void ptx_arena_scope_end(struct ptx_arena *arena, struct ptx_arena_scope scope);
 
 /* A growing array in an arena: returns the new element, zeroed. Old copies are left to the arena. */
 void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t *room, size_t element);

@@ -6,16 +6,16 @@
 
 #include "front/ptx-lex.h"
 
-enum { LETTER = 1, DIGIT = 2, SIGN = 4, BLANK = 8, MARK = 16 }; /* SIGN: _ $ .; MARK: a token of its own */
+enum { LETTER = 1, DIGIT = 2, SIGN = 4, BLANK = 8, PUNCTUATION = 16 }; /* SIGN: _ $ .; MARK: a token of its own */
 
 static const unsigned char classes[256] = {
 	['a' ... 'z'] = LETTER, ['A' ... 'Z'] = LETTER, ['0' ... '9'] = DIGIT, ['_'] = SIGN,  ['$'] = SIGN,
 	['.'] = SIGN,           [' '] = BLANK,          ['\t' ... '\r'] = BLANK,
-	['('] = MARK,           [')'] = MARK,           ['['] = MARK,           [']'] = MARK,  ['{'] = MARK,
-	['}'] = MARK,           [','] = MARK,           [';'] = MARK,           [':'] = MARK,  ['<'] = MARK,
-	['>'] = MARK,           ['='] = MARK,           ['|'] = MARK,           ['+'] = MARK,  ['-'] = MARK,
-	['!'] = MARK,           ['@'] = MARK,           ['*'] = MARK,           ['/'] = MARK,  ['%'] = MARK,
-	['&'] = MARK,           ['^'] = MARK,           ['~'] = MARK,           ['?'] = MARK,
+	['('] = PUNCTUATION,           [')'] = PUNCTUATION,           ['['] = PUNCTUATION,           [']'] = PUNCTUATION,  ['{'] = PUNCTUATION,
+	['}'] = PUNCTUATION,           [','] = PUNCTUATION,           [';'] = PUNCTUATION,           [':'] = PUNCTUATION,  ['<'] = PUNCTUATION,
+	['>'] = PUNCTUATION,           ['='] = PUNCTUATION,           ['|'] = PUNCTUATION,           ['+'] = PUNCTUATION,  ['-'] = PUNCTUATION,
+	['!'] = PUNCTUATION,           ['@'] = PUNCTUATION,           ['*'] = PUNCTUATION,           ['/'] = PUNCTUATION,  ['%'] = PUNCTUATION,
+	['&'] = PUNCTUATION,           ['^'] = PUNCTUATION,           ['~'] = PUNCTUATION,           ['?'] = PUNCTUATION,
 };
 
 static bool is(char c, unsigned kinds)
@@ -159,7 +159,7 @@ void ptx_lex_next(struct ptx_lexer *lx, struct ptx_token *token)
 		token->kind = close && !newline ? PTX_TOK_STRING : PTX_TOK_BAD;
 		lx->at = close && !newline ? close + 1 : lx->end;
 	} else {
-		token->kind = is(c, MARK) ? (unsigned char)c : PTX_TOK_BAD;
+		token->kind = is(c, PUNCTUATION) ? (unsigned char)c : PTX_TOK_BAD;
 		lx->at++;
 	}
 	token->length = (size_t)(lx->at - token->text);

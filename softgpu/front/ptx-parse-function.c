@@ -191,7 +191,7 @@ static bool add_function(struct ptx_parser *p, struct ptx_symbol *symbol)
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label)
 {
 	struct ptx_function *fn = ptx_alloc(&p->module->arena, sizeof(*fn));
-	uint32_t mark = p->scope_count;
+	uint32_t scope_start = p->scope_count;
 
 	if (!fn)
 		return ptx_parse_no_memory(p);
@@ -205,7 +205,7 @@ bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label)
 	if (p->token.kind == '(')
 		fn->params = parse_params(p, fn, &fn->param_count, false);
 	parse_tuning(p, fn);
-	ptx_parse_close_scope(p, mark);
+	ptx_parse_close_scope(p, scope_start);
 	label->function = fn;
 	return ptx_parse_expect(p, ';');
 }

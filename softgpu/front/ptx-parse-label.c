@@ -60,7 +60,7 @@ bool ptx_parse_open_scope(struct ptx_parser *p)
 {
 	if (p->depth == PTX_MAX_SCOPES)
 		return ptx_parse_fail(p, PTX_INVALID, "blocks are nested too deeply");
-	p->marks[p->depth++] = p->scope_count;
+	p->scope_starts[p->depth++] = p->scope_count;
 	return true;
 }
 
@@ -75,7 +75,7 @@ bool ptx_parse_leave_scope(struct ptx_parser *p)
 		label->next = inner;
 		inner = label;
 	}
-	ptx_parse_close_scope(p, p->marks[--p->depth]);
+	ptx_parse_close_scope(p, p->scope_starts[--p->depth]);
 	for (; inner; inner = next) {
 		struct ptx_token name = {.text = inner->name, .length = strlen(inner->name), .line = inner->line};
 

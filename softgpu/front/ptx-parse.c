@@ -140,9 +140,9 @@ bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol)
 	return true;
 }
 
-void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark)
+void ptx_parse_close_scope(struct ptx_parser *p, uint32_t scope_start)
 {
-	while (p->scope_count > mark) {
+	while (p->scope_count > scope_start) {
 		struct ptx_symbol *symbol = p->scope[--p->scope_count];
 
 		p->symbols.buckets[symbol->hash % PTX_BUCKETS] = symbol->next;
@@ -251,11 +251,11 @@ static void skip_section(struct ptx_parser *p)
 
 static void parse_directive(struct ptx_parser *p)
 {
-	unsigned linkage = 0, mark;
+	unsigned linkage = 0, word;
 	uint64_t size;
 
-	while ((mark = linkage_of(&p->token))) {
-		linkage |= mark;
+	while ((word = linkage_of(&p->token))) {
+		linkage |= word;
 		ptx_parse_next(p);
 	}
 	if (ptx_token_is(&p->token, ".entry") || ptx_token_is(&p->token, ".func")) {

@@ -44,7 +44,7 @@ struct ptx_parser {
 	uint32_t text; /* at hand, from 1 */
 	const char *start;        /* of it */
 	struct ptx_token closing; /* the } of the last body */
-	uint32_t depth, marks[PTX_MAX_SCOPES]; /* of blocks in braces */
+	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* of blocks in braces */
 	struct ptx_symbol **label_scope, *outer_labels;
 	uint32_t label_scope_count, label_scope_room;
 };
@@ -76,7 +76,7 @@ struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, siz
 /* What a name means here: of the scope or around it. */
 struct ptx_symbol *ptx_parse_symbol(struct ptx_parser *p, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
-void ptx_parse_close_scope(struct ptx_parser *p, uint32_t mark);
+void ptx_parse_close_scope(struct ptx_parser *p, uint32_t scope_start);
 /* Makes a symbol known until its scope is closed. */
 bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol);
 /* How a declaration at module scope is marked. */

@@ -13,7 +13,7 @@
 #include "front/ptx-shared.h"
 #include "front/ptx-source.h"
 
-struct kept_text {
+struct source_text {
 	char *text;
 	size_t length;
 	struct ptx_names names;
@@ -23,7 +23,7 @@ struct ptx_source {
 	struct ptx_parser *parser; /* while a kernel is read */
 	struct ptx_arena arena;    /* of the names; as large as the module's own may be */
 	size_t count;
-	struct kept_text texts[];
+	struct source_text texts[];
 };
 
 struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count, size_t limit)
@@ -61,7 +61,7 @@ bool ptx_source_note(struct ptx_source *source, struct ptx_parser *p)
 	return ptx_names_make(&source->arena, &source->texts[p->text - 1].names, p->scope, p->scope_count);
 }
 
-static void enter(struct ptx_parser *p, const struct kept_text *text, const struct ptx_extent *body)
+static void enter(struct ptx_parser *p, const struct source_text *text, const struct ptx_extent *body)
 {
 	p->text = body->text;
 	p->start = text->text;
@@ -86,7 +86,7 @@ enum ptx_status ptx_source_read_body(struct ptx_function *fn, struct ptx_error *
 {
 	struct ptx_source *source = fn->module->source;
 	const struct ptx_extent *body = &fn->body;
-	struct ptx_arena_mark mark;
+	struct ptx_arena_scope scope;
 	struct ptx_parser *p;
 
 	if (fn->read)
@@ -98,14 +98,14 @@ enum ptx_status ptx_source_read_body(struct ptx_function *fn, struct ptx_error *
 		return PTX_NO_MEMORY;
 	p->module = fn->module;
 	p->error = error;
-	mark = ptx_arena_mark(&fn->module->arena);
+	scope = ptx_arena_scope_begin(&fn->module->arena);
 	enter(p, &source->texts[body->text - 1], body);
 	ptx_parse_next(p);
 	if (ptx_parse_function_body(p, fn) && p->token.kind)
 		ptx_parse_fail(p, PTX_INVALID, "what was known of `%s` does not fit it", fn->name);
 	if (p->status != PTX_OK) {
 		clear(fn);
-		ptx_arena_return(&fn->module->arena, mark);
+		ptx_arena_scope_end(&fn->module->arena, scope);
 		return p->status;
 	}
 	ptx_statistics_count(&ptx_statistics.bodies);

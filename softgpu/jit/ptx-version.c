@@ -92,7 +92,7 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	b->local_stride = body->local_bytes;
 	b->frame_bytes = plan->low.frame_bytes;
 	b->fibers = b->lanes > 1 && ptx_body_turns(body);
-	b->rounds = b->lanes > 1 && body->has_rounds;
+	b->warp_loop = b->lanes > 1 && body->has_warp_loop;
 	b->waits = b->lanes > 1 && body->has_waits;
 	b->strides = b->lanes > 1 && body->has_strides && !body->has_waits && !body->has_signals;
 }

@@ -260,7 +260,7 @@ static LLVMValueRef span_fits(struct lower *l, const struct access *a, LLVMValue
 		ok = in_kept_range(l, a, from, span);
 	else
 		ok = whole ? in_site_range(l, a, from, span) : in_cached_range(l, a, from, span);
-	if (bytes == 1 || (whole && root_aligns(l, a)))
+	if (bytes == 1 || (whole && provenance_aligns(l, a)))
 		return ok;
 	aligned = LLVMBuildAnd(l->b, from, scalar_const(l->type.i64, bytes - 1), "");
 	aligned = LLVMBuildICmp(l->b, LLVMIntEQ, aligned, scalar_const(l->type.i64, 0), "");
@@ -317,7 +317,7 @@ void access_check_apart(struct lower *l, const struct access *a, LLVMValueRef ba
 		end = LLVMBuildAdd(l->b, from, scalar_const(l->type.i64, span), "");
 		ok = span_fits(l, a, from, span, false);
 	}
-	if (a->space == PTX_SHARED || root_note(l, a)) {
+	if (a->space == PTX_SHARED || provenance_note(l, a)) {
 		leave_unless(l, ok);
 		return;
 	}
@@ -363,12 +363,12 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	fine = new_bb(l, "fine");
 	look = new_bb(l, "look");
 	from = LLVMBuildAdd(l->b, base, scalar_const(l->type.i64, (uint64_t)low), "");
-	ok = root_fits(l, a, low, span);
+	ok = provenance_fits(l, a, low, span);
 	if (ok) {
 		other = new_bb(l, "elsewhere");
 		branch_likely(l, ok, fine, other);
 		LLVMPositionBuilderAtEnd(l->b, other);
-		usual = step_aside(l);
+		usual = slow_path_begin(l);
 		/* not from the register: keeping its value for this takes a register of the loop around */
 		base = a->indexed ? access_index_address(l, a) : access_address(l, a);
 		from = LLVMBuildAdd(l->b, base, scalar_const(l->type.i64, (uint64_t)low), "");
@@ -377,7 +377,7 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	branch_likely(l, span_fits(l, a, from, span, kept), fine, look);
 	LLVMPositionBuilderAtEnd(l->b, look);
 	if (!ok)
-		usual = step_aside(l);
+		usual = slow_path_begin(l);
 	args[0] = l->fn.ctx;
 	args[2] = base;
 	args[3] = l->fn.thread;
@@ -393,7 +393,7 @@ void access_check(struct lower *l, struct access *a, LLVMValueRef base)
 	}
 	if (kept && a->space != PTX_SHARED && a->space != PTX_LOCAL)
 		keep_range(l, a, span);
-	step_back(l, &usual);
+	slow_path_end(l, &usual);
 	LLVMBuildBr(l->b, fine);
 	LLVMPositionBuilderAtEnd(l->b, fine);
 }

@@ -81,11 +81,11 @@ LLVMValueRef access_index_pointer(struct lower *l, const struct index *x, unsign
  * With one lane: whether `span` bytes from `from` on, which is `low` bytes beyond the address, are aligned and in the
  * range of the parameter that it comes from. NULL: it comes from none.
  */
-LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span);
+LLVMValueRef provenance_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span);
 /* With 32 lanes: whether the site's range is known when a launch begins, as it comes from a parameter. */
-bool root_note(struct lower *l, const struct access *a);
+bool provenance_note(struct lower *l, const struct access *a);
 /* And whether all of its addresses are aligned if the parameter is, which the site's range then counts in. */
-bool root_aligns(struct lower *l, const struct access *a);
+bool provenance_aligns(struct lower *l, const struct access *a);
 /* Where the access is in the host's memory. With one lane, `base[index]` does not go by way of the register. */
 LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRef base);
 /* The same address without the constant, for where it is seldom needed: what it is made of is enough to keep. */
@@ -93,13 +93,13 @@ LLVMValueRef access_index_address(struct lower *l, const struct access *a);
 
 /* ---- ptx-lower-prefetch.c ---- */
 /* After a checked access: has the processor fetch what others like it will need. */
-void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer);
+void prefetch_access(struct lower *l, const struct access *a, LLVMValueRef pointer);
 enum { SECOND_CACHE = 2, ALL_CACHES };
 void prefetch(struct lower *l, LLVMValueRef pointer, int64_t from, uint64_t bytes, bool write, int caches);
 
 /* ---- ptx-lower-stride.c ---- */
 /* Before the check of an access whose lanes' addresses have a shape. */
-void note_stride(struct lower *l, const struct access *a, LLVMValueRef address);
+void stride_note(struct lower *l, const struct access *a, LLVMValueRef address);
 
 /* ---- ptx-lower-access.c ---- */
 void slow_call(struct lower *l, const struct access *a, const char *name);

@@ -46,7 +46,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	if (!s)
 		return lower_no_memory(body);
 	s->line = i->line;
-	s->root = PTX_NO_ROOT;
+	s->provenance = PTX_NO_PROVENANCE;
 	if (i->tex)
 		s->tex = *i->tex;
 	s->space = i->space;
@@ -89,7 +89,7 @@ bool prepare_lowering(struct ptx_body *body, struct ptx_lowering *low, unsigned 
 				     body->function->name);
 	low->pending_at = (uint32_t)at;
 	low->frame_bytes = (uint32_t)at + 4 * body->block_count;
-	if (body->has_rounds && !lay_out_rounds(body, low))
+	if (body->has_warp_loop && !warp_loop_lay_out(body, low))
 		return false;
 	for (uint32_t k = 0; k < body->instr_count; k++) {
 		low->sites[k] = UINT32_MAX;
@@ -303,7 +303,7 @@ static const struct ptx_exit *exit_at_hand(struct lower *l)
 
 	if (!e || !l->at.keep)
 		return e;
-	e->others = l->own.aside.asides[l->at.block].others;
+	e->others = l->own.if_conversion.blocks[l->at.block].others;
 	for (size_t w = 0; w < l->body->words; w++)
 		e->live[w] |= l->at.keep[w];
 	return e;
@@ -361,12 +361,12 @@ void try_return(struct lower *l, LLVMBasicBlockRef stay)
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->at.mask, scalar_const(l->type.i32, UINT32_MAX), ""),
 			test, stay);
 	LLVMPositionBuilderAtEnd(l->b, test);
-	for (uint32_t r = 0; (r = next_of(live, r, l->body->border_count)) < l->body->border_count; r++)
+	for (uint32_t r = 0; (r = next_of(live, r, l->body->boundary_count)) < l->body->boundary_count; r++)
 		if (widens(l, r))
 			narrow(l, r, &ok);
 	LLVMBuildCondBr(l->b, ok, back, stay);
 	LLVMPositionBuilderAtEnd(l->b, back);
-	for (uint32_t r = 0; (r = next_of(live, r, l->body->border_count)) < l->body->border_count; r++) {
+	for (uint32_t r = 0; (r = next_of(live, r, l->body->boundary_count)) < l->body->boundary_count; r++) {
 		if (widens(l, r)) {
 			value = narrow(l, r, NULL);
 		} else if (PTX_BIT(l->regs.resident, r)) {

@@ -3,10 +3,10 @@
  * Short blocks that only some lanes of a warp take, in the full version: `if` and `else` without loops, barriers or
  * whatever else lanes could see of one another. To leave for the masked version and to come back costs more than such
  * a block does, and it may be all that a kernel does between two barriers. So the block is there twice: for all lanes,
- * and as an aside, in which the lanes that do not take it stand by. It writes only for its own lanes, to memory and to
+ * and as an converted block, in which the lanes that do not take it stand by. It writes only for its own lanes, to memory and to
  * registers that the others still need; what it computes for them besides is lost.
  *
- * Shapes of the full version hold in an aside, since registers that are needed afterwards must be vectors.
+ * Shapes of the full version hold in an converted block, since registers that are needed afterwards must be vectors.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 #define MOST_INSTRUCTIONS 48
 
-static bool may_stand_aside(const struct ptx_instr *i)
+static bool is_convertible(const struct ptx_instr *i)
 {
 	static const unsigned harmless = PTX_F_EFFECT | PTX_F_LOAD | PTX_F_STORE | PTX_F_NO_DST | PTX_F_CARRY_IN |
 					 PTX_F_WORDS | PTX_F_TYPE2;
@@ -50,7 +50,7 @@ static bool is_arm(struct lower *l, uint32_t block, const uint64_t *keep)
 	for (uint32_t n = 0; n < l->body->block_count; n++)
 		entries += (l->body->blocks[n].succ[0] == block) + (l->body->blocks[n].succ[1] == block);
 	for (uint32_t k = b->first; k < b->last && c.ok; k++) {
-		c.ok = may_stand_aside(&l->body->instrs[k]);
+		c.ok = is_convertible(&l->body->instrs[k]);
 		ptx_instr_defs(l->body, &l->body->instrs[k], check_def, &c);
 	}
 	return c.ok && entries == 1;
@@ -58,7 +58,7 @@ static bool is_arm(struct lower *l, uint32_t block, const uint64_t *keep)
 
 static bool plan_arm(struct lower *l, uint32_t block, const uint64_t *live, const uint64_t *other)
 {
-	struct aside *a = &l->own.aside.asides[block];
+	struct if_converted *a = &l->own.if_conversion.blocks[block];
 
 	a->keep = ptx_alloc(&l->body->arena, l->body->words * sizeof(*a->keep));
 	if (!a->keep)
@@ -86,7 +86,7 @@ static unsigned find_arms(const struct lower *l, uint32_t *arms, uint32_t *join)
 	return *join > high && blocks[high].condition < 0 && blocks[high].succ[0] == *join ? 2 : 0;
 }
 
-bool begin_asides(struct lower *l, LLVMValueRef taken)
+bool if_conversion_begin(struct lower *l, LLVMValueRef taken)
 {
 	const struct ptx_block *b = &l->body->blocks[l->at.block];
 	uint32_t arms[2], join = 0;
@@ -97,24 +97,24 @@ bool begin_asides(struct lower *l, LLVMValueRef taken)
 			      n + 1 < count ? l->body->blocks[arms[1]].live_in : NULL))
 			return false;
 	for (unsigned n = 0; n < count; n++) {
-		struct aside *a = &l->own.aside.asides[arms[n]];
+		struct if_converted *a = &l->own.if_conversion.blocks[arms[n]];
 
-		a->start = new_bb(l, "aside");
+		a->start = new_bb(l, "converted block");
 		a->vector = b->succ[0] == arms[n] ? taken : LLVMBuildNot(l->b, taken, "");
 		a->lanes = mask_bits(l, a->vector);
 		a->next = l->fn.starts[join];
 		a->others = n + 1 < count ? arms[1] : join;
 		if (n)
-			l->own.aside.asides[arms[0]].next = a->start;
+			l->own.if_conversion.blocks[arms[0]].next = a->start;
 	}
 	if (count)
-		LLVMBuildBr(l->b, l->own.aside.asides[arms[0]].start);
+		LLVMBuildBr(l->b, l->own.if_conversion.blocks[arms[0]].start);
 	return count;
 }
 
-void emit_aside(struct lower *l)
+void if_conversion_emit(struct lower *l)
 {
-	const struct aside *a = &l->own.aside.asides[l->at.block];
+	const struct if_converted *a = &l->own.if_conversion.blocks[l->at.block];
 	LLVMValueRef mask = l->at.mask, vector = l->at.mask_vector;
 
 	if (!a->start || l->body->status != PTX_OK)
@@ -132,6 +132,6 @@ void emit_aside(struct lower *l)
 
 bool prepare_asides(struct lower *l)
 {
-	l->own.aside.asides = ptx_alloc(&l->body->arena, (l->body->block_count + 1u) * sizeof(*l->own.aside.asides));
-	return l->own.aside.asides;
+	l->own.if_conversion.blocks = ptx_alloc(&l->body->arena, (l->body->block_count + 1u) * sizeof(*l->own.if_conversion.blocks));
+	return l->own.if_conversion.blocks;
 }

@@ -42,10 +42,10 @@ static uint32_t lowest_back_edge(const struct ptx_block *b, uint32_t block)
  */
 static LLVMValueRef is_others_turn(struct lower *l)
 {
-	LLVMValueRef n = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.rounds, "");
+	LLVMValueRef n = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.wait_rounds, "");
 
 	n = LLVMBuildAdd(l->b, n, scalar_const(l->type.i32, 1), "");
-	LLVMBuildStore(l->b, n, l->own.masked.rounds);
+	LLVMBuildStore(l->b, n, l->own.masked.wait_rounds);
 	n = LLVMBuildAnd(l->b, n, scalar_const(l->type.i32, ROUNDS_PER_TURN - 1), "");
 	return LLVMBuildICmp(l->b, LLVMIntEQ, n, scalar_const(l->type.i32, 0), "");
 }
@@ -210,10 +210,10 @@ static void finish_masked(struct lower *l, LLVMValueRef forced, LLVMValueRef idl
 	LLVMBasicBlockRef sleep = new_bb(l, "waiting");
 
 	LLVMPositionBuilderAtEnd(l->b, l->fn.starts[l->body->block_count]);
-	if (l->body->has_meets)
+	if (l->body->has_reconvergence)
 		count_idle(l, idle, any_pending(l, true));
 	/* lanes that let others go first */
-	if (l->body->has_waits || l->body->has_meets)
+	if (l->body->has_waits || l->body->has_reconvergence)
 		LLVMBuildCondBr(l->b, any_pending(l, false), again, stuck);
 	else
 		LLVMBuildBr(l->b, stuck);
@@ -236,8 +236,8 @@ static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueR
 
 	l->own.masked.live = LLVMBuildAlloca(l->b, l->type.i32, "live");
 	*mask_var = LLVMBuildAlloca(l->b, l->type.i32, "mask");
-	l->own.masked.rounds = LLVMBuildAlloca(l->b, l->type.i32, "rounds");
-	LLVMBuildStore(l->b, zero, l->own.masked.rounds);
+	l->own.masked.wait_rounds = LLVMBuildAlloca(l->b, l->type.i32, "rounds");
+	LLVMBuildStore(l->b, zero, l->own.masked.wait_rounds);
 	*idle = LLVMBuildAlloca(l->b, l->type.i32, "idle");
 	LLVMBuildStore(l->b, zero, *idle);
 	*forced = LLVMBuildAlloca(l->b, l->type.i1, "forced");
@@ -282,7 +282,7 @@ void lower_masked(struct lower *l)
 		stayers = scalar_const(l->type.i32, 0);
 		if (body->blocks[l->at.block].barrier)
 			gate_barrier(l, forced, l->fn.starts[l->at.block + 1]);
-		else if (body->has_meets && body->blocks[l->at.block].meets)
+		else if (body->has_reconvergence && body->blocks[l->at.block].reconverges)
 			stayers = gate_meeting(l, idle, l->fn.starts[l->at.block + 1]);
 		if (l->low->reenter[l->at.block])
 			try_return(l, stay);
@@ -291,7 +291,7 @@ void lower_masked(struct lower *l)
 		LLVMPositionBuilderAtEnd(l->b, stay);
 		LLVMBuildStore(l->b, stayers, l->own.masked.pending[l->at.block]);
 		LLVMBuildStore(l->b, l->at.mask, mask_var);
-		if (body->has_meets && !body->blocks[l->at.block].barrier)
+		if (body->has_reconvergence && !body->blocks[l->at.block].barrier)
 			LLVMBuildStore(l->b, scalar_const(l->type.i32, 0), idle);
 		l->at.mask_vector = bits_mask(l, l->at.mask);
 		emit_instructions(l, sides, mask_var);

@@ -297,11 +297,11 @@ bool emit_ld(struct lower *l, const struct ptx_instr *i)
 		if (l->at.keep && a.lanes > 1) {
 			access_load_some(l, &a, pointer_apart(l, &a, base), parts);
 		} else {
-			note_stride(l, &a, base);
+			stride_note(l, &a, base);
 			access_check(l, &a, base);
 			pointer = access_pointer(l, &a, base);
 			access_load(l, &a, pointer, parts);
-			look_ahead(l, &a, pointer);
+			prefetch_access(l, &a, pointer);
 		}
 	} else {
 		gather(l, &a, parts);
@@ -353,10 +353,10 @@ bool emit_st(struct lower *l, const struct ptx_instr *i)
 		store_apart(l, &a, base, parts);
 		return true;
 	}
-	note_stride(l, &a, base);
+	stride_note(l, &a, base);
 	access_check(l, &a, base);
 	pointer = access_pointer(l, &a, base);
 	access_store(l, &a, pointer, parts);
-	look_ahead(l, &a, pointer);
+	prefetch_access(l, &a, pointer);
 	return true;
 }

@@ -22,19 +22,19 @@ static int64_t step_of(const struct ptx_instr *i, int32_t reg)
 	return step < FARTHEST_STEP && step > -FARTHEST_STEP ? step : 0;
 }
 
-struct rounds {
+struct counted_loop {
 	struct lower *l;
 	uint32_t header, latch;
 };
 
 /* What every round comes by. */
-static bool is_always_run(const struct rounds *r, uint32_t block, const struct ptx_instr *i)
+static bool is_always_run(const struct counted_loop *r, uint32_t block, const struct ptx_instr *i)
 {
 	return i->guard < 0 && (block == r->header || block == r->latch);
 }
 
 /* Whether each round moves the register, all in one direction, and so far at least. */
-static bool moves_on(const struct rounds *r, int32_t reg, unsigned bytes)
+static bool moves_on(const struct counted_loop *r, int32_t reg, unsigned bytes)
 {
 	int64_t step, way = 0;
 	bool always = false;
@@ -55,7 +55,7 @@ static bool moves_on(const struct rounds *r, int32_t reg, unsigned bytes)
 }
 
 /* A loop with no other in it, no calls, and nothing to wait for. */
-static bool is_plain(const struct rounds *r)
+static bool is_plain(const struct counted_loop *r)
 {
 	for (uint32_t n = r->header; n <= r->latch; n++) {
 		const struct ptx_block *b = &r->l->body->blocks[n];
@@ -76,7 +76,8 @@ static bool is_plain(const struct rounds *r)
 static bool ends_by_itself(struct lower *l)
 {
 	const struct ptx_block *b = &l->body->blocks[l->at.block];
-	struct rounds r = {.l = l, .header = b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1], .latch = l->at.block};
+	struct counted_loop r = {
+		.l = l, .header = b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1], .latch = l->at.block};
 
 	if (l->version.width > 1 || !is_plain(&r))
 		return false;
@@ -96,7 +97,7 @@ static bool ends_by_itself(struct lower *l)
 #define LONG_ROUND 512
 
 /* The innermost loop around the block at hand. */
-static bool find_loop(struct rounds *r)
+static bool find_loop(struct counted_loop *r)
 {
 	const struct ptx_body *body = r->l->body;
 
@@ -109,9 +110,9 @@ static bool find_loop(struct rounds *r)
 	return false;
 }
 
-int64_t round_step(struct lower *l, int32_t reg)
+int64_t counted_loop_step(struct lower *l, int32_t reg)
 {
-	struct rounds r = {.l = l};
+	struct counted_loop r = {.l = l};
 	int64_t step = 0;
 
 	if (!find_loop(&r) || l->body->blocks[r.latch].last - l->body->blocks[r.header].first > LONG_ROUND ||
@@ -143,12 +144,12 @@ static void look(struct lower *l, uint32_t line)
 	LLVMSetVolatile(flag, 1);
 	branch_likely(l, LLVMBuildICmp(l->b, LLVMIntEQ, flag, scalar_const(l->type.i8, 0), ""), go, stop);
 	LLVMPositionBuilderAtEnd(l->b, stop);
-	usual = step_aside(l);
+	usual = slow_path_begin(l);
 	args[0] = l->fn.ctx;
 	args[1] = scalar_const(l->type.i32, line);
 	args[2] = l->fn.thread;
 	call_seldom(l, "ptx_rt_cancelled", args, 3);
-	step_back(l, &usual);
+	slow_path_end(l, &usual);
 	/*
 	 * It does not return, but were that known, LLVM would move arithmetic past this branch, away from its operands,
 	 * which then stay in registers instead of the one result.

@@ -10,8 +10,8 @@
 #include "lower/ptx-lower-access.h"
 
 /* So many warps run before the one that is thought of: all that a block can have. */
-#define WARPS_AHEAD 32
-#define BYTES_AHEAD 1024
+#define PREFETCH_WARPS 32
+#define PREFETCH_BYTES 1024
 /* The rounds of a loop that moves less go on in the same line, those of one that moves more are too few. */
 #define LEAST_STEP 16
 #define MOST_STEP 256
@@ -40,7 +40,7 @@ static bool is_leader(const struct lower *l, const struct access *a)
 static void look_along(struct lower *l, const struct access *a, LLVMValueRef pointer)
 {
 	const struct ptx_along *along = &l->body->along[a->o->reg];
-	uint32_t row = l->body->blockdim[0] * a->size, blocks = PTX_LANES * WARPS_AHEAD / l->body->threads;
+	uint32_t row = l->body->blockdim[0] * a->size, blocks = PTX_LANES * PREFETCH_WARPS / l->body->threads;
 
 	if (along->kind != PTX_ALONG_KNOWN || along->by != row || l->body->blockdim[0] == l->body->threads ||
 	    !access_is_in_order(a) || ptx_body_in_loop(l->body, l->at.block))
@@ -50,14 +50,15 @@ static void look_along(struct lower *l, const struct access *a, LLVMValueRef poi
 
 static void look_on(struct lower *l, const struct access *a, LLVMValueRef pointer)
 {
-	int64_t step = a->indexed ? round_step(l, a->x.index) * (1ll << a->x.shift) : round_step(l, a->o->reg);
+	int64_t step =
+		a->indexed ? counted_loop_step(l, a->x.index) * (1ll << a->x.shift) : counted_loop_step(l, a->o->reg);
 
 	if (a->write || step > MOST_STEP || step < -MOST_STEP || (step < LEAST_STEP && step > -LEAST_STEP))
 		return;
-	prefetch(l, pointer, step < 0 ? -BYTES_AHEAD : BYTES_AHEAD, 1, false, ALL_CACHES);
+	prefetch(l, pointer, step < 0 ? -PREFETCH_BYTES : PREFETCH_BYTES, 1, false, ALL_CACHES);
 }
 
-void look_ahead(struct lower *l, const struct access *a, LLVMValueRef pointer)
+void prefetch_access(struct lower *l, const struct access *a, LLVMValueRef pointer)
 {
 	if (!is_leader(l, a))
 		return;

@@ -9,7 +9,7 @@
 #include "lower/ptx-lower-access.h"
 
 /* Roots of one kernel; more are as good as none. */
-#define MOST_ROOTS 32
+#define MOST_PROVENANCES 32
 
 /* ---- registers that hold such addresses: as distances from the parameter, which is what is checked ---- */
 
@@ -33,14 +33,14 @@ static LLVMValueRef value_of(struct lower *l, uint32_t param)
 	return value;
 }
 
-LLVMValueRef root_base(struct lower *l, int32_t reg)
+LLVMValueRef provenance_base(struct lower *l, int32_t reg)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	LLVMValueRef *base;
 
 	if (l->at.distances || !is_distance(l, reg))
 		return NULL;
-	base = &l->own.root.bases[l->body->origins[reg].param];
+	base = &l->own.provenance.bases[l->body->origins[reg].param];
 	if (!*base) {
 		LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->fn.entry));
 		*base = value_of(l, l->body->origins[reg].param);
@@ -49,7 +49,7 @@ LLVMValueRef root_base(struct lower *l, int32_t reg)
 	return *base;
 }
 
-bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i)
+bool provenance_keeps_distance(const struct lower *l, const struct ptx_instr *i)
 {
 	unsigned bits = ptx_types[i->type].bits, from = 1;
 
@@ -98,28 +98,28 @@ struct limit {
 	LLVMValueRef from, count; /* from: of an index */
 };
 
-struct root {
+struct provenance {
 	uint32_t param;
 	bool write;
 	LLVMValueRef start, size;
 	struct limit limits[MOST_LIMITS];
 };
 
-static struct root *find_root(struct lower *l, uint32_t param, bool write, uint32_t site)
+static struct provenance *provenance_find(struct lower *l, uint32_t param, bool write, uint32_t site)
 {
-	struct root *r = l->own.root.roots;
+	struct provenance *r = l->own.provenance.provenances;
 	LLVMValueRef entry = field(l, l->mem.cache, site * sizeof(struct ptx_cached_range)), end;
 
 	if (!r)
-		r = l->own.root.roots = ptx_alloc(&l->body->arena, MOST_ROOTS * sizeof(*r));
-	for (unsigned n = 0; r && n < MOST_ROOTS; n++, r++) {
+		r = l->own.provenance.provenances = ptx_alloc(&l->body->arena, MOST_PROVENANCES * sizeof(*r));
+	for (unsigned n = 0; r && n < MOST_PROVENANCES; n++, r++) {
 		if (r->start && r->param == param && r->write == write)
 			return r;
 		if (r->start)
 			continue;
 		/* the first access keeps the range for all; it is found when a launch begins */
-		l->low->site_list[site].root = param;
-		*r = (struct root){.param = param, .write = write};
+		l->low->site_list[site].provenance = param;
+		*r = (struct provenance){.param = param, .write = write};
 		r->start = LLVMBuildLoad2(l->b, l->type.i64, entry, "");
 		end = LLVMBuildLoad2(l->b, l->type.i64, field(l, entry, 8), "");
 		r->size = LLVMBuildSub(l->b, end, r->start, "");
@@ -147,7 +147,7 @@ static LLVMValueRef opaque(struct lower *l, LLVMValueRef value)
 }
 
 /* How many places `1 << shift` bytes apart, from the range's start and `skip` bytes on, have room for the span. */
-static LLVMValueRef places(struct lower *l, const struct root *r, const struct limit *limit, LLVMValueRef skip)
+static LLVMValueRef places(struct lower *l, const struct provenance *r, const struct limit *limit, LLVMValueRef skip)
 {
 	LLVMValueRef need = LLVMBuildAdd(l->b, skip, number64(l, limit->span), ""), n, ok;
 
@@ -173,7 +173,7 @@ static void from_zero(struct lower *l, struct limit *limit)
 }
 
 /* Of distances from the parameter: those below `count` are good if they are aligned. Begins in the entry block. */
-static LLVMValueRef good_distances(struct lower *l, const struct root *r, const struct limit *limit)
+static LLVMValueRef good_distances(struct lower *l, const struct provenance *r, const struct limit *limit)
 {
 	LLVMValueRef base = value_of(l, r->param), from = LLVMBuildSub(l->b, base, r->start, ""), room, ok, part;
 
@@ -191,7 +191,7 @@ static LLVMValueRef good_distances(struct lower *l, const struct root *r, const 
 }
 
 /* Begins in the entry block. */
-static void work_out(struct lower *l, const struct root *r, struct limit *limit)
+static void work_out(struct lower *l, const struct provenance *r, struct limit *limit)
 {
 	LLVMValueRef skip;
 
@@ -210,7 +210,7 @@ static void work_out(struct lower *l, const struct root *r, struct limit *limit)
 	limit->count = opaque(l, limit->count);
 }
 
-static const struct limit *find_limit(struct lower *l, struct root *r, const struct limit *wanted)
+static const struct limit *find_limit(struct lower *l, struct provenance *r, const struct limit *wanted)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	struct limit *k = r->limits;
@@ -237,7 +237,7 @@ static LLVMValueRef index_value(struct lower *l, const struct index *x)
  * The parameter itself, with an index: the distance is of indices. That the register has the parameter's value LLVM
  * nearly always knows.
  */
-static LLVMValueRef index_fits(struct lower *l, struct root *r, const struct index *x, const struct limit *wanted)
+static LLVMValueRef index_fits(struct lower *l, struct provenance *r, const struct index *x, const struct limit *wanted)
 {
 	const struct limit *limit = find_limit(l, r, wanted);
 	LLVMValueRef at, same;
@@ -248,7 +248,8 @@ static LLVMValueRef index_fits(struct lower *l, struct root *r, const struct ind
 }
 
 /* Any distance; one that need not be aligned is turned so that it becomes too large if it is not. */
-static LLVMValueRef distance_fits(struct lower *l, struct root *r, LLVMValueRef distance, const struct limit *wanted)
+static LLVMValueRef distance_fits(struct lower *l, struct provenance *r, LLVMValueRef distance,
+				  const struct limit *wanted)
 {
 	const struct limit *limit = find_limit(l, r, wanted);
 	LLVMValueRef args[3] = {distance, distance, number64(l, wanted->shift)};
@@ -263,7 +264,7 @@ static bool is_rooted(const struct lower *l, const struct access *a)
 	return a->space != PTX_SHARED && a->space != PTX_LOCAL && is_distance(l, a->o->reg);
 }
 
-bool root_note(struct lower *l, const struct access *a)
+bool provenance_note(struct lower *l, const struct access *a)
 {
 	static const struct ptx_origin none = {.kind = PTX_ORIGIN_NOTHING};
 	const struct ptx_origin *origin = a->o->reg < 0 ? &none : &l->body->origins[a->o->reg];
@@ -271,34 +272,34 @@ bool root_note(struct lower *l, const struct access *a)
 	if (origin->kind != PTX_ORIGIN_ROOTED || a->space == PTX_SHARED || a->space == PTX_LOCAL ||
 	    origin->param + sizeof(uint64_t) > l->body->function->param_bytes)
 		return false;
-	l->low->site_list[a->site].root = origin->param;
+	l->low->site_list[a->site].provenance = origin->param;
 	return true;
 }
 
-bool root_aligns(struct lower *l, const struct access *a)
+bool provenance_aligns(struct lower *l, const struct access *a)
 {
 	uint64_t bytes = a->size * a->count;
 
-	if (!root_note(l, a) || (1u << l->body->origins[a->o->reg].zeros) % bytes ||
+	if (!provenance_note(l, a) || (1u << l->body->origins[a->o->reg].zeros) % bytes ||
 	    access_immediate(a) % (int64_t)bytes)
 		return false;
 	l->low->site_list[a->site].aligned = true;
 	return true;
 }
 
-LLVMValueRef root_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span)
+LLVMValueRef provenance_fits(struct lower *l, const struct access *a, int64_t low, uint64_t span)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 	struct limit wanted = {.bytes = a->size * a->count, .span = span};
 	const struct ptx_origin *origin;
 	LLVMValueRef distance;
-	struct root *r;
+	struct provenance *r;
 
 	if (!is_rooted(l, a))
 		return NULL;
 	origin = &l->body->origins[a->o->reg];
 	LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->fn.entry));
-	r = find_root(l, origin->param, a->write, a->site);
+	r = provenance_find(l, origin->param, a->write, a->site);
 	LLVMPositionBuilderAtEnd(l->b, here);
 	if (!r)
 		return NULL;
@@ -321,7 +322,7 @@ LLVMValueRef access_pointer(struct lower *l, const struct access *a, LLVMValueRe
 	LLVMValueRef at, pointer;
 
 	if (!a->indexed && is_rooted(l, a)) {
-		pointer = LLVMBuildIntToPtr(l->b, root_base(l, a->o->reg), l->type.ptr, "");
+		pointer = LLVMBuildIntToPtr(l->b, provenance_base(l, a->o->reg), l->type.ptr, "");
 		at = LLVMBuildLoad2(l->b, l->type.i64, l->regs.storage[a->o->reg], "");
 		pointer = LLVMBuildGEP2(l->b, l->type.i8, pointer, &at, 1, "");
 		return field(l, pointer, (uint64_t)access_immediate(a));
@@ -341,10 +342,11 @@ LLVMValueRef access_index_address(struct lower *l, const struct access *a)
 	return LLVMBuildAdd(l->b, read_reg(l, a->x.base, 1), at, "");
 }
 
-bool prepare_roots(struct lower *l)
+bool provenance_prepare(struct lower *l)
 {
-	struct lower_roots *root = &l->own.root;
+	struct lower_provenances *provenance = &l->own.provenance;
 
-	root->bases = ptx_alloc(&l->body->arena, (l->body->function->param_bytes + 1) * sizeof(*root->bases));
-	return root->bases;
+	provenance->bases =
+		ptx_alloc(&l->body->arena, (l->body->function->param_bytes + 1) * sizeof(*provenance->bases));
+	return provenance->bases;
 }

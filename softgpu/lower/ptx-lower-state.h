@@ -45,7 +45,7 @@ struct lower_place {
 	LLVMValueRef mask; /* of the block, i32; all ones in the full version */
 	LLVMValueRef mask_vector;
 	const uint64_t *keep; /* in an aside: registers that waiting lanes still need; else NULL */
-	bool distances;       /* its operands are distances, see root_keeps_distance() */
+	bool distances;       /* its operands are distances, see provenance_keeps_distance() */
 };
 
 /* ptx-lower-cross.c */
@@ -57,9 +57,9 @@ struct lower_registers {
 
 /* ptx-lower-masked.c */
 struct lower_masked {
-	LLVMValueRef *pending; /* per block */
-	LLVMValueRef live;     /* lanes that have not exited */
-	LLVMValueRef rounds;   /* how often a waiting loop was gone round */
+	LLVMValueRef *pending;    /* per block */
+	LLVMValueRef live;        /* lanes that have not exited */
+	LLVMValueRef wait_rounds; /* how often a waiting loop was gone round */
 };
 
 /* An access of a loop that may stride through memory: a variable, or NULL, and how much to prefetch. */
@@ -75,19 +75,19 @@ struct lower_strides {
 };
 
 /* ptx-warp-loop.c; in the full version where warps take turns in it, else all NULL */
-struct lower_rounds {
+struct lower_warp_loop {
 	LLVMBasicBlockRef next_warp, warp_ended;
 	LLVMValueRef next_thread, next_last, ended_thread; /* what comes to these blocks */
 };
 
 /* ptx-lower.c; with one lane: variables, see step_aside() */
-struct lower_seldom {
+struct lower_slow_path {
 	LLVMValueRef ctx, thread;
 };
 
 /* ptx-lower-provenance.c; with one lane, or NULL */
-struct lower_roots {
-	struct root *roots;
+struct lower_provenances {
+	struct provenance *provenances;
 	LLVMValueRef *bases; /* values of parameters by their places */
 };
 
@@ -114,13 +114,13 @@ struct lower {
 	struct {
 		struct lower_masked masked;
 		struct lower_strides stride;
-		struct lower_rounds rounds;
-		struct lower_seldom seldom;
-		struct lower_roots root;
+		struct lower_warp_loop warp_loop;
+		struct lower_slow_path slow_path;
+		struct lower_provenances provenance;
 		struct lower_accesses access;
 		struct {
-			struct aside *asides; /* ptx-lower-if-convert.c; of the full version, per block */
-		} aside;
+			struct if_converted *blocks; /* ptx-lower-if-convert.c; of the full version, per block */
+		} if_conversion;
 		struct {
 			bool unwatched; /* ptx-lower-poll.c: some loops do not ask whether the launch was cancelled */
 		} poll;

@@ -35,16 +35,16 @@ static unsigned row_bytes(const struct access *a)
  * Whether the next round's access is fetched ahead. Where each warp has a stack, the next ones' would wait for what is
  * under way: it was no gain, and a loss of 5% where the arrays are in a cache.
  */
-static bool is_ahead(const struct lower *l, const struct access *a, uint32_t latch)
+static bool is_prefetched(const struct lower *l, const struct access *a, uint32_t latch)
 {
 	const struct ptx_block *blocks = l->body->blocks;
 
-	return l->own.rounds.next_warp && !l->version.quick && !l->own.access.covered[l->at.instr] && a->o->reg >= 0 &&
-	       row_bytes(a) && (a->i->space == PTX_GLOBAL || a->i->space == PTX_GENERIC) &&
+	return l->own.warp_loop.next_warp && !l->version.quick && !l->own.access.covered[l->at.instr] &&
+	       a->o->reg >= 0 && row_bytes(a) && (a->i->space == PTX_GLOBAL || a->i->space == PTX_GENERIC) &&
 	       ptx_body_moves(l->body, blocks[header_of(l->body, latch)].first, blocks[latch].last, a->o->reg);
 }
 
-void note_stride(struct lower *l, const struct access *a, LLVMValueRef address)
+void stride_note(struct lower *l, const struct access *a, LLVMValueRef address)
 {
 	uint32_t latch = l->body->blocks[l->at.block].latch, stride;
 	struct stride *s = &l->own.stride.strides[l->at.instr];
@@ -54,7 +54,7 @@ void note_stride(struct lower *l, const struct access *a, LLVMValueRef address)
 	stride = l->body->blocks[latch].stride;
 	if (stride == PTX_NO_INSTR)
 		return;
-	s->bytes = is_ahead(l, a, latch) ? row_bytes(a) : 0;
+	s->bytes = is_prefetched(l, a, latch) ? row_bytes(a) : 0;
 	if (!s->bytes && stride != l->at.instr)
 		return;
 	address = LLVMBuildAdd(l->b, address,
@@ -116,8 +116,8 @@ void emit_turn(struct lower *l, LLVMBasicBlockRef way)
 	LLVMPositionBuilderAtEnd(l->b, turn);
 	known = LLVMBuildICmp(l->b, LLVMIntNE, before, zero, "");
 	look_round(l, LLVMBuildSelect(l->b, known, distance, zero, ""));
-	if (l->own.rounds.next_warp) {
-		end_round(l, before);
+	if (l->own.warp_loop.next_warp) {
+		warp_loop_end_round(l, before);
 		return;
 	}
 	call_runtime(l, "ptx_rt_turn", l->type.void_type, (LLVMValueRef[]){l->fn.ctx, before}, 2);

@@ -205,8 +205,8 @@ LLVMValueRef read_reg(struct lower *l, int32_t reg, unsigned lanes)
 	if (kind == PTX_VARYING)
 		type = LLVMVectorType(type, PTX_LANES);
 	value = LLVMBuildLoad2(l->b, type, l->regs.storage[reg], "");
-	if (root_base(l, reg))
-		return LLVMBuildAdd(l->b, value, root_base(l, reg), "");
+	if (provenance_base(l, reg))
+		return LLVMBuildAdd(l->b, value, provenance_base(l, reg), "");
 	if (lanes == 1 || kind == PTX_VARYING)
 		return value;
 	l->at.lanes = lanes;
@@ -440,14 +440,14 @@ void set_reg(struct lower *l, int32_t reg, LLVMValueRef value, bool is_signed)
 		return;
 	}
 	value = splat(l, value, lanes);
-	if (root_base(l, reg))
-		value = LLVMBuildSub(l->b, value, root_base(l, reg), "");
+	if (provenance_base(l, reg))
+		value = LLVMBuildSub(l->b, value, provenance_base(l, reg), "");
 	if (l->at.i->guard >= 0) {
 		guard = read_reg(l, l->at.i->guard, lanes);
 		if (l->at.i->guard_negate)
 			guard = LLVMBuildNot(l->b, guard, "");
 		old = read_reg(l, reg, lanes);
-		if (root_base(l, reg))
+		if (provenance_base(l, reg))
 			old = LLVMBuildLoad2(l->b, l->type.i64, l->regs.storage[reg], "");
 		value = LLVMBuildSelect(l->b, guard, value, old, "");
 	}

@@ -53,7 +53,7 @@ static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
 }
 
 /* Calls the runtime for a barrier with its count, what it is for and the lanes' predicates; gives what it reduces to. */
-static LLVMValueRef meet(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
+static LLVMValueRef reconverge(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
 {
 	LLVMValueRef args[8] = {l->fn.ctx, scalar_const(l->type.i32, l->at.i->line), id, count, l->at.mask}, r, go;
 
@@ -94,7 +94,7 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 		return false;
 	if (red && (!kinds || (kinds & (kinds - 1))))
 		return false;
-	r = meet(l, one_for_all(l, &i->ops[first]),
+	r = reconverge(l, one_for_all(l, &i->ops[first]),
 		 i->count > first + 1u + red ? one_for_all(l, &i->ops[first + 1]) : zero,
 		 (arrive ? 1 : 0) | (i->mods & M(AND) ? 2 : i->mods & M(OR) ? 4 : red ? 8 : 0),
 		 red ? predicate_bits(l, &i->ops[i->count - 1]) : zero);
@@ -113,7 +113,7 @@ bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i)
 	(void)i;
 	if (l->version.width == 1)
 		return false;
-	meet(l, scalar_const(l->type.i32, PTX_CLUSTER_BARRIER), zero, 0, zero);
+	reconverge(l, scalar_const(l->type.i32, PTX_CLUSTER_BARRIER), zero, 0, zero);
 	return true;
 }
 

@@ -17,20 +17,20 @@ static LLVMValueRef kept_value(struct lower *l, LLVMTypeRef type, LLVMValueRef v
 	return value;
 }
 
-struct usual step_aside(struct lower *l)
+struct usual slow_path_begin(struct lower *l)
 {
 	struct usual usual = {l->fn.ctx, l->fn.thread, l->mem.cache};
 
-	if (l->own.seldom.ctx) {
-		l->fn.ctx = kept_value(l, l->type.ptr, l->own.seldom.ctx);
-		l->fn.thread = kept_value(l, l->type.i32, l->own.seldom.thread);
+	if (l->own.slow_path.ctx) {
+		l->fn.ctx = kept_value(l, l->type.ptr, l->own.slow_path.ctx);
+		l->fn.thread = kept_value(l, l->type.i32, l->own.slow_path.thread);
 		l->mem.cache =
 			LLVMBuildLoad2(l->b, l->type.ptr, field(l, l->fn.ctx, offsetof(struct ptx_context, cache)), "");
 	}
 	return usual;
 }
 
-void step_back(struct lower *l, const struct usual *usual)
+void slow_path_end(struct lower *l, const struct usual *usual)
 {
 	l->fn.ctx = usual->ctx;
 	l->fn.thread = usual->thread;
@@ -76,7 +76,7 @@ void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef m
 		if ((i->op->flags & PTX_F_CARRY_IN) && reg_shape(l, l->body->carry) == PTX_VARYING)
 			scalar = false;
 		l->at.lanes = scalar ? 1 : l->version.width;
-		l->at.distances = root_keeps_distance(l, i);
+		l->at.distances = provenance_keeps_distance(l, i);
 		if (!ptx_emitters[i->op->family](l, i))
 			ptx_body_fail(l->body, PTX_NOT_SUPPORTED, i->line, "the instruction `%s` is not supported",
 				      i->name);
@@ -121,9 +121,9 @@ static void begin_thread(struct lower *l)
 	LLVMValueRef entry = load_head(l, offsetof(struct ptx_frame, entry));
 
 	if (l->version.width == 1) {
-		l->own.seldom.ctx = entry_alloca(l, l->type.ptr);
-		l->own.seldom.thread = entry_alloca(l, l->type.i32);
-		LLVMSetVolatile(LLVMBuildStore(l->b, l->fn.ctx, l->own.seldom.ctx), 1);
+		l->own.slow_path.ctx = entry_alloca(l, l->type.ptr);
+		l->own.slow_path.thread = entry_alloca(l, l->type.i32);
+		LLVMSetVolatile(LLVMBuildStore(l->b, l->fn.ctx, l->own.slow_path.ctx), 1);
 	}
 	l->fn.each_block = new_bb(l, "each");
 	l->fn.each_thread = new_bb(l, "thread");
@@ -136,7 +136,7 @@ static void begin_thread(struct lower *l)
 	l->fn.thread = phi32(l, "thread", l->fn.first_thread, l->fn.each_block);
 	l->fn.from = phi32(l, "from", l->fn.first_from, l->fn.each_block);
 	if (l->version.width == 1)
-		LLVMSetVolatile(LLVMBuildStore(l->b, l->fn.thread, l->own.seldom.thread), 1);
+		LLVMSetVolatile(LLVMBuildStore(l->b, l->fn.thread, l->own.slow_path.thread), 1);
 }
 
 /*
@@ -207,15 +207,15 @@ static bool begin_function(struct lower *l, const char *name)
 	LLVMPositionBuilderAtEnd(l->b, l->fn.entry);
 	l->fn.starts = ptx_alloc(&body->arena, (body->block_count + 1u) * sizeof(*l->fn.starts));
 	if (!l->fn.starts || !prepare_registers(l) || !prepare_masked(l) || !prepare_strides(l) || !prepare_asides(l) ||
-	    !prepare_roots(l) || !prepare_accesses(l))
+	    !provenance_prepare(l) || !prepare_accesses(l))
 		return lower_no_memory(body);
 	l->mem.addresses = LLVMBuildAlloca(l->b, LLVMArrayType2(l->type.i64, 128), "addresses");
 	l->mem.data = LLVMBuildAlloca(l->b, LLVMArrayType2(l->type.i64, 128), "data");
 	l->mem.extra = LLVMBuildAlloca(l->b, LLVMArrayType2(l->type.i64, 128), "extra");
 	place_registers(l);
 	load_context(l);
-	if (!l->version.masked && l->version.width > 1 && body->has_rounds)
-		begin_rounds(l);
+	if (!l->version.masked && l->version.width > 1 && body->has_warp_loop)
+		warp_loop_begin(l);
 	else if (!l->version.masked && (l->version.width == 1 || !ptx_body_turns(body)))
 		begin_thread(l);
 	else
@@ -273,7 +273,7 @@ static void emit_branch(struct lower *l, LLVMBasicBlockRef way)
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, bits, scalar_const(l->type.i32, UINT32_MAX), ""), taken,
 			leave);
 	LLVMPositionBuilderAtEnd(l->b, leave);
-	if (!begin_asides(l, lanes))
+	if (!if_conversion_begin(l, lanes))
 		leave_at_branch(l, bits);
 }
 
@@ -309,11 +309,11 @@ static void lower_full(struct lower *l)
 		again = new_bb(l, "again");
 		LLVMAddCase(choice, scalar_const(l->type.i32, n + 1), again);
 		LLVMPositionBuilderAtEnd(l->b, again);
-		copy_live(l, body->blocks[n].live_in, body->border_count, false);
+		copy_live(l, body->blocks[n].live_in, body->boundary_count, false);
 		LLVMBuildBr(l->b, l->fn.starts[n]);
 	}
-	if (l->own.rounds.next_warp)
-		resume_rounds(l, choice);
+	if (l->own.warp_loop.next_warp)
+		warp_loop_resume(l, choice);
 	l->at.mask = scalar_const(l->type.i32, UINT32_MAX);
 	l->at.mask_vector = l->version.width == 1 ? scalar_const(l->type.i1, 1)
 						  : LLVMConstAllOnes(LLVMVectorType(l->type.i1, PTX_LANES));
@@ -322,10 +322,10 @@ static void lower_full(struct lower *l)
 		emit_instructions(l, NULL, NULL);
 		if (body->status == PTX_OK)
 			end_full(l);
-		emit_aside(l);
+		if_conversion_emit(l);
 	}
 	LLVMPositionBuilderAtEnd(l->b, l->fn.starts[body->block_count]);
-	if (l->own.rounds.next_warp) {
+	if (l->own.warp_loop.next_warp) {
 		end_warp(l);
 		return;
 	}

@@ -99,18 +99,18 @@ void emit_poll(struct lower *l); /* on a back-edge */
 void emit_thread_poll(struct lower *l); /* between two threads that the same code runs */
 
 /* By how many the innermost loop around the block at hand moves a register each round; 0: not known. With one lane. */
-int64_t round_step(struct lower *l, int32_t reg);
+int64_t counted_loop_step(struct lower *l, int32_t reg);
 
 /* ---- ptx-lower.c, ptx-lower-masked.c ---- */
 /*
  * For code that seldom runs: with one lane, the context, the thread and the cache come from memory there, so that they
- * take no registers of the loop around it. step_back() undoes it.
+ * take no registers of the loop around it. slow_path_end() undoes it.
  */
 struct usual {
 	LLVMValueRef ctx, thread, cache;
 };
-struct usual step_aside(struct lower *l);
-void step_back(struct lower *l, const struct usual *usual);
+struct usual slow_path_begin(struct lower *l);
+void slow_path_end(struct lower *l, const struct usual *usual);
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes);
 /* Of the block at hand. With lanes that come in at the sides of the masked version, one for each exit. */
 void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var);
@@ -122,24 +122,24 @@ bool lower_kernel(struct lower *l, const char *name);
 void leave_unless(struct lower *l, LLVMValueRef ok);
 
 /* ---- ptx-lower-if-convert.c ---- */
-struct aside {
+struct if_converted {
 	LLVMBasicBlockRef start, next; /* NULL: the block is none */
 	uint32_t others;               /* the block where the lanes that stand by go on */
 	LLVMValueRef lanes, vector;
 	uint64_t *keep;
 };
 /* At the branch of the block at hand, whose lanes part: goes to the asides for them. False: they have to part. */
-bool begin_asides(struct lower *l, LLVMValueRef taken);
+bool if_conversion_begin(struct lower *l, LLVMValueRef taken);
 bool prepare_asides(struct lower *l); /* false: no memory */
 /* The block at hand once more, as an aside, if it is one. */
-void emit_aside(struct lower *l);
+void if_conversion_emit(struct lower *l);
 
 /* ---- ptx-lower-provenance.c ---- */
-bool prepare_roots(struct lower *l); /* false: no memory */
+bool provenance_prepare(struct lower *l); /* false: no memory */
 /* What to add to the variable of a register, which holds a distance; NULL: it holds the register. */
-LLVMValueRef root_base(struct lower *l, int32_t reg);
+LLVMValueRef provenance_base(struct lower *l, int32_t reg);
 /* Whether the instruction makes a distance of one just as it makes an address of one. */
-bool root_keeps_distance(const struct lower *l, const struct ptx_instr *i);
+bool provenance_keeps_distance(const struct lower *l, const struct ptx_instr *i);
 
 /* ---- ptx-lower-access.c ---- */
 bool prepare_accesses(struct lower *l); /* false: no memory */
@@ -151,10 +151,10 @@ bool takes_turn(const struct lower *l, uint32_t next);
 void emit_turn(struct lower *l, LLVMBasicBlockRef way);
 
 /* ---- ptx-warp-loop.c ---- */
-bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low);
-void begin_rounds(struct lower *l);
-void resume_rounds(struct lower *l, LLVMValueRef choice); /* choice: a switch by where the warp goes on */
-void end_round(struct lower *l, LLVMValueRef last);
+bool warp_loop_lay_out(struct ptx_body *body, struct ptx_lowering *low);
+void warp_loop_begin(struct lower *l);
+void warp_loop_resume(struct lower *l, LLVMValueRef choice); /* choice: a switch by where the warp goes on */
+void warp_loop_end_round(struct lower *l, LLVMValueRef last);
 void end_warp(struct lower *l);
 
 /* ---- ptx-lower-int.c ---- */

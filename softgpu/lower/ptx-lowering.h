@@ -16,11 +16,11 @@ struct ptx_exit {
 struct ptx_lowering {
 	struct ptx_exit *exits;
 	uint32_t exit_count, exit_room;
-	bool *reenter;                        /* per block: the masked version may go back to the full one here */
-	uint32_t *slots;                      /* per register: offset in the frame */
-	uint32_t frame_bytes, pending_at;     /* pending_at: lists of the masked version */
-	uint32_t *kept, entries_at, lasts_at; /* lists of all warps; see ptx-warp-loop.c */
-	uint32_t *sites;                      /* per instruction, UINT32_MAX: none */
+	bool *reenter;                    /* per block: the masked version may go back to the full one here */
+	uint32_t *slots;                  /* per register: offset in the frame */
+	uint32_t frame_bytes, pending_at; /* pending_at: lists of the masked version */
+	uint32_t *warp_loop_slots, entries_at, lasts_at; /* lists of all warps; see ptx-warp-loop.c */
+	uint32_t *sites;                                 /* per instruction, UINT32_MAX: none */
 	struct ptx_site *site_list;
 	uint32_t site_count, site_room;
 };

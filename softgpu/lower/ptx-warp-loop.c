@@ -27,24 +27,24 @@ static uint32_t rank_of(const struct ptx_body *body, uint32_t latch)
 	uint32_t rank = 0;
 
 	for (uint32_t n = 0; n < latch; n++)
-		rank += ptx_begins_rounds(body, n);
+		rank += ptx_begins_warp_loop(body, n);
 	return rank;
 }
 
 /* Lists of what each whole warp has: where it goes on, registers, and where it was in the round before. */
-bool lay_out_rounds(struct ptx_body *body, struct ptx_lowering *low)
+bool warp_loop_lay_out(struct ptx_body *body, struct ptx_lowering *low)
 {
 	uint32_t warps = whole_warps(body), at = (low->frame_bytes + 63) & ~63u;
 
-	low->kept = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*low->kept));
-	if (!low->kept)
+	low->warp_loop_slots = ptx_alloc(&body->arena, (body->reg_count + 1u) * sizeof(*low->warp_loop_slots));
+	if (!low->warp_loop_slots)
 		return lower_no_memory(body);
 	low->entries_at = at;
 	at += warps * sizeof(uint32_t);
-	for (uint32_t r = 0; r < body->border_count; r++)
-		if (PTX_BIT(body->kept, r)) {
-			low->kept[r] = at = (at + 15) & ~15u;
-			at += warps * ptx_kept_bytes(body, r);
+	for (uint32_t r = 0; r < body->boundary_count; r++)
+		if (PTX_BIT(body->warp_loop_saved, r)) {
+			low->warp_loop_slots[r] = at = (at + 15) & ~15u;
+			at += warps * ptx_saved_bytes(body, r);
 		}
 	low->lasts_at = at = (at + 15) & ~15u;
 	low->frame_bytes = at + rank_of(body, body->block_count) * warps * (uint32_t)sizeof(uint64_t);
@@ -75,18 +75,19 @@ static void copy(struct lower *l, LLVMTypeRef type, LLVMValueRef from, LLVMValue
 	LLVMSetAlignment(LLVMBuildStore(l->b, value, to), 1);
 }
 
-static void copy_kept(struct lower *l, uint32_t latch, bool save)
+static void copy_saved(struct lower *l, uint32_t latch, bool save)
 {
 	const uint64_t *live = l->body->blocks[header_of(l->body, latch)].live_in;
 	uint32_t at = l->low->lasts_at + rank_of(l->body, latch) * whole_warps(l->body) * (uint32_t)sizeof(uint64_t);
 	LLVMValueRef warp = warp_of(l, l->fn.thread), last = place(l, at, sizeof(uint64_t), warp);
 
 	copy(l, l->type.i64, save ? l->own.stride.lasts[latch] : last, save ? last : l->own.stride.lasts[latch]);
-	for (uint32_t r = 0; r < l->body->border_count; r++)
+	for (uint32_t r = 0; r < l->body->boundary_count; r++)
 		if (PTX_BIT(live, r)) {
-			LLVMValueRef kept = place(l, l->low->kept[r], ptx_kept_bytes(l->body, r), warp);
+			LLVMValueRef saved = place(l, l->low->warp_loop_slots[r], ptx_saved_bytes(l->body, r), warp);
 
-			copy(l, storage_type(l, r), save ? l->regs.storage[r] : kept, save ? kept : l->regs.storage[r]);
+			copy(l, storage_type(l, r), save ? l->regs.storage[r] : saved,
+			     save ? saved : l->regs.storage[r]);
 		}
 }
 
@@ -119,17 +120,17 @@ static LLVMBasicBlockRef emit_begin(struct lower *l)
 static void emit_next(struct lower *l)
 {
 	LLVMBasicBlockRef wrap = new_bb(l, "wrap"), pick = new_bb(l, "pick");
-	LLVMValueRef left, behind, warp, next, args[2] = {l->fn.ctx, l->own.rounds.next_last},
+	LLVMValueRef left, behind, warp, next, args[2] = {l->fn.ctx, l->own.warp_loop.next_last},
 					       cttz[2] = {NULL, scalar_const(l->type.i1, 1)};
 
-	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.next_warp);
+	LLVMPositionBuilderAtEnd(l->b, l->own.warp_loop.next_warp);
 	left = load_head(l, offsetof(struct ptx_frame, left));
-	behind = LLVMBuildShl(l->b, scalar_const(l->type.i32, UINT32_MAX - 1), warp_of(l, l->own.rounds.next_thread),
+	behind = LLVMBuildShl(l->b, scalar_const(l->type.i32, UINT32_MAX - 1), warp_of(l, l->own.warp_loop.next_thread),
 			      "");
 	behind = LLVMBuildAnd(l->b, left, behind, "");
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, behind, scalar_const(l->type.i32, 0), ""), pick, wrap);
 	LLVMPositionBuilderAtEnd(l->b, pick);
-	cttz[0] = phi(l, l->type.i32, behind, l->own.rounds.next_warp);
+	cttz[0] = phi(l, l->type.i32, behind, l->own.warp_loop.next_warp);
 	LLVMAddIncoming(cttz[0], &left, &wrap, 1);
 	warp = intrinsic(l, "llvm.cttz", l->type.i32, cttz, 2);
 	next = LLVMBuildLoad2(l->b, l->type.i32, place(l, l->low->entries_at, sizeof(uint32_t), warp), "");
@@ -148,40 +149,40 @@ static void emit_ended(struct lower *l)
 	LLVMBasicBlockRef leave = new_bb(l, "leave");
 	LLVMValueRef bit, left, zero = scalar_const(l->type.i64, 0);
 
-	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.warp_ended);
-	bit = LLVMBuildShl(l->b, scalar_const(l->type.i32, 1), warp_of(l, l->own.rounds.ended_thread), "");
+	LLVMPositionBuilderAtEnd(l->b, l->own.warp_loop.warp_ended);
+	bit = LLVMBuildShl(l->b, scalar_const(l->type.i32, 1), warp_of(l, l->own.warp_loop.ended_thread), "");
 	left = LLVMBuildAnd(l->b, load_head(l, offsetof(struct ptx_frame, left)), LLVMBuildNot(l->b, bit, ""), "");
 	store_head(l, offsetof(struct ptx_frame, left), left);
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, left, scalar_const(l->type.i32, 0), ""), leave,
-			l->own.rounds.next_warp);
-	LLVMAddIncoming(l->own.rounds.next_thread, &l->own.rounds.ended_thread, &l->own.rounds.warp_ended, 1);
-	LLVMAddIncoming(l->own.rounds.next_last, &zero, &l->own.rounds.warp_ended, 1);
+			l->own.warp_loop.next_warp);
+	LLVMAddIncoming(l->own.warp_loop.next_thread, &l->own.warp_loop.ended_thread, &l->own.warp_loop.warp_ended, 1);
+	LLVMAddIncoming(l->own.warp_loop.next_last, &zero, &l->own.warp_loop.warp_ended, 1);
 	LLVMPositionBuilderAtEnd(l->b, leave);
 	store_head(l, offsetof(struct ptx_frame, thread), scalar_const(l->type.i32, whole_warps(l->body) * PTX_LANES));
 	LLVMBuildRet(l->b, scalar_const(l->type.i32, PTX_LEAVE_DONE));
 }
 
-void begin_rounds(struct lower *l)
+void warp_loop_begin(struct lower *l)
 {
 	LLVMValueRef entry = load_head(l, offsetof(struct ptx_frame, entry)), thread = l->fn.thread, choice;
 	LLVMValueRef zero = scalar_const(l->type.i32, 0);
 	LLVMBasicBlockRef begin;
 
 	for (uint32_t n = 0; n < l->body->block_count; n++)
-		if (ptx_begins_rounds(l->body, n))
+		if (ptx_begins_warp_loop(l->body, n))
 			l->own.stride.lasts[n] = entry_alloca(l, l->type.i64);
 	l->fn.each_thread = new_bb(l, "thread");
-	l->own.rounds.next_warp = new_bb(l, "next");
-	l->own.rounds.warp_ended = new_bb(l, "ended");
+	l->own.warp_loop.next_warp = new_bb(l, "next");
+	l->own.warp_loop.warp_ended = new_bb(l, "ended");
 	choice = LLVMBuildSwitch(l->b, entry, l->fn.each_thread, 2);
 	begin = emit_begin(l);
 	LLVMAddCase(choice, zero, begin);
-	LLVMAddCase(choice, scalar_const(l->type.i32, PTX_WARP_ENDED), l->own.rounds.warp_ended);
-	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.next_warp);
-	l->own.rounds.next_thread = LLVMBuildPhi(l->b, l->type.i32, "");
-	l->own.rounds.next_last = LLVMBuildPhi(l->b, l->type.i64, "");
-	LLVMPositionBuilderAtEnd(l->b, l->own.rounds.warp_ended);
-	l->own.rounds.ended_thread = phi(l, l->type.i32, thread, l->fn.entry);
+	LLVMAddCase(choice, scalar_const(l->type.i32, PTX_WARP_ENDED), l->own.warp_loop.warp_ended);
+	LLVMPositionBuilderAtEnd(l->b, l->own.warp_loop.next_warp);
+	l->own.warp_loop.next_thread = LLVMBuildPhi(l->b, l->type.i32, "");
+	l->own.warp_loop.next_last = LLVMBuildPhi(l->b, l->type.i64, "");
+	LLVMPositionBuilderAtEnd(l->b, l->own.warp_loop.warp_ended);
+	l->own.warp_loop.ended_thread = phi(l, l->type.i32, thread, l->fn.entry);
 	LLVMPositionBuilderAtEnd(l->b, l->fn.each_thread);
 	l->fn.thread = phi(l, l->type.i32, thread, l->fn.entry);
 	l->fn.from = phi(l, l->type.i32, entry, l->fn.entry);
@@ -195,37 +196,37 @@ void begin_rounds(struct lower *l)
 			LLVMBuildStore(l->b, scalar_const(l->type.i64, 0), l->own.stride.lasts[n]);
 }
 
-void resume_rounds(struct lower *l, LLVMValueRef choice)
+void warp_loop_resume(struct lower *l, LLVMValueRef choice)
 {
 	for (uint32_t n = 0; n < l->body->block_count; n++) {
 		LLVMBasicBlockRef resume;
 
-		if (!ptx_begins_rounds(l->body, n))
+		if (!ptx_begins_warp_loop(l->body, n))
 			continue;
 		resume = new_bb(l, "resume");
 		LLVMAddCase(choice, scalar_const(l->type.i32, BEHIND + n), resume);
 		LLVMPositionBuilderAtEnd(l->b, resume);
-		copy_kept(l, n, false);
+		copy_saved(l, n, false);
 		LLVMBuildBr(l->b, l->fn.starts[header_of(l->body, n)]);
 	}
 }
 
-void end_round(struct lower *l, LLVMValueRef last)
+void warp_loop_end_round(struct lower *l, LLVMValueRef last)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 
-	copy_kept(l, l->at.block, true);
+	copy_saved(l, l->at.block, true);
 	LLVMBuildStore(l->b, scalar_const(l->type.i32, BEHIND + l->at.block),
 		       place(l, l->low->entries_at, sizeof(uint32_t), warp_of(l, l->fn.thread)));
-	LLVMBuildBr(l->b, l->own.rounds.next_warp);
-	LLVMAddIncoming(l->own.rounds.next_thread, &l->fn.thread, &here, 1);
-	LLVMAddIncoming(l->own.rounds.next_last, &last, &here, 1);
+	LLVMBuildBr(l->b, l->own.warp_loop.next_warp);
+	LLVMAddIncoming(l->own.warp_loop.next_thread, &l->fn.thread, &here, 1);
+	LLVMAddIncoming(l->own.warp_loop.next_last, &last, &here, 1);
 }
 
 void end_warp(struct lower *l)
 {
 	LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
 
-	LLVMBuildBr(l->b, l->own.rounds.warp_ended);
-	LLVMAddIncoming(l->own.rounds.ended_thread, &l->fn.thread, &here, 1);
+	LLVMBuildBr(l->b, l->own.warp_loop.warp_ended);
+	LLVMAddIncoming(l->own.warp_loop.ended_thread, &l->fn.thread, &here, 1);
 }

@@ -7,7 +7,7 @@
 #include "ops.h"
 
 /* One computation, or a part of one, all of which has been looked at. */
-struct cpu_blas_work {
+struct softgpu_blas_work {
 	const struct vcuda_blas_routine *routine;
 	uint64_t words[VCUDA_BLAS_MAX_WORDS]; /* with the scalars' values in them; sizes fit an int */
 	struct vcuda_blas_operand o[VCUDA_BLAS_MAX_OPERANDS];
@@ -16,71 +16,71 @@ struct cpu_blas_work {
 	uint64_t row, rows, column, columns; /* the part of a product of matrices */
 };
 
-static inline void *cpu_blas_pointer(const struct cpu_blas_work *w, unsigned int operand)
+static inline void *softgpu_blas_pointer(const struct softgpu_blas_work *w, unsigned int operand)
 {
 	return (void *)(uintptr_t)w->o[operand].address;
 }
 
 /* Where the first of a vector lies: the last in memory, if they go backwards. */
-static inline int64_t cpu_blas_first(const struct vcuda_blas_operand *o)
+static inline int64_t softgpu_blas_first(const struct vcuda_blas_operand *o)
 {
 	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
 }
 
 /* What is not success ends the context. */
-typedef CUresult (*cpu_blas_own)(const struct cpu_blas_work *work);
+typedef CUresult (*softgpu_blas_own)(const struct softgpu_blas_work *work);
 
-struct cpu_blas_call {
+struct softgpu_blas_call {
 	const char *symbol; /* NULL: one of our own, or no such function */
 	void (*call)(void (*function)(void), const uint64_t *words, void *value);
-	cpu_blas_own own;
+	softgpu_blas_own own;
 };
 
-extern const struct cpu_blas_call cpu_blas_calls[VCUDA_BLAS_LIMIT];
+extern const struct softgpu_blas_call softgpu_blas_calls[VCUDA_BLAS_LIMIT];
 
 /* ---- blas-gemm.c ---- */
 
-CUresult cpu_blas_gemm(const struct cpu_blas_work *work);
+CUresult softgpu_blas_gemm(const struct softgpu_blas_work *work);
 /* Of types that OpenBLAS has not; not of complex ones. */
-CUresult cpu_blas_gemv(const struct cpu_blas_work *work);
+CUresult softgpu_blas_gemv(const struct softgpu_blas_work *work);
 
 /* ---- blas-level-1.c ---- */
 
-CUresult cpu_blas_rot(const struct cpu_blas_work *work);
-CUresult cpu_blas_asum(const struct cpu_blas_work *work);
-CUresult cpu_blas_rotg(const struct cpu_blas_work *work);
-CUresult cpu_blas_rotmg(const struct cpu_blas_work *work);
+CUresult softgpu_blas_rot(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_asum(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_rotg(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_rotmg(const struct softgpu_blas_work *work);
 
 /* ---- blas-symmetric.c ---- */
 
-CUresult cpu_blas_symv(const struct cpu_blas_work *work);
-CUresult cpu_blas_syr(const struct cpu_blas_work *work);
-CUresult cpu_blas_syr2(const struct cpu_blas_work *work);
+CUresult softgpu_blas_symv(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_syr(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_syr2(const struct softgpu_blas_work *work);
 
 /* ---- blas-vectors.c ---- */
 
-CUresult cpu_blas_axpy_ex(const struct cpu_blas_work *work);
-CUresult cpu_blas_dot_ex(const struct cpu_blas_work *work);
-CUresult cpu_blas_nrm2_ex(const struct cpu_blas_work *work);
-CUresult cpu_blas_scal_ex(const struct cpu_blas_work *work);
-CUresult cpu_blas_rot_ex(const struct cpu_blas_work *work);
+CUresult softgpu_blas_axpy_ex(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_dot_ex(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_nrm2_ex(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_scal_ex(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_rot_ex(const struct softgpu_blas_work *work);
 
 /* ---- blas-level-3.c ---- */
 
-CUresult cpu_blas_trmm(const struct cpu_blas_work *work);
-CUresult cpu_blas_syrkx(const struct cpu_blas_work *work);
-CUresult cpu_blas_geam(const struct cpu_blas_work *work);
-CUresult cpu_blas_dgmm(const struct cpu_blas_work *work);
-CUresult cpu_blas_tpttr(const struct cpu_blas_work *work);
-CUresult cpu_blas_trttp(const struct cpu_blas_work *work);
+CUresult softgpu_blas_trmm(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_syrkx(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_geam(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_dgmm(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_tpttr(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_trttp(const struct softgpu_blas_work *work);
 
 /* ---- blas-factors.c ---- */
 
-CUresult cpu_blas_getrf(const struct cpu_blas_work *work);
-CUresult cpu_blas_getrs(const struct cpu_blas_work *work);
-CUresult cpu_blas_getri(const struct cpu_blas_work *work);
-CUresult cpu_blas_matinv(const struct cpu_blas_work *work);
-CUresult cpu_blas_geqrf(const struct cpu_blas_work *work);
-CUresult cpu_blas_gels(const struct cpu_blas_work *work);
+CUresult softgpu_blas_getrf(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_getrs(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_getri(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_matinv(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_geqrf(const struct softgpu_blas_work *work);
+CUresult softgpu_blas_gels(const struct softgpu_blas_work *work);
 
 #endif

@@ -116,7 +116,7 @@ static inline int32_t to_integer(float f)
 
 #define PAIR(type, wide) ((type) << 8 | (wide))
 
-void cpu_blas_widen(unsigned int type, const void *from, int64_t step, int64_t n, unsigned int wide, void *to)
+void softgpu_blas_widen(unsigned int type, const void *from, int64_t step, int64_t n, unsigned int wide, void *to)
 {
 	switch (PAIR(type, wide)) {
 	case PAIR(VCUDA_BLAS_R_16F, VCUDA_BLAS_R_32F):
@@ -176,7 +176,7 @@ void cpu_blas_widen(unsigned int type, const void *from, int64_t step, int64_t n
 				t[i * step * (parts) + part] = (T)convert(f[i * (parts) + part]);                      \
 	} while (0)
 
-void cpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned int type, void *to, int64_t step)
+void softgpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned int type, void *to, int64_t step)
 {
 	switch (PAIR(type, wide)) {
 	case PAIR(VCUDA_BLAS_R_16F, VCUDA_BLAS_R_32F):
@@ -220,7 +220,7 @@ void cpu_blas_narrow(unsigned int wide, const void *from, int64_t n, unsigned in
 	}
 }
 
-bool cpu_blas_is_zero(unsigned int type, const void *scalar)
+bool softgpu_blas_is_zero(unsigned int type, const void *scalar)
 {
 	const float *f = scalar;
 	const double *d = scalar;

@@ -103,7 +103,7 @@ static char *at(const struct square *m, int64_t i, int64_t j)
 	return m->a + (j * m->ld + i) * m->size;
 }
 
-static struct square square(const struct cpu_blas_work *w, const struct vcuda_blas_operand *o)
+static struct square square(const struct softgpu_blas_work *w, const struct vcuda_blas_operand *o)
 {
 	return (struct square){.type = w->routine->read,
 			       .size = vcuda_blas_bytes(w->routine->read),
@@ -150,10 +150,10 @@ static int factor(const struct square *m)
 		}
 		if (!rest)
 			break;
-		cpu_trsm(m->type, 0, 0, 0, 1, end - from, rest, number(m->type, false), at(m, from, from), m->ld,
-			 at(m, from, end), m->ld);
-		cpu_gemm(m->type, 0, 0, rest, rest, end - from, number(m->type, true), at(m, end, from), m->ld,
-			 at(m, from, end), m->ld, number(m->type, false), at(m, end, end), m->ld);
+		softgpu_trsm(m->type, 0, 0, 0, 1, end - from, rest, number(m->type, false), at(m, from, from), m->ld,
+			     at(m, from, end), m->ld);
+		softgpu_gemm(m->type, 0, 0, rest, rest, end - from, number(m->type, true), at(m, end, from), m->ld,
+			     at(m, from, end), m->ld, number(m->type, false), at(m, end, end), m->ld);
 	}
 	return singular;
 }
@@ -169,7 +169,7 @@ static void solve(const struct square *m, int op, char *b, int64_t ldb, int64_t 
 	for (int step = 0; step < 2; step++) {
 		int upper = op ? !step : step;
 
-		cpu_trsm(m->type, 0, upper, op, !upper, m->n, columns, one, m->a, m->ld, b, ldb);
+		softgpu_trsm(m->type, 0, upper, op, !upper, m->n, columns, one, m->a, m->ld, b, ldb);
 	}
 	for (int64_t i = m->n - 1; i >= 0 && m->pivots && op; i--)
 		swap_rows(b, ldb, m->size, columns, i, m->pivots[i]);
@@ -213,7 +213,7 @@ static void put_info(const struct vcuda_blas_operand *o, int info)
 }
 
 /* A, P, info */
-CUresult cpu_blas_getrf(const struct cpu_blas_work *w)
+CUresult softgpu_blas_getrf(const struct softgpu_blas_work *w)
 {
 	struct square m = square(w, &w->o[0]);
 	int *to = (int *)(uintptr_t)w->o[1].address;
@@ -231,7 +231,7 @@ CUresult cpu_blas_getrf(const struct cpu_blas_work *w)
 }
 
 /* trans; A, P, B */
-CUresult cpu_blas_getrs(const struct cpu_blas_work *w)
+CUresult softgpu_blas_getrs(const struct softgpu_blas_work *w)
 {
 	struct square m = square(w, &w->o[0]);
 	CUresult result = take_pivots(&m, &w->o[1]);
@@ -244,7 +244,7 @@ CUresult cpu_blas_getrs(const struct cpu_blas_work *w)
 }
 
 /* A, P, C, info */
-CUresult cpu_blas_getri(const struct cpu_blas_work *w)
+CUresult softgpu_blas_getri(const struct softgpu_blas_work *w)
 {
 	struct square m = square(w, &w->o[0]);
 	CUresult result = take_pivots(&m, &w->o[1]);
@@ -263,7 +263,7 @@ CUresult cpu_blas_getri(const struct cpu_blas_work *w)
 }
 
 /* A, its inverse, info; of at most 32 rows */
-CUresult cpu_blas_matinv(const struct cpu_blas_work *w)
+CUresult softgpu_blas_matinv(const struct softgpu_blas_work *w)
 {
 	double complex room[32 * 32];
 	int pivots[32], singular;
@@ -290,7 +290,7 @@ static int64_t room_for(int64_t columns, unsigned int size)
 }
 
 /* A, tau */
-CUresult cpu_blas_geqrf(const struct cpu_blas_work *w)
+CUresult softgpu_blas_geqrf(const struct softgpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *a = &w->o[0];
 	unsigned int size = vcuda_blas_bytes(w->routine->read);
@@ -302,14 +302,14 @@ CUresult cpu_blas_geqrf(const struct cpu_blas_work *w)
 	room = malloc((size_t)numbers * size);
 	if (!room)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cpu_geqrf(w->routine->read, a->rows, a->columns, (void *)(uintptr_t)a->address, a->step,
-		  (void *)(uintptr_t)w->o[1].address, room, numbers);
+	softgpu_geqrf(w->routine->read, a->rows, a->columns, (void *)(uintptr_t)a->address, a->step,
+		      (void *)(uintptr_t)w->o[1].address, room, numbers);
 	free(room);
 	return CUDA_SUCCESS;
 }
 
 /* A, C, info: the least squares, in the first rows of C, of a matrix that has no fewer rows than columns */
-CUresult cpu_blas_gels(const struct cpu_blas_work *w)
+CUresult softgpu_blas_gels(const struct softgpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *a = &w->o[0], *c = &w->o[1];
 	unsigned int type = w->routine->read, size = vcuda_blas_bytes(type);
@@ -325,16 +325,16 @@ CUresult cpu_blas_gels(const struct cpu_blas_work *w)
 	room = malloc((size_t)(numbers + a->columns) * size);
 	if (!room)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cpu_geqrf(type, a->rows, a->columns, r.a, a->step, room + numbers * size, room, numbers);
+	softgpu_geqrf(type, a->rows, a->columns, r.a, a->step, room + numbers * size, room, numbers);
 	for (int64_t i = 0; i < a->columns && !singular; i++)
 		if (pivots_of(type)->is_zero(r.a, i * r.ld + i))
 			singular = (int)i + 1;
 	if (!singular && c->columns) {
 		void *b = (void *)(uintptr_t)c->address;
 
-		cpu_ormqr(type, 1, a->rows, c->columns, a->columns, r.a, a->step, room + numbers * size, b, c->step,
-			  room, numbers);
-		cpu_trsm(type, 0, 1, 0, 0, a->columns, c->columns, number(type, false), r.a, a->step, b, c->step);
+		softgpu_ormqr(type, 1, a->rows, c->columns, a->columns, r.a, a->step, room + numbers * size, b, c->step,
+			      room, numbers);
+		softgpu_trsm(type, 0, 1, 0, 0, a->columns, c->columns, number(type, false), r.a, a->step, b, c->step);
 	}
 	put_info(&w->o[2], singular);
 	free(room);

@@ -12,23 +12,23 @@
 #include "math/blas-library.h"
 #include "math/blas-product.h"
 
-#define BLOCK CPU_PRODUCT_BLOCK
+#define BLOCK SOFTGPU_PRODUCT_BLOCK
 
 /* A product, or a part of one. */
 struct product {
-	struct cpu_product p; /* first */
-	struct cpu_stored c;
+	struct softgpu_product p; /* first */
+	struct softgpu_stored c;
 	unsigned int scale;
 	const uint64_t *alpha, *beta;
 };
 
-static struct cpu_stored stored(const struct vcuda_blas_operand *o)
+static struct softgpu_stored stored(const struct vcuda_blas_operand *o)
 {
-	return (struct cpu_stored){(char *)(uintptr_t)o->address, o->step, o->type, vcuda_blas_bytes(o->type)};
+	return (struct softgpu_stored){(char *)(uintptr_t)o->address, o->step, o->type, vcuda_blas_bytes(o->type)};
 }
 
 /* The words begin with transa, transb, m, n, k; the operands are alpha, A, B, beta, C. */
-static struct product part(const struct cpu_blas_work *w)
+static struct product part(const struct softgpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *o = w->o;
 	int64_t row = (int64_t)w->row, column = (int64_t)w->column;
@@ -45,9 +45,9 @@ static struct product part(const struct cpu_blas_work *w)
 			    .alpha = &w->words[o[0].word],
 			    .beta = &w->words[o[3].word]};
 
-	p.p.a.p = cpu_stored_at_op(&p.p.a, p.p.op_a, row, 0);
-	p.p.b.p = cpu_stored_at_op(&p.p.b, p.p.op_b, 0, column);
-	p.c.p = cpu_stored_at(&p.c, row, column);
+	p.p.a.p = softgpu_stored_at_op(&p.p.a, p.p.op_a, row, 0);
+	p.p.b.p = softgpu_stored_at_op(&p.p.b, p.p.op_b, 0, column);
+	p.c.p = softgpu_stored_at(&p.c, row, column);
 	/* Where alpha is 0, A and B were not looked at; kernels of small products would read them. */
 	if (w->skipped) {
 		p.p.k = 0;
@@ -76,8 +76,8 @@ static void blend(const struct product *p, void *sums, const void *old, int64_t 
 {
 	double complex scalars[2];
 
-	cpu_blas_widen(p->scale, p->alpha, 1, 1, p->p.wide, &scalars[0]);
-	cpu_blas_widen(p->scale, p->beta, 1, 1, p->p.wide, &scalars[1]);
+	softgpu_blas_widen(p->scale, p->alpha, 1, 1, p->p.wide, &scalars[0]);
+	softgpu_blas_widen(p->scale, p->beta, 1, 1, p->p.wide, &scalars[1]);
 	if (p->p.wide == VCUDA_BLAS_R_32F)
 		BLEND(float, sums, old, n, *(const float *)&scalars[0], *(const float *)&scalars[1]);
 	else if (p->p.wide == VCUDA_BLAS_R_64F)
@@ -106,57 +106,58 @@ static void store(const struct product *p, char *sums, char *to, int64_t n, int6
 		store_integers(p, (const double *)(const void *)sums, to, n, step);
 		return;
 	}
-	if (cpu_blas_is_zero(p->scale, p->beta))
+	if (softgpu_blas_is_zero(p->scale, p->beta))
 		memset(old, 0, (size_t)n * p->p.wide_size);
 	else
-		cpu_blas_widen(p->c.type, to, step, n, p->p.wide, old);
+		softgpu_blas_widen(p->c.type, to, step, n, p->p.wide, old);
 	blend(p, sums, old, n);
-	cpu_blas_narrow(p->p.wide, sums, n, p->c.type, to, step);
+	softgpu_blas_narrow(p->p.wide, sums, n, p->c.type, to, step);
 }
 
-static void store_block(const struct cpu_product *base, int64_t row, int64_t column, char *sums, int64_t m, int64_t n)
+static void store_block(const struct softgpu_product *base, int64_t row, int64_t column, char *sums, int64_t m,
+			int64_t n)
 {
 	const struct product *p = (const struct product *)base;
 
 	if (m == 1)
-		store(p, sums, cpu_stored_at(&p->c, row, column), n, p->c.ld);
+		store(p, sums, softgpu_stored_at(&p->c, row, column), n, p->c.ld);
 	for (int64_t j = 0; j < n && m > 1; j++)
-		store(p, sums + j * m * p->p.wide_size, cpu_stored_at(&p->c, row, column + j), m, 1);
+		store(p, sums + j * m * p->p.wide_size, softgpu_stored_at(&p->c, row, column + j), m, 1);
 }
 
 static CUresult multiply(struct product *p)
 {
-	char *room = malloc(cpu_product_room(&p->p));
+	char *room = malloc(softgpu_product_room(&p->p));
 
 	if (!room)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->p.store = store_block;
-	cpu_product_multiply(&p->p, room);
+	softgpu_product_multiply(&p->p, room);
 	free(room);
 	return CUDA_SUCCESS;
 }
 
 static void widen(struct product *p)
 {
-	p->p.wide = cpu_product_wide(p->p.a.type);
+	p->p.wide = softgpu_product_wide(p->p.a.type);
 	p->p.wide_size = vcuda_blas_bytes(p->p.wide);
 }
 
-CUresult cpu_blas_gemm(const struct cpu_blas_work *w)
+CUresult softgpu_blas_gemm(const struct softgpu_blas_work *w)
 {
 	struct product p = part(w);
 
 	widen(&p);
 	if (!is_direct(&p))
 		return multiply(&p);
-	cpu_gemm(p.p.wide, p.p.op_a, p.p.op_b, p.p.m, p.p.n, p.p.k, p.alpha, p.p.a.p, p.p.a.ld, p.p.b.p, p.p.b.ld,
-		 p.beta, p.c.p, p.c.ld);
+	softgpu_gemm(p.p.wide, p.p.op_a, p.p.op_b, p.p.m, p.p.n, p.p.k, p.alpha, p.p.a.p, p.p.a.ld, p.p.b.p, p.p.b.ld,
+		     p.beta, p.c.p, p.c.ld);
 	return CUDA_SUCCESS;
 }
 
 /* The words are trans, m, n; the operands alpha, A, x, beta, y. A vector is a matrix of one row: y' = alpha x' op(A)'.
  */
-CUresult cpu_blas_gemv(const struct cpu_blas_work *w)
+CUresult softgpu_blas_gemv(const struct softgpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *o = w->o, *x = &o[2], *y = &o[4];
 	struct product p = {.p = {.op_b = w->words[0] ? 0 : 1,
@@ -172,9 +173,9 @@ CUresult cpu_blas_gemv(const struct cpu_blas_work *w)
 
 	widen(&p);
 	if (x->step < 0 && x->rows > 0)
-		p.p.a.p = cpu_stored_at(&p.p.a, 0, 1 - x->rows);
+		p.p.a.p = softgpu_stored_at(&p.p.a, 0, 1 - x->rows);
 	if (y->step < 0 && y->rows > 0)
-		p.c.p = cpu_stored_at(&p.c, 0, 1 - y->rows);
+		p.c.p = softgpu_stored_at(&p.c, 0, 1 - y->rows);
 	/* As BLAS has it, nothing happens to y where A is empty. */
 	return w->words[1] && w->words[2] ? multiply(&p) : CUDA_SUCCESS;
 }

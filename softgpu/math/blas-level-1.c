@@ -7,9 +7,9 @@
 #include "protocol/blas-rotations.h"
 
 /* OpenBLAS 0.3.21 adds other numbers than these on processors with AVX-512. */
-CUresult cpu_blas_asum(const struct cpu_blas_work *w)
+CUresult softgpu_blas_asum(const struct softgpu_blas_work *w)
 {
-	const float complex *x = cpu_blas_pointer(w, 0);
+	const float complex *x = softgpu_blas_pointer(w, 0);
 	double sums[2] = {0, 0};
 
 	/* BLAS: nothing, if they go backwards. */
@@ -23,10 +23,10 @@ CUresult cpu_blas_asum(const struct cpu_blas_work *w)
 
 /* x, y, c, s: rotated by a real cosine and a complex sine. */
 #define ROTATE(name, T, R, conjugate)                                                                                  \
-	static void name(const struct cpu_blas_work *w)                                                                \
+	static void name(const struct softgpu_blas_work *w)                                                            \
 	{                                                                                                              \
-		T *x = (T *)cpu_blas_pointer(w, 0) + cpu_blas_first(&w->o[0]),                                         \
-		  *y = (T *)cpu_blas_pointer(w, 1) + cpu_blas_first(&w->o[1]);                                         \
+		T *x = (T *)softgpu_blas_pointer(w, 0) + softgpu_blas_first(&w->o[0]),                                 \
+		  *y = (T *)softgpu_blas_pointer(w, 1) + softgpu_blas_first(&w->o[1]);                                 \
 		R c = *(const R *)&w->words[w->o[2].word];                                                             \
 		T s = *(const T *)&w->words[w->o[3].word];                                                             \
                                                                                                                        \
@@ -41,7 +41,7 @@ CUresult cpu_blas_asum(const struct cpu_blas_work *w)
 ROTATE(rotate_c, float complex, float, conjf)
 ROTATE(rotate_z, double complex, double, conj)
 
-CUresult cpu_blas_rot(const struct cpu_blas_work *w)
+CUresult softgpu_blas_rot(const struct softgpu_blas_work *w)
 {
 	if (w->routine->read == VCUDA_BLAS_C_32F)
 		rotate_c(w);
@@ -50,16 +50,16 @@ CUresult cpu_blas_rot(const struct cpu_blas_work *w)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_blas_rotg(const struct cpu_blas_work *w)
+CUresult softgpu_blas_rotg(const struct softgpu_blas_work *w)
 {
-	vcuda_blas_rotg(w->routine->read, cpu_blas_pointer(w, 0), cpu_blas_pointer(w, 1), cpu_blas_pointer(w, 2),
-			cpu_blas_pointer(w, 3));
+	vcuda_blas_rotg(w->routine->read, softgpu_blas_pointer(w, 0), softgpu_blas_pointer(w, 1),
+			softgpu_blas_pointer(w, 2), softgpu_blas_pointer(w, 3));
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_blas_rotmg(const struct cpu_blas_work *w)
+CUresult softgpu_blas_rotmg(const struct softgpu_blas_work *w)
 {
-	vcuda_blas_rotmg(w->routine->read, cpu_blas_pointer(w, 0), cpu_blas_pointer(w, 1), cpu_blas_pointer(w, 2),
-			 cpu_blas_pointer(w, 3), cpu_blas_pointer(w, 4));
+	vcuda_blas_rotmg(w->routine->read, softgpu_blas_pointer(w, 0), softgpu_blas_pointer(w, 1),
+			 softgpu_blas_pointer(w, 2), softgpu_blas_pointer(w, 3), softgpu_blas_pointer(w, 4));
 	return CUDA_SUCCESS;
 }

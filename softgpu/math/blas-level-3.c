@@ -39,7 +39,7 @@ static inline double complex real_z(double complex x)
  * triangle: C = beta C + a square block, in the triangle only; the diagonal is real if C is Hermitian.
  */
 #define ELEMENTS(s, T, conjugate, real_part)                                                                           \
-	static T term_##s(const struct cpu_blas_work *w, unsigned int operand, int op, int64_t i, int64_t j)           \
+	static T term_##s(const struct softgpu_blas_work *w, unsigned int operand, int op, int64_t i, int64_t j)       \
 	{                                                                                                              \
 		const T *a = (const T *)(uintptr_t)w->o[operand].address;                                              \
 		T value;                                                                                               \
@@ -50,7 +50,7 @@ static inline double complex real_z(double complex x)
 		return *(const T *)&w->words[w->o[operand - 1].word] * (op == 2 ? conjugate(value) : value);           \
 	}                                                                                                              \
                                                                                                                        \
-	static void geam_block_##s(const struct cpu_blas_work *w, int64_t row, int64_t column)                         \
+	static void geam_block_##s(const struct softgpu_blas_work *w, int64_t row, int64_t column)                     \
 	{                                                                                                              \
 		const struct vcuda_blas_operand *o = &w->o[4];                                                         \
 		int64_t rows = row + BLOCK < o->rows ? row + BLOCK : o->rows;                                          \
@@ -63,14 +63,14 @@ static inline double complex real_z(double complex x)
 						     term_##s(w, 3, (int)w->words[1], i, j);                           \
 	}                                                                                                              \
                                                                                                                        \
-	static void geam_##s(const struct cpu_blas_work *w)                                                            \
+	static void geam_##s(const struct softgpu_blas_work *w)                                                        \
 	{                                                                                                              \
 		for (int64_t column = 0; column < w->o[4].columns; column += BLOCK)                                    \
 			for (int64_t row = 0; row < w->o[4].rows; row += BLOCK)                                        \
 				geam_block_##s(w, row, column);                                                        \
 	}                                                                                                              \
                                                                                                                        \
-	static void dgmm_##s(const struct cpu_blas_work *w)                                                            \
+	static void dgmm_##s(const struct softgpu_blas_work *w)                                                        \
 	{                                                                                                              \
 		const struct vcuda_blas_operand *o = w->o;                                                             \
 		const T *a = (const T *)(uintptr_t)o[0].address, *x = (const T *)(uintptr_t)o[1].address;              \
@@ -107,13 +107,13 @@ ELEMENTS(z, double complex, conj, real_z)
 /* clang-format on */
 
 struct elements {
-	void (*geam)(const struct cpu_blas_work *w);
-	void (*dgmm)(const struct cpu_blas_work *w);
+	void (*geam)(const struct softgpu_blas_work *w);
+	void (*dgmm)(const struct softgpu_blas_work *w);
 	void (*triangle)(const void *from, void *to, int64_t ld, int64_t n, const void *beta, bool upper,
 			 bool hermitian);
 };
 
-static const struct elements *elements_of(const struct cpu_blas_work *w)
+static const struct elements *elements_of(const struct softgpu_blas_work *w)
 {
 	static const struct elements s = {geam_s, dgmm_s, triangle_s}, d = {geam_d, dgmm_d, triangle_d},
 				     c = {geam_c, dgmm_c, triangle_c}, z = {geam_z, dgmm_z, triangle_z};
@@ -130,13 +130,13 @@ static const struct elements *elements_of(const struct cpu_blas_work *w)
 	}
 }
 
-CUresult cpu_blas_geam(const struct cpu_blas_work *w)
+CUresult softgpu_blas_geam(const struct softgpu_blas_work *w)
 {
 	elements_of(w)->geam(w);
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_blas_dgmm(const struct cpu_blas_work *w)
+CUresult softgpu_blas_dgmm(const struct softgpu_blas_work *w)
 {
 	elements_of(w)->dgmm(w);
 	return CUDA_SUCCESS;
@@ -144,7 +144,7 @@ CUresult cpu_blas_dgmm(const struct cpu_blas_work *w)
 
 /* ---- trmm: side, uplo, trans, diag, m, n, alpha; A, B and, out of place, C ---- */
 
-CUresult cpu_blas_trmm(const struct cpu_blas_work *w)
+CUresult softgpu_blas_trmm(const struct softgpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *b = &w->o[2], *c = &w->o[3];
 	unsigned int size = vcuda_blas_bytes(w->routine->read);
@@ -158,9 +158,9 @@ CUresult cpu_blas_trmm(const struct cpu_blas_work *w)
 			memmove(to, from, (size_t)c->rows * size);
 	}
 	if (!w->skipped)
-		cpu_trmm(w->routine->read, (int)w->words[0], (int)w->words[1], (int)w->words[2], (int)w->words[3],
-			 c->rows, c->columns, &w->words[w->o[0].word], (const void *)(uintptr_t)w->o[1].address,
-			 w->o[1].step, (void *)(uintptr_t)c->address, c->step);
+		softgpu_trmm(w->routine->read, (int)w->words[0], (int)w->words[1], (int)w->words[2], (int)w->words[3],
+			     c->rows, c->columns, &w->words[w->o[0].word], (const void *)(uintptr_t)w->o[1].address,
+			     w->o[1].step, (void *)(uintptr_t)c->address, c->step);
 	return CUDA_SUCCESS;
 }
 
@@ -177,7 +177,7 @@ struct rank_k {
 	uint64_t beta[2];
 };
 
-static struct rank_k rank_k_of(const struct cpu_blas_work *w)
+static struct rank_k rank_k_of(const struct softgpu_blas_work *w)
 {
 	const struct vcuda_blas_operand *o = w->o;
 	unsigned int type = w->routine->read;
@@ -209,11 +209,11 @@ static void multiply(const struct rank_k *r, int64_t row, int64_t rows, int64_t 
 	const char *a = r->a + row * (r->op_a && r->k ? r->lda : 1) * r->size;
 	const char *b = r->b + column * (r->op_b ? 1 : r->k ? r->ldb : 0) * r->size;
 
-	cpu_gemm(r->type, r->op_a, r->op_b, rows, columns, r->k, r->alpha, r->k ? a : r->a, r->lda, r->k ? b : r->b,
-		 r->ldb, beta, c, ldc);
+	softgpu_gemm(r->type, r->op_a, r->op_b, rows, columns, r->k, r->alpha, r->k ? a : r->a, r->lda, r->k ? b : r->b,
+		     r->ldb, beta, c, ldc);
 }
 
-CUresult cpu_blas_syrkx(const struct cpu_blas_work *w)
+CUresult softgpu_blas_syrkx(const struct softgpu_blas_work *w)
 {
 	static const uint64_t zero[2];
 	struct rank_k r = rank_k_of(w);
@@ -234,7 +234,7 @@ CUresult cpu_blas_syrkx(const struct cpu_blas_work *w)
 
 /* ---- triangles between two forms: uplo, n ---- */
 
-static void copy_triangle(const struct cpu_blas_work *w, char *full, int64_t ld, char *packed, bool pack)
+static void copy_triangle(const struct softgpu_blas_work *w, char *full, int64_t ld, char *packed, bool pack)
 {
 	int64_t n = (int64_t)w->words[1], size = vcuda_blas_bytes(w->routine->read);
 
@@ -247,13 +247,13 @@ static void copy_triangle(const struct cpu_blas_work *w, char *full, int64_t ld,
 	}
 }
 
-CUresult cpu_blas_tpttr(const struct cpu_blas_work *w)
+CUresult softgpu_blas_tpttr(const struct softgpu_blas_work *w)
 {
 	copy_triangle(w, (char *)(uintptr_t)w->o[1].address, w->o[1].step, (char *)(uintptr_t)w->o[0].address, false);
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_blas_trttp(const struct cpu_blas_work *w)
+CUresult softgpu_blas_trttp(const struct softgpu_blas_work *w)
 {
 	copy_triangle(w, (char *)(uintptr_t)w->o[0].address, w->o[0].step, (char *)(uintptr_t)w->o[1].address, true);
 	return CUDA_SUCCESS;

@@ -49,7 +49,7 @@ static void *load(void)
 	return opened;
 }
 
-CUresult cpu_blas_open(void)
+CUresult softgpu_blas_open(void)
 {
 	void *found;
 
@@ -62,13 +62,13 @@ CUresult cpu_blas_open(void)
 	return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void (*cpu_blas_function(uint32_t number))(void)
+void (*softgpu_blas_function(uint32_t number))(void)
 {
 	static void *_Atomic found[VCUDA_BLAS_LIMIT];
 	void *function = found[number];
 
 	if (!function) {
-		function = dlsym(library, cpu_blas_calls[number].symbol);
+		function = dlsym(library, softgpu_blas_calls[number].symbol);
 		found[number] = function;
 	}
 	return (void (*)(void))function;
@@ -79,8 +79,8 @@ static enum type type_of(unsigned int type)
 	return type == VCUDA_BLAS_R_32F ? S : type == VCUDA_BLAS_R_64F ? D : type == VCUDA_BLAS_C_32F ? C : Z;
 }
 
-void cpu_gemm(unsigned int type, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
-	      int64_t lda, const void *b, int64_t ldb, const void *beta, void *c, int64_t ldc)
+void softgpu_gemm(unsigned int type, int op_a, int op_b, int64_t m, int64_t n, int64_t k, const void *alpha,
+		  const void *a, int64_t lda, const void *b, int64_t ldb, const void *beta, void *c, int64_t ldc)
 {
 	enum type t = type_of(type);
 	void (*f)(void) = functions[t][GEMM];
@@ -118,20 +118,21 @@ static void triangle(enum function which, unsigned int type, int side, int uplo,
 		TRIANGLE_OF(const void *, alpha);
 }
 
-void cpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
-	      const void *a, int64_t lda, void *b, int64_t ldb)
+void softgpu_trmm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+		  const void *a, int64_t lda, void *b, int64_t ldb)
 {
 	triangle(TRMM, type, side, uplo, op, diag, m, n, alpha, a, lda, b, ldb);
 }
 
-void cpu_trsm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
-	      const void *a, int64_t lda, void *b, int64_t ldb)
+void softgpu_trsm(unsigned int type, int side, int uplo, int op, int diag, int64_t m, int64_t n, const void *alpha,
+		  const void *a, int64_t lda, void *b, int64_t ldb)
 {
 	triangle(TRSM, type, side, uplo, op, diag, m, n, alpha, a, lda, b, ldb);
 }
 
 /* LAPACK is Fortran: all are addresses, and the lengths of strings come last. */
-void cpu_geqrf(unsigned int type, int64_t m, int64_t n, void *a, int64_t lda, void *tau, void *room, int64_t room_size)
+void softgpu_geqrf(unsigned int type, int64_t m, int64_t n, void *a, int64_t lda, void *tau, void *room,
+		   int64_t room_size)
 {
 	int rows = (int)m, columns = (int)n, ld = (int)lda, size = (int)room_size, info;
 
@@ -139,8 +140,8 @@ void cpu_geqrf(unsigned int type, int64_t m, int64_t n, void *a, int64_t lda, vo
 		&rows, &columns, a, &ld, tau, room, &size, &info);
 }
 
-void cpu_ormqr(unsigned int type, int op, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *tau,
-	       void *c, int64_t ldc, void *room, int64_t room_size)
+void softgpu_ormqr(unsigned int type, int op, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+		   const void *tau, void *c, int64_t ldc, void *room, int64_t room_size)
 {
 	const char *trans = !op ? "N" : vcuda_blas_is_complex(type) ? "C" : "T";
 	int rows = (int)m, columns = (int)n, reflectors = (int)k, ld_a = (int)lda, ld_c = (int)ldc;

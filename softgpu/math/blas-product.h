@@ -9,10 +9,10 @@
 #include "protocol/blas-abi.h"
 #include "ops.h"
 
-#define CPU_PRODUCT_BLOCK 256
+#define SOFTGPU_PRODUCT_BLOCK 256
 
 /* A matrix as it is stored: columns of `rows` numbers. */
-struct cpu_stored {
+struct softgpu_stored {
 	char *p;
 	int64_t ld;
 	unsigned int type, size;
@@ -20,30 +20,30 @@ struct cpu_stored {
 
 /* A product, or a part of one. Sums of op(A) op(B) go to `store`, a block at a time: m rows and n columns from there
  * on, which follow one another; it may change them. */
-struct cpu_product {
+struct softgpu_product {
 	int op_a, op_b;
 	int64_t m, n, k;
-	struct cpu_stored a, b;
+	struct softgpu_stored a, b;
 	unsigned int wide, wide_size; /* what is computed with */
-	void (*store)(const struct cpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n);
+	void (*store)(const struct softgpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n);
 };
 
 /* What numbers of a type are computed with; of one that is not known: itself. */
-unsigned int cpu_product_wide(unsigned int type);
+unsigned int softgpu_product_wide(unsigned int type);
 
 /* Bytes that a thread needs to multiply. */
-size_t cpu_product_room(const struct cpu_product *p);
-void cpu_product_multiply(const struct cpu_product *p, char *room);
+size_t softgpu_product_room(const struct softgpu_product *p);
+void softgpu_product_multiply(const struct softgpu_product *p, char *room);
 
-static inline char *cpu_stored_at(const struct cpu_stored *s, int64_t row, int64_t column)
+static inline char *softgpu_stored_at(const struct softgpu_stored *s, int64_t row, int64_t column)
 {
 	return s->p + (column * s->ld + row) * (int64_t)s->size;
 }
 
 /* From row and column of op(A) on. */
-static inline char *cpu_stored_at_op(const struct cpu_stored *s, int op, int64_t row, int64_t column)
+static inline char *softgpu_stored_at_op(const struct softgpu_stored *s, int op, int64_t row, int64_t column)
 {
-	return op ? cpu_stored_at(s, column, row) : cpu_stored_at(s, row, column);
+	return op ? softgpu_stored_at(s, column, row) : softgpu_stored_at(s, row, column);
 }
 
 #endif

@@ -23,7 +23,7 @@ union piece {
 	double complex z[PIECE];
 };
 
-static struct vector vector(const struct cpu_blas_work *w, unsigned int operand)
+static struct vector vector(const struct softgpu_blas_work *w, unsigned int operand)
 {
 	const struct vcuda_blas_operand *o = &w->o[operand];
 	struct vector v = {.first = (char *)(uintptr_t)o->address,
@@ -50,16 +50,16 @@ static void *place(const struct vector *v, int64_t at)
 
 static void get(const struct vector *v, int64_t at, union piece *p)
 {
-	cpu_blas_widen(v->type, place(v, at), v->step, length(v, at), v->wide, p);
+	softgpu_blas_widen(v->type, place(v, at), v->step, length(v, at), v->wide, p);
 }
 
 static void put(const struct vector *v, int64_t at, const union piece *p)
 {
-	cpu_blas_narrow(v->wide, p, length(v, at), v->type, place(v, at), v->step);
+	softgpu_blas_narrow(v->wide, p, length(v, at), v->type, place(v, at), v->step);
 }
 
 /* A number of any type that goes with the vectors'. */
-static double complex scalar(const struct cpu_blas_work *w, unsigned int operand)
+static double complex scalar(const struct softgpu_blas_work *w, unsigned int operand)
 {
 	const uint64_t *word = &w->words[w->o[operand].word];
 	unsigned int type = w->o[operand].type;
@@ -73,7 +73,7 @@ static double complex scalar(const struct cpu_blas_work *w, unsigned int operand
 	case VCUDA_BLAS_C_64F:
 		return *(const double complex *)word;
 	default:
-		cpu_blas_widen(type, word, 1, 1, VCUDA_BLAS_R_32F, &p);
+		softgpu_blas_widen(type, word, 1, 1, VCUDA_BLAS_R_32F, &p);
 		return p.s[0];
 	}
 }
@@ -95,7 +95,7 @@ static double complex scalar(const struct cpu_blas_work *w, unsigned int operand
 	}
 
 /* alpha, x, y */
-CUresult cpu_blas_axpy_ex(const struct cpu_blas_work *w)
+CUresult softgpu_blas_axpy_ex(const struct softgpu_blas_work *w)
 {
 	struct vector x = vector(w, 1), y = vector(w, 2);
 	double complex alpha = scalar(w, 0);
@@ -116,7 +116,7 @@ CUresult cpu_blas_axpy_ex(const struct cpu_blas_work *w)
 }
 
 /* x, y, result; sums are made in double */
-CUresult cpu_blas_dot_ex(const struct cpu_blas_work *w)
+CUresult softgpu_blas_dot_ex(const struct softgpu_blas_work *w)
 {
 	struct vector x = vector(w, 0), y = vector(w, 1);
 	bool conjugate = w->routine == &vcuda_blas_routines[VCUDA_BLAS_DotcEx];
@@ -136,12 +136,12 @@ CUresult cpu_blas_dot_ex(const struct cpu_blas_work *w)
 #define GIVE(m, T) a.m[0] = (T)sum
 	FOR_TYPE(x.wide, GIVE)
 	memset(w->result, 0, VCUDA_BLAS_VALUE_WORDS * sizeof(*w->result));
-	cpu_blas_narrow(x.wide, &a, 1, w->o[2].type, w->result, 1);
+	softgpu_blas_narrow(x.wide, &a, 1, w->o[2].type, w->result, 1);
 	return CUDA_SUCCESS;
 }
 
 /* x, result; the squares of doubles are within what a long double can be. */
-CUresult cpu_blas_nrm2_ex(const struct cpu_blas_work *w)
+CUresult softgpu_blas_nrm2_ex(const struct softgpu_blas_work *w)
 {
 	struct vector x = vector(w, 0);
 	unsigned int real = vcuda_blas_real(x.wide);
@@ -162,12 +162,12 @@ CUresult cpu_blas_nrm2_ex(const struct cpu_blas_work *w)
 	else
 		a.d[0] = (double)sqrtl(sum);
 	memset(w->result, 0, VCUDA_BLAS_VALUE_WORDS * sizeof(*w->result));
-	cpu_blas_narrow(real, &a, 1, w->o[1].type, w->result, 1);
+	softgpu_blas_narrow(real, &a, 1, w->o[1].type, w->result, 1);
 	return CUDA_SUCCESS;
 }
 
 /* alpha, x */
-CUresult cpu_blas_scal_ex(const struct cpu_blas_work *w)
+CUresult softgpu_blas_scal_ex(const struct softgpu_blas_work *w)
 {
 	struct vector x = vector(w, 1);
 	double complex alpha = scalar(w, 0);
@@ -187,7 +187,7 @@ CUresult cpu_blas_scal_ex(const struct cpu_blas_work *w)
 }
 
 /* x, y, c, s */
-CUresult cpu_blas_rot_ex(const struct cpu_blas_work *w)
+CUresult softgpu_blas_rot_ex(const struct softgpu_blas_work *w)
 {
 	struct vector x = vector(w, 0), y = vector(w, 1);
 	double complex c = scalar(w, 2), s = scalar(w, 3);

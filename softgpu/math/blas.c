@@ -26,7 +26,7 @@
 #define VERSION 130100
 
 struct blas {
-	struct cpu_op op;
+	struct softgpu_op op;
 	const struct vcuda_blas_routine *routine;
 	const struct vcuda_blas_family *each; /* of one of the batch */
 	void (*function)(void);
@@ -44,7 +44,7 @@ struct blas {
 
 static bool fail(const struct blas *b, CUresult error, uint64_t address)
 {
-	if (cpu_context_fail(b->op.stream->context, error))
+	if (softgpu_context_fail(b->op.stream->context, error))
 		vcuda_log("%s: %s access to memory from 0x%llx on", b->routine->name,
 			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
 			  (unsigned long long)address);
@@ -59,7 +59,7 @@ static bool check(const struct blas *b, uint64_t address, uint64_t elements, uin
 		return true;
 	if (address % (size < 8 ? size : 8))
 		return fail(b, CUDA_ERROR_MISALIGNED_ADDRESS, address);
-	if (__builtin_mul_overflow(elements, size, &bytes) || !cpu_is_memory(address, bytes, write))
+	if (__builtin_mul_overflow(elements, size, &bytes) || !softgpu_is_memory(address, bytes, write))
 		return fail(b, CUDA_ERROR_ILLEGAL_ADDRESS, address);
 	return true;
 }
@@ -87,7 +87,7 @@ static bool fetch(struct blas *b, const struct vcuda_blas_operand *o)
 /* Whether an operand is neither read nor written: the scalar that it goes with is 0. */
 static bool is_skipped(const struct blas *b, const struct vcuda_blas_operand *o)
 {
-	return o->unless != VCUDA_BLAS_ALWAYS && cpu_blas_is_zero(b->o[o->unless].type, &b->words[b->o[o->unless].word]);
+	return o->unless != VCUDA_BLAS_ALWAYS && softgpu_blas_is_zero(b->o[o->unless].type, &b->words[b->o[o->unless].word]);
 }
 
 static bool find_memory(const struct blas *b, const struct vcuda_blas_operand *o)
@@ -101,7 +101,7 @@ static bool find_memory(const struct blas *b, const struct vcuda_blas_operand *o
 	return check(b, o->address, o->total, vcuda_blas_bytes(o->type), o->written);
 }
 
-static bool start(struct cpu_op *op)
+static bool start(struct softgpu_op *op)
 {
 	struct blas *b = (struct blas *)op;
 
@@ -145,13 +145,13 @@ static bool locate(const struct blas *b, const struct vcuda_blas_operand *o, uin
 		return true;
 	/* Read once: the program may change it meanwhile. */
 	*address = __atomic_load_n((const uint64_t *)(uintptr_t)o->address + which, __ATOMIC_RELAXED);
-	cpu_lock();
+	softgpu_lock();
 	good = check(b, *address, o->elements, vcuda_blas_bytes(o->type), o->written);
-	cpu_unlock();
+	softgpu_unlock();
 	return good;
 }
 
-static bool prepare(struct blas *b, struct cpu_blas_work *w, uint64_t unit)
+static bool prepare(struct blas *b, struct softgpu_blas_work *w, uint64_t unit)
 {
 	uint64_t tile = unit % b->tiles;
 
@@ -175,9 +175,9 @@ static bool prepare(struct blas *b, struct cpu_blas_work *w, uint64_t unit)
 	return true;
 }
 
-static CUresult compute(struct blas *b, struct cpu_blas_work *w)
+static CUresult compute(struct blas *b, struct softgpu_blas_work *w)
 {
-	const struct cpu_blas_call *call = &cpu_blas_calls[b->number];
+	const struct softgpu_blas_call *call = &softgpu_blas_calls[b->number];
 
 	CUresult result = CUDA_SUCCESS;
 
@@ -191,28 +191,28 @@ static CUresult compute(struct blas *b, struct cpu_blas_work *w)
 	return result;
 }
 
-static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct blas *b = (struct blas *)op;
-	struct cpu_blas_work w;
+	struct softgpu_blas_work w;
 	CUresult result;
 
 	for (; count--; unit++) {
 		if (__atomic_load_n(&op->stream->context->cancel, __ATOMIC_RELAXED) || !prepare(b, &w, unit)) {
-			cpu_op_abandon(op);
+			softgpu_op_abandon(op);
 			return;
 		}
 		result = compute(b, &w);
 		if (result == CUDA_SUCCESS)
 			continue;
-		cpu_lock();
-		if (cpu_context_fail(op->stream->context, result))
+		softgpu_lock();
+		if (softgpu_context_fail(op->stream->context, result))
 			vcuda_log("%s: failed with %d", b->routine->name, result);
-		cpu_unlock();
+		softgpu_unlock();
 	}
 }
 
-static void finish(struct cpu_op *op)
+static void finish(struct softgpu_op *op)
 {
 	struct blas *b = (struct blas *)op;
 
@@ -225,7 +225,7 @@ static void finish(struct cpu_op *op)
 
 static bool is_product(const struct blas *b)
 {
-	return cpu_blas_calls[b->number].own == cpu_blas_gemm;
+	return softgpu_blas_calls[b->number].own == softgpu_blas_gemm;
 }
 
 /*
@@ -235,7 +235,7 @@ static bool is_product(const struct blas *b)
 static void cut(struct blas *b, uint64_t batch)
 {
 	uint64_t m = (uint64_t)b->o[b->count - 1].rows, n = (uint64_t)b->o[b->count - 1].columns;
-	uint64_t wanted = cpu_device()->threads, across;
+	uint64_t wanted = softgpu_device()->threads, across;
 
 	b->rows = m;
 	b->columns = n;
@@ -276,7 +276,7 @@ static bool fits(const struct blas *b)
 /* LAPACK makes these of such routines; their vectors are rows and columns. */
 static bool is_orthogonal(const struct blas *b)
 {
-	return cpu_blas_calls[b->number].own == cpu_blas_geqrf || cpu_blas_calls[b->number].own == cpu_blas_gels;
+	return softgpu_blas_calls[b->number].own == softgpu_blas_geqrf || softgpu_blas_calls[b->number].own == softgpu_blas_gels;
 }
 
 static bool copies_too_much(const struct blas *b)
@@ -302,9 +302,9 @@ static bool copies_too_much(const struct blas *b)
 
 static CUresult is_possible(const struct blas *b)
 {
-	if (!fits(b) || (!b->function && !cpu_blas_calls[b->number].own))
+	if (!fits(b) || (!b->function && !softgpu_blas_calls[b->number].own))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if ((cpu_blas_calls[b->number].own && !is_orthogonal(b)) || !copies_too_much(b))
+	if ((softgpu_blas_calls[b->number].own && !is_orthogonal(b)) || !copies_too_much(b))
 		return CUDA_SUCCESS;
 	vcuda_log("%s: its vectors are longer than OpenBLAS can copy; with increments of 1 it may work",
 		  b->routine->name);
@@ -314,7 +314,7 @@ static CUresult is_possible(const struct blas *b)
 /* Claimed several at a time where there are many. */
 static uint64_t chunk(uint64_t units)
 {
-	uint64_t each = units / (4 * (uint64_t)cpu_device()->threads);
+	uint64_t each = units / (4 * (uint64_t)softgpu_device()->threads);
 
 	return each < 1 ? 1 : each > 64 ? 64 : each;
 }
@@ -329,7 +329,7 @@ static struct blas *make(uint32_t number, uint32_t flags, const uint64_t *words,
 		return NULL;
 	b->routine = &vcuda_blas_routines[number];
 	b->each = f->base ? f->base : f;
-	b->function = cpu_blas_calls[number].own ? NULL : cpu_blas_function(number);
+	b->function = softgpu_blas_calls[number].own ? NULL : softgpu_blas_function(number);
 	b->number = number;
 	b->flags = flags;
 	b->value = value;
@@ -352,25 +352,25 @@ static CUresult submit(CUstream handle, struct blas *b)
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
 	bool waits = b->value;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS) {
 		free(b);
 		return result;
 	}
-	stream = cpu_stream_find(c, handle);
+	stream = softgpu_stream_find(c, handle);
 	if (!stream || !b->op.units) {
 		free(b);
-		return cpu_leave(stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 	}
-	cpu_submit(stream, &b->op, waits);
-	return cpu_leave(waits ? cpu_stream_wait(stream) : CUDA_SUCCESS);
+	softgpu_submit(stream, &b->op, waits);
+	return softgpu_leave(waits ? softgpu_stream_wait(stream) : CUDA_SUCCESS);
 }
 
-CUresult cpu_blas(CUstream handle, uint32_t number, uint32_t flags, void *words, void *value)
+CUresult softgpu_blas(CUstream handle, uint32_t number, uint32_t flags, void *words, void *value)
 {
 	struct blas *b;
-	CUresult result = cpu_blas_open();
+	CUresult result = softgpu_blas_open();
 
 	if (result != CUDA_SUCCESS)
 		return result;

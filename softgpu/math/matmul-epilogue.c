@@ -23,24 +23,24 @@ static float gelu_slope(float x)
 	return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * ROOT_2_OVER_PI * (1 + 3 * CUBIC * x * x);
 }
 
-static void add_bias(const struct cpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
+static void add_bias(const struct softgpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
 {
-	float bias[CPU_PRODUCT_BLOCK];
+	float bias[SOFTGPU_PRODUCT_BLOCK];
 	int64_t first = e->across ? column : row;
 
-	cpu_blas_widen(e->bias_type, e->bias + first * vcuda_blas_bytes(e->bias_type), 1, e->across ? 1 : n,
-		       VCUDA_BLAS_R_32F, bias);
+	softgpu_blas_widen(e->bias_type, e->bias + first * vcuda_blas_bytes(e->bias_type), 1, e->across ? 1 : n,
+			   VCUDA_BLAS_R_32F, bias);
 	for (int64_t i = 0; i < n; i++)
 		v[i] += bias[e->across ? 0 : i];
 }
 
 /* The byte of a mask that has this bit, which is a row's. */
-static uint8_t *byte_of(const struct cpu_epilogue *e, int64_t row, int64_t column)
+static uint8_t *byte_of(const struct softgpu_epilogue *e, int64_t row, int64_t column)
 {
 	return (uint8_t *)e->aux + (column * e->aux_ld + row) / 8;
 }
 
-static void write_mask(const struct cpu_epilogue *e, const float *v, int64_t row, int64_t column, int64_t n)
+static void write_mask(const struct softgpu_epilogue *e, const float *v, int64_t row, int64_t column, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
 		uint8_t *byte = byte_of(e, row + i, column), bit = (uint8_t)(1 << (row + i) % 8);
@@ -49,20 +49,20 @@ static void write_mask(const struct cpu_epilogue *e, const float *v, int64_t row
 	}
 }
 
-static void read_mask(const struct cpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
+static void read_mask(const struct softgpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
 		if (!(*byte_of(e, row + i, column) >> (row + i) % 8 & 1))
 			v[i] = 0;
 }
 
-static char *aux_at(const struct cpu_epilogue *e, int64_t row, int64_t column)
+static char *aux_at(const struct softgpu_epilogue *e, int64_t row, int64_t column)
 {
 	return e->aux + (column * e->aux_ld + row) * vcuda_blas_bytes(e->aux_type);
 }
 
 /* What is no number is not less than 0, and stays what it is, as with NVIDIA's. */
-static void forward(const struct cpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
+static void forward(const struct softgpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
 {
 	bool aux = vcuda_matmul_has_aux(e->kind);
 
@@ -73,15 +73,15 @@ static void forward(const struct cpu_epilogue *e, float *v, int64_t row, int64_t
 			v[i] = v[i] < 0 ? 0 : v[i];
 	} else if (e->kind & CUBLASLT_EPILOGUE_GELU) {
 		if (aux)
-			cpu_blas_narrow(VCUDA_BLAS_R_32F, v, n, e->aux_type, aux_at(e, row, column), 1);
+			softgpu_blas_narrow(VCUDA_BLAS_R_32F, v, n, e->aux_type, aux_at(e, row, column), 1);
 		for (int64_t i = 0; i < n; i++)
 			v[i] = gelu(v[i]);
 	}
 }
 
-void cpu_epilogue_apply(const struct cpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
+void softgpu_epilogue_apply(const struct softgpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
 {
-	float before[CPU_PRODUCT_BLOCK];
+	float before[SOFTGPU_PRODUCT_BLOCK];
 
 	if (vcuda_matmul_reads_bias(e->kind))
 		add_bias(e, v, row, column, n);
@@ -90,7 +90,7 @@ void cpu_epilogue_apply(const struct cpu_epilogue *e, float *v, int64_t row, int
 	} else if (e->kind == CUBLASLT_EPILOGUE_DRELU || e->kind == CUBLASLT_EPILOGUE_DRELU_BGRAD) {
 		read_mask(e, v, row, column, n);
 	} else {
-		cpu_blas_widen(e->aux_type, aux_at(e, row, column), 1, n, VCUDA_BLAS_R_32F, before);
+		softgpu_blas_widen(e->aux_type, aux_at(e, row, column), 1, n, VCUDA_BLAS_R_32F, before);
 		for (int64_t i = 0; i < n; i++)
 			v[i] *= gelu_slope(before[i]);
 	}

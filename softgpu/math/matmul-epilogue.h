@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* All of one matrix of a batch. */
-struct cpu_epilogue {
+struct softgpu_epilogue {
 	uint32_t kind;
 	bool across; /* the columns that are computed are D's rows */
 	unsigned int bias_type, aux_type;
@@ -20,6 +20,6 @@ struct cpu_epilogue {
  * n numbers of a column, from a row on. The one thread that does so has whole bytes of a bit mask: `row` is a multiple
  * of 8.
  */
-void cpu_epilogue_apply(const struct cpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n);
+void softgpu_epilogue_apply(const struct softgpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n);
 
 #endif

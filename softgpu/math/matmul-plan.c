@@ -78,7 +78,7 @@ static bool goes_epilogue(const vcuda_matmul *m)
 		return false;
 	if (d->epilogue == CUBLASLT_EPILOGUE_DEFAULT)
 		return true;
-	if (cpu_product_wide((unsigned int)d->scale) != VCUDA_BLAS_R_32F)
+	if (softgpu_product_wide((unsigned int)d->scale) != VCUDA_BLAS_R_32F)
 		return false;
 	if ((vcuda_matmul_has_aux(d->epilogue) || vcuda_matmul_writes_bias(d->epilogue)) && !plain)
 		return false;
@@ -90,7 +90,7 @@ static bool goes_epilogue(const vcuda_matmul *m)
 	       is_one_of(vcuda_matmul_aux_type(m), floats, 3);
 }
 
-CUresult cpu_matmul_is_possible(const vcuda_matmul *m)
+CUresult softgpu_matmul_is_possible(const vcuda_matmul *m)
 {
 	return is_strided(&m->a) && is_strided(&m->b) && is_strided(&m->c) && is_strided(&m->d) && goes_types(m) &&
 			       !conjugates(&m->a, m->desc.trans_a, &m->d) &&
@@ -110,20 +110,20 @@ static int64_t count(int64_t n, int64_t tile)
 	return (n + tile - 1) / tile;
 }
 
-static uint64_t units(struct cpu_matmul *m)
+static uint64_t units(struct softgpu_matmul *m)
 {
 	m->down = (uint64_t)count(m->rows, m->tile_rows);
 	m->tiles = m->down * (uint64_t)count(m->columns, m->tile_columns);
 	return m->tiles * (uint64_t)m->m.d.batch;
 }
 
-static void cut(struct cpu_matmul *m)
+static void cut(struct softgpu_matmul *m)
 {
 	bool whole_rows = sums_columns(&m->m);
 
-	m->tile_rows = CPU_PRODUCT_BLOCK;
-	m->tile_columns = whole_rows ? m->columns : CPU_PRODUCT_BLOCK;
-	while (units(m) < cpu_device()->threads) {
+	m->tile_rows = SOFTGPU_PRODUCT_BLOCK;
+	m->tile_columns = whole_rows ? m->columns : SOFTGPU_PRODUCT_BLOCK;
+	while (units(m) < softgpu_device()->threads) {
 		int64_t *side = !whole_rows && m->tile_columns >= m->tile_rows ? &m->tile_columns : &m->tile_rows;
 
 		if (*side <= LEAST_TILE)
@@ -133,7 +133,7 @@ static void cut(struct cpu_matmul *m)
 	m->op.units = units(m);
 }
 
-void cpu_matmul_plan(struct cpu_matmul *m)
+void softgpu_matmul_plan(struct softgpu_matmul *m)
 {
 	const vcuda_matmul *p = &m->m;
 
@@ -142,8 +142,8 @@ void cpu_matmul_plan(struct cpu_matmul *m)
 	m->rows = (int64_t)(m->turned ? p->d.columns : p->d.rows);
 	m->columns = (int64_t)(m->turned ? p->d.rows : p->d.columns);
 	m->k = (int64_t)(p->desc.trans_a ? p->a.rows : p->a.columns);
-	m->wide = cpu_product_wide(p->a.type);
-	m->value = cpu_product_wide((unsigned int)p->desc.scale);
+	m->wide = softgpu_product_wide(p->a.type);
+	m->value = softgpu_product_wide((unsigned int)p->desc.scale);
 	m->factor_ab = m->factor_c = m->factor_d = 1;
 	cut(m);
 }

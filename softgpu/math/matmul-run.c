@@ -11,7 +11,7 @@
 #include "math/matmul-epilogue.h"
 #include "math/matmul.h"
 
-#define BLOCK CPU_PRODUCT_BLOCK
+#define BLOCK SOFTGPU_PRODUCT_BLOCK
 
 /* A matrix that is read or written an element at a time: bytes from one to the next, in what is computed. */
 struct place {
@@ -21,18 +21,18 @@ struct place {
 };
 
 struct tile {
-	struct cpu_product p; /* first */
-	const struct cpu_matmul *m;
+	struct softgpu_product p; /* first */
+	const struct softgpu_matmul *m;
 	int64_t row, column; /* where it begins */
 	struct place c, d;
-	struct cpu_epilogue e;
+	struct softgpu_epilogue e;
 	char *gradient; /* of the bias, or NULL */
 	double sums[BLOCK];
 	float largest;
 	double complex alpha[BLOCK], beta[BLOCK]; /* numbers of `value`, packed */
 };
 
-static struct place place(const struct cpu_matmul *m, const struct vcuda_matmul_layout *l, uint64_t address,
+static struct place place(const struct softgpu_matmul *m, const struct vcuda_matmul_layout *l, uint64_t address,
 			  uint64_t which)
 {
 	int64_t size = vcuda_blas_bytes(l->type);
@@ -45,15 +45,15 @@ static struct place place(const struct cpu_matmul *m, const struct vcuda_matmul_
 }
 
 /* As it is stored by columns, and how it is to be transposed. */
-static struct cpu_stored stored(const struct vcuda_matmul_layout *l, uint64_t address, uint64_t which)
+static struct softgpu_stored stored(const struct vcuda_matmul_layout *l, uint64_t address, uint64_t which)
 {
 	unsigned int size = vcuda_blas_bytes(l->type);
 
-	return (struct cpu_stored){(char *)(uintptr_t)address + which * (uint64_t)l->stride * size, l->ld, l->type,
-				   size};
+	return (struct softgpu_stored){(char *)(uintptr_t)address + which * (uint64_t)l->stride * size, l->ld, l->type,
+				       size};
 }
 
-static int op_of(const struct cpu_matmul *m, const struct vcuda_matmul_layout *l, int op)
+static int op_of(const struct softgpu_matmul *m, const struct vcuda_matmul_layout *l, int op)
 {
 	bool turns = (l->order == CUBLASLT_ORDER_ROW) != m->turned;
 
@@ -94,7 +94,7 @@ static void scale(const struct tile *t, char *v, const char *c, int64_t n)
 
 	if (!t->m->skips_c) {
 		old = (const char *)room;
-		cpu_blas_widen(t->c.type, c, t->c.row / size, n, t->m->value, room);
+		softgpu_blas_widen(t->c.type, c, t->c.row / size, n, t->m->value, room);
 	}
 	if (t->m->value == VCUDA_BLAS_R_32F)
 		SCALE(float, v, old, n, t->alpha, t->beta);
@@ -128,22 +128,22 @@ static void store_column(struct tile *t, int64_t row, int64_t column, char *v, i
 		return;
 	}
 	if (t->m->wide != t->m->value) {
-		cpu_blas_narrow(t->m->wide, v, n, t->m->value, room, 1);
+		softgpu_blas_narrow(t->m->wide, v, n, t->m->value, room, 1);
 		v = (char *)room;
 	}
 	scale(t, v, c, n);
 	if (t->m->m.desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-		cpu_epilogue_apply(&t->e, (float *)(void *)v, down, across, n);
+		softgpu_epilogue_apply(&t->e, (float *)(void *)v, down, across, n);
 	if (vcuda_matmul_is_quarter(t->m->m.a.type))
 		measure(t, (float *)(void *)v, n);
 	if (t->gradient)
 		for (int64_t i = 0; i < n; i++)
 			t->sums[i] += ((const float *)(const void *)v)[i];
-	cpu_blas_narrow(t->m->value, v, n, t->d.type, d, t->d.row / vcuda_blas_bytes(t->d.type));
+	softgpu_blas_narrow(t->m->value, v, n, t->d.type, d, t->d.row / vcuda_blas_bytes(t->d.type));
 }
 
 /* A tile has no more rows than a block. */
-static void store(const struct cpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n)
+static void store(const struct softgpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n)
 {
 	struct tile *t = (struct tile *)(uintptr_t)p;
 
@@ -162,7 +162,7 @@ static void spread(const struct tile *t, const uint64_t *words, bool vector, int
 
 	if (vector)
 		from = (const char *)(uintptr_t)words[0] + ((int64_t)which * stride + t->row) * size;
-	cpu_blas_widen(type, from, vector, t->p.m, t->m->value, to);
+	softgpu_blas_widen(type, from, vector, t->p.m, t->m->value, to);
 	if (factor != 1)
 		for (int64_t i = 0; i < t->p.m; i++)
 			((float *)to)[i] *= factor;
@@ -190,7 +190,7 @@ static void set_epilogue(struct tile *t, uint64_t which)
 			      : NULL;
 }
 
-static void set_tile(struct tile *t, const struct cpu_matmul *m, uint64_t unit)
+static void set_tile(struct tile *t, const struct softgpu_matmul *m, uint64_t unit)
 {
 	const vcuda_matmul *p = &m->m;
 	uint64_t which = unit / m->tiles, tile = unit % m->tiles;
@@ -202,19 +202,19 @@ static void set_tile(struct tile *t, const struct cpu_matmul *m, uint64_t unit)
 			   .column = (int64_t)(tile / m->down) * m->tile_columns,
 			   .c = place(m, &p->c, p->at_c, which),
 			   .d = place(m, &p->d, p->at_d, which)};
-	t->p = (struct cpu_product){.op_a = op_of(m, a, m->turned ? p->desc.trans_b : p->desc.trans_a),
-				    .op_b = op_of(m, b, m->turned ? p->desc.trans_a : p->desc.trans_b),
-				    .m = m->rows - t->row < m->tile_rows ? m->rows - t->row : m->tile_rows,
-				    .n = m->columns - t->column < m->tile_columns ? m->columns - t->column
-										  : m->tile_columns,
-				    .k = m->skips_ab ? 0 : m->k,
-				    .a = stored(a, m->turned ? p->at_b : p->at_a, which),
-				    .b = stored(b, m->turned ? p->at_a : p->at_b, which),
-				    .wide = m->wide,
-				    .wide_size = vcuda_blas_bytes(m->wide),
-				    .store = store};
-	t->p.a.p = cpu_stored_at_op(&t->p.a, t->p.op_a, t->row, 0);
-	t->p.b.p = cpu_stored_at_op(&t->p.b, t->p.op_b, 0, t->column);
+	t->p = (struct softgpu_product){.op_a = op_of(m, a, m->turned ? p->desc.trans_b : p->desc.trans_a),
+					.op_b = op_of(m, b, m->turned ? p->desc.trans_a : p->desc.trans_b),
+					.m = m->rows - t->row < m->tile_rows ? m->rows - t->row : m->tile_rows,
+					.n = m->columns - t->column < m->tile_columns ? m->columns - t->column
+										      : m->tile_columns,
+					.k = m->skips_ab ? 0 : m->k,
+					.a = stored(a, m->turned ? p->at_b : p->at_a, which),
+					.b = stored(b, m->turned ? p->at_a : p->at_b, which),
+					.wide = m->wide,
+					.wide_size = vcuda_blas_bytes(m->wide),
+					.store = store};
+	t->p.a.p = softgpu_stored_at_op(&t->p.a, t->p.op_a, t->row, 0);
+	t->p.b.p = softgpu_stored_at_op(&t->p.b, t->p.op_b, 0, t->column);
 	if (m->value != VCUDA_BLAS_R_32I) {
 		spread(t, p->alpha, m->by_vectors, p->desc.alpha_stride, which, m->factor_ab, t->alpha);
 		spread(t, p->beta, mode == CUBLASLT_POINTER_MODE_DEVICE_VECTOR, p->desc.alpha_stride, which,
@@ -226,7 +226,7 @@ static void set_tile(struct tile *t, const struct cpu_matmul *m, uint64_t unit)
 /* ---- gradients of a bias that are sums of A or B ---- */
 
 /* Of op(A)'s rows, or op(B)'s columns: `n` sums over k, from `first` on. */
-static void sum_operand(const struct tile *t, const struct cpu_stored *s, bool along, int64_t first, int64_t n)
+static void sum_operand(const struct tile *t, const struct softgpu_stored *s, bool along, int64_t first, int64_t n)
 {
 	float numbers[BLOCK];
 	double sums[BLOCK] = {0};
@@ -234,14 +234,14 @@ static void sum_operand(const struct tile *t, const struct cpu_stored *s, bool a
 	for (int64_t l = 0; l < t->m->k; l++) {
 		const char *from = s->p + (along ? l * s->ld : l) * (int64_t)s->size;
 
-		cpu_blas_widen(s->type, from, along ? 1 : s->ld, n, VCUDA_BLAS_R_32F, numbers);
+		softgpu_blas_widen(s->type, from, along ? 1 : s->ld, n, VCUDA_BLAS_R_32F, numbers);
 		for (int64_t i = 0; i < n; i++)
 			sums[i] += numbers[i];
 	}
 	for (int64_t i = 0; i < n; i++)
 		numbers[i] = (float)sums[i];
-	cpu_blas_narrow(VCUDA_BLAS_R_32F, numbers, n, t->e.bias_type,
-			(char *)(uintptr_t)t->e.bias + first * vcuda_blas_bytes(t->e.bias_type), 1);
+	softgpu_blas_narrow(VCUDA_BLAS_R_32F, numbers, n, t->e.bias_type,
+			    (char *)(uintptr_t)t->e.bias + first * vcuda_blas_bytes(t->e.bias_type), 1);
 }
 
 static void sum_operands(const struct tile *t)
@@ -277,33 +277,33 @@ static void finish_tile(struct tile *t)
 		return;
 	for (int64_t i = 0; i < t->p.m; i++)
 		numbers[i] = (float)t->sums[i];
-	cpu_blas_narrow(VCUDA_BLAS_R_32F, numbers, t->p.m, t->e.bias_type,
-			t->gradient + t->row * vcuda_blas_bytes(t->e.bias_type), 1);
+	softgpu_blas_narrow(VCUDA_BLAS_R_32F, numbers, t->p.m, t->e.bias_type,
+			    t->gradient + t->row * vcuda_blas_bytes(t->e.bias_type), 1);
 }
 
-void cpu_matmul_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+void softgpu_matmul_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
-	struct cpu_matmul *m = (struct cpu_matmul *)op;
+	struct softgpu_matmul *m = (struct softgpu_matmul *)op;
 	struct tile *t = malloc(sizeof(*t));
 	char *room = NULL;
 
 	for (; count-- && t; unit++) {
 		if (__atomic_load_n(&op->stream->context->cancel, __ATOMIC_RELAXED)) {
-			cpu_op_abandon(op);
+			softgpu_op_abandon(op);
 			break;
 		}
 		set_tile(t, m, unit);
 		if (!room)
-			room = malloc(cpu_product_room(&t->p));
+			room = malloc(softgpu_product_room(&t->p));
 		if (!room)
 			break;
-		cpu_product_multiply(&t->p, room);
+		softgpu_product_multiply(&t->p, room);
 		finish_tile(t);
 	}
 	if (!t || !room) {
-		cpu_lock();
-		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
-		cpu_unlock();
+		softgpu_lock();
+		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		softgpu_unlock();
 	}
 	free(room);
 	free(t);

@@ -13,7 +13,7 @@
 #include "device/memory.h"
 #include "device/stream.h"
 
-#define TILE CPU_PRODUCT_BLOCK
+#define TILE SOFTGPU_PRODUCT_BLOCK
 
 /* A matrix, as op() has it. */
 struct source {
@@ -24,7 +24,7 @@ struct source {
 };
 
 struct transform {
-	struct cpu_op op;
+	struct softgpu_op op;
 	vcuda_transform t;
 	unsigned int value; /* the type that is computed in */
 	uint64_t down, tiles;
@@ -34,7 +34,7 @@ struct transform {
 
 static bool fail(const struct transform *f, CUresult error, uint64_t address)
 {
-	if (cpu_context_fail(f->op.stream->context, error))
+	if (softgpu_context_fail(f->op.stream->context, error))
 		vcuda_log("cublasLtMatrixTransform: %s access to memory from 0x%llx on",
 			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
 			  (unsigned long long)address);
@@ -47,7 +47,7 @@ static bool find(const struct transform *f, uint64_t address, uint64_t elements,
 
 	if (address % (size < 8 ? size : 8))
 		return fail(f, CUDA_ERROR_MISALIGNED_ADDRESS, address);
-	if (__builtin_mul_overflow(elements, size, &bytes) || !cpu_is_memory(address, bytes, write))
+	if (__builtin_mul_overflow(elements, size, &bytes) || !softgpu_is_memory(address, bytes, write))
 		return fail(f, CUDA_ERROR_ILLEGAL_ADDRESS, address);
 	return true;
 }
@@ -80,7 +80,7 @@ static bool fetch(const struct transform *f, uint64_t *words)
 	return true;
 }
 
-static bool start(struct cpu_op *op)
+static bool start(struct softgpu_op *op)
 {
 	struct transform *f = (struct transform *)op;
 
@@ -118,8 +118,8 @@ static void add(const struct transform *f, const struct source *s, uint64_t whic
 	int64_t step;
 	const char *from = locate(s->l, s->address, s->op, which, row, column, &step);
 
-	cpu_blas_widen(s->l->type, from, step, n, f->value, numbers);
-	cpu_blas_widen((unsigned int)f->t.desc.scale, s->scale, 0, 1, f->value, &factor);
+	softgpu_blas_widen(s->l->type, from, step, n, f->value, numbers);
+	softgpu_blas_widen((unsigned int)f->t.desc.scale, s->scale, 0, 1, f->value, &factor);
 	for (int64_t i = 0; i < n && s->op == 2; i++) {
 		if (f->value == VCUDA_BLAS_C_32F)
 			((float complex *)numbers)[i] = conjf(((float complex *)numbers)[i]);
@@ -162,11 +162,11 @@ static void run_tile(const struct transform *f, uint64_t which, int64_t row, int
 			add(f, &b, which, row, j, rows, sum);
 		if (t->c.type == VCUDA_BLAS_R_8I || t->c.type == VCUDA_BLAS_R_32I)
 			truncate_all((float *)(void *)sum, rows);
-		cpu_blas_narrow(f->value, sum, rows, t->c.type, to, step);
+		softgpu_blas_narrow(f->value, sum, rows, t->c.type, to, step);
 	}
 }
 
-static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct transform *f = (struct transform *)op;
 
@@ -174,14 +174,14 @@ static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 		uint64_t tile = unit % f->tiles;
 
 		if (__atomic_load_n(&op->stream->context->cancel, __ATOMIC_RELAXED)) {
-			cpu_op_abandon(op);
+			softgpu_op_abandon(op);
 			return;
 		}
 		run_tile(f, unit / f->tiles, (int64_t)(tile % f->down * TILE), (int64_t)(tile / f->down * TILE));
 	}
 }
 
-static void finish(struct cpu_op *op)
+static void finish(struct softgpu_op *op)
 {
 	free(op);
 }
@@ -198,7 +198,7 @@ static bool goes(uint32_t type, unsigned int value)
 {
 	switch (value) {
 	case VCUDA_BLAS_R_32F:
-		return type == VCUDA_BLAS_R_8I || type == VCUDA_BLAS_R_32I || cpu_product_wide(type) == value;
+		return type == VCUDA_BLAS_R_8I || type == VCUDA_BLAS_R_32I || softgpu_product_wide(type) == value;
 	case VCUDA_BLAS_R_64F:
 		return type == VCUDA_BLAS_R_64F || type == VCUDA_BLAS_R_32F;
 	case VCUDA_BLAS_C_32F:
@@ -216,10 +216,10 @@ static bool is_possible(const struct vcuda_matmul_layout *l, unsigned int value)
 	       goes(l->type, value);
 }
 
-CUresult cpu_transform(CUstream handle, void *transform)
+CUresult softgpu_transform(CUstream handle, void *transform)
 {
 	const vcuda_transform *t = transform;
-	unsigned int value = cpu_product_wide((unsigned int)t->desc.scale);
+	unsigned int value = softgpu_product_wide((unsigned int)t->desc.scale);
 	struct transform *f;
 
 	if (!is_scale((int32_t)t->desc.scale) || !is_possible(&t->a, value) ||
@@ -237,5 +237,5 @@ CUresult cpu_transform(CUstream handle, void *transform)
 	f->op.start = start;
 	f->op.run = run;
 	f->op.finish = finish;
-	return cpu_stream_submit(handle, &f->op);
+	return softgpu_stream_submit(handle, &f->op);
 }

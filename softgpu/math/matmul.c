@@ -21,22 +21,22 @@
 
 /* ---- memory; with the lock held ---- */
 
-static bool fail(struct cpu_matmul *m, CUresult error, uint64_t address)
+static bool fail(struct softgpu_matmul *m, CUresult error, uint64_t address)
 {
-	if (cpu_context_fail(m->op.stream->context, error))
+	if (softgpu_context_fail(m->op.stream->context, error))
 		vcuda_log("cublasLtMatmul: %s access to memory from 0x%llx on",
 			  error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
 			  (unsigned long long)address);
 	return false;
 }
 
-static bool find(struct cpu_matmul *m, uint64_t address, uint64_t elements, uint64_t size, bool write)
+static bool find(struct softgpu_matmul *m, uint64_t address, uint64_t elements, uint64_t size, bool write)
 {
 	uint64_t bytes;
 
 	if (address % (size < 8 ? size : 8))
 		return fail(m, CUDA_ERROR_MISALIGNED_ADDRESS, address);
-	if (__builtin_mul_overflow(elements, size, &bytes) || !cpu_is_memory(address, bytes, write))
+	if (__builtin_mul_overflow(elements, size, &bytes) || !softgpu_is_memory(address, bytes, write))
 		return fail(m, CUDA_ERROR_ILLEGAL_ADDRESS, address);
 	return true;
 }
@@ -54,7 +54,7 @@ static uint64_t extent(uint64_t runs, uint64_t length, int64_t ld, int64_t strid
 	return all;
 }
 
-static bool find_matrix(struct cpu_matmul *m, const struct vcuda_matmul_layout *l, uint64_t address, bool write)
+static bool find_matrix(struct softgpu_matmul *m, const struct vcuda_matmul_layout *l, uint64_t address, bool write)
 {
 	bool columns = l->order == CUBLASLT_ORDER_COL;
 
@@ -63,7 +63,7 @@ static bool find_matrix(struct cpu_matmul *m, const struct vcuda_matmul_layout *
 		    vcuda_blas_bytes(l->type), write);
 }
 
-static bool find_bias(struct cpu_matmul *m)
+static bool find_bias(struct softgpu_matmul *m)
 {
 	const struct vcuda_matmul_desc *d = &m->m.desc;
 	bool writes = vcuda_matmul_writes_bias(d->epilogue);
@@ -75,7 +75,7 @@ static bool find_bias(struct cpu_matmul *m)
 		    vcuda_blas_bytes(vcuda_matmul_bias_type(&m->m)), writes);
 }
 
-static bool find_aux(struct cpu_matmul *m)
+static bool find_aux(struct softgpu_matmul *m)
 {
 	const struct vcuda_matmul_desc *d = &m->m.desc;
 	bool bits = d->epilogue & CUBLASLT_EPILOGUE_RELU ||
@@ -91,7 +91,7 @@ static bool find_aux(struct cpu_matmul *m)
 }
 
 /* Alpha or beta: its value where it is one number of the device's. */
-static bool fetch(struct cpu_matmul *m, uint64_t *words, bool is_address, bool vector)
+static bool fetch(struct softgpu_matmul *m, uint64_t *words, bool is_address, bool vector)
 {
 	unsigned int size = vcuda_blas_bytes((unsigned int)m->m.desc.scale);
 	uint64_t address = words[0];
@@ -108,7 +108,7 @@ static bool fetch(struct cpu_matmul *m, uint64_t *words, bool is_address, bool v
 }
 
 /* 1 where there is none. */
-static bool fetch_factor(struct cpu_matmul *m, uint64_t address, float *factor)
+static bool fetch_factor(struct softgpu_matmul *m, uint64_t address, float *factor)
 {
 	float value;
 
@@ -121,7 +121,7 @@ static bool fetch_factor(struct cpu_matmul *m, uint64_t address, float *factor)
 	return true;
 }
 
-static bool start_scalars(struct cpu_matmul *m)
+static bool start_scalars(struct softgpu_matmul *m)
 {
 	const struct vcuda_matmul_desc *d = &m->m.desc;
 	int mode = d->pointer_mode;
@@ -132,8 +132,8 @@ static bool start_scalars(struct cpu_matmul *m)
 	    !fetch_factor(m, d->scale_a, &m->factor_ab) || !fetch_factor(m, d->scale_b, &m->factor_ab) ||
 	    !fetch_factor(m, d->scale_c, &m->factor_c) || !fetch_factor(m, d->scale_d, &m->factor_d))
 		return false;
-	m->skips_ab = !m->by_vectors && cpu_blas_is_zero((unsigned int)m->m.desc.scale, m->m.alpha);
-	m->skips_c = !beta_vector && cpu_blas_is_zero((unsigned int)m->m.desc.scale, m->m.beta);
+	m->skips_ab = !m->by_vectors && softgpu_blas_is_zero((unsigned int)m->m.desc.scale, m->m.alpha);
+	m->skips_c = !beta_vector && softgpu_blas_is_zero((unsigned int)m->m.desc.scale, m->m.beta);
 	if (!d->largest_d)
 		return true;
 	if (!find(m, d->largest_d, 1, sizeof(float), true))
@@ -142,9 +142,9 @@ static bool start_scalars(struct cpu_matmul *m)
 	return true;
 }
 
-static bool start(struct cpu_op *op)
+static bool start(struct softgpu_op *op)
 {
-	struct cpu_matmul *m = (struct cpu_matmul *)op;
+	struct softgpu_matmul *m = (struct softgpu_matmul *)op;
 	uint32_t epilogue = m->m.desc.epilogue;
 
 	return start_scalars(m) &&
@@ -154,7 +154,7 @@ static bool start(struct cpu_op *op)
 	       find_bias(m) && find_aux(m);
 }
 
-static void finish(struct cpu_op *op)
+static void finish(struct softgpu_op *op)
 {
 	free(op);
 }
@@ -164,30 +164,30 @@ static void finish(struct cpu_op *op)
 /* Claimed several at a time where there are many. */
 static uint64_t chunk(uint64_t units)
 {
-	uint64_t each = units / (4 * (uint64_t)cpu_device()->threads);
+	uint64_t each = units / (4 * (uint64_t)softgpu_device()->threads);
 
 	return each < 1 ? 1 : each > 64 ? 64 : each;
 }
 
-CUresult cpu_matmul(CUstream handle, void *matmul)
+CUresult softgpu_matmul(CUstream handle, void *matmul)
 {
-	CUresult result = cpu_blas_open();
-	struct cpu_matmul *m;
+	CUresult result = softgpu_blas_open();
+	struct softgpu_matmul *m;
 
 	if (result == CUDA_SUCCESS)
-		result = cpu_matmul_is_possible(matmul);
+		result = softgpu_matmul_is_possible(matmul);
 	if (result != CUDA_SUCCESS)
 		return result;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->m = *(const vcuda_matmul *)matmul;
-	cpu_matmul_plan(m);
+	softgpu_matmul_plan(m);
 	m->op.chunk = chunk(m->op.units);
 	m->op.start = start;
-	m->op.run = cpu_matmul_run;
+	m->op.run = softgpu_matmul_run;
 	m->op.finish = finish;
-	return cpu_stream_submit(handle, &m->op);
+	return softgpu_stream_submit(handle, &m->op);
 }
 
 /* ---- questions ---- */
@@ -257,10 +257,10 @@ static CUresult answer_result(uint64_t *words, uint32_t *count)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_matmulAsk(void *question, void *words, uint32_t *count)
+CUresult softgpu_matmulAsk(void *question, void *words, uint32_t *count)
 {
 	const vcuda_matmul_question *q = question;
-	CUresult result = cpu_blas_open();
+	CUresult result = softgpu_blas_open();
 
 	*count = 0;
 	if (result != CUDA_SUCCESS)
@@ -279,7 +279,7 @@ CUresult cpu_matmulAsk(void *question, void *words, uint32_t *count)
 	case VCUDA_MATMUL_INIT:
 		return q->attribute ? CUDA_ERROR_INVALID_VALUE : answer_result(words, count);
 	default:
-		result = cpu_matmul_is_possible(&q->matmul);
+		result = softgpu_matmul_is_possible(&q->matmul);
 		return result == CUDA_SUCCESS ? answer_result(words, count) : result;
 	}
 }

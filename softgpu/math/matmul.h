@@ -10,8 +10,8 @@
  * What is computed is columns: where D is stored by rows, it is D' = op(B)' op(A)', and D's columns are rows here. All
  * is cut into tiles; a unit is one of them.
  */
-struct cpu_matmul {
-	struct cpu_op op;
+struct softgpu_matmul {
+	struct softgpu_op op;
 	vcuda_matmul m; /* scalars that are no vectors are their values once it has started */
 	bool turned;
 	bool by_vectors; /* alpha, and perhaps beta, is one number for each row */
@@ -24,11 +24,11 @@ struct cpu_matmul {
 };
 
 /* Whether there is such here: CUDA_ERROR_NOT_SUPPORTED. */
-CUresult cpu_matmul_is_possible(const vcuda_matmul *m);
+CUresult softgpu_matmul_is_possible(const vcuda_matmul *m);
 
 /* What is computed, before it is known where; cuts it for the device's threads. */
-void cpu_matmul_plan(struct cpu_matmul *m);
+void softgpu_matmul_plan(struct softgpu_matmul *m);
 
-void cpu_matmul_run(struct cpu_op *op, uint64_t unit, uint64_t count);
+void softgpu_matmul_run(struct softgpu_op *op, uint64_t unit, uint64_t count);
 
 #endif

@@ -16,14 +16,14 @@
 
 struct vcuda_generator_st {
 	struct CUctx_st *context; /* NULL: destroyed, and only operations have it */
-	struct cpu_owned owned;   /* by the context */
+	struct softgpu_owned owned;   /* by the context */
 	unsigned int refs;
 	uint32_t type;
 	struct rng *rng;
 };
 
 struct generation {
-	struct cpu_op op;
+	struct softgpu_op op;
 	vcuda_generator generator;
 	struct rng_job job;
 	vcuda_random random;
@@ -48,26 +48,26 @@ static void drop(vcuda_generator g)
 	put(g);
 }
 
-static void end_generator(struct cpu_owned *owned)
+static void end_generator(struct softgpu_owned *owned)
 {
 	drop(container_of(owned, struct vcuda_generator_st, owned));
 }
 
-CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
+CUresult softgpu_randomCreate(vcuda_generator *generator, uint32_t type)
 {
 	vcuda_generator g;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	g = bytes_used + rng_bytes(type) <= MOST_BYTES ? calloc(1, sizeof(*g)) : NULL;
 	if (!g)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	g->rng = rng_new(type);
 	if (!g->rng) {
 		free(g);
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	bytes_used += rng_bytes(type);
 	g->context = c;
@@ -76,7 +76,7 @@ CUresult cpu_randomCreate(vcuda_generator *generator, uint32_t type)
 	g->owned.end = end_generator;
 	vcuda_list_add(&g->owned.node, &c->owned);
 	*generator = g;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 static bool belongs(const struct CUctx_st *c, const struct vcuda_generator_st *g)
@@ -87,40 +87,40 @@ static bool belongs(const struct CUctx_st *c, const struct vcuda_generator_st *g
 	return false;
 }
 
-CUresult cpu_randomDestroy(vcuda_generator generator)
+CUresult softgpu_randomDestroy(vcuda_generator generator)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!belongs(c, generator))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	drop(generator);
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 static bool fail(const struct generation *n, CUresult error)
 {
-	if (cpu_context_fail(n->op.stream->context, error))
+	if (softgpu_context_fail(n->op.stream->context, error))
 		vcuda_log("random numbers: %s access to memory from 0x%llx on",
 			error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned" : "illegal",
 			(unsigned long long)n->random.address);
 	return false;
 }
 
-static bool start(struct cpu_op *op)
+static bool start(struct softgpu_op *op)
 {
 	struct generation *n = (struct generation *)op;
 	uint64_t size = vcuda_random_bytes(n->random.kind);
 
 	if (n->random.address % size)
 		return fail(n, CUDA_ERROR_MISALIGNED_ADDRESS);
-	if (!cpu_is_memory(n->random.address, n->random.count * size, true))
+	if (!softgpu_is_memory(n->random.address, n->random.count * size, true))
 		return fail(n, CUDA_ERROR_ILLEGAL_ADDRESS);
 	n->job.cancel = &op->stream->context->cancel;
 	if (!rng_begin(n->generator->rng, &n->random, (void *)(uintptr_t)n->random.address, &n->job)) {
-		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
 	}
 	n->begun = true;
@@ -128,19 +128,19 @@ static bool start(struct cpu_op *op)
 	return true;
 }
 
-static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	rng_run(&((struct generation *)op)->job, unit);
 }
 
-static void finish(struct cpu_op *op)
+static void finish(struct softgpu_op *op)
 {
 	struct generation *n = (struct generation *)op;
 
 	if (n->begun)
 		rng_end(&n->job);
 	if (n->job.failed)
-		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 	put(n->generator);
 	free(n);
 }
@@ -161,23 +161,23 @@ static struct generation *make(vcuda_generator generator, const vcuda_random *ra
 	return n;
 }
 
-CUresult cpu_random(CUstream handle, vcuda_generator generator, void *random)
+CUresult softgpu_random(CUstream handle, vcuda_generator generator, void *random)
 {
 	struct CUstream_st *stream;
 	struct generation *n;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = cpu_stream_find(c, handle);
+	stream = softgpu_stream_find(c, handle);
 	if (!stream || !belongs(c, generator))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (generator->type != ((const vcuda_random *)random)->type)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	n = make(generator, random);
 	if (!n)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	cpu_submit(stream, &n->op, false);
-	return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	softgpu_submit(stream, &n->op, false);
+	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -7,12 +7,12 @@
  */
 #include "module/device-runtime.h"
 
-const char cpu_device_runtime[] =
+const char softgpu_device_runtime[] =
 	".version 6.4\n"
 	".target sm_70\n"
 	".address_size 64\n"
 	/* 0 without a cooperative launch */
-	".visible .func (.param .b64 r) " CPU_DEVICE_RUNTIME_MARK "get_intrinsic_handle(.param .b32 scope)\n"
+	".visible .func (.param .b64 r) " SOFTGPU_DEVICE_RUNTIME_PREFIX "get_intrinsic_handle(.param .b32 scope)\n"
 	"{\n"
 	"	.reg .b32 %low, %high;\n"
 	"	.reg .b64 %handle;\n"
@@ -23,7 +23,7 @@ const char cpu_device_runtime[] =
 	"	ret;\n"
 	"}\n"
 	/* bit 0 of the flags: one thread of each block calls, and looks after the others */
-	".visible .func (.param .b32 r) " CPU_DEVICE_RUNTIME_MARK "sync(.param .b64 handle, .param .b32 flags)\n"
+	".visible .func (.param .b32 r) " SOFTGPU_DEVICE_RUNTIME_PREFIX "sync(.param .b64 handle, .param .b32 flags)\n"
 	"{\n"
 	"	.reg .b64 %word;\n"
 	"	.reg .b32 %flags, %x, %y, %z, %mine, %before, %now;\n"

@@ -3,9 +3,9 @@
 #ifndef VCUDA_CPU_DEVICE_RUNTIME_H
 #define VCUDA_CPU_DEVICE_RUNTIME_H
 
-/* Where this stands in a program it is to be linked with cpu_device_runtime. */
-#define CPU_DEVICE_RUNTIME_MARK "__cuda_syscall_CGS_"
+/* Where this stands in a program it is to be linked with softgpu_device_runtime. */
+#define SOFTGPU_DEVICE_RUNTIME_PREFIX "__cuda_syscall_CGS_"
 
-extern const char cpu_device_runtime[];
+extern const char softgpu_device_runtime[];
 
 #endif

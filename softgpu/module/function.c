@@ -6,9 +6,9 @@
 #include "module/module.h"
 #include "device/registry.h"
 
-CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
+CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
 {
-	struct ptx_kernel *kernel = cpu_program_kernel(&m->program, name);
+	struct ptx_kernel *kernel = softgpu_program_kernel(&m->program, name);
 	struct CUfunc_st *f;
 
 	if (!m->complete)
@@ -28,10 +28,11 @@ CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc
 	f->module = m;
 	f->kernel = kernel;
 	f->info = ptx_kernel_info(kernel);
-	f->max_dynamic =
-		f->info->static_shared < CPU_SHARED_PER_BLOCK ? CPU_SHARED_PER_BLOCK - (int)f->info->static_shared : 0;
+	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
+				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
+				 : 0;
 	f->carveout = -1;
-	if (!cpu_registry_add(f, CPU_FUNCTION)) {
+	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION)) {
 		free(f);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -40,11 +41,11 @@ CUresult cpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function)
+CUresult softgpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function)
 {
-	if (cpu_registry_has(handle, CPU_KERNEL))
-		return cpu_kernel_function((struct CUkern_st *)handle, context, function);
-	if (!cpu_registry_has(handle, CPU_FUNCTION) || handle->module->context != context)
+	if (softgpu_registry_has(handle, SOFTGPU_KERNEL))
+		return softgpu_kernel_function((struct CUkern_st *)handle, context, function);
+	if (!softgpu_registry_has(handle, SOFTGPU_FUNCTION) || handle->module->context != context)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*function = handle;
 	return CUDA_SUCCESS;
@@ -53,17 +54,17 @@ CUresult cpu_function_find(struct CUctx_st *context, CUfunction handle, struct C
 static CUresult enter_function(CUfunction handle, struct CUfunc_st **function)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_function_find(c, handle, function);
-	return result == CUDA_SUCCESS ? result : cpu_leave(result);
+	result = softgpu_function_find(c, handle, function);
+	return result == CUDA_SUCCESS ? result : softgpu_leave(result);
 }
 
 static unsigned int max_threads(const struct CUfunc_st *f)
 {
-	return f->info->max_threads ? f->info->max_threads : CPU_MAX_THREADS_PER_BLOCK;
+	return f->info->max_threads ? f->info->max_threads : SOFTGPU_MAX_THREADS_PER_BLOCK;
 }
 
 static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, int *value)
@@ -78,7 +79,7 @@ static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, i
 		*value = (int)info->static_shared;
 		break;
 	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-		*value = (int)cpu_module_constants(f->module);
+		*value = (int)softgpu_module_constants(f->module);
 		break;
 	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
 		*value = (int)info->local_bytes;
@@ -90,7 +91,7 @@ static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, i
 		*value = (int)info->target_sm;
 		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*value = cpu_device()->major * 10 + cpu_device()->minor;
+		*value = softgpu_device()->major * 10 + softgpu_device()->minor;
 		break;
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 		*value = f->max_dynamic;
@@ -113,21 +114,21 @@ static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, i
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+CUresult softgpu_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	struct CUfunc_st *f;
 	CUresult result = enter_function(hfunc, &f);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_leave(pi ? get(f, attrib, pi) : CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(pi ? get(f, attrib, pi) : CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cpu_function_set(struct CUfunc_st *f, CUfunction_attribute attribute, int value)
+CUresult softgpu_function_set(struct CUfunc_st *f, CUfunction_attribute attribute, int value)
 {
 	switch (attribute) {
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		if (value < 0 || (size_t)value + f->info->static_shared > CPU_SHARED_PER_BLOCK_OPTIN)
+		if (value < 0 || (size_t)value + f->info->static_shared > SOFTGPU_SHARED_PER_BLOCK_OPTIN)
 			return CUDA_ERROR_INVALID_VALUE;
 		f->max_dynamic = value;
 		return CUDA_SUCCESS;
@@ -147,26 +148,27 @@ CUresult cpu_function_set(struct CUfunc_st *f, CUfunction_attribute attribute, i
 	}
 }
 
-CUresult cpu_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+CUresult softgpu_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
 	struct CUfunc_st *f;
 	CUresult result = enter_function(hfunc, &f);
 
-	return result == CUDA_SUCCESS ? cpu_leave(cpu_function_set(f, attrib, value)) : result;
+	return result == CUDA_SUCCESS ? softgpu_leave(softgpu_function_set(f, attrib, value)) : result;
 }
 
 /* A hint about caches that are not this device's to divide. */
-CUresult cpu_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+CUresult softgpu_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
 	struct CUfunc_st *f;
 	CUresult result = enter_function(hfunc, &f);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_leave((unsigned int)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave((unsigned int)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
+										: CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cpu_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+CUresult softgpu_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
 	struct CUfunc_st *f;
 	CUresult result = enter_function(hfunc, &f);
@@ -174,12 +176,12 @@ CUresult cpu_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!hmod)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*hmod = f->module;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+CUresult softgpu_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	struct CUfunc_st *f;
 	CUresult result = enter_function(func, &f);
@@ -187,11 +189,11 @@ CUresult cpu_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *para
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!paramOffset || paramIndex >= f->info->param_count)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*paramOffset = f->info->params[paramIndex].offset;
 	if (paramSize)
 		*paramSize = f->info->params[paramIndex].size;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 static size_t least(size_t a, size_t b)
@@ -200,19 +202,20 @@ static size_t least(size_t a, size_t b)
 }
 
 /* Blocks by what the attributes promise of a multiprocessor: threads in whole warps, registers, shared memory. */
-size_t cpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
+size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
 {
-	size_t warps = (threads + CPU_WARP - 1) / CPU_WARP, shared = f->info->static_shared + dynamic;
-	size_t blocks = least(CPU_BLOCKS_PER_SM, CPU_THREADS_PER_SM / (warps * CPU_WARP));
+	size_t warps = (threads + SOFTGPU_WARP - 1) / SOFTGPU_WARP, shared = f->info->static_shared + dynamic;
+	size_t blocks = least(SOFTGPU_BLOCKS_PER_SM, SOFTGPU_THREADS_PER_SM / (warps * SOFTGPU_WARP));
 
-	if (threads > max_threads(f) || shared > CPU_SHARED_PER_BLOCK_OPTIN)
+	if (threads > max_threads(f) || shared > SOFTGPU_SHARED_PER_BLOCK_OPTIN)
 		return 0;
-	blocks = least(blocks, CPU_REGISTERS / (warps * CPU_WARP * (f->info->registers ? f->info->registers : 1)));
-	return least(blocks, CPU_SHARED_PER_SM / (shared + CPU_SHARED_RESERVED));
+	blocks = least(blocks,
+		       SOFTGPU_REGISTERS / (warps * SOFTGPU_WARP * (f->info->registers ? f->info->registers : 1)));
+	return least(blocks, SOFTGPU_SHARED_PER_SM / (shared + SOFTGPU_SHARED_RESERVED));
 }
 
-CUresult cpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
-								  size_t dynamicSMemSize, unsigned flags)
+CUresult softgpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
+								      size_t dynamicSMemSize, unsigned flags)
 {
 	struct CUfunc_st *f;
 	CUresult result = enter_function(func, &f);
@@ -220,15 +223,15 @@ CUresult cpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!numBlocks || blockSize <= 0 || (flags & ~(unsigned int)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	/* Larger than any device's; kept from overflowing the sum. */
-	dynamicSMemSize = least(dynamicSMemSize, CPU_SHARED_PER_SM);
-	*numBlocks = (int)cpu_function_blocks_per_sm(f, (unsigned int)blockSize, dynamicSMemSize);
-	return cpu_leave(CUDA_SUCCESS);
+	dynamicSMemSize = least(dynamicSMemSize, SOFTGPU_SHARED_PER_SM);
+	*numBlocks = (int)softgpu_function_blocks_per_sm(f, (unsigned int)blockSize, dynamicSMemSize);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
-						     int blockSize)
+CUresult softgpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
+							 int blockSize)
 {
 	size_t each, taken;
 	struct CUfunc_st *f;
@@ -237,10 +240,11 @@ CUresult cpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CU
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0 ||
-	    cpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+	    softgpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	taken = f->info->static_shared;
-	each = least(CPU_SHARED_PER_SM / (size_t)numBlocks - CPU_SHARED_RESERVED, CPU_SHARED_PER_BLOCK_OPTIN);
+	each = least(SOFTGPU_SHARED_PER_SM / (size_t)numBlocks - SOFTGPU_SHARED_RESERVED,
+		     SOFTGPU_SHARED_PER_BLOCK_OPTIN);
 	*dynamicSmemSize = each > taken ? each - taken : 0;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

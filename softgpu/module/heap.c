@@ -16,8 +16,8 @@
 
 enum { BLOCK_FREE = 0x40, BLOCK_USED = 0x80, BLOCK_ORDER = 0x3f };
 
-struct cpu_heap {
-	struct cpu_owned owned; /* by the context */
+struct softgpu_heap {
+	struct softgpu_owned owned; /* by the context */
 	struct CUctx_st *context;
 	pthread_mutex_t lock;
 	uint64_t start, left; /* bytes that may still be asked for */
@@ -27,7 +27,7 @@ struct cpu_heap {
 	uint32_t first[ORDERS];
 };
 
-static void list_add(struct cpu_heap *h, uint32_t unit, unsigned order)
+static void list_add(struct softgpu_heap *h, uint32_t unit, unsigned order)
 {
 	h->state[unit] = (uint8_t)(BLOCK_FREE | order);
 	h->prev[unit] = NONE;
@@ -37,7 +37,7 @@ static void list_add(struct cpu_heap *h, uint32_t unit, unsigned order)
 	h->first[order] = unit;
 }
 
-static void list_remove(struct cpu_heap *h, uint32_t unit, unsigned order)
+static void list_remove(struct softgpu_heap *h, uint32_t unit, unsigned order)
 {
 	if (h->prev[unit] != NONE)
 		h->next[h->prev[unit]] = h->next[unit];
@@ -48,7 +48,7 @@ static void list_remove(struct cpu_heap *h, uint32_t unit, unsigned order)
 	h->state[unit] = 0;
 }
 
-static void destroy(struct cpu_heap *h)
+static void destroy(struct softgpu_heap *h)
 {
 	pthread_mutex_destroy(&h->lock);
 	free(h->state);
@@ -57,9 +57,9 @@ static void destroy(struct cpu_heap *h)
 	free(h);
 }
 
-static struct cpu_heap *create(uint64_t limit, uint64_t *bytes)
+static struct softgpu_heap *create(uint64_t limit, uint64_t *bytes)
 {
-	struct cpu_heap *h = calloc(1, sizeof(*h));
+	struct softgpu_heap *h = calloc(1, sizeof(*h));
 	unsigned order = 0;
 
 	if (!h)
@@ -84,18 +84,18 @@ static struct cpu_heap *create(uint64_t limit, uint64_t *bytes)
 }
 
 /* The memory itself goes with the context's other memory. */
-static void end_heap(struct cpu_owned *owned)
+static void end_heap(struct softgpu_owned *owned)
 {
-	struct cpu_heap *h = container_of(owned, struct cpu_heap, owned);
+	struct softgpu_heap *h = container_of(owned, struct softgpu_heap, owned);
 
 	vcuda_list_remove(&owned->node);
 	h->context->heap = NULL;
 	destroy(h);
 }
 
-CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap)
+CUresult softgpu_heap_get(struct CUctx_st *context, struct softgpu_heap **heap)
 {
-	struct cpu_heap *h = context->heap;
+	struct softgpu_heap *h = context->heap;
 	CUresult result;
 	uint64_t bytes;
 
@@ -103,7 +103,7 @@ CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap)
 		h = create(context->limits[CU_LIMIT_MALLOC_HEAP_SIZE], &bytes);
 		if (!h)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, &h->start);
+		result = softgpu_memory_alloc(context, bytes, SOFTGPU_VARIABLE, &h->start);
 		if (result != CUDA_SUCCESS) {
 			destroy(h);
 			return result;
@@ -117,7 +117,7 @@ CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap)
 	return CUDA_SUCCESS;
 }
 
-static uint64_t take(struct cpu_heap *h, uint32_t units)
+static uint64_t take(struct softgpu_heap *h, uint32_t units)
 {
 	unsigned order = 0, have;
 	uint32_t unit;
@@ -139,9 +139,9 @@ static uint64_t take(struct cpu_heap *h, uint32_t units)
 	return h->start + (uint64_t)unit * UNIT;
 }
 
-uint64_t cpu_heap_allocate(void *heap, uint64_t bytes)
+uint64_t softgpu_heap_allocate(void *heap, uint64_t bytes)
 {
-	struct cpu_heap *h = heap;
+	struct softgpu_heap *h = heap;
 	uint64_t units, address = 0;
 
 	if (bytes > (uint64_t)UNIT * h->units)
@@ -156,7 +156,7 @@ uint64_t cpu_heap_allocate(void *heap, uint64_t bytes)
 	return address;
 }
 
-static void put(struct cpu_heap *h, uint32_t unit)
+static void put(struct softgpu_heap *h, uint32_t unit)
 {
 	unsigned order = h->state[unit] & BLOCK_ORDER;
 
@@ -173,9 +173,9 @@ static void put(struct cpu_heap *h, uint32_t unit)
 	list_add(h, unit, order);
 }
 
-bool cpu_heap_release(void *heap, uint64_t address)
+bool softgpu_heap_release(void *heap, uint64_t address)
 {
-	struct cpu_heap *h = heap;
+	struct softgpu_heap *h = heap;
 	uint64_t unit = (address - h->start) / UNIT;
 	bool ok;
 

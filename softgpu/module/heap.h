@@ -8,14 +8,14 @@
 
 #include "device/context.h"
 
-struct cpu_heap;
+struct softgpu_heap;
 
 /* The context's heap, of the size that its limit says. With the lock held. */
-CUresult cpu_heap_get(struct CUctx_st *context, struct cpu_heap **heap);
+CUresult softgpu_heap_get(struct CUctx_st *context, struct softgpu_heap **heap);
 
 /* For kernels: any thread, without the lock. 16-byte aligned; 0: none left. */
-uint64_t cpu_heap_allocate(void *heap, uint64_t bytes);
+uint64_t softgpu_heap_allocate(void *heap, uint64_t bytes);
 /* False: nothing was allocated there. */
-bool cpu_heap_release(void *heap, uint64_t address);
+bool softgpu_heap_release(void *heap, uint64_t address);
 
 #endif

@@ -34,7 +34,7 @@ struct survey {
 
 static bool runs_here(const struct fatbin_entry *entry)
 {
-	unsigned int sm = (unsigned int)cpu_device()->major * 10 + (unsigned int)cpu_device()->minor;
+	unsigned int sm = (unsigned int)softgpu_device()->major * 10 + (unsigned int)softgpu_device()->minor;
 
 	if (entry->arch_specific)
 		return entry->sm == sm;
@@ -83,14 +83,14 @@ static CUresult refuse(const struct survey *s)
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-static CUresult add(struct cpu_image *image, const struct fatbin_entry *entry)
+static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entry)
 {
 	char *text;
 	size_t length;
 	int error;
 
-	if (image->count == CPU_IMAGE_TEXTS) {
-		vcuda_log("the image has more than %d fatbin containers", CPU_IMAGE_TEXTS);
+	if (image->count == SOFTGPU_IMAGE_TEXTS) {
+		vcuda_log("the image has more than %d fatbin containers", SOFTGPU_IMAGE_TEXTS);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	if (entry->bytes > MAX_BYTES - image->bytes) {
@@ -110,7 +110,7 @@ static CUresult add(struct cpu_image *image, const struct fatbin_entry *entry)
 	return CUDA_SUCCESS;
 }
 
-static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *image)
+static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image *image)
 {
 	struct fatbin_reader reader;
 	struct survey s, refused = {0};
@@ -137,7 +137,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct cpu_image *im
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }
 
-static CUresult read_text(const char *text, size_t bound, struct cpu_image *image)
+static CUresult read_text(const char *text, size_t bound, struct softgpu_image *image)
 {
 	size_t length = bound ? strnlen(text, bound) : strlen(text);
 	char *copy = strndup(text, length);
@@ -151,17 +151,17 @@ static CUresult read_text(const char *text, size_t bound, struct cpu_image *imag
 }
 
 /* What the device runtime library calls, if the program was linked with it. */
-static CUresult add_device_runtime(struct cpu_image *image)
+static CUresult add_device_runtime(struct softgpu_image *image)
 {
 	unsigned int n = image->count;
-	size_t length = strlen(cpu_device_runtime);
+	size_t length = strlen(softgpu_device_runtime);
 
-	while (n && !memmem(image->part[n - 1].text, image->part[n - 1].length, CPU_DEVICE_RUNTIME_MARK,
-			    strlen(CPU_DEVICE_RUNTIME_MARK)))
+	while (n && !memmem(image->part[n - 1].text, image->part[n - 1].length, SOFTGPU_DEVICE_RUNTIME_PREFIX,
+			    strlen(SOFTGPU_DEVICE_RUNTIME_PREFIX)))
 		n--;
-	if (!n || image->count == CPU_IMAGE_TEXTS)
+	if (!n || image->count == SOFTGPU_IMAGE_TEXTS)
 		return CUDA_SUCCESS;
-	image->part[image->count].text = strdup(cpu_device_runtime);
+	image->part[image->count].text = strdup(softgpu_device_runtime);
 	if (!image->part[image->count].text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->bytes += length;
@@ -169,7 +169,7 @@ static CUresult add_device_runtime(struct cpu_image *image)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_image_read(const void *data, struct cpu_image *image)
+CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 {
 	size_t bound = image_bound;
 	uint32_t magic;
@@ -201,11 +201,11 @@ CUresult cpu_image_read(const void *data, struct cpu_image *image)
 		result = read_text(data, bound, image);
 	}
 	if (result != CUDA_SUCCESS)
-		cpu_image_free(image);
+		softgpu_image_free(image);
 	return result;
 }
 
-void cpu_image_free(struct cpu_image *image)
+void softgpu_image_free(struct softgpu_image *image)
 {
 	for (unsigned int i = 0; i < image->count; i++)
 		free(image->part[i].text);

@@ -8,24 +8,24 @@
 
 #include "ops.h"
 
-#define CPU_IMAGE_TEXTS 256
+#define SOFTGPU_IMAGE_TEXTS 256
 
 /* The PTX of an image: one text for each container in it, and the program is all of them. */
-struct cpu_image {
+struct softgpu_image {
 	unsigned int count;
 	size_t bytes; /* of all parts */
 	bool relocatable; /* compiled with -rdc=true: the parts are to be linked */
 	struct {
 		char *text; /* NUL-terminated */
 		size_t length;
-	} part[CPU_IMAGE_TEXTS];
+	} part[SOFTGPU_IMAGE_TEXTS];
 };
 
 /*
  * CUDA_SUCCESS, or the driver's error for such an image, with a line in the log that says why. Takes the thread's image
  * bound.
  */
-CUresult cpu_image_read(const void *data, struct cpu_image *image);
-void cpu_image_free(struct cpu_image *image);
+CUresult softgpu_image_read(const void *data, struct softgpu_image *image);
+void softgpu_image_free(struct softgpu_image *image);
 
 #endif

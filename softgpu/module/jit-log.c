@@ -5,11 +5,12 @@
 
 #include "common/log.h"
 
-CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
+CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, const CUjit_option *options,
+			      void **values)
 {
 	char *info = NULL, *errors = NULL;
 
-	*log = (struct cpu_jit_log){0};
+	*log = (struct softgpu_jit_log){0};
 	if (count && (!options || !values))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The others tune a compiler that is not this one. */
@@ -35,31 +36,32 @@ CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUj
 	return CUDA_SUCCESS;
 }
 
-void cpu_jit_log_resume(const struct cpu_jit_log *log)
+void softgpu_jit_log_resume(const struct softgpu_jit_log *log)
 {
 	if (log->errors)
-		vcuda_log_keep(log->errors + log->kept, log->room - log->kept);
+		vcuda_log_capture(log->errors + log->captured, log->room - log->captured);
 }
 
-void cpu_jit_log_pause(struct cpu_jit_log *log)
+void softgpu_jit_log_pause(struct softgpu_jit_log *log)
 {
-	log->kept += vcuda_log_keep(NULL, 0);
+	log->captured += vcuda_log_capture(NULL, 0);
 }
 
-CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values)
+CUresult softgpu_jit_log_begin(struct softgpu_jit_log *log, unsigned int count, const CUjit_option *options,
+			       void **values)
 {
-	CUresult result = cpu_jit_log_open(log, count, options, values);
+	CUresult result = softgpu_jit_log_open(log, count, options, values);
 
 	if (result == CUDA_SUCCESS)
-		cpu_jit_log_resume(log);
+		softgpu_jit_log_resume(log);
 	return result;
 }
 
-void cpu_jit_log_end(struct cpu_jit_log *log)
+void softgpu_jit_log_end(struct softgpu_jit_log *log)
 {
-	cpu_jit_log_pause(log);
+	softgpu_jit_log_pause(log);
 	if (log->size_of_info)
 		*log->size_of_info = NULL;
 	if (log->size_of_errors)
-		*log->size_of_errors = (void *)log->kept;
+		*log->size_of_errors = (void *)log->captured;
 }

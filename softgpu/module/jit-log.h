@@ -6,23 +6,25 @@
 
 #include "protocol/backend.h"
 
-struct cpu_jit_log {
+struct softgpu_jit_log {
 	void **size_of_info, **size_of_errors; /* where the caller learns how much there is, or NULL */
 	char *errors;                          /* NULL: none is asked for */
-	size_t room, kept;
+	size_t room, captured;
 };
 
 /* Reads the options of a call that loads, or links. CUDA_ERROR_INVALID_VALUE if they are wrong. */
-CUresult cpu_jit_log_open(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values);
+CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, const CUjit_option *options,
+			      void **values);
 
 /* Between these two what the thread logs is kept, behind what was kept before. */
-void cpu_jit_log_resume(const struct cpu_jit_log *log);
-void cpu_jit_log_pause(struct cpu_jit_log *log);
+void softgpu_jit_log_resume(const struct softgpu_jit_log *log);
+void softgpu_jit_log_pause(struct softgpu_jit_log *log);
 
 /* Opens and resumes. */
-CUresult cpu_jit_log_begin(struct cpu_jit_log *log, unsigned int count, const CUjit_option *options, void **values);
+CUresult softgpu_jit_log_begin(struct softgpu_jit_log *log, unsigned int count, const CUjit_option *options,
+			       void **values);
 
 /* Pauses, and tells the caller how much there is. */
-void cpu_jit_log_end(struct cpu_jit_log *log);
+void softgpu_jit_log_end(struct softgpu_jit_log *log);
 
 #endif

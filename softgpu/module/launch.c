@@ -22,11 +22,11 @@
 #define PARAM_ALIGN 128 /* of what a kernel may have as a parameter: a tensor map */
 
 struct launch {
-	struct cpu_op op;
+	struct softgpu_op op;
 	struct ptx_launch ptx;
-	struct cpu_timer timer;
-	struct cpu_map *map; /* taken when the kernel starts, as the textures are */
-	struct cpu_texture_map *textures;
+	struct softgpu_timer timer;
+	struct softgpu_map *map; /* taken when the kernel starts, as the textures are */
+	struct softgpu_texture_map *textures;
 	struct CUmod_st *module;
 	const char *name;
 	unsigned char *params; /* in room[] */
@@ -42,14 +42,14 @@ struct shape {
 /* What the blocks of a cooperative launch meet in: a count, 4 bytes from the start. */
 #define WORKSPACE_BYTES 64
 
-static bool launch_start(struct cpu_op *op)
+static bool launch_start(struct softgpu_op *op)
 {
 	struct launch *l = (struct launch *)op;
 
-	cpu_timer_start(&l->timer, op->stream->context);
-	l->map = cpu_map_get();
-	if (!l->map || !cpu_texture_map_get(op->stream->context, &l->textures)) {
-		cpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+	softgpu_timer_start(&l->timer, op->stream->context);
+	l->map = softgpu_map_get();
+	if (!l->map || !softgpu_texture_map_get(op->stream->context, &l->textures)) {
+		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
 	}
 	l->ptx.memory = &l->map->map;
@@ -134,7 +134,7 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 		break;
 	default:
 		snprintf(text, size, "ran for longer than %g s, which is the limit",
-			 (double)cpu_device()->time_limit_ns * 1e-9);
+			 (double)softgpu_device()->time_limit_ns * 1e-9);
 	}
 }
 
@@ -149,38 +149,38 @@ static void report_fault(const struct launch *l, const struct ptx_fault *f)
 		  f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
 }
 
-static void launch_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void launch_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct launch *l = (struct launch *)op;
 	struct CUctx_st *context = op->stream->context;
 	struct ptx_fault fault = {0};
 
 	if (!__atomic_load_n(&context->cancel, __ATOMIC_RELAXED)) {
-		cpu_timer_touch(&l->timer);
+		softgpu_timer_touch(&l->timer);
 		if (ptx_run_blocks(&l->ptx, unit, count, &fault))
 			return;
-		cpu_lock();
+		softgpu_lock();
 		/* Blocks that were cancelled after a fault have nothing to add to it. */
-		if (cpu_context_fail(context, fault_result(fault.kind)) || cpu_timer_expired(&l->timer))
+		if (softgpu_context_fail(context, fault_result(fault.kind)) || softgpu_timer_expired(&l->timer))
 			report_fault(l, &fault);
-		cpu_unlock();
+		softgpu_unlock();
 	}
-	cpu_op_abandon(op);
+	softgpu_op_abandon(op);
 }
 
-static void launch_finish(struct cpu_op *op)
+static void launch_finish(struct softgpu_op *op)
 {
 	struct launch *l = (struct launch *)op;
 
 	if (l->timer.context)
-		cpu_timer_stop(&l->timer);
+		softgpu_timer_stop(&l->timer);
 	if (l->map)
-		cpu_map_put(l->map);
+		softgpu_map_put(l->map);
 	if (l->textures)
-		cpu_texture_map_put(l->textures);
+		softgpu_texture_map_put(l->textures);
 	if (l->ptx.workspace)
-		cpu_memory_drop(op->stream->context, l->ptx.workspace);
-	cpu_module_put(l->module);
+		softgpu_memory_drop(op->stream->context, l->ptx.workspace);
+	softgpu_module_put(l->module);
 	free(l);
 }
 
@@ -197,12 +197,12 @@ static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
 
 	if (!g[0] || !g[1] || !g[2] || !b[0] || !b[1] || !b[2])
 		return CUDA_ERROR_INVALID_VALUE;
-	if (g[0] > CPU_MAX_GRID_X || g[1] > CPU_MAX_GRID_YZ || g[2] > CPU_MAX_GRID_YZ)
+	if (g[0] > SOFTGPU_MAX_GRID_X || g[1] > SOFTGPU_MAX_GRID_YZ || g[2] > SOFTGPU_MAX_GRID_YZ)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (b[0] > CPU_MAX_THREADS_PER_BLOCK || b[1] > CPU_MAX_THREADS_PER_BLOCK || b[2] > CPU_MAX_BLOCK_Z)
+	if (b[0] > SOFTGPU_MAX_THREADS_PER_BLOCK || b[1] > SOFTGPU_MAX_THREADS_PER_BLOCK || b[2] > SOFTGPU_MAX_BLOCK_Z)
 		return CUDA_ERROR_INVALID_VALUE;
 	threads *= b[2];
-	if (threads > CPU_MAX_THREADS_PER_BLOCK || (f->info->max_threads && threads > f->info->max_threads))
+	if (threads > SOFTGPU_MAX_THREADS_PER_BLOCK || (f->info->max_threads && threads > f->info->max_threads))
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->dynamic_shared <= (size_t)f->max_dynamic ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -253,7 +253,7 @@ static CUresult copy_params(const struct ptx_kernel_info *info, void **params, v
 
 /*
  * The function compiled for a block shape. May drop the lock, because compiling takes long: the caller looks its
- * context and stream up again. The module stays until cpu_module_put().
+ * context and stream up again. The module stays until softgpu_module_put().
  */
 static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const struct ptx_binary **binary)
 {
@@ -265,15 +265,15 @@ static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const stru
 		*binary = f->prepared;
 		return CUDA_SUCCESS;
 	}
-	cpu_unlock();
+	softgpu_unlock();
 	status = ptx_kernel_prepare(f->kernel, block, binary, &error);
-	cpu_lock();
+	softgpu_lock();
 	if (status != PTX_OK) {
 		char what[256];
 
 		snprintf(what, sizeof(what), "cannot compile kernel %s", f->info->name);
-		cpu_module_put(f->module);
-		return cpu_compile_error(status, what, &error);
+		softgpu_module_put(f->module);
+		return softgpu_compile_error(status, what, &error);
 	}
 	f->prepared = *binary;
 	memcpy(f->prepared_block, block, sizeof(f->prepared_block));
@@ -282,16 +282,16 @@ static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const stru
 
 static bool claim(void *owner, uint64_t *index)
 {
-	return cpu_op_claim(&((struct launch *)owner)->op, index);
+	return softgpu_op_claim(&((struct launch *)owner)->op, index);
 }
 
 /* What it waits for may be another kernel, or a copy, for which no thread is left. */
 static void stalled(void *owner)
 {
 	(void)owner;
-	cpu_lock();
-	cpu_worker_stalled();
-	cpu_unlock();
+	softgpu_lock();
+	softgpu_worker_stalled();
+	softgpu_unlock();
 }
 
 /*
@@ -301,7 +301,7 @@ static void stalled(void *owner)
 static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct shape *s)
 {
 	const uint32_t *b = s->block;
-	unsigned int threads = cpu_device()->threads;
+	unsigned int threads = softgpu_device()->threads;
 
 	l->op.chunk = l->op.most = 1;
 	l->ptx.claim = claim;
@@ -309,13 +309,13 @@ static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct s
 	l->ptx.owner = l;
 	l->ptx.share = s->cooperative ? (uint32_t)((l->op.units + threads - 1) / threads) : 1;
 	l->ptx.resident = s->cooperative ? (uint32_t)l->op.units
-					 : (uint32_t)cpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
+					 : (uint32_t)softgpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
 }
 
 /* Blocks claimed at a time: few claims for many small blocks, and still work for all threads. */
 static uint64_t chunk(uint64_t blocks)
 {
-	uint64_t n = blocks / (cpu_device()->threads * 16u);
+	uint64_t n = blocks / (softgpu_device()->threads * 16u);
 
 	return n < 1 ? 1 : n > MAX_CHUNK ? MAX_CHUNK : n;
 }
@@ -323,7 +323,7 @@ static uint64_t chunk(uint64_t blocks)
 /* Blocks that go through memory side by side are claimed so. */
 static void let_stride(struct launch *l)
 {
-	uint64_t side = ptx_launch_side(&l->ptx), n = l->op.units / (cpu_device()->threads * 4u);
+	uint64_t side = ptx_launch_side(&l->ptx), n = l->op.units / (softgpu_device()->threads * 4u);
 
 	if (side == 1)
 		return;
@@ -353,21 +353,21 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->params = l->room + (-(uintptr_t)l->room & (PARAM_ALIGN - 1));
 	l->ptx.params = l->params;
 	l->ptx.print = print;
-	l->ptx.multiprocessors = cpu_device()->threads;
+	l->ptx.multiprocessors = softgpu_device()->threads;
 	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;
 }
 
 static CUresult provide_heap(struct CUctx_st *c, struct launch *l)
 {
-	struct cpu_heap *heap;
-	CUresult result = cpu_heap_get(c, &heap);
+	struct softgpu_heap *heap;
+	CUresult result = softgpu_heap_get(c, &heap);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	l->ptx.heap = heap;
-	l->ptx.allocate = cpu_heap_allocate;
-	l->ptx.release = cpu_heap_release;
+	l->ptx.allocate = softgpu_heap_allocate;
+	l->ptx.release = softgpu_heap_release;
 	return CUDA_SUCCESS;
 }
 
@@ -375,8 +375,8 @@ static CUresult provide_heap(struct CUctx_st *c, struct launch *l)
 static CUresult check_cooperative(const struct CUfunc_st *f, const struct shape *s)
 {
 	const uint32_t *g = s->grid, *b = s->block;
-	uint64_t most = (uint64_t)cpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared) *
-			cpu_device()->threads;
+	uint64_t most = (uint64_t)softgpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared) *
+			softgpu_device()->threads;
 
 	return (uint64_t)g[0] * g[1] > most || (uint64_t)g[0] * g[1] * g[2] > most
 		       ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
@@ -402,13 +402,13 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 		result = provide_heap(c, l);
 	if (result != CUDA_SUCCESS)
 		goto free_launch;
-	cpu_context_get(c);
+	softgpu_context_get(c);
 	result = compile(f, s->block, &l->ptx.binary);
 	if (result != CUDA_SUCCESS)
 		goto put_context;
 	/* Another thread may have ended the context or the stream meanwhile. */
-	result = cpu_context_state(c);
-	stream = result == CUDA_SUCCESS ? cpu_stream_find(c, handle) : NULL;
+	result = softgpu_context_state(c);
+	stream = result == CUDA_SUCCESS ? softgpu_stream_find(c, handle) : NULL;
 	if (!stream) {
 		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_HANDLE : result;
 		goto put_module;
@@ -419,17 +419,17 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	else
 		let_stride(l);
 	if (s->cooperative)
-		result = cpu_memory_alloc(c, WORKSPACE_BYTES, CPU_VARIABLE, &l->ptx.workspace);
+		result = softgpu_memory_alloc(c, WORKSPACE_BYTES, SOFTGPU_VARIABLE, &l->ptx.workspace);
 	if (result != CUDA_SUCCESS)
 		goto put_module;
-	cpu_submit(stream, &l->op, false);
-	cpu_context_put(c);
+	softgpu_submit(stream, &l->op, false);
+	softgpu_context_put(c);
 	return CUDA_SUCCESS;
 
 put_module:
-	cpu_module_put(l->module);
+	softgpu_module_put(l->module);
 put_context:
-	cpu_context_put(c);
+	softgpu_context_put(c);
 free_launch:
 	free(l);
 	return result;
@@ -439,19 +439,19 @@ static CUresult enter_launch(CUfunction f, const struct shape *shape, CUstream s
 {
 	struct CUfunc_st *function;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_function_find(c, f, &function);
-	if (result == CUDA_SUCCESS && !cpu_stream_find(c, stream))
+	result = softgpu_function_find(c, f, &function);
+	if (result == CUDA_SUCCESS && !softgpu_stream_find(c, stream))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
 		result = launch(c, function, shape, stream, params, extra);
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
+CUresult softgpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
 			    unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
 			    void **kernelParams, void **extra)
 {
@@ -461,7 +461,7 @@ CUresult cpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, 
 	return enter_launch(f, &shape, hStream, kernelParams, extra);
 }
 
-CUresult cpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+CUresult softgpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
 				       unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
 				       unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
 {

@@ -8,11 +8,11 @@
 #include "device/registry.h"
 
 struct CUlib_st {
-	struct cpu_image image;   /* to make the module of another context, or of the same after a reset */
-	struct cpu_program spare; /* parsed and in no module yet; count 0: none */
+	struct softgpu_image image;   /* to make the module of another context, or of the same after a reset */
+	struct softgpu_program spare; /* parsed and in no module yet; count 0: none */
 	struct vcuda_list modules; /* one in each context that uses it */
 	struct vcuda_list kernels;
-	struct cpu_managed managed;
+	struct softgpu_managed managed;
 };
 
 static CUresult load(CUlibrary *library, const void *code)
@@ -24,91 +24,91 @@ static CUresult load(CUlibrary *library, const void *code)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	vcuda_list_init(&l->modules);
 	vcuda_list_init(&l->kernels);
-	result = cpu_image_read(code, &l->image);
+	result = softgpu_image_read(code, &l->image);
 	if (result != CUDA_SUCCESS)
 		goto free_library;
-	result = cpu_program_parse(&l->image, &l->spare);
+	result = softgpu_program_parse(&l->image, &l->spare);
 	if (result != CUDA_SUCCESS)
 		goto free_image;
-	result = cpu_managed_list(&l->spare, &l->managed);
+	result = softgpu_managed_list(&l->spare, &l->managed);
 	if (result != CUDA_SUCCESS)
 		goto free_managed;
-	cpu_lock();
-	if (!cpu_registry_add(l, CPU_LIBRARY)) {
-		result = cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	softgpu_lock();
+	if (!softgpu_registry_add(l, SOFTGPU_LIBRARY)) {
+		result = softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 		goto free_managed;
 	}
 	*library = l;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 
 free_managed:
-	cpu_managed_free(&l->managed);
-	cpu_program_free(&l->spare);
+	softgpu_managed_free(&l->managed);
+	softgpu_program_free(&l->spare);
 free_image:
-	cpu_image_free(&l->image);
+	softgpu_image_free(&l->image);
 free_library:
 	free(l);
 	return result;
 }
 
-CUresult cpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+CUresult softgpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
 			       unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
 			       unsigned int numLibraryOptions)
 {
-	struct cpu_jit_log log;
+	struct softgpu_jit_log log;
 	CUresult result;
 
 	/* The library's options say that `code` stays, which is not needed. */
-	if (!cpu_initialised())
+	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!library)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = cpu_jit_log_begin(&log, numJitOptions, jitOptions, jitOptionsValues);
+	result = softgpu_jit_log_begin(&log, numJitOptions, jitOptions, jitOptionsValues);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = load(library, code);
-	cpu_jit_log_end(&log);
+	softgpu_jit_log_end(&log);
 	return result;
 }
 
-CUresult cpu_cuLibraryUnload(CUlibrary library)
+CUresult softgpu_cuLibraryUnload(CUlibrary library)
 {
-	cpu_lock();
-	if (!cpu_registry_has(library, CPU_LIBRARY))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	cpu_registry_remove(library);
+	softgpu_lock();
+	if (!softgpu_registry_has(library, SOFTGPU_LIBRARY))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	softgpu_registry_remove(library);
 	while (!vcuda_list_empty(&library->kernels)) {
 		struct CUkern_st *k = container_of(library->kernels.next, struct CUkern_st, node);
 
-		cpu_registry_remove(k);
+		softgpu_registry_remove(k);
 		vcuda_list_remove(&k->node);
 		free(k->name);
 		free(k);
 	}
 	while (!vcuda_list_empty(&library->modules))
-		cpu_module_unload(container_of(library->modules.next, struct CUmod_st, in_library));
-	cpu_unlock();
-	cpu_managed_free(&library->managed);
-	cpu_program_free(&library->spare);
-	cpu_image_free(&library->image);
+		softgpu_module_unload(container_of(library->modules.next, struct CUmod_st, in_library));
+	softgpu_unlock();
+	softgpu_managed_free(&library->managed);
+	softgpu_program_free(&library->spare);
+	softgpu_image_free(&library->image);
 	free(library);
 	return CUDA_SUCCESS;
 }
 
 /* A parsed form of the library to look names up in. */
-static CUresult parsed(struct CUlib_st *l, struct cpu_program **program)
+static CUresult parsed(struct CUlib_st *l, struct softgpu_program **program)
 {
 	if (l->spare.count == 0 && !vcuda_list_empty(&l->modules)) {
 		*program = &container_of(l->modules.next, struct CUmod_st, in_library)->program;
 		return CUDA_SUCCESS;
 	}
 	*program = &l->spare;
-	return l->spare.count ? CUDA_SUCCESS : cpu_program_parse(&l->image, &l->spare);
+	return l->spare.count ? CUDA_SUCCESS : softgpu_program_parse(&l->image, &l->spare);
 }
 
-CUresult cpu_library_managed(struct CUlib_st *l, struct cpu_managed **managed, const struct cpu_program **program)
+CUresult softgpu_library_managed(struct CUlib_st *l, struct softgpu_managed **managed, const struct softgpu_program **program)
 {
-	struct cpu_program *found;
+	struct softgpu_program *found;
 	CUresult result = parsed(l, &found);
 
 	*managed = &l->managed;
@@ -129,9 +129,9 @@ static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct C
 			return CUDA_SUCCESS;
 	}
 	/* Parsed with the lock held: only in a program's second context. */
-	result = l->spare.count ? CUDA_SUCCESS : cpu_program_parse(&l->image, &l->spare);
+	result = l->spare.count ? CUDA_SUCCESS : softgpu_program_parse(&l->image, &l->spare);
 	if (result == CUDA_SUCCESS)
-		result = cpu_module_make(context, l, &l->managed, &l->spare, module);
+		result = softgpu_module_make(context, l, &l->managed, &l->spare, module);
 	if (result == CUDA_SUCCESS)
 		vcuda_list_add(&(*module)->in_library, &l->modules);
 	return result;
@@ -139,16 +139,16 @@ static CUresult module_in(struct CUlib_st *l, struct CUctx_st *context, struct C
 
 static CUresult enter_library(CUlibrary handle, struct CUctx_st **context)
 {
-	CUresult result = cpu_enter(context);
+	CUresult result = softgpu_enter(context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_registry_has(handle, CPU_LIBRARY) ? CUDA_SUCCESS : cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return softgpu_registry_has(handle, SOFTGPU_LIBRARY) ? CUDA_SUCCESS : softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
 static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_st **kernel)
 {
-	struct cpu_program *program;
+	struct softgpu_program *program;
 	struct CUkern_st *k;
 	CUresult result;
 
@@ -160,7 +160,7 @@ static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_
 	result = parsed(l, &program);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!cpu_program_kernel(program, name))
+	if (!softgpu_program_kernel(program, name))
 		return CUDA_ERROR_NOT_FOUND;
 	k = calloc(1, sizeof(*k));
 	if (!k)
@@ -169,7 +169,7 @@ static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_
 	k->name = strdup(name);
 	k->max_dynamic = -1;
 	k->carveout = -2;
-	if (!k->name || !cpu_registry_add(k, CPU_KERNEL)) {
+	if (!k->name || !softgpu_registry_add(k, SOFTGPU_KERNEL)) {
 		free(k->name);
 		free(k);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -180,46 +180,46 @@ static CUresult find_kernel(struct CUlib_st *l, const char *name, struct CUkern_
 }
 
 /* Needs no context, as the library needs none. */
-CUresult cpu_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+CUresult softgpu_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
 	if (!pKernel || !name)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_lock();
-	if (!cpu_registry_has(library, CPU_LIBRARY))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	return cpu_leave(find_kernel(library, name, pKernel));
+	softgpu_lock();
+	if (!softgpu_registry_has(library, SOFTGPU_LIBRARY))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return softgpu_leave(find_kernel(library, name, pKernel));
 }
 
-CUresult cpu_codeNames(void *owner, uint32_t first, void *to, size_t bytes, uint32_t *count, uint32_t *total)
+CUresult softgpu_codeNames(void *owner, uint32_t first, void *to, size_t bytes, uint32_t *count, uint32_t *total)
 {
-	const struct cpu_program *program = NULL;
-	struct cpu_program *of_library;
+	const struct softgpu_program *program = NULL;
+	struct softgpu_program *of_library;
 	CUresult result = CUDA_ERROR_INVALID_HANDLE;
 
-	cpu_lock();
-	if (cpu_registry_has(owner, CPU_LIBRARY)) {
+	softgpu_lock();
+	if (softgpu_registry_has(owner, SOFTGPU_LIBRARY)) {
 		result = parsed(owner, &of_library);
 		program = of_library;
-	} else if (cpu_registry_has(owner, CPU_MODULE)) {
+	} else if (softgpu_registry_has(owner, SOFTGPU_MODULE)) {
 		result = CUDA_SUCCESS;
 		program = &((struct CUmod_st *)owner)->program;
 	}
 	if (result == CUDA_SUCCESS)
-		result = cpu_program_names(program, first, to, bytes, count, total);
-	return cpu_leave(result);
+		result = softgpu_program_names(program, first, to, bytes, count, total);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+CUresult softgpu_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
 	struct CUctx_st *c;
 	CUresult result = enter_library(library, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_leave(pMod ? module_in(library, c, pMod) : CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(pMod ? module_in(library, c, pMod) : CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cpu_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+CUresult softgpu_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
 	struct CUmod_st *module;
 	struct CUctx_st *c;
@@ -228,14 +228,14 @@ CUresult cpu_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary libr
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name || (!dptr && !bytes))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	result = module_in(library, c, &module);
 	if (result == CUDA_SUCCESS)
-		result = cpu_module_global(module, name, dptr, bytes);
-	return cpu_leave(result);
+		result = softgpu_module_global(module, name, dptr, bytes);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_kernel_function(struct CUkern_st *k, struct CUctx_st *context, struct CUfunc_st **function)
+CUresult softgpu_kernel_function(struct CUkern_st *k, struct CUctx_st *context, struct CUfunc_st **function)
 {
 	struct CUmod_st *module;
 	CUresult result;
@@ -246,7 +246,7 @@ CUresult cpu_kernel_function(struct CUkern_st *k, struct CUctx_st *context, stru
 	}
 	result = module_in(k->library, context, &module);
 	if (result == CUDA_SUCCESS)
-		result = cpu_module_function(module, k->name, function);
+		result = softgpu_module_function(module, k->name, function);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (k->max_dynamic >= 0)
@@ -258,38 +258,38 @@ CUresult cpu_kernel_function(struct CUkern_st *k, struct CUctx_st *context, stru
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+CUresult softgpu_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pFunc)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!cpu_registry_has(kernel, CPU_KERNEL))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	return cpu_leave(cpu_kernel_function(kernel, c, pFunc));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!softgpu_registry_has(kernel, SOFTGPU_KERNEL))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return softgpu_leave(softgpu_kernel_function(kernel, c, pFunc));
 }
 
-CUresult cpu_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+CUresult softgpu_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
 	struct CUfunc_st *function;
 	struct CUctx_st *c;
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 
 	if (result == CUDA_SUCCESS)
-		result = cpu_enter(&c);
+		result = softgpu_enter(&c);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!cpu_registry_has(kernel, CPU_KERNEL))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	result = cpu_kernel_function(kernel, c, &function);
+	if (!softgpu_registry_has(kernel, SOFTGPU_KERNEL))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	result = softgpu_kernel_function(kernel, c, &function);
 	if (result == CUDA_SUCCESS)
-		result = cpu_function_set(function, attrib, val);
+		result = softgpu_function_set(function, attrib, val);
 	if (result == CUDA_SUCCESS && attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 		kernel->max_dynamic = val;
 	if (result == CUDA_SUCCESS && attrib == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
 		kernel->carveout = val;
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }

@@ -47,7 +47,7 @@ struct ptx_container {
 struct link {
 	char *data; /* the result's header, the empty container, and what was added */
 	size_t bytes;
-	struct cpu_jit_log log;
+	struct softgpu_jit_log log;
 };
 
 static const struct container heads[2] = {{FATBIN_MAGIC, 1, sizeof(struct container), 0},
@@ -57,9 +57,9 @@ static bool is_link(void *state)
 {
 	bool is;
 
-	cpu_lock();
-	is = cpu_registry_has(state, CPU_LINK);
-	cpu_unlock();
+	softgpu_lock();
+	is = softgpu_registry_has(state, SOFTGPU_LINK);
+	softgpu_unlock();
 	return is;
 }
 
@@ -140,7 +140,7 @@ static CUresult append_part(struct link *l, CUjitInputType type, const void *dat
 		return append(l, data, bytes);
 	case CU_JIT_INPUT_OBJECT:
 	case CU_JIT_INPUT_LIBRARY:
-		return cpu_object_file_parts(data, bytes, append, l);
+		return softgpu_object_file_parts(data, bytes, append, l);
 	case CU_JIT_INPUT_PTX:
 		return append_text(l, data, bytes);
 	case CU_JIT_INPUT_CUBIN:
@@ -157,7 +157,7 @@ static CUresult append_part(struct link *l, CUjitInputType type, const void *dat
 }
 
 /* Reads each text by itself. What it does not define others may. */
-static CUresult check_texts(const struct cpu_image *image, const char *name)
+static CUresult check_texts(const struct softgpu_image *image, const char *name)
 {
 	CUresult result = CUDA_SUCCESS;
 	char what[128];
@@ -169,7 +169,7 @@ static CUresult check_texts(const struct cpu_image *image, const char *name)
 		enum ptx_status status = ptx_module_create(image->part[i].text, image->part[i].length, &module, &error);
 
 		if (status != PTX_OK)
-			result = cpu_compile_error(status, what, &error);
+			result = softgpu_compile_error(status, what, &error);
 		ptx_module_destroy(module);
 	}
 	return result;
@@ -179,21 +179,21 @@ static CUresult check_texts(const struct cpu_image *image, const char *name)
 static CUresult check(const struct link *l, size_t from, CUjitInputType type, const char *name)
 {
 	bool optional = type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY;
-	struct cpu_image image;
+	struct softgpu_image image;
 	CUresult result;
 
 	if (l->bytes == from)
 		return CUDA_SUCCESS;
 	vcuda_cpu_set_image_bound(l->bytes - from);
-	result = cpu_image_read(l->data + from, &image);
+	result = softgpu_image_read(l->data + from, &image);
 	if (result != CUDA_SUCCESS)
 		return optional && result == CUDA_ERROR_NO_BINARY_FOR_GPU ? CUDA_SUCCESS : result;
 	result = check_texts(&image, name);
-	cpu_image_free(&image);
+	softgpu_image_free(&image);
 	return result;
 }
 
-CUresult cpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *optionValues, void *stateOut)
+CUresult softgpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *optionValues, void *stateOut)
 {
 	struct link *l = calloc(1, sizeof(*l));
 	struct CUctx_st *context;
@@ -201,13 +201,13 @@ CUresult cpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *optio
 
 	if (!l)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cpu_jit_log_open(&l->log, numOptions, options, optionValues);
+	result = softgpu_jit_log_open(&l->log, numOptions, options, optionValues);
 	if (result == CUDA_SUCCESS)
 		result = append(l, heads, sizeof(heads));
 	if (result == CUDA_SUCCESS)
-		result = cpu_enter(&context);
+		result = softgpu_enter(&context);
 	if (result == CUDA_SUCCESS)
-		result = cpu_leave(cpu_registry_add(l, CPU_LINK) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+		result = softgpu_leave(softgpu_registry_add(l, SOFTGPU_LINK) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 	if (result != CUDA_SUCCESS) {
 		free_link(l);
 		return result;
@@ -217,8 +217,8 @@ CUresult cpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *optio
 }
 
 /* Options for one part tune a compiler that is not this one. */
-CUresult cpu_cuLinkAddData_v2(void *state, int type, void *data, size_t size, void *name, unsigned int numOptions,
-			      void *options, void *optionValues)
+CUresult softgpu_cuLinkAddData_v2(void *state, int type, void *data, size_t size, void *name, unsigned int numOptions,
+				  void *options, void *optionValues)
 {
 	struct link *l = state;
 	CUresult result;
@@ -228,38 +228,38 @@ CUresult cpu_cuLinkAddData_v2(void *state, int type, void *data, size_t size, vo
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!data || !size)
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_jit_log_resume(&l->log);
+	softgpu_jit_log_resume(&l->log);
 	before = l->bytes;
 	result = append_part(l, (CUjitInputType)type, data, size);
 	if (result == CUDA_SUCCESS)
 		result = check(l, before, (CUjitInputType)type, name);
 	if (result != CUDA_SUCCESS)
 		cut(l, before);
-	cpu_jit_log_pause(&l->log);
+	softgpu_jit_log_pause(&l->log);
 	return result;
 }
 
 /* As when it is loaded. */
 static CUresult link_all(const struct link *l)
 {
-	struct cpu_program program;
-	struct cpu_image image;
+	struct softgpu_program program;
+	struct softgpu_image image;
 	CUresult result;
 
 	if (l->bytes == sizeof(heads))
 		return CUDA_ERROR_INVALID_VALUE;
 	vcuda_cpu_set_image_bound(l->bytes - sizeof(heads[0]));
-	result = cpu_image_read(l->data + sizeof(heads[0]), &image);
+	result = softgpu_image_read(l->data + sizeof(heads[0]), &image);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_program_parse(&image, &program);
-	cpu_image_free(&image);
+	result = softgpu_program_parse(&image, &program);
+	softgpu_image_free(&image);
 	if (result == CUDA_SUCCESS)
-		cpu_program_free(&program);
+		softgpu_program_free(&program);
 	return result;
 }
 
-CUresult cpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
+CUresult softgpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
 {
 	struct link *l = state;
 	struct container *head;
@@ -267,9 +267,9 @@ CUresult cpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
 
 	if (!is_link(state))
 		return CUDA_ERROR_INVALID_HANDLE;
-	cpu_jit_log_resume(&l->log);
+	softgpu_jit_log_resume(&l->log);
 	result = link_all(l);
-	cpu_jit_log_end(&l->log);
+	softgpu_jit_log_end(&l->log);
 	if (result != CUDA_SUCCESS)
 		return result;
 	head = (struct container *)(void *)l->data;
@@ -279,15 +279,15 @@ CUresult cpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuLinkDestroy(void *state)
+CUresult softgpu_cuLinkDestroy(void *state)
 {
 	struct link *l = state;
 
-	cpu_lock();
-	if (!cpu_registry_has(state, CPU_LINK))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	cpu_registry_remove(state);
-	cpu_unlock();
+	softgpu_lock();
+	if (!softgpu_registry_has(state, SOFTGPU_LINK))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	softgpu_registry_remove(state);
+	softgpu_unlock();
 	free_link(l);
 	return CUDA_SUCCESS;
 }

@@ -13,7 +13,7 @@
 /* Its places are whole pages, of which the first byte is the variable's first. */
 #define MOST_ALIGNED 4096
 
-static const struct ptx_variable *variable_of(const struct cpu_program *program, const struct cpu_managed_variable *v)
+static const struct ptx_variable *variable_of(const struct softgpu_program *program, const struct softgpu_managed_variable *v)
 {
 	const struct ptx_variable *variables;
 
@@ -27,7 +27,7 @@ static size_t bytes_of(const struct ptx_variable *v)
 }
 
 /* Writes down those of one part behind `count`, or counts them only. */
-static uint32_t collect(const struct cpu_program *program, unsigned int part, struct cpu_managed_variable *to)
+static uint32_t collect(const struct softgpu_program *program, unsigned int part, struct softgpu_managed_variable *to)
 {
 	const struct ptx_variable *variables;
 	size_t n = ptx_module_variables(program->part[part], &variables);
@@ -37,16 +37,16 @@ static uint32_t collect(const struct cpu_program *program, unsigned int part, st
 		if (!variables[i].managed)
 			continue;
 		if (to)
-			to[count] = (struct cpu_managed_variable){.part = part, .index = i};
+			to[count] = (struct softgpu_managed_variable){.part = part, .index = i};
 		count++;
 	}
 	return count;
 }
 
 /* Places are asked for what can be had: the variables count as the device's memory, though they lie elsewhere. */
-static CUresult check(const struct cpu_program *program, const struct cpu_managed *managed)
+static CUresult check(const struct softgpu_program *program, const struct softgpu_managed *managed)
 {
-	uint64_t left = cpu_device()->memory;
+	uint64_t left = softgpu_device()->memory;
 
 	for (uint32_t i = 0; i < managed->count; i++) {
 		const struct ptx_variable *v = variable_of(program, &managed->variables[i]);
@@ -65,7 +65,7 @@ static CUresult check(const struct cpu_program *program, const struct cpu_manage
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_managed_list(const struct cpu_program *program, struct cpu_managed *managed)
+CUresult softgpu_managed_list(const struct softgpu_program *program, struct softgpu_managed *managed)
 {
 	uint32_t count = 0;
 
@@ -81,20 +81,20 @@ CUresult cpu_managed_list(const struct cpu_program *program, struct cpu_managed 
 	return check(program, managed);
 }
 
-void cpu_managed_free(struct cpu_managed *managed)
+void softgpu_managed_free(struct softgpu_managed *managed)
 {
 	free(managed->variables);
-	*managed = (struct cpu_managed){0};
+	*managed = (struct softgpu_managed){0};
 }
 
 /* A module's or a library's; a library's module has none of its own. */
-static CUresult find_owner(void *owner, struct cpu_managed **managed, const struct cpu_program **program)
+static CUresult find_owner(void *owner, struct softgpu_managed **managed, const struct softgpu_program **program)
 {
 	struct CUmod_st *module = owner;
 
-	if (cpu_registry_has(owner, CPU_LIBRARY))
-		return cpu_library_managed(owner, managed, program);
-	if (!cpu_registry_has(owner, CPU_MODULE) || module->library)
+	if (softgpu_registry_has(owner, SOFTGPU_LIBRARY))
+		return softgpu_library_managed(owner, managed, program);
+	if (!softgpu_registry_has(owner, SOFTGPU_MODULE) || module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*managed = module->managed;
 	*program = &module->program;
@@ -102,9 +102,9 @@ static CUresult find_owner(void *owner, struct cpu_managed **managed, const stru
 }
 
 /* One of them, and what the text says about it. */
-static CUresult find(void *owner, uint32_t index, struct cpu_managed **managed, const struct ptx_variable **variable)
+static CUresult find(void *owner, uint32_t index, struct softgpu_managed **managed, const struct ptx_variable **variable)
 {
-	const struct cpu_program *program;
+	const struct softgpu_program *program;
 	CUresult result = find_owner(owner, managed, &program);
 
 	if (result != CUDA_SUCCESS)
@@ -115,48 +115,48 @@ static CUresult find(void *owner, uint32_t index, struct cpu_managed **managed, 
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_managedCount(void *owner, uint32_t *count)
+CUresult softgpu_managedCount(void *owner, uint32_t *count)
 {
-	const struct cpu_program *program;
-	struct cpu_managed *managed;
+	const struct softgpu_program *program;
+	struct softgpu_managed *managed;
 	CUresult result;
 
-	cpu_lock();
+	softgpu_lock();
 	result = find_owner(owner, &managed, &program);
 	if (result == CUDA_SUCCESS)
 		*count = managed->count - managed->placed;
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-CUresult cpu_managedBytes(void *owner, uint32_t index, size_t *bytes)
+CUresult softgpu_managedBytes(void *owner, uint32_t index, size_t *bytes)
 {
 	const struct ptx_variable *variable;
-	struct cpu_managed *managed;
+	struct softgpu_managed *managed;
 	CUresult result;
 
-	cpu_lock();
+	softgpu_lock();
 	result = find(owner, index, &managed, &variable);
 	if (result == CUDA_SUCCESS)
 		*bytes = bytes_of(variable);
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
 /* The variable is `bytes` long at most, and the memory there may be touched. */
 static CUresult place(void *owner, uint32_t index, uint64_t address, size_t bytes)
 {
 	const struct ptx_variable *variable;
-	struct cpu_managed *managed;
+	struct softgpu_managed *managed;
 	CUresult result = find(owner, index, &managed, &variable);
-	struct cpu_range range = {address, 0, NULL, CPU_HOST, true, true, NULL};
+	struct softgpu_range range = {address, 0, NULL, SOFTGPU_HOST, true, true, NULL};
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	range.size = bytes_of(variable);
 	if (managed->variables[index].address || range.size > bytes || address % variable->align)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (cpu_range_overlaps(address, range.size))
+	if (softgpu_range_overlaps(address, range.size))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-	if (!cpu_range_add(&range))
+	if (!softgpu_range_add(&range))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (variable->init)
 		memcpy((void *)(uintptr_t)address, variable->init, variable->size);
@@ -165,41 +165,41 @@ static CUresult place(void *owner, uint32_t index, uint64_t address, size_t byte
 	managed->variables[index].address = address;
 	managed->placed++;
 	/* A library's modules are made later. */
-	if (managed->placed == managed->count && cpu_registry_has(owner, CPU_MODULE))
-		result = cpu_module_complete(owner);
+	if (managed->placed == managed->count && softgpu_registry_has(owner, SOFTGPU_MODULE))
+		result = softgpu_module_complete(owner);
 	if (result == CUDA_SUCCESS)
 		return result;
 	/* It was not given: the caller is free to unmap it. Nothing could start meanwhile, with the lock held. */
-	cpu_range_remove(address);
+	softgpu_range_remove(address);
 	managed->variables[index].address = 0;
 	managed->placed--;
 	return result;
 }
 
-CUresult cpu_managedPlace(void *owner, uint32_t index, void *p, size_t bytes)
+CUresult softgpu_managedPlace(void *owner, uint32_t index, void *p, size_t bytes)
 {
 	uint64_t address = (uint64_t)(uintptr_t)p;
 	CUresult result;
 
 	if (!p || !bytes || address + bytes < address)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = cpu_host_check(address, bytes, true);
+	result = softgpu_host_check(address, bytes, true);
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_lock();
-	return cpu_leave(place(owner, index, address, bytes));
+	softgpu_lock();
+	return softgpu_leave(place(owner, index, address, bytes));
 }
 
-CUresult cpu_managedDrop(void *p)
+CUresult softgpu_managedDrop(void *p)
 {
-	cpu_lock();
-	return cpu_leave(cpu_host_remove((uint64_t)(uintptr_t)p, true) ? CUDA_SUCCESS
+	softgpu_lock();
+	return softgpu_leave(softgpu_host_remove((uint64_t)(uintptr_t)p, true) ? CUDA_SUCCESS
 									: CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
 /* A visible name goes before another's that is not, as for every variable. */
-static const struct cpu_managed_variable *find_name(const struct cpu_managed *managed,
-						    const struct cpu_program *program, const char *name)
+static const struct softgpu_managed_variable *find_name(const struct softgpu_managed *managed,
+						    const struct softgpu_program *program, const char *name)
 {
 	for (int visible = 1; visible >= 0; visible--) {
 		for (uint32_t i = 0; i < managed->count; i++) {
@@ -213,27 +213,27 @@ static const struct cpu_managed_variable *find_name(const struct cpu_managed *ma
 }
 
 /* Needs no context, as the library needs none. */
-CUresult cpu_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+CUresult softgpu_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	const struct cpu_managed_variable *v;
-	const struct cpu_program *program;
-	struct cpu_managed *managed;
+	const struct softgpu_managed_variable *v;
+	const struct softgpu_program *program;
+	struct softgpu_managed *managed;
 	CUresult result;
 
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	cpu_lock();
-	if (!cpu_registry_has(library, CPU_LIBRARY))
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	result = cpu_library_managed(library, &managed, &program);
+	softgpu_lock();
+	if (!softgpu_registry_has(library, SOFTGPU_LIBRARY))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	result = softgpu_library_managed(library, &managed, &program);
 	if (result != CUDA_SUCCESS)
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	v = find_name(managed, program, name);
 	if (!v || !v->address)
-		return cpu_leave(v ? CUDA_ERROR_NOT_READY : CUDA_ERROR_NOT_FOUND);
+		return softgpu_leave(v ? CUDA_ERROR_NOT_READY : CUDA_ERROR_NOT_FOUND);
 	if (dptr)
 		*dptr = v->address;
 	if (bytes)
 		*bytes = variable_of(program, v)->size;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -21,30 +21,30 @@
 
 #include "ops.h"
 
-struct cpu_program;
+struct softgpu_program;
 struct CUlib_st;
 
-struct cpu_managed_variable {
+struct softgpu_managed_variable {
 	unsigned int part; /* of the program */
 	size_t index;      /* in the part */
 	uint64_t address;  /* 0: it has none yet */
 };
 
-struct cpu_managed {
+struct softgpu_managed {
 	uint32_t count, placed;
 	bool relocated; /* addresses that are initial values are there */
-	struct cpu_managed_variable *variables;
+	struct softgpu_managed_variable *variables;
 };
 
 /*
  * The variables of a program that was parsed; the list must be all zero, and is to be freed also after an error. No lock
  * needed.
  */
-CUresult cpu_managed_list(const struct cpu_program *program, struct cpu_managed *managed);
-void cpu_managed_free(struct cpu_managed *managed);
+CUresult softgpu_managed_list(const struct softgpu_program *program, struct softgpu_managed *managed);
+void softgpu_managed_free(struct softgpu_managed *managed);
 
 /* library.c: a library's, and a program to look them up in. */
-CUresult cpu_library_managed(struct CUlib_st *library, struct cpu_managed **managed,
-			     const struct cpu_program **program);
+CUresult softgpu_library_managed(struct CUlib_st *library, struct softgpu_managed **managed,
+			     const struct softgpu_program **program);
 
 #endif

@@ -10,7 +10,7 @@
 #include "device/memory.h"
 #include "device/registry.h"
 
-CUresult cpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error)
+CUresult softgpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error)
 {
 	if (error->line)
 		vcuda_log("%s: line %u of the PTX: %s", what, error->line, error->text);
@@ -27,16 +27,17 @@ CUresult cpu_compile_error(enum ptx_status status, const char *what, const struc
 }
 
 /* All parts as one. */
-static enum ptx_status link_parts(const struct cpu_image *image, struct ptx_module **module, struct ptx_error *error)
+static enum ptx_status link_parts(const struct softgpu_image *image, struct ptx_module **module,
+				  struct ptx_error *error)
 {
-	struct ptx_text texts[CPU_IMAGE_TEXTS];
+	struct ptx_text texts[SOFTGPU_IMAGE_TEXTS];
 
 	for (unsigned int i = 0; i < image->count; i++)
 		texts[i] = (struct ptx_text){image->part[i].text, image->part[i].length};
 	return ptx_module_link(texts, image->count, module, error);
 }
 
-CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *program)
+CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu_program *program)
 {
 	unsigned int count = image->relocatable ? 1 : image->count;
 
@@ -51,22 +52,22 @@ CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *pr
 			status = ptx_module_create(image->part[i].text, image->part[i].length, &program->part[i],
 						   &error);
 		if (status != PTX_OK) {
-			cpu_program_free(program);
-			return cpu_compile_error(status, "cannot load a module", &error);
+			softgpu_program_free(program);
+			return softgpu_compile_error(status, "cannot load a module", &error);
 		}
 		program->count++;
 	}
 	return CUDA_SUCCESS;
 }
 
-void cpu_program_free(struct cpu_program *program)
+void softgpu_program_free(struct softgpu_program *program)
 {
 	for (unsigned int i = 0; i < program->count; i++)
 		ptx_module_destroy(program->part[i]);
 	program->count = 0;
 }
 
-struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const char *name)
+struct ptx_kernel *softgpu_program_kernel(const struct softgpu_program *program, const char *name)
 {
 	for (unsigned int i = 0; i < program->count; i++) {
 		struct ptx_kernel *kernel = ptx_module_find_kernel(program->part[i], name);
@@ -77,8 +78,8 @@ struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const c
 	return NULL;
 }
 
-CUresult cpu_program_names(const struct cpu_program *program, uint32_t first, char *to, size_t bytes, uint32_t *count,
-			   uint32_t *total)
+CUresult softgpu_program_names(const struct softgpu_program *program, uint32_t first, char *to, size_t bytes,
+			       uint32_t *count, uint32_t *total)
 {
 	bool full = !bytes;
 
@@ -118,7 +119,7 @@ static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t
 		if (variables[i].managed)
 			continue;
 		/* constants too may be written by kernels, by their addresses, for launches to come */
-		result = cpu_memory_alloc(context, bytes, CPU_VARIABLE, &addresses[i]);
+		result = softgpu_memory_alloc(context, bytes, SOFTGPU_VARIABLE, &addresses[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
 		ptx_module_place(ptx, i, addresses[i]);
@@ -130,7 +131,7 @@ static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t
 static CUresult start_value(const struct ptx_variable *v, uint64_t address, bool *relocate)
 {
 	void *memory = (void *)(uintptr_t)address;
-	const struct cpu_range *range = v->managed ? cpu_host_find(address, true) : NULL;
+	const struct softgpu_range *range = v->managed ? softgpu_host_find(address, true) : NULL;
 
 	/* Its memory may have been taken back. */
 	if (v->managed)
@@ -144,7 +145,7 @@ static CUresult start_value(const struct ptx_variable *v, uint64_t address, bool
 }
 
 /* Once all variables have their places, because they may hold each other's addresses. */
-static CUresult initialise(struct ptx_module *ptx, const uint64_t *addresses, const struct cpu_managed *managed)
+static CUresult initialise(struct ptx_module *ptx, const uint64_t *addresses, const struct softgpu_managed *managed)
 {
 	const struct ptx_variable *variables;
 	size_t n = ptx_module_variables(ptx, &variables);
@@ -159,7 +160,7 @@ static CUresult initialise(struct ptx_module *ptx, const uint64_t *addresses, co
 			return result;
 		status = relocate ? ptx_module_relocate(ptx, i, (void *)(uintptr_t)addresses[i], &error) : PTX_OK;
 		if (status != PTX_OK)
-			return cpu_compile_error(status, variables[i].name, &error);
+			return softgpu_compile_error(status, variables[i].name, &error);
 	}
 	return CUDA_SUCCESS;
 }
@@ -172,7 +173,7 @@ static void drop_variables(struct CUmod_st *m)
 
 		for (size_t v = 0; m->addresses[i] && v < n; v++) {
 			if (m->addresses[i][v])
-				cpu_memory_drop(m->context, m->addresses[i][v]);
+				softgpu_memory_drop(m->context, m->addresses[i][v]);
 		}
 		free(m->addresses[i]);
 	}
@@ -192,16 +193,16 @@ static CUresult place_all(struct CUmod_st *m)
 		result = place(m->context, m->program.part[i], m->addresses[i]);
 	}
 	if (result == CUDA_SUCCESS && m->managed->placed == m->managed->count)
-		result = cpu_module_complete(m);
+		result = softgpu_module_complete(m);
 	return result;
 }
 
-CUresult cpu_module_complete(struct CUmod_st *m)
+CUresult softgpu_module_complete(struct CUmod_st *m)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint32_t i = 0; i < m->managed->count; i++) {
-		const struct cpu_managed_variable *v = &m->managed->variables[i];
+		const struct softgpu_managed_variable *v = &m->managed->variables[i];
 
 		m->addresses[v->part][v->index] = v->address;
 		ptx_module_place(m->program.part[v->part], v->index, v->address);
@@ -213,13 +214,13 @@ CUresult cpu_module_complete(struct CUmod_st *m)
 	return result;
 }
 
-static void end_module(struct cpu_owned *owned)
+static void end_module(struct softgpu_owned *owned)
 {
-	cpu_module_unload(container_of(owned, struct CUmod_st, owned));
+	softgpu_module_unload(container_of(owned, struct CUmod_st, owned));
 }
 
-CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_managed *managed,
-			 struct cpu_program *program, struct CUmod_st **module)
+CUresult softgpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct softgpu_managed *managed,
+			     struct softgpu_program *program, struct CUmod_st **module)
 {
 	struct CUmod_st *m = calloc(1, sizeof(*m));
 	CUresult result = CUDA_SUCCESS;
@@ -234,14 +235,14 @@ CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, str
 	vcuda_list_init(&m->in_library);
 	vcuda_list_init(&m->functions);
 	if (!managed)
-		result = cpu_managed_list(program, &m->own);
+		result = softgpu_managed_list(program, &m->own);
 	if (result == CUDA_SUCCESS)
 		result = place_all(m);
-	if (result == CUDA_SUCCESS && !cpu_registry_add(m, CPU_MODULE))
+	if (result == CUDA_SUCCESS && !softgpu_registry_add(m, SOFTGPU_MODULE))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
 		drop_variables(m);
-		cpu_managed_free(&m->own);
+		softgpu_managed_free(&m->own);
 		free(m);
 		return result;
 	}
@@ -252,32 +253,32 @@ CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, str
 	return CUDA_SUCCESS;
 }
 
-void cpu_module_put(struct CUmod_st *module)
+void softgpu_module_put(struct CUmod_st *module)
 {
 	/* The last reference is that of the thread that unloads it, which waits for this. */
 	module->refs--;
-	cpu_wake_waiters();
+	softgpu_wake_waiters();
 }
 
-void cpu_module_unload(struct CUmod_st *m)
+void softgpu_module_unload(struct CUmod_st *m)
 {
 	struct CUctx_st *context = m->context;
-	struct cpu_scope scope = {.context = context};
+	struct softgpu_scope scope = {.context = context};
 
 	/* From here on no handle leads to it. */
-	cpu_registry_remove(m);
+	softgpu_registry_remove(m);
 	vcuda_list_remove(&m->owned.node);
 	vcuda_list_remove(&m->in_library);
 	vcuda_list_for_each (node, &m->functions)
-		cpu_registry_remove(container_of(node, struct CUfunc_st, node));
-	cpu_context_get(context);
-	scope.last = cpu_submitted();
-	cpu_wait(&scope);
+		softgpu_registry_remove(container_of(node, struct CUfunc_st, node));
+	softgpu_context_get(context);
+	scope.last = softgpu_submitted();
+	softgpu_wait(&scope);
 	while (m->refs > 1)
-		cpu_wait_any();
+		softgpu_wait_any();
 	drop_variables(m);
-	cpu_managed_free(&m->own);
-	cpu_program_free(&m->program);
+	softgpu_managed_free(&m->own);
+	softgpu_program_free(&m->program);
 	while (!vcuda_list_empty(&m->functions)) {
 		struct CUfunc_st *f = container_of(m->functions.next, struct CUfunc_st, node);
 
@@ -285,14 +286,14 @@ void cpu_module_unload(struct CUmod_st *m)
 		free(f);
 	}
 	free(m);
-	cpu_context_put(context);
+	softgpu_context_put(context);
 }
 
 /*
  * Finds a variable. A name that is not `visible` counts too, if no visible one has it: that is how a static __device__
  * variable is found.
  */
-CUresult cpu_module_global(struct CUmod_st *m, const char *name, CUdeviceptr *address, size_t *bytes)
+CUresult softgpu_module_global(struct CUmod_st *m, const char *name, CUdeviceptr *address, size_t *bytes)
 {
 	if (!m->complete)
 		return CUDA_ERROR_NOT_READY;
@@ -315,7 +316,7 @@ CUresult cpu_module_global(struct CUmod_st *m, const char *name, CUdeviceptr *ad
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-size_t cpu_module_constants(const struct CUmod_st *m)
+size_t softgpu_module_constants(const struct CUmod_st *m)
 {
 	size_t bytes = 0;
 
@@ -329,43 +330,43 @@ size_t cpu_module_constants(const struct CUmod_st *m)
 	return bytes;
 }
 
-CUresult cpu_cuModuleLoadData(CUmodule *module, const void *data)
+CUresult softgpu_cuModuleLoadData(CUmodule *module, const void *data)
 {
-	struct cpu_program program;
-	struct cpu_image image;
+	struct softgpu_program program;
+	struct softgpu_image image;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	cpu_unlock();
+	softgpu_unlock();
 	if (!module)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Reading and parsing take long and need no lock. */
-	result = cpu_image_read(data, &image);
+	result = softgpu_image_read(data, &image);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_program_parse(&image, &program);
-	cpu_image_free(&image);
+	result = softgpu_program_parse(&image, &program);
+	softgpu_image_free(&image);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_enter(&c);
+	result = softgpu_enter(&c);
 	if (result == CUDA_SUCCESS)
-		result = cpu_leave(cpu_module_make(c, NULL, NULL, &program, module));
-	cpu_program_free(&program);
+		result = softgpu_leave(softgpu_module_make(c, NULL, NULL, &program, module));
+	softgpu_program_free(&program);
 	return result;
 }
 
-CUresult cpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options,
-				void **values)
+CUresult softgpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options,
+				    void **values)
 {
-	struct cpu_jit_log log;
-	CUresult result = cpu_jit_log_begin(&log, count, options, values);
+	struct softgpu_jit_log log;
+	CUresult result = softgpu_jit_log_begin(&log, count, options, values);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cpu_cuModuleLoadData(module, data);
-	cpu_jit_log_end(&log);
+	result = softgpu_cuModuleLoadData(module, data);
+	softgpu_jit_log_end(&log);
 	return result;
 }
 
@@ -373,15 +374,16 @@ CUresult cpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int
 static CUresult enter_module(CUmodule handle)
 {
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return cpu_registry_has(handle, CPU_MODULE) && handle->context == c ? CUDA_SUCCESS
-									    : cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return softgpu_registry_has(handle, SOFTGPU_MODULE) && handle->context == c
+		       ? CUDA_SUCCESS
+		       : softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
-CUresult cpu_cuModuleUnload(CUmodule hmod)
+CUresult softgpu_cuModuleUnload(CUmodule hmod)
 {
 	CUresult result = enter_module(hmod);
 
@@ -389,29 +391,29 @@ CUresult cpu_cuModuleUnload(CUmodule hmod)
 		return result;
 	/* A library's module goes with its library. */
 	if (hmod->library)
-		return cpu_leave(CUDA_ERROR_NOT_PERMITTED);
-	cpu_module_unload(hmod);
-	return cpu_leave(CUDA_SUCCESS);
+		return softgpu_leave(CUDA_ERROR_NOT_PERMITTED);
+	softgpu_module_unload(hmod);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
-CUresult cpu_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+CUresult softgpu_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
 	CUresult result = enter_module(hmod);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!hfunc || !name)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(cpu_module_function(hmod, name, hfunc));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(softgpu_module_function(hmod, name, hfunc));
 }
 
-CUresult cpu_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+CUresult softgpu_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
 	CUresult result = enter_module(hmod);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name || (!dptr && !bytes))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return cpu_leave(cpu_module_global(hmod, name, dptr, bytes));
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(softgpu_module_global(hmod, name, dptr, bytes));
 }

@@ -13,36 +13,36 @@
 #include "module/managed.h"
 
 /* The parsed parts of an image; an image of several containers has several. */
-struct cpu_program {
+struct softgpu_program {
 	unsigned int count;
-	struct ptx_module *part[CPU_IMAGE_TEXTS];
+	struct ptx_module *part[SOFTGPU_IMAGE_TEXTS];
 };
 
 /* No lock needed. */
-CUresult cpu_program_parse(const struct cpu_image *image, struct cpu_program *program);
-void cpu_program_free(struct cpu_program *program);
-struct ptx_kernel *cpu_program_kernel(const struct cpu_program *program, const char *name);
+CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu_program *program);
+void softgpu_program_free(struct softgpu_program *program);
+struct ptx_kernel *softgpu_program_kernel(const struct softgpu_program *program, const char *name);
 /*
  * Names of kernels from number `first` on, each with its NUL, as many as fit; and how many there are. With the lock held.
  * CUDA_ERROR_INVALID_VALUE: not even the first one fits.
  */
-CUresult cpu_program_names(const struct cpu_program *program, uint32_t first, char *to, size_t bytes, uint32_t *count,
+CUresult softgpu_program_names(const struct softgpu_program *program, uint32_t first, char *to, size_t bytes, uint32_t *count,
 			   uint32_t *total);
 
 /* The driver's error for the compiler's, after a line in the log: what could not be done, and where. No lock needed. */
-CUresult cpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error);
+CUresult softgpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error);
 
 struct CUmod_st {
 	struct CUctx_st *context;
 	struct CUlib_st *library; /* NULL: loaded by itself */
-	struct cpu_owned owned;   /* by the context */
+	struct softgpu_owned owned;   /* by the context */
 	struct vcuda_list in_library;
 	struct vcuda_list functions;
 	unsigned int refs; /* its life, each launch that is queued, each compilation that runs */
-	struct cpu_program program;
-	uint64_t *addresses[CPU_IMAGE_TEXTS]; /* of each part's variables */
-	struct cpu_managed *managed;          /* the library's, else `own` */
-	struct cpu_managed own;
+	struct softgpu_program program;
+	uint64_t *addresses[SOFTGPU_IMAGE_TEXTS]; /* of each part's variables */
+	struct softgpu_managed *managed;          /* the library's, else `own` */
+	struct softgpu_managed own;
 	bool complete; /* all variables have places and values: before that nothing of it is handed out */
 };
 
@@ -51,21 +51,21 @@ struct CUmod_st {
  * its modules share, each of which has its place; NULL: the module is to have its own, and is not complete before each
  * of them has its place.
  */
-CUresult cpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct cpu_managed *managed,
-			 struct cpu_program *program, struct CUmod_st **module);
+CUresult softgpu_module_make(struct CUctx_st *context, struct CUlib_st *library, struct softgpu_managed *managed,
+			 struct softgpu_program *program, struct CUmod_st **module);
 
 /* Managed variables have their places: gives the module's variables their values. */
-CUresult cpu_module_complete(struct CUmod_st *module);
+CUresult softgpu_module_complete(struct CUmod_st *module);
 
 /* Waits for the module's launches, then destroys it. Drops the lock meanwhile. */
-void cpu_module_unload(struct CUmod_st *module);
-void cpu_module_put(struct CUmod_st *module);
+void softgpu_module_unload(struct CUmod_st *module);
+void softgpu_module_put(struct CUmod_st *module);
 
 /* A variable's place. Either result may be NULL. */
-CUresult cpu_module_global(struct CUmod_st *module, const char *name, CUdeviceptr *address, size_t *bytes);
+CUresult softgpu_module_global(struct CUmod_st *module, const char *name, CUdeviceptr *address, size_t *bytes);
 
 /* How many bytes of .const the module has. */
-size_t cpu_module_constants(const struct CUmod_st *module);
+size_t softgpu_module_constants(const struct CUmod_st *module);
 
 struct CUfunc_st {
 	struct CUmod_st *module;
@@ -79,13 +79,13 @@ struct CUfunc_st {
 };
 
 /* The function of that name, made at the first call. */
-CUresult cpu_module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **function);
+CUresult softgpu_module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **function);
 
 /* The function that a handle names in this context; a kernel of a library counts as its function there. */
-CUresult cpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function);
+CUresult softgpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function);
 
 /* How many blocks of so many threads are on a multiprocessor at once. */
-size_t cpu_function_blocks_per_sm(const struct CUfunc_st *function, unsigned int threads, size_t dynamic);
+size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *function, unsigned int threads, size_t dynamic);
 
 struct CUkern_st {
 	struct CUlib_st *library;
@@ -96,7 +96,7 @@ struct CUkern_st {
 	uint64_t context_id;
 };
 
-CUresult cpu_kernel_function(struct CUkern_st *kernel, struct CUctx_st *context, struct CUfunc_st **function);
-CUresult cpu_function_set(struct CUfunc_st *function, CUfunction_attribute attribute, int value);
+CUresult softgpu_kernel_function(struct CUkern_st *kernel, struct CUctx_st *context, struct CUfunc_st **function);
+CUresult softgpu_function_set(struct CUfunc_st *function, CUfunction_attribute attribute, int value);
 
 #endif

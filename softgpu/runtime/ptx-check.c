@@ -60,7 +60,7 @@ static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, u
 	if (start < 16u << 20)
 		return;
 	if (site->aligned)
-		memcpy(&address, ctx->params + site->root, sizeof(address));
+		memcpy(&address, ctx->params + site->provenance, sizeof(address));
 	ctx->cache[number].start = start;
 	ctx->cache[number].end = end;
 	ctx->cache[number].room = 0;
@@ -68,7 +68,7 @@ static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, u
 		ctx->cache[number].room = end - start - site->span + 1;
 }
 
-void ptx_check_roots(struct ptx_context *ctx)
+void ptx_check_provenances(struct ptx_context *ctx)
 {
 	const struct ptx_site *sites = ctx->binary->sites, *last = NULL;
 	uint64_t address, start = 0, end = 0;
@@ -76,11 +76,11 @@ void ptx_check_roots(struct ptx_context *ctx)
 
 	for (uint32_t n = 0; n < ctx->binary->site_count; n++) {
 		ctx->cache[n].room = 0;
-		if (sites[n].root == PTX_NO_ROOT)
+		if (sites[n].provenance == PTX_NO_PROVENANCE)
 			continue;
 		/* most follow one of the same parameter */
-		if (!last || last->root != sites[n].root || last->write != sites[n].write) {
-			memcpy(&address, ctx->params + sites[n].root, sizeof(address));
+		if (!last || last->provenance != sites[n].provenance || last->write != sites[n].write) {
+			memcpy(&address, ctx->params + sites[n].provenance, sizeof(address));
 			found = find_range(ctx, address, 1, sites[n].write, &start, &end);
 		}
 		last = &sites[n];

@@ -114,23 +114,23 @@ void ptx_fiber_switch(void **from, void *to);
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize("thread")))
 #endif
-static void fiber_switch(void **from, void *to, void *mark)
+static void fiber_switch(void **from, void *to, void *tsan_fiber)
 {
 #ifdef __SANITIZE_THREAD__
-	__tsan_switch_to_fiber(mark, 0);
+	__tsan_switch_to_fiber(tsan_fiber, 0);
 #else
-	(void)mark;
+	(void)tsan_fiber;
 #endif
 	ptx_fiber_switch(from, to);
 }
 
-static void drop_mark(struct ptx_warp *warp)
+static void drop_tsan_fiber(struct ptx_warp *warp)
 {
 #ifdef __SANITIZE_THREAD__
-	if (warp->mark)
-		__tsan_destroy_fiber(warp->mark);
+	if (warp->tsan_fiber)
+		__tsan_destroy_fiber(warp->tsan_fiber);
 #endif
-	warp->mark = NULL;
+	warp->tsan_fiber = NULL;
 }
 
 void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t), struct ptx_thread *t)
@@ -139,9 +139,9 @@ void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t),
 
 	/* a warp's functions do not return, so the sanitizers' marks of the last warp's frames are still there */
 	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
-	drop_mark(warp);
+	drop_tsan_fiber(warp);
 #ifdef __SANITIZE_THREAD__
-	warp->mark = __tsan_create_fiber(0);
+	warp->tsan_fiber = __tsan_create_fiber(0);
 #endif
 	/* as if `entry` had been called: a return address that nobody uses */
 	*--top = 0;
@@ -243,7 +243,7 @@ void ptx_thread_empty(struct ptx_thread *t)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	for (unsigned w = 0; w < PTX_MAX_WARPS; w++) {
-		drop_mark(&t->warps[w]);
+		drop_tsan_fiber(&t->warps[w]);
 		free_stack(&t->warps[w], page);
 	}
 	release(&t->shared, &t->shared_room);
@@ -301,9 +301,9 @@ struct ptx_thread *ptx_thread_next(struct ptx_thread *t)
 void ptx_thread_resume(struct ptx_thread *t)
 {
 #ifdef __SANITIZE_THREAD__
-	t->mark = __tsan_get_current_fiber();
+	t->tsan_fiber = __tsan_get_current_fiber();
 #endif
-	fiber_switch(&t->scheduler, t->warps[t->current].sp, t->warps[t->current].mark);
+	fiber_switch(&t->scheduler, t->warps[t->current].sp, t->warps[t->current].tsan_fiber);
 }
 
 /*
@@ -341,7 +341,7 @@ struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last)
 
 void ptx_thread_switch(struct ptx_thread *t, struct ptx_next next)
 {
-	fiber_switch(next.from, next.to, next.to == t->scheduler ? t->mark : t->warps[t->current].mark);
+	fiber_switch(next.from, next.to, next.to == t->scheduler ? t->tsan_fiber : t->warps[t->current].tsan_fiber);
 }
 
 void ptx_thread_yield(struct ptx_thread *t)
@@ -350,9 +350,9 @@ void ptx_thread_yield(struct ptx_thread *t)
 }
 
 #ifdef __SANITIZE_THREAD__
-void ptx_thread_mark(struct ptx_thread *t, struct ptx_next next)
+void ptx_thread_tsan_fiber(struct ptx_thread *t, struct ptx_next next)
 {
-	__tsan_switch_to_fiber(next.to == t->scheduler ? t->mark : t->warps[t->current].mark, 0);
+	__tsan_switch_to_fiber(next.to == t->scheduler ? t->tsan_fiber : t->warps[t->current].tsan_fiber, 0);
 }
 
 /* A function that it looks at cannot end on another stack than it began on, so here they are functions like others. */

@@ -6,7 +6,7 @@
 
 #include "runtime/ptx-run.h"
 
-#define EACH(out_type, expression)                                                                                     \
+#define CREDITS_A_FENCE(out_type, expression)                                                                          \
 	for (uint32_t n = 0; n < lanes; n++)                                                                           \
 		((out_type *)out)[n] = (expression);                                                                   \
 	break
@@ -19,23 +19,23 @@
 		const type *x = a, *y = b, *z = c;                                                                     \
 		switch (operation & 255) {                                                                             \
 		case ROUND_ADD:                                                                                        \
-			EACH(type, x[n] + y[n]);                                                                       \
+			CREDITS_A_FENCE(type, x[n] + y[n]);                                                            \
 		case ROUND_SUB:                                                                                        \
-			EACH(type, x[n] - y[n]);                                                                       \
+			CREDITS_A_FENCE(type, x[n] - y[n]);                                                            \
 		case ROUND_MUL:                                                                                        \
-			EACH(type, x[n] * y[n]);                                                                       \
+			CREDITS_A_FENCE(type, x[n] * y[n]);                                                            \
 		case ROUND_DIV:                                                                                        \
-			EACH(type, x[n] / y[n]);                                                                       \
+			CREDITS_A_FENCE(type, x[n] / y[n]);                                                            \
 		case ROUND_FMA:                                                                                        \
-			EACH(type, fused(x[n], y[n], z[n]));                                                           \
+			CREDITS_A_FENCE(type, fused(x[n], y[n], z[n]));                                                \
 		case ROUND_SQRT:                                                                                       \
-			EACH(type, root(x[n]));                                                                        \
+			CREDITS_A_FENCE(type, root(x[n]));                                                             \
 		case ROUND_FROM_S64:                                                                                   \
-			EACH(type, (type)((const int64_t *)a)[n]);                                                     \
+			CREDITS_A_FENCE(type, (type)((const int64_t *)a)[n]);                                          \
 		case ROUND_FROM_U64:                                                                                   \
-			EACH(type, (type)((const uint64_t *)a)[n]);                                                    \
+			CREDITS_A_FENCE(type, (type)((const uint64_t *)a)[n]);                                         \
 		case ROUND_NARROW:                                                                                     \
-			EACH(float, (float)x[n]);                                                                      \
+			CREDITS_A_FENCE(float, (float)x[n]);                                                           \
 		}                                                                                                      \
 	}
 

@@ -145,7 +145,7 @@ static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 
 		if (binary->lanes == 1)
 			return;
-		if (masked && done && binary->rounds && w->number < binary->threads / binary->lanes) {
+		if (masked && done && binary->warp_loop && w->number < binary->threads / binary->lanes) {
 			/* those that take turns with it go on */
 			w->masked = false;
 			w->frame->entry = PTX_WARP_ENDED;
@@ -303,7 +303,7 @@ static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch
 	ctx->local = t->local;
 	ctx->cache = t->cache;
 	memset(t->cache, 0xff, b->site_count * sizeof(struct ptx_cached_range));
-	ptx_check_roots(ctx);
+	ptx_check_provenances(ctx);
 	return true;
 }
 
@@ -551,7 +551,7 @@ static uint32_t pack_size(const struct ptx_launch *launch)
 {
 	const struct ptx_binary *b = launch->binary;
 	uint64_t own = b->static_shared + launch->dynamic_shared + b->local_stride * b->threads;
-	uint32_t most = b->rounds ? PACK_OF_ROUNDS : PACK;
+	uint32_t most = b->warp_loop ? PACK_OF_ROUNDS : PACK;
 
 	if (!b->strides || own > PACK_BYTES)
 		return 1;
@@ -560,7 +560,7 @@ static uint32_t pack_size(const struct ptx_launch *launch)
 
 uint32_t ptx_launch_side(const struct ptx_launch *launch)
 {
-	return launch->binary->rounds ? pack_size(launch) : 1;
+	return launch->binary->warp_loop ? pack_size(launch) : 1;
 }
 
 /* The next block, and those that begin beside it; or, if warps never wait, all blocks of the call. */
@@ -571,7 +571,7 @@ static bool run_next(struct residents *r)
 	r->companions = left < r->pack - 1 ? (uint32_t)left : r->pack - 1;
 	if (!begin_next(r))
 		return false;
-	if (!r->launch->binary->fibers && !r->launch->binary->rounds) {
+	if (!r->launch->binary->fibers && !r->launch->binary->warp_loop) {
 		r->first->ctx.more = left;
 		r->next = r->end;
 	}

@@ -15,7 +15,7 @@ struct ptx_cached_range {
 };
 
 #define PTX_SITE_LANES 32
-#define PTX_NO_ROOT UINT32_MAX
+#define PTX_NO_PROVENANCE UINT32_MAX
 
 /* One memory instruction, for the slow paths and for reports. */
 struct ptx_site {
@@ -29,7 +29,7 @@ struct ptx_site {
 	int64_t imm;            /* added to every address before the check */
 	const int64_t *offsets; /* per lane, or NULL */
 	int64_t low, high;      /* the least and the largest of them */
-	uint32_t root;          /* the parameter that points into the range to begin with, or PTX_NO_ROOT */
+	uint32_t provenance;          /* the parameter that points into the range to begin with, or PTX_NO_PROVENANCE */
 	bool aligned;           /* as that parameter is aligned, or not */
 	uint64_t span;          /* how many bytes are compared at once, or 0: others than the full version's do not say */
 };
@@ -113,7 +113,7 @@ struct ptx_binary {
 	uint64_t frame_bytes;
 	uint64_t static_shared, local_stride;
 	bool fibers;     /* warps wait for one another: each needs a stack */
-	bool rounds;     /* whole warps take turns in the full version by themselves */
+	bool warp_loop;     /* whole warps take turns in the full version by themselves */
 	bool waits;      /* a loop may wait for what other threads do */
 	bool strides;    /* a loop may stride through memory, and blocks say nothing to one another */
 };
@@ -134,7 +134,7 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t site, uint64_t address
 const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length);
 
 /* A launch begins: what ranges are known by then. */
-void ptx_check_roots(struct ptx_context *ctx);
+void ptx_check_provenances(struct ptx_context *ctx);
 
 bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes);
 

@@ -20,7 +20,7 @@ struct ptx_warp {
 	void *sp;
 	void *stack;
 	size_t stack_bytes;
-	void *mark; /* ThreadSanitizer's name of the stack */
+	void *tsan_fiber; /* ThreadSanitizer's name of the stack */
 	struct ptx_frame *frame;
 	uint32_t number; /* of the warp in its block */
 	bool masked;     /* which version runs */
@@ -52,7 +52,7 @@ struct ptx_thread {
 	bool parted;                     /* some warp of the block has arrived at a barrier in parts */
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
-	void *mark;      /* ThreadSanitizer's name of its stack */
+	void *tsan_fiber;      /* ThreadSanitizer's name of its stack */
 	bool faulted, wants_masked;
 	bool busy;  /* with a block */
 	bool companions; /* other blocks stride through memory beside this one, or may yet */
@@ -88,7 +88,7 @@ struct ptx_next {
 /* Chooses the warp, or the scheduler, and makes it the current one. */
 struct ptx_next ptx_thread_next_warp(struct ptx_thread *t);
 void ptx_thread_switch(struct ptx_thread *t, struct ptx_next next);
-void ptx_thread_mark(struct ptx_thread *t, struct ptx_next next); /* for ThreadSanitizer only */
+void ptx_thread_tsan_fiber(struct ptx_thread *t, struct ptx_next next); /* for ThreadSanitizer only */
 
 /* The same at the end of a warp: no call, for the sake of the returns that follow (ptx-fiber.c). */
 #ifdef __SANITIZE_THREAD__
@@ -101,7 +101,7 @@ static inline void ptx_thread_exit(struct ptx_thread *t)
 	struct ptx_next next = ptx_thread_next_warp(t);
 
 #ifdef __SANITIZE_THREAD__
-	ptx_thread_mark(t, next);
+	ptx_thread_tsan_fiber(t, next);
 #endif
 	__asm__ volatile("jmp ptx_fiber_go" : : "a"(next.to) : "memory");
 	__builtin_unreachable();

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	file = data;
 	file_bytes = bytes;
 	taken = 0;
-	cpu_object_file_parts(data, bytes, take, &taken);
+	softgpu_object_file_parts(data, bytes, take, &taken);
 	if (taken > bytes)
 		abort();
 	return 0;

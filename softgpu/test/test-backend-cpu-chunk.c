@@ -8,7 +8,7 @@
 #include "softgpu/device/schedule.h"
 
 static struct work {
-	struct cpu_op op;
+	struct softgpu_op op;
 	uint64_t done, largest, others; /* atomic; others: claims of less than a chunk */
 	unsigned int inside, most_inside;
 	unsigned int pause_us;
@@ -25,7 +25,7 @@ static void enter(void)
 		;
 }
 
-static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	uint64_t largest = __atomic_load_n(&work.largest, __ATOMIC_RELAXED);
 
@@ -43,7 +43,7 @@ static void run(struct cpu_op *op, uint64_t unit, uint64_t count)
 	__atomic_add_fetch(&work.done, count, __ATOMIC_RELAXED);
 }
 
-static void finish(struct cpu_op *op)
+static void finish(struct softgpu_op *op)
 {
 	assert_int_equal(work.done, op->units);
 }
@@ -55,9 +55,9 @@ static uint64_t largest_of(uint64_t units, uint64_t chunk, uint64_t most, unsign
 	work = (struct work){
 		.op = {.units = units, .chunk = chunk, .most = most, .in_rows = in_rows, .run = run, .finish = finish},
 		.pause_us = pause_us};
-	cpu_lock();
-	cpu_submit(s, &work.op, false);
-	cpu_unlock();
+	softgpu_lock();
+	softgpu_submit(s, &work.op, false);
+	softgpu_unlock();
 	assert_int_equal(cuda->cuStreamSynchronize(s), CUDA_SUCCESS);
 	assert_int_equal(work.done, units);
 	assert_int_equal(cuda->cuStreamDestroy_v2(s), CUDA_SUCCESS);
@@ -80,7 +80,7 @@ static void test_long(void **state)
 /* Towards the end pieces become smaller than what was asked for: whoever has the last one is waited for. */
 static void test_end(void **state)
 {
-	unsigned int threads = cpu_device()->threads;
+	unsigned int threads = softgpu_device()->threads;
 
 	(void)state;
 	largest_of(64ull * threads, 8, 64, 100);
@@ -90,7 +90,7 @@ static void test_end(void **state)
 /* Unless small pieces take longer: of the same units fewer are claimed so. */
 static void test_rows(void **state)
 {
-	unsigned int threads = cpu_device()->threads;
+	unsigned int threads = softgpu_device()->threads;
 	uint64_t others;
 
 	(void)state;
@@ -107,7 +107,7 @@ static void test_threads(void **state)
 {
 	(void)state;
 	largest_of(400, 1, 1, 200);
-	assert_in_range(work.most_inside, 1, cpu_device()->threads);
+	assert_in_range(work.most_inside, 1, softgpu_device()->threads);
 }
 
 /* Units that may wait for one another are claimed as it is said. */

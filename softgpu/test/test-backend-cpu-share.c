@@ -69,7 +69,7 @@ static void serve(const struct request *q, struct reply *r)
 	} else if (q->what == HANG_UP) {
 		close(connection);
 	} else {
-		r->result = cpu_ipc_result(vcuda_share_take(&q->handle, q->kind, &part, &fd));
+		r->result = softgpu_ipc_result(vcuda_share_take(&q->handle, q->kind, &part, &fd));
 		if (r->result == CUDA_SUCCESS)
 			close(fd);
 	}
@@ -280,9 +280,9 @@ static void test_no_descriptors(void **state)
 		usleep(1000);
 	set_descriptor_limit((rlim_t)client);
 	ask_peer((struct request){.what = HANG_UP});
-	vcuda_log_keep(log, sizeof(log));
+	vcuda_log_capture(log, sizeof(log));
 	assert_int_equal(cuda->cuMemCreate(&other, 2 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
-	vcuda_log_keep(NULL, 0);
+	vcuda_log_capture(NULL, 0);
 	assert_non_null(strstr(log, "ulimit"));
 	assert_int_equal(import(&theirs, &other), CUDA_ERROR_OUT_OF_MEMORY);
 	for (int n = 0; n < 3; n++)

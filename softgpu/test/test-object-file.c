@@ -100,7 +100,7 @@ static CUresult parts(const void *data, size_t bytes)
 
 	taken[0] = 0;
 	memcpy(copy, data, bytes);
-	result = cpu_object_file_parts(copy, bytes, take, taken);
+	result = softgpu_object_file_parts(copy, bytes, take, taken);
 	free(copy);
 	return result;
 }

@@ -44,7 +44,8 @@ static void wrong_maps(void **state)
 	for (size_t offset = 0; offset < sizeof(good); offset++) {
 		memcpy(&params.map, &good, sizeof(good));
 		((uint8_t *)&params.map)[offset] ^= 0x10;
-		assert_int_equal(cpu_cuTensorMapReplaceAddress(&params.map, memory.tensor), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(softgpu_cuTensorMapReplaceAddress(&params.map, memory.tensor),
+				 CUDA_ERROR_INVALID_VALUE);
 		if (offset % 9 == 0)
 			give(LOAD " [s], [%l1, {%r4, %r5}], [bar];", PTX_FAULT_TENSOR_MAP);
 	}
@@ -217,8 +218,8 @@ static void arguments(void **state)
 	u.dim[1] = 1ull << 32;
 	u.promotion = 3;
 	assert_int_equal(encode(&u, &made, memory.tensor), CUDA_SUCCESS);
-	assert_int_equal(cpu_cuTensorMapReplaceAddress(&made, memory.tensor + 8), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cpu_cuTensorMapReplaceAddress(&made, memory.tensor + 1024), CUDA_SUCCESS);
+	assert_int_equal(softgpu_cuTensorMapReplaceAddress(&made, memory.tensor + 8), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(softgpu_cuTensorMapReplaceAddress(&made, memory.tensor + 1024), CUDA_SUCCESS);
 	assert_int_equal(encode(&u, &kept, memory.tensor + 1024), CUDA_SUCCESS);
 	assert_memory_equal(&made, &kept, sizeof(made));
 }
@@ -365,9 +366,9 @@ static struct {
 
 static CUresult encode_images(CUtensorMap *to)
 {
-	return cpu_cuTensorMapEncodeIm2col(to, PTX_TENSOR_F16, images.rank, memory.tensor, images.dim, images.strides,
-					   images.lower, images.upper, images.channels, images.pixels, images.steps, 0,
-					   images.swizzle, 0, 0);
+	return softgpu_cuTensorMapEncodeIm2col(to, PTX_TENSOR_F16, images.rank, memory.tensor, images.dim,
+					       images.strides, images.lower, images.upper, images.channels,
+					       images.pixels, images.steps, 0, images.swizzle, 0, 0);
 }
 
 #define WRONG_IMAGES(change)                                                                                           \

@@ -51,8 +51,8 @@ static __attribute__((unused)) struct tensor plain(int type, unsigned size, unsi
 
 static __attribute__((unused)) CUresult encode(struct tensor *t, CUtensorMap *to, void *address)
 {
-	return cpu_cuTensorMapEncodeTiled(to, t->type, t->rank, address, t->dim, t->strides, t->box, t->steps,
-					  t->interleave, t->swizzle, t->promotion, t->fill);
+	return softgpu_cuTensorMapEncodeTiled(to, t->type, t->rank, address, t->dim, t->strides, t->box, t->steps,
+					      t->interleave, t->swizzle, t->promotion, t->fill);
 }
 
 /* The bytes of a box in shared memory. */

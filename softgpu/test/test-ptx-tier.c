@@ -236,9 +236,9 @@ static void masked_fails(void **state)
 	assert_true(binary_of(m)->full);
 	/* as if it were not known: nothing that compiles once fails then but for want of memory */
 	ptx_module_kernel(m, 0)->function->instrs[0].op = NULL;
-	vcuda_log_keep(log, sizeof(log));
+	vcuda_log_capture(log, sizeof(log));
 	assert_false(launch(m, 1, THREADS, 1, 0, params, &fault));
-	vcuda_log_keep(NULL, 0);
+	vcuda_log_capture(NULL, 0);
 	assert_int_equal(fault.kind, PTX_FAULT_TRAP);
 	assert_non_null(strstr(log, "kernel test"));
 	assert_non_null(strstr(log, "`ld.param.u64` is not supported"));

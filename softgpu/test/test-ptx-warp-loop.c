@@ -105,7 +105,7 @@ static void run(const char *text)
 		for (uint32_t n = 0; n < ROW; n++)
 			rows[r * ROW + n] = word(r, n);
 	m = load(text);
-	assert_true(prepare(m, &l)->rounds);
+	assert_true(prepare(m, &l)->warp_loop);
 	assert_false(l.binary->fibers);
 	assert_true(ptx_run_blocks(&l, 0, BLOCKS, &fault));
 	ptx_module_destroy(m);
@@ -164,7 +164,7 @@ static bool run_clock(const char *text, struct ptx_fault *fault)
 	add_range(times, sizeof(times), true);
 	memset(times, 0, sizeof(times));
 	m = load(text);
-	assert_true(prepare(m, &l)->rounds);
+	assert_true(prepare(m, &l)->warp_loop);
 	ok = ptx_run_blocks(&l, 0, BLOCKS, fault);
 	ptx_module_destroy(m);
 	return ok;

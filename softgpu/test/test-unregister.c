@@ -13,19 +13,19 @@
 
 static _Atomic int holds; /* of the one window */
 
-bool vcuda_window_hold(struct vcuda_windows *w, const void *p, uint64_t bytes, bool writable)
+bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
 {
 	holds++;
 	return true;
 }
 
-void vcuda_window_release(struct vcuda_windows *w, const void *p)
+void vcuda_mapping_release(struct worker_mappings *w, const void *p)
 {
 	holds--;
 }
 
 struct end {
-	struct vcuda_session *session;
+	struct worker_session *session;
 	void *memory;
 	CUcontext context;
 	CUresult result;
@@ -46,7 +46,7 @@ static void test_at_once(void **state)
 {
 	uint32_t *gate = shared_word(),
 		 *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct vcuda_session session = {.ops = cuda};
+	struct worker_session session = {.ops = cuda};
 	struct end ends[THREADS];
 	pthread_t threads[THREADS];
 	CUmodule module = load();
@@ -87,7 +87,7 @@ static void test_at_once(void **state)
 static void test_failed(void **state)
 {
 	uint32_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct vcuda_session session = {.ops = cuda};
+	struct worker_session session = {.ops = cuda};
 	struct end e = {&session, memory, *state, CUDA_SUCCESS};
 
 	holds = 0;

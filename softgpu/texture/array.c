@@ -14,7 +14,7 @@
 #define KNOWN_FLAGS                                                                                                    \
 	(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER)
 
-bool cpu_array_format(CUarray_format format, unsigned int channels, enum ptx_format *to, unsigned int *texel_bytes)
+bool softgpu_array_format(CUarray_format format, unsigned int channels, enum ptx_format *to, unsigned int *texel_bytes)
 {
 	static const struct {
 		CUarray_format format;
@@ -52,12 +52,12 @@ static bool size_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 		return false;
 	if (d->Flags & CUDA_ARRAY3D_CUBEMAP)
 		return d->Width == d->Height && (layered ? d->Depth && d->Depth % 6 == 0 : d->Depth == 6) &&
-		       within(d, CPU_MAX_LAYERED, CPU_MAX_LAYERED, CPU_MAX_CUBE_LAYERS);
+		       within(d, SOFTGPU_MAX_LAYERED, SOFTGPU_MAX_LAYERED, SOFTGPU_MAX_CUBE_LAYERS);
 	if (layered)
-		return d->Depth && within(d, CPU_MAX_LAYERED, CPU_MAX_LAYERED, CPU_MAX_LAYERS);
+		return d->Depth && within(d, SOFTGPU_MAX_LAYERED, SOFTGPU_MAX_LAYERED, SOFTGPU_MAX_LAYERS);
 	if (d->Depth)
-		return d->Height && within(d, CPU_MAX_3D, CPU_MAX_3D, CPU_MAX_3D);
-	return d->Height ? within(d, CPU_MAX_2D_WIDTH, CPU_MAX_2D_HEIGHT, 0) : within(d, CPU_MAX_1D, 0, 0);
+		return d->Height && within(d, SOFTGPU_MAX_3D, SOFTGPU_MAX_3D, SOFTGPU_MAX_3D);
+	return d->Height ? within(d, SOFTGPU_MAX_2D_WIDTH, SOFTGPU_MAX_2D_HEIGHT, 0) : within(d, SOFTGPU_MAX_1D, 0, 0);
 }
 
 static uint32_t at_level(size_t size, unsigned int level)
@@ -118,25 +118,25 @@ static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
 static void forget(struct CUmipmappedArray_st *s)
 {
 	for (unsigned int n = 0; n < s->count; n++)
-		cpu_registry_remove(&s->levels[n]);
+		softgpu_registry_remove(&s->levels[n]);
 	if (s->mipmapped)
-		cpu_registry_remove(s);
+		softgpu_registry_remove(s);
 	vcuda_list_remove(&s->owned.node);
 	free(s);
 }
 
 /* The memory goes with the context's. */
-static void end_array(struct cpu_owned *owned)
+static void end_array(struct softgpu_owned *owned)
 {
 	forget(container_of(owned, struct CUmipmappedArray_st, owned));
 }
 
 static bool record(struct CUmipmappedArray_st *s)
 {
-	bool ok = !s->mipmapped || cpu_registry_add(s, CPU_MIPMAPPED);
+	bool ok = !s->mipmapped || softgpu_registry_add(s, SOFTGPU_MIPMAPPED);
 
 	for (unsigned int n = 0; n < s->count && ok; n++)
-		ok = cpu_registry_add(&s->levels[n], CPU_ARRAY);
+		ok = softgpu_registry_add(&s->levels[n], SOFTGPU_ARRAY);
 	return ok;
 }
 
@@ -146,16 +146,16 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, unsigne
 	struct CUmipmappedArray_st *s;
 	struct CUctx_st *c;
 	uint64_t bytes;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = check(d);
 	if (result != CUDA_SUCCESS)
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	s = calloc(1, sizeof(*s));
 	if (!s)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	s->context = c;
 	s->descriptor = *d;
 	s->mipmapped = mipmapped;
@@ -164,59 +164,59 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, unsigne
 	vcuda_list_add(&s->owned.node, &c->owned);
 	result = CUDA_ERROR_INVALID_VALUE;
 	if (!s->count || s->count > PTX_TEXTURE_LEVELS ||
-	    !cpu_array_format(d->Format, d->NumChannels, &s->format, &s->texel_bytes))
+	    !softgpu_array_format(d->Format, d->NumChannels, &s->format, &s->texel_bytes))
 		goto fail;
 	result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (!lay_out(s, &bytes) || cpu_memory_alloc(c, bytes, CPU_ARRAY_MEMORY, &s->address) != CUDA_SUCCESS)
+	if (!lay_out(s, &bytes) || softgpu_memory_alloc(c, bytes, SOFTGPU_ARRAY_MEMORY, &s->address) != CUDA_SUCCESS)
 		goto fail;
 	for (unsigned int n = 0; n < s->count; n++)
 		s->levels[n].level.data += s->address;
 	if (!record(s)) {
-		cpu_memory_drop(c, s->address);
+		softgpu_memory_drop(c, s->address);
 		goto fail;
 	}
 	*storage = s;
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 
 fail:
 	forget(s);
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
 /* Work that is queued may still use it. */
-static CUresult destroy(struct CUctx_st *c, struct CUmipmappedArray_st *s, const void *handle, enum cpu_kind kind)
+static CUresult destroy(struct CUctx_st *c, struct CUmipmappedArray_st *s, const void *handle, enum softgpu_kind kind)
 {
-	struct cpu_scope scope = {.context = c, .last = cpu_submitted()};
-	CUresult result = cpu_context_wait(c, &scope);
+	struct softgpu_scope scope = {.context = c, .last = softgpu_submitted()};
+	CUresult result = softgpu_context_wait(c, &scope);
 	uint64_t address;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* another thread may have done so meanwhile */
-	if (!cpu_registry_has(handle, kind))
+	if (!softgpu_registry_has(handle, kind))
 		return CUDA_ERROR_INVALID_HANDLE;
 	address = s->address;
-	cpu_textures_lose_array(s);
+	softgpu_textures_lose_array(s);
 	forget(s);
 	/* What another thread submitted meanwhile may have started; what is submitted from now on does not find it. */
-	scope.last = cpu_submitted();
-	result = cpu_context_wait(c, &scope);
+	scope.last = softgpu_submitted();
+	result = softgpu_context_wait(c, &scope);
 	if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
-		cpu_memory_drop(c, address);
+		softgpu_memory_drop(c, address);
 	return result;
 }
 
-struct CUarray_st *cpu_array_find(const struct CUctx_st *context, CUarray handle)
+struct CUarray_st *softgpu_array_find(const struct CUctx_st *context, CUarray handle)
 {
-	return cpu_registry_has(handle, CPU_ARRAY) && handle->storage->context == context ? handle : NULL;
+	return softgpu_registry_has(handle, SOFTGPU_ARRAY) && handle->storage->context == context ? handle : NULL;
 }
 
-struct CUmipmappedArray_st *cpu_mipmapped_find(const struct CUctx_st *context, CUmipmappedArray handle)
+struct CUmipmappedArray_st *softgpu_mipmapped_find(const struct CUctx_st *context, CUmipmappedArray handle)
 {
-	return cpu_registry_has(handle, CPU_MIPMAPPED) && handle->context == context ? handle : NULL;
+	return softgpu_registry_has(handle, SOFTGPU_MIPMAPPED) && handle->context == context ? handle : NULL;
 }
 
-CUresult cpu_cuArray3DCreate_v2(CUarray *pHandle, void *pAllocateArray)
+CUresult softgpu_cuArray3DCreate_v2(CUarray *pHandle, void *pAllocateArray)
 {
 	struct CUmipmappedArray_st *s;
 	CUresult result;
@@ -229,52 +229,52 @@ CUresult cpu_cuArray3DCreate_v2(CUarray *pHandle, void *pAllocateArray)
 	return result;
 }
 
-CUresult cpu_cuArrayDestroy(CUarray hArray)
+CUresult softgpu_cuArrayDestroy(CUarray hArray)
 {
 	struct CUarray_st *array;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	array = cpu_array_find(c, hArray);
+	array = softgpu_array_find(c, hArray);
 	if (!array || array->storage->mipmapped)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	return cpu_leave(destroy(c, array->storage, array, CPU_ARRAY));
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	return softgpu_leave(destroy(c, array->storage, array, SOFTGPU_ARRAY));
 }
 
-CUresult cpu_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, void *pMipmappedArrayDesc, unsigned numMipmapLevels)
+CUresult softgpu_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, void *pMipmappedArrayDesc, unsigned numMipmapLevels)
 {
 	if (!pHandle || !pMipmappedArrayDesc)
 		return CUDA_ERROR_INVALID_VALUE;
 	return create(pMipmappedArrayDesc, true, numMipmapLevels, pHandle);
 }
 
-CUresult cpu_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+CUresult softgpu_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
 	struct CUmipmappedArray_st *s;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	s = cpu_mipmapped_find(c, hMipmappedArray);
-	return cpu_leave(s ? destroy(c, s, s, CPU_MIPMAPPED) : CUDA_ERROR_INVALID_HANDLE);
+	s = softgpu_mipmapped_find(c, hMipmappedArray);
+	return softgpu_leave(s ? destroy(c, s, s, SOFTGPU_MIPMAPPED) : CUDA_ERROR_INVALID_HANDLE);
 }
 
-CUresult cpu_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned level)
+CUresult softgpu_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned level)
 {
 	struct CUmipmappedArray_st *s;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	s = cpu_mipmapped_find(c, hMipmappedArray);
+	s = softgpu_mipmapped_find(c, hMipmappedArray);
 	if (!s)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!pLevelArray || level >= s->count)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	*pLevelArray = &s->levels[level];
-	return cpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(CUDA_SUCCESS);
 }

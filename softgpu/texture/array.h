@@ -18,7 +18,7 @@ struct CUarray_st {
 
 struct CUmipmappedArray_st {
 	struct CUctx_st *context;
-	struct cpu_owned owned; /* by the context */
+	struct softgpu_owned owned; /* by the context */
 	CUDA_ARRAY3D_DESCRIPTOR descriptor;
 	enum ptx_format format;
 	unsigned int texel_bytes;
@@ -29,10 +29,10 @@ struct CUmipmappedArray_st {
 };
 
 /* NULL: no array, or not one of this context. */
-struct CUarray_st *cpu_array_find(const struct CUctx_st *context, CUarray handle);
-struct CUmipmappedArray_st *cpu_mipmapped_find(const struct CUctx_st *context, CUmipmappedArray handle);
+struct CUarray_st *softgpu_array_find(const struct CUctx_st *context, CUarray handle);
+struct CUmipmappedArray_st *softgpu_mipmapped_find(const struct CUctx_st *context, CUmipmappedArray handle);
 
 /* False: no such format. No lock needed. */
-bool cpu_array_format(CUarray_format format, unsigned int channels, enum ptx_format *to, unsigned int *texel_bytes);
+bool softgpu_array_format(CUarray_format format, unsigned int channels, enum ptx_format *to, unsigned int *texel_bytes);
 
 #endif

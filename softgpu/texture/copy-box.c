@@ -16,7 +16,7 @@ struct end {
 };
 
 struct box_copy {
-	struct cpu_op op;
+	struct softgpu_op op;
 	struct end to, from;
 	size_t width, height, rows; /* height: rows of a slice; rows: of all */
 	size_t rows_each;
@@ -27,7 +27,7 @@ static uint64_t row_address(const struct end *e, const struct box_copy *b, size_
 	return e->address + row / b->height * e->slice + row % b->height * e->pitch;
 }
 
-static void box_run(struct cpu_op *op, uint64_t unit, uint64_t count)
+static void box_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct box_copy *b = (struct box_copy *)op;
 	size_t row = unit * b->rows_each, end = row + b->rows_each;
@@ -37,7 +37,7 @@ static void box_run(struct cpu_op *op, uint64_t unit, uint64_t count)
 			(const void *)(uintptr_t)row_address(&b->from, b, row), b->width);
 }
 
-static void box_finish(struct cpu_op *op)
+static void box_finish(struct softgpu_op *op)
 {
 	free(op);
 }
@@ -58,7 +58,7 @@ static bool fits(size_t at, size_t length, size_t size)
 
 static CUresult array_end(const struct CUctx_st *c, const struct side *s, const CUDA_MEMCPY3D *p, struct end *e)
 {
-	const struct CUarray_st *a = cpu_array_find(c, s->array);
+	const struct CUarray_st *a = softgpu_array_find(c, s->array);
 	const struct ptx_level *l;
 
 	if (!a)
@@ -94,8 +94,8 @@ static CUresult memory_end(const struct side *s, const CUDA_MEMCPY3D *p, bool wr
 	    !multiply_add(p->Depth - 1, slice, bytes, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	*e = (struct end){start, pitch, slice};
-	if (s->type == CU_MEMORYTYPE_HOST ? !cpu_copy_host_side(start, bytes, write)
-					  : !cpu_copy_device_side(start, bytes, write))
+	if (s->type == CU_MEMORYTYPE_HOST ? !softgpu_copy_host_side(start, bytes, write)
+					  : !softgpu_copy_device_side(start, bytes, write))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -141,25 +141,25 @@ static CUresult submit(struct CUctx_st *c, struct CUstream_st *stream, const CUD
 	b->op.run = box_run;
 	b->op.finish = box_finish;
 	b->op.units = (b->rows + b->rows_each - 1) / b->rows_each;
-	cpu_submit(stream, &b->op, false);
+	softgpu_submit(stream, &b->op, false);
 	return CUDA_SUCCESS;
 }
 
-CUresult cpu_cuMemcpy3DAsync_v2(void *pCopy, CUstream hStream)
+CUresult softgpu_cuMemcpy3DAsync_v2(void *pCopy, CUstream hStream)
 {
 	const CUDA_MEMCPY3D *p = pCopy;
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	stream = cpu_stream_find(c, hStream);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	stream = softgpu_stream_find(c, hStream);
 	if (!stream)
-		return cpu_leave(CUDA_ERROR_INVALID_HANDLE);
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!p->WidthInBytes || !p->Height || !p->Depth)
-		return cpu_leave(CUDA_SUCCESS);
-	return cpu_leave(submit(c, stream, p));
+		return softgpu_leave(CUDA_SUCCESS);
+	return softgpu_leave(submit(c, stream, p));
 }

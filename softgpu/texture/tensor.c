@@ -96,9 +96,9 @@ static CUresult give_new(struct ptx_tensor_map *map, void *to)
 	return give(map, to);
 }
 
-CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
-				    void *globalDim, void *globalStrides, void *boxDim, void *elementStrides,
-				    int interleave, int swizzle, int l2Promotion, int oobFill)
+CUresult softgpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
+					void *globalDim, void *globalStrides, void *boxDim, void *elementStrides,
+					int interleave, int swizzle, int l2Promotion, int oobFill)
 {
 	CUresult result = check_enumerations(tensorDataType, interleave, swizzle, l2Promotion, oobFill);
 	const cuuint32_t *box = boxDim;
@@ -117,10 +117,11 @@ CUresult cpu_cuTensorMapEncodeTiled(void *tensorMap, int tensorDataType, unsigne
 	return give_new(&map, tensorMap);
 }
 
-CUresult cpu_cuTensorMapEncodeIm2col(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
-				     void *globalDim, void *globalStrides, void *pixelBoxLowerCorner,
-				     void *pixelBoxUpperCorner, unsigned channelsPerPixel, unsigned pixelsPerColumn,
-				     void *elementStrides, int interleave, int swizzle, int l2Promotion, int oobFill)
+CUresult softgpu_cuTensorMapEncodeIm2col(void *tensorMap, int tensorDataType, unsigned tensorRank, void *globalAddress,
+					 void *globalDim, void *globalStrides, void *pixelBoxLowerCorner,
+					 void *pixelBoxUpperCorner, unsigned channelsPerPixel, unsigned pixelsPerColumn,
+					 void *elementStrides, int interleave, int swizzle, int l2Promotion,
+					 int oobFill)
 {
 	CUresult result = check_enumerations(tensorDataType, interleave, swizzle, l2Promotion, oobFill);
 	const int *lower = pixelBoxLowerCorner, *upper = pixelBoxUpperCorner;
@@ -145,7 +146,7 @@ CUresult cpu_cuTensorMapEncodeIm2col(void *tensorMap, int tensorDataType, unsign
 	return give_new(&map, tensorMap);
 }
 
-CUresult cpu_cuTensorMapReplaceAddress(void *tensorMap, void *globalAddress)
+CUresult softgpu_cuTensorMapReplaceAddress(void *tensorMap, void *globalAddress)
 {
 	struct ptx_tensor_map map;
 

@@ -17,7 +17,7 @@
 struct texture {
 	struct ptx_texture ptx;
 	struct CUctx_st *context;
-	struct cpu_owned owned;                   /* by the context */
+	struct softgpu_owned owned;                   /* by the context */
 	const struct CUmipmappedArray_st *array;  /* NULL: linear memory, or an array that is gone */
 	uint64_t address, bytes;                  /* linear memory */
 	unsigned int refs;                        /* its life, and each map that names it */
@@ -28,14 +28,14 @@ static size_t slot_count, slot_room;
 static uint64_t serial; /* the part of a handle that is never the same */
 
 /* The last map, its context, and the version of the table of memory that it was made from. */
-static struct cpu_texture_map *current;
+static struct softgpu_texture_map *current;
 static const struct CUctx_st *current_context;
 static uint64_t current_version;
 
 static void forget_map(void)
 {
 	if (current)
-		cpu_texture_map_put(current);
+		softgpu_texture_map_put(current);
 	current = NULL;
 }
 
@@ -47,7 +47,7 @@ static void put(const struct ptx_texture *ptx)
 		free(t);
 }
 
-void cpu_texture_map_put(struct cpu_texture_map *map)
+void softgpu_texture_map_put(struct softgpu_texture_map *map)
 {
 	if (--map->refs)
 		return;
@@ -58,11 +58,11 @@ void cpu_texture_map_put(struct cpu_texture_map *map)
 }
 
 /* Whether there is something behind it now. */
-static bool lives(const struct texture *t)
+static bool is_alive(const struct texture *t)
 {
 	if (t->array || !t->bytes)
 		return t->array;
-	return cpu_range_spans(t->address, t->bytes, false);
+	return softgpu_range_spans(t->address, t->bytes, false);
 }
 
 static bool has_textures(const struct CUctx_st *context)
@@ -73,12 +73,12 @@ static bool has_textures(const struct CUctx_st *context)
 	return false;
 }
 
-bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
+bool softgpu_texture_map_get(struct CUctx_st *context, struct softgpu_texture_map **map)
 {
-	struct cpu_texture_map *m;
+	struct softgpu_texture_map *m;
 
 	*map = NULL;
-	if (current && current_context == context && current_version == cpu_memory_version()) {
+	if (current && current_context == context && current_version == softgpu_memory_version()) {
 		current->refs++;
 		*map = current;
 		return true;
@@ -90,7 +90,7 @@ bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
 		return false;
 	m->table = (struct ptx_texture_table){slot_count, m->entries};
 	for (size_t n = 0; n < slot_count; n++) {
-		if (!slots[n] || slots[n]->context != context || !lives(slots[n]))
+		if (!slots[n] || slots[n]->context != context || !is_alive(slots[n]))
 			continue;
 		slots[n]->refs++;
 		m->entries[n] = &slots[n]->ptx;
@@ -99,7 +99,7 @@ bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map)
 	m->refs = 2;
 	*map = current = m;
 	current_context = context;
-	current_version = cpu_memory_version();
+	current_version = softgpu_memory_version();
 	return true;
 }
 
@@ -115,7 +115,7 @@ static CUresult set_format(struct ptx_texture *t, CUarray_format format, unsigne
 	enum ptx_format found;
 	unsigned int bytes;
 
-	if (!cpu_array_format(format, channels, &found, &bytes))
+	if (!softgpu_array_format(format, channels, &found, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->format = (uint8_t)found;
 	t->channels = (uint8_t)channels;
@@ -142,7 +142,7 @@ static CUresult take_memory(struct texture *t, CUdeviceptr address, size_t width
 		return CUDA_ERROR_INVALID_VALUE;
 	t->address = address;
 	t->bytes = (height - 1) * pitch + width * t->ptx.texel_bytes;
-	if (!cpu_range_spans(address, t->bytes, false))
+	if (!softgpu_range_spans(address, t->bytes, false))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->ptx.levels = 1;
 	t->ptx.level[0] = (struct ptx_level){
@@ -159,13 +159,13 @@ static CUresult take_resource(struct CUctx_st *c, struct texture *t, const CUDA_
 
 	switch (r->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		array = cpu_array_find(c, r->res.array.hArray);
+		array = softgpu_array_find(c, r->res.array.hArray);
 		if (!array)
 			return CUDA_ERROR_INVALID_HANDLE;
 		take_array(t, array->storage, (unsigned int)(array - array->storage->levels), 1);
 		return CUDA_SUCCESS;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		mipmapped = cpu_mipmapped_find(c, r->res.mipmap.hMipmappedArray);
+		mipmapped = softgpu_mipmapped_find(c, r->res.mipmap.hMipmappedArray);
 		if (!mipmapped)
 			return CUDA_ERROR_INVALID_HANDLE;
 		take_array(t, mipmapped, 0, mipmapped->count);
@@ -175,15 +175,15 @@ static CUresult take_resource(struct CUctx_st *c, struct texture *t, const CUDA_
 		if (result != CUDA_SUCCESS)
 			return result;
 		t->ptx.linear_memory = true;
-		if (r->res.linear.sizeInBytes / t->ptx.texel_bytes > CPU_MAX_LINEAR)
+		if (r->res.linear.sizeInBytes / t->ptx.texel_bytes > SOFTGPU_MAX_LINEAR)
 			return CUDA_ERROR_INVALID_VALUE;
 		return take_memory(t, r->res.linear.devPtr, r->res.linear.sizeInBytes / t->ptx.texel_bytes, 1, 0);
 	case CU_RESOURCE_TYPE_PITCH2D:
 		result = set_format(&t->ptx, r->res.pitch2D.format, r->res.pitch2D.numChannels);
 		if (result != CUDA_SUCCESS)
 			return result;
-		if (r->res.pitch2D.pitchInBytes > CPU_MAX_PITCHED_BYTES ||
-		    r->res.pitch2D.pitchInBytes % PITCH_ALIGNMENT || r->res.pitch2D.height > CPU_MAX_PITCHED_HEIGHT ||
+		if (r->res.pitch2D.pitchInBytes > SOFTGPU_MAX_PITCHED_BYTES ||
+		    r->res.pitch2D.pitchInBytes % PITCH_ALIGNMENT || r->res.pitch2D.height > SOFTGPU_MAX_PITCHED_HEIGHT ||
 		    r->res.pitch2D.width > r->res.pitch2D.pitchInBytes / t->ptx.texel_bytes)
 			return CUDA_ERROR_INVALID_VALUE;
 		return take_memory(t, r->res.pitch2D.devPtr, r->res.pitch2D.width, r->res.pitch2D.height,
@@ -303,7 +303,7 @@ static void drop(struct texture *t)
 	forget_map();
 }
 
-static void end_texture(struct cpu_owned *owned)
+static void end_texture(struct softgpu_owned *owned)
 {
 	drop(container_of(owned, struct texture, owned));
 }
@@ -339,24 +339,24 @@ static struct texture *find(const struct CUctx_st *c, uint64_t handle, bool surf
 /* What is queued may still use it. */
 static CUresult destroy(uint64_t handle, bool surface)
 {
-	struct cpu_scope scope = {.last = 0};
+	struct softgpu_scope scope = {.last = 0};
 	struct texture *t;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!find(c, handle, surface))
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
-	scope = (struct cpu_scope){.context = c, .last = cpu_submitted()};
-	result = cpu_context_wait(c, &scope);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	scope = (struct softgpu_scope){.context = c, .last = softgpu_submitted()};
+	result = softgpu_context_wait(c, &scope);
 	t = result == CUDA_SUCCESS ? find(c, handle, surface) : NULL;
 	if (t)
 		drop(t);
-	return cpu_leave(result);
+	return softgpu_leave(result);
 }
 
-void cpu_textures_lose_array(const struct CUmipmappedArray_st *array)
+void softgpu_textures_lose_array(const struct CUmipmappedArray_st *array)
 {
 	for (size_t n = 0; n < slot_count; n++)
 		if (slots[n] && slots[n]->array == array)
@@ -364,19 +364,19 @@ void cpu_textures_lose_array(const struct CUmipmappedArray_st *array)
 	forget_map();
 }
 
-CUresult cpu_cuTexObjectCreate(CUtexObject *pTexObject, void *pResDesc, void *pTexDesc, void *pResViewDesc)
+CUresult softgpu_cuTexObjectCreate(CUtexObject *pTexObject, void *pResDesc, void *pTexDesc, void *pResViewDesc)
 {
 	struct texture *t;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pTexObject || !pResDesc || !pTexDesc)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	t = calloc(1, sizeof(*t));
 	if (!t)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	result = take_resource(c, t, pResDesc);
 	if (result == CUDA_SUCCESS && pResViewDesc)
 		result = take_view(t, pResViewDesc);
@@ -384,55 +384,55 @@ CUresult cpu_cuTexObjectCreate(CUtexObject *pTexObject, void *pResDesc, void *pT
 		result = take_sampling(t, pTexDesc);
 	if (result != CUDA_SUCCESS) {
 		free(t);
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	}
 	clamp_faces(t);
-	return cpu_leave(publish(c, t, pTexObject));
+	return softgpu_leave(publish(c, t, pTexObject));
 }
 
-CUresult cpu_cuTexObjectDestroy(CUtexObject texObject)
+CUresult softgpu_cuTexObjectDestroy(CUtexObject texObject)
 {
 	return destroy(texObject, false);
 }
 
-CUresult cpu_cuSurfObjectCreate(CUsurfObject *pSurfObject, void *pResDesc)
+CUresult softgpu_cuSurfObjectCreate(CUsurfObject *pSurfObject, void *pResDesc)
 {
 	const CUDA_RESOURCE_DESC *r = pResDesc;
 	struct texture *t;
 	struct CUctx_st *c;
-	CUresult result = cpu_enter(&c);
+	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pSurfObject || !r || r->resType != CU_RESOURCE_TYPE_ARRAY)
-		return cpu_leave(CUDA_ERROR_INVALID_VALUE);
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	t = calloc(1, sizeof(*t));
 	if (!t)
-		return cpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	t->ptx.surface = true;
 	result = take_resource(c, t, r);
 	if (result != CUDA_SUCCESS) {
 		free(t);
-		return cpu_leave(result);
+		return softgpu_leave(result);
 	}
-	return cpu_leave(publish(c, t, pSurfObject));
+	return softgpu_leave(publish(c, t, pSurfObject));
 }
 
-CUresult cpu_cuSurfObjectDestroy(CUsurfObject surfObject)
+CUresult softgpu_cuSurfObjectDestroy(CUsurfObject surfObject)
 {
 	return destroy(surfObject, true);
 }
 
 /* As many whatever their size. */
-CUresult cpu_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned numChannels,
+CUresult softgpu_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned numChannels,
 						CUdevice dev)
 {
-	CUresult result = cpu_device_check(dev);
+	CUresult result = softgpu_device_check(dev);
 	struct ptx_texture texture;
 
 	if (result == CUDA_SUCCESS)
 		result = maxWidthInElements ? set_format(&texture, format, numChannels) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		*maxWidthInElements = CPU_MAX_LINEAR;
+		*maxWidthInElements = SOFTGPU_MAX_LINEAR;
 	return result;
 }

@@ -11,17 +11,17 @@
 
 struct CUmipmappedArray_st;
 
-struct cpu_texture_map {
+struct softgpu_texture_map {
 	struct ptx_texture_table table;
 	unsigned int refs;
 	const struct ptx_texture *entries[];
 };
 
 /* *map is NULL where the context has none. False: no memory. */
-bool cpu_texture_map_get(struct CUctx_st *context, struct cpu_texture_map **map);
-void cpu_texture_map_put(struct cpu_texture_map *map);
+bool softgpu_texture_map_get(struct CUctx_st *context, struct softgpu_texture_map **map);
+void softgpu_texture_map_put(struct softgpu_texture_map *map);
 
 /* The array is about to go: its objects stay, and name nothing. */
-void cpu_textures_lose_array(const struct CUmipmappedArray_st *array);
+void softgpu_textures_lose_array(const struct CUmipmappedArray_st *array);
 
 #endif

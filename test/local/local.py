@@ -173,7 +173,7 @@ def versions():
 
 
 def hostile():
-    """Garbage in the ring, on the socket and in window requests ends that session only."""
+    """Garbage in the ring, on the socket and in mapping requests ends that session only."""
     with daemon() as (d, env):
         path = env["VCUDA_SOCKET"]
         with open("/dev/urandom", "rb") as random:
@@ -207,14 +207,14 @@ def hostile():
         check(shm[320:324] != bytes(4), "the guest was not told that its session is lost")
         shm.close()
         s.close()
-        # windows over what is the worker's own, and absurd ones
+        # mappings over what is the worker's own, and absurd ones
         status, _, _, fds, s = attach(path, 1, 0)
         check(status == 0, f"attach: {status}")
         for address, length in ((0x080000000000, 4096), (0x2AAAAAAAB000, 4096), (0, 4096), (1 << 63, 4096),
                                 (0x200000000000, 1), (0x200000000000, (1 << 64) - 4096), (0x7FFFFFFFF000, 4096)):
             s.send(MESSAGE.pack(2, 0, 5, address, length, 0, 1, 0, 0, 0, 0, 0))
             answer = MESSAGE.unpack(s.recv(MESSAGE.size))
-            check(answer[10] < 0, f"a window of {length:#x} bytes at {address:#x} was granted")
+            check(answer[10] < 0, f"a mapping of {length:#x} bytes at {address:#x} was granted")
         s.close()
         check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
         wait_until(lambda: not children(d.pid), "a worker of a hostile process is left")
@@ -323,12 +323,12 @@ def api():
     check(lines[6:-2] == ["value 4!"] * 5000 and lines[-2] == "end", f"{len(lines)} lines, at the end {lines[-3:]}")
 
 
-def kept_graphs():
+def device_graphs():
     """Graphs that are launched again and again: what they compute, and that a GPU's driver gets them as a whole."""
     for how in ("auto", "replay"):
-        r = vcuda("run", "--backend", BACKEND, "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/api"), "kept_graphs")
-        check(r.returncode == 0 and r.stdout == "kept_graphs: passed\n" and "as a whole" not in r.stderr, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
-        r = vcuda("run", "--backend", BACKEND, "--stats", "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/api"), "kept_issue")
+        r = vcuda("run", "--backend", BACKEND, "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/api"), "device_graphs")
+        check(r.returncode == 0 and r.stdout == "device_graphs: passed\n" and "as a whole" not in r.stderr, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
+        r = vcuda("run", "--backend", BACKEND, "--stats", "--", "env", f"VCUDA_GRAPHS={how}", build("test/local/api"), "device_graph_issue")
         row = next((line.split() for line in r.stderr.splitlines() if line.endswith(" cuGraphLaunch")), None)
         check(r.returncode == 0 and row, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
         calls, errors, waits, queued = (int(n) for n in row[7:11])
@@ -432,7 +432,7 @@ def references():
 
 def check_queued(r, word, counts):
     """Of the calls with `word` in their name: how many waited. Those of None only queued, 1000 of them; and once memory was made for the
-    marks of a stream that is far behind (guest/libcuda/stream/throttle.c)."""
+    fences of a stream that is far behind (guest/libcuda/stream/throttle.c)."""
     if BACKEND == "cuda" and "VCUDA_SOCKET" in os.environ:  # a GPU that is the software GPU falls behind, which has to be waited for
         return
     # A row: share, six times, calls, errors, waits, queued, name.
@@ -553,7 +553,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, image_cache, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, kept_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, image_cache, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment)}
 
 

@@ -4,7 +4,7 @@
  * step, and steps interleave in every way, which is what seq_cst promises.
  *
  * Two guest threads each send a synchronous command and wait for its reply, the first an asynchronous one before it. A pool of worker
- * threads serves the ring: the owner of the lane takes commands in order and gives the lane up while it runs a synchronous one.
+ * threads serves the ring: the owner of the dispatcher takes commands in order and gives the dispatcher up while it runs a synchronous one.
  * The first guest thread's synchronous command ends only after the second's (it waits for an event, say): one must not stall the other.
  * The ring holds fewer commands than are sent: who finds no room waits for it, with the ring's lock.
  *
@@ -15,10 +15,10 @@
  *   2 the publisher reads the flag before it stores its index
  *   3 a waiter looks for its reply before it says that it waits
  *   4 the worker looks for waiters before it stores the reply
- *   5 the owner gives the lane up without looking once more
- *   6 a synchronous command keeps the lane
+ *   5 the owner gives the dispatcher up without looking once more
+ *   6 a synchronous command keeps the dispatcher
  *   7 a waiter reads the wake word after it has looked for its reply
- *   8 the owner that gives the lane up looks at the ring once more, but not at its flag
+ *   8 the owner that gives the dispatcher up looks at the ring once more, but not at its flag
  *   9 who waits for room looks for it before it says so
  *  10 the consumer looks whether somebody waits for room before it makes some
  *  11 the consumer takes back the wish for room that is there, and not the one it has seen
@@ -51,7 +51,7 @@ bool ring_lock;			/* guest process */
 bool asleep[GUESTS];		/* in the futex, or in the kernel's WAIT */
 bool doorbell;			/* eventfd: a counter that one read empties */
 
-/* The worker. `head` belongs to the owner of the lane, and is published as it moves. */
+/* The worker. `head` belongs to the owner of the dispatcher, and is published as it moves. */
 bool owned;
 byte head;
 
@@ -170,7 +170,7 @@ inline prepare_sleep() {
 #endif
 }
 
-/* `ok`: there is work, and we own the lane again. */
+/* `ok`: there is work, and we own the dispatcher again. */
 inline disown_idle() {
 	atomic { at = head; owned = false }
 #if MUTATION == 5
@@ -181,7 +181,7 @@ inline disown_idle() {
 #if MUTATION == 1
 	consumer_sleeps = true;
 #elif MUTATION != 5 && MUTATION != 8
-	/* The flag was taken: the ring may have gone to a follower that found the lane owned, and nobody would be rung again. */
+	/* The flag was taken: the ring may have gone to a follower that found the dispatcher owned, and nobody would be rung again. */
 	if
 	:: !ok -> ok = !consumer_sleeps
 	:: else

@@ -224,10 +224,10 @@ static void serve(int local)
 		else
 			attach_virtio();
 		break;
-	case VCUDA_CHANNEL_WINDOW_MAP:
+	case VCUDA_CHANNEL_MAPPING_MAP:
 		reply(map(), NULL, 0);
 		break;
-	case VCUDA_CHANNEL_WINDOW_UNMAP:
+	case VCUDA_CHANNEL_MAPPING_UNMAP:
 		reply(misbehaviour == BUSY_UNMAP ? -EBUSY : 0, NULL, 0);
 		break;
 	default:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Direct ranges, which are offered with --register-ram: to vcudad they are windows that the worker does not map."""
+"""Direct ranges, which are offered with --register-ram: to vcudad they are mappings that the worker does not map."""
 import os
 import signal
 import struct

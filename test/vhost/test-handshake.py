@@ -19,9 +19,9 @@ class Handshake(vmm.Test):
 
     def test_config(self):
         self.vmm.handshake()
-        magic, major, minor, contexts, shift, window, pinned = struct.unpack('<QIIIIQQ', self.vmm.config()[:40])
+        magic, major, minor, contexts, shift, mapping, pinned = struct.unpack('<QIIIIQQ', self.vmm.config()[:40])
         self.assertEqual((magic, major, minor, contexts, shift), (vmm.CONFIG_MAGIC, 1, vmm.CONTROL_MINOR, 64, 12))
-        self.assertGreater(window, 1 << 30)
+        self.assertGreater(mapping, 1 << 30)
         self.assertGreater(pinned, 1 << 30)
         self.assertEqual(self.vmm.config(40, 24), bytes(24))
         self.assertEqual(self.vmm.config(8, 4), struct.pack('<I', 1))

@@ -22,7 +22,7 @@ class Random(vmm.Test):
         super().setUp()
         self.random = random.Random(20)
         self.shared = self.vmm.shared_extents()
-        self.window = self.vmm.ram.allocate(8192, 4096)
+        self.mapping = self.vmm.ram.allocate(8192, 4096)
 
     def message(self):
         r = self.random
@@ -34,7 +34,7 @@ class Random(vmm.Test):
         if kind == vmm.CREATE:
             extents = self.shared
         elif kind == vmm.MAP:
-            extents = [(self.window, 4096 * r.randrange(1, 3))]
+            extents = [(self.mapping, 4096 * r.randrange(1, 3))]
             flags = r.choice([WRITABLE, WRITABLE | LAST, LAST]) | r.choice([0, 0, DIRECT])
             offset = r.choice([0, 0, 4096, 8192])
         data = bytearray(struct.pack('<IIQQQQIIIIII', kind, flags, context, address, length, offset, uid, 42, 1, 0,
@@ -98,11 +98,11 @@ class Random(vmm.Test):
             for _ in range(r.randrange(1, 12)):
                 queue = r.choice(self.vmm.queues)
                 for _ in range(r.randrange(4)):
-                    queue.describe(r.randrange(queue.size), r.choice([4096, self.window, self.shared[0][0], *WORDS]),
+                    queue.describe(r.randrange(queue.size), r.choice([4096, self.mapping, self.shared[0][0], *WORDS]),
                                    r.choice([8, 16, 64, 80, 4096, 0xffffffff]),
                                    r.choice([0, 0, 1, 1, 2, 2, 3, 4, 7, 0xffff]),
                                    r.choice([0, 1, 2, r.randrange(128), 128, 0xffff]))
-                self.vmm.ram.write(self.window, self.damage(self.message())[:4096])
+                self.vmm.ram.write(self.mapping, self.damage(self.message())[:4096])
                 if r.randrange(8) == 0:
                     queue.available_index = r.randrange(65536)
                 queue.publish(r.choice([0, 1, 2, r.randrange(128), r.randrange(65536)]))

@@ -130,11 +130,11 @@ static void check_pin(void)
 	FAILS(pin(fd, data + 4 * MIB - 4096, MIB, true), EEXIST);
 	FAILS(pin(fd, data, 4 * MIB, true), EEXIST);
 	CHECK(!pin(fd, data + 4 * MIB, 4 * MIB, false));
-	CHECK(ask(fd, share).windows == 2);
+	CHECK(ask(fd, share).mappings == 2);
 	FAILS(unpin(fd, data, 8 * MIB), ENOENT);
 	CHECK(!unpin(fd, data, 4 * MIB));
 	FAILS(unpin(fd, data, 4 * MIB), ENOENT);
-	CHECK(ask(fd, share).windows == 1);
+	CHECK(ask(fd, share).mappings == 1);
 	CHECK(!memcmp(data + 8, "scribble", 8));
 	CHECK(!unpin(fd, data + 4 * MIB, 4 * MIB));
 	CHECK(data[4 * MIB + 8] == 0);
@@ -142,7 +142,7 @@ static void check_pin(void)
 	/* What ends inside a hole gives back what it had. */
 	CHECK(!munmap(data + 6 * MIB, MIB));
 	FAILS(pin(fd, data, 8 * MIB, true), EFAULT);
-	CHECK(!pinned_kib() && !ask(fd, share).windows);
+	CHECK(!pinned_kib() && !ask(fd, share).mappings);
 	/* Only for reading is not for writing. */
 	CHECK(!mprotect(data, MIB, PROT_READ));
 	FAILS(pin(fd, data, MIB, true), EFAULT);
@@ -169,7 +169,7 @@ static void check_extents(void)
 	CHECK(!unpin(fd, data, bytes));
 	for (at = 0; at < bytes; at += 4096)
 		CHECK(!memcmp(data + at + 8, "scribble", 8));
-	CHECK(!ask(fd, share).windows);
+	CHECK(!ask(fd, share).mappings);
 }
 
 /* Memory of huge pages, and behind it as much of which no page follows the one before it. */
@@ -187,7 +187,7 @@ static unsigned char *mixed_memory(size_t bytes)
 	return data;
 }
 
-/* What is in too many pieces is refused without a word to the host; all else is as with windows. */
+/* What is in too many pieces is refused without a word to the host; all else is as with mappings. */
 static void check_direct(void)
 {
 	const size_t bytes = 16 * MIB;
@@ -210,14 +210,14 @@ static void check_direct(void)
 	CHECK(!pin_direct(fd, data, bytes, true));
 	CHECK(pinned_kib() == bytes / 1024);
 	counters = ask(fd, share);
-	CHECK(counters.windows == 1 && counters.direct == 1 && counters.extents <= bytes / 65536);
+	CHECK(counters.mappings == 1 && counters.direct == 1 && counters.extents <= bytes / 65536);
 	FAILS(pin_direct(fd, data + 2 * MIB, 2 * MIB, true), EEXIST);
 	FAILS(pin(fd, data, MIB, true), EEXIST);
 	CHECK(!unpin(fd, data, bytes));
-	CHECK(!memcmp(data + 8, "scribble", 8) && !pinned_kib() && !ask(fd, share).windows);
+	CHECK(!memcmp(data + 8, "scribble", 8) && !pinned_kib() && !ask(fd, share).mappings);
 	/* Seen at the end, where the first 2 MiB were good. */
 	FAILS(pin_direct(fd, data + bytes - 2 * MIB, bytes, true), E2BIG);
-	CHECK(!pinned_kib() && !ask(fd, share).windows);
+	CHECK(!pinned_kib() && !ask(fd, share).mappings);
 
 	CHECK(!open_context(fails, MAP_FAILS));
 	FAILS(pin_direct(fails, data, bytes, true), EADDRNOTAVAIL);
@@ -236,7 +236,7 @@ static void check_map_fails(void)
 	CHECK(!open_context(fd, MAP_FAILS));
 	share = map_share(fd);
 	FAILS(pin(fd, data, MIB, true), EADDRNOTAVAIL);
-	CHECK(!pinned_kib() && !ask(fd, share).windows);
+	CHECK(!pinned_kib() && !ask(fd, share).mappings);
 	FAILS(unpin(fd, data, MIB), ENOENT);
 }
 

@@ -17,7 +17,7 @@ enum scenario { GOOD, SLOW_DESTROY, LOSE, MAP_FAILS, NO_DESTROY, DESTROY_FAILS, 
 
 /* What fake-host.py writes at 64. */
 struct counters {
-	uint32_t bad, contexts, windows, hellos, extents, direct, maps;
+	uint32_t bad, contexts, mappings, hellos, extents, direct, maps;
 };
 
 /* Says where and ends the process. */

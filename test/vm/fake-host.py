@@ -11,13 +11,13 @@ Runs in vcudad's place (VCUDA_DAEMON). What a context meets is chosen by the gue
     4  DESTROY is never answered
     5  DESTROY is answered with EIO
     6  CREATE is never answered
-    7  UNMAP is answered after half a second; until then the host writes to the window
-    8  the host writes to writable windows all the time, and answers as soon as asked
+    7  UNMAP is answered after half a second; until then the host writes to the mapping
+    8  the host writes to writable mappings all the time, and answers as soon as asked
 
 A major version other than 1 is refused. By convention the wake word is at the start of the shared area: a doorbell adds one to
 it. Each CREATE, MAP, UNMAP and DESTROY is checked against what the host knows; `bad` counts what was wrong and is shown, with
-other counters, in the shared area at 64 (u32 each): bad, contexts, windows, hellos, extents of the last window, how many windows are
-direct, MAPs so far. Direct ranges are offered, and are windows here.
+other counters, in the shared area at 64 (u32 each): bad, contexts, mappings, hellos, extents of the last mapping, how many mappings are
+direct, MAPs so far. Direct ranges are offered, and are mappings here.
 """
 
 import array
@@ -59,7 +59,7 @@ class Region:
 class Context:
     def __init__(self, scenario, extents):
         self.scenario, self.extents = scenario, extents
-        self.windows = {}
+        self.mappings = {}
         self.pending = None
 
 
@@ -136,17 +136,17 @@ class Host:
 
     def scribble(self, context, only=None):
         """What a GPU might still be doing."""
-        for address, window in context.windows.items():
-            if window["writable"] and only in (None, address):
-                for gpa, length in window["extents"]:
+        for address, mapping in context.mappings.items():
+            if mapping["writable"] and only in (None, address):
+                for gpa, length in mapping["extents"]:
                     for page in range(gpa, gpa + length, 4096):
                         self.write(page + 8, b"scribble")
 
     def publish(self):
-        windows = sum(len(context.windows) for context in self.contexts.values())
-        direct = sum(window["direct"] for context in self.contexts.values() for window in context.windows.values())
+        mappings = sum(len(context.mappings) for context in self.contexts.values())
+        direct = sum(mapping["direct"] for context in self.contexts.values() for mapping in context.mappings.values())
         for context in self.contexts.values():
-            values = (self.bad, len(self.contexts), windows, self.hellos, self.last_extents, direct, self.maps)
+            values = (self.bad, len(self.contexts), mappings, self.hellos, self.last_extents, direct, self.maps)
             self.write(context.extents[0][0] + 64, struct.pack("<7I", *values))
 
     def complain(self, message):
@@ -189,38 +189,38 @@ class Host:
             self.answer(request, 0, 1, 7)
 
     def map(self, request, context, flags, address, length, offset, extents):
-        window = context.windows.setdefault(address, {"length": length, "extents": [], "ready": False,
+        mapping = context.mappings.setdefault(address, {"length": length, "extents": [], "ready": False,
                                                       "writable": bool(flags & WRITABLE), "direct": bool(flags & DIRECT)})
         self.maps += 1
-        if window["direct"] != bool(flags & DIRECT):
+        if mapping["direct"] != bool(flags & DIRECT):
             self.complain(f"MAP {address:#x}: parts of two kinds")
-        have = sum(extent[1] for extent in window["extents"])
-        if window["ready"] or offset != have or length != window["length"]:
+        have = sum(extent[1] for extent in mapping["extents"])
+        if mapping["ready"] or offset != have or length != mapping["length"]:
             self.complain(f"MAP {address:#x} at {offset} of {length}, after {have}")
-        window["extents"] += extents
+        mapping["extents"] += extents
         have += sum(extent[1] for extent in extents)
         if bool(flags & LAST) != (have == length):
             self.complain(f"MAP {address:#x}: last part at {have} of {length}")
-        window["ready"] = bool(flags & LAST)
-        if window["ready"]:
-            self.last_extents = len(window["extents"])
-        if window["ready"] and context.scenario == 3:
-            del context.windows[address]
+        mapping["ready"] = bool(flags & LAST)
+        if mapping["ready"]:
+            self.last_extents = len(mapping["extents"])
+        if mapping["ready"] and context.scenario == 3:
+            del context.mappings[address]
             self.answer(request, -errno.EADDRNOTAVAIL)
         else:
             self.answer(request, 0)
 
     def unmap(self, request, context, address, length):
-        window = context.windows.get(address)
-        if not window:
+        mapping = context.mappings.get(address)
+        if not mapping:
             self.answer(request, -errno.ENOENT)
             return
-        if window["length"] != length:
-            self.complain(f"UNMAP {address:#x} of {length}, mapped {window['length']}")
+        if mapping["length"] != length:
+            self.complain(f"UNMAP {address:#x} of {length}, mapped {mapping['length']}")
 
         def finish():
             self.scribble(context, address)
-            del context.windows[address]
+            del context.mappings[address]
             self.answer(request, 0)
 
         if context.scenario == 7:

@@ -264,7 +264,7 @@ static void pin_raw(int fd, volatile uint32_t *share, uint64_t address, uint64_t
 }
 
 /* By the driver's own interface. */
-static void windows_raw(void)
+static void mappings_raw(void)
 {
 	struct vcuda_open open_args = {
 		.major = VCUDA_PROTOCOL_MAJOR, .shm_bytes = VCUDA_SHM_BYTES, .wake_offset = VCUDA_WAKE_OFFSET};
@@ -334,8 +334,8 @@ static void direct_raw(void)
 	puts("direct ranges are as they should be");
 }
 
-/* By the library, and then the device computes: in the window where it was granted. */
-static void windows_cuda(void)
+/* By the library, and then the device computes: in the mapping where it was granted. */
+static void mappings_cuda(void)
 {
 	start_cuda();
 	for (size_t i = 0; i < ADDRESSES; i++) {
@@ -356,7 +356,7 @@ static const struct {
 } cases[] = {
 	{"shared-file", shared_file},       {"shared-file-read", shared_file_read}, {"private-file", private_file},
 	{"private-file-read", private_file_read}, {"zero-page", zero_page},         {"remapped", remapped},
-	{"unmapped", unmapped},             {"windows-raw", windows_raw},           {"windows-cuda", windows_cuda},
+	{"unmapped", unmapped},             {"windows-raw", mappings_raw},           {"windows-cuda", mappings_cuda},
 	{"direct-raw", direct_raw},
 };
 

@@ -10,14 +10,14 @@
 
 static CUresult record(const struct call_options *how, CUdeviceptr address, size_t bytes, CUstream stream)
 {
-	struct vcuda_range r = {
+	struct libcuda_range r = {
 		.start = address,
 		.bytes = bytes,
-		.kind = VCUDA_RANGE_DEVICE,
-		.context = vcuda_request_context(how),
+		.kind = LIBCUDA_RANGE_DEVICE,
+		.context = libcuda_request_context(how),
 	};
 
-	if (vcuda_range_add(&r))
+	if (libcuda_range_add(&r))
 		return CUDA_SUCCESS;
 	vcuda_call_cuMemFreeAsync_with(how, address, stream);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -29,9 +29,9 @@ static bool captured_alloc(const struct call_options *how, CUdeviceptr *dptr, si
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 
 	p.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, vcuda_request_context(how)->device};
+	p.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, libcuda_request_context(how)->device};
 	p.alloc.bytesize = bytes;
-	if (!vcuda_capture_takes(how, resolved, &p, result))
+	if (!libcuda_capture_takes(how, resolved, &p, result))
 		return false;
 	*dptr = p.alloc.dptr;
 	return true;
@@ -45,7 +45,7 @@ static CUresult allocate(const struct call_options *how, CUdeviceptr *dptr, size
 
 	if (captured_alloc(how, dptr, bytes, stream, &result))
 		return result;
-	result = vcuda_capture_unsafe();
+	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (pool)
@@ -58,7 +58,7 @@ static CUresult allocate(const struct call_options *how, CUdeviceptr *dptr, size
 VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -68,12 +68,12 @@ VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream 
 VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = CUDA_ERROR_INVALID_VALUE;
-	if (dptr && bytes && vcuda_object_find(VCUDA_OBJECT_POOL, pool))
+	if (dptr && bytes && libcuda_object_find(LIBCUDA_OBJECT_POOL, pool))
 		result = allocate(&how, dptr, bytes, pool, stream);
 	return result;
 }
@@ -81,17 +81,17 @@ VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, C
 static CUresult free_resolved(const struct call_options *how, CUdeviceptr dptr, CUstream stream)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {dptr}};
-	struct vcuda_range r;
+	struct libcuda_range r;
 	CUresult result;
 
 	if (!dptr)
 		return CUDA_SUCCESS;
-	if (vcuda_capture_takes(how, stream, &p, &result))
+	if (libcuda_capture_takes(how, stream, &p, &result))
 		return result;
-	result = vcuda_capture_unsafe();
-	if (result != CUDA_SUCCESS || vcuda_graph_memory_free(dptr, &result))
+	result = libcuda_capture_unsafe();
+	if (result != CUDA_SUCCESS || libcuda_graph_memory_free(dptr, &result))
 		return result;
-	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE, &r))
+	if (!libcuda_range_remove(dptr, LIBCUDA_RANGE_DEVICE, &r))
 		return CUDA_ERROR_INVALID_VALUE;
 	return vcuda_call_cuMemFreeAsync_with(how, dptr, stream);
 }
@@ -99,7 +99,7 @@ static CUresult free_resolved(const struct call_options *how, CUdeviceptr dptr, 
 VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -108,23 +108,23 @@ VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 
 VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	struct call_options how;
-	struct vcuda_range r;
+	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr)
 		return CUDA_SUCCESS;
-	if (vcuda_graph_memory_free(dptr, &result))
+	if (libcuda_graph_memory_free(dptr, &result))
 		return result;
 	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
-	if (!vcuda_range_remove(dptr, VCUDA_RANGE_DEVICE | VCUDA_RANGE_MANAGED, &r))
+	if (!libcuda_range_remove(dptr, LIBCUDA_RANGE_DEVICE | LIBCUDA_RANGE_MANAGED, &r))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (r.kind == VCUDA_RANGE_MANAGED)
-		return vcuda_pinned_release(&r);
-	how = vcuda_context_options(r.context);
+	if (r.kind == LIBCUDA_RANGE_MANAGED)
+		return libcuda_pinned_release(&r);
+	how = libcuda_context_options(r.context);
 	return vcuda_call_cuMemFree_v2_with(&how, dptr);
 }

@@ -20,11 +20,11 @@ static const CUDA_MEMCPY3D *row_of(CUDA_MEMCPY3D *c, size_t bytes)
 #define SYNC_COPY(name, decl, dst, src)                                                                                \
 	VCUDA_EXPORT CUresult name decl                                                                                \
 	{                                                                                                              \
-		return vcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), NULL, false);                   \
+		return libcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), NULL, false);                 \
 	}                                                                                                              \
 	VCUDA_EXPORT CUresult name##_ptds decl                                                                         \
 	{                                                                                                              \
-		return vcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), CU_STREAM_PER_THREAD, false);   \
+		return libcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), CU_STREAM_PER_THREAD, false); \
 	}
 
 /* clang-format off */
@@ -38,7 +38,7 @@ SYNC_COPY(cuMemcpyAtoA_v2, (CUarray to, size_t to_at, CUarray from, size_t from_
 #define ASYNC_COPY(name, decl, dst, src)                                                                               \
 	VCUDA_EXPORT CUresult name decl                                                                                \
 	{                                                                                                              \
-		return vcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), stream, true);                  \
+		return libcuda_copy_3d_submit(row_of(&(CUDA_MEMCPY3D){dst, src}, bytes), stream, true);                \
 	}
 
 /* clang-format off */

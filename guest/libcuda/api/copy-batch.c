@@ -14,11 +14,11 @@
 /* Visits the stream, which is none of the default ones that others wait for. */
 static CUresult visit(CUstream *stream, struct call_options *how)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS && (!*stream || *stream == CU_STREAM_LEGACY))
 		result = CUDA_ERROR_INVALID_VALUE;
-	return result == CUDA_SUCCESS ? vcuda_stream_visit(stream, how) : result;
+	return result == CUDA_SUCCESS ? libcuda_stream_visit(stream, how) : result;
 }
 
 static bool is_order(CUmemcpySrcAccessOrder order)
@@ -43,14 +43,14 @@ struct sources {
 static CUresult check_copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmemcpySrcAccessOrder order,
 			   struct sources *sources)
 {
-	struct vcuda_operand to, from;
-	CUresult result = vcuda_operand_find(dst, bytes, VCUDA_SIDE_ANY, &to);
+	struct libcuda_operand to, from;
+	CUresult result = libcuda_operand_find(dst, bytes, LIBCUDA_SIDE_ANY, &to);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_operand_find(src, bytes, VCUDA_SIDE_ANY, &from);
+		result = libcuda_operand_find(src, bytes, LIBCUDA_SIDE_ANY, &from);
 	if (result == CUDA_SUCCESS && order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) {
 		sources->during_call = true;
-		sources->must_wait |= from.place != VCUDA_PLACE_PAGEABLE;
+		sources->must_wait |= from.kind != LIBCUDA_MEMORY_PAGEABLE;
 	}
 	return result;
 }
@@ -93,9 +93,9 @@ static CUresult check_batch(const struct batch *b, struct sources *sources, size
 	return result;
 }
 
-static struct vcuda_copy_end end_at(CUdeviceptr address)
+static struct libcuda_copy_end end_at(CUdeviceptr address)
 {
-	return (struct vcuda_copy_end){.address = address, .side = VCUDA_SIDE_ANY};
+	return (struct libcuda_copy_end){.address = address, .side = LIBCUDA_SIDE_ANY};
 }
 
 /* `stream`: as the application named it. */
@@ -106,13 +106,13 @@ static CUresult copy_all(const struct call_options *how, const struct batch *b, 
 	CUresult result = is_complete(b) ? check_batch(b, &sources, fail) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS && sources.during_call)
-		result = vcuda_capture_refuses(vcuda_request_context(how), resolved);
+		result = libcuda_capture_refuses(libcuda_request_context(how), resolved);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
-		result = vcuda_copy_submit(end_at(b->dsts[i]), end_at(b->srcs[i]), b->sizes[i], stream, true);
+		result = libcuda_copy_submit(end_at(b->dsts[i]), end_at(b->srcs[i]), b->sizes[i], stream, true);
 		if (result != CUDA_SUCCESS)
 			*fail = i;
 	}
-	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(how, resolved) : result;
+	return result == CUDA_SUCCESS && sources.must_wait ? libcuda_stream_wait(how, resolved) : result;
 }
 
 static CUresult copy_batch(const struct batch *b, CUstream stream, size_t *fail)
@@ -153,12 +153,12 @@ VCUDA_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, s
 /* An element's bytes; an operand of plain memory has the other's. 0: not such an operand. */
 static size_t element_of(const CUmemcpy3DOperand *o, const CUmemcpy3DOperand *other)
 {
-	const struct vcuda_object *array;
+	const struct libcuda_object *array;
 
 	if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
 		return other && other->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? element_of(other, NULL) : 1;
-	array = o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? vcuda_array_find(o->op.array.array) : NULL;
-	return array ? vcuda_texel_bytes(array->array.Format, array->array.NumChannels) : 0;
+	array = o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? libcuda_array_find(o->op.array.array) : NULL;
+	return array ? libcuda_texel_bytes(array->array.Format, array->array.NumChannels) : 0;
 }
 
 /* Rows and layers of plain memory, in elements. */
@@ -238,7 +238,7 @@ static CUresult describe(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
 static CUresult check_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, struct sources *sources, size_t *fail)
 {
 	CUresult result = CUDA_SUCCESS;
-	struct vcuda_operand from;
+	struct libcuda_operand from;
 	CUDA_MEMCPY3D c;
 
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
@@ -248,8 +248,8 @@ static CUresult check_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, str
 		if (result != CUDA_SUCCESS || ops[i].srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
 			continue;
 		sources->during_call = true;
-		sources->must_wait |= c.srcArray || vcuda_operand_find(c.srcDevice, 1, VCUDA_SIDE_ANY, &from) ||
-				      from.place != VCUDA_PLACE_PAGEABLE;
+		sources->must_wait |= c.srcArray || libcuda_operand_find(c.srcDevice, 1, LIBCUDA_SIDE_ANY, &from) ||
+				      from.kind != LIBCUDA_MEMORY_PAGEABLE;
 	}
 	return result;
 }
@@ -262,15 +262,15 @@ static CUresult copy_all_boxes(const struct call_options *how, const CUDA_MEMCPY
 	CUDA_MEMCPY3D c;
 
 	if (result == CUDA_SUCCESS && sources.during_call)
-		result = vcuda_capture_refuses(vcuda_request_context(how), resolved);
+		result = libcuda_capture_refuses(libcuda_request_context(how), resolved);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		result = describe(&ops[i], &c);
 		if (result == CUDA_SUCCESS)
-			result = vcuda_copy_3d_submit(&c, stream, true);
+			result = libcuda_copy_3d_submit(&c, stream, true);
 		if (result != CUDA_SUCCESS)
 			*fail = i;
 	}
-	return result == CUDA_SUCCESS && sources.must_wait ? vcuda_stream_wait(how, resolved) : result;
+	return result == CUDA_SUCCESS && sources.must_wait ? libcuda_stream_wait(how, resolved) : result;
 }
 
 static CUresult copy_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, unsigned long long flags, CUstream stream,

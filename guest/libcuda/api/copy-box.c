@@ -15,10 +15,10 @@ static bool captured(const CUDA_MEMCPY3D *c, CUstream stream, bool async, CUresu
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *c};
 	struct call_options how;
 
-	*result = vcuda_stream_visit(&stream, &how);
+	*result = libcuda_stream_visit(&stream, &how);
 	if (*result == CUDA_SUCCESS && !async)
-		*result = vcuda_capture_refuses(vcuda_request_context(&how), stream);
-	return *result != CUDA_SUCCESS || (async && vcuda_capture_takes(&how, stream, &p, result));
+		*result = libcuda_capture_refuses(libcuda_request_context(&how), stream);
+	return *result != CUDA_SUCCESS || (async && libcuda_capture_takes(&how, stream, &p, result));
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
@@ -26,21 +26,21 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 	CUDA_MEMCPY3D box;
 	CUresult result;
 
-	if (c && vcuda_capture_any()) {
-		box = vcuda_copy_box_of(c);
+	if (c && libcuda_capture_any()) {
+		box = libcuda_copy_box_of(c);
 		if (captured(&box, stream, async, &result))
 			return result;
 	}
-	return vcuda_copy_2d(c, stream, async);
+	return libcuda_copy_2d(c, stream, async);
 }
 
-CUresult vcuda_copy_3d_submit(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
+CUresult libcuda_copy_3d_submit(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
 	CUresult result;
 
-	if (c && !c->srcLOD && !c->dstLOD && vcuda_capture_any() && captured(c, stream, async, &result))
+	if (c && !c->srcLOD && !c->dstLOD && libcuda_capture_any() && captured(c, stream, async, &result))
 		return result;
-	return vcuda_copy_3d(c, stream, async);
+	return libcuda_copy_3d(c, stream, async);
 }
 
 /* The same layout, with contexts where the other has reserved pointers. */
@@ -53,11 +53,11 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_peer_begin(p->dstContext, p->srcContext, async);
+	result = libcuda_peer_begin(p->dstContext, p->srcContext, async);
 	memcpy(&c, p, sizeof(c));
 	if (result == CUDA_SUCCESS)
-		result = vcuda_copy_3d_submit(&c, stream, async);
-	return async ? result : vcuda_peer_end(p->dstContext, p->srcContext, stream, result);
+		result = libcuda_copy_3d_submit(&c, stream, async);
+	return async ? result : libcuda_peer_end(p->dstContext, p->srcContext, stream, result);
 }
 
 #define SYNC_COPY(name, type, copy)                                                                                    \
@@ -79,9 +79,9 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 /* clang-format off */
 SYNC_COPY(cuMemcpy2D_v2, CUDA_MEMCPY2D, copy_2d)
 SYNC_COPY(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D, copy_2d)
-SYNC_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D, vcuda_copy_3d_submit)
+SYNC_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D, libcuda_copy_3d_submit)
 SYNC_COPY(cuMemcpy3DPeer, CUDA_MEMCPY3D_PEER, copy_3d_peer)
 ASYNC_COPY(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, copy_2d)
-ASYNC_COPY(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, vcuda_copy_3d_submit)
+ASYNC_COPY(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, libcuda_copy_3d_submit)
 ASYNC_COPY(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, copy_3d_peer)
 /* clang-format on */

@@ -9,15 +9,15 @@
 #include "stream/stream.h"
 
 /* An end as CUDA describes it. */
-static CUmemorytype type_of(enum vcuda_side side)
+static CUmemorytype type_of(enum libcuda_side side)
 {
-	return side == VCUDA_SIDE_HOST     ? CU_MEMORYTYPE_HOST
-	       : side == VCUDA_SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE
-					   : CU_MEMORYTYPE_UNIFIED;
+	return side == LIBCUDA_SIDE_HOST     ? CU_MEMORYTYPE_HOST
+	       : side == LIBCUDA_SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE
+					     : CU_MEMORYTYPE_UNIFIED;
 }
 
-static bool captured(const struct call_options *how, struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes,
-		     CUstream resolved, CUresult *result)
+static bool captured(const struct call_options *how, struct libcuda_copy_end dst, struct libcuda_copy_end src,
+		     size_t bytes, CUstream resolved, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
@@ -32,58 +32,58 @@ static bool captured(const struct call_options *how, struct vcuda_copy_end dst, 
 		.Height = 1,
 		.Depth = 1,
 	};
-	return vcuda_capture_takes(how, resolved, &p, result);
+	return libcuda_capture_takes(how, resolved, &p, result);
 }
 
 /* While a stream captures, which need not be this one. */
-static CUresult copy_or_capture(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream,
+static CUresult copy_or_capture(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes, CUstream stream,
 				bool async)
 {
 	CUstream resolved = stream;
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&resolved, &how);
+	CUresult result = libcuda_stream_visit(&resolved, &how);
 	bool taken = false;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (bytes)
-		result = vcuda_copy_check(dst, src, bytes);
+		result = libcuda_copy_check(dst, src, bytes);
 	if (bytes && result == CUDA_SUCCESS && async)
 		taken = captured(&how, dst, src, bytes, resolved, &result);
 	else if (bytes && result == CUDA_SUCCESS)
-		result = vcuda_capture_refuses(vcuda_request_context(&how), resolved);
+		result = libcuda_capture_refuses(libcuda_request_context(&how), resolved);
 	if (result == CUDA_SUCCESS && !taken)
-		result = vcuda_copy(dst, src, bytes, stream, async);
+		result = libcuda_copy(dst, src, bytes, stream, async);
 	return result;
 }
 
-CUresult vcuda_copy_submit(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream,
-			   bool async)
+CUresult libcuda_copy_submit(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes, CUstream stream,
+			     bool async)
 {
-	return vcuda_capture_any() ? copy_or_capture(dst, src, bytes, stream, async)
-				   : vcuda_copy(dst, src, bytes, stream, async);
+	return libcuda_capture_any() ? copy_or_capture(dst, src, bytes, stream, async)
+				     : libcuda_copy(dst, src, bytes, stream, async);
 }
 
 /* ---- the API: each function and its twin with the per-thread default stream ---- */
 
-#define HOST(p) ((struct vcuda_copy_end){.address = (uintptr_t)(p), .side = VCUDA_SIDE_HOST})
-#define DEVICE(p) ((struct vcuda_copy_end){.address = (p), .side = VCUDA_SIDE_DEVICE})
-#define ANY(p) ((struct vcuda_copy_end){.address = (p), .side = VCUDA_SIDE_ANY})
+#define HOST(p) ((struct libcuda_copy_end){.address = (uintptr_t)(p), .side = LIBCUDA_SIDE_HOST})
+#define DEVICE(p) ((struct libcuda_copy_end){.address = (p), .side = LIBCUDA_SIDE_DEVICE})
+#define ANY(p) ((struct libcuda_copy_end){.address = (p), .side = LIBCUDA_SIDE_ANY})
 
 #define SYNC_COPY(name, dst_type, src_type, to, from)                                                                  \
 	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes)                                           \
 	{                                                                                                              \
-		return vcuda_copy_submit(to(dst), from(src), bytes, NULL, false);                                      \
+		return libcuda_copy_submit(to(dst), from(src), bytes, NULL, false);                                    \
 	}                                                                                                              \
 	VCUDA_EXPORT CUresult name##_ptds(dst_type dst, src_type src, size_t bytes)                                    \
 	{                                                                                                              \
-		return vcuda_copy_submit(to(dst), from(src), bytes, CU_STREAM_PER_THREAD, false);                      \
+		return libcuda_copy_submit(to(dst), from(src), bytes, CU_STREAM_PER_THREAD, false);                    \
 	}
 
 #define ASYNC_COPY(name, dst_type, src_type, to, from)                                                                 \
 	VCUDA_EXPORT CUresult name(dst_type dst, src_type src, size_t bytes, CUstream stream)                          \
 	{                                                                                                              \
-		return vcuda_copy_submit(to(dst), from(src), bytes, stream, true);                                     \
+		return libcuda_copy_submit(to(dst), from(src), bytes, stream, true);                                   \
 	}
 
 /* clang-format off */
@@ -100,11 +100,11 @@ ASYNC_COPY(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
 static CUresult copy_peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream,
 			  bool async)
 {
-	CUresult result = vcuda_peer_begin(to, from, async);
+	CUresult result = libcuda_peer_begin(to, from, async);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_copy_submit(ANY(dst), ANY(src), bytes, stream, async);
-	return async ? result : vcuda_peer_end(to, from, stream, result);
+		result = libcuda_copy_submit(ANY(dst), ANY(src), bytes, stream, async);
+	return async ? result : libcuda_peer_end(to, from, stream, result);
 }
 
 VCUDA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)

@@ -5,8 +5,8 @@
 
 #include "copy/copy.h"
 
-CUresult vcuda_copy_submit(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream,
-			   bool async);
-CUresult vcuda_copy_3d_submit(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
+CUresult libcuda_copy_submit(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes, CUstream stream,
+			     bool async);
+CUresult libcuda_copy_3d_submit(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
 
 #endif

@@ -12,14 +12,15 @@ static CUresult launch_function(const struct call_options *how, CUstream resolve
 
 	if (!function)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_capture_takes(how, resolved, &p, &result) ? result
-							       : vcuda_callback_launch(how, resolved, function, user);
+	return libcuda_capture_takes(how, resolved, &p, &result)
+		       ? result
+		       : libcuda_callback_launch(how, resolved, function, user);
 }
 
 VCUDA_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -14,20 +14,20 @@
 /* CUDA's bound of a kernel's parameters in its time. */
 #define FRAME_BYTES 4096
 
-struct vcuda_frame {
+struct libcuda_frame {
 	unsigned int block[3], shared;
 	size_t bytes; /* of the parameters */
 	uint8_t params[FRAME_BYTES];
 };
 
-static CUresult find(CUfunction function, struct vcuda_frame **frame)
+static CUresult find(CUfunction function, struct libcuda_frame **frame)
 {
-	struct vcuda_function_entry *e;
-	struct vcuda_frame *none = NULL, *new;
-	CUresult result = vcuda_require_context();
+	struct libcuda_function_entry *e;
+	struct libcuda_frame *none = NULL, *new;
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(vcuda_context_current(), function, &e);
+		result = libcuda_function_lookup(libcuda_context_current(), function, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*frame = atomic_load(&e->frame);
@@ -44,7 +44,7 @@ static CUresult find(CUfunction function, struct vcuda_frame **frame)
 
 VCUDA_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z)
 {
-	struct vcuda_frame *f;
+	struct libcuda_frame *f;
 	CUresult result = find(function, &f);
 
 	if (result != CUDA_SUCCESS)
@@ -59,7 +59,7 @@ VCUDA_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int
 
 VCUDA_EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned int bytes)
 {
-	struct vcuda_frame *f;
+	struct libcuda_frame *f;
 	CUresult result = find(function, &f);
 
 	if (result == CUDA_SUCCESS)
@@ -69,7 +69,7 @@ VCUDA_EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned int byte
 
 VCUDA_EXPORT CUresult cuParamSetSize(CUfunction function, unsigned int bytes)
 {
-	struct vcuda_frame *f;
+	struct libcuda_frame *f;
 	CUresult result = find(function, &f);
 
 	if (result != CUDA_SUCCESS)
@@ -82,7 +82,7 @@ VCUDA_EXPORT CUresult cuParamSetSize(CUfunction function, unsigned int bytes)
 
 VCUDA_EXPORT CUresult cuParamSetv(CUfunction function, int offset, void *from, unsigned int bytes)
 {
-	struct vcuda_frame *f;
+	struct libcuda_frame *f;
 	CUresult result = find(function, &f);
 
 	if (result != CUDA_SUCCESS)
@@ -108,7 +108,7 @@ VCUDA_EXPORT CUresult cuLaunchGridAsync(CUfunction function, int width, int heig
 {
 	CUresult cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
 				unsigned int, unsigned int, CUstream, void **, void **);
-	struct vcuda_frame *f;
+	struct libcuda_frame *f;
 	CUresult result = find(function, &f);
 
 	if (result != CUDA_SUCCESS)

@@ -9,11 +9,11 @@
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
-static bool captured(const struct call_options *how, const struct vcuda_launch *l, CUstream resolved, void **params,
+static bool captured(const struct call_options *how, const struct libcuda_launch *l, CUstream resolved, void **params,
 		     void **extra, CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-			       .reserved0 = {l->cooperative, (int)vcuda_launch_cluster(l)}};
+			       .reserved0 = {l->cooperative, (int)libcuda_launch_cluster(l)}};
 
 	p.kernel = (CUDA_KERNEL_NODE_PARAMS){
 		.func = l->function,
@@ -27,24 +27,24 @@ static bool captured(const struct call_options *how, const struct vcuda_launch *
 		.kernelParams = params,
 		.extra = extra,
 	};
-	return vcuda_capture_takes(how, resolved, &p, result);
+	return libcuda_capture_takes(how, resolved, &p, result);
 }
 
-static CUresult launch_resolved(const struct call_options *how, const struct vcuda_launch *l, CUstream stream,
+static CUresult launch_resolved(const struct call_options *how, const struct libcuda_launch *l, CUstream stream,
 				void **params, void **extra)
 {
-	struct vcuda_function_entry *e;
-	CUresult result = vcuda_launch_check(vcuda_request_context(how), l, &e);
+	struct libcuda_function_entry *e;
+	CUresult result = libcuda_launch_check(libcuda_request_context(how), l, &e);
 
-	if (result != CUDA_SUCCESS || (vcuda_capture_any() && captured(how, l, stream, params, extra, &result)))
+	if (result != CUDA_SUCCESS || (libcuda_capture_any() && captured(how, l, stream, params, extra, &result)))
 		return result;
-	return vcuda_launch_params(how, l, e, stream, params, extra);
+	return libcuda_launch_params(how, l, e, stream, params, extra);
 }
 
-static CUresult launch(const struct vcuda_launch *l, CUstream stream, void **params, void **extra)
+static CUresult launch(const struct libcuda_launch *l, CUstream stream, void **params, void **extra)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -55,7 +55,7 @@ VCUDA_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int
 				     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
 				     void **params, void **extra)
 {
-	struct vcuda_launch l = {.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
+	struct libcuda_launch l = {.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
 
 	return launch(&l, stream, params, extra);
 }
@@ -64,7 +64,7 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 						unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 						CUstream stream, void **params)
 {
-	struct vcuda_launch l = {
+	struct libcuda_launch l = {
 		.function = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cooperative = true};
 
 	return launch(&l, stream, params, NULL);
@@ -72,15 +72,15 @@ VCUDA_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, u
 
 /* Attributes that are hints, or that this system obeys by doing more than they ask, are taken; others refuse the
  * launch. */
-static CUresult take_attribute(struct vcuda_launch *l, CUdevice dev, const CUlaunchAttribute *a)
+static CUresult take_attribute(struct libcuda_launch *l, CUdevice dev, const CUlaunchAttribute *a)
 {
 	switch (a->id) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		l->cooperative = a->value.cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		return vcuda_launch_set_cluster(l, dev, a->value.clusterDim.x, a->value.clusterDim.y,
-						a->value.clusterDim.z);
+		return libcuda_launch_set_cluster(l, dev, a->value.clusterDim.x, a->value.clusterDim.y,
+						  a->value.clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -101,21 +101,21 @@ static CUresult take_attribute(struct vcuda_launch *l, CUdevice dev, const CUlau
 
 static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params, void **extra)
 {
-	struct vcuda_launch l = {
+	struct libcuda_launch l = {
 		.function = f,
 		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
 		.block = {c->blockDimX, c->blockDimY, c->blockDimZ},
 		.shared = c->sharedMemBytes,
 	};
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (c->numAttrs && !c->attrs)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < c->numAttrs && result == CUDA_SUCCESS; i++)
-		result = take_attribute(&l, vcuda_request_context(&how)->device, &c->attrs[i]);
+		result = take_attribute(&l, libcuda_request_context(&how)->device, &c->attrs[i]);
 	if (result == CUDA_SUCCESS)
 		result = launch_resolved(&how, &l, stream, params, extra);
 	return result;
@@ -130,6 +130,6 @@ VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction 
 
 VCUDA_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
-	return config ? launch_ex(config, VCUDA_PER_THREAD(config->hStream), f, params, extra)
+	return config ? launch_ex(config, LIBCUDA_PER_THREAD(config->hStream), f, params, extra)
 		      : CUDA_ERROR_INVALID_VALUE;
 }

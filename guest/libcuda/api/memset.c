@@ -10,20 +10,21 @@
 static CUresult fill_resolved(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
-	struct vcuda_operand to;
-	CUresult result = vcuda_memset_check(m, &to);
+	struct libcuda_operand to;
+	CUresult result = libcuda_memset_check(m, &to);
 
 	if (result != CUDA_SUCCESS || !m->width)
 		return result;
 	p.memset = (CUDA_MEMSET_NODE_PARAMS_v2){
 		m->dst, m->pitch, m->value, m->elementSize, m->width, m->height ? m->height : 1, NULL};
-	return vcuda_capture_takes(how, stream, &p, &result) ? result : vcuda_memset_issue(how, m, to.unsure, stream);
+	return libcuda_capture_takes(how, stream, &p, &result) ? result
+							       : libcuda_memset_issue(how, m, to.unsure, stream);
 }
 
 static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	return result == CUDA_SUCCESS ? fill_resolved(&how, m, stream) : result;
 }
@@ -32,13 +33,14 @@ static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
 	CUresult result = fill(m, stream);
-	struct vcuda_operand to;
+	struct libcuda_operand to;
 
 	if (result != CUDA_SUCCESS || !m->width ||
-	    vcuda_operand_find(m->dst, 1, VCUDA_SIDE_DEVICE, &to) != CUDA_SUCCESS || to.place != VCUDA_PLACE_WINDOW)
+	    libcuda_operand_find(m->dst, 1, LIBCUDA_SIDE_DEVICE, &to) != CUDA_SUCCESS ||
+	    to.kind != LIBCUDA_MEMORY_MAPPED)
 		return result;
-	result = vcuda_stream_resolve(stream, &stream);
-	return result == CUDA_SUCCESS ? vcuda_stream_wait(NULL, stream) : result;
+	result = libcuda_stream_resolve(stream, &stream);
+	return result == CUDA_SUCCESS ? libcuda_stream_wait(NULL, stream) : result;
 }
 
 #define LINE(bits) (&(CUDA_MEMSET_NODE_PARAMS){dst, 0, value, bits / 8, n, 0})

@@ -38,9 +38,9 @@ static struct reference *references;
 
 /* ---- which there are ---- */
 
-static bool lives(const struct reference *r)
+static bool is_alive(const struct reference *r)
 {
-	return vcuda_object_find(VCUDA_OBJECT_MODULE, r->module);
+	return libcuda_object_find(LIBCUDA_OBJECT_MODULE, r->module);
 }
 
 static void drop_object(bool surface, unsigned long long object)
@@ -55,7 +55,7 @@ static void drop_object(bool surface, unsigned long long object)
 static void throw_out(void)
 {
 	for (struct reference **at = &references, *r; (r = *at);) {
-		if (lives(r)) {
+		if (is_alive(r)) {
 			at = &r->next;
 			continue;
 		}
@@ -80,7 +80,7 @@ static CUresult look_up(struct reference *r)
 	CUresult result;
 	size_t bytes;
 
-	if (vcuda_host_is_gpu())
+	if (libcuda_host_is_gpu())
 		return vcuda_call_vcudaReferenceFind(r->module, r->name, r->surface);
 	result = cuModuleGetGlobal_v2(&r->variable, &bytes, r->module, r->name);
 	return result == CUDA_SUCCESS && bytes != sizeof(r->object) ? CUDA_ERROR_NOT_FOUND : result;
@@ -113,14 +113,14 @@ static CUresult get_locked(struct reference **found, CUmodule module, const char
 
 static CUresult get(void *to, CUmodule module, const char *name, bool surface)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	struct reference *r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!to || !name)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+	if (!libcuda_object_find(LIBCUDA_OBJECT_MODULE, module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&lock);
 	result = get_locked(&r, module, name, surface);
@@ -142,14 +142,14 @@ VCUDA_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *ref, CUmodule module, const 
 
 static CUresult find(const void *ref, bool surface, struct reference **found)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);
 	for (*found = references; *found && *found != ref;)
 		*found = (*found)->next;
-	if (!*found || (*found)->surface != surface || !lives(*found))
+	if (!*found || (*found)->surface != surface || !is_alive(*found))
 		result = CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -192,7 +192,7 @@ static CUresult bind_by_host(const struct reference *r)
 	/* No kernel may use it until it is bound again. */
 	if (!r->bound)
 		return CUDA_SUCCESS;
-	result = vcuda_texture_resource(&r->resource, &resource);
+	result = libcuda_texture_resource(&r->resource, &resource);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (r->surface)
@@ -206,7 +206,7 @@ static CUresult bind(struct reference *r)
 		r->resource.res.linear.format = r->format;
 		r->resource.res.linear.numChannels = r->channels;
 	}
-	return vcuda_host_is_gpu() ? bind_by_host(r) : bind_object(r);
+	return libcuda_host_is_gpu() ? bind_by_host(r) : bind_object(r);
 }
 
 /* A reference may be described after it was bound, and until it is whole mean nothing: a kernel that uses it then
@@ -260,7 +260,7 @@ VCUDA_EXPORT CUresult cuTexRefSetMipmappedArray(CUtexref ref, CUmipmappedArray a
 	struct reference *r;
 	CUresult result = find(ref, false, &r);
 
-	if (result == CUDA_SUCCESS && !vcuda_object_find(VCUDA_OBJECT_MIPMAPPED, array))
+	if (result == CUDA_SUCCESS && !libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, array))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	return result == CUDA_SUCCESS ? bind_to(r, &d) : result;
 }
@@ -275,8 +275,8 @@ VCUDA_EXPORT CUresult cuTexRefSetAddress_v2(size_t *offset, CUtexref ref, CUdevi
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	before = dptr % (unsigned int)vcuda_device_attribute(vcuda_context_current()->device,
-							     CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+	before = dptr % (unsigned int)libcuda_device_attribute(libcuda_context_current()->device,
+							       CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
 	if (before && !offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (offset)
@@ -399,11 +399,11 @@ VCUDA_EXPORT CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref)
 /* Of CUDA 1 to 3 (launch-frame.c). A module's references are there for all its functions: nothing is left to do. */
 VCUDA_EXPORT CUresult cuParamSetTexRef(CUfunction function, int unit, CUtexref ref)
 {
-	struct vcuda_function_entry *e;
+	struct libcuda_function_entry *e;
 	struct reference *r;
 	CUresult result = find(ref, false, &r);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(vcuda_context_current(), function, &e);
+		result = libcuda_function_lookup(libcuda_context_current(), function, &e);
 	return result != CUDA_SUCCESS || unit == CU_PARAM_TR_DEFAULT ? result : CUDA_ERROR_INVALID_VALUE;
 }

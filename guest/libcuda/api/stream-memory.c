@@ -11,24 +11,24 @@ static CUresult batch_resolved(const struct call_options *how, CUstream stream, 
 			       CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
-	struct vcuda_context *c = vcuda_request_context(how);
-	CUresult result = vcuda_memory_ops_check(ops, count, flags, c->device, old);
+	struct libcuda_context *c = libcuda_request_context(how);
+	CUresult result = libcuda_memory_ops_check(ops, count, flags, c->device, old);
 	bool unsure;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_memory_ops_check_addresses(ops, count, &unsure);
+		result = libcuda_memory_ops_check_addresses(ops, count, &unsure);
 	if (result != CUDA_SUCCESS)
 		return result;
-	p.memOp = (CUDA_BATCH_MEM_OP_NODE_PARAMS){vcuda_context_handle(c), count, ops, 0};
-	if (vcuda_capture_takes(how, stream, &p, &result))
+	p.memOp = (CUDA_BATCH_MEM_OP_NODE_PARAMS){libcuda_context_handle(c), count, ops, 0};
+	if (libcuda_capture_takes(how, stream, &p, &result))
 		return result;
-	return vcuda_memory_ops_issue(how, ops, count, stream);
+	return libcuda_memory_ops_issue(how, ops, count, stream);
 }
 
 static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags, bool old)
 {
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;

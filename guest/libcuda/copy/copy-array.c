@@ -26,15 +26,15 @@ static size_t at_least_one(size_t n)
 	return n ? n : 1;
 }
 
-static CUresult check_array(const struct vcuda_context *context, struct vcuda_box_side *s, const vcuda_box *box)
+static CUresult check_array(const struct libcuda_context *context, struct libcuda_box_side *s, const vcuda_box *box)
 {
-	struct vcuda_object *o = vcuda_array_find(s->array);
+	struct libcuda_object *o = libcuda_array_find(s->array);
 	const vcuda_box_end *e = &s->end;
 	size_t texel;
 
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	texel = vcuda_texel_bytes(o->array.Format, o->array.NumChannels);
+	texel = libcuda_texel_bytes(o->array.Format, o->array.NumChannels);
 	if (e->x % texel || box->width % texel || !fits(e->x, box->width, o->array.Width * texel) ||
 	    !fits(e->y, box->height, at_least_one(o->array.Height)) ||
 	    !fits(e->z, box->depth, at_least_one(o->array.Depth)))
@@ -51,14 +51,14 @@ static bool multiply_add(uint64_t a, uint64_t b, uint64_t c, uint64_t *sum)
 }
 
 /* Finds out where the memory lies, and moves the position into the address. */
-static CUresult check_memory(struct vcuda_box_side *s, const vcuda_box *box)
+static CUresult check_memory(struct libcuda_box_side *s, const vcuda_box *box)
 {
 	vcuda_box_end *e = &s->end;
-	enum vcuda_side side = s->type == CU_MEMORYTYPE_HOST     ? VCUDA_SIDE_HOST
-			       : s->type == CU_MEMORYTYPE_DEVICE ? VCUDA_SIDE_DEVICE
-								 : VCUDA_SIDE_ANY;
+	enum libcuda_side side = s->type == CU_MEMORYTYPE_HOST     ? LIBCUDA_SIDE_HOST
+				 : s->type == CU_MEMORYTYPE_DEVICE ? LIBCUDA_SIDE_DEVICE
+								   : LIBCUDA_SIDE_ANY;
 	uint64_t slice, start;
-	struct vcuda_operand operand;
+	struct libcuda_operand operand;
 	CUresult result;
 
 	e->pitch = e->pitch ? e->pitch : e->x + box->width;
@@ -73,17 +73,17 @@ static CUresult check_memory(struct vcuda_box_side *s, const vcuda_box *box)
 	    !multiply_add(box->depth - 1, slice, s->extent, &s->extent))
 		return CUDA_ERROR_INVALID_VALUE;
 	e->x = e->y = e->z = 0;
-	result = vcuda_operand_find(e->address, s->extent, side, &operand);
-	s->place = operand.place;
+	result = libcuda_operand_find(e->address, s->extent, side, &operand);
+	s->kind = operand.kind;
 	s->unsure = operand.unsure;
 	return result;
 }
 
-static CUresult check(const struct vcuda_context *context, struct vcuda_box_side *s, const vcuda_box *box)
+static CUresult check(const struct libcuda_context *context, struct libcuda_box_side *s, const vcuda_box *box)
 {
 	switch (s->type) {
 	case CU_MEMORYTYPE_ARRAY:
-		s->place = VCUDA_PLACE_DEVICE;
+		s->kind = LIBCUDA_MEMORY_DEVICE;
 		return check_array(context, s, box);
 	case CU_MEMORYTYPE_HOST:
 	case CU_MEMORYTYPE_DEVICE:
@@ -155,7 +155,7 @@ static CUresult by_stage(const struct call_options *how, const vcuda_box *box, C
 	struct part p = {0};
 	CUresult result;
 	void *memory;
-	uint32_t block = vcuda_stage_take(&memory);
+	uint32_t block = client_stage_take(&memory);
 
 	do {
 		uint64_t bytes;
@@ -178,54 +178,55 @@ static CUresult by_stage(const struct call_options *how, const vcuda_box *box, C
 				move_rows(memory, host, &p, false);
 		}
 	} while (result == CUDA_SUCCESS && next_part(box, &p));
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
 /* ---- all ---- */
 
-static CUresult dispatch(const struct call_options *how, const vcuda_box *box, const struct vcuda_box_side *to,
-			 const struct vcuda_box_side *from, CUstream stream, bool async)
+static CUresult dispatch(const struct call_options *how, const vcuda_box *box, const struct libcuda_box_side *to,
+			 const struct libcuda_box_side *from, CUstream stream, bool async)
 {
 	CUresult result;
 
-	if (from->place == VCUDA_PLACE_PAGEABLE)
+	if (from->kind == LIBCUDA_MEMORY_PAGEABLE)
 		return by_stage(how, box, to->array, stream, true);
-	if (to->place == VCUDA_PLACE_PAGEABLE)
+	if (to->kind == LIBCUDA_MEMORY_PAGEABLE)
 		return by_stage(how, box, from->array, stream, false);
-	if (from->place == VCUDA_PLACE_WINDOW)
+	if (from->kind == LIBCUDA_MEMORY_MAPPED)
 		result = vcuda_call_vcudaBoxHtoD_with(how, to->array, (const void *)from->end.address, from->extent,
 						      *box, stream);
-	else if (to->place == VCUDA_PLACE_WINDOW)
+	else if (to->kind == LIBCUDA_MEMORY_MAPPED)
 		result = vcuda_call_vcudaBoxDtoH_with(how, (void *)to->end.address, to->extent, from->array, *box,
 						      stream);
 	else
 		return vcuda_call_vcudaBoxDtoD_with(how, to->array, from->array, *box, stream);
-	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(how, stream) : result;
+	return result == CUDA_SUCCESS && !async ? libcuda_stream_wait(how, stream) : result;
 }
 
-bool vcuda_box_is_empty(const vcuda_box *box)
+bool libcuda_box_is_empty(const vcuda_box *box)
 {
 	return !box->width || !box->height || !box->depth;
 }
 
-CUresult vcuda_box_copy_check(const struct vcuda_context *context, const CUDA_MEMCPY3D *c, struct vcuda_box_copy *copy)
+CUresult libcuda_box_copy_check(const struct libcuda_context *context, const CUDA_MEMCPY3D *c,
+				struct libcuda_box_copy *copy)
 {
-	struct vcuda_box_side *to = &copy->to, *from = &copy->from;
+	struct libcuda_box_side *to = &copy->to, *from = &copy->from;
 	CUresult result;
 
-	*to = (struct vcuda_box_side){
+	*to = (struct libcuda_box_side){
 		.type = c->dstMemoryType,
 		.array = c->dstArray,
 		.end = {.x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ, .pitch = c->dstPitch, .height = c->dstHeight},
 	};
-	*from = (struct vcuda_box_side){
+	*from = (struct libcuda_box_side){
 		.type = c->srcMemoryType,
 		.array = c->srcArray,
 		.end = {.x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ, .pitch = c->srcPitch, .height = c->srcHeight},
 	};
 	copy->box = (vcuda_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
-	if (vcuda_box_is_empty(&copy->box))
+	if (libcuda_box_is_empty(&copy->box))
 		return CUDA_SUCCESS;
 	to->end.address = to->type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : c->dstDevice;
 	from->end.address = from->type == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : c->srcDevice;
@@ -237,16 +238,16 @@ CUresult vcuda_box_copy_check(const struct vcuda_context *context, const CUDA_ME
 	return result;
 }
 
-CUresult vcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
+CUresult libcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
-	struct vcuda_box_copy copy;
+	struct libcuda_box_copy copy;
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_box_copy_check(vcuda_request_context(&how), c, &copy);
-	if (result == CUDA_SUCCESS && !vcuda_box_is_empty(&copy.box)) {
+	result = libcuda_box_copy_check(libcuda_request_context(&how), c, &copy);
+	if (result == CUDA_SUCCESS && !libcuda_box_is_empty(&copy.box)) {
 		how.wait = copy.to.unsure || copy.from.unsure;
 		result = dispatch(&how, &copy.box, &copy.to, &copy.from, stream, async);
 	}

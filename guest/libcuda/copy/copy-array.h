@@ -10,29 +10,29 @@
 #include "protocol/types.h"
 
 /* One side of CUDA_MEMCPY3D, which names them apart. */
-struct vcuda_box_side {
+struct libcuda_box_side {
 	vcuda_box_end end; /* address: of the first byte of memory; then x, y and z are 0 */
 	CUmemorytype type;
 	CUarray array; /* NULL: memory */
-	enum vcuda_place place;
+	enum libcuda_memory_kind kind;
 	bool unsure;     /* the worker's result is waited for */
 	uint64_t extent; /* of memory: bytes from the first to the last */
 };
 
-struct vcuda_context;
+struct libcuda_context;
 
-struct vcuda_box_copy {
+struct libcuda_box_copy {
 	vcuda_box box;
-	struct vcuda_box_side to, from;
+	struct libcuda_box_side to, from;
 };
 
-bool vcuda_box_is_empty(const vcuda_box *box);
+bool libcuda_box_is_empty(const vcuda_box *box);
 
 /* Finds the operands of a copy in a context and checks them. The sides of an empty box are not checked. */
-CUresult vcuda_box_copy_check(const struct vcuda_context *context, const CUDA_MEMCPY3D *description,
-			      struct vcuda_box_copy *copy);
+CUresult libcuda_box_copy_check(const struct libcuda_context *context, const CUDA_MEMCPY3D *description,
+				struct libcuda_box_copy *copy);
 
 /* A copy of which at least one end is an array. */
-CUresult vcuda_copy_array(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
+CUresult libcuda_copy_array(const CUDA_MEMCPY3D *copy, CUstream stream, bool async);
 
 #endif

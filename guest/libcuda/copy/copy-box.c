@@ -20,44 +20,44 @@
 
 /* Rows [first, first + rows) of a box, counted over all slices. */
 struct part {
-	const struct vcuda_copy_box *box;
+	const struct libcuda_copy_box *box;
 	size_t first, rows;
 	const struct call_options *how;
 	CUstream stream; /* resolved */
 };
 
-static uint64_t row_address(const struct vcuda_copy_end *end, const struct vcuda_copy_box *box, size_t row)
+static uint64_t row_address(const struct libcuda_copy_end *end, const struct libcuda_copy_box *box, size_t row)
 {
 	return end->address + row / box->height * end->slice + row % box->height * end->pitch;
 }
 
-static size_t row_count(const struct vcuda_copy_box *box)
+static size_t row_count(const struct libcuda_copy_box *box)
 {
 	return box->height * box->depth;
 }
 
 /* From the first byte to the last. */
-static size_t extent(const struct vcuda_copy_end *end, const struct vcuda_copy_box *box)
+static size_t extent(const struct libcuda_copy_end *end, const struct libcuda_copy_box *box)
 {
 	return (box->depth - 1) * end->slice + (box->height - 1) * end->pitch + box->width;
 }
 
-static bool gapless(const struct vcuda_copy_end *end, const struct vcuda_copy_box *box)
+static bool gapless(const struct libcuda_copy_end *end, const struct libcuda_copy_box *box)
 {
 	return extent(end, box) == box->width * row_count(box);
 }
 
-static CUresult rows_by_command(const struct part *p, enum vcuda_place to, enum vcuda_place from)
+static CUresult rows_by_command(const struct part *p, enum libcuda_memory_kind to, enum libcuda_memory_kind from)
 {
-	const struct vcuda_copy_box *b = p->box;
+	const struct libcuda_copy_box *b = p->box;
 	CUresult result = CUDA_SUCCESS;
 
 	for (size_t row = p->first; row < p->first + p->rows && result == CUDA_SUCCESS; row++) {
 		uint64_t dst = row_address(&b->dst, b, row), src = row_address(&b->src, b, row);
 
-		if (to == VCUDA_PLACE_WINDOW)
+		if (to == LIBCUDA_MEMORY_MAPPED)
 			result = vcuda_call_cuMemcpyDtoHAsync_v2_with(p->how, (void *)dst, src, b->width, p->stream);
-		else if (from == VCUDA_PLACE_WINDOW)
+		else if (from == LIBCUDA_MEMORY_MAPPED)
 			result = vcuda_call_cuMemcpyHtoDAsync_v2_with(p->how, dst, (const void *)src, b->width,
 								      p->stream);
 		else
@@ -70,12 +70,12 @@ static CUresult rows_by_command(const struct part *p, enum vcuda_place to, enum 
  * staging block. */
 static CUresult rows_by_stage(const struct part *p, uint64_t device, bool in)
 {
-	const struct vcuda_copy_box *b = p->box;
-	const struct vcuda_copy_end *host = in ? &b->src : &b->dst;
+	const struct libcuda_copy_box *b = p->box;
+	const struct libcuda_copy_end *host = in ? &b->src : &b->dst;
 	size_t each = VCUDA_STAGE_BLOCK_BYTES / b->width;
 	CUresult result = CUDA_SUCCESS;
 	void *memory;
-	uint32_t block = vcuda_stage_take(&memory);
+	uint32_t block = client_stage_take(&memory);
 
 	for (size_t done = 0; done < p->rows && result == CUDA_SUCCESS;) {
 		size_t rows = p->rows - done < each ? p->rows - done : each;
@@ -97,30 +97,30 @@ static CUresult rows_by_stage(const struct part *p, uint64_t device, bool in)
 								rows * b->width, p->stream, 1);
 		done += rows;
 	}
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
 /* Rows between `buffer` on the device, where they lie without gaps, and the device's end of the box. */
 static CUresult rows_by_buffer(const struct part *p, uint64_t buffer, bool in)
 {
-	struct vcuda_copy_box packed = *p->box;
-	struct vcuda_copy_end *end = in ? &packed.src : &packed.dst;
+	struct libcuda_copy_box packed = *p->box;
+	struct libcuda_copy_end *end = in ? &packed.src : &packed.dst;
 	struct part q = *p;
 
 	/* Row `first` of the box is row 0 of the buffer. */
-	*end = (struct vcuda_copy_end){
+	*end = (struct libcuda_copy_end){
 		.address = buffer - p->first * packed.width,
 		.pitch = packed.width,
 		.slice = packed.width * packed.height,
 	};
 	q.box = &packed;
-	return rows_by_command(&q, VCUDA_PLACE_DEVICE, VCUDA_PLACE_DEVICE);
+	return rows_by_command(&q, LIBCUDA_MEMORY_DEVICE, LIBCUDA_MEMORY_DEVICE);
 }
 
 static CUresult through_buffer(const struct part *all, bool in)
 {
-	const struct vcuda_copy_box *b = all->box;
+	const struct libcuda_copy_box *b = all->box;
 	size_t each = BUFFER_BYTES / b->width, rows = all->rows < each ? all->rows : each;
 	struct part p = *all;
 	CUdeviceptr buffer;
@@ -141,97 +141,98 @@ static CUresult through_buffer(const struct part *all, bool in)
 		}
 	}
 	if (result == CUDA_SUCCESS)
-		result = vcuda_stream_wait(all->how, all->stream);
+		result = libcuda_stream_wait(all->how, all->stream);
 	freed = vcuda_call_cuMemFree_v2_with(all->how, buffer);
 	return result != CUDA_SUCCESS ? result : freed;
 }
 
-static CUresult row_by_row(const struct vcuda_copy_box *b, CUstream stream, bool async)
+static CUresult row_by_row(const struct libcuda_copy_box *b, CUstream stream, bool async)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (size_t row = 0; row < row_count(b) && result == CUDA_SUCCESS; row++) {
-		struct vcuda_copy_end dst = b->dst, src = b->src;
+		struct libcuda_copy_end dst = b->dst, src = b->src;
 
 		dst.address = row_address(&b->dst, b, row);
 		src.address = row_address(&b->src, b, row);
-		result = vcuda_copy(dst, src, b->width, stream, async);
+		result = libcuda_copy(dst, src, b->width, stream, async);
 	}
 	return result;
 }
 
-static CUresult rows_on_host(const struct call_options *how, const struct vcuda_copy_box *b, CUstream stream)
+static CUresult rows_on_host(const struct call_options *how, const struct libcuda_copy_box *b, CUstream stream)
 {
-	CUresult result = vcuda_stream_wait(how, stream);
+	CUresult result = libcuda_stream_wait(how, stream);
 
 	for (size_t row = 0; row < row_count(b) && result == CUDA_SUCCESS; row++)
 		memmove((void *)row_address(&b->dst, b, row), (void *)row_address(&b->src, b, row), b->width);
 	return result;
 }
 
-static CUresult dispatch(const struct call_options *how, const struct vcuda_copy_box *b, enum vcuda_place to,
-			 enum vcuda_place from, CUstream stream, bool async)
+static CUresult dispatch(const struct call_options *how, const struct libcuda_copy_box *b, enum libcuda_memory_kind to,
+			 enum libcuda_memory_kind from, CUstream stream, bool async)
 {
 	struct part all = {.box = b, .rows = row_count(b), .how = how, .stream = stream};
-	bool in = to == VCUDA_PLACE_DEVICE, pageable = to == VCUDA_PLACE_PAGEABLE || from == VCUDA_PLACE_PAGEABLE;
-	const struct vcuda_copy_end *device = in ? &b->dst : &b->src;
+	bool in = to == LIBCUDA_MEMORY_DEVICE,
+	     pageable = to == LIBCUDA_MEMORY_PAGEABLE || from == LIBCUDA_MEMORY_PAGEABLE;
+	const struct libcuda_copy_end *device = in ? &b->dst : &b->src;
 	CUresult result;
 
-	if (to != VCUDA_PLACE_DEVICE && from != VCUDA_PLACE_DEVICE)
+	if (to != LIBCUDA_MEMORY_DEVICE && from != LIBCUDA_MEMORY_DEVICE)
 		return rows_on_host(how, b, stream);
 	if (pageable && gapless(device, b))
 		return rows_by_stage(&all, device->address, in);
 	if (pageable)
 		return through_buffer(&all, in);
 	result = rows_by_command(&all, to, from);
-	if (result == CUDA_SUCCESS && !async && (to == VCUDA_PLACE_WINDOW || from == VCUDA_PLACE_WINDOW))
-		result = vcuda_stream_wait(how, stream);
+	if (result == CUDA_SUCCESS && !async && (to == LIBCUDA_MEMORY_MAPPED || from == LIBCUDA_MEMORY_MAPPED))
+		result = libcuda_stream_wait(how, stream);
 	return result;
 }
 
 /* `stream`: as the application named it. */
-static CUresult copy_box(const struct call_options *how, const struct vcuda_copy_box *b, CUstream stream,
+static CUresult copy_box(const struct call_options *how, const struct libcuda_copy_box *b, CUstream stream,
 			 CUstream resolved, bool async)
 {
-	struct vcuda_operand to, from;
+	struct libcuda_operand to, from;
 	CUresult result;
 
 	if (!b->width || !row_count(b))
 		return CUDA_SUCCESS;
 	if (gapless(&b->dst, b) && gapless(&b->src, b))
-		return vcuda_copy(b->dst, b->src, b->width * row_count(b), stream, async);
-	result = vcuda_operand_find(b->dst.address, extent(&b->dst, b), b->dst.side, &to);
+		return libcuda_copy(b->dst, b->src, b->width * row_count(b), stream, async);
+	result = libcuda_operand_find(b->dst.address, extent(&b->dst, b), b->dst.side, &to);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_operand_find(b->src.address, extent(&b->src, b), b->src.side, &from);
+		result = libcuda_operand_find(b->src.address, extent(&b->src, b), b->src.side, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure)
 		return row_by_row(b, stream, async);
-	return dispatch(how, b, to.place, from.place, resolved, async);
+	return dispatch(how, b, to.kind, from.kind, resolved, async);
 }
 
-CUresult vcuda_copy_box(const struct vcuda_copy_box *b, CUstream stream, bool async)
+CUresult libcuda_copy_box(const struct libcuda_copy_box *b, CUstream stream, bool async)
 {
 	CUstream resolved = stream;
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&resolved, &how);
+	CUresult result = libcuda_stream_visit(&resolved, &how);
 
 	return result == CUDA_SUCCESS ? copy_box(&how, b, stream, resolved, async) : result;
 }
 
 /* ---- CUDA's descriptions of a box ---- */
 
-static CUresult describe_end(struct vcuda_copy_end *end, CUmemorytype type, const void *host, CUdeviceptr device)
+static CUresult describe_end(struct libcuda_copy_end *end, CUmemorytype type, const void *host, CUdeviceptr device)
 {
 	switch (type) {
 	case CU_MEMORYTYPE_HOST:
-		*end = (struct vcuda_copy_end){.address = (uintptr_t)host, .side = VCUDA_SIDE_HOST};
+		*end = (struct libcuda_copy_end){.address = (uintptr_t)host, .side = LIBCUDA_SIDE_HOST};
 		return CUDA_SUCCESS;
 	case CU_MEMORYTYPE_DEVICE:
-		*end = (struct vcuda_copy_end){.address = device, .side = VCUDA_SIDE_DEVICE};
+		*end = (struct libcuda_copy_end){.address = device, .side = LIBCUDA_SIDE_DEVICE};
 		return CUDA_SUCCESS;
 	case CU_MEMORYTYPE_UNIFIED:
-		*end = (struct vcuda_copy_end){.address = device, .side = VCUDA_SIDE_ANY};
+		*end = (struct libcuda_copy_end){.address = device, .side = LIBCUDA_SIDE_ANY};
 		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
@@ -240,7 +241,7 @@ static CUresult describe_end(struct vcuda_copy_end *end, CUmemorytype type, cons
 
 /* Where a copy starts in a pitched end; pitch 0 and height 0 stand for "as wide, as high as the copy" where there is
  * one row or slice. */
-static CUresult place_end(struct vcuda_copy_end *end, const struct vcuda_copy_box *b, size_t x, size_t y, size_t z,
+static CUresult place_end(struct libcuda_copy_end *end, const struct libcuda_copy_box *b, size_t x, size_t y, size_t z,
 			  size_t pitch, size_t height)
 {
 	if ((row_count(b) > 1 || y || z) && pitch < x + b->width)
@@ -253,7 +254,7 @@ static CUresult place_end(struct vcuda_copy_end *end, const struct vcuda_copy_bo
 	return CUDA_SUCCESS;
 }
 
-CUDA_MEMCPY3D vcuda_copy_box_of(const CUDA_MEMCPY2D *c)
+CUDA_MEMCPY3D libcuda_copy_box_of(const CUDA_MEMCPY2D *c)
 {
 	return (CUDA_MEMCPY3D){
 		.srcXInBytes = c->srcXInBytes,
@@ -278,10 +279,10 @@ CUDA_MEMCPY3D vcuda_copy_box_of(const CUDA_MEMCPY2D *c)
 	};
 }
 
-CUresult vcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
+CUresult libcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 {
-	struct vcuda_copy_box b;
-	CUresult result = vcuda_require_context();
+	struct libcuda_copy_box b;
+	CUresult result = client_require_context();
 	CUDA_MEMCPY3D box;
 
 	if (result != CUDA_SUCCESS)
@@ -289,10 +290,10 @@ CUresult vcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-		box = vcuda_copy_box_of(c);
-		return vcuda_copy_array(&box, stream, async);
+		box = libcuda_copy_box_of(c);
+		return libcuda_copy_array(&box, stream, async);
 	}
-	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = 1};
+	b = (struct libcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = 1};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)
 		result = describe_end(&b.dst, c->dstMemoryType, c->dstHost, c->dstDevice);
@@ -300,21 +301,21 @@ CUresult vcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 		result = place_end(&b.src, &b, c->srcXInBytes, c->srcY, 0, c->srcPitch, c->Height);
 	if (result == CUDA_SUCCESS)
 		result = place_end(&b.dst, &b, c->dstXInBytes, c->dstY, 0, c->dstPitch, c->Height);
-	return result != CUDA_SUCCESS ? result : vcuda_copy_box(&b, stream, async);
+	return result != CUDA_SUCCESS ? result : libcuda_copy_box(&b, stream, async);
 }
 
-CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
+CUresult libcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
-	struct vcuda_copy_box b;
-	CUresult result = vcuda_require_context();
+	struct libcuda_copy_box b;
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!c || c->srcLOD || c->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-		return vcuda_copy_array(c, stream, async);
-	b = (struct vcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+		return libcuda_copy_array(c, stream, async);
+	b = (struct libcuda_copy_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
 	result = describe_end(&b.src, c->srcMemoryType, c->srcHost, c->srcDevice);
 	if (result == CUDA_SUCCESS)
 		result = describe_end(&b.dst, c->dstMemoryType, c->dstHost, c->dstDevice);
@@ -322,5 +323,5 @@ CUresult vcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 		result = place_end(&b.src, &b, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight);
 	if (result == CUDA_SUCCESS)
 		result = place_end(&b.dst, &b, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight);
-	return result != CUDA_SUCCESS ? result : vcuda_copy_box(&b, stream, async);
+	return result != CUDA_SUCCESS ? result : libcuda_copy_box(&b, stream, async);
 }

@@ -67,7 +67,7 @@ static CUresult send_if_drained(const struct call_options *how, uint64_t dst, co
 static CUresult note_drained(const struct call_options *how, const struct call_receipt *receipt, CUresult result)
 {
 	if (result == CUDA_SUCCESS && how->context)
-		vcuda_call_drained(how->context, receipt);
+		client_call_drained(how->context, receipt);
 	return result;
 }
 
@@ -83,16 +83,16 @@ static CUresult send_and_wait(const struct call_options *how, uint64_t dst, cons
  * The software GPU keeps what its streams have not got to yet, with no queue to be full: who has given it so much waits
  * for his stream. A GPU's streams are paced.
  */
-#define MOST_KEPT (64u << 20)
+#define MOST_SAVED (64u << 20)
 
 static CUresult keep_within(const struct call_options *how, size_t bytes, CUstream stream)
 {
 	static _Atomic size_t kept;
 
-	if (vcuda_host_is_gpu() || atomic_fetch_add(&kept, bytes) + bytes <= MOST_KEPT)
+	if (libcuda_host_is_gpu() || atomic_fetch_add(&kept, bytes) + bytes <= MOST_SAVED)
 		return CUDA_SUCCESS;
 	kept = 0;
-	return vcuda_stream_wait(how, stream);
+	return libcuda_stream_wait(how, stream);
 }
 
 static CUresult send_later(const struct call_options *how, uint64_t dst, const char *src, size_t bytes, CUstream stream)
@@ -100,7 +100,7 @@ static CUresult send_later(const struct call_options *how, uint64_t dst, const c
 	CUresult result = keep_within(how, bytes, stream);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_pace(how, stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
+		result = libcuda_throttle_take(how, stream, (unsigned int)((bytes + PLACE_BYTES - 1) / PLACE_BYTES));
 
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS; done += part_of(bytes - done))
 		result = vcuda_call_vcudaCopyInAsync_with(how, dst + done, stream, part_of(bytes - done),
@@ -126,19 +126,19 @@ static bool send_on_stream(const struct call_options *how, uint64_t dst, const c
 	touch(src, bytes);
 	*result = send_later(how, dst, src, bytes, stream);
 	if (*result == CUDA_SUCCESS)
-		*result = vcuda_stream_wait(how, stream);
+		*result = libcuda_stream_wait(how, stream);
 	return true;
 }
 
 static bool host_takes_copies_in(void)
 {
-	return vcuda_session.transport->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor;
+	return client_session.transport->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyIn].since_minor;
 }
 
 /* A copy to memory that others read, or that may be refused, is made when the function returns. */
 static bool may_return(const struct call_options *how)
 {
-	return !vcuda_mirror_ops() && !vcuda_memory_is_watched && !how->wait;
+	return !libcuda_mirror_ops() && !libcuda_memory_is_watched && !how->wait;
 }
 
 static bool send_by_default(const struct call_options *how, uint64_t dst, const char *src, size_t bytes,
@@ -151,7 +151,7 @@ static bool send_by_default(const struct call_options *how, uint64_t dst, const 
 			*result = send_if_drained(how, dst, src, bytes);
 	}
 	if (*result == CUDA_ERROR_NOT_READY && may_return(how) && bytes <= IN_QUEUE &&
-	    vcuda_stage_queue_in(vcuda_request_context(how), dst, src, bytes, result))
+	    libcuda_stage_queue_in(libcuda_request_context(how), dst, src, bytes, result))
 		return true;
 	if (*result == CUDA_ERROR_NOT_READY && bytes <= IN_WAITED_COMMANDS)
 		*result = send_and_wait(how, dst, src, bytes);
@@ -178,9 +178,9 @@ static CUresult blocks_in(const struct call_options *how, uint64_t dst, const ch
 	void *memory;
 	uint32_t block;
 
-	if (vcuda_stage_turns(how, (void *)(uintptr_t)src, dst, bytes, true, stream, &result))
+	if (libcuda_stage_double_buffer(how, (void *)(uintptr_t)src, dst, bytes, true, stream, &result))
 		return result;
-	block = vcuda_stage_take(&memory);
+	block = client_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
@@ -188,7 +188,7 @@ static CUresult blocks_in(const struct call_options *how, uint64_t dst, const ch
 		result = vcuda_call_vcudaStageHtoD_with(how, dst + done, block, part, stream, async || stream);
 		done += part;
 	}
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
@@ -196,11 +196,11 @@ static CUresult stage_in(const struct call_options *how, uint64_t dst, const cha
 			 bool async)
 {
 	CUresult result = CUDA_SUCCESS;
-	struct vcuda_span done;
+	struct libcuda_span done;
 
 	if (send_in(how, dst, src, bytes, stream, async, &result))
 		return result;
-	result = vcuda_direct_copy(how, (void *)(uintptr_t)src, dst, bytes, true, stream, &done);
+	result = libcuda_direct_copy(how, (void *)(uintptr_t)src, dst, bytes, true, stream, &done);
 	if (result == CUDA_SUCCESS && done.from)
 		result = blocks_in(how, dst, src, done.from, stream, async);
 	if (result == CUDA_SUCCESS && done.to < bytes)
@@ -217,10 +217,10 @@ static CUresult blocks_out(const struct call_options *how, char *dst, uint64_t s
 	void *memory;
 	uint32_t block;
 
-	if (vcuda_stage_turns(how, dst, src, bytes, false, stream, &result))
+	if (libcuda_stage_double_buffer(how, dst, src, bytes, false, stream, &result))
 		return result;
 	options.receipt = &receipt;
-	block = vcuda_stage_take(&memory);
+	block = client_stage_take(&memory);
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
 
@@ -231,15 +231,15 @@ static CUresult blocks_out(const struct call_options *how, char *dst, uint64_t s
 	}
 	if (!on_stream)
 		note_drained(how, &receipt, result);
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
 static CUresult stage_out(const struct call_options *how, char *dst, uint64_t src, size_t bytes, CUstream stream,
 			  int on_stream)
 {
-	struct vcuda_span done;
-	CUresult result = vcuda_direct_copy(how, dst, src, bytes, false, stream, &done);
+	struct libcuda_span done;
+	CUresult result = libcuda_direct_copy(how, dst, src, bytes, false, stream, &done);
 
 	if (result == CUDA_SUCCESS && done.from)
 		result = blocks_out(how, dst, src, done.from, stream, on_stream);
@@ -252,35 +252,36 @@ static CUresult stage_out(const struct call_options *how, char *dst, uint64_t sr
  * CUDA has a copy of pinned memory made when the function returns. Where nothing runs that could tell, nothing can
  * write to that memory either: then it is read here and now, and work submitted later sees the copied data.
  */
-static bool window_sent(const struct call_options *how, uint64_t dst, const void *src, size_t bytes, CUresult *result)
+static bool mapped_copy_sent(const struct call_options *how, uint64_t dst, const void *src, size_t bytes,
+			     CUresult *result)
 {
-	struct vcuda_context *c = vcuda_request_context(how);
+	struct libcuda_context *c = libcuda_request_context(how);
 
-	if (bytes > VCUDA_STAGE_PIECE || !may_return(how) || !host_takes_copies_in() || !vcuda_context_is_idle(c))
+	if (bytes > LIBCUDA_STAGE_PIECE || !may_return(how) || !host_takes_copies_in() || !libcuda_context_is_idle(c))
 		return false;
 	touch(src, bytes);
-	return vcuda_stage_queue_idle(c, dst, src, bytes, result);
+	return libcuda_stage_queue_idle(c, dst, src, bytes, result);
 }
 
-static CUresult window_in(const struct call_options *how, uint64_t dst, const void *src, size_t bytes, CUstream stream,
-			  bool async)
+static CUresult mapped_copy_in(const struct call_options *how, uint64_t dst, const void *src, size_t bytes,
+			       CUstream stream, bool async)
 {
 	struct call_options options = *how;
 	struct call_receipt receipt;
 	CUresult result;
 
-	if (!async && !stream && window_sent(how, dst, src, bytes, &result))
+	if (!async && !stream && mapped_copy_sent(how, dst, src, bytes, &result))
 		return result;
 	if (!async && !stream) {
 		options.receipt = &receipt;
 		return note_drained(how, &receipt, vcuda_call_cuMemcpyHtoD_v2_with(&options, dst, src, bytes));
 	}
 	result = vcuda_call_cuMemcpyHtoDAsync_v2_with(how, dst, src, bytes, stream);
-	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(how, stream) : result;
+	return result == CUDA_SUCCESS && !async ? libcuda_stream_wait(how, stream) : result;
 }
 
-static CUresult window_out(const struct call_options *how, void *dst, uint64_t src, size_t bytes, CUstream stream,
-			   bool async)
+static CUresult mapped_copy_out(const struct call_options *how, void *dst, uint64_t src, size_t bytes, CUstream stream,
+				bool async)
 {
 	struct call_options options = *how;
 	struct call_receipt receipt;
@@ -291,59 +292,60 @@ static CUresult window_out(const struct call_options *how, void *dst, uint64_t s
 		return note_drained(how, &receipt, vcuda_call_cuMemcpyDtoH_v2_with(&options, dst, src, bytes));
 	}
 	result = vcuda_call_cuMemcpyDtoHAsync_v2_with(how, dst, src, bytes, stream);
-	return result == CUDA_SUCCESS && !async ? vcuda_stream_wait(how, stream) : result;
+	return result == CUDA_SUCCESS && !async ? libcuda_stream_wait(how, stream) : result;
 }
 
 static CUresult host_to_host(const struct call_options *how, void *dst, const void *src, size_t bytes, CUstream stream)
 {
-	CUresult result = vcuda_stream_wait(how, stream);
+	CUresult result = libcuda_stream_wait(how, stream);
 
 	if (result == CUDA_SUCCESS)
 		memmove(dst, src, bytes);
 	return result;
 }
 
-static CUresult dispatch(const struct call_options *how, uint64_t dst, enum vcuda_place to, uint64_t src,
-			 enum vcuda_place from, size_t bytes, CUstream stream, bool async)
+static CUresult dispatch(const struct call_options *how, uint64_t dst, enum libcuda_memory_kind to, uint64_t src,
+			 enum libcuda_memory_kind from, size_t bytes, CUstream stream, bool async)
 {
-	bool on_device = to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_DEVICE,
-	     in_windows = to == VCUDA_PLACE_WINDOW && from == VCUDA_PLACE_WINDOW;
+	bool on_device = to == LIBCUDA_MEMORY_DEVICE && from == LIBCUDA_MEMORY_DEVICE,
+	     in_mappings = to == LIBCUDA_MEMORY_MAPPED && from == LIBCUDA_MEMORY_MAPPED;
 	int on_stream = async || stream;
 
-	/* The device reads and writes windows too: then nothing is waited for here. */
-	if (on_device || (in_windows && async))
+	/* The device reads and writes mappings too: then nothing is waited for here. */
+	if (on_device || (in_mappings && async))
 		return vcuda_call_cuMemcpyDtoDAsync_v2_with(how, dst, src, bytes, stream);
-	if (to == VCUDA_PLACE_DEVICE && from == VCUDA_PLACE_WINDOW)
-		return window_in(how, dst, (const void *)src, bytes, stream, async);
-	if (to == VCUDA_PLACE_DEVICE)
+	if (to == LIBCUDA_MEMORY_DEVICE && from == LIBCUDA_MEMORY_MAPPED)
+		return mapped_copy_in(how, dst, (const void *)src, bytes, stream, async);
+	if (to == LIBCUDA_MEMORY_DEVICE)
 		return stage_in(how, dst, (const char *)src, bytes, stream, async);
-	if (from == VCUDA_PLACE_DEVICE && to == VCUDA_PLACE_WINDOW)
-		return window_out(how, (void *)dst, src, bytes, stream, async);
-	if (from == VCUDA_PLACE_DEVICE)
+	if (from == LIBCUDA_MEMORY_DEVICE && to == LIBCUDA_MEMORY_MAPPED)
+		return mapped_copy_out(how, (void *)dst, src, bytes, stream, async);
+	if (from == LIBCUDA_MEMORY_DEVICE)
 		return stage_out(how, (char *)dst, src, bytes, stream, on_stream);
 	return host_to_host(how, (void *)dst, (const void *)src, bytes, stream);
 }
 
-static CUresult find_ends(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, struct vcuda_operand *to,
-			  struct vcuda_operand *from)
+static CUresult find_ends(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes,
+			  struct libcuda_operand *to, struct libcuda_operand *from)
 {
-	CUresult result = vcuda_operand_find(dst.address, bytes, dst.side, to);
+	CUresult result = libcuda_operand_find(dst.address, bytes, dst.side, to);
 
-	return result == CUDA_SUCCESS ? vcuda_operand_find(src.address, bytes, src.side, from) : result;
+	return result == CUDA_SUCCESS ? libcuda_operand_find(src.address, bytes, src.side, from) : result;
 }
 
-CUresult vcuda_copy_check(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes)
+CUresult libcuda_copy_check(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes)
 {
-	struct vcuda_operand to, from;
+	struct libcuda_operand to, from;
 
 	return find_ends(dst, src, bytes, &to, &from);
 }
 
-CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t bytes, CUstream stream, bool async)
+CUresult libcuda_copy(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes, CUstream stream,
+		      bool async)
 {
-	struct vcuda_operand to, from;
+	struct libcuda_operand to, from;
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS || !bytes)
 		return result;
@@ -351,5 +353,5 @@ CUresult vcuda_copy(struct vcuda_copy_end dst, struct vcuda_copy_end src, size_t
 	if (result != CUDA_SUCCESS)
 		return result;
 	how.wait = to.unsure || from.unsure;
-	return dispatch(&how, dst.address, to.place, src.address, from.place, bytes, stream, async);
+	return dispatch(&how, dst.address, to.kind, src.address, from.kind, bytes, stream, async);
 }

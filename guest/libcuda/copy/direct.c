@@ -26,35 +26,35 @@ struct copy {
 	char *host;
 	bool to_device;
 	size_t part, end;
-	size_t next;                     /* where the next part to be pinned begins */
-	struct vcuda_span ahead, behind; /* pinned: to be copied, and copied already; empty: none is */
+	size_t next;                       /* where the next part to be pinned begins */
+	struct libcuda_span ahead, behind; /* pinned: to be copied, and copied already; empty: none is */
 	bool refused;
 };
 
-static bool is_empty(const struct vcuda_span *span)
+static bool is_empty(const struct libcuda_span *span)
 {
 	return span->from == span->to;
 }
 
-static void unpin(struct copy *c, struct vcuda_span *span)
+static void unpin(struct copy *c, struct libcuda_span *span)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
+	struct client_transport *t = client_session.transport;
 
-	vcuda_thread()->calls.waits++;
+	libcuda_thread()->calls.waits++;
 	/* Where it fails the pages stay pinned, and charged, until the context's end. */
 	t->ops->direct_unpin(t, c->host + span->from, span->to - span->from);
-	*span = (struct vcuda_span){0};
+	*span = (struct libcuda_span){0};
 }
 
 /* False: there was nothing to do. */
 static bool pin_ahead(struct copy *c)
 {
-	struct vcuda_transport *t = vcuda_session.transport;
-	struct vcuda_span span = {c->next, c->end - c->next < c->part ? c->end : c->next + c->part};
+	struct client_transport *t = client_session.transport;
+	struct libcuda_span span = {c->next, c->end - c->next < c->part ? c->end : c->next + c->part};
 
 	if (c->refused || !is_empty(&c->ahead) || is_empty(&span))
 		return false;
-	vcuda_thread()->calls.waits++;
+	libcuda_thread()->calls.waits++;
 	c->refused = t->ops->direct_pin(t, c->host + span.from, span.to - span.from, !c->to_device);
 	if (c->refused)
 		return true;
@@ -89,7 +89,7 @@ static bool is_ready(const struct call_options *how)
 	return atomic_load(&ready);
 }
 
-static CUresult copy_part(struct copy *c, const struct vcuda_span *part, uint64_t device, CUstream stream)
+static CUresult copy_part(struct copy *c, const struct libcuda_span *part, uint64_t device, CUstream stream)
 {
 	struct call_options options = *c->how;
 	CUresult result;
@@ -103,15 +103,15 @@ static CUresult copy_part(struct copy *c, const struct vcuda_span *part, uint64_
 	return result;
 }
 
-static CUresult copy_parts(struct copy *c, uint64_t device, CUstream stream, struct vcuda_span *done)
+static CUresult copy_parts(struct copy *c, uint64_t device, CUstream stream, struct libcuda_span *done)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	pin_ahead(c);
 	while (result == CUDA_SUCCESS && !is_empty(&c->ahead)) {
-		struct vcuda_span part = c->ahead;
+		struct libcuda_span part = c->ahead;
 
-		c->ahead = (struct vcuda_span){0};
+		c->ahead = (struct libcuda_span){0};
 		result = copy_part(c, &part, device, stream);
 		unpin_behind(c);
 		c->behind = part;
@@ -128,34 +128,34 @@ static CUresult copy_parts(struct copy *c, uint64_t device, CUstream stream, str
 
 static bool is_offered(void)
 {
-	const struct vcuda_transport *t = vcuda_session.transport;
+	const struct client_transport *t = client_session.transport;
 
 	return t->direct && t->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyDirect].since_minor;
 }
 
-CUresult vcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
-			   CUstream stream, struct vcuda_span *done)
+CUresult libcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+			     CUstream stream, struct libcuda_span *done)
 {
 	size_t start = -(uintptr_t)host % GRAIN, end = bytes - ((uintptr_t)host + bytes) % GRAIN;
 	struct copy c = {.how = how, .host = host, .to_device = to_device, .next = start, .end = end};
 	CUresult result;
 	int cancel_state;
 
-	*done = (struct vcuda_span){0};
+	*done = (struct libcuda_span){0};
 	if (bytes < LARGE || !is_offered() || !is_ready(how))
 		return CUDA_SUCCESS;
 	c.part = (end - start) / PARTS / GRAIN * GRAIN;
 	c.part = c.part < LEAST_PART ? LEAST_PART : c.part > LARGEST_PART ? LARGEST_PART : c.part;
 	/* As any copy of pageable memory; and nothing is pinned for what others have the device do first. */
-	result = vcuda_stream_wait(how, stream);
+	result = libcuda_stream_wait(how, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*done = (struct vcuda_span){start, start};
+	*done = (struct libcuda_span){start, start};
 	/* A thread that is cancelled in here would leave pages pinned. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	result = copy_parts(&c, device, stream, done);
 	pthread_setcancelstate(cancel_state, NULL);
 	if (is_empty(done))
-		*done = (struct vcuda_span){0};
+		*done = (struct libcuda_span){0};
 	return result;
 }

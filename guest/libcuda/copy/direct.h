@@ -15,7 +15,7 @@
 #include "protocol/cuda-abi.h"
 
 /* Of a copy: the bytes [from, to). */
-struct vcuda_span {
+struct libcuda_span {
 	size_t from, to;
 };
 
@@ -24,7 +24,7 @@ struct vcuda_span {
  * and behind *done, is the caller's to copy in another way: all of it where nothing is offered or the copy is not
  * large, the ends, and what is left where the kernel pins no more (a limit, or pages in too many pieces). Thread-safe.
  */
-CUresult vcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
-			   CUstream stream, struct vcuda_span *done);
+CUresult libcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
+			     CUstream stream, struct libcuda_span *done);
 
 #endif

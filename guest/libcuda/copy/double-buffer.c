@@ -88,7 +88,7 @@ static void choose_threads(void)
 	cpu_set_t ours;
 
 	/* The software GPU's own threads want the processors. */
-	if (vcuda_host_is_gpu() && !sched_getaffinity(0, sizeof(ours), &ours))
+	if (libcuda_host_is_gpu() && !sched_getaffinity(0, sizeof(ours), &ours))
 		wanted = CPU_COUNT(&ours) / 2;
 	if (given && *given) {
 		long value = strtol(given, &end, 10);
@@ -103,29 +103,29 @@ static void choose_threads(void)
 
 /* ---- pieces ---- */
 
-static _Atomic uint32_t *turn_of(const struct copy *c, uint64_t piece)
+static _Atomic uint32_t *handover_of(const struct copy *c, uint64_t piece)
 {
-	return &vcuda_call_shm()->turns[c->blocks[piece % c->count]].turn;
+	return &client_call_shm()->handovers[c->blocks[piece % c->count]].count;
 }
 
 /* What it says when the piece is ours. */
-static uint32_t our_turn(const struct copy *c, uint64_t piece)
+static uint32_t own_count(const struct copy *c, uint64_t piece)
 {
 	return (uint32_t)(piece / c->count) * 2 + (c->to_device ? 0 : 1);
 }
 
 static void copy_piece(const struct copy *c, uint64_t piece)
 {
-	void *memory = vcuda_shm_stage(vcuda_call_shm(), c->blocks[piece % c->count]);
+	void *memory = vcuda_shm_stage(client_call_shm(), c->blocks[piece % c->count]);
 	size_t offset = piece * c->piece, bytes = c->bytes - offset < c->piece ? c->bytes - offset : c->piece;
 
 	if (c->to_device)
-		vcuda_stage_fill(memory, c->host + offset, bytes);
+		client_stage_fill(memory, c->host + offset, bytes);
 	else if (c->bytes >= DRAINED)
-		vcuda_stage_drain(c->host + offset, memory, bytes);
+		client_stage_drain(c->host + offset, memory, bytes);
 	else
 		memcpy(c->host + offset, memory, bytes);
-	atomic_store(turn_of(c, piece), our_turn(c, piece) + 1);
+	atomic_store(handover_of(c, piece), own_count(c, piece) + 1);
 }
 
 static void remove_copy(const struct copy *c)
@@ -151,7 +151,7 @@ static uint64_t take_piece(struct copy *c)
 
 static bool is_ready(const struct copy *c)
 {
-	return c->next < c->pieces && atomic_load(turn_of(c, c->next)) == our_turn(c, c->next);
+	return c->next < c->pieces && atomic_load(handover_of(c, c->next)) == own_count(c, c->next);
 }
 
 /* ---- threads; with the lock held ---- */
@@ -180,8 +180,8 @@ static void work(struct copy *c)
 /* Looks for the oldest copy's next piece, without the lock, which those need that have one. */
 static void look_again(unsigned int times)
 {
-	const _Atomic uint32_t *turn = turn_of(copies, copies->next);
-	uint32_t ours = our_turn(copies, copies->next);
+	const _Atomic uint32_t *turn = handover_of(copies, copies->next);
+	uint32_t ours = own_count(copies, copies->next);
 	useconds_t nap = NAP_US * (1 + times / 1024);
 
 	pthread_mutex_unlock(&lock);
@@ -244,11 +244,11 @@ static void call_helpers(void)
 /* In the order of their numbers, as the worker takes them. False: there are none now. */
 static bool take_blocks(struct copy *c)
 {
-	struct vcuda_shm *shm = vcuda_call_shm();
+	struct vcuda_shm *shm = client_call_shm();
 	uint32_t bit;
 
 	pthread_mutex_lock(&lock);
-	while (c->count < c->pieces && held_blocks < MOST_BLOCKS && (bit = vcuda_stage_try())) {
+	while (c->count < c->pieces && held_blocks < MOST_BLOCKS && (bit = client_stage_try())) {
 		c->mask |= bit;
 		c->count++;
 		held_blocks++;
@@ -257,7 +257,7 @@ static bool take_blocks(struct copy *c)
 	for (uint32_t block = 0, i = 0; block < VCUDA_STAGE_BLOCKS; block++) {
 		if (!(c->mask >> block & 1))
 			continue;
-		atomic_store(&shm->turns[block].turn, 0);
+		atomic_store(&shm->handovers[block].count, 0);
 		c->blocks[i++] = block;
 	}
 	return c->count;
@@ -269,7 +269,7 @@ static void give_blocks(const struct copy *c)
 	held_blocks -= c->count;
 	pthread_mutex_unlock(&lock);
 	for (unsigned int i = 0; i < c->count; i++)
-		vcuda_stage_give(c->blocks[i]);
+		client_stage_give(c->blocks[i]);
 }
 
 /* False: not now. */
@@ -334,8 +334,8 @@ static void end(struct copy *c, bool succeeded)
 	pthread_mutex_unlock(&lock);
 }
 
-bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
-		       CUstream stream, CUresult *result)
+bool libcuda_stage_double_buffer(const struct call_options *how, void *host, uint64_t device, size_t bytes,
+				 bool to_device, CUstream stream, CUresult *result)
 {
 	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
 	struct call_options options = *how;
@@ -344,10 +344,10 @@ bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t devi
 
 	pthread_once(&once, choose_threads);
 	if (bytes < LARGE || !wanted_threads ||
-	    vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
+	    client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
 		return false;
 	/* Nothing can be copied before; and who waits with the blocks may wait for who waits for them. */
-	*result = vcuda_stream_wait(how, stream);
+	*result = libcuda_stream_wait(how, stream);
 	if (*result != CUDA_SUCCESS)
 		return true;
 	c.piece = c.piece < LEAST_PIECE               ? LEAST_PIECE

@@ -18,7 +18,7 @@
  * begun, since it is not large or there are no threads or no blocks for it now. The threads leave SIGSEGV and SIGBUS to
  * the application's handlers, which must return. Thread-safe.
  */
-bool vcuda_stage_turns(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
-		       CUstream stream, CUresult *result);
+bool libcuda_stage_double_buffer(const struct call_options *how, void *host, uint64_t device, size_t bytes,
+				 bool to_device, CUstream stream, CUresult *result);
 
 #endif

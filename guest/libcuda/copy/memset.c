@@ -33,13 +33,13 @@ static CUresult fill_rows(const struct call_options *how, CUdeviceptr dst, size_
 
 /* Not called where there is nothing to fill. */
 static CUresult check_extent(CUdeviceptr dst, size_t pitch, unsigned int element, size_t width, size_t height,
-			     struct vcuda_operand *to)
+			     struct libcuda_operand *to)
 {
 	size_t bytes = width * element;
 
 	if (height > 1 && pitch > (SIZE_MAX - bytes) / (height - 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_operand_find(dst, height > 1 ? (height - 1) * pitch + bytes : bytes, VCUDA_SIDE_DEVICE, to);
+	return libcuda_operand_find(dst, height > 1 ? (height - 1) * pitch + bytes : bytes, LIBCUDA_SIDE_DEVICE, to);
 }
 
 static bool is_sound(CUdeviceptr dst, size_t pitch, unsigned int element, size_t width, size_t height)
@@ -48,24 +48,24 @@ static bool is_sound(CUdeviceptr dst, size_t pitch, unsigned int element, size_t
 	       (height <= 1 || (pitch >= width * element && pitch % element == 0));
 }
 
-CUresult vcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *m, struct vcuda_operand *to)
+CUresult libcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *m, struct libcuda_operand *to)
 {
 	if (!is_sound(m->dst, m->pitch, m->elementSize, m->width, m->height))
 		return CUDA_ERROR_INVALID_VALUE;
 	return m->width ? check_extent(m->dst, m->pitch, m->elementSize, m->width, m->height, to) : CUDA_SUCCESS;
 }
 
-bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *m)
+bool libcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *m)
 {
-	struct vcuda_operand to;
+	struct libcuda_operand to;
 
 	if (!m->height)
 		return is_sound(m->dst, m->pitch, m->elementSize, m->width, m->height);
-	return vcuda_memset_check(m, &to) == CUDA_SUCCESS;
+	return libcuda_memset_check(m, &to) == CUDA_SUCCESS;
 }
 
-CUresult vcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, bool unsure,
-			    CUstream resolved)
+CUresult libcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, bool unsure,
+			      CUstream resolved)
 {
 	struct call_options options = *how;
 
@@ -76,19 +76,19 @@ CUresult vcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NO
 		       : fill_line(&options, m->dst, m->elementSize, m->value, m->width, resolved);
 }
 
-CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+CUresult libcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
 	struct call_options how;
-	struct vcuda_operand to;
+	struct libcuda_operand to;
 	CUresult result;
 
 	if (!m->height)
 		return CUDA_SUCCESS;
-	result = vcuda_stream_visit(&stream, &how);
+	result = libcuda_stream_visit(&stream, &how);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_memset_check(m, &to);
+	result = libcuda_memset_check(m, &to);
 	if (result == CUDA_SUCCESS && m->width)
-		result = vcuda_memset_issue(&how, m, to.unsure, stream);
+		result = libcuda_memset_issue(&how, m, to.unsure, stream);
 	return result;
 }

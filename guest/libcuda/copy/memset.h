@@ -13,16 +13,16 @@
 #include "protocol/cuda-abi.h"
 
 /* Sets `to` unless the width is 0. */
-CUresult vcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *params, struct vcuda_operand *to);
+CUresult libcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *params, struct libcuda_operand *to);
 
 /* A memset that was checked and is not empty. `unsure`: the worker's result is waited for. */
-CUresult vcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *params, bool unsure,
-			    CUstream resolved);
+CUresult libcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *params, bool unsure,
+			      CUstream resolved);
 
 /* Both, on a stream as the application names it. Height 0 is an empty memset here. */
-CUresult vcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
+CUresult libcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
 
 /* Whether a node with these parameters would run without an error that is known here. Height 0 is an empty memset. */
-bool vcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *params);
+bool libcuda_memset_is_sound(const CUDA_MEMSET_NODE_PARAMS *params);
 
 #endif

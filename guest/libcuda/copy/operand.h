@@ -10,20 +10,20 @@
 #include "protocol/cuda-abi.h"
 
 /* What the application says it is. */
-enum vcuda_side { VCUDA_SIDE_DEVICE, VCUDA_SIDE_HOST, VCUDA_SIDE_ANY };
+enum libcuda_side { LIBCUDA_SIDE_DEVICE, LIBCUDA_SIDE_HOST, LIBCUDA_SIDE_ANY };
 
-enum vcuda_place {
-	VCUDA_PLACE_DEVICE,
-	VCUDA_PLACE_WINDOW,   /* host memory that the worker maps */
-	VCUDA_PLACE_PAGEABLE, /* other host memory */
+enum libcuda_memory_kind {
+	LIBCUDA_MEMORY_DEVICE,
+	LIBCUDA_MEMORY_MAPPED,   /* host memory that the worker maps */
+	LIBCUDA_MEMORY_PAGEABLE, /* other host memory */
 };
 
-struct vcuda_operand {
-	enum vcuda_place place;
+struct libcuda_operand {
+	enum libcuda_memory_kind kind;
 	bool unsure; /* a device address that nobody handed out: only the worker can say */
 };
 
 /* CUDA_ERROR_INVALID_VALUE: not what the application says, or past its end. */
-CUresult vcuda_operand_find(uint64_t address, size_t bytes, enum vcuda_side side, struct vcuda_operand *operand);
+CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side side, struct libcuda_operand *operand);
 
 #endif

@@ -9,14 +9,14 @@ CUresult cuStreamSynchronize(CUstream stream);
 
 static bool is_other(CUcontext handle)
 {
-	return handle && handle != vcuda_context_handle(vcuda_context_current());
+	return handle && handle != libcuda_context_handle(libcuda_context_current());
 }
 
-CUresult vcuda_peer_begin(CUcontext to, CUcontext from, bool async)
+CUresult libcuda_peer_begin(CUcontext to, CUcontext from, bool async)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if ((to && !vcuda_context_find(to)) || (from && !vcuda_context_find(from)))
+	if ((to && !libcuda_context_find(to)) || (from && !libcuda_context_find(from)))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (async)
 		return CUDA_SUCCESS;
@@ -27,7 +27,7 @@ CUresult vcuda_peer_begin(CUcontext to, CUcontext from, bool async)
 	return result;
 }
 
-CUresult vcuda_peer_end(CUcontext to, CUcontext from, CUstream stream, CUresult result)
+CUresult libcuda_peer_end(CUcontext to, CUcontext from, CUstream stream, CUresult result)
 {
 	if (result != CUDA_SUCCESS || (!is_other(to) && !is_other(from)))
 		return result;

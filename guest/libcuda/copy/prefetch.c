@@ -13,24 +13,24 @@
 VCUDA_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation where, unsigned int flags,
 					    CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
-	struct vcuda_range r;
+	CUresult result = libcuda_stream_enter(&stream);
+	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS && flags)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = vcuda_managed_find(address, bytes, &r);
+		result = libcuda_managed_find(address, bytes, &r);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_managed_check_place(where);
+		result = libcuda_managed_check_place(where);
 	if (result != CUDA_SUCCESS)
 		return result;
 	r.advice.prefetched = where;
-	return vcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return libcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice dev, CUstream stream)
 {
-	return cuMemPrefetchAsync_v2(address, bytes, vcuda_managed_place_of(dev), 0, stream);
+	return cuMemPrefetchAsync_v2(address, bytes, libcuda_managed_place_of(dev), 0, stream);
 }
 
 /* ---- many ranges in one call ---- */
@@ -53,7 +53,7 @@ static CUresult check_places(const struct ranges *b)
 	for (size_t i = 0; i < b->place_count && result == CUDA_SUCCESS; i++) {
 		if ((i && b->first[i] <= b->first[i - 1]) || b->first[i] >= b->count)
 			return CUDA_ERROR_INVALID_VALUE;
-		result = vcuda_managed_check_place(b->places[i]);
+		result = libcuda_managed_check_place(b->places[i]);
 	}
 	return result;
 }
@@ -61,19 +61,19 @@ static CUresult check_places(const struct ranges *b)
 /* All of them or none. What is discarded may keep its contents: the memory stays where it is. */
 static CUresult check_ranges(const struct ranges *b, unsigned long long flags, CUstream stream)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
+	CUresult result = client_require_context();
+	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!b->addresses || !b->sizes || !b->count || flags || !stream || stream == CU_STREAM_LEGACY)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (int dev = 0; dev < vcuda_device_count(); dev++)
-		if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
+	for (int dev = 0; dev < libcuda_device_count(); dev++)
+		if (!libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
 			return CUDA_ERROR_NOT_SUPPORTED;
-	result = vcuda_stream_resolve(stream, &stream);
+	result = libcuda_stream_resolve(stream, &stream);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++)
-		result = vcuda_managed_find(b->addresses[i], b->sizes[i], &r);
+		result = libcuda_managed_find(b->addresses[i], b->sizes[i], &r);
 	return result;
 }
 
@@ -115,11 +115,11 @@ VCUDA_EXPORT CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *siz
 /* Who may use it when: everybody always may here. */
 VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags)
 {
-	CUresult result = vcuda_stream_enter(&stream);
-	struct vcuda_range r;
+	CUresult result = libcuda_stream_enter(&stream);
+	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
@@ -128,7 +128,7 @@ VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr addres
 	if (flags == CU_MEM_ATTACH_SINGLE && (!stream || stream == CU_STREAM_LEGACY))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The whole allocation, which is said by 0 too. */
-	result = vcuda_managed_find(address, bytes ? bytes : 1, &r);
+	result = libcuda_managed_find(address, bytes ? bytes : 1, &r);
 	if (result == CUDA_SUCCESS && (r.start != address || (bytes && bytes != r.bytes)))
 		result = CUDA_ERROR_INVALID_VALUE;
 	return result;

@@ -30,20 +30,20 @@ static char *memory;
 
 static bool take_block(void)
 {
-	uint32_t bit = has_block ? 0 : vcuda_stage_try();
+	uint32_t bit = has_block ? 0 : client_stage_try();
 
 	if (!bit)
 		return has_block;
 	block = (uint32_t)__builtin_ctz(bit);
-	memory = vcuda_shm_stage(vcuda_call_shm(), block);
-	atomic_store(&vcuda_call_shm()->turns[block].turn, end);
+	memory = vcuda_shm_stage(client_call_shm(), block);
+	atomic_store(&client_call_shm()->handovers[block].count, end);
 	has_block = true;
 	return true;
 }
 
 static bool is_free(uint32_t units)
 {
-	return end + units - atomic_load(&vcuda_call_shm()->turns[block].turn) <= UNITS;
+	return end + units - atomic_load(&client_call_shm()->handovers[block].count) <= UNITS;
 }
 
 /* Any call that is waited for comes behind all copies, those that were refused before they were one included. */
@@ -53,7 +53,7 @@ static CUresult free_all(void)
 	CUresult result = vcuda_call_cuStreamGetFlags(NULL, &flags);
 
 	if (result == CUDA_SUCCESS)
-		atomic_store(&vcuda_call_shm()->turns[block].turn, end);
+		atomic_store(&client_call_shm()->handovers[block].count, end);
 	return result;
 }
 
@@ -90,12 +90,12 @@ static CUresult send_behind(struct call_context *context, uint64_t dst, uint32_t
 	CUresult result = vcuda_call_vcudaStageIn_with(&options, dst, block, at % UNITS * UNIT, ticket, bytes, 1);
 
 	if (result == CUDA_SUCCESS)
-		vcuda_call_drained(context, &receipt);
+		client_call_drained(context, &receipt);
 	return result;
 }
 
-/* Up to VCUDA_STAGE_PIECE bytes. */
-static CUresult fill_and_send(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle)
+/* Up to LIBCUDA_STAGE_PIECE bytes. */
+static CUresult fill_and_send(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle)
 {
 	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), at;
 	CUresult result = find_room(units, &at);
@@ -103,7 +103,7 @@ static CUresult fill_and_send(struct vcuda_context *c, uint64_t dst, const char 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Memory that the device may write to is read when the device has nothing left to do. */
-	if (only_idle && !vcuda_context_is_idle(c))
+	if (only_idle && !libcuda_context_is_idle(c))
 		return CUDA_ERROR_NOT_READY;
 	memcpy(memory + at % UNITS * (size_t)UNIT, src, bytes);
 	result = send_if_drained(&c->calls, dst, at, at + units, bytes);
@@ -116,20 +116,20 @@ static CUresult fill_and_send(struct vcuda_context *c, uint64_t dst, const char 
 	return result;
 }
 
-static bool queue_in(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle,
+static bool queue_in(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle,
 		     CUresult *result)
 {
 	bool begins;
 	int cancel_state;
 
-	if (vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageIn].since_minor ||
+	if (client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageIn].since_minor ||
 	    pthread_mutex_trylock(&lock))
 		return false;
 	/* A thread that is cancelled in here would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	begins = take_block();
 	for (size_t done = 0, part; begins && done < bytes; done += part) {
-		part = bytes - done < VCUDA_STAGE_PIECE ? bytes - done : VCUDA_STAGE_PIECE;
+		part = bytes - done < LIBCUDA_STAGE_PIECE ? bytes - done : LIBCUDA_STAGE_PIECE;
 		*result = fill_and_send(c, dst + done, src + done, part, only_idle);
 		if (*result != CUDA_SUCCESS)
 			break;
@@ -139,12 +139,12 @@ static bool queue_in(struct vcuda_context *c, uint64_t dst, const char *src, siz
 	return begins;
 }
 
-bool vcuda_stage_queue_in(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
+bool libcuda_stage_queue_in(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
 {
 	return queue_in(c, dst, src, bytes, false, result);
 }
 
-bool vcuda_stage_queue_idle(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
+bool libcuda_stage_queue_idle(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
 {
 	return queue_in(c, dst, src, bytes, true, result) && *result != CUDA_ERROR_NOT_READY;
 }

@@ -13,18 +13,18 @@
 #include "protocol/cuda-abi.h"
 
 /* In one piece. */
-#define VCUDA_STAGE_PIECE ((size_t)64 * 1024)
+#define LIBCUDA_STAGE_PIECE ((size_t)64 * 1024)
 
-struct vcuda_context;
+struct libcuda_context;
 
 /*
  * The synchronous copy on the default stream of a context: returns once the work before it is done and the bytes are
  * taken. False: nothing has happened, since another thread uses the block or there is none. Thread-safe.
  */
-bool vcuda_stage_queue_in(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
+bool libcuda_stage_queue_in(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
 
 /* The same with at most one piece, of memory that the device may write to: false as well unless the context is idle
  * (call.h). */
-bool vcuda_stage_queue_idle(struct vcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
+bool libcuda_stage_queue_idle(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
 
 #endif

@@ -28,7 +28,7 @@ static unsigned int flags_of(const CUstreamBatchMemOpParams *p)
 
 static CUresult require(CUdevice device, CUdevice_attribute attribute)
 {
-	return vcuda_device_attribute(device, attribute) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+	return libcuda_device_attribute(device, attribute) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult check_wait(unsigned int flags, CUdevice device, bool old)
@@ -75,8 +75,8 @@ static CUresult check_op(const CUstreamBatchMemOpParams *p, CUdevice device, boo
 	return result;
 }
 
-CUresult vcuda_memory_ops_check(const CUstreamBatchMemOpParams *ops, unsigned int count, unsigned int flags,
-				CUdevice device, bool old)
+CUresult libcuda_memory_ops_check(const CUstreamBatchMemOpParams *ops, unsigned int count, unsigned int flags,
+				  CUdevice device, bool old)
 {
 	CUresult result = old ? require(device, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1) : CUDA_SUCCESS;
 
@@ -89,7 +89,7 @@ CUresult vcuda_memory_ops_check(const CUstreamBatchMemOpParams *ops, unsigned in
 	return result;
 }
 
-bool vcuda_memory_ops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a, const CUDA_BATCH_MEM_OP_NODE_PARAMS *b)
+bool libcuda_memory_ops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a, const CUDA_BATCH_MEM_OP_NODE_PARAMS *b)
 {
 	const unsigned int may_change = CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_AND;
 
@@ -112,21 +112,21 @@ bool vcuda_memory_ops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a, const CUDA_B
 static CUresult check_address(const CUstreamBatchMemOpParams *p, bool *unsure)
 {
 	unsigned int bytes = is_wide(p->operation) ? 8 : 4;
-	struct vcuda_operand at;
-	struct vcuda_range r;
+	struct libcuda_operand at;
+	struct libcuda_range r;
 	CUresult result;
 
 	if (!has_address(p->operation))
 		return CUDA_SUCCESS;
 	if (p->waitValue.address % bytes ||
-	    (vcuda_range_find(p->waitValue.address, &r) && r.kind & VCUDA_RANGE_ANY_MANAGED))
+	    (libcuda_range_find(p->waitValue.address, &r) && r.kind & LIBCUDA_RANGE_ANY_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_operand_find(p->waitValue.address, bytes, VCUDA_SIDE_DEVICE, &at);
+	result = libcuda_operand_find(p->waitValue.address, bytes, LIBCUDA_SIDE_DEVICE, &at);
 	*unsure |= at.unsure;
 	return result;
 }
 
-CUresult vcuda_memory_ops_check_addresses(const CUstreamBatchMemOpParams *ops, unsigned int count, bool *unsure)
+CUresult libcuda_memory_ops_check_addresses(const CUstreamBatchMemOpParams *ops, unsigned int count, bool *unsure)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -145,9 +145,10 @@ static unsigned int host_flags(const CUstreamBatchMemOpParams *p)
 	return is_write ? 0 : flags_of(p);
 }
 
-CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned int count, uint64_t *words, bool *unsure)
+CUresult libcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned int count, uint64_t *words,
+				   bool *unsure)
 {
-	CUresult result = vcuda_memory_ops_check_addresses(ops, count, unsure);
+	CUresult result = libcuda_memory_ops_check_addresses(ops, count, unsure);
 
 	for (unsigned int i = 0; i < count; i++) {
 		const CUstreamBatchMemOpParams *p = &ops[i];
@@ -161,13 +162,13 @@ CUresult vcuda_memory_ops_encode(const CUstreamBatchMemOpParams *ops, unsigned i
 	return result;
 }
 
-CUresult vcuda_memory_ops_issue(const struct call_options *how, const CUstreamBatchMemOpParams *ops, unsigned int count,
-				CUstream resolved)
+CUresult libcuda_memory_ops_issue(const struct call_options *how, const CUstreamBatchMemOpParams *ops,
+				  unsigned int count, CUstream resolved)
 {
 	struct call_options options = *how;
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
 	bool unsure;
-	CUresult result = vcuda_memory_ops_encode(ops, count, words, &unsure);
+	CUresult result = libcuda_memory_ops_encode(ops, count, words, &unsure);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -40,21 +40,21 @@ static bool reserve(uint64_t start, uint64_t length)
 	return false;
 }
 
-/* There, or in as much address space behind that, where hosts since minor 1 take windows as well. */
+/* There, or in as much address space behind that, where hosts since minor 1 take mappings as well. */
 static bool reserve_arena(const vcuda_host_info *host)
 {
 	for (unsigned int i = 0; i < (host->minor ? 2 : 1); i++) {
 		uint64_t start = host->arena_start + i * host->arena_length;
 
 		if (reserve(start, host->arena_length)) {
-			vcuda_arena_give((void *)start, host->arena_length);
+			libcuda_arena_give((void *)start, host->arena_length);
 			return true;
 		}
 	}
 	return false;
 }
 
-void vcuda_arena_reserve(const vcuda_host_info *host)
+void libcuda_arena_reserve(const vcuda_host_info *host)
 {
 	static bool done;
 
@@ -78,7 +78,7 @@ void vcuda_arena_reserve(const vcuda_host_info *host)
 			  (unsigned long long)(host->arena_start + host->arena_length));
 }
 
-bool vcuda_arena_is_device(uint64_t address)
+bool libcuda_arena_is_device(uint64_t address)
 {
 	for (uint32_t i = 0; i < device_count; i++)
 		if (address - devices[i].start < devices[i].length)
@@ -86,7 +86,7 @@ bool vcuda_arena_is_device(uint64_t address)
 	return false;
 }
 
-bool vcuda_arena_keeps(uint64_t start, uint64_t end)
+bool libcuda_arena_is_reserved(uint64_t start, uint64_t end)
 {
 	for (uint32_t i = 0; i < device_count; i++)
 		if (kept[i] && start >= devices[i].start && start < end && end - devices[i].start <= devices[i].length)
@@ -94,7 +94,7 @@ bool vcuda_arena_keeps(uint64_t start, uint64_t end)
 	return false;
 }
 
-int vcuda_arena_take(size_t bytes, void **address)
+int libcuda_arena_take(size_t bytes, void **address)
 {
 	uint64_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
 	struct extent *tail = calloc(1, sizeof(*tail));
@@ -127,7 +127,7 @@ int vcuda_arena_take(size_t bytes, void **address)
 	return err;
 }
 
-void vcuda_arena_give(void *address, size_t bytes)
+void libcuda_arena_give(void *address, size_t bytes)
 {
 	uint64_t start = (uintptr_t)address;
 	struct extent *before = NULL, *after, *e = calloc(1, sizeof(*e));

@@ -14,16 +14,16 @@
 #include "protocol/types.h"
 
 /* Reserves what the worker named. What cannot be reserved is logged: then pinned memory has nowhere to lie. */
-void vcuda_arena_reserve(const vcuda_host_info *host);
+void libcuda_arena_reserve(const vcuda_host_info *host);
 
 /* `bytes` (page aligned) of reserved, unmapped address space. */
-int vcuda_arena_take(size_t bytes, void **address);
-void vcuda_arena_give(void *address, size_t bytes);
+int libcuda_arena_take(size_t bytes, void **address);
+void libcuda_arena_give(void *address, size_t bytes);
 
 /* True if the address can be a device's. */
-bool vcuda_arena_is_device(uint64_t address);
+bool libcuda_arena_is_device(uint64_t address);
 
 /* True if [start, end) is such address space and reserved: nothing of the program's lies there. */
-bool vcuda_arena_keeps(uint64_t start, uint64_t end);
+bool libcuda_arena_is_reserved(uint64_t start, uint64_t end);
 
 #endif

@@ -9,9 +9,9 @@
 
 /*
  * Clears the value and nothing behind it: programs of CUDA 11.0 to 11.7 know the first of these attributes, and their
- * union is only as large as its largest member then, the window.
+ * union is only as large as its largest member then, the mapping.
  */
-static inline void vcuda_attribute_clear(CUlaunchAttributeValue *value, CUlaunchAttributeID attribute)
+static inline void libcuda_attribute_clear(CUlaunchAttributeValue *value, CUlaunchAttributeID attribute)
 {
 	switch (attribute) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:

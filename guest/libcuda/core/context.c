@@ -15,41 +15,41 @@
 #define API_VERSION 3020
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, primary contexts' refs */
-static struct vcuda_context *_Atomic contexts;
+static struct libcuda_context *_Atomic contexts;
 static _Atomic uint64_t numbers;
 
-struct vcuda_context *vcuda_context_current(void)
+struct libcuda_context *libcuda_context_current(void)
 {
-	struct vcuda_thread *t = vcuda_thread();
+	struct libcuda_thread *t = libcuda_thread();
 
 	return t->depth ? t->stack[t->depth - 1] : NULL;
 }
 
-bool vcuda_context_is_only_one(void)
+bool libcuda_context_is_only_one(void)
 {
 	return atomic_load(&numbers) == 1;
 }
 
-bool vcuda_context_is_idle(const struct vcuda_context *context)
+bool libcuda_context_is_idle(const struct libcuda_context *context)
 {
-	return context && vcuda_context_is_only_one() && vcuda_call_is_idle(&context->calls);
+	return context && libcuda_context_is_only_one() && client_call_is_idle(&context->calls);
 }
 
 /* The list only grows, at its head: no lock to read it. */
-struct vcuda_context *vcuda_context_find(CUcontext handle)
+struct libcuda_context *libcuda_context_find(CUcontext handle)
 {
-	struct vcuda_context *c;
+	struct libcuda_context *c;
 
 	for (c = atomic_load(&contexts); c; c = c->next)
-		if (vcuda_context_handle(c) == handle)
+		if (libcuda_context_handle(c) == handle)
 			return c;
 	return NULL;
 }
 
 /* The caller holds the lock. */
-static struct vcuda_context *add_context(CUdevice device, bool primary)
+static struct libcuda_context *add_context(CUdevice device, bool primary)
 {
-	struct vcuda_context *c = calloc(1, sizeof(*c));
+	struct libcuda_context *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
@@ -63,9 +63,9 @@ static struct vcuda_context *add_context(CUdevice device, bool primary)
 	return c;
 }
 
-static struct vcuda_context *find_primary(CUdevice device)
+static struct libcuda_context *find_primary(CUdevice device)
 {
-	struct vcuda_context *c;
+	struct libcuda_context *c;
 
 	for (c = atomic_load(&contexts); c; c = c->next)
 		if (c->primary && c->device == device)
@@ -73,16 +73,16 @@ static struct vcuda_context *find_primary(CUdevice device)
 	return c;
 }
 
-static struct vcuda_context *primary_locked(CUdevice device)
+static struct libcuda_context *primary_locked(CUdevice device)
 {
-	struct vcuda_context *c = find_primary(device);
+	struct libcuda_context *c = find_primary(device);
 
 	return c ? c : add_context(device, true);
 }
 
-struct vcuda_context *vcuda_context_primary(CUdevice device)
+struct libcuda_context *libcuda_context_primary(CUdevice device)
 {
-	struct vcuda_context *c = find_primary(device);
+	struct libcuda_context *c = find_primary(device);
 
 	if (c)
 		return c;
@@ -92,7 +92,7 @@ struct vcuda_context *vcuda_context_primary(CUdevice device)
 	return c;
 }
 
-CUresult vcuda_context_usable(struct vcuda_context *context)
+CUresult libcuda_context_usable(struct libcuda_context *context)
 {
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -101,41 +101,41 @@ CUresult vcuda_context_usable(struct vcuda_context *context)
 	return (CUresult)atomic_load(&context->error);
 }
 
-CUresult vcuda_require_context(void)
+CUresult client_require_context(void)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
-	return result != CUDA_SUCCESS ? result : vcuda_context_usable(vcuda_context_current());
+	return result != CUDA_SUCCESS ? result : libcuda_context_usable(libcuda_context_current());
 }
 
 /* The context is about to end in the worker: what lived in it is forgotten here. */
-static void forget_contents(struct vcuda_context *c)
+static void forget_contents(struct libcuda_context *c)
 {
-	const struct call_options how = vcuda_context_options(c);
+	const struct call_options how = libcuda_context_options(c);
 
 	if (atomic_load(&c->calls.id))
 		vcuda_call_vcudaContextEnds_with(&how);
-	vcuda_hooks_context_ends(c);
-	atomic_fetch_add(&c->life, 1);
-	vcuda_hooks_context_ended(c);
-	vcuda_objects_drop_context(c);
-	vcuda_hooks_context_memory_ends(c);
+	libcuda_hooks_context_ends(c);
+	atomic_fetch_add(&c->generation, 1);
+	libcuda_hooks_context_ended(c);
+	libcuda_objects_drop_context(c);
+	libcuda_hooks_context_memory_ends(c);
 }
 
 /* ---- primary contexts ---- */
 
-/* It has ended in the worker. What other threads have made in it since it was forgotten is of no later life. */
-static void note_ended(struct vcuda_context *c)
+/* It has ended in the worker. What other threads have made in it since it was forgotten is of no later generation. */
+static void note_ended(struct libcuda_context *c)
 {
-	atomic_fetch_add(&c->life, 1);
+	atomic_fetch_add(&c->generation, 1);
 	atomic_store(&c->calls.id, NULL);
 	atomic_store(&c->error, 0);
 }
 
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
-	struct vcuda_context *c;
+	CUresult result = libcuda_require_device(dev);
+	struct libcuda_context *c;
 	CUcontext id;
 
 	if (result != CUDA_SUCCESS)
@@ -147,14 +147,14 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	result = c ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	/* The worker's own count is 1 while ours is not 0. */
 	if (c && c->refs == 0) {
-		result = vcuda_call_cuDevicePrimaryCtxRetain(&id, vcuda_device_host(dev));
+		result = vcuda_call_cuDevicePrimaryCtxRetain(&id, libcuda_device_host(dev));
 		atomic_store(&c->flags, -1);
 		if (result == CUDA_SUCCESS)
 			atomic_store(&c->calls.id, id);
 	}
 	if (result == CUDA_SUCCESS) {
 		c->refs++;
-		*pctx = vcuda_context_handle(c);
+		*pctx = libcuda_context_handle(c);
 	}
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -162,8 +162,8 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
-	struct vcuda_context *c, *ended = NULL;
+	CUresult result = libcuda_require_device(dev);
+	struct libcuda_context *c, *ended = NULL;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -173,33 +173,33 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	} else if (--c->refs == 0) {
 		forget_contents(c);
-		result = vcuda_call_cuDevicePrimaryCtxRelease_v2(vcuda_device_host(dev));
+		result = vcuda_call_cuDevicePrimaryCtxRelease_v2(libcuda_device_host(dev));
 		note_ended(c);
 		ended = c;
 	}
 	pthread_mutex_unlock(&lock);
 	if (ended)
-		vcuda_storage_drop(ended);
+		libcuda_storage_drop(ended);
 	return result;
 }
 
 /* Ends the context whoever holds it; who uses the device afterwards retains it anew, as the runtime does. */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
-	struct vcuda_context *c;
+	CUresult result = libcuda_require_device(dev);
+	struct libcuda_context *c;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	c = vcuda_context_primary(dev);
+	c = libcuda_context_primary(dev);
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	vcuda_storage_drop(c);
+	libcuda_storage_drop(c);
 	pthread_mutex_lock(&lock);
 	forget_contents(c);
 	if (c->refs)
-		vcuda_call_cuDevicePrimaryCtxRelease_v2(vcuda_device_host(dev));
-	result = vcuda_call_cuDevicePrimaryCtxReset_v2(vcuda_device_host(dev));
+		vcuda_call_cuDevicePrimaryCtxRelease_v2(libcuda_device_host(dev));
+	result = vcuda_call_cuDevicePrimaryCtxReset_v2(libcuda_device_host(dev));
 	c->refs = 0;
 	note_ended(c);
 	pthread_mutex_unlock(&lock);
@@ -210,20 +210,20 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
  * changes. */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
-	CUresult result = vcuda_require_device(dev);
-	struct vcuda_context *c;
+	CUresult result = libcuda_require_device(dev);
+	struct libcuda_context *c;
 	int is_active = 1;
 	int64_t known;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	c = vcuda_context_primary(dev);
+	c = libcuda_context_primary(dev);
 	known = c && atomic_load(&c->calls.id) ? atomic_load(&c->flags) : -1;
 	if (known < 0) {
 		unsigned int its_flags;
 
 		pthread_mutex_lock(&lock);
-		result = vcuda_call_cuDevicePrimaryCtxGetState(vcuda_device_host(dev), &its_flags, &is_active);
+		result = vcuda_call_cuDevicePrimaryCtxGetState(libcuda_device_host(dev), &its_flags, &is_active);
 		if (c && result == CUDA_SUCCESS && is_active)
 			atomic_store(&c->flags, its_flags);
 		pthread_mutex_unlock(&lock);
@@ -240,14 +240,14 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *fla
 
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
-	CUresult result = vcuda_require_device(dev);
-	struct vcuda_context *c;
+	CUresult result = libcuda_require_device(dev);
+	struct libcuda_context *c;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	c = vcuda_context_primary(dev);
+	c = libcuda_context_primary(dev);
 	pthread_mutex_lock(&lock);
-	result = vcuda_call_cuDevicePrimaryCtxSetFlags_v2(vcuda_device_host(dev), flags);
+	result = vcuda_call_cuDevicePrimaryCtxSetFlags_v2(libcuda_device_host(dev), flags);
 	if (c)
 		atomic_store(&c->flags, -1);
 	pthread_mutex_unlock(&lock);
@@ -256,14 +256,14 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int f
 
 VCUDA_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_call_cuCtxSetFlags(flags);
 	/* with the lock, so that what was asked before is not kept after */
 	pthread_mutex_lock(&lock);
-	atomic_store(&vcuda_context_current()->flags, -1);
+	atomic_store(&libcuda_context_current()->flags, -1);
 	pthread_mutex_unlock(&lock);
 	return result;
 }
@@ -271,18 +271,18 @@ VCUDA_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 /* ---- the calling thread's stack ---- */
 
 /* A context that may become current: a primary one also before it is active. */
-static struct vcuda_context *find_living(CUcontext handle)
+static struct libcuda_context *find_living(CUcontext handle)
 {
-	struct vcuda_context *c = vcuda_context_find(handle);
+	struct libcuda_context *c = libcuda_context_find(handle);
 
 	return c && (c->primary || atomic_load(&c->calls.id)) ? c : NULL;
 }
 
-static CUresult push(struct vcuda_context *c)
+static CUresult push(struct libcuda_context *c)
 {
-	struct vcuda_thread *t = vcuda_thread();
+	struct libcuda_thread *t = libcuda_thread();
 
-	if (t->depth == VCUDA_CONTEXT_STACK)
+	if (t->depth == LIBCUDA_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	t->stack[t->depth++] = c;
 	return CUDA_SUCCESS;
@@ -290,8 +290,8 @@ static CUresult push(struct vcuda_context *c)
 
 VCUDA_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_context *c = find_living(ctx);
+	CUresult result = libcuda_require_init();
+	struct libcuda_context *c = find_living(ctx);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -300,8 +300,8 @@ VCUDA_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 
 VCUDA_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 {
-	struct vcuda_thread *t = vcuda_thread();
-	CUresult result = vcuda_require_init();
+	struct libcuda_thread *t = libcuda_thread();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -309,15 +309,15 @@ VCUDA_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	t->depth--;
 	if (pctx)
-		*pctx = vcuda_context_handle(t->stack[t->depth]);
+		*pctx = libcuda_context_handle(t->stack[t->depth]);
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 {
-	struct vcuda_thread *t = vcuda_thread();
-	CUresult result = vcuda_require_init();
-	struct vcuda_context *c = NULL;
+	struct libcuda_thread *t = libcuda_thread();
+	CUresult result = libcuda_require_init();
+	struct libcuda_context *c = NULL;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -333,13 +333,13 @@ VCUDA_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 
 VCUDA_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = vcuda_context_handle(vcuda_context_current());
+	*pctx = libcuda_context_handle(libcuda_context_current());
 	return CUDA_SUCCESS;
 }
 
@@ -347,17 +347,17 @@ VCUDA_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
 
 VCUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
-	struct vcuda_context *c;
+	CUresult result = libcuda_require_device(dev);
+	struct libcuda_context *c;
 	CUcontext id;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pctx || flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_thread()->depth == VCUDA_CONTEXT_STACK)
+	if (libcuda_thread()->depth == LIBCUDA_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = vcuda_call_cuCtxCreate_v2(&id, flags, vcuda_device_host(dev));
+	result = vcuda_call_cuCtxCreate_v2(&id, flags, libcuda_device_host(dev));
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);
@@ -368,7 +368,7 @@ VCUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevi
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	atomic_store(&c->calls.id, id);
-	*pctx = vcuda_context_handle(c);
+	*pctx = libcuda_context_handle(c);
 	return push(c);
 }
 
@@ -390,16 +390,16 @@ VCUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params,
 
 VCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_thread *t = vcuda_thread();
-	struct vcuda_context *c = vcuda_context_find(ctx);
+	CUresult result = libcuda_require_init();
+	struct libcuda_thread *t = libcuda_thread();
+	struct libcuda_context *c = libcuda_context_find(ctx);
 	CUcontext id;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!c || c->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	vcuda_storage_drop(c);
+	libcuda_storage_drop(c);
 	if (!atomic_load(&c->calls.id))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	forget_contents(c);
@@ -415,8 +415,8 @@ VCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 VCUDA_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_context *c = vcuda_context_current();
+	CUresult result = client_require_context();
+	struct libcuda_context *c = libcuda_context_current();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -427,19 +427,19 @@ VCUDA_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	pthread_mutex_lock(&lock);
 	c->refs++;
 	pthread_mutex_unlock(&lock);
-	*pctx = vcuda_context_handle(c);
+	*pctx = libcuda_context_handle(c);
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_context *c = vcuda_context_find(ctx);
+	CUresult result = libcuda_require_init();
+	struct libcuda_context *c = libcuda_context_find(ctx);
 	bool last;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!c || c != vcuda_context_current())
+	if (!c || c != libcuda_context_current())
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (c->primary)
 		return cuDevicePrimaryCtxRelease_v2(c->device);
@@ -452,13 +452,13 @@ VCUDA_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 
 /* ---- questions ---- */
 
-CUresult vcuda_context_named(CUcontext ctx, struct vcuda_context **c)
+CUresult libcuda_context_named(CUcontext ctx, struct libcuda_context **c)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*c = ctx ? vcuda_context_find(ctx) : vcuda_context_current();
+	*c = ctx ? libcuda_context_find(ctx) : libcuda_context_current();
 	if (!*c)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* A primary context that is not active has all these things too. */
@@ -467,8 +467,8 @@ CUresult vcuda_context_named(CUcontext ctx, struct vcuda_context **c)
 
 VCUDA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_context_named(ctx, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_context_named(ctx, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -485,8 +485,8 @@ VCUDA_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 
 VCUDA_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_context_named(ctx, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_context_named(ctx, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -498,8 +498,8 @@ VCUDA_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 
 VCUDA_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_context_named(ctx, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_context_named(ctx, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -512,7 +512,7 @@ VCUDA_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 /* Bank widths: a hint that no device since compute capability 5.0 takes. */
 VCUDA_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -524,7 +524,7 @@ VCUDA_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 
 VCUDA_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA contexts. The application's CUcontext is the address of a struct vcuda_context, which is never freed: so a
+ * CUDA contexts. The application's CUcontext is the address of a struct libcuda_context, which is never freed: so a
  * primary context has its handle before it is active, and a dead handle is told from a live one. Handles from the
  * application are looked up, never followed.
  */
@@ -16,80 +16,80 @@
 #include "protocol/cuda-abi.h"
 
 /* Where streams write how far they are, and how many of them do. */
-struct vcuda_words {
-	_Atomic uint64_t life; /* of the context: all this is of that life */
+struct libcuda_fence_page {
+	_Atomic uint64_t generation; /* of the context: all this is of that generation */
 	_Atomic unsigned int streams;
-	_Atomic uint64_t refused; /* the life, plus one, that has none and needs not be asked again */
+	_Atomic uint64_t refused; /* the generation, plus one, that has none and needs not be asked again */
 	uint32_t *page;
-	uint64_t page_life;
+	uint64_t page_generation;
 	unsigned int taken;
 	_Atomic unsigned int readers; /* threads that look at a word now */
 	_Atomic unsigned int waits;   /* the first few */
 };
 
 /* What was waited for: positions in the ring (completion.h). */
-struct vcuda_waits {
-	_Atomic uint64_t all;      /* all that was issued before it is done */
-	_Atomic uint64_t ordinary; /* so is what the default stream had to do */
-	_Atomic uint64_t printed;  /* a wait, with which came what kernels had printed */
-	_Atomic uint64_t learned;  /* something was found to be done, without such a wait */
+struct libcuda_completion {
+	_Atomic uint64_t all;            /* all that was issued before it is done */
+	_Atomic uint64_t blocking;       /* so is what the default stream had to do */
+	_Atomic uint64_t output_flushed; /* a wait, with which came what kernels had printed */
+	_Atomic uint64_t polled;         /* something was found to be done, without such a wait */
 };
 
-struct vcuda_context {
-	struct call_context calls; /* its id is NULL: a primary context that is not active, or a destroyed one */
-	_Atomic int error;         /* CUresult that ended it (a kernel's fault): every later call gives it */
-	_Atomic uint64_t life;     /* moves when what it held is gone (reset, destroyed) */
+struct libcuda_context {
+	struct call_context calls;   /* its id is NULL: a primary context that is not active, or a destroyed one */
+	_Atomic int error;           /* CUresult that ended it (a kernel's fault): every later call gives it */
+	_Atomic uint64_t generation; /* moves when what it held is gone (reset, destroyed) */
 	CUdevice device;
 	bool primary;
 	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number;          /* for cuCtxGetId */
-	struct vcuda_words words; /* throttle.c */
-	struct vcuda_waits waits; /* completion.c */
-	struct vcuda_context *next;
+	uint64_t number;                     /* for cuCtxGetId */
+	struct libcuda_fence_page fences;    /* throttle.c */
+	struct libcuda_completion completed; /* completion.c */
+	struct libcuda_context *next;
 };
 
 /* The calling thread's current context, NULL if it has none. */
-struct vcuda_context *vcuda_context_current(void);
+struct libcuda_context *libcuda_context_current(void);
 
 /* Whether the process never had another one. */
-bool vcuda_context_is_only_one(void);
+bool libcuda_context_is_only_one(void);
 
 /*
  * Whether no work of any stream is outstanding (guest/client/call.h), so that nothing on the device can tell when a
  * copy is made. False where the process had several contexts.
  */
-bool vcuda_context_is_idle(const struct vcuda_context *context);
+bool libcuda_context_is_idle(const struct libcuda_context *context);
 
-static inline struct vcuda_context *vcuda_context_of_calls(struct call_context *calls)
+static inline struct libcuda_context *libcuda_context_of_calls(struct call_context *calls)
 {
-	return (struct vcuda_context *)((char *)calls - offsetof(struct vcuda_context, calls));
+	return (struct libcuda_context *)((char *)calls - offsetof(struct libcuda_context, calls));
 }
 
 /* The context behind a handle, NULL if there never was such a one. */
-struct vcuda_context *vcuda_context_find(CUcontext handle);
+struct libcuda_context *libcuda_context_find(CUcontext handle);
 
 /*
- * vcuda_require_init(), and the context that an application names; NULL: the current one. CUDA_ERROR_INVALID_CONTEXT,
+ * libcuda_require_init(), and the context that an application names; NULL: the current one. CUDA_ERROR_INVALID_CONTEXT,
  * CUDA_ERROR_CONTEXT_IS_DESTROYED.
  */
-CUresult vcuda_context_named(CUcontext handle, struct vcuda_context **context);
+CUresult libcuda_context_named(CUcontext handle, struct libcuda_context **context);
 
-static inline CUcontext vcuda_context_handle(struct vcuda_context *context)
+static inline CUcontext libcuda_context_handle(struct libcuda_context *context)
 {
 	return (CUcontext)context;
 }
 
 /* The handle of a device's primary context, which stays the same for ever. NULL if memory ran out. */
-struct vcuda_context *vcuda_context_primary(CUdevice device);
+struct libcuda_context *libcuda_context_primary(CUdevice device);
 
 /* Why no call can be made in `context`: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED, its error; or
  * CUDA_SUCCESS. */
-CUresult vcuda_context_usable(struct vcuda_context *context);
+CUresult libcuda_context_usable(struct libcuda_context *context);
 
 /* The options of a call in a context, which may be NULL: the current one. */
-static inline struct call_options vcuda_context_options(struct vcuda_context *context)
+static inline struct call_options libcuda_context_options(struct libcuda_context *context)
 {
 	return (struct call_options){.context = context ? &context->calls : NULL};
 }

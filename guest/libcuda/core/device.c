@@ -35,7 +35,7 @@ static const struct {
 	int value;
 } masked[] = {
 	{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0},
-	{CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1}, /* windows have the guest's addresses */
+	{CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1}, /* mappings have the guest's addresses */
 	{CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH, 0},
 	{CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 0},
 	{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0},
@@ -131,7 +131,7 @@ static void present(vcuda_device_info *info)
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
-CUresult vcuda_devices_load(int n)
+CUresult libcuda_devices_load(int n)
 {
 	const char *wanted = getenv("CUDA_VISIBLE_DEVICES");
 	struct device *all;
@@ -167,35 +167,35 @@ CUresult vcuda_devices_load(int n)
 	return CUDA_ERROR_NO_DEVICE;
 }
 
-int vcuda_device_count(void)
+int libcuda_device_count(void)
 {
 	return count;
 }
 
-CUresult vcuda_require_device(CUdevice dev)
+CUresult libcuda_require_device(CUdevice dev)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	return dev >= 0 && dev < count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUdevice vcuda_device_host(CUdevice dev)
+CUdevice libcuda_device_host(CUdevice dev)
 {
 	return devices[dev].host;
 }
 
 CUresult vcuda_resolve_device(CUdevice given, CUdevice *resolved)
 {
-	CUresult result = vcuda_require_device(given);
+	CUresult result = libcuda_require_device(given);
 
 	if (result == CUDA_SUCCESS)
-		*resolved = vcuda_device_host(given);
+		*resolved = libcuda_device_host(given);
 	return result;
 }
 
-const vcuda_device_info *vcuda_device_info_of(CUdevice dev)
+const vcuda_device_info *libcuda_device_info_of(CUdevice dev)
 {
 	return &devices[dev].info;
 }
@@ -210,7 +210,7 @@ static CUresult attribute_of(CUdevice dev, CUdevice_attribute attribute, int *va
 	return (CUresult)info->attribute_results[attribute];
 }
 
-int vcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute)
+int libcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute)
 {
 	int value = 0;
 
@@ -221,7 +221,7 @@ int vcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute)
 
 VCUDA_EXPORT CUresult cuDeviceGetCount(int *n)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -233,7 +233,7 @@ VCUDA_EXPORT CUresult cuDeviceGetCount(int *n)
 
 VCUDA_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-	CUresult result = vcuda_require_device(ordinal);
+	CUresult result = libcuda_require_device(ordinal);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -245,7 +245,7 @@ VCUDA_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 
 VCUDA_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -257,7 +257,7 @@ VCUDA_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 
 VCUDA_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -274,7 +274,7 @@ VCUDA_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 
 VCUDA_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -286,7 +286,7 @@ VCUDA_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 
 VCUDA_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -295,45 +295,45 @@ VCUDA_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, C
 
 VCUDA_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!major || !minor)
 		return CUDA_ERROR_INVALID_VALUE;
-	*major = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-	*minor = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	*major = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	*minor = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuDeviceGetProperties(CUdevprop *p, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	*p = (CUdevprop){
-		.maxThreadsPerBlock = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
-		.sharedMemPerBlock = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
-		.totalConstantMemory = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
-		.SIMDWidth = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
-		.memPitch = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_PITCH),
-		.regsPerBlock = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
-		.clockRate = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
-		.textureAlign = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
+		.maxThreadsPerBlock = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+		.sharedMemPerBlock = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+		.totalConstantMemory = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+		.SIMDWidth = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+		.memPitch = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_PITCH),
+		.regsPerBlock = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+		.clockRate = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+		.textureAlign = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
 	};
 	for (int i = 0; i < 3; i++) {
-		p->maxThreadsDim[i] = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
-		p->maxGridSize[i] = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
+		p->maxThreadsDim[i] = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+		p->maxGridSize[i] = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
 	}
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -345,7 +345,7 @@ VCUDA_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 
 VCUDA_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	unsigned int w[4], g[4];
 	int n, have;
 
@@ -371,7 +371,7 @@ VCUDA_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
 
 VCUDA_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -398,17 +398,18 @@ static CUresult all_atomics(unsigned int all[CU_ATOMIC_OPERATION_MAX], CUdevice 
 		all[i] = 0;
 	}
 	if (peer)
-		result = vcuda_call_cuDeviceGetP2PAtomicCapabilities(all, names, CU_ATOMIC_OPERATION_MAX,
-								     vcuda_device_host(dev), vcuda_device_host(*peer));
+		result = vcuda_call_cuDeviceGetP2PAtomicCapabilities(
+			all, names, CU_ATOMIC_OPERATION_MAX, libcuda_device_host(dev), libcuda_device_host(*peer));
 	else
 		result = vcuda_call_cuDeviceGetHostAtomicCapabilities(all, names, CU_ATOMIC_OPERATION_MAX,
-								      vcuda_device_host(dev));
+								      libcuda_device_host(dev));
 	if (result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
 	if (!peer)
-		native = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED);
+		native = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED);
 	else if (vcuda_call_cuDeviceGetP2PAttribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
-						    vcuda_device_host(dev), vcuda_device_host(*peer)) != CUDA_SUCCESS)
+						    libcuda_device_host(dev),
+						    libcuda_device_host(*peer)) != CUDA_SUCCESS)
 		return result;
 	return native ? result : CUDA_SUCCESS;
 }
@@ -433,7 +434,7 @@ static CUresult atomics(unsigned int *capabilities, const CUatomicOperation *ope
 VCUDA_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations,
 							unsigned int n, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	return result != CUDA_SUCCESS ? result : atomics(capabilities, operations, n, dev, NULL);
 }
@@ -441,10 +442,10 @@ VCUDA_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabiliti
 VCUDA_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations,
 						       unsigned int n, CUdevice src, CUdevice dst)
 {
-	CUresult result = vcuda_require_device(src);
+	CUresult result = libcuda_require_device(src);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_require_device(dst);
+		result = libcuda_require_device(dst);
 	if (result == CUDA_SUCCESS && src == dst)
 		result = CUDA_ERROR_INVALID_DEVICE;
 	return result != CUDA_SUCCESS ? result : atomics(capabilities, operations, n, src, &dst);

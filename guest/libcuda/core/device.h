@@ -9,18 +9,18 @@
 #include "protocol/types.h"
 
 /* Asks the worker for all its `count` devices. CUDA_ERROR_NO_DEVICE, with a line that says why, if none is left. */
-CUresult vcuda_devices_load(int count);
+CUresult libcuda_devices_load(int count);
 
-int vcuda_device_count(void);
+int libcuda_device_count(void);
 
-/* vcuda_require_init() and CUDA_ERROR_INVALID_DEVICE if there is no such device. */
-CUresult vcuda_require_device(CUdevice dev);
+/* libcuda_require_init() and CUDA_ERROR_INVALID_DEVICE if there is no such device. */
+CUresult libcuda_require_device(CUdevice dev);
 
 /* Of a device that exists: the worker's number for it, and what is known of it. */
-CUdevice vcuda_device_host(CUdevice dev);
-const vcuda_device_info *vcuda_device_info_of(CUdevice dev);
+CUdevice libcuda_device_host(CUdevice dev);
+const vcuda_device_info *libcuda_device_info_of(CUdevice dev);
 
 /* An attribute's value as programs see it, 0 if there is none. */
-int vcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute);
+int libcuda_device_attribute(CUdevice dev, CUdevice_attribute attribute);
 
 #endif

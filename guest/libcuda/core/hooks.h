@@ -12,55 +12,56 @@
 
 #include "protocol/cuda-abi.h"
 
-struct vcuda_context;
-struct vcuda_thread;
+struct libcuda_context;
+struct libcuda_thread;
 
 /* ---- observers ---- */
 
 /* A room that keeps something for contexts or threads. Any function may be NULL. Each runs on the thread that ends the
  * context, or that ends itself. */
-struct vcuda_observer {
-	/* The context is about to end. Calls can still be made in it, and its life is the old one. */
-	void (*context_ends)(struct vcuda_context *context);
-	/* The context's life has moved on. Its memory is still there: a room that reads such memory stops here. */
-	void (*context_ended)(struct vcuda_context *context);
+struct libcuda_observer {
+	/* The context is about to end. Calls can still be made in it, and its generation is the old one. */
+	void (*context_ends)(struct libcuda_context *context);
+	/* The context's generation has moved on. Its memory is still there: a room that reads such memory stops here.
+	 */
+	void (*context_ended)(struct libcuda_context *context);
 	/* No room reads the context's memory any more. Calls can still be made in it. */
-	void (*context_memory_ends)(struct vcuda_context *context);
-	void (*thread_exits)(struct vcuda_thread *thread);
-	struct vcuda_observer *next; /* for vcuda_observe() */
+	void (*context_memory_ends)(struct libcuda_context *context);
+	void (*thread_exits)(struct libcuda_thread *thread);
+	struct libcuda_observer *next; /* for libcuda_observe() */
 };
 
 /* Adds an observer for as long as the process lives. Only for functions that run while the library is loaded. */
-void vcuda_observe(struct vcuda_observer *observer);
+void libcuda_observe(struct libcuda_observer *observer);
 
-void vcuda_hooks_context_ends(struct vcuda_context *context);
-void vcuda_hooks_context_ended(struct vcuda_context *context);
-void vcuda_hooks_context_memory_ends(struct vcuda_context *context);
-void vcuda_hooks_thread_exits(struct vcuda_thread *thread);
+void libcuda_hooks_context_ends(struct libcuda_context *context);
+void libcuda_hooks_context_ended(struct libcuda_context *context);
+void libcuda_hooks_context_memory_ends(struct libcuda_context *context);
+void libcuda_hooks_thread_exits(struct libcuda_thread *thread);
 
 /* ---- completion ---- */
 
 /* Runs around each command while memory/managed-mirror.c keeps copies of __managed__ variables. */
-struct vcuda_mirror_ops {
-	void (*before)(unsigned int op, struct vcuda_context *context);
+struct libcuda_mirror_ops {
+	void (*before)(unsigned int op, struct libcuda_context *context);
 	/* `waited`: the thread waited for an asynchronous command. `result`: the worker's. */
-	void (*after)(unsigned int op, struct vcuda_context *context, bool waited, CUresult result);
+	void (*after)(unsigned int op, struct libcuda_context *context, bool waited, CUresult result);
 };
 
 /* NULL while there are no such copies. */
-extern _Atomic(const struct vcuda_mirror_ops *) vcuda_mirror_hook;
+extern _Atomic(const struct libcuda_mirror_ops *) libcuda_mirror_hook;
 
-static inline const struct vcuda_mirror_ops *vcuda_mirror_ops(void)
+static inline const struct libcuda_mirror_ops *libcuda_mirror_ops(void)
 {
-	return atomic_load_explicit(&vcuda_mirror_hook, memory_order_acquire);
+	return atomic_load_explicit(&libcuda_mirror_hook, memory_order_acquire);
 }
 
 /* ---- services; NULL: the library has no such room ---- */
 
 /* Pinned memory of a context, until the context ends. memory/pinned.c */
-extern CUresult (*vcuda_hook_pinned)(struct vcuda_context *context, void **memory, size_t bytes);
+extern CUresult (*libcuda_hook_pinned)(struct libcuda_context *context, void **memory, size_t bytes);
 
 /* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
-extern void (*vcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+extern void (*libcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -21,18 +21,18 @@
 
 extern char **environ;
 
-struct vcuda_host_info vcuda_host;
+struct vcuda_host_info libcuda_host;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool ready;
 
-CUresult vcuda_require_init(void)
+CUresult libcuda_require_init(void)
 {
-	if (!atomic_load_explicit(&ready, memory_order_acquire) || vcuda_session_forked())
+	if (!atomic_load_explicit(&ready, memory_order_acquire) || client_session_forked())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	if (vcuda_thread()->in_callback)
+	if (libcuda_thread()->in_callback)
 		return CUDA_ERROR_NOT_PERMITTED;
-	return (CUresult)vcuda_session_error();
+	return (CUresult)client_session_error();
 }
 
 static bool goes_to_the_worker(const char *variable)
@@ -72,31 +72,31 @@ static CUresult hello(void)
 
 	if (!environment)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = vcuda_call_vcudaHello(environment, &vcuda_host);
+	result = vcuda_call_vcudaHello(environment, &libcuda_host);
 	free(environment);
-	if (result != CUDA_SUCCESS && (int)result != vcuda_session_error())
+	if (result != CUDA_SUCCESS && (int)result != client_session_error())
 		vcuda_log("the host cannot compute for this process (CUDA error %d): the log of vcudad there says why",
 			  result);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (vcuda_host.range_count > sizeof(vcuda_host.ranges) / sizeof(vcuda_host.ranges[0]))
+	if (libcuda_host.range_count > sizeof(libcuda_host.ranges) / sizeof(libcuda_host.ranges[0]))
 		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-	vcuda_session.host_pid = vcuda_host.pid;
-	vcuda_arena_reserve(&vcuda_host);
-	if (vcuda_host_is_gpu())
-		vcuda_call_wait_for_gpu();
-	return vcuda_devices_load(vcuda_host.device_count);
+	client_session.host_pid = libcuda_host.pid;
+	libcuda_arena_reserve(&libcuda_host);
+	if (libcuda_host_is_gpu())
+		client_call_wait_for_gpu();
+	return libcuda_devices_load(libcuda_host.device_count);
 }
 
 /* VCUDA_VERBOSE=1: where this process computes. */
 static void say_where(void)
 {
 	const char *verbose = getenv("VCUDA_VERBOSE");
-	const struct vcuda_host_info *host = &vcuda_host;
+	const struct vcuda_host_info *host = &libcuda_host;
 
 	if (verbose && strcmp(verbose, "0"))
 		vcuda_log("transport %s, back end %.*s, %d device%s, host process %u",
-			  vcuda_session.transport->ops->name, (int)sizeof(host->backend), host->backend,
+			  client_session.transport->ops->name, (int)sizeof(host->backend), host->backend,
 			  host->device_count, host->device_count == 1 ? "" : "s", host->pid);
 }
 
@@ -104,13 +104,13 @@ static CUresult open_session(void)
 {
 	int err;
 
-	if (vcuda_session_attached())
+	if (client_session_attached())
 		return CUDA_SUCCESS;
-	vcuda_mark("libcuda: connects");
-	err = vcuda_session_open(CUDA_ERROR_LAUNCH_FAILED);
+	vcuda_trace_point("libcuda: connects");
+	err = client_session_open(CUDA_ERROR_LAUNCH_FAILED);
 	if (err)
 		return err == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
-	pthread_atfork(NULL, NULL, vcuda_output_forked);
+	pthread_atfork(NULL, NULL, libcuda_output_forked);
 	return CUDA_SUCCESS;
 }
 
@@ -118,7 +118,7 @@ static CUresult connect_locked(void)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (vcuda_session_forked())
+	if (client_session_forked())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!atomic_load(&ready)) {
 		result = open_session();
@@ -127,10 +127,10 @@ static CUresult connect_locked(void)
 		if (result != CUDA_SUCCESS)
 			return result;
 		atomic_store(&ready, true);
-		vcuda_mark("libcuda: is ready");
+		vcuda_trace_point("libcuda: is ready");
 		say_where();
 	}
-	return (CUresult)vcuda_session_error();
+	return (CUresult)client_session_error();
 }
 
 /* Safe to call again and from several threads. */
@@ -138,9 +138,9 @@ static CUresult connect_session(void)
 {
 	CUresult result;
 
-	if (vcuda_require_init() == CUDA_SUCCESS)
+	if (libcuda_require_init() == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
-	if (vcuda_session_forked())
+	if (client_session_forked())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
 	result = connect_locked();
@@ -151,10 +151,10 @@ static CUresult connect_session(void)
 /* For a worker that lends this process's GPU on. */
 VCUDA_EXPORT CUresult cuVcudaHost(vcuda_host_info *info)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result == CUDA_SUCCESS)
-		*info = vcuda_host;
+		*info = libcuda_host;
 	return result;
 }
 
@@ -169,7 +169,7 @@ VCUDA_EXPORT CUresult cuDriverGetVersion(int *version)
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
 	*version = CUDA_VERSION;
-	if (vcuda_require_init() == CUDA_SUCCESS && vcuda_host.driver_version < CUDA_VERSION)
-		*version = vcuda_host.driver_version;
+	if (libcuda_require_init() == CUDA_SUCCESS && libcuda_host.driver_version < CUDA_VERSION)
+		*version = libcuda_host.driver_version;
 	return CUDA_SUCCESS;
 }

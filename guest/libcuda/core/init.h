@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's answer to the first call. Constant once vcuda_require_init() returns CUDA_SUCCESS. */
+/* The host's answer to the first call. Constant once libcuda_require_init() returns CUDA_SUCCESS. */
 #ifndef VCUDA_INIT_H
 #define VCUDA_INIT_H
 
@@ -8,12 +8,12 @@
 
 #include "protocol/types.h"
 
-extern struct vcuda_host_info vcuda_host;
+extern struct vcuda_host_info libcuda_host;
 
 /* The back end is a driver of GPUs, not the software GPU. Each command asks: a comparison of one word. */
-static inline bool vcuda_host_is_gpu(void)
+static inline bool libcuda_host_is_gpu(void)
 {
-	return memcmp(vcuda_host.backend, "cpu", sizeof("cpu")) != 0;
+	return memcmp(libcuda_host.backend, "cpu", sizeof("cpu")) != 0;
 }
 
 #endif

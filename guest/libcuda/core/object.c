@@ -7,27 +7,27 @@
 #define BUCKETS 1024
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct vcuda_object *buckets[BUCKETS];
-static struct vcuda_object *unused;
+static struct libcuda_object *buckets[BUCKETS];
+static struct libcuda_object *unused;
 static uint64_t numbers;
 
-static struct vcuda_object **bucket_of(uint64_t id)
+static struct libcuda_object **bucket_of(uint64_t id)
 {
 	return &buckets[(id * 0x9e3779b97f4a7c15ull) >> 54];
 }
 
-static struct vcuda_object *find_locked(uint64_t id)
+static struct libcuda_object *find_locked(uint64_t id)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 
 	for (o = *bucket_of(id); o && o->id != id; o = o->next)
 		continue;
 	return o;
 }
 
-struct vcuda_object *vcuda_object_find(unsigned int kinds, const void *handle)
+struct libcuda_object *libcuda_object_find(unsigned int kinds, const void *handle)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 
 	pthread_rwlock_rdlock(&lock);
 	o = find_locked((uintptr_t)handle);
@@ -37,11 +37,11 @@ struct vcuda_object *vcuda_object_find(unsigned int kinds, const void *handle)
 	return o;
 }
 
-struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
-				      const void *parent)
+struct libcuda_object *libcuda_object_add(enum libcuda_object_kind kind, const void *handle,
+					  struct libcuda_context *context, const void *parent)
 {
 	uint64_t id = (uintptr_t)handle;
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 
 	pthread_rwlock_wrlock(&lock);
 	o = find_locked(id);
@@ -52,7 +52,7 @@ struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *h
 		else
 			o = calloc(1, sizeof(*o));
 		if (o) {
-			*o = (struct vcuda_object){
+			*o = (struct libcuda_object){
 				.id = id,
 				.kind = kind,
 				.context = context,
@@ -68,19 +68,19 @@ struct vcuda_object *vcuda_object_add(enum vcuda_object_kind kind, const void *h
 }
 
 /* The record is in no bucket any more. */
-static void recycle(struct vcuda_object *o)
+static void recycle(struct libcuda_object *o)
 {
 	if (o->release)
 		o->release(o->data);
-	*o = (struct vcuda_object){.next = unused};
+	*o = (struct libcuda_object){.next = unused};
 	unused = o;
 }
 
 /* Takes out what `goes` says. */
-static void drop_locked(bool (*goes)(const struct vcuda_object *, uint64_t), uint64_t argument)
+static void drop_locked(bool (*goes)(const struct libcuda_object *, uint64_t), uint64_t argument)
 {
 	for (int i = 0; i < BUCKETS; i++) {
-		struct vcuda_object **at = &buckets[i], *o;
+		struct libcuda_object **at = &buckets[i], *o;
 
 		while ((o = *at)) {
 			if (!goes(o, argument)) {
@@ -93,20 +93,20 @@ static void drop_locked(bool (*goes)(const struct vcuda_object *, uint64_t), uin
 	}
 }
 
-static bool is_or_is_in(const struct vcuda_object *o, uint64_t id)
+static bool is_or_is_in(const struct libcuda_object *o, uint64_t id)
 {
 	return o->id == id || o->parent == id;
 }
 
-static bool is_of_context(const struct vcuda_object *o, uint64_t context)
+static bool is_of_context(const struct libcuda_object *o, uint64_t context)
 {
-	return o->context == (struct vcuda_context *)(uintptr_t)context;
+	return o->context == (struct libcuda_context *)(uintptr_t)context;
 }
 
-bool vcuda_object_drop(const void *handle)
+bool libcuda_object_drop(const void *handle)
 {
 	uint64_t id = (uintptr_t)handle;
-	struct vcuda_object **at;
+	struct libcuda_object **at;
 	bool found;
 
 	if (!id)
@@ -115,10 +115,10 @@ bool vcuda_object_drop(const void *handle)
 	for (at = bucket_of(id); *at && (*at)->id != id; at = &(*at)->next)
 		continue;
 	found = *at;
-	if (*at && (*at)->kind & (VCUDA_OBJECT_MODULE | VCUDA_OBJECT_LIBRARY | VCUDA_OBJECT_MIPMAPPED)) {
+	if (*at && (*at)->kind & (LIBCUDA_OBJECT_MODULE | LIBCUDA_OBJECT_LIBRARY | LIBCUDA_OBJECT_MIPMAPPED)) {
 		drop_locked(is_or_is_in, id);
 	} else if (*at) {
-		struct vcuda_object *o = *at;
+		struct libcuda_object *o = *at;
 
 		*at = o->next;
 		recycle(o);
@@ -127,7 +127,7 @@ bool vcuda_object_drop(const void *handle)
 	return found;
 }
 
-void vcuda_objects_drop_context(struct vcuda_context *context)
+void libcuda_objects_drop_context(struct libcuda_context *context)
 {
 	pthread_rwlock_wrlock(&lock);
 	drop_locked(is_of_context, (uintptr_t)context);

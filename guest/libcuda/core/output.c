@@ -20,7 +20,7 @@ _Static_assert(PART + 16 <= VCUDA_REPLY_MAX, "a part fits a reply");
 static pthread_mutex_t fetching = UNLOCKED; /* held until the text is written, so that text stays in order */
 static pthread_mutex_t writing = UNLOCKED;  /* inside stdout's own lock: its holder waits only for the file */
 static bool ends;                           /* under `writing` */
-_Atomic bool vcuda_output_in_flight;
+_Atomic bool libcuda_output_in_flight;
 
 /* Flushes under the same lock, so that exit() and a forked child find no kernel text in the buffer. */
 static void write_text(FILE *to, const char *text, size_t bytes)
@@ -63,15 +63,15 @@ static bool lock_fetching(void)
 	return !pthread_mutex_timedlock(&fetching, &limit);
 }
 
-void vcuda_output_forward(struct vcuda_shm *shm)
+void libcuda_output_forward(struct vcuda_shm *shm)
 {
 	if (!lock_fetching())
 		return;
 	/* A thread that came to wait for another one's text may find none left. */
 	if (atomic_load(&shm->output)) {
-		atomic_store(&vcuda_output_in_flight, true);
+		atomic_store(&libcuda_output_in_flight, true);
 		bring_text(shm);
-		atomic_store(&vcuda_output_in_flight, false);
+		atomic_store(&libcuda_output_in_flight, false);
 	}
 	pthread_mutex_unlock(&fetching);
 }
@@ -80,7 +80,7 @@ void vcuda_output_forward(struct vcuda_shm *shm)
  * The child's buffer is a copy. If a thread of the parent was writing, the parent writes all of that buffer, and the
  * child has no thread that gives the locks back.
  */
-void vcuda_output_forked(void)
+void libcuda_output_forked(void)
 {
 	if (pthread_mutex_trylock(&writing))
 		__fpurge(stdout);

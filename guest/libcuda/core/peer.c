@@ -8,12 +8,12 @@
 
 CUresult vcuda_resolve_context(CUcontext given, CUcontext *resolved)
 {
-	struct vcuda_context *peer = given ? vcuda_context_find(given) : NULL;
+	struct libcuda_context *peer = given ? libcuda_context_find(given) : NULL;
 	CUresult result;
 
 	if (!peer)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = vcuda_context_usable(peer);
+	result = libcuda_context_usable(peer);
 	if (result == CUDA_SUCCESS)
 		*resolved = peer->calls.id;
 	return result;

@@ -27,56 +27,57 @@ static CUresult result_of(int error)
 	}
 }
 
-static struct vcuda_context *context_of(struct call_context *calls)
+static struct libcuda_context *context_of(struct call_context *calls)
 {
-	return calls ? vcuda_context_of_calls(calls) : NULL;
+	return calls ? libcuda_context_of_calls(calls) : NULL;
 }
 
-CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options *options, unsigned int op, size_t bytes)
+CUresult libcuda_request_begin(struct client_call *call, const struct call_options *options, unsigned int op,
+			       size_t bytes)
 {
-	struct vcuda_context *context = vcuda_request_context(options);
-	const struct vcuda_mirror_ops *mirrors = vcuda_mirror_ops();
+	struct libcuda_context *context = libcuda_request_context(options);
+	const struct libcuda_mirror_ops *mirrors = libcuda_mirror_ops();
 
 	/* begin() and submit() set the other members. */
 	call->options = options ? options : &no_options;
 	call->context = context ? &context->calls : NULL;
-	call->thread = &vcuda_thread()->calls;
+	call->thread = &libcuda_thread()->calls;
 	call->queue = NULL;
 	call->launches = op == VCUDA_OP_vcudaLaunchKernel || op == VCUDA_OP_vcudaGraphLaunch;
 	if (mirrors && !call->options->internal)
 		mirrors->before(op, context);
-	return result_of(vcuda_call_begin(call, op, bytes));
+	return result_of(client_call_begin(call, op, bytes));
 }
 
-void vcuda_request_heard(struct vcuda_context *context)
+void libcuda_request_confirmed(struct libcuda_context *context)
 {
-	struct vcuda_thread *t = vcuda_thread();
+	struct libcuda_thread *t = libcuda_thread();
 
-	t->heard_of = context;
-	t->heard_at = vcuda_ticks();
+	t->confirmed_context = context;
+	t->confirmed_at = libcuda_ticks();
 }
 
 /* With the worker's answer. */
-static void note_answer(const struct vcuda_call *call)
+static void note_answer(const struct client_call *call)
 {
-	struct vcuda_context *context = context_of(call->context);
+	struct libcuda_context *context = context_of(call->context);
 
 	if (context && vcuda_is_sticky((CUresult)call->result))
 		atomic_store(&context->error, call->result);
 	if (vcuda_call_table[call->op].waits && (call->result == CUDA_SUCCESS || call->result == CUDA_ERROR_NOT_READY))
-		vcuda_request_heard(context);
+		libcuda_request_confirmed(context);
 }
 
-CUresult vcuda_request_submit(struct vcuda_call *call)
+CUresult libcuda_request_submit(struct client_call *call)
 {
-	int result = vcuda_call_submit(call);
+	int result = client_call_submit(call);
 
 	if (call->sync && result == call->result)
 		note_answer(call);
 	return result_of(result);
 }
 
-CUresult vcuda_request_check(struct vcuda_call *call)
+CUresult libcuda_request_check(struct client_call *call)
 {
 	if (vcuda_reader_finished(&call->reader))
 		return CUDA_SUCCESS;
@@ -85,28 +86,28 @@ CUresult vcuda_request_check(struct vcuda_call *call)
 }
 
 /* A thread that is cancelled while it writes output would keep the locks of the output and of stdout. */
-static void follow_answer(const struct vcuda_call *call, const struct vcuda_mirror_ops *mirrors)
+static void follow_answer(const struct client_call *call, const struct libcuda_mirror_ops *mirrors)
 {
-	struct vcuda_shm *shm = vcuda_call_shm();
+	struct vcuda_shm *shm = client_call_shm();
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	/* Text that the worker printed before its answer precedes text that the application prints next. */
-	if (vcuda_output_is_due(shm))
-		vcuda_output_forward(shm);
+	if (libcuda_output_is_due(shm))
+		libcuda_output_forward(shm);
 	if (mirrors)
 		mirrors->after(call->op, context_of(call->context), call->options->wait, (CUresult)call->result);
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-void vcuda_request_end(struct vcuda_call *call)
+void libcuda_request_end(struct client_call *call)
 {
-	const struct vcuda_mirror_ops *mirrors;
+	const struct libcuda_mirror_ops *mirrors;
 
-	vcuda_call_end(call);
+	client_call_end(call);
 	if (!call->sync || call->options->internal)
 		return;
-	mirrors = vcuda_mirror_ops();
-	if (mirrors || vcuda_output_is_due(vcuda_call_shm()))
+	mirrors = libcuda_mirror_ops();
+	if (mirrors || libcuda_output_is_due(client_call_shm()))
 		follow_answer(call, mirrors);
 }

@@ -25,36 +25,36 @@
 #define VCUDA_SYMBOL(function) #function
 
 /*
- * As vcuda_call_begin(). The context is that of the options, else the calling thread's. Errors:
+ * As client_call_begin(). The context is that of the options, else the calling thread's. Errors:
  * CUDA_ERROR_NOT_INITIALIZED, the session's error (sticky), CUDA_ERROR_INVALID_VALUE (too large),
  * CUDA_ERROR_NOT_SUPPORTED (unknown to the worker), CUDA_ERROR_NOT_READY (options.only_drained).
  */
-CUresult vcuda_request_begin(struct vcuda_call *call, const struct call_options *options, unsigned int op,
-			     size_t bytes);
+CUresult libcuda_request_begin(struct client_call *call, const struct call_options *options, unsigned int op,
+			       size_t bytes);
 
-CUresult vcuda_request_submit(struct vcuda_call *call);
+CUresult libcuda_request_submit(struct client_call *call);
 
 /* After decoding a reply: CUDA_ERROR_UNKNOWN, logged, if the reply was malformed. */
-CUresult vcuda_request_check(struct vcuda_call *call);
+CUresult libcuda_request_check(struct client_call *call);
 
 /* Called once after a successful begin(). */
-void vcuda_request_end(struct vcuda_call *call);
+void libcuda_request_end(struct client_call *call);
 
 /* The context that a call with these options goes to; `options` may be NULL. NULL: the thread has no current one. */
-static inline struct vcuda_context *vcuda_request_context(const struct call_options *options)
+static inline struct libcuda_context *libcuda_request_context(const struct call_options *options)
 {
-	return options && options->context ? vcuda_context_of_calls(options->context) : vcuda_context_current();
+	return options && options->context ? libcuda_context_of_calls(options->context) : libcuda_context_current();
 }
 
 /* The worker has answered the calling thread, and the context has not failed. */
-void vcuda_request_heard(struct vcuda_context *context);
+void libcuda_request_confirmed(struct libcuda_context *context);
 
 /* CUDA_SUCCESS, or why no call may be made: CUDA_ERROR_NOT_INITIALIZED (cuInit first; also in a forked child),
  * DEINITIALIZED. */
-CUresult vcuda_require_init(void);
+CUresult libcuda_require_init(void);
 
 /* The same and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
-CUresult vcuda_require_context(void);
+CUresult client_require_context(void);
 
 /* ---- streams: the stream room defines these; `stream` is resolved ---- */
 
@@ -63,12 +63,12 @@ CUresult vcuda_require_context(void);
  * commands of its kind that follow one another. Waits until there is room. Returns an error of an earlier command,
  * which the waiting thread must learn of. A command of the library's own (options->internal) takes none. Thread-safe.
  */
-CUresult vcuda_pace(const struct call_options *options, CUstream stream, unsigned int places);
+CUresult libcuda_throttle_take(const struct call_options *options, CUstream stream, unsigned int credits);
 
 /* Where the stream's commands are noted; NULL: the stream is not tracked. */
-struct call_queue *vcuda_known_queue(CUstream stream);
+struct call_queue *libcuda_completion_queue(CUstream stream);
 
 /* A stream of the options' context has been destroyed. */
-void vcuda_stream_destroyed(const struct call_options *options, CUstream stream);
+void libcuda_stream_destroyed(const struct call_options *options, CUstream stream);
 
 #endif

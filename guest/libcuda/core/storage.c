@@ -5,22 +5,22 @@
 #include <stdlib.h>
 
 struct value {
-	struct vcuda_context *context;
+	struct libcuda_context *context;
 	void *key, *value;
-	vcuda_storage_destructor destructor;
+	libcuda_storage_destructor destructor;
 	struct value *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct value *values;
 
-static struct vcuda_context *context_of(CUcontext context)
+static struct libcuda_context *context_of(CUcontext context)
 {
-	return context ? vcuda_context_find(context) : vcuda_context_current();
+	return context ? libcuda_context_find(context) : libcuda_context_current();
 }
 
 /* The link that points to the value, or to the list's end. */
-static struct value **find(const struct vcuda_context *c, const void *key)
+static struct value **find(const struct libcuda_context *c, const void *key)
 {
 	struct value **at = &values;
 
@@ -29,9 +29,9 @@ static struct value **find(const struct vcuda_context *c, const void *key)
 	return at;
 }
 
-CUresult vcuda_storage_put(CUcontext context, void *key, void *value, vcuda_storage_destructor destructor)
+CUresult libcuda_storage_put(CUcontext context, void *key, void *value, libcuda_storage_destructor destructor)
 {
-	struct vcuda_context *c = context_of(context);
+	struct libcuda_context *c = context_of(context);
 	struct value *v = malloc(sizeof(*v)), **at;
 
 	if (!c || !v) {
@@ -52,9 +52,9 @@ CUresult vcuda_storage_put(CUcontext context, void *key, void *value, vcuda_stor
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_storage_delete(CUcontext context, void *key)
+CUresult libcuda_storage_delete(CUcontext context, void *key)
 {
-	struct vcuda_context *c = context_of(context);
+	struct libcuda_context *c = context_of(context);
 	struct value *v = NULL, **at;
 
 	if (!c)
@@ -70,9 +70,9 @@ CUresult vcuda_storage_delete(CUcontext context, void *key)
 	return v ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult vcuda_storage_get(void **value, CUcontext context, void *key)
+CUresult libcuda_storage_get(void **value, CUcontext context, void *key)
 {
-	struct vcuda_context *c = context_of(context);
+	struct libcuda_context *c = context_of(context);
 	struct value *v;
 
 	if (!c)
@@ -87,7 +87,7 @@ CUresult vcuda_storage_get(void **value, CUcontext context, void *key)
 }
 
 /* A destructor may use the storage itself: none runs under the lock. */
-void vcuda_storage_drop(struct vcuda_context *context)
+void libcuda_storage_drop(struct libcuda_context *context)
 {
 	struct value *v, **at;
 
@@ -103,7 +103,7 @@ void vcuda_storage_drop(struct vcuda_context *context)
 		if (!v)
 			return;
 		if (v->destructor)
-			v->destructor(vcuda_context_handle(context), v->key, v->value);
+			v->destructor(libcuda_context_handle(context), v->key, v->value);
 		free(v);
 	}
 }

@@ -5,14 +5,14 @@
 
 #include "core/context.h"
 
-typedef void (*vcuda_storage_destructor)(CUcontext context, void *key, void *value);
+typedef void (*libcuda_storage_destructor)(CUcontext context, void *key, void *value);
 
 /* The entries of the CONTEXT_LOCAL_STORAGE table. A NULL context is the current one. */
-CUresult vcuda_storage_put(CUcontext context, void *key, void *value, vcuda_storage_destructor destructor);
-CUresult vcuda_storage_delete(CUcontext context, void *key);
-CUresult vcuda_storage_get(void **value, CUcontext context, void *key);
+CUresult libcuda_storage_put(CUcontext context, void *key, void *value, libcuda_storage_destructor destructor);
+CUresult libcuda_storage_delete(CUcontext context, void *key);
+CUresult libcuda_storage_get(void **value, CUcontext context, void *key);
 
 /* The context ends: destroys what it keeps. */
-void vcuda_storage_drop(struct vcuda_context *context);
+void libcuda_storage_drop(struct libcuda_context *context);
 
 #endif

@@ -9,8 +9,8 @@
 /* Numbers in use, so that they stay small: the worker keeps one word for each. */
 #define NUMBERS 256
 
-static _Thread_local struct vcuda_thread current;
-_Thread_local struct vcuda_thread *vcuda_thread_known __attribute__((tls_model("initial-exec")));
+static _Thread_local struct libcuda_thread current;
+_Thread_local struct libcuda_thread *libcuda_thread_cached __attribute__((tls_model("initial-exec")));
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -19,13 +19,13 @@ static uint16_t users[NUMBERS]; /* threads that have this number; more than one 
 
 static void leave(void *thread)
 {
-	struct vcuda_thread *t = thread;
+	struct libcuda_thread *t = thread;
 
-	vcuda_hooks_thread_exits(t);
+	libcuda_hooks_thread_exits(t);
 	pthread_mutex_lock(&lock);
 	users[t->calls.number]--;
 	pthread_mutex_unlock(&lock);
-	vcuda_thread_known = NULL;
+	libcuda_thread_cached = NULL;
 }
 
 static void create_key(void)
@@ -46,10 +46,10 @@ static uint32_t take_number(void)
 	return best;
 }
 
-struct vcuda_thread *vcuda_thread_begin(void)
+struct libcuda_thread *libcuda_thread_begin(void)
 {
-	current = (struct vcuda_thread){.calls.number = take_number()};
-	vcuda_thread_known = &current;
+	current = (struct libcuda_thread){.calls.number = take_number()};
+	libcuda_thread_cached = &current;
 	pthread_once(&once, create_key);
 	/* A destructor of the application's may call CUDA after ours ran: then this runs once more. */
 	pthread_setspecific(key, &current);

@@ -9,43 +9,44 @@
 #include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
-struct vcuda_context;
-struct vcuda_pace;
+struct libcuda_context;
+struct libcuda_throttle;
 
-#define VCUDA_CONTEXT_STACK 64
-#define VCUDA_THREAD_PACES 16
+#define LIBCUDA_CONTEXT_STACK 64
+#define LIBCUDA_THREAD_THROTTLES 16
 
 /* Rooms that keep something for each thread. */
-enum vcuda_thread_slot { VCUDA_THREAD_STREAM, VCUDA_THREAD_GRAPH, VCUDA_THREAD_SLOTS };
+enum libcuda_thread_slot { LIBCUDA_THREAD_STREAM, LIBCUDA_THREAD_GRAPH, LIBCUDA_THREAD_SLOTS };
 
-struct vcuda_thread {
+struct libcuda_thread {
 	struct call_thread calls;
 	unsigned int depth; /* of the stack of current contexts; the top one is current */
-	struct vcuda_context *stack[VCUDA_CONTEXT_STACK];
-	struct vcuda_context
-		*heard_of; /* the worker's last answer: this context had not failed; NULL: the worker lives */
-	uint64_t heard_at; /* vcuda_ticks() */
-	bool in_callback;  /* runs a host function: those make no CUDA calls */
-	void *slots[VCUDA_THREAD_SLOTS];              /* what each room keeps; NULL at first */
-	struct vcuda_pace *paces[VCUDA_THREAD_PACES]; /* of the streams that it used last (throttle.c) */
+	struct libcuda_context *stack[LIBCUDA_CONTEXT_STACK];
+	struct libcuda_context
+		*confirmed_context; /* the worker's last answer: this context had not failed; NULL: the worker lives */
+	uint64_t confirmed_at;      /* libcuda_ticks() */
+	bool in_callback;           /* runs a host function: those make no CUDA calls */
+	void *slots[LIBCUDA_THREAD_SLOTS]; /* what each room keeps; NULL at first */
+	struct libcuda_throttle
+		*throttles[LIBCUDA_THREAD_THROTTLES]; /* of the streams that it used last (throttle.c) */
 };
 
 /*
  * The calling thread's, once it is known. Each call asks several times: 8 bytes of the room that the loader keeps for
  * such variables of libraries that come later, so that it is no function call.
  */
-extern _Thread_local struct vcuda_thread *vcuda_thread_known __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct libcuda_thread *libcuda_thread_cached __attribute__((tls_model("initial-exec")));
 
-struct vcuda_thread *vcuda_thread_begin(void);
+struct libcuda_thread *libcuda_thread_begin(void);
 
 /* The calling thread's; never NULL. */
-static inline struct vcuda_thread *vcuda_thread(void)
+static inline struct libcuda_thread *libcuda_thread(void)
 {
-	return vcuda_thread_known ? vcuda_thread_known : vcuda_thread_begin();
+	return libcuda_thread_cached ? libcuda_thread_cached : libcuda_thread_begin();
 }
 
 /* Ticks of the processor's clock, 2 to 4 a ns. */
-static inline uint64_t vcuda_ticks(void)
+static inline uint64_t libcuda_ticks(void)
 {
 	return __builtin_ia32_rdtsc();
 }

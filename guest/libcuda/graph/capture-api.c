@@ -10,30 +10,30 @@
 
 static CUresult check_begin(CUstream *stream, CUstreamCaptureMode mode)
 {
-	CUresult result = vcuda_stream_enter(stream);
+	CUresult result = libcuda_stream_enter(stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_capture_is_legacy(*stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+	return libcuda_capture_is_legacy(*stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
 	CUresult result = check_begin(&stream, mode);
-	struct vcuda_graph *g;
+	struct libcuda_graph *g;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	g = vcuda_graph_new();
+	g = libcuda_graph_new();
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	vcuda_capture_lock();
-	result = vcuda_capture_begin(stream, g, false, mode, &(struct vcuda_frontier){0});
-	vcuda_capture_unlock();
+	libcuda_capture_lock();
+	result = libcuda_capture_begin(stream, g, false, mode, &(struct libcuda_frontier){0});
+	libcuda_capture_unlock();
 	if (result != CUDA_SUCCESS)
-		vcuda_graph_free(g);
+		libcuda_graph_free(g);
 	return result;
 }
 
@@ -43,16 +43,17 @@ VCUDA_EXPORT CUresult cuStreamBeginCapture(CUstream stream)
 }
 
 /* Nodes of `g` as a frontier. */
-static CUresult take_nodes(struct vcuda_graph *g, const CUgraphNode *handles, size_t count, struct vcuda_frontier *f)
+static CUresult take_nodes(struct libcuda_graph *g, const CUgraphNode *handles, size_t count,
+			   struct libcuda_frontier *f)
 {
 	if (count && !handles)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		struct vcuda_node *n = vcuda_node_find(handles[i]);
+		struct libcuda_node *n = libcuda_node_find(handles[i]);
 
 		if (!n || n->graph != g)
 			return CUDA_ERROR_INVALID_VALUE;
-		if (!vcuda_frontier_add(f, n))
+		if (!libcuda_frontier_add(f, n))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return CUDA_SUCCESS;
@@ -61,33 +62,33 @@ static CUresult take_nodes(struct vcuda_graph *g, const CUgraphNode *handles, si
 VCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
 						  const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
 {
-	struct vcuda_graph *g = vcuda_graph_find(graph);
+	struct libcuda_graph *g = libcuda_graph_find(graph);
 	CUresult result = check_begin(&stream, mode);
-	struct vcuda_frontier at = {0};
+	struct libcuda_frontier at = {0};
 
 	(void)data;
 	if (result == CUDA_SUCCESS)
 		result = g ? take_nodes(g, deps, count, &at) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS) {
-		vcuda_capture_lock();
-		result = vcuda_capture_begin(stream, g, true, mode, &at);
-		vcuda_capture_unlock();
+		libcuda_capture_lock();
+		result = libcuda_capture_begin(stream, g, true, mode, &at);
+		libcuda_capture_unlock();
 	}
-	vcuda_frontier_free(&at);
+	libcuda_frontier_free(&at);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result = libcuda_stream_enter(&stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_capture_lock();
-	result = vcuda_capture_end(stream, graph);
-	vcuda_capture_unlock();
+	libcuda_capture_lock();
+	result = libcuda_capture_end(stream, graph);
+	libcuda_capture_unlock();
 	return result;
 }
 
@@ -95,8 +96,8 @@ VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 						CUgraph *graph, const CUgraphNode **nodes,
 						const CUgraphEdgeData **edges, size_t *count)
 {
-	CUresult result = vcuda_stream_enter(&stream);
-	struct vcuda_capturing *s;
+	CUresult result = libcuda_stream_enter(&stream);
+	struct libcuda_capturing *s;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -104,10 +105,10 @@ VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 		return CUDA_ERROR_INVALID_VALUE;
 	if (edges)
 		*edges = NULL;
-	vcuda_capture_lock();
-	s = vcuda_capturing_find(stream);
-	if (!s && vcuda_capture_blocks(vcuda_context_current(), stream)) {
-		vcuda_capture_unlock();
+	libcuda_capture_lock();
+	s = libcuda_capturing_find(stream);
+	if (!s && libcuda_capture_blocks(libcuda_context_current(), stream)) {
+		libcuda_capture_unlock();
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	if (!s)
@@ -124,7 +125,7 @@ VCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCapture
 		if (count)
 			*count = s->at.count;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return CUDA_SUCCESS;
 }
 
@@ -148,26 +149,26 @@ VCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgr
 							   const CUgraphEdgeData *data, size_t count,
 							   unsigned int flags)
 {
-	CUresult result = vcuda_stream_enter(&stream);
-	struct vcuda_capturing *s;
-	struct vcuda_frontier at = {0};
+	CUresult result = libcuda_stream_enter(&stream);
+	struct libcuda_capturing *s;
+	struct libcuda_frontier at = {0};
 
 	(void)data;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_capture_lock();
-	s = vcuda_capturing_find(stream);
+	libcuda_capture_lock();
+	s = libcuda_capturing_find(stream);
 	result = s ? take_nodes(s->capture->graph, nodes, count, &at) : CUDA_ERROR_ILLEGAL_STATE;
 	if (result == CUDA_SUCCESS) {
 		if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-			vcuda_frontier_free(&s->at);
-		if (!vcuda_frontier_join(&s->at, &at))
+			libcuda_frontier_free(&s->at);
+		if (!libcuda_frontier_join(&s->at, &at))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	vcuda_capture_unlock();
-	vcuda_frontier_free(&at);
+	libcuda_capture_unlock();
+	libcuda_frontier_free(&at);
 	return result;
 }
 
@@ -179,15 +180,15 @@ VCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraph
 
 VCUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	struct vcuda_thread *t = vcuda_thread();
-	CUresult result = vcuda_require_init();
-	CUstreamCaptureMode old = vcuda_capture_thread_mode(t);
+	struct libcuda_thread *t = libcuda_thread();
+	CUresult result = libcuda_require_init();
+	CUstreamCaptureMode old = libcuda_capture_thread_mode(t);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
-	t->slots[VCUDA_THREAD_GRAPH] = (void *)(uintptr_t)*mode;
+	t->slots[LIBCUDA_THREAD_GRAPH] = (void *)(uintptr_t)*mode;
 	*mode = old;
 	return CUDA_SUCCESS;
 }

@@ -13,30 +13,30 @@
 
 struct captured_event {
 	CUevent event;
-	struct vcuda_capture *capture;
-	struct vcuda_frontier at;
+	struct libcuda_capture *capture;
+	struct libcuda_frontier at;
 	struct captured_event *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
-static struct vcuda_capture *captures;
-static struct vcuda_capturing *streams;
+static struct libcuda_capture *captures;
+static struct libcuda_capturing *streams;
 static struct captured_event *events;
 static uint64_t ids;
 
-void vcuda_capture_lock(void)
+void libcuda_capture_lock(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-void vcuda_capture_unlock(void)
+void libcuda_capture_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
 }
 
-struct vcuda_capturing *vcuda_capturing_find(CUstream resolved)
+struct libcuda_capturing *libcuda_capturing_find(CUstream resolved)
 {
-	struct vcuda_capturing *s;
+	struct libcuda_capturing *s;
 
 	for (s = streams; s && s->stream != resolved; s = s->next)
 		continue;
@@ -54,16 +54,16 @@ static struct captured_event *find_event(CUevent event)
 
 /* ---- captures ---- */
 
-static struct vcuda_capturing *add_stream(CUstream resolved, struct vcuda_capture *c)
+static struct libcuda_capturing *add_stream(CUstream resolved, struct libcuda_capture *c)
 {
-	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, resolved);
-	struct vcuda_capturing *s = calloc(1, sizeof(*s));
+	const struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, resolved);
+	struct libcuda_capturing *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->stream = resolved;
 	/* A thread's own default stream is no object. */
-	s->context = o ? o->context : vcuda_context_current();
+	s->context = o ? o->context : libcuda_context_current();
 	s->is_blocking = !o || !(o->flags & CU_STREAM_NON_BLOCKING);
 	s->capture = c;
 	s->next = streams;
@@ -76,20 +76,20 @@ static void forget_event(struct captured_event **at)
 	struct captured_event *e = *at;
 
 	*at = e->next;
-	vcuda_frontier_free(&e->at);
+	libcuda_frontier_free(&e->at);
 	free(e);
 }
 
 /* Everything of a capture but its graph is gone. */
-static void end(struct vcuda_capture *c)
+static void end(struct libcuda_capture *c)
 {
-	for (struct vcuda_capturing **at = &streams, *s; (s = *at);) {
+	for (struct libcuda_capturing **at = &streams, *s; (s = *at);) {
 		if (s->capture != c) {
 			at = &s->next;
 			continue;
 		}
 		*at = s->next;
-		vcuda_frontier_free(&s->at);
+		libcuda_frontier_free(&s->at);
 		free(s);
 	}
 	for (struct captured_event **at = &events; *at;) {
@@ -98,7 +98,7 @@ static void end(struct vcuda_capture *c)
 		else
 			at = &(*at)->next;
 	}
-	for (struct vcuda_capture **at = &captures; *at; at = &(*at)->next) {
+	for (struct libcuda_capture **at = &captures; *at; at = &(*at)->next) {
 		if (*at != c)
 			continue;
 		*at = c->next;
@@ -106,14 +106,14 @@ static void end(struct vcuda_capture *c)
 	}
 	free(c);
 	if (!captures)
-		atomic_store(&vcuda_capture_hook, NULL);
+		atomic_store(&libcuda_capture_hook, NULL);
 }
 
 /* Whether a capture minds what the calling thread does beside it. */
-static bool minds(const struct vcuda_capture *c)
+static bool minds(const struct libcuda_capture *c)
 {
-	const struct vcuda_thread *t = vcuda_thread();
-	CUstreamCaptureMode mode = vcuda_capture_thread_mode(t);
+	const struct libcuda_thread *t = libcuda_thread();
+	CUstreamCaptureMode mode = libcuda_capture_thread_mode(t);
 
 	if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED || mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return false;
@@ -126,14 +126,14 @@ static CUresult capture_unsafe(void)
 {
 	bool any = false;
 
-	vcuda_capture_lock();
-	for (struct vcuda_capture *c = captures; c; c = c->next) {
+	libcuda_capture_lock();
+	for (struct libcuda_capture *c = captures; c; c = c->next) {
 		if (!minds(c))
 			continue;
 		c->invalid = true;
 		any = true;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return any ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
@@ -141,14 +141,14 @@ static CUresult capture_unsafe(void)
  * The legacy default stream waits for all blocking streams of its context: work in it would be work of the capture.
  * That is so in every mode and for every thread; modes are about calls that no stream sees.
  */
-static bool concerns_legacy(const struct vcuda_context *context, const struct vcuda_capturing *s)
+static bool concerns_legacy(const struct libcuda_context *context, const struct libcuda_capturing *s)
 {
 	return s->is_blocking && s->context == context;
 }
 
-bool vcuda_capture_blocks(const struct vcuda_context *context, CUstream resolved)
+bool libcuda_capture_blocks(const struct libcuda_context *context, CUstream resolved)
 {
-	struct vcuda_capturing *s = vcuda_capture_is_legacy(resolved) ? streams : NULL;
+	struct libcuda_capturing *s = libcuda_capture_is_legacy(resolved) ? streams : NULL;
 
 	while (s && !concerns_legacy(context, s))
 		s = s->next;
@@ -156,24 +156,24 @@ bool vcuda_capture_blocks(const struct vcuda_context *context, CUstream resolved
 }
 
 /* The stream is used: if it is one that is blocked, all captures that block it are invalid. */
-static bool spoils(const struct vcuda_context *context, CUstream resolved)
+static bool spoils(const struct libcuda_context *context, CUstream resolved)
 {
-	bool any = vcuda_capture_blocks(context, resolved);
+	bool any = libcuda_capture_blocks(context, resolved);
 
-	for (struct vcuda_capturing *s = any ? streams : NULL; s; s = s->next)
+	for (struct libcuda_capturing *s = any ? streams : NULL; s; s = s->next)
 		if (concerns_legacy(context, s))
 			s->capture->invalid = true;
 	return any;
 }
 
-static CUresult add_node(struct vcuda_capturing *s, struct vcuda_context *context, CUgraphNodeParams *p)
+static CUresult add_node(struct libcuda_capturing *s, struct libcuda_context *context, CUgraphNodeParams *p)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result;
 
 	if (s->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	result = vcuda_graph_add(s->capture->graph, s->at.nodes, s->at.count, context, p, &n);
+	result = libcuda_graph_add(s->capture->graph, s->at.nodes, s->at.count, context, p, &n);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Where a launch says so: the structure has no member for it. */
@@ -182,60 +182,60 @@ static CUresult add_node(struct vcuda_capturing *s, struct vcuda_context *contex
 		for (int i = 0; i < 3; i++)
 			n->kernel.launch.cluster[i] = (uint8_t)(p->reserved0[1] >> 8 * i);
 	}
-	vcuda_frontier_free(&s->at);
-	if (!vcuda_frontier_add(&s->at, n))
+	libcuda_frontier_free(&s->at);
+	if (!libcuda_frontier_add(&s->at, n))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	vcuda_node_get(n, p);
+	libcuda_node_get(n, p);
 	return CUDA_SUCCESS;
 }
 
 static bool capture_takes(const struct call_options *how, CUstream resolved, CUgraphNodeParams *p, CUresult *result)
 {
-	struct vcuda_capturing *s;
+	struct libcuda_capturing *s;
 	bool taken;
 
-	vcuda_capture_lock();
-	s = vcuda_capturing_find(resolved);
+	libcuda_capture_lock();
+	s = libcuda_capturing_find(resolved);
 	taken = s;
 	if (s) {
-		*result = add_node(s, vcuda_request_context(how), p);
-	} else if (spoils(vcuda_request_context(how), resolved)) {
+		*result = add_node(s, libcuda_request_context(how), p);
+	} else if (spoils(libcuda_request_context(how), resolved)) {
 		*result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 		taken = true;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return taken;
 }
 
-static CUresult capture_refuses(const struct vcuda_context *context, CUstream resolved)
+static CUresult capture_refuses(const struct libcuda_context *context, CUstream resolved)
 {
-	struct vcuda_capturing *s;
+	struct libcuda_capturing *s;
 	CUresult result = CUDA_SUCCESS;
 
-	vcuda_capture_lock();
-	s = vcuda_capturing_find(resolved);
+	libcuda_capture_lock();
+	s = libcuda_capturing_find(resolved);
 	if (s) {
 		s->capture->invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	} else if (spoils(context, resolved)) {
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return result;
 }
 
-static CUresult capture_context_refuses(const struct vcuda_context *context)
+static CUresult capture_context_refuses(const struct libcuda_context *context)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	vcuda_capture_lock();
-	for (struct vcuda_capturing *s = streams; s; s = s->next) {
+	libcuda_capture_lock();
+	for (struct libcuda_capturing *s = streams; s; s = s->next) {
 		if (s->context != context)
 			continue;
 		s->capture->invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return result;
 }
 
@@ -245,9 +245,9 @@ static CUresult capture_event_refuses(CUevent event)
 {
 	bool captured;
 
-	vcuda_capture_lock();
+	libcuda_capture_lock();
 	captured = find_event(event);
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return captured ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
 }
 
@@ -255,15 +255,15 @@ static CUresult capture_event_unsupported(CUevent event)
 {
 	struct captured_event *e;
 
-	vcuda_capture_lock();
+	libcuda_capture_lock();
 	e = find_event(event);
 	if (e)
 		e->capture->invalid = true;
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return e ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-static CUresult record(struct vcuda_capturing *s, CUevent event)
+static CUresult record(struct libcuda_capturing *s, CUevent event)
 {
 	struct captured_event *e = find_event(event);
 
@@ -277,23 +277,23 @@ static CUresult record(struct vcuda_capturing *s, CUevent event)
 		e->next = events;
 		events = e;
 	}
-	vcuda_frontier_free(&e->at);
+	libcuda_frontier_free(&e->at);
 	e->capture = s->capture;
-	return vcuda_frontier_join(&e->at, &s->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return libcuda_frontier_join(&e->at, &s->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static bool capture_record(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
 			   CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {event}};
-	struct vcuda_capturing *s;
+	struct libcuda_capturing *s;
 	bool taken;
 
 	if (flags & CU_EVENT_RECORD_EXTERNAL)
 		return capture_takes(how, resolved, &p, result);
-	vcuda_capture_lock();
-	s = vcuda_capturing_find(resolved);
-	taken = s || spoils(vcuda_request_context(how), resolved);
+	libcuda_capture_lock();
+	s = libcuda_capturing_find(resolved);
+	taken = s || spoils(libcuda_request_context(how), resolved);
 	if (taken)
 		*result = s ? record(s, event) : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	/* Recorded outside it is an ordinary event again. */
@@ -303,13 +303,13 @@ static bool capture_record(const struct call_options *how, CUevent event, CUstre
 		forget_event(at);
 		break;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return taken;
 }
 
 static CUresult join(struct captured_event *e, CUstream resolved)
 {
-	struct vcuda_capturing *s = vcuda_capturing_find(resolved);
+	struct libcuda_capturing *s = libcuda_capturing_find(resolved);
 
 	if (e->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -317,27 +317,27 @@ static CUresult join(struct captured_event *e, CUstream resolved)
 		s->capture->invalid = e->capture->invalid = true;
 		return CUDA_ERROR_STREAM_CAPTURE_MERGE;
 	}
-	if (!s && vcuda_capture_is_legacy(resolved)) {
+	if (!s && libcuda_capture_is_legacy(resolved)) {
 		e->capture->invalid = true;
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	if (!s)
 		s = add_stream(resolved, e->capture);
-	return s && vcuda_frontier_join(&s->at, &e->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return s && libcuda_frontier_join(&s->at, &e->at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static bool capture_wait(const struct call_options *how, CUevent event, CUstream resolved, unsigned int flags,
 			 CUresult *result)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {event}};
-	struct vcuda_capturing *s;
+	struct libcuda_capturing *s;
 	struct captured_event *e;
 	bool taken = true;
 
 	if (flags & CU_EVENT_WAIT_EXTERNAL)
 		return capture_takes(how, resolved, &p, result);
-	vcuda_capture_lock();
-	s = vcuda_capturing_find(resolved);
+	libcuda_capture_lock();
+	s = libcuda_capturing_find(resolved);
 	e = find_event(event);
 	if (e) {
 		*result = join(e, resolved);
@@ -346,17 +346,17 @@ static bool capture_wait(const struct call_options *how, CUevent event, CUstream
 		s->capture->invalid = true;
 		*result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	} else {
-		taken = spoils(vcuda_request_context(how), resolved);
+		taken = spoils(libcuda_request_context(how), resolved);
 		if (taken)
 			*result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
-	vcuda_capture_unlock();
+	libcuda_capture_unlock();
 	return taken;
 }
 
 /* ---- from begin to end ---- */
 
-static const struct vcuda_capture_ops ops = {
+static const struct libcuda_capture_ops ops = {
 	.takes = capture_takes,
 	.unsafe = capture_unsafe,
 	.refuses = capture_refuses,
@@ -367,11 +367,11 @@ static const struct vcuda_capture_ops ops = {
 	.event_unsupported = capture_event_unsupported,
 };
 
-CUresult vcuda_capture_begin(CUstream resolved, struct vcuda_graph *g, bool given, CUstreamCaptureMode mode,
-			     const struct vcuda_frontier *at)
+CUresult libcuda_capture_begin(CUstream resolved, struct libcuda_graph *g, bool given, CUstreamCaptureMode mode,
+			       const struct libcuda_frontier *at)
 {
-	struct vcuda_capturing *s = vcuda_capturing_find(resolved);
-	struct vcuda_capture *c;
+	struct libcuda_capturing *s = libcuda_capturing_find(resolved);
+	struct libcuda_capture *c;
 
 	if (s) {
 		s->capture->invalid = true;
@@ -380,34 +380,34 @@ CUresult vcuda_capture_begin(CUstream resolved, struct vcuda_graph *g, bool give
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*c = (struct vcuda_capture){
-		.id = ++ids, .graph = g, .given = given, .mode = mode, .thread = vcuda_thread(), .origin = resolved};
+	*c = (struct libcuda_capture){
+		.id = ++ids, .graph = g, .given = given, .mode = mode, .thread = libcuda_thread(), .origin = resolved};
 	c->next = captures;
 	captures = c;
-	atomic_store(&vcuda_capture_hook, &ops);
+	atomic_store(&libcuda_capture_hook, &ops);
 	s = add_stream(resolved, c);
-	if (s && vcuda_frontier_join(&s->at, at))
+	if (s && libcuda_frontier_join(&s->at, at))
 		return CUDA_SUCCESS;
 	end(c);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* All that other streams of the capture have done must lead back into the one that began it. */
-static bool joined(const struct vcuda_capture *c, const struct vcuda_capturing *origin)
+static bool joined(const struct libcuda_capture *c, const struct libcuda_capturing *origin)
 {
-	for (const struct vcuda_capturing *s = streams; s; s = s->next)
+	for (const struct libcuda_capturing *s = streams; s; s = s->next)
 		if (s->capture == c && s != origin &&
-		    !vcuda_graph_all_before(c->graph, origin->at.nodes, origin->at.count, s->at.nodes, s->at.count))
+		    !libcuda_graph_all_before(c->graph, origin->at.nodes, origin->at.count, s->at.nodes, s->at.count))
 			return false;
 	return true;
 }
 
-CUresult vcuda_capture_end(CUstream resolved, CUgraph *graph)
+CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph)
 {
-	struct vcuda_capturing *s = vcuda_capturing_find(resolved);
+	struct libcuda_capturing *s = libcuda_capturing_find(resolved);
 	CUresult result = CUDA_SUCCESS;
-	struct vcuda_graph *g;
-	struct vcuda_capture *c;
+	struct libcuda_graph *g;
+	struct libcuda_capture *c;
 	bool given;
 
 	if (!s)
@@ -417,7 +417,7 @@ CUresult vcuda_capture_end(CUstream resolved, CUgraph *graph)
 		c->invalid = true;
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
-	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != vcuda_thread())
+	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != libcuda_thread())
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	if (c->invalid)
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -428,6 +428,6 @@ CUresult vcuda_capture_end(CUstream resolved, CUgraph *graph)
 	end(c);
 	*graph = result == CUDA_SUCCESS ? g->handle : NULL;
 	if (result != CUDA_SUCCESS && !given)
-		vcuda_graph_free(g);
+		libcuda_graph_free(g);
 	return result;
 }

@@ -4,9 +4,9 @@
 #include "protocol/guest-calls.h"
 #include "core/request.h"
 
-CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstream then, struct vcuda_context *to)
+CUresult libcuda_streams_order(CUstream first, struct libcuda_context *from, CUstream then, struct libcuda_context *to)
 {
-	const struct call_options in_from = vcuda_context_options(from), in_to = vcuda_context_options(to);
+	const struct call_options in_from = libcuda_context_options(from), in_to = libcuda_context_options(to);
 	CUresult result;
 	CUevent event;
 
@@ -20,28 +20,28 @@ CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstrea
 	return result;
 }
 
-CUresult vcuda_detour_begin(struct vcuda_detour *d, struct vcuda_context *here, CUstream resolved,
-			    struct vcuda_context *home)
+CUresult libcuda_cross_context_begin(struct libcuda_cross_context *d, struct libcuda_context *here, CUstream resolved,
+				     struct libcuda_context *home)
 {
-	const struct call_options in_home = vcuda_context_options(home);
-	CUresult result = vcuda_context_usable(home);
+	const struct call_options in_home = libcuda_context_options(home);
+	CUresult result = libcuda_context_usable(home);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*d = (struct vcuda_detour){.home = home, .here = here, .from = resolved};
+	*d = (struct libcuda_cross_context){.home = home, .here = here, .from = resolved};
 	result = vcuda_call_cuStreamCreateWithPriority_with(&in_home, &d->stream, CU_STREAM_NON_BLOCKING, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_streams_order(resolved, here, d->stream, home);
-	return result == CUDA_SUCCESS ? CUDA_SUCCESS : vcuda_detour_end(d, result);
+	result = libcuda_streams_order(resolved, here, d->stream, home);
+	return result == CUDA_SUCCESS ? CUDA_SUCCESS : libcuda_cross_context_end(d, result);
 }
 
-CUresult vcuda_detour_end(struct vcuda_detour *d, CUresult result)
+CUresult libcuda_cross_context_end(struct libcuda_cross_context *d, CUresult result)
 {
-	const struct call_options in_home = vcuda_context_options(d->home);
+	const struct call_options in_home = libcuda_context_options(d->home);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_streams_order(d->stream, d->home, d->from, d->here);
+		result = libcuda_streams_order(d->stream, d->home, d->from, d->here);
 	/* Work in the stream goes on. */
 	vcuda_call_cuStreamDestroy_v2_with(&in_home, d->stream);
 	return result;

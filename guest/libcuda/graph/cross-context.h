@@ -9,10 +9,10 @@
 #include "core/context.h"
 
 /* Work in `then`, of `to`, comes after what is in `first`, of `from`; both streams are resolved. */
-CUresult vcuda_streams_order(CUstream first, struct vcuda_context *from, CUstream then, struct vcuda_context *to);
+CUresult libcuda_streams_order(CUstream first, struct libcuda_context *from, CUstream then, struct libcuda_context *to);
 
-struct vcuda_detour {
-	struct vcuda_context *home, *here;
+struct libcuda_cross_context {
+	struct libcuda_context *home, *here;
 	CUstream stream, from;
 };
 
@@ -20,8 +20,8 @@ struct vcuda_detour {
  * From `resolved`, a stream of `here`, to a stream of the node's context: `detour->stream`. end() takes the result of
  * the calls in between, and is called if begin() succeeds.
  */
-CUresult vcuda_detour_begin(struct vcuda_detour *detour, struct vcuda_context *here, CUstream resolved,
-			    struct vcuda_context *home);
-CUresult vcuda_detour_end(struct vcuda_detour *detour, CUresult result);
+CUresult libcuda_cross_context_begin(struct libcuda_cross_context *cross, struct libcuda_context *here,
+				     CUstream resolved, struct libcuda_context *home);
+CUresult libcuda_cross_context_end(struct libcuda_cross_context *cross, CUresult result);
 
 #endif

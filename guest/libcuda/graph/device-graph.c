@@ -35,8 +35,8 @@
  * another thread launches it does harm to nobody else.
  */
 struct record {
-	vcuda_kept id;
-	struct vcuda_context *context;
+	vcuda_graph_id id;
+	struct libcuda_context *context;
 	struct record *next;
 };
 
@@ -49,7 +49,7 @@ static void find_out(void)
 	const char *wanted = getenv("VCUDA_GRAPHS");
 
 	impossible = (wanted && !strcmp(wanted, "replay")) ||
-		     vcuda_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaGraphCreate].since_minor;
+		     client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaGraphCreate].since_minor;
 }
 
 static bool is_possible(void)
@@ -62,50 +62,50 @@ static bool is_possible(void)
 
 /* ---- which nodes the driver's graph does as a replay does ---- */
 
-static bool is_plain(struct vcuda_context *context, const struct vcuda_node *n);
+static bool is_plain(struct libcuda_context *context, const struct libcuda_node *n);
 
 /* Another device's memory is a matter of who may reach it, which a copy in a stream finds out. */
-static bool is_here(const struct vcuda_context *context, uint64_t address)
+static bool is_here(const struct libcuda_context *context, uint64_t address)
 {
-	struct vcuda_range r;
+	struct libcuda_range r;
 
-	return !vcuda_range_find(address, &r) || !r.context || r.context->device == context->device;
+	return !libcuda_range_find(address, &r) || !r.context || r.context->device == context->device;
 }
 
-static bool is_plain_side(const struct vcuda_context *context, const struct vcuda_box_side *side)
+static bool is_plain_side(const struct libcuda_context *context, const struct libcuda_box_side *side)
 {
-	const struct vcuda_object *array = side->type == CU_MEMORYTYPE_ARRAY ? vcuda_array_find(side->array) : NULL;
+	const struct libcuda_object *array = side->type == CU_MEMORYTYPE_ARRAY ? libcuda_array_find(side->array) : NULL;
 
 	if (side->type == CU_MEMORYTYPE_ARRAY)
 		return array && array->context && array->context->device == context->device;
-	if (side->end.pitch > MAX_PITCH || side->place == VCUDA_PLACE_PAGEABLE)
+	if (side->end.pitch > MAX_PITCH || side->kind == LIBCUDA_MEMORY_PAGEABLE)
 		return false;
-	return side->place == VCUDA_PLACE_WINDOW || is_here(context, side->end.address);
+	return side->kind == LIBCUDA_MEMORY_MAPPED || is_here(context, side->end.address);
 }
 
-static bool is_plain_copy(const struct vcuda_context *context, const CUDA_MEMCPY3D *description,
-			  struct vcuda_box_copy *copy)
+static bool is_plain_copy(const struct libcuda_context *context, const CUDA_MEMCPY3D *description,
+			  struct libcuda_box_copy *copy)
 {
-	if (vcuda_box_copy_check(context, description, copy) != CUDA_SUCCESS)
+	if (libcuda_box_copy_check(context, description, copy) != CUDA_SUCCESS)
 		return false;
-	if (vcuda_box_is_empty(&copy->box))
+	if (libcuda_box_is_empty(&copy->box))
 		return true;
 	return is_plain_side(context, &copy->to) && is_plain_side(context, &copy->from) &&
-	       (copy->to.place == VCUDA_PLACE_DEVICE || copy->from.place == VCUDA_PLACE_DEVICE);
+	       (copy->to.kind == LIBCUDA_MEMORY_DEVICE || copy->from.kind == LIBCUDA_MEMORY_DEVICE);
 }
 
-static bool is_plain_graph(struct vcuda_context *context, const struct vcuda_graph *g)
+static bool is_plain_graph(struct libcuda_context *context, const struct libcuda_graph *g)
 {
-	for (const struct vcuda_node *n = g->first; n; n = n->next)
+	for (const struct libcuda_node *n = g->first; n; n = n->next)
 		if (!is_plain(context, n))
 			return false;
 	return true;
 }
 
-static bool is_plain(struct vcuda_context *context, const struct vcuda_node *n)
+static bool is_plain(struct libcuda_context *context, const struct libcuda_node *n)
 {
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
-	struct vcuda_box_copy copy;
+	struct libcuda_box_copy copy;
 	uint32_t bytes;
 	bool unsure;
 
@@ -113,13 +113,14 @@ static bool is_plain(struct vcuda_context *context, const struct vcuda_node *n)
 		return true;
 	switch (n->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		return vcuda_launch_is_known(context, &n->kernel.launch, &bytes);
+		return libcuda_launch_is_known(context, &n->kernel.launch, &bytes);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return is_plain_copy(context, &n->memcpy, &copy);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return vcuda_memset_is_sound(&n->memset) && is_here(context, n->memset.dst);
+		return libcuda_memset_is_sound(&n->memset) && is_here(context, n->memset.dst);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-		return vcuda_memory_ops_encode(n->mem_ops.paramArray, n->mem_ops.count, words, &unsure) == CUDA_SUCCESS;
+		return libcuda_memory_ops_encode(n->mem_ops.paramArray, n->mem_ops.count, words, &unsure) ==
+		       CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return is_plain_graph(context, n->child);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -130,11 +131,11 @@ static bool is_plain(struct vcuda_context *context, const struct vcuda_node *n)
 }
 
 /* Whether a plain graph does anything. */
-static bool has_work(const struct vcuda_graph *g)
+static bool has_work(const struct libcuda_graph *g)
 {
 	bool any = false;
 
-	for (const struct vcuda_node *n = g->first; n && !any; n = n->next)
+	for (const struct libcuda_node *n = g->first; n && !any; n = n->next)
 		if (n->enabled && n->type == CU_GRAPH_NODE_TYPE_GRAPH)
 			any = has_work(n->child);
 		else
@@ -146,15 +147,15 @@ static bool has_work(const struct vcuda_graph *g)
 
 /* The worker's graph in the making. Its nodes are numbered in the order in which they are sent. */
 struct making {
-	struct vcuda_context *context;
+	struct libcuda_context *context;
 	struct call_options how; /* calls in the context */
-	vcuda_kept id;
+	vcuda_graph_id id;
 	uint32_t count;
 	uint32_t *deps; /* of the node that is sent */
 	size_t room;
 };
 
-static CUresult send_graph(struct making *m, struct vcuda_node *const *order, size_t count, const uint32_t *entry);
+static CUresult send_graph(struct making *m, struct libcuda_node *const *order, size_t count, const uint32_t *entry);
 
 static bool want_deps(struct making *m, size_t count)
 {
@@ -170,12 +171,12 @@ static bool want_deps(struct making *m, size_t count)
 	return true;
 }
 
-static CUresult send_kernel(struct making *m, const struct vcuda_node *n, uint32_t count)
+static CUresult send_kernel(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
-	const struct vcuda_launch *l = &n->kernel.launch;
+	const struct libcuda_launch *l = &n->kernel.launch;
 	uint32_t bytes;
 
-	if (!vcuda_launch_is_known(m->context, l, &bytes))
+	if (!libcuda_launch_is_known(m->context, l, &bytes))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return vcuda_call_vcudaGraphAddKernel_with(&m->how, m->id, (uintptr_t)l->function, l->grid[0], l->grid[1],
 						   l->grid[2], l->block[0], l->block[1], l->block[2], l->cluster[0],
@@ -188,7 +189,7 @@ static CUresult send_empty(struct making *m, uint32_t count)
 	return vcuda_call_vcudaGraphAddEmpty_with(&m->how, m->id, count, m->deps);
 }
 
-static CUresult send_memset(struct making *m, const struct vcuda_node *n, uint32_t count)
+static CUresult send_memset(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
 	const CUDA_MEMSET_NODE_PARAMS *s = &n->memset;
 	size_t pitch = s->height > 1 ? s->pitch : s->width * s->elementSize;
@@ -199,24 +200,25 @@ static CUresult send_memset(struct making *m, const struct vcuda_node *n, uint32
 						   s->height, count, m->deps);
 }
 
-static CUresult send_copy(struct making *m, const struct vcuda_node *n, uint32_t count)
+static CUresult send_copy(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
-	struct vcuda_box_copy c;
+	struct libcuda_box_copy c;
 
 	if (!is_plain_copy(m->context, &n->memcpy, &c))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_box_is_empty(&c.box))
+	if (libcuda_box_is_empty(&c.box))
 		return send_empty(m, count);
 	return vcuda_call_vcudaGraphAddCopy_with(
-		&m->how, m->id, (uintptr_t)c.to.array, c.to.place == VCUDA_PLACE_WINDOW ? c.to.extent : 0,
-		(uintptr_t)c.from.array, c.from.place == VCUDA_PLACE_WINDOW ? c.from.extent : 0, c.box, count, m->deps);
+		&m->how, m->id, (uintptr_t)c.to.array, c.to.kind == LIBCUDA_MEMORY_MAPPED ? c.to.extent : 0,
+		(uintptr_t)c.from.array, c.from.kind == LIBCUDA_MEMORY_MAPPED ? c.from.extent : 0, c.box, count,
+		m->deps);
 }
 
-static CUresult send_mem_ops(struct making *m, const struct vcuda_node *n, uint32_t count)
+static CUresult send_mem_ops(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
 	bool unsure;
-	CUresult result = vcuda_memory_ops_encode(n->mem_ops.paramArray, n->mem_ops.count, words, &unsure);
+	CUresult result = libcuda_memory_ops_encode(n->mem_ops.paramArray, n->mem_ops.count, words, &unsure);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -225,11 +227,11 @@ static CUresult send_mem_ops(struct making *m, const struct vcuda_node *n, uint3
 }
 
 /* A child's nodes stand between two empty ones. */
-static CUresult send_child(struct making *m, const struct vcuda_node *n, uint32_t count)
+static CUresult send_child(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
 	uint32_t entry = m->count;
 	bool cycle;
-	struct vcuda_node **order = vcuda_graph_order(n->child, &cycle);
+	struct libcuda_node **order = libcuda_graph_order(n->child, &cycle);
 	CUresult result = order ? send_empty(m, count) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	m->count++;
@@ -241,16 +243,16 @@ static CUresult send_child(struct making *m, const struct vcuda_node *n, uint32_
 	if (result != CUDA_SUCCESS)
 		return result;
 	count = 0;
-	for (const struct vcuda_node *c = n->child->first; c; c = c->next)
+	for (const struct libcuda_node *c = n->child->first; c; c = c->next)
 		if (c->is_last)
-			m->deps[count++] = c->kept_as;
+			m->deps[count++] = c->device_index;
 	if (!count)
 		m->deps[count++] = entry;
 	return send_empty(m, count);
 }
 
 /* `count` of m->deps are what it comes after. */
-static CUresult send_one(struct making *m, const struct vcuda_node *n, uint32_t count)
+static CUresult send_one(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
 	if (!n->enabled)
 		return send_empty(m, count);
@@ -271,12 +273,12 @@ static CUresult send_one(struct making *m, const struct vcuda_node *n, uint32_t 
 }
 
 /* `entry`: the worker's node that those come after that come after nothing else, or NULL. */
-static CUresult send_graph(struct making *m, struct vcuda_node *const *order, size_t count, const uint32_t *entry)
+static CUresult send_graph(struct making *m, struct libcuda_node *const *order, size_t count, const uint32_t *entry)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-		struct vcuda_node *n = order[i];
+		struct libcuda_node *n = order[i];
 		uint32_t deps = 0;
 
 		if (!want_deps(m, n->dep_count + 1))
@@ -284,12 +286,12 @@ static CUresult send_graph(struct making *m, struct vcuda_node *const *order, si
 		n->is_last = true;
 		for (; deps < n->dep_count; deps++) {
 			n->deps[deps]->is_last = false;
-			m->deps[deps] = n->deps[deps]->kept_as;
+			m->deps[deps] = n->deps[deps]->device_index;
 		}
 		if (!deps && entry)
 			m->deps[deps++] = *entry;
 		result = send_one(m, n, deps);
-		n->kept_as = m->count++;
+		n->device_index = m->count++;
 	}
 	return result;
 }
@@ -297,7 +299,7 @@ static CUresult send_graph(struct making *m, struct vcuda_node *const *order, si
 /* ---- keeping ---- */
 
 /* Takes out the record of an id, or, without one, a record of the context. NULL: there is none. */
-static vcuda_kept take_record(vcuda_kept id, const struct vcuda_context *c)
+static vcuda_graph_id take_record(vcuda_graph_id id, const struct libcuda_context *c)
 {
 	struct record **at, *r;
 
@@ -313,14 +315,14 @@ static vcuda_kept take_record(vcuda_kept id, const struct vcuda_context *c)
 	return id;
 }
 
-static void destroy(vcuda_kept id, struct vcuda_context *c)
+static void destroy(vcuda_graph_id id, struct libcuda_context *c)
 {
-	const struct call_options how = vcuda_context_options(c);
+	const struct call_options how = libcuda_context_options(c);
 
 	vcuda_call_vcudaGraphDestroy_with(&how, id);
 }
 
-static CUresult remember(struct vcuda_kept_graph *k, vcuda_kept id, uint32_t nodes)
+static CUresult remember(struct libcuda_device_graph *k, vcuda_graph_id id, uint32_t nodes)
 {
 	struct record *r = malloc(sizeof(*r));
 
@@ -331,7 +333,7 @@ static CUresult remember(struct vcuda_kept_graph *k, vcuda_kept id, uint32_t nod
 	r->next = records;
 	records = r;
 	pthread_mutex_unlock(&lock);
-	k->places = nodes / NODES_A_PLACE + 1;
+	k->credits = nodes / NODES_A_PLACE + 1;
 	id = atomic_exchange(&k->id, id);
 	/* Another thread has kept it at the same time. */
 	if (id && take_record(id, NULL))
@@ -339,14 +341,14 @@ static CUresult remember(struct vcuda_kept_graph *k, vcuda_kept id, uint32_t nod
 	return CUDA_SUCCESS;
 }
 
-static CUresult make(struct vcuda_kept_graph *k, struct vcuda_context *context, struct vcuda_node *const *order,
+static CUresult make(struct libcuda_device_graph *k, struct libcuda_context *context, struct libcuda_node *const *order,
 		     size_t count)
 {
-	struct making m = {.context = context, .how = vcuda_context_options(context)};
+	struct making m = {.context = context, .how = libcuda_context_options(context)};
 	CUresult result;
 
 	k->context = context;
-	k->life = atomic_load(&k->context->life);
+	k->generation = atomic_load(&k->context->generation);
 	result = vcuda_call_vcudaGraphCreate_with(&m.how, &m.id);
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
 		impossible = true;
@@ -363,8 +365,8 @@ static CUresult make(struct vcuda_kept_graph *k, struct vcuda_context *context, 
 	return result;
 }
 
-static void keep(struct vcuda_kept_graph *k, struct vcuda_context *context, const struct vcuda_graph *g,
-		 struct vcuda_node *const *order)
+static void entry_add(struct libcuda_device_graph *k, struct libcuda_context *context, const struct libcuda_graph *g,
+		      struct libcuda_node *const *order)
 {
 	CUresult result;
 
@@ -380,32 +382,32 @@ static void keep(struct vcuda_kept_graph *k, struct vcuda_context *context, cons
 			(int)result);
 }
 
-static bool is_due(const struct vcuda_kept_graph *k)
+static bool is_due(const struct libcuda_device_graph *k)
 {
 	return !k->refused && k->launches >= (k->changes > CHANGES ? MORE_LAUNCHES : LAUNCHES);
 }
 
-static bool is_of(const struct vcuda_kept_graph *k, const struct vcuda_context *context)
+static bool is_of(const struct libcuda_device_graph *k, const struct libcuda_context *context)
 {
-	return k->context == context && k->life == atomic_load(&k->context->life);
+	return k->context == context && k->generation == atomic_load(&k->context->generation);
 }
 
-bool vcuda_kept_prepare(struct vcuda_kept_graph *k, struct vcuda_context *context, const struct vcuda_graph *g,
-			struct vcuda_node *const *order)
+bool libcuda_device_graph_prepare(struct libcuda_device_graph *k, struct libcuda_context *context,
+				  const struct libcuda_graph *g, struct libcuda_node *const *order)
 {
 	if (!atomic_load(&k->id) && is_due(k) && is_possible())
-		keep(k, context, g, order);
+		entry_add(k, context, g, order);
 	return atomic_load(&k->id) && is_of(k, context);
 }
 
-CUresult vcuda_kept_launch(struct vcuda_kept_graph *k, const struct call_options *how, CUstream resolved)
+CUresult libcuda_device_graph_launch(struct libcuda_device_graph *k, const struct call_options *how, CUstream resolved)
 {
-	CUresult result = vcuda_pace(how, resolved, k->places);
+	CUresult result = libcuda_throttle_take(how, resolved, k->credits);
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaGraphLaunch_with(how, atomic_load(&k->id), resolved) : result;
 }
 
-void vcuda_kept_replayed(struct vcuda_kept_graph *k)
+void libcuda_device_graph_replayed(struct libcuda_device_graph *k)
 {
 	if (k->launches < MORE_LAUNCHES)
 		k->launches++;
@@ -413,35 +415,35 @@ void vcuda_kept_replayed(struct vcuda_kept_graph *k)
 
 /* ---- ends ---- */
 
-void vcuda_kept_drop(struct vcuda_kept_graph *k)
+void libcuda_device_graph_drop(struct libcuda_device_graph *k)
 {
-	vcuda_kept id = atomic_exchange(&k->id, NULL);
+	vcuda_graph_id id = atomic_exchange(&k->id, NULL);
 
 	/* Else it went with its context. */
 	if (id && take_record(id, NULL))
 		destroy(id, k->context);
 }
 
-void vcuda_kept_changed(struct vcuda_kept_graph *k)
+void libcuda_device_graph_changed(struct libcuda_device_graph *k)
 {
 	k->changes += atomic_load(&k->id) != NULL;
 	k->launches = 0;
 	k->refused = false;
-	vcuda_kept_drop(k);
+	libcuda_device_graph_drop(k);
 }
 
 /* The context is about to end. */
-static void end_context(struct vcuda_context *context)
+static void end_context(struct libcuda_context *context)
 {
-	vcuda_kept id;
+	vcuda_graph_id id;
 
 	while ((id = take_record(NULL, context)))
 		destroy(id, context);
 }
 
-static struct vcuda_observer observer = {.context_ends = end_context};
+static struct libcuda_observer observer = {.context_ends = end_context};
 
 __attribute__((constructor)) static void start(void)
 {
-	vcuda_observe(&observer);
+	libcuda_observe(&observer);
 }

@@ -17,11 +17,11 @@
 #include "protocol/types.h"
 
 /* Of one executable graph; all zeroes at first. */
-struct vcuda_kept_graph {
-	_Atomic(vcuda_kept) id; /* the worker's, or NULL */
-	struct vcuda_context *context;
-	uint64_t life;         /* of the context: the worker's is of that life */
-	unsigned int places;   /* that a launch takes in a stream's queue */
+struct libcuda_device_graph {
+	_Atomic(vcuda_graph_id) id; /* the worker's, or NULL */
+	struct libcuda_context *context;
+	uint64_t generation;   /* of the context: the worker's is of that generation */
+	unsigned int credits;  /* that a launch takes in a stream's queue */
 	unsigned int launches; /* since it was made or changed last; no more than are looked at */
 	unsigned int changes;  /* that took the worker's away */
 	bool refused;          /* as it is now */
@@ -31,19 +31,20 @@ struct vcuda_kept_graph {
  * Whether a launch in the context can be one command. Tells the worker of the graph if that is due. `order`: all nodes,
  * each behind its dependencies.
  */
-bool vcuda_kept_prepare(struct vcuda_kept_graph *kept, struct vcuda_context *context, const struct vcuda_graph *graph,
-			struct vcuda_node *const *order);
+bool libcuda_device_graph_prepare(struct libcuda_device_graph *device_graph, struct libcuda_context *context,
+				  const struct libcuda_graph *graph, struct libcuda_node *const *order);
 
 /* Only after that. */
-CUresult vcuda_kept_launch(struct vcuda_kept_graph *kept, const struct call_options *how, CUstream resolved);
+CUresult libcuda_device_graph_launch(struct libcuda_device_graph *device_graph, const struct call_options *how,
+				     CUstream resolved);
 
 /* A replay has been issued without an error. */
-void vcuda_kept_replayed(struct vcuda_kept_graph *kept);
+void libcuda_device_graph_replayed(struct libcuda_device_graph *device_graph);
 
 /* It is not what it was any more. */
-void vcuda_kept_changed(struct vcuda_kept_graph *kept);
+void libcuda_device_graph_changed(struct libcuda_device_graph *device_graph);
 
 /* It is gone. The worker's may run still: the driver frees it then. */
-void vcuda_kept_drop(struct vcuda_kept_graph *kept);
+void libcuda_device_graph_drop(struct libcuda_device_graph *device_graph);
 
 #endif

@@ -4,9 +4,9 @@
 #include "graph/capture-state.h"
 #include "graph/graph.h"
 
-bool vcuda_frontier_add(struct vcuda_frontier *f, struct vcuda_node *n)
+bool libcuda_frontier_add(struct libcuda_frontier *f, struct libcuda_node *n)
 {
-	struct vcuda_node **nodes;
+	struct libcuda_node **nodes;
 	CUgraphNode *handles;
 
 	for (size_t i = 0; i < f->count; i++)
@@ -25,18 +25,18 @@ bool vcuda_frontier_add(struct vcuda_frontier *f, struct vcuda_node *n)
 	return true;
 }
 
-bool vcuda_frontier_join(struct vcuda_frontier *f, const struct vcuda_frontier *other)
+bool libcuda_frontier_join(struct libcuda_frontier *f, const struct libcuda_frontier *other)
 {
 	bool ok = true;
 
 	for (size_t i = 0; i < other->count && ok; i++)
-		ok = vcuda_frontier_add(f, other->nodes[i]);
+		ok = libcuda_frontier_add(f, other->nodes[i]);
 	return ok;
 }
 
-void vcuda_frontier_free(struct vcuda_frontier *f)
+void libcuda_frontier_free(struct libcuda_frontier *f)
 {
 	free(f->nodes);
 	free(f->handles);
-	*f = (struct vcuda_frontier){0};
+	*f = (struct libcuda_frontier){0};
 }

@@ -22,7 +22,7 @@ static const char *const names[] = {
 	[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = "MEM_ALLOC",
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = "MEM_FREE",
 	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = "BATCH_MEM_OP",
-	[VCUDA_NODE_COMPUTATION] = "KERNEL\\n(of a library)",
+	[LIBCUDA_NODE_COMPUTATION] = "KERNEL\\n(of a library)",
 };
 
 /* Names of kernels may hold anything. */
@@ -35,11 +35,11 @@ static void print_text(FILE *f, const char *text)
 			fputc(*text, f);
 }
 
-static void print_kernel(FILE *f, const struct vcuda_node *n, bool all)
+static void print_kernel(FILE *f, const struct libcuda_node *n, bool all)
 {
-	const struct vcuda_launch *l = &n->kernel.launch;
-	const struct vcuda_function *function =
-		vcuda_function_of(vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, l->function));
+	const struct libcuda_launch *l = &n->kernel.launch;
+	const struct libcuda_function *function =
+		libcuda_function_of(libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, l->function));
 
 	fputs("\\n", f);
 	print_text(f, function && function->name ? function->name : "?");
@@ -60,7 +60,7 @@ static char letter_of(CUmemorytype type)
 	return (unsigned int)type < sizeof(letters) && letters[type] ? letters[type] : '?';
 }
 
-static void print_memcpy(FILE *f, const struct vcuda_node *n, bool all)
+static void print_memcpy(FILE *f, const struct libcuda_node *n, bool all)
 {
 	const CUDA_MEMCPY3D *c = &n->memcpy;
 
@@ -69,7 +69,7 @@ static void print_memcpy(FILE *f, const struct vcuda_node *n, bool all)
 		fprintf(f, "\\n%zu x %zu x %zu bytes", c->WidthInBytes, c->Height, c->Depth);
 }
 
-static void print_memset(FILE *f, const struct vcuda_node *n, bool all)
+static void print_memset(FILE *f, const struct libcuda_node *n, bool all)
 {
 	const CUDA_MEMSET_NODE_PARAMS *m = &n->memset;
 
@@ -79,7 +79,7 @@ static void print_memset(FILE *f, const struct vcuda_node *n, bool all)
 }
 
 /* More than what a node is, where its flag asks for it. */
-static void print_details(FILE *f, const struct vcuda_node *n, unsigned int flags)
+static void print_details(FILE *f, const struct libcuda_node *n, unsigned int flags)
 {
 	switch (n->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -121,20 +121,20 @@ static void print_details(FILE *f, const struct vcuda_node *n, unsigned int flag
 }
 
 /* Nodes are named by their graph's path, which ends with `prefix`, and their place in it. */
-static size_t place_of(const struct vcuda_graph *g, const struct vcuda_node *node)
+static size_t place_of(const struct libcuda_graph *g, const struct libcuda_node *node)
 {
 	size_t i = 0;
 
-	for (const struct vcuda_node *n = g->first; n && n != node; n = n->next)
+	for (const struct libcuda_node *n = g->first; n && n != node; n = n->next)
 		i++;
 	return i;
 }
 
-static void print_graph(FILE *f, const struct vcuda_graph *g, const char *prefix, unsigned int flags)
+static void print_graph(FILE *f, const struct libcuda_graph *g, const char *prefix, unsigned int flags)
 {
 	size_t at = 0;
 
-	for (const struct vcuda_node *n = g->first; n; n = n->next, at++) {
+	for (const struct libcuda_node *n = g->first; n; n = n->next, at++) {
 		fprintf(f, "\"%s%zu\" [shape=\"box\" label=\"%zu\\n%s", prefix, at, at, names[n->type]);
 		print_details(f, n, flags);
 		if (flags & CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES)
@@ -144,7 +144,7 @@ static void print_graph(FILE *f, const struct vcuda_graph *g, const char *prefix
 			fprintf(f, "\"%s%zu\" -> \"%s%zu\";\n", prefix, place_of(g, n->deps[i]), prefix, at);
 	}
 	at = 0;
-	for (const struct vcuda_node *n = g->first; n; n = n->next, at++) {
+	for (const struct libcuda_node *n = g->first; n; n = n->next, at++) {
 		char inner[256];
 
 		/* deeper than this nobody can read it */
@@ -159,8 +159,8 @@ static void print_graph(FILE *f, const struct vcuda_graph *g, const char *prefix
 
 VCUDA_EXPORT CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flags)
 {
-	const struct vcuda_graph *g = vcuda_graph_find(graph);
-	CUresult result = vcuda_require_init();
+	const struct libcuda_graph *g = libcuda_graph_find(graph);
+	CUresult result = libcuda_require_init();
 	bool ok;
 	FILE *f;
 

@@ -21,15 +21,15 @@
 
 struct exec {
 	CUgraphExec handle;
-	struct vcuda_graph *graph;
-	struct vcuda_node **order;
+	struct libcuda_graph *graph;
+	struct libcuda_node **order;
 	cuuint64_t flags;
-	struct vcuda_kept_graph kept;
+	struct libcuda_device_graph device_graph;
 	bool launched;
-	bool replayed;              /* by the last launch */
-	CUstream last;              /* resolved: where it was launched last */
-	struct vcuda_context *home; /* of that stream */
-	uint64_t life;              /* of the context then */
+	bool replayed;                /* by the last launch */
+	CUstream last;                /* resolved: where it was launched last */
+	struct libcuda_context *home; /* of that stream */
+	uint64_t generation;          /* of the context then */
 };
 
 #define KNOWN_FLAGS                                                                                                    \
@@ -38,8 +38,8 @@ struct exec {
 
 static CUresult find(CUgraphExec handle, struct exec **e)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EXEC, handle);
+	CUresult result = libcuda_require_init();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_EXEC, handle);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -49,20 +49,20 @@ static CUresult find(CUgraphExec handle, struct exec **e)
 
 static void destroy(struct exec *e)
 {
-	vcuda_kept_drop(&e->kept);
+	libcuda_device_graph_drop(&e->device_graph);
 	if (e->handle)
-		vcuda_object_drop(e->handle);
+		libcuda_object_drop(e->handle);
 	if (e->graph)
-		vcuda_graph_free(e->graph);
+		libcuda_graph_free(e->graph);
 	free(e->order);
 	free(e);
 }
 
 static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, CUgraphInstantiateResult *why)
 {
-	struct vcuda_graph *g = vcuda_graph_find(graph);
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o;
+	struct libcuda_graph *g = libcuda_graph_find(graph);
+	CUresult result = client_require_context();
+	struct libcuda_object *o;
 	struct exec *e;
 	bool cycle = false;
 
@@ -74,18 +74,18 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 	if (flags & ~(cuuint64_t)KNOWN_FLAGS)
 		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ? CUDA_ERROR_NOT_SUPPORTED
 									 : CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_capture_unsafe();
+	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = flags;
-	e->graph = vcuda_graph_clone(g, vcuda_context_current());
+	e->graph = libcuda_graph_clone(g, libcuda_context_current());
 	if (e->graph)
-		e->order = vcuda_graph_order(e->graph, &cycle);
+		e->order = libcuda_graph_order(e->graph, &cycle);
 	/* The copy's own handle, as that of another kind of object, is nobody else's. */
-	o = e->order ? vcuda_object_add(VCUDA_OBJECT_EXEC, (char *)e->graph->handle + 1, NULL, NULL) : NULL;
+	o = e->order ? libcuda_object_add(LIBCUDA_OBJECT_EXEC, (char *)e->graph->handle + 1, NULL, NULL) : NULL;
 	if (!o) {
 		destroy(e);
 		*why = cycle ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE : CUDA_GRAPH_INSTANTIATE_ERROR;
@@ -100,52 +100,53 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 }
 
 /* Two launches of one executable graph do not overlap. */
-static CUresult after_last_launch(struct exec *e, const struct vcuda_graph_run *run)
+static CUresult after_last_launch(struct exec *e, const struct libcuda_graph_run *run)
 {
-	struct vcuda_context *here = vcuda_request_context(&run->how);
+	struct libcuda_context *here = libcuda_request_context(&run->how);
 	struct call_options in_home;
 
 	if (!e->launched || (e->last == run->resolved && e->home == here))
 		return CUDA_SUCCESS;
 	/* Nothing more happens in a context that has failed or ended. */
-	if (atomic_load(&e->home->life) != e->life || vcuda_context_usable(e->home) != CUDA_SUCCESS)
+	if (atomic_load(&e->home->generation) != e->generation || libcuda_context_usable(e->home) != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
-	if (!e->last || e->last == CU_STREAM_LEGACY || vcuda_object_find(VCUDA_OBJECT_STREAM, e->last))
-		return vcuda_streams_order(e->last, e->home, run->resolved, here);
+	if (!e->last || e->last == CU_STREAM_LEGACY || libcuda_object_find(LIBCUDA_OBJECT_STREAM, e->last))
+		return libcuda_streams_order(e->last, e->home, run->resolved, here);
 	/* A stream that is gone finishes its work, but cannot be asked any more. */
-	in_home = vcuda_context_options(e->home);
+	in_home = libcuda_context_options(e->home);
 	return vcuda_call_cuCtxSynchronize_with(&in_home);
 }
 
-static CUresult replay(struct exec *e, const struct vcuda_graph_run *run)
+static CUresult replay(struct exec *e, const struct libcuda_graph_run *run)
 {
 	CUresult result = after_last_launch(e, run);
 
 	for (size_t i = 0; i < e->graph->count && result == CUDA_SUCCESS; i++)
-		result = vcuda_node_run(e->order[i], run);
+		result = libcuda_node_run(e->order[i], run);
 	e->replayed = true;
 	if (result == CUDA_SUCCESS)
-		vcuda_kept_replayed(&e->kept);
+		libcuda_device_graph_replayed(&e->device_graph);
 	return result;
 }
 
-static CUresult launch(struct exec *e, const struct vcuda_graph_run *run)
+static CUresult launch(struct exec *e, const struct libcuda_graph_run *run)
 {
-	bool is_kept = vcuda_kept_prepare(&e->kept, vcuda_request_context(&run->how), e->graph, e->order);
+	bool on_device =
+		libcuda_device_graph_prepare(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order);
 	CUresult result = CUDA_SUCCESS;
 
-	if (!is_kept)
+	if (!on_device)
 		return replay(e, run);
 	/* The host's driver keeps its own launches in order. */
 	if (e->replayed)
 		result = after_last_launch(e, run);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_kept_launch(&e->kept, &run->how, run->resolved);
+		result = libcuda_device_graph_launch(&e->device_graph, &run->how, run->resolved);
 	e->replayed &= result != CUDA_SUCCESS;
 	return result;
 }
 
-static CUresult launch_resolved(CUgraphExec exec, struct vcuda_graph_run *run)
+static CUresult launch_resolved(CUgraphExec exec, struct libcuda_graph_run *run)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
 	struct exec *e;
@@ -154,21 +155,21 @@ static CUresult launch_resolved(CUgraphExec exec, struct vcuda_graph_run *run)
 	if (result != CUDA_SUCCESS)
 		return result;
 	p.graph.graph = e->graph->handle;
-	if (vcuda_capture_takes(&run->how, run->resolved, &p, &result))
+	if (libcuda_capture_takes(&run->how, run->resolved, &p, &result))
 		return result;
 	run->frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
 	result = launch(e, run);
 	e->launched = true;
 	e->last = run->resolved;
-	e->home = vcuda_request_context(&run->how);
-	e->life = atomic_load(&e->home->life);
+	e->home = libcuda_request_context(&run->how);
+	e->generation = atomic_load(&e->home->generation);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-	struct vcuda_graph_run run = {.stream = stream, .resolved = stream};
-	CUresult result = vcuda_stream_visit(&run.resolved, &run.how);
+	struct libcuda_graph_run run = {.stream = stream, .resolved = stream};
+	CUresult result = libcuda_stream_visit(&run.resolved, &run.how);
 
 	return result == CUDA_SUCCESS ? launch_resolved(exec, &run) : result;
 }
@@ -176,7 +177,7 @@ VCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 /* There is nothing to prepare. */
 VCUDA_EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
-	CUresult result = vcuda_stream_enter(&stream);
+	CUresult result = libcuda_stream_enter(&stream);
 	struct exec *e;
 
 	return result == CUDA_SUCCESS ? find(exec, &e) : result;
@@ -188,7 +189,7 @@ VCUDA_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 	CUresult result = find(exec, &e);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		destroy(e);
 	return result;
@@ -239,34 +240,34 @@ VCUDA_SAME(cuGraphInstantiate, cuGraphInstantiate_v2);
 
 /* ---- changes ---- */
 
-static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct exec **e, struct vcuda_node **copy)
+static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct exec **e, struct libcuda_node **copy)
 {
-	struct vcuda_node *n = vcuda_node_find(node);
+	struct libcuda_node *n = libcuda_node_find(node);
 	CUresult result = find(exec, e);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*copy = n ? vcuda_graph_copy_of((*e)->graph, n) : NULL;
+	*copy = n ? libcuda_graph_copy_of((*e)->graph, n) : NULL;
 	return *copy ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
+CUresult libcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
 {
-	struct vcuda_node *copy;
+	struct libcuda_node *copy;
 	struct exec *e;
 	CUresult result = find_copy(exec, node, &e, &copy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_node_may_become(copy, params))
+	if (!libcuda_node_may_become(copy, params))
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_kept_changed(&e->kept);
-	return vcuda_node_set(copy, vcuda_context_current(), params);
+	libcuda_device_graph_changed(&e->device_graph);
+	return libcuda_node_set(copy, libcuda_context_current(), params);
 }
 
-static bool may_be_disabled(const struct vcuda_node *n)
+static bool may_be_disabled(const struct libcuda_node *n)
 {
-	CUgraphNodeType type = vcuda_node_type_shown(n->type);
+	CUgraphNodeType type = libcuda_node_type_shown(n->type);
 
 	return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
 	       type == CU_GRAPH_NODE_TYPE_MEMSET;
@@ -274,7 +275,7 @@ static bool may_be_disabled(const struct vcuda_node *n)
 
 VCUDA_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
 {
-	struct vcuda_node *copy;
+	struct libcuda_node *copy;
 	struct exec *e;
 	CUresult result = find_copy(exec, node, &e, &copy);
 
@@ -283,14 +284,14 @@ VCUDA_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, 
 	if (!may_be_disabled(copy))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (copy->enabled != !!enabled)
-		vcuda_kept_changed(&e->kept);
+		libcuda_device_graph_changed(&e->device_graph);
 	copy->enabled = enabled;
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int *enabled)
 {
-	struct vcuda_node *copy;
+	struct libcuda_node *copy;
 	struct exec *e;
 	CUresult result = find_copy(exec, node, &e, &copy);
 
@@ -303,16 +304,16 @@ VCUDA_EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, 
 }
 
 /* The place of a node in its graph, by which nodes of an update are matched. */
-static size_t place(const struct vcuda_node *node)
+static size_t place(const struct libcuda_node *node)
 {
 	size_t i = 0;
 
-	for (const struct vcuda_node *n = node->graph->first; n != node; n = n->next)
+	for (const struct libcuda_node *n = node->graph->first; n != node; n = n->next)
 		i++;
 	return i;
 }
 
-static bool same_edges(const struct vcuda_node *a, const struct vcuda_node *b)
+static bool same_edges(const struct libcuda_node *a, const struct libcuda_node *b)
 {
 	if (a->dep_count != b->dep_count)
 		return false;
@@ -322,12 +323,12 @@ static bool same_edges(const struct vcuda_node *a, const struct vcuda_node *b)
 	return true;
 }
 
-static CUgraphExecUpdateResult update_child(struct vcuda_graph *to, const struct vcuda_graph *from,
-					    const struct vcuda_node **bad);
+static CUgraphExecUpdateResult update_child(struct libcuda_graph *to, const struct libcuda_graph *from,
+					    const struct libcuda_node **bad);
 
 /* What the copy does becomes what `from` does. */
-static CUgraphExecUpdateResult update_node(struct vcuda_node *n, const struct vcuda_node *from,
-					   const struct vcuda_node **bad)
+static CUgraphExecUpdateResult update_node(struct libcuda_node *n, const struct libcuda_node *from,
+					   const struct libcuda_node **bad)
 {
 	CUgraphNodeParams p;
 	CUresult result;
@@ -343,24 +344,24 @@ static CUgraphExecUpdateResult update_node(struct vcuda_node *n, const struct vc
 	    (n->kernel.launch.cooperative != from->kernel.launch.cooperative ||
 	     memcmp(n->kernel.launch.cluster, from->kernel.launch.cluster, sizeof(n->kernel.launch.cluster))))
 		return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
-	vcuda_node_get(from, &p);
-	if (!vcuda_node_may_become(n, &p))
+	libcuda_node_get(from, &p);
+	if (!libcuda_node_may_become(n, &p))
 		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-	result = vcuda_node_set(n, vcuda_context_current(), &p);
+	result = libcuda_node_set(n, libcuda_context_current(), &p);
 	return result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;
 }
 
-static CUgraphExecUpdateResult update_child(struct vcuda_graph *to, const struct vcuda_graph *from,
-					    const struct vcuda_node **bad)
+static CUgraphExecUpdateResult update_child(struct libcuda_graph *to, const struct libcuda_graph *from,
+					    const struct libcuda_node **bad)
 {
-	const struct vcuda_node *f = from->first;
+	const struct libcuda_node *f = from->first;
 	CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 
 	*bad = NULL;
 	if (to->count != from->count)
 		return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 	/* All is compared before anything is changed. */
-	for (struct vcuda_node *n = to->first; n; n = n->next, f = f->next) {
+	for (struct libcuda_node *n = to->first; n; n = n->next, f = f->next) {
 		*bad = f;
 		if (n->type != f->type)
 			return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
@@ -368,15 +369,15 @@ static CUgraphExecUpdateResult update_child(struct vcuda_graph *to, const struct
 			return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 	}
 	f = from->first;
-	for (struct vcuda_node *n = to->first; n && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; n = n->next, f = f->next)
+	for (struct libcuda_node *n = to->first; n && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; n = n->next, f = f->next)
 		result = update_node(n, f, bad);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
 {
-	struct vcuda_graph *g = vcuda_graph_find(graph);
-	const struct vcuda_node *bad = NULL;
+	struct libcuda_graph *g = libcuda_graph_find(graph);
+	const struct libcuda_node *bad = NULL;
 	struct exec *e;
 	CUresult result = find(exec, &e);
 
@@ -384,7 +385,7 @@ VCUDA_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgr
 		return result;
 	if (!info || !g)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_kept_changed(&e->kept);
+	libcuda_device_graph_changed(&e->device_graph);
 	*info = (CUgraphExecUpdateResultInfo){.result = update_child(e->graph, g, &bad)};
 	if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
 		return CUDA_SUCCESS;

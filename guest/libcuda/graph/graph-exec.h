@@ -5,6 +5,6 @@
 #include "protocol/cuda-abi.h"
 
 /* Changes what the copy of `node` in an executable graph does. */
-CUresult vcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
+CUresult libcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
 
 #endif

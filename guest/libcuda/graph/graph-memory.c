@@ -13,24 +13,24 @@
 #include "protocol/guest-calls.h"
 #include "memory/range.h"
 
-struct vcuda_graph_memory {
+struct libcuda_graph_memory {
 	CUdeviceptr address;
 	size_t bytes;
-	struct vcuda_context *context;
+	struct libcuda_context *context;
 	unsigned int refs; /* nodes */
 	bool allocated;    /* by a launch */
-	struct vcuda_graph_memory *next;
+	struct libcuda_graph_memory *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vcuda_graph_memory *all;
+static struct libcuda_graph_memory *all;
 static uint64_t used, used_high, reserved, reserved_high;
 
-CUresult vcuda_graph_memory_new(struct vcuda_context *context, size_t bytes, struct vcuda_graph_memory **memory)
+CUresult libcuda_graph_memory_new(struct libcuda_context *context, size_t bytes, struct libcuda_graph_memory **memory)
 {
-	struct vcuda_range r = {.bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = context};
-	struct vcuda_graph_memory *m = calloc(1, sizeof(*m));
-	const struct call_options how = vcuda_context_options(context);
+	struct libcuda_range r = {.bytes = bytes, .kind = LIBCUDA_RANGE_DEVICE, .context = context};
+	struct libcuda_graph_memory *m = calloc(1, sizeof(*m));
+	const struct call_options how = libcuda_context_options(context);
 	CUresult result;
 
 	if (!m)
@@ -41,7 +41,7 @@ CUresult vcuda_graph_memory_new(struct vcuda_context *context, size_t bytes, str
 		return result;
 	}
 	r.start = m->address;
-	if (!vcuda_range_add(&r)) {
+	if (!libcuda_range_add(&r)) {
 		vcuda_call_cuMemFree_v2_with(&how, m->address);
 		free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -60,22 +60,22 @@ CUresult vcuda_graph_memory_new(struct vcuda_context *context, size_t bytes, str
 	return CUDA_SUCCESS;
 }
 
-void vcuda_graph_memory_get(struct vcuda_graph_memory *m)
+void libcuda_graph_memory_get(struct libcuda_graph_memory *m)
 {
 	pthread_mutex_lock(&lock);
 	m->refs++;
 	pthread_mutex_unlock(&lock);
 }
 
-CUdeviceptr vcuda_graph_memory_address(const struct vcuda_graph_memory *m)
+CUdeviceptr libcuda_graph_memory_address(const struct libcuda_graph_memory *m)
 {
 	return m->address;
 }
 
 /* Nobody needs it any more: off the list. The caller holds the lock, and calls give_back() without it. */
-static bool unused(struct vcuda_graph_memory *m)
+static bool unused(struct libcuda_graph_memory *m)
 {
-	struct vcuda_graph_memory **at;
+	struct libcuda_graph_memory **at;
 
 	if (m->refs || m->allocated)
 		return false;
@@ -87,19 +87,20 @@ static bool unused(struct vcuda_graph_memory *m)
 }
 
 /* The worker frees it when what was issued so far is done. */
-static CUresult give_back(struct vcuda_graph_memory *m)
+static CUresult give_back(struct libcuda_graph_memory *m)
 {
-	const struct call_options how = vcuda_context_options(m->context);
+	const struct call_options how = libcuda_context_options(m->context);
 	CUresult result = CUDA_SUCCESS;
-	struct vcuda_range r;
+	struct libcuda_range r;
 
-	if (vcuda_range_remove(m->address, VCUDA_RANGE_DEVICE, &r) && vcuda_context_usable(m->context) == CUDA_SUCCESS)
+	if (libcuda_range_remove(m->address, LIBCUDA_RANGE_DEVICE, &r) &&
+	    libcuda_context_usable(m->context) == CUDA_SUCCESS)
 		result = vcuda_call_cuMemFree_v2_with(&how, m->address);
 	free(m);
 	return result;
 }
 
-void vcuda_graph_memory_put(struct vcuda_graph_memory *m)
+void libcuda_graph_memory_put(struct libcuda_graph_memory *m)
 {
 	bool gone;
 
@@ -111,7 +112,7 @@ void vcuda_graph_memory_put(struct vcuda_graph_memory *m)
 		give_back(m);
 }
 
-CUresult vcuda_graph_memory_allocate(struct vcuda_graph_memory *m, bool again)
+CUresult libcuda_graph_memory_allocate(struct libcuda_graph_memory *m, bool again)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -128,16 +129,16 @@ CUresult vcuda_graph_memory_allocate(struct vcuda_graph_memory *m, bool again)
 	return result;
 }
 
-static struct vcuda_graph_memory *find_locked(CUdeviceptr address)
+static struct libcuda_graph_memory *find_locked(CUdeviceptr address)
 {
-	struct vcuda_graph_memory *m;
+	struct libcuda_graph_memory *m;
 
 	for (m = all; m && m->address != address; m = m->next)
 		continue;
 	return m;
 }
 
-bool vcuda_graph_memory_known(CUdeviceptr address)
+bool libcuda_graph_memory_exists(CUdeviceptr address)
 {
 	bool known;
 
@@ -147,9 +148,9 @@ bool vcuda_graph_memory_known(CUdeviceptr address)
 	return known;
 }
 
-bool vcuda_graph_memory_free(CUdeviceptr address, CUresult *result)
+bool libcuda_graph_memory_free(CUdeviceptr address, CUresult *result)
 {
-	struct vcuda_graph_memory *m;
+	struct libcuda_graph_memory *m;
 	bool gone = false;
 
 	pthread_mutex_lock(&lock);
@@ -171,7 +172,7 @@ bool vcuda_graph_memory_free(CUdeviceptr address, CUresult *result)
 
 VCUDA_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attribute, void *value)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 	const uint64_t values[] = {used, used_high, reserved, reserved_high};
 
 	if (result != CUDA_SUCCESS)
@@ -185,7 +186,7 @@ VCUDA_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attr
 /* High-water marks start again; nothing else can be set. */
 VCUDA_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attribute, void *value)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -205,5 +206,5 @@ VCUDA_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attr
 /* What no node needs is given back at once: there is nothing to trim. */
 VCUDA_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice dev)
 {
-	return vcuda_require_device(dev);
+	return libcuda_require_device(dev);
 }

@@ -19,26 +19,26 @@
 /* ---- nodes of other contexts than the stream's ---- */
 
 /* Issues a node in its context. NULL: it is of any. */
-static CUresult run_in(struct vcuda_context *home, const struct vcuda_node *n, const struct vcuda_graph_run *run,
-		       CUresult (*issue)(const struct vcuda_node *n, const struct call_options *how, CUstream stream))
+static CUresult run_in(struct libcuda_context *home, const struct libcuda_node *n, const struct libcuda_graph_run *run,
+		       CUresult (*issue)(const struct libcuda_node *n, const struct call_options *how, CUstream stream))
 {
-	const struct call_options in_home = vcuda_context_options(home);
-	struct vcuda_context *here = vcuda_request_context(&run->how);
-	struct vcuda_detour detour;
+	const struct call_options in_home = libcuda_context_options(home);
+	struct libcuda_context *here = libcuda_request_context(&run->how);
+	struct libcuda_cross_context cross;
 	CUresult result;
 
 	if (!home || home == here)
 		return issue(n, &run->how, run->resolved);
-	result = vcuda_detour_begin(&detour, here, run->resolved, home);
-	return result == CUDA_SUCCESS ? vcuda_detour_end(&detour, issue(n, &in_home, detour.stream)) : result;
+	result = libcuda_cross_context_begin(&cross, here, run->resolved, home);
+	return result == CUDA_SUCCESS ? libcuda_cross_context_end(&cross, issue(n, &in_home, cross.stream)) : result;
 }
 
 /* ---- kernels ---- */
 
-static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult kernel_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	const CUDA_KERNEL_NODE_PARAMS *k = &p->kernel;
-	struct vcuda_launch l = {
+	struct libcuda_launch l = {
 		.function = k->func ? k->func : (CUfunction)k->kern,
 		.grid = {k->gridDimX, k->gridDimY, k->gridDimZ},
 		.block = {k->blockDimX, k->blockDimY, k->blockDimZ},
@@ -50,7 +50,7 @@ static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	CUresult result;
 
 	memcpy(l.cluster, n->kernel.launch.cluster, sizeof(l.cluster));
-	result = vcuda_launch_pack(n->context, &l, k->kernelParams, k->extra, &packed, &params);
+	result = libcuda_launch_pack(n->context, &l, k->kernelParams, k->extra, &packed, &params);
 	if (result != CUDA_SUCCESS)
 		return result;
 	free(n->kernel.packed);
@@ -60,9 +60,9 @@ static CUresult kernel_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	return CUDA_SUCCESS;
 }
 
-static void kernel_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void kernel_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
-	const struct vcuda_launch *l = &n->kernel.launch;
+	const struct libcuda_launch *l = &n->kernel.launch;
 
 	p->kernel = (CUDA_KERNEL_NODE_PARAMS){
 		.func = l->function,
@@ -77,19 +77,19 @@ static void kernel_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 	};
 }
 
-static void kernel_drop(struct vcuda_node *n)
+static void kernel_drop(struct libcuda_node *n)
 {
 	free(n->kernel.packed);
 }
 
-static CUresult issue_kernel(const struct vcuda_node *n, const struct call_options *how, CUstream stream)
+static CUresult issue_kernel(const struct libcuda_node *n, const struct call_options *how, CUstream stream)
 {
-	return vcuda_launch_issue(how, &n->kernel.launch, stream, n->kernel.packed);
+	return libcuda_launch_issue(how, &n->kernel.launch, stream, n->kernel.packed);
 }
 
-static CUresult kernel_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult kernel_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	const struct vcuda_object *f = vcuda_object_find(VCUDA_OBJECT_FUNCTION, n->kernel.launch.function);
+	const struct libcuda_object *f = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION, n->kernel.launch.function);
 
 	/* A kernel has no context. */
 	return run_in(f ? f->context : NULL, n, run, issue_kernel);
@@ -97,23 +97,23 @@ static CUresult kernel_run(const struct vcuda_node *n, const struct vcuda_graph_
 
 /* ---- copies, memsets ---- */
 
-static CUresult memcpy_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult memcpy_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	n->memcpy = p->memcpy.copyParams;
 	return CUDA_SUCCESS;
 }
 
-static void memcpy_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void memcpy_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->memcpy.copyParams = n->memcpy;
 }
 
-static CUresult memcpy_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult memcpy_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	return vcuda_copy_3d(&n->memcpy, run->stream, true);
+	return libcuda_copy_3d(&n->memcpy, run->stream, true);
 }
 
-static CUresult memset_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult memset_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	const CUDA_MEMSET_NODE_PARAMS_v2 *m = &p->memset;
 
@@ -123,7 +123,7 @@ static CUresult memset_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	return CUDA_SUCCESS;
 }
 
-static void memset_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void memset_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	const CUDA_MEMSET_NODE_PARAMS *m = &n->memset;
 
@@ -137,14 +137,14 @@ static void memset_get(const struct vcuda_node *n, CUgraphNodeParams *p)
 	};
 }
 
-static CUresult memset_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult memset_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	return vcuda_memset(&n->memset, run->stream);
+	return libcuda_memset(&n->memset, run->stream);
 }
 
 /* ---- host functions, child graphs, events ---- */
 
-static CUresult host_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult host_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	if (!p->host.fn)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -152,95 +152,95 @@ static CUresult host_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	return CUDA_SUCCESS;
 }
 
-static void host_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void host_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->host = n->host;
 }
 
-static CUresult host_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult host_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	return vcuda_callback_launch(&run->how, run->resolved, n->host.fn, n->host.userData);
+	return libcuda_callback_launch(&run->how, run->resolved, n->host.fn, n->host.userData);
 }
 
-static CUresult child_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult child_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
-	struct vcuda_graph *g = vcuda_graph_find(p->graph.graph);
+	struct libcuda_graph *g = libcuda_graph_find(p->graph.graph);
 
 	if (!g || g == n->graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	g = vcuda_graph_clone(g, n->context);
+	g = libcuda_graph_clone(g, n->context);
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (n->child)
-		vcuda_graph_free(n->child);
+		libcuda_graph_free(n->child);
 	g->owned = true;
 	n->child = g;
 	return CUDA_SUCCESS;
 }
 
-static void child_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void child_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->graph.graph = n->child->handle;
 }
 
-static void child_drop(struct vcuda_node *n)
+static void child_drop(struct libcuda_node *n)
 {
 	if (n->child)
-		vcuda_graph_free(n->child);
+		libcuda_graph_free(n->child);
 }
 
-static CUresult child_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult child_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
 	CUresult result = CUDA_SUCCESS;
 	bool cycle;
-	struct vcuda_node **order = vcuda_graph_order(n->child, &cycle);
+	struct libcuda_node **order = libcuda_graph_order(n->child, &cycle);
 
 	if (!order)
 		return cycle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < n->child->count && result == CUDA_SUCCESS; i++)
-		result = vcuda_node_run(order[i], run);
+		result = libcuda_node_run(order[i], run);
 	free(order);
 	return result;
 }
 
-static CUresult event_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult event_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
-	if (!vcuda_object_find(VCUDA_OBJECT_EVENT, p->eventRecord.event))
+	if (!libcuda_object_find(LIBCUDA_OBJECT_EVENT, p->eventRecord.event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	n->event = p->eventRecord.event;
 	return CUDA_SUCCESS;
 }
 
-static void event_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void event_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->eventRecord.event = n->event;
 }
 
-static CUresult issue_record(const struct vcuda_node *n, const struct call_options *how, CUstream stream)
+static CUresult issue_record(const struct libcuda_node *n, const struct call_options *how, CUstream stream)
 {
-	struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+	struct libcuda_object *event = libcuda_object_find(LIBCUDA_OBJECT_EVENT, n->event);
 
-	return event ? vcuda_event_record(how, event, stream, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
+	return event ? libcuda_event_record(how, event, stream, CU_EVENT_RECORD_DEFAULT) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult record_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult record_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+	struct libcuda_object *event = libcuda_object_find(LIBCUDA_OBJECT_EVENT, n->event);
 
 	return run_in(event ? event->context : NULL, n, run, issue_record);
 }
 
-static CUresult wait_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult wait_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	const struct vcuda_object *event = vcuda_object_find(VCUDA_OBJECT_EVENT, n->event);
+	const struct libcuda_object *event = libcuda_object_find(LIBCUDA_OBJECT_EVENT, n->event);
 
-	return event ? vcuda_event_wait(&run->how, run->resolved, event, CU_EVENT_WAIT_DEFAULT)
+	return event ? libcuda_event_wait(&run->how, run->resolved, event, CU_EVENT_WAIT_DEFAULT)
 		     : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* ---- memory ---- */
 
-static CUresult alloc_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult alloc_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	const CUDA_MEM_ALLOC_NODE_PARAMS *a = &p->alloc;
 	CUresult result;
@@ -248,72 +248,72 @@ static CUresult alloc_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	/* What a node allocates is its for good. */
 	if (n->alloc.memory || !a->bytesize || (a->accessDescCount && !a->accessDescs))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_graph_memory_new(n->context, a->bytesize, &n->alloc.memory);
+	result = libcuda_graph_memory_new(n->context, a->bytesize, &n->alloc.memory);
 	if (result != CUDA_SUCCESS)
 		return result;
 	n->alloc.params = *a;
 	n->alloc.params.accessDescs = NULL;
 	n->alloc.params.accessDescCount = 0;
-	n->alloc.params.dptr = vcuda_graph_memory_address(n->alloc.memory);
+	n->alloc.params.dptr = libcuda_graph_memory_address(n->alloc.memory);
 	return CUDA_SUCCESS;
 }
 
-static void alloc_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void alloc_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->alloc = n->alloc.params;
 }
 
-static CUresult alloc_copy(struct vcuda_node *n, const struct vcuda_node *from)
+static CUresult alloc_copy(struct libcuda_node *n, const struct libcuda_node *from)
 {
 	n->alloc = from->alloc;
-	vcuda_graph_memory_get(n->alloc.memory);
+	libcuda_graph_memory_get(n->alloc.memory);
 	return CUDA_SUCCESS;
 }
 
-static void alloc_drop(struct vcuda_node *n)
+static void alloc_drop(struct libcuda_node *n)
 {
 	if (n->alloc.memory)
-		vcuda_graph_memory_put(n->alloc.memory);
+		libcuda_graph_memory_put(n->alloc.memory);
 }
 
-static CUresult alloc_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult alloc_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	return vcuda_graph_memory_allocate(n->alloc.memory, run->frees_first);
+	return libcuda_graph_memory_allocate(n->alloc.memory, run->frees_first);
 }
 
-static CUresult free_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult free_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
-	if (!vcuda_graph_memory_known(p->free.dptr))
+	if (!libcuda_graph_memory_exists(p->free.dptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	n->free = p->free.dptr;
 	return CUDA_SUCCESS;
 }
 
-static void free_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void free_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->free.dptr = n->free;
 }
 
-static CUresult free_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult free_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
 	CUresult result;
 
 	(void)run;
-	return vcuda_graph_memory_free(n->free, &result) ? result : CUDA_ERROR_INVALID_VALUE;
+	return libcuda_graph_memory_free(n->free, &result) ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- memory operations of streams ---- */
 
-static CUresult mem_ops_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult mem_ops_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	const CUDA_BATCH_MEM_OP_NODE_PARAMS *m = &p->memOp;
-	const struct vcuda_context *c = m->ctx ? vcuda_context_find(m->ctx) : n->context;
+	const struct libcuda_context *c = m->ctx ? libcuda_context_find(m->ctx) : n->context;
 	CUstreamBatchMemOpParams *ops;
 	CUresult result;
 
 	if (!c)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = vcuda_memory_ops_check(m->paramArray, m->count, m->flags, c->device, false);
+	result = libcuda_memory_ops_check(m->paramArray, m->count, m->flags, c->device, false);
 	if (result != CUDA_SUCCESS)
 		return result;
 	ops = malloc(m->count * sizeof(*ops));
@@ -326,27 +326,27 @@ static CUresult mem_ops_set(struct vcuda_node *n, const CUgraphNodeParams *p)
 	return CUDA_SUCCESS;
 }
 
-static void mem_ops_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void mem_ops_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	p->memOp = n->mem_ops;
 }
 
-static void mem_ops_drop(struct vcuda_node *n)
+static void mem_ops_drop(struct libcuda_node *n)
 {
 	free(n->mem_ops.paramArray);
 }
 
-static CUresult mem_ops_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult mem_ops_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	return vcuda_memory_ops_issue(&run->how, n->mem_ops.paramArray, n->mem_ops.count, run->resolved);
+	return libcuda_memory_ops_issue(&run->how, n->mem_ops.paramArray, n->mem_ops.count, run->resolved);
 }
 
 /* ---- computations ---- */
 
-static CUresult computation_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult computation_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	CUgraphNodeParams from = *p;
-	struct vcuda_computation *copy = vcuda_computation_copy(*vcuda_computation_of(&from));
+	struct libcuda_computation *copy = libcuda_computation_copy(*libcuda_computation_of(&from));
 
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -355,42 +355,42 @@ static CUresult computation_set(struct vcuda_node *n, const CUgraphNodeParams *p
 	return CUDA_SUCCESS;
 }
 
-static void computation_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void computation_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
-	*vcuda_computation_of(p) = n->computation;
+	*libcuda_computation_of(p) = n->computation;
 }
 
-static void computation_drop(struct vcuda_node *n)
+static void computation_drop(struct libcuda_node *n)
 {
 	free(n->computation);
 }
 
-static CUresult issue_computation(const struct vcuda_node *n, const struct call_options *how, CUstream stream)
+static CUresult issue_computation(const struct libcuda_node *n, const struct call_options *how, CUstream stream)
 {
 	return n->computation->issue(n->computation, how, stream);
 }
 
-static CUresult computation_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult computation_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
 	return run_in(n->computation->home, n, run, issue_computation);
 }
 
 /* ---- all ---- */
 
-static CUresult empty_set(struct vcuda_node *n, const CUgraphNodeParams *p)
+static CUresult empty_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	(void)n;
 	(void)p;
 	return CUDA_SUCCESS;
 }
 
-static void empty_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+static void empty_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	(void)n;
 	(void)p;
 }
 
-static CUresult empty_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+static CUresult empty_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
 	(void)n;
 	(void)run;
@@ -399,11 +399,11 @@ static CUresult empty_run(const struct vcuda_node *n, const struct vcuda_graph_r
 
 static const struct {
 	const char *name;
-	CUresult (*set)(struct vcuda_node *n, const CUgraphNodeParams *p);
-	void (*get)(const struct vcuda_node *n, CUgraphNodeParams *p);
-	CUresult (*run)(const struct vcuda_node *n, const struct vcuda_graph_run *run);
-	void (*drop)(struct vcuda_node *n);                                    /* NULL: holds nothing */
-	CUresult (*copy)(struct vcuda_node *n, const struct vcuda_node *from); /* NULL: set() what get() gives */
+	CUresult (*set)(struct libcuda_node *n, const CUgraphNodeParams *p);
+	void (*get)(const struct libcuda_node *n, CUgraphNodeParams *p);
+	CUresult (*run)(const struct libcuda_node *n, const struct libcuda_graph_run *run);
+	void (*drop)(struct libcuda_node *n);                                      /* NULL: holds nothing */
+	CUresult (*copy)(struct libcuda_node *n, const struct libcuda_node *from); /* NULL: set() what get() gives */
 } types[] = {
 	[CU_GRAPH_NODE_TYPE_KERNEL] = {"kernel", kernel_set, kernel_get, kernel_run, kernel_drop, NULL},
 	[CU_GRAPH_NODE_TYPE_MEMCPY] = {"memcpy", memcpy_set, memcpy_get, memcpy_run, NULL, NULL},
@@ -419,13 +419,13 @@ static const struct {
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = {"mem free", free_set, free_get, free_run, NULL, NULL},
 	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = {"batch mem op", mem_ops_set, mem_ops_get, mem_ops_run, mem_ops_drop, NULL},
 	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = {"conditional", NULL, NULL, NULL, NULL, NULL},
-	[VCUDA_NODE_COMPUTATION] = {"computation", computation_set, computation_get, computation_run, computation_drop,
-				    NULL},
+	[LIBCUDA_NODE_COMPUTATION] = {"computation", computation_set, computation_get, computation_run,
+				      computation_drop, NULL},
 };
 
-CUresult vcuda_node_set(struct vcuda_node *n, struct vcuda_context *context, const CUgraphNodeParams *p)
+CUresult libcuda_node_set(struct libcuda_node *n, struct libcuda_context *context, const CUgraphNodeParams *p)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -438,20 +438,20 @@ CUresult vcuda_node_set(struct vcuda_node *n, struct vcuda_context *context, con
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void vcuda_node_get(const struct vcuda_node *n, CUgraphNodeParams *p)
+void libcuda_node_get(const struct libcuda_node *n, CUgraphNodeParams *p)
 {
 	memset(p, 0, sizeof(*p));
 	p->type = n->type;
 	types[n->type].get(n, p);
 }
 
-bool vcuda_node_may_become(const struct vcuda_node *n, const CUgraphNodeParams *p)
+bool libcuda_node_may_become(const struct libcuda_node *n, const CUgraphNodeParams *p)
 {
 	return n->type != CU_GRAPH_NODE_TYPE_BATCH_MEM_OP || p->type != n->type ||
-	       vcuda_memory_ops_alike(&n->mem_ops, &p->memOp);
+	       libcuda_memory_ops_alike(&n->mem_ops, &p->memOp);
 }
 
-CUresult vcuda_node_copy(struct vcuda_node *n, struct vcuda_context *context, const struct vcuda_node *from)
+CUresult libcuda_node_copy(struct libcuda_node *n, struct libcuda_context *context, const struct libcuda_node *from)
 {
 	CUgraphNodeParams p;
 
@@ -459,17 +459,17 @@ CUresult vcuda_node_copy(struct vcuda_node *n, struct vcuda_context *context, co
 		return types[from->type].copy(n, from);
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		n->kernel.launch = from->kernel.launch;
-	vcuda_node_get(from, &p);
-	return vcuda_node_set(n, context, &p);
+	libcuda_node_get(from, &p);
+	return libcuda_node_set(n, context, &p);
 }
 
-void vcuda_node_drop(struct vcuda_node *n)
+void libcuda_node_drop(struct libcuda_node *n)
 {
 	if ((unsigned int)n->type < sizeof(types) / sizeof(types[0]) && types[n->type].drop)
 		types[n->type].drop(n);
 }
 
-CUresult vcuda_node_run(const struct vcuda_node *n, const struct vcuda_graph_run *run)
+CUresult libcuda_node_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
 	return n->enabled ? types[n->type].run(n, run) : CUDA_SUCCESS;
 }

@@ -12,9 +12,9 @@
 
 static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraphNodeParams *p)
 {
-	struct vcuda_graph *g = vcuda_graph_find(graph);
-	struct vcuda_node **found, *n;
-	CUresult result = vcuda_require_init();
+	struct libcuda_graph *g = libcuda_graph_find(graph);
+	struct libcuda_node **found, *n;
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -24,24 +24,24 @@ static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, s
 	if (!found)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-		found[i] = vcuda_node_find(deps[i]);
+		found[i] = libcuda_node_find(deps[i]);
 		if (!found[i] || found[i]->graph != g)
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result == CUDA_SUCCESS)
-		result = vcuda_graph_add(g, found, count, vcuda_context_current(), p, &n);
+		result = libcuda_graph_add(g, found, count, libcuda_context_current(), p, &n);
 	free(found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*node = n->handle;
-	vcuda_node_get(n, p);
+	libcuda_node_get(n, p);
 	return CUDA_SUCCESS;
 }
 
 /* Computations come from captures only. */
 static bool may_be_given(const CUgraphNodeParams *params)
 {
-	return params && params->type != VCUDA_NODE_COMPUTATION;
+	return params && params->type != LIBCUDA_NODE_COMPUTATION;
 }
 
 VCUDA_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
@@ -74,32 +74,32 @@ VCUDA_EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, cons
 
 /* ---- of one node ---- */
 
-static CUresult find(CUgraphNode node, CUgraphNodeType type, struct vcuda_node **n)
+static CUresult find(CUgraphNode node, CUgraphNodeType type, struct libcuda_node **n)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*n = vcuda_node_find(node);
+	*n = libcuda_node_find(node);
 	return *n && (*n)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult get(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *p)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find(node, type, &n);
 
 	if (result == CUDA_SUCCESS)
-		vcuda_node_get(n, p);
+		libcuda_node_get(n, p);
 	return result;
 }
 
 static CUresult set(CUgraphNode node, const CUgraphNodeParams *p)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find(node, p->type, &n);
 
-	return result == CUDA_SUCCESS ? vcuda_node_set(n, vcuda_context_current(), p) : result;
+	return result == CUDA_SUCCESS ? libcuda_node_set(n, libcuda_context_current(), p) : result;
 }
 
 VCUDA_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
@@ -109,7 +109,7 @@ VCUDA_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *
 
 VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-	return may_be_given(params) ? vcuda_exec_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
+	return may_be_given(params) ? libcuda_exec_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* How CUDA's functions for one type of node name its parameters: what stands behind the node, and the same in a
@@ -133,7 +133,7 @@ VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode nod
 #define EXEC_SET(name, node_type, decl, valid, ...)                                                                    \
 	VCUDA_EXPORT CUresult name(CUgraphExec exec, CUgraphNode node, decl)                                           \
 	{                                                                                                              \
-		return (valid) ? vcuda_exec_set(exec, node, &PARAMS(node_type, __VA_ARGS__))                           \
+		return (valid) ? libcuda_exec_set(exec, node, &PARAMS(node_type, __VA_ARGS__))                         \
 			       : CUDA_ERROR_INVALID_VALUE;                                                             \
 	}
 
@@ -212,7 +212,7 @@ VCUDA_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNo
 						     CUcontext ctx)
 {
 	(void)ctx;
-	return params ? vcuda_exec_set(exec, node, &PARAMS(CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *params))
+	return params ? libcuda_exec_set(exec, node, &PARAMS(CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *params))
 		      : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -228,7 +228,7 @@ VCUDA_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNo
 						     const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx)
 {
 	(void)ctx;
-	return params ? vcuda_exec_set(exec, node, &PARAMS(CU_GRAPH_NODE_TYPE_MEMSET, FILL_PARAMS))
+	return params ? libcuda_exec_set(exec, node, &PARAMS(CU_GRAPH_NODE_TYPE_MEMSET, FILL_PARAMS))
 		      : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -303,7 +303,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode node, void *params)
 VCUDA_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute,
 						    const CUkernelNodeAttrValue *value)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find(node, CU_GRAPH_NODE_TYPE_KERNEL, &n);
 
 	if (result != CUDA_SUCCESS)
@@ -315,11 +315,11 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNo
 		n->kernel.launch.cooperative = value->cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		result = vcuda_require_context();
+		result = client_require_context();
 		if (result != CUDA_SUCCESS)
 			return result;
-		return vcuda_launch_set_cluster(&n->kernel.launch, vcuda_context_current()->device, value->clusterDim.x,
-						value->clusterDim.y, value->clusterDim.z);
+		return libcuda_launch_set_cluster(&n->kernel.launch, libcuda_context_current()->device,
+						  value->clusterDim.x, value->clusterDim.y, value->clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: /* hints */
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
 		return CUDA_SUCCESS;
@@ -330,7 +330,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNo
 
 VCUDA_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 {
-	struct vcuda_node *to, *from;
+	struct libcuda_node *to, *from;
 	CUresult result = find(dst, CU_GRAPH_NODE_TYPE_KERNEL, &to);
 
 	if (result == CUDA_SUCCESS)
@@ -363,14 +363,14 @@ static bool is_kernel_attribute(CUkernelNodeAttrID attribute)
 VCUDA_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute,
 						    CUkernelNodeAttrValue *value)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find(node, CU_GRAPH_NODE_TYPE_KERNEL, &n);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!value || !is_kernel_attribute(attribute))
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_attribute_clear(value, attribute);
+	libcuda_attribute_clear(value, attribute);
 	if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
 		value->cooperative = n->kernel.launch.cooperative;
 	if (attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {

@@ -13,12 +13,12 @@
 #define HANDLE(number) ((void *)((number) << 8 | 0x8000000000000000ull))
 
 static _Atomic uint64_t numbers;
-static _Atomic unsigned int marks;
+static _Atomic unsigned int last_walk;
 
-static void *new_handle(enum vcuda_object_kind kind, void *data)
+static void *new_handle(enum libcuda_object_kind kind, void *data)
 {
 	void *handle = HANDLE(atomic_fetch_add(&numbers, 1) + 1);
-	struct vcuda_object *o = vcuda_object_add(kind, handle, NULL, NULL);
+	struct libcuda_object *o = libcuda_object_add(kind, handle, NULL, NULL);
 
 	if (!o)
 		return NULL;
@@ -26,64 +26,64 @@ static void *new_handle(enum vcuda_object_kind kind, void *data)
 	return handle;
 }
 
-struct vcuda_graph *vcuda_graph_find(CUgraph handle)
+struct libcuda_graph *libcuda_graph_find(CUgraph handle)
 {
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_GRAPH, handle);
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_GRAPH, handle);
 
 	return o ? o->data : NULL;
 }
 
-struct vcuda_node *vcuda_node_find(CUgraphNode handle)
+struct libcuda_node *libcuda_node_find(CUgraphNode handle)
 {
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_NODE, handle);
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_NODE, handle);
 
 	return o ? o->data : NULL;
 }
 
-struct vcuda_graph *vcuda_graph_new(void)
+struct libcuda_graph *libcuda_graph_new(void)
 {
-	struct vcuda_graph *g = calloc(1, sizeof(*g));
+	struct libcuda_graph *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return NULL;
 	g->tail = &g->first;
-	g->handle = new_handle(VCUDA_OBJECT_GRAPH, g);
+	g->handle = new_handle(LIBCUDA_OBJECT_GRAPH, g);
 	if (g->handle)
 		return g;
 	free(g);
 	return NULL;
 }
 
-static void free_node(struct vcuda_node *n)
+static void free_node(struct libcuda_node *n)
 {
 	if (n->handle)
-		vcuda_object_drop(n->handle);
-	vcuda_node_drop(n);
+		libcuda_object_drop(n->handle);
+	libcuda_node_drop(n);
 	free(n->deps);
 	free(n);
 }
 
-void vcuda_graph_free(struct vcuda_graph *g)
+void libcuda_graph_free(struct libcuda_graph *g)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 
 	while ((n = g->first)) {
 		g->first = n->next;
 		free_node(n);
 	}
-	vcuda_user_references_drop(g);
-	vcuda_object_drop(g->handle);
+	libcuda_user_references_drop(g);
+	libcuda_object_drop(g->handle);
 	free(g);
 }
 
 /* An empty node at the end of the graph. NULL: no memory. */
-static struct vcuda_node *append(struct vcuda_graph *g, CUgraphNodeType type)
+static struct libcuda_node *append(struct libcuda_graph *g, CUgraphNodeType type)
 {
-	struct vcuda_node *n = calloc(1, sizeof(*n));
+	struct libcuda_node *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return NULL;
-	n->handle = new_handle(VCUDA_OBJECT_NODE, n);
+	n->handle = new_handle(LIBCUDA_OBJECT_NODE, n);
 	if (!n->handle) {
 		free(n);
 		return NULL;
@@ -98,9 +98,9 @@ static struct vcuda_node *append(struct vcuda_graph *g, CUgraphNodeType type)
 	return n;
 }
 
-static void take_out(struct vcuda_graph *g, struct vcuda_node *node)
+static void take_out(struct libcuda_graph *g, struct libcuda_node *node)
 {
-	struct vcuda_node **at = &g->first;
+	struct libcuda_node **at = &g->first;
 
 	while (*at != node)
 		at = &(*at)->next;
@@ -110,7 +110,7 @@ static void take_out(struct vcuda_graph *g, struct vcuda_node *node)
 	g->count--;
 }
 
-static bool depends(const struct vcuda_node *n, const struct vcuda_node *on)
+static bool depends(const struct libcuda_node *n, const struct libcuda_node *on)
 {
 	for (size_t i = 0; i < n->dep_count; i++)
 		if (n->deps[i] == on)
@@ -118,11 +118,11 @@ static bool depends(const struct vcuda_node *n, const struct vcuda_node *on)
 	return false;
 }
 
-static bool add_dep(struct vcuda_node *n, struct vcuda_node *on)
+static bool add_dep(struct libcuda_node *n, struct libcuda_node *on)
 {
 	if (n->dep_count == n->dep_room) {
 		size_t room = n->dep_room ? 2 * n->dep_room : 4;
-		struct vcuda_node **larger = realloc(n->deps, room * sizeof(*larger));
+		struct libcuda_node **larger = realloc(n->deps, room * sizeof(*larger));
 
 		if (!larger)
 			return false;
@@ -133,18 +133,18 @@ static bool add_dep(struct vcuda_node *n, struct vcuda_node *on)
 	return true;
 }
 
-static void remove_dep(struct vcuda_node *n, const struct vcuda_node *on)
+static void remove_dep(struct libcuda_node *n, const struct libcuda_node *on)
 {
 	for (size_t i = 0; i < n->dep_count; i++)
 		if (n->deps[i] == on)
 			n->deps[i--] = n->deps[--n->dep_count];
 }
 
-CUresult vcuda_graph_add(struct vcuda_graph *g, struct vcuda_node *const *deps, size_t count,
-			 struct vcuda_context *context, const CUgraphNodeParams *params, struct vcuda_node **node)
+CUresult libcuda_graph_add(struct libcuda_graph *g, struct libcuda_node *const *deps, size_t count,
+			   struct libcuda_context *context, const CUgraphNodeParams *params, struct libcuda_node **node)
 {
-	struct vcuda_node *n = append(g, params->type);
-	CUresult result = n ? vcuda_node_set(n, context, params) : CUDA_ERROR_OUT_OF_MEMORY;
+	struct libcuda_node *n = append(g, params->type);
+	CUresult result = n ? libcuda_node_set(n, context, params) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		if (!depends(n, deps[i]) && !add_dep(n, deps[i]))
@@ -158,68 +158,68 @@ CUresult vcuda_graph_add(struct vcuda_graph *g, struct vcuda_node *const *deps, 
 	return result;
 }
 
-struct vcuda_node *vcuda_graph_copy_of(const struct vcuda_graph *g, const struct vcuda_node *node)
+struct libcuda_node *libcuda_graph_copy_of(const struct libcuda_graph *g, const struct libcuda_node *node)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 
 	for (n = g->first; n && n->origin != node->origin; n = n->next)
 		continue;
 	return n;
 }
 
-static bool clone_node(struct vcuda_graph *to, struct vcuda_context *context, const struct vcuda_node *from)
+static bool clone_node(struct libcuda_graph *to, struct libcuda_context *context, const struct libcuda_node *from)
 {
-	struct vcuda_node *n = append(to, from->type);
+	struct libcuda_node *n = append(to, from->type);
 
-	if (!n || vcuda_node_copy(n, context, from) != CUDA_SUCCESS)
+	if (!n || libcuda_node_copy(n, context, from) != CUDA_SUCCESS)
 		return false;
 	n->origin = from->origin;
 	n->enabled = from->enabled;
 	return true;
 }
 
-struct vcuda_graph *vcuda_graph_clone(const struct vcuda_graph *from, struct vcuda_context *context)
+struct libcuda_graph *libcuda_graph_clone(const struct libcuda_graph *from, struct libcuda_context *context)
 {
-	struct vcuda_graph *g = vcuda_graph_new();
-	bool ok = g && vcuda_user_references_copy(g, from);
-	struct vcuda_node *copy, *n;
+	struct libcuda_graph *g = libcuda_graph_new();
+	bool ok = g && libcuda_user_references_copy(g, from);
+	struct libcuda_node *copy, *n;
 
 	for (n = from->first; ok && n; n = n->next)
 		ok = clone_node(g, context, n);
 	copy = ok ? g->first : NULL;
 	for (n = from->first; ok && n; n = n->next, copy = copy->next)
 		for (size_t i = 0; ok && i < n->dep_count; i++)
-			ok = add_dep(copy, vcuda_graph_copy_of(g, n->deps[i]));
+			ok = add_dep(copy, libcuda_graph_copy_of(g, n->deps[i]));
 	if (ok)
 		return g;
 	if (g)
-		vcuda_graph_free(g);
+		libcuda_graph_free(g);
 	return NULL;
 }
 
 /* Whether all that `n` depends on has the mark. */
-static bool is_ready(const struct vcuda_node *n, unsigned int mark)
+static bool is_ready(const struct libcuda_node *n, unsigned int walk)
 {
 	for (size_t i = 0; i < n->dep_count; i++)
-		if (n->deps[i]->mark != mark)
+		if (n->deps[i]->visited != walk)
 			return false;
 	return true;
 }
 
-struct vcuda_node **vcuda_graph_order(struct vcuda_graph *g, bool *cycle)
+struct libcuda_node **libcuda_graph_order(struct libcuda_graph *g, bool *cycle)
 {
-	struct vcuda_node **order = malloc((g->count + 1) * sizeof(*order));
-	unsigned int mark = atomic_fetch_add(&marks, 1) + 1;
+	struct libcuda_node **order = malloc((g->count + 1) * sizeof(*order));
+	unsigned int walk = atomic_fetch_add(&last_walk, 1) + 1;
 	size_t done = 0, before;
 
 	*cycle = false;
 	/* Nodes mostly stand behind what they depend on already: one pass then. */
 	while (order && done < g->count) {
 		before = done;
-		for (struct vcuda_node *n = g->first; n; n = n->next) {
-			if (n->mark == mark || !is_ready(n, mark))
+		for (struct libcuda_node *n = g->first; n; n = n->next) {
+			if (n->visited == walk || !is_ready(n, walk))
 				continue;
-			n->mark = mark;
+			n->visited = walk;
 			order[done++] = n;
 		}
 		if (done == before) {
@@ -232,72 +232,72 @@ struct vcuda_node **vcuda_graph_order(struct vcuda_graph *g, bool *cycle)
 }
 
 /* Marks what is before a node, and itself. */
-static void mark_before(struct vcuda_node *n, unsigned int mark, struct vcuda_node **stack)
+static void visit_before(struct libcuda_node *n, unsigned int walk, struct libcuda_node **stack)
 {
 	size_t depth = 0;
 
-	if (n->mark == mark)
+	if (n->visited == walk)
 		return;
-	n->mark = mark;
+	n->visited = walk;
 	stack[depth++] = n;
 	while (depth) {
 		n = stack[--depth];
 		for (size_t i = 0; i < n->dep_count; i++) {
-			if (n->deps[i]->mark == mark)
+			if (n->deps[i]->visited == walk)
 				continue;
-			n->deps[i]->mark = mark;
+			n->deps[i]->visited = walk;
 			stack[depth++] = n->deps[i];
 		}
 	}
 }
 
-bool vcuda_graph_all_before(struct vcuda_graph *g, struct vcuda_node *const *nodes, size_t count,
-			    struct vcuda_node *const *wanted, size_t wanted_count)
+bool libcuda_graph_all_before(struct libcuda_graph *g, struct libcuda_node *const *nodes, size_t count,
+			      struct libcuda_node *const *wanted, size_t wanted_count)
 {
-	struct vcuda_node **stack = malloc((g->count + 1) * sizeof(*stack));
-	unsigned int mark = atomic_fetch_add(&marks, 1) + 1;
+	struct libcuda_node **stack = malloc((g->count + 1) * sizeof(*stack));
+	unsigned int walk = atomic_fetch_add(&last_walk, 1) + 1;
 	bool all = stack;
 
 	for (size_t i = 0; stack && i < count; i++)
-		mark_before(nodes[i], mark, stack);
+		visit_before(nodes[i], walk, stack);
 	for (size_t i = 0; i < wanted_count; i++)
-		all = all && wanted[i]->mark == mark;
+		all = all && wanted[i]->visited == walk;
 	free(stack);
 	return all;
 }
 
 /* ---- the API ---- */
 
-static CUresult find_graph(CUgraph handle, struct vcuda_graph **g)
+static CUresult find_graph(CUgraph handle, struct libcuda_graph **g)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*g = vcuda_graph_find(handle);
+	*g = libcuda_graph_find(handle);
 	return *g ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult find_node(CUgraphNode handle, struct vcuda_node **n)
+static CUresult find_node(CUgraphNode handle, struct libcuda_node **n)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*n = vcuda_node_find(handle);
+	*n = libcuda_node_find(handle);
 	return *n ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned int flags)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_graph *g;
+	CUresult result = libcuda_require_init();
+	struct libcuda_graph *g;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!graph || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	g = vcuda_graph_new();
+	g = libcuda_graph_new();
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*graph = g->handle;
@@ -306,25 +306,25 @@ VCUDA_EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned int flags)
 
 VCUDA_EXPORT CUresult cuGraphDestroy(CUgraph graph)
 {
-	struct vcuda_graph *g;
+	struct libcuda_graph *g;
 	CUresult result = find_graph(graph, &g);
 
 	if (result != CUDA_SUCCESS || g->owned)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-	vcuda_graph_free(g);
+	libcuda_graph_free(g);
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuGraphClone(CUgraph *clone, CUgraph original)
 {
-	struct vcuda_graph *g;
+	struct libcuda_graph *g;
 	CUresult result = find_graph(original, &g);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!clone)
 		return CUDA_ERROR_INVALID_VALUE;
-	g = vcuda_graph_clone(g, vcuda_context_current());
+	g = libcuda_graph_clone(g, libcuda_context_current());
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*clone = g->handle;
@@ -333,15 +333,15 @@ VCUDA_EXPORT CUresult cuGraphClone(CUgraph *clone, CUgraph original)
 
 VCUDA_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *copy, CUgraphNode original, CUgraph clone)
 {
-	struct vcuda_graph *g;
-	struct vcuda_node *n;
+	struct libcuda_graph *g;
+	struct libcuda_node *n;
 	CUresult result = find_node(original, &n);
 
 	if (result == CUDA_SUCCESS)
 		result = find_graph(clone, &g);
 	if (result != CUDA_SUCCESS)
 		return result;
-	n = vcuda_graph_copy_of(g, n);
+	n = libcuda_graph_copy_of(g, n);
 	if (!copy || !n)
 		return CUDA_ERROR_INVALID_VALUE;
 	*copy = n->handle;
@@ -350,7 +350,7 @@ VCUDA_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *copy, CUgraphNode orig
 
 VCUDA_EXPORT CUresult cuGraphDestroyNode(CUgraphNode node)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find_node(node, &n);
 
 	if (result != CUDA_SUCCESS)
@@ -358,7 +358,7 @@ VCUDA_EXPORT CUresult cuGraphDestroyNode(CUgraphNode node)
 	/* Memory that is allocated in a graph is what other nodes of it rely on. */
 	if (n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || n->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	for (struct vcuda_node *other = n->graph->first; other; other = other->next)
+	for (struct libcuda_node *other = n->graph->first; other; other = other->next)
 		remove_dep(other, n);
 	take_out(n->graph, n);
 	free_node(n);
@@ -371,7 +371,7 @@ struct list {
 	size_t room, count;
 };
 
-static void list_add(struct list *l, const struct vcuda_node *n)
+static void list_add(struct list *l, const struct libcuda_node *n)
 {
 	if (l->to && l->count < l->room)
 		l->to[l->count] = n->handle;
@@ -388,7 +388,7 @@ static void list_end(struct list *l, size_t *count)
 static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, bool roots)
 {
 	struct list l = {.to = nodes};
-	struct vcuda_graph *g;
+	struct libcuda_graph *g;
 	CUresult result = find_graph(graph, &g);
 
 	if (result != CUDA_SUCCESS)
@@ -396,7 +396,7 @@ static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, boo
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
 	l.room = *count;
-	for (struct vcuda_node *n = g->first; n; n = n->next)
+	for (struct libcuda_node *n = g->first; n; n = n->next)
 		if (!roots || !n->dep_count)
 			list_add(&l, n);
 	list_end(&l, count);
@@ -424,7 +424,7 @@ VCUDA_EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgra
 					 size_t *count)
 {
 	struct list f = {.to = from}, t = {.to = to};
-	struct vcuda_graph *g;
+	struct libcuda_graph *g;
 	CUresult result = find_graph(graph, &g);
 
 	if (result != CUDA_SUCCESS)
@@ -432,7 +432,7 @@ VCUDA_EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgra
 	if (!count || !from != !to)
 		return CUDA_ERROR_INVALID_VALUE;
 	f.room = t.room = *count;
-	for (struct vcuda_node *n = g->first; n; n = n->next)
+	for (struct libcuda_node *n = g->first; n; n = n->next)
 		for (size_t i = 0; i < n->dep_count; i++) {
 			list_add(&f, n->deps[i]);
 			list_add(&t, n);
@@ -448,24 +448,24 @@ VCUDA_EXPORT CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphN
 	return cuGraphGetEdges_v2(graph, from, to, NULL, count);
 }
 
-static void list_dependencies(struct list *l, const struct vcuda_node *n)
+static void list_dependencies(struct list *l, const struct libcuda_node *n)
 {
 	for (size_t i = 0; i < n->dep_count; i++)
 		list_add(l, n->deps[i]);
 }
 
-static void list_dependents(struct list *l, const struct vcuda_node *n)
+static void list_dependents(struct list *l, const struct libcuda_node *n)
 {
-	for (struct vcuda_node *other = n->graph->first; other; other = other->next)
+	for (struct libcuda_node *other = n->graph->first; other; other = other->next)
 		if (depends(other, n))
 			list_add(l, other);
 }
 
 static CUresult list_neighbours(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count,
-				void (*list_them)(struct list *l, const struct vcuda_node *n))
+				void (*list_them)(struct list *l, const struct libcuda_node *n))
 {
 	struct list l = {.to = nodes};
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find_node(node, &n);
 
 	if (result != CUDA_SUCCESS)
@@ -503,7 +503,7 @@ VCUDA_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode
 
 static CUresult change_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool add)
 {
-	struct vcuda_graph *g;
+	struct libcuda_graph *g;
 	CUresult result = find_graph(graph, &g);
 
 	if (result != CUDA_SUCCESS)
@@ -511,7 +511,7 @@ static CUresult change_edges(CUgraph graph, const CUgraphNode *from, const CUgra
 	if (count && (!from || !to))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		struct vcuda_node *f = vcuda_node_find(from[i]), *t = vcuda_node_find(to[i]);
+		struct libcuda_node *f = libcuda_node_find(from[i]), *t = libcuda_node_find(to[i]);
 
 		/* An edge is there once. */
 		if (!f || !t || f == t || f->graph != g || t->graph != g || depends(t, f) == add)
@@ -553,13 +553,13 @@ VCUDA_EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphN
 
 VCUDA_EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
-	struct vcuda_node *n;
+	struct libcuda_node *n;
 	CUresult result = find_node(node, &n);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!type)
 		return CUDA_ERROR_INVALID_VALUE;
-	*type = vcuda_node_type_shown(n->type);
+	*type = libcuda_node_type_shown(n->type);
 	return CUDA_SUCCESS;
 }

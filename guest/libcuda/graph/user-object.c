@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "protocol/cuda-functions.h"
 
-struct vcuda_user_object {
+struct libcuda_user_object {
 	CUuserObject handle;
 	void *data;
 	CUhostFn destroy;
@@ -16,14 +16,14 @@ struct vcuda_user_object {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct vcuda_user_object *find(CUuserObject handle)
+static struct libcuda_user_object *find(CUuserObject handle)
 {
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_USER, handle);
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_USER, handle);
 
 	return o ? o->data : NULL;
 }
 
-static void put(struct vcuda_user_object *u, unsigned int count)
+static void put(struct libcuda_user_object *u, unsigned int count)
 {
 	bool gone;
 
@@ -33,22 +33,22 @@ static void put(struct vcuda_user_object *u, unsigned int count)
 	pthread_mutex_unlock(&lock);
 	if (!gone)
 		return;
-	vcuda_object_drop(u->handle);
+	libcuda_object_drop(u->handle);
 	u->destroy(u->data);
 	free(u);
 }
 
-static void get(struct vcuda_user_object *u, unsigned int count)
+static void get(struct libcuda_user_object *u, unsigned int count)
 {
 	pthread_mutex_lock(&lock);
 	u->refs += count;
 	pthread_mutex_unlock(&lock);
 }
 
-static struct vcuda_user_reference *add_reference(struct vcuda_graph *g, struct vcuda_user_object *u,
-						  unsigned int count)
+static struct libcuda_user_reference *add_reference(struct libcuda_graph *g, struct libcuda_user_object *u,
+						    unsigned int count)
 {
-	struct vcuda_user_reference *r;
+	struct libcuda_user_reference *r;
 
 	for (r = g->users; r && r->object != u; r = r->next)
 		continue;
@@ -64,9 +64,9 @@ static struct vcuda_user_reference *add_reference(struct vcuda_graph *g, struct 
 	return r;
 }
 
-void vcuda_user_references_drop(struct vcuda_graph *g)
+void libcuda_user_references_drop(struct libcuda_graph *g)
 {
-	struct vcuda_user_reference *r;
+	struct libcuda_user_reference *r;
 
 	while ((r = g->users)) {
 		g->users = r->next;
@@ -75,9 +75,9 @@ void vcuda_user_references_drop(struct vcuda_graph *g)
 	}
 }
 
-bool vcuda_user_references_copy(struct vcuda_graph *to, const struct vcuda_graph *from)
+bool libcuda_user_references_copy(struct libcuda_graph *to, const struct libcuda_graph *from)
 {
-	for (const struct vcuda_user_reference *r = from->users; r; r = r->next) {
+	for (const struct libcuda_user_reference *r = from->users; r; r = r->next) {
 		if (!add_reference(to, r->object, r->count))
 			return false;
 		get(r->object, r->count);
@@ -90,9 +90,9 @@ bool vcuda_user_references_copy(struct vcuda_graph *to, const struct vcuda_graph
 VCUDA_EXPORT CUresult cuUserObjectCreate(CUuserObject *object, void *data, CUhostFn destroy, unsigned int refs,
 					 unsigned int flags)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_user_object *u;
-	struct vcuda_object *o;
+	CUresult result = libcuda_require_init();
+	struct libcuda_user_object *u;
+	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -101,10 +101,10 @@ VCUDA_EXPORT CUresult cuUserObjectCreate(CUuserObject *object, void *data, CUhos
 	u = calloc(1, sizeof(*u));
 	if (!u)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*u = (struct vcuda_user_object){.data = data, .destroy = destroy, .refs = refs};
+	*u = (struct libcuda_user_object){.data = data, .destroy = destroy, .refs = refs};
 	/* The top bit keeps it apart from ids of the worker's. */
 	u->handle = (CUuserObject)((uintptr_t)u | 0x8000000000000000ull);
-	o = vcuda_object_add(VCUDA_OBJECT_USER, u->handle, NULL, NULL);
+	o = libcuda_object_add(LIBCUDA_OBJECT_USER, u->handle, NULL, NULL);
 	if (!o) {
 		free(u);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -116,8 +116,8 @@ VCUDA_EXPORT CUresult cuUserObjectCreate(CUuserObject *object, void *data, CUhos
 
 VCUDA_EXPORT CUresult cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
-	struct vcuda_user_object *u = find(object);
-	CUresult result = vcuda_require_init();
+	struct libcuda_user_object *u = find(object);
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -129,8 +129,8 @@ VCUDA_EXPORT CUresult cuUserObjectRetain(CUuserObject object, unsigned int count
 
 VCUDA_EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
-	struct vcuda_user_object *u = find(object);
-	CUresult result = vcuda_require_init();
+	struct libcuda_user_object *u = find(object);
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -143,9 +143,9 @@ VCUDA_EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned int coun
 VCUDA_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
 					      unsigned int flags)
 {
-	struct vcuda_graph *g = vcuda_graph_find(graph);
-	struct vcuda_user_object *u = find(object);
-	CUresult result = vcuda_require_init();
+	struct libcuda_graph *g = libcuda_graph_find(graph);
+	struct libcuda_user_object *u = find(object);
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -161,10 +161,10 @@ VCUDA_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object
 
 VCUDA_EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
 {
-	struct vcuda_graph *g = vcuda_graph_find(graph);
-	struct vcuda_user_object *u = find(object);
-	CUresult result = vcuda_require_init();
-	struct vcuda_user_reference **at;
+	struct libcuda_graph *g = libcuda_graph_find(graph);
+	struct libcuda_user_object *u = find(object);
+	CUresult result = libcuda_require_init();
+	struct libcuda_user_reference **at;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -176,7 +176,7 @@ VCUDA_EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject objec
 		return CUDA_ERROR_INVALID_VALUE;
 	(*at)->count -= count;
 	if (!(*at)->count) {
-		struct vcuda_user_reference *r = *at;
+		struct libcuda_user_reference *r = *at;
 
 		*at = r->next;
 		free(r);

@@ -8,9 +8,9 @@
 #include "protocol/cuda-abi.h"
 #include "protocol/guest-calls.h"
 
-struct vcuda_computation {
-	CUresult (*issue)(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
-	struct vcuda_context *home; /* of one that is kept */
+struct libcuda_computation {
+	CUresult (*issue)(const struct libcuda_computation *what, const struct call_options *how, CUstream resolved);
+	struct libcuda_context *home; /* of one that is kept */
 	union {
 		struct {
 			unsigned int function, flags, count;
@@ -28,26 +28,29 @@ struct vcuda_computation {
 /*
  * Graphs have one more type of nodes for them than CUDA has. The application sees kernels: so they are natively.
  */
-#define VCUDA_NODE_COMPUTATION ((CUgraphNodeType)(CU_GRAPH_NODE_TYPE_CONDITIONAL + 1))
+#define LIBCUDA_NODE_COMPUTATION ((CUgraphNodeType)(CU_GRAPH_NODE_TYPE_CONDITIONAL + 1))
 
-static inline CUgraphNodeType vcuda_node_type_shown(CUgraphNodeType type)
+static inline CUgraphNodeType libcuda_node_type_shown(CUgraphNodeType type)
 {
-	return type == VCUDA_NODE_COMPUTATION ? CU_GRAPH_NODE_TYPE_KERNEL : type;
+	return type == LIBCUDA_NODE_COMPUTATION ? CU_GRAPH_NODE_TYPE_KERNEL : type;
 }
 
 /* Where the parameters of such a node have its computation, which whoever keeps them copies. */
-static inline const struct vcuda_computation **vcuda_computation_of(CUgraphNodeParams *params)
+static inline const struct libcuda_computation **libcuda_computation_of(CUgraphNodeParams *params)
 {
-	return (const struct vcuda_computation **)params->reserved1;
+	return (const struct libcuda_computation **)params->reserved1;
 }
 
 /* Values of `issue`: each queues its kind of computation. */
-CUresult vcuda_issue_blas(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
-CUresult vcuda_issue_matmul(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
-CUresult vcuda_issue_transform(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
-CUresult vcuda_issue_random(const struct vcuda_computation *what, const struct call_options *how, CUstream resolved);
+CUresult libcuda_issue_blas(const struct libcuda_computation *what, const struct call_options *how, CUstream resolved);
+CUresult libcuda_issue_matmul(const struct libcuda_computation *what, const struct call_options *how,
+			      CUstream resolved);
+CUresult libcuda_issue_transform(const struct libcuda_computation *what, const struct call_options *how,
+				 CUstream resolved);
+CUresult libcuda_issue_random(const struct libcuda_computation *what, const struct call_options *how,
+			      CUstream resolved);
 
 /* A copy of it and of what it points to, for free(). NULL: no memory. */
-struct vcuda_computation *vcuda_computation_copy(const struct vcuda_computation *what);
+struct libcuda_computation *libcuda_computation_copy(const struct libcuda_computation *what);
 
 #endif

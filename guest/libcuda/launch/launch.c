@@ -26,24 +26,24 @@
 static bool within(const unsigned int size[3], CUdevice dev, CUdevice_attribute first)
 {
 	for (int i = 0; i < 3; i++)
-		if (!size[i] || size[i] > (unsigned int)vcuda_device_attribute(dev, first + i))
+		if (!size[i] || size[i] > (unsigned int)libcuda_device_attribute(dev, first + i))
 			return false;
 	return true;
 }
 
-static CUresult check(const struct vcuda_launch *l, const struct vcuda_function_entry *e, CUdevice dev)
+static CUresult check(const struct libcuda_launch *l, const struct libcuda_function_entry *e, CUdevice dev)
 {
 	uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
 	int limit;
 
 	if (!within(l->grid, dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
 	    !within(l->block, dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) ||
-	    threads > (uint64_t)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+	    threads > (uint64_t)libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (int i = 0; i < 3; i++)
 		if (l->cluster[i] && l->grid[i] % l->cluster[i])
 			return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) == CUDA_SUCCESS &&
+	if (libcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) == CUDA_SUCCESS &&
 	    l->shared > (unsigned int)limit)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
@@ -53,11 +53,11 @@ static CUresult check(const struct vcuda_launch *l, const struct vcuda_function_
  * More threads than the function's blocks can have is an invalid value where the program has set that bound itself
  * (__launch_bounds__), and a lack of resources where its registers do: the driver knows which.
  */
-static bool is_too_large(const struct vcuda_launch *l, const struct vcuda_function_entry *e)
+static bool is_too_large(const struct libcuda_launch *l, const struct libcuda_function_entry *e)
 {
 	int limit;
 
-	return vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit) == CUDA_SUCCESS &&
+	return libcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit) == CUDA_SUCCESS &&
 	       l->block[0] * l->block[1] * l->block[2] > (unsigned int)limit;
 }
 
@@ -101,8 +101,8 @@ static bool launches_block(void)
 	return known == 2;
 }
 
-static CUresult call(const struct call_options *how, const struct vcuda_launch *l, const struct vcuda_function_entry *e,
-		     CUstream stream, const uint8_t *params)
+static CUresult call(const struct call_options *how, const struct libcuda_launch *l,
+		     const struct libcuda_function_entry *e, CUstream stream, const uint8_t *params)
 {
 	if (!l->cluster[0])
 		return vcuda_call_vcudaLaunchKernel_with(how, l->function, l->grid[0], l->grid[1], l->grid[2],
@@ -115,19 +115,19 @@ static CUresult call(const struct call_options *how, const struct vcuda_launch *
 }
 
 /* Whether the device takes such a cluster is known after the first launch with it. */
-static bool is_new_cluster(const struct vcuda_launch *l, const struct vcuda_function_entry *e)
+static bool is_new_cluster(const struct libcuda_launch *l, const struct libcuda_function_entry *e)
 {
-	return l->cluster[0] && atomic_load_explicit(&e->cluster, memory_order_relaxed) != vcuda_launch_cluster(l);
+	return l->cluster[0] && atomic_load_explicit(&e->cluster, memory_order_relaxed) != libcuda_launch_cluster(l);
 }
 
-static void note_launched(const struct vcuda_launch *l, struct vcuda_function_entry *e)
+static void note_launched(const struct libcuda_launch *l, struct libcuda_function_entry *e)
 {
 	atomic_store(&e->launched, true);
 	if (l->cluster[0])
-		atomic_store(&e->cluster, vcuda_launch_cluster(l));
+		atomic_store(&e->cluster, libcuda_launch_cluster(l));
 }
 
-static CUresult submit(const struct call_options *how, const struct vcuda_launch *l, struct vcuda_function_entry *e,
+static CUresult submit(const struct call_options *how, const struct libcuda_launch *l, struct libcuda_function_entry *e,
 		       CUstream stream, const uint8_t *params)
 {
 	struct call_options options = *how;
@@ -138,11 +138,11 @@ static CUresult submit(const struct call_options *how, const struct vcuda_launch
 	result = call(&options, l, e, stream, params);
 	if (first && result == CUDA_SUCCESS)
 		note_launched(l, e);
-	return result == CUDA_SUCCESS && launches_block() ? vcuda_stream_wait(how, stream) : result;
+	return result == CUDA_SUCCESS && launches_block() ? libcuda_stream_wait(how, stream) : result;
 }
 
-static CUresult submit_params(const struct call_options *how, const struct vcuda_launch *l,
-			      struct vcuda_function_entry *e, CUstream stream, void **params)
+static CUresult submit_params(const struct call_options *how, const struct libcuda_launch *l,
+			      struct libcuda_function_entry *e, CUstream stream, void **params)
 {
 	uint8_t small[SMALL_PARAMS], *buffer = small;
 	CUresult result;
@@ -160,36 +160,36 @@ static CUresult submit_params(const struct call_options *how, const struct vcuda
 	return result;
 }
 
-bool vcuda_launch_is_known(struct vcuda_context *context, const struct vcuda_launch *l, uint32_t *param_bytes)
+bool libcuda_launch_is_known(struct libcuda_context *context, const struct libcuda_launch *l, uint32_t *param_bytes)
 {
-	struct vcuda_function_entry *e;
+	struct libcuda_function_entry *e;
 
-	if (launches_block() || vcuda_function_lookup_here(context, l->function, &e) != CUDA_SUCCESS)
+	if (launches_block() || libcuda_function_lookup_here(context, l->function, &e) != CUDA_SUCCESS)
 		return false;
 	*param_bytes = e->info.param_bytes;
 	return atomic_load(&e->launched);
 }
 
-CUresult vcuda_launch_issue(const struct call_options *how, const struct vcuda_launch *l, CUstream resolved,
-			    const uint8_t *packed)
+CUresult libcuda_launch_issue(const struct call_options *how, const struct libcuda_launch *l, CUstream resolved,
+			      const uint8_t *packed)
 {
-	struct vcuda_function_entry *e;
-	CUresult result = vcuda_function_lookup_here(vcuda_request_context(how), l->function, &e);
+	struct libcuda_function_entry *e;
+	CUresult result = libcuda_function_lookup_here(libcuda_request_context(how), l->function, &e);
 
 	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed) : result;
 }
 
-CUresult vcuda_launch_pack(struct vcuda_context *context, const struct vcuda_launch *l, void **params, void **extra,
-			   uint8_t **packed, void ***pointers)
+CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcuda_launch *l, void **params,
+			     void **extra, uint8_t **packed, void ***pointers)
 {
-	struct vcuda_function_entry *e;
-	CUresult result = vcuda_context_usable(context);
+	struct libcuda_function_entry *e;
+	CUresult result = libcuda_context_usable(context);
 	const uint8_t *from;
 	uint8_t *to;
 	size_t room;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(context, l->function, &e);
+		result = libcuda_function_lookup(context, l->function, &e);
 	if (result == CUDA_SUCCESS)
 		result = check(l, e, e->context->device);
 	if (result == CUDA_SUCCESS && is_too_large(l, e))
@@ -220,37 +220,37 @@ CUresult vcuda_launch_pack(struct vcuda_context *context, const struct vcuda_lau
 }
 
 /* All blocks of the grid must fit the device at once, so that they can wait for one another. */
-static CUresult check_cooperative(const struct vcuda_launch *l, CUdevice dev)
+static CUresult check_cooperative(const struct libcuda_launch *l, CUdevice dev)
 {
 	CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *, CUfunction, int, size_t, unsigned int);
 	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
 	CUresult result;
 	int each;
 
-	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+	if (!libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 		&each, l->function, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared, 0);
 	/* What is wrong with the launch itself is said by the launch. */
 	if (result == CUDA_SUCCESS && each > 0 &&
 	    blocks > (uint64_t)each *
-			     (unsigned int)vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+			     (unsigned int)libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_launch_check(struct vcuda_context *context, const struct vcuda_launch *l,
-			    struct vcuda_function_entry **e)
+CUresult libcuda_launch_check(struct libcuda_context *context, const struct libcuda_launch *l,
+			      struct libcuda_function_entry **e)
 {
-	CUresult result = vcuda_function_lookup_here(context, l->function, e);
+	CUresult result = libcuda_function_lookup_here(context, l->function, e);
 
 	if (result == CUDA_SUCCESS && l->cooperative)
 		result = check_cooperative(l, (*e)->context->device);
 	return result == CUDA_SUCCESS ? check(l, *e, (*e)->context->device) : result;
 }
 
-CUresult vcuda_launch_params(const struct call_options *how, const struct vcuda_launch *l,
-			     struct vcuda_function_entry *e, CUstream resolved, void **params, void **extra)
+CUresult libcuda_launch_params(const struct call_options *how, const struct libcuda_launch *l,
+			       struct libcuda_function_entry *e, CUstream resolved, void **params, void **extra)
 {
 	const uint8_t *packed;
 	CUresult result;
@@ -267,11 +267,12 @@ CUresult vcuda_launch_params(const struct call_options *how, const struct vcuda_
 	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed) : result;
 }
 
-CUresult vcuda_launch_set_cluster(struct vcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y, unsigned int z)
+CUresult libcuda_launch_set_cluster(struct libcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y,
+				    unsigned int z)
 {
 	if (!x || !y || !z || x > 255 || y > 255 || z > 255)
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-	if (!vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)) {
+	if (!libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)) {
 		if (x == 1 && y == 1 && z == 1)
 			return CUDA_SUCCESS;
 		vcuda_log_once("a launch with clusters of blocks is refused: the device has none");

@@ -9,13 +9,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool find_answer(struct vcuda_function_entry *e, struct vcuda_occupancy *o)
+static bool find_answer(struct libcuda_function_entry *e, struct libcuda_occupancy *o)
 {
 	bool found = false;
 
 	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < VCUDA_OCCUPANCY_ANSWERS && !found; i++) {
-		const struct vcuda_occupancy *a = &e->occupancy[i];
+	for (unsigned int i = 0; i < LIBCUDA_OCCUPANCY_ANSWERS && !found; i++) {
+		const struct libcuda_occupancy *a = &e->occupancy[i];
 
 		found = a->changes == o->changes && a->shared == o->shared && a->flags == o->flags &&
 			a->block_size == o->block_size;
@@ -26,10 +26,10 @@ static bool find_answer(struct vcuda_function_entry *e, struct vcuda_occupancy *
 	return found;
 }
 
-static void keep_answer(struct vcuda_function_entry *e, const struct vcuda_occupancy *o)
+static void keep_answer(struct libcuda_function_entry *e, const struct libcuda_occupancy *o)
 {
 	pthread_mutex_lock(&lock);
-	e->occupancy[e->oldest++ % VCUDA_OCCUPANCY_ANSWERS] = *o;
+	e->occupancy[e->oldest++ % LIBCUDA_OCCUPANCY_ANSWERS] = *o;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -37,12 +37,12 @@ static void keep_answer(struct vcuda_function_entry *e, const struct vcuda_occup
 VCUDA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction f, int block_size,
 									   size_t shared, unsigned int flags)
 {
-	struct vcuda_occupancy o = {vcuda_function_changes() + 1, shared, flags, block_size, 0};
-	CUresult result = vcuda_require_context();
-	struct vcuda_function_entry *e;
+	struct libcuda_occupancy o = {libcuda_function_changes() + 1, shared, flags, block_size, 0};
+	CUresult result = client_require_context();
+	struct libcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(vcuda_context_current(), f, &e);
+		result = libcuda_function_lookup(libcuda_context_current(), f, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!blocks)
@@ -70,20 +70,20 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, i
 								CUoccupancyB2DSize shared_of, size_t shared, int limit,
 								unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	int best = 0, best_blocks = 0, largest, warp;
-	struct vcuda_function_entry *e;
+	struct libcuda_function_entry *e;
 	CUdevice dev;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(vcuda_context_current(), f, &e);
+		result = libcuda_function_lookup(libcuda_context_current(), f, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!min_grid || !block || limit < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	dev = vcuda_context_current()->device;
-	warp = vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
-	result = vcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &largest);
+	dev = libcuda_context_current()->device;
+	warp = libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+	result = libcuda_function_attribute(e, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &largest);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (limit && limit < largest)
@@ -100,11 +100,11 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, i
 			best_blocks = blocks;
 		}
 		if (best * best_blocks >=
-		    vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR))
+		    libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR))
 			break;
 	}
 	*block = best;
-	*min_grid = best_blocks * vcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	*min_grid = best_blocks * libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 	return CUDA_SUCCESS;
 }
 
@@ -119,11 +119,11 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block
 
 static CUresult check_config(const void *result_place, CUfunction f, const CUlaunchConfig *c)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_function_entry *e;
+	CUresult result = client_require_context();
+	struct libcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(vcuda_context_current(), f, &e);
+		result = libcuda_function_lookup(libcuda_context_current(), f, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return result_place && c && (!c->numAttrs || c->attrs) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -131,7 +131,7 @@ static CUresult check_config(const void *result_place, CUfunction f, const CUlau
 
 static bool has_clusters(void)
 {
-	return vcuda_device_attribute(vcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
+	return libcuda_device_attribute(libcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
 }
 
 VCUDA_EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, const CUlaunchConfig *c)
@@ -161,8 +161,8 @@ VCUDA_EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, 
 								      (int)(c->blockDimX * c->blockDimY * c->blockDimZ),
 								      c->sharedMemBytes, CU_OCCUPANCY_DEFAULT);
 	if (result == CUDA_SUCCESS)
-		*clusters *= vcuda_device_attribute(vcuda_context_current()->device,
-						    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+		*clusters *= libcuda_device_attribute(libcuda_context_current()->device,
+						      CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 	return result;
 }
 

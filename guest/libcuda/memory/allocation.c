@@ -48,8 +48,8 @@ static CUresult settle(struct created *c)
 	return vcuda_call_vcudaMemRelease(allocation);
 }
 
-CUresult vcuda_allocation_add(vcuda_allocation allocation, CUdevice device, unsigned int handle_types,
-			      CUmemGenericAllocationHandle *handle)
+CUresult libcuda_allocation_add(vcuda_allocation allocation, CUdevice device, unsigned int handle_types,
+				CUmemGenericAllocationHandle *handle)
 {
 	struct created *c = calloc(1, sizeof(*c));
 
@@ -66,7 +66,7 @@ CUresult vcuda_allocation_add(vcuda_allocation allocation, CUdevice device, unsi
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_allocation_find(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handle_types)
+CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handle_types)
 {
 	const struct created *c;
 
@@ -80,7 +80,7 @@ CUresult vcuda_allocation_find(CUmemGenericAllocationHandle handle, CUdevice *de
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult vcuda_allocation_release(CUmemGenericAllocationHandle handle)
+CUresult libcuda_allocation_release(CUmemGenericAllocationHandle handle)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	struct created *c;
@@ -95,7 +95,7 @@ CUresult vcuda_allocation_release(CUmemGenericAllocationHandle handle)
 	return result;
 }
 
-CUresult vcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t start, uint64_t bytes)
+CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t start, uint64_t bytes)
 {
 	struct mapping *m = malloc(sizeof(*m));
 	struct created *c;
@@ -115,7 +115,7 @@ CUresult vcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t star
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-void vcuda_allocation_unmap(uint64_t start, uint64_t bytes)
+void libcuda_allocation_unmap(uint64_t start, uint64_t bytes)
 {
 	pthread_mutex_lock(&lock);
 	for (struct mapping **at = &mappings, *m; (m = *at);) {
@@ -131,7 +131,7 @@ void vcuda_allocation_unmap(uint64_t start, uint64_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-CUresult vcuda_allocation_retain(uint64_t address, CUmemGenericAllocationHandle *handle)
+CUresult libcuda_allocation_retain(uint64_t address, CUmemGenericAllocationHandle *handle)
 {
 	struct mapping *m;
 

@@ -11,12 +11,12 @@
 /* Arrays whose memory the application brings itself; nothing that could bring it is there. */
 #define LATER_MEMORY (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
-struct vcuda_object *vcuda_array_find(CUarray array)
+struct libcuda_object *libcuda_array_find(CUarray array)
 {
-	return vcuda_object_find(VCUDA_OBJECT_ARRAY, array);
+	return libcuda_object_find(LIBCUDA_OBJECT_ARRAY, array);
 }
 
-size_t vcuda_texel_bytes(CUarray_format format, unsigned int channels)
+size_t libcuda_texel_bytes(CUarray_format format, unsigned int channels)
 {
 	if (channels != 1 && channels != 2 && channels != 4)
 		return 0;
@@ -39,7 +39,7 @@ size_t vcuda_texel_bytes(CUarray_format format, unsigned int channels)
 
 static CUresult check(const void *to, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -49,7 +49,7 @@ static CUresult check(const void *to, const CUDA_ARRAY3D_DESCRIPTOR *d)
 		vcuda_log_once("arrays with sparse or deferred memory are not supported");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	if (vcuda_texel_bytes(d->Format, d->NumChannels))
+	if (libcuda_texel_bytes(d->Format, d->NumChannels))
 		return CUDA_SUCCESS;
 	/* 3 channels are those of formats with several planes */
 	if (d->NumChannels < 1 || d->NumChannels > 4)
@@ -59,10 +59,10 @@ static CUresult check(const void *to, const CUDA_ARRAY3D_DESCRIPTOR *d)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static struct vcuda_object *record(enum vcuda_object_kind kind, const void *handle, const void *parent,
-				   const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
+static struct libcuda_object *record(enum libcuda_object_kind kind, const void *handle, const void *parent,
+				     const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
-	struct vcuda_object *o = vcuda_object_add(kind, handle, vcuda_context_current(), parent);
+	struct libcuda_object *o = libcuda_object_add(kind, handle, libcuda_context_current(), parent);
 
 	if (o) {
 		o->array = *d;
@@ -76,12 +76,12 @@ VCUDA_EXPORT CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESC
 	CUresult result = check(array, d);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_vcudaArrayCreate(array, *d);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (record(VCUDA_OBJECT_ARRAY, *array, NULL, d, 1))
+	if (record(LIBCUDA_OBJECT_ARRAY, *array, NULL, d, 1))
 		return CUDA_SUCCESS;
 	vcuda_call_cuArrayDestroy(*array);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -99,8 +99,8 @@ VCUDA_EXPORT CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPT
 
 VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o = vcuda_array_find(array);
+	CUresult result = client_require_context();
+	struct libcuda_object *o = libcuda_array_find(array);
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
@@ -108,21 +108,21 @@ VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 	/* A level goes with its mipmapped array. */
 	if (!o || o->parent)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_capture_unsafe();
+	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(o->context);
-	vcuda_object_drop(array);
+	how = libcuda_context_options(o->context);
+	libcuda_object_drop(array);
 	return vcuda_call_cuArrayDestroy_with(&how, array);
 }
 
-static CUresult find(CUarray array, const void *to, struct vcuda_object **o)
+static CUresult find(CUarray array, const void *to, struct libcuda_object **o)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*o = vcuda_array_find(array);
+	*o = libcuda_array_find(array);
 	if (!*o)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return to ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -130,7 +130,7 @@ static CUresult find(CUarray array, const void *to, struct vcuda_object **o)
 
 VCUDA_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray array)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(array, d, &o);
 
 	if (result == CUDA_SUCCESS)
@@ -140,7 +140,7 @@ VCUDA_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUar
 
 VCUDA_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray array)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(array, d, &o);
 
 	if (result == CUDA_SUCCESS)
@@ -151,7 +151,7 @@ VCUDA_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray 
 /* No array here has planes, sparse or deferred memory, and of others these questions are an error. */
 static CUresult is_not_such(CUarray array, const void *to)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(array, to, &o);
 
 	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
@@ -201,7 +201,7 @@ VCUDA_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *mipmapped, const 
 	result = vcuda_call_vcudaMipmappedArrayCreate(mipmapped, *d, levels);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (record(VCUDA_OBJECT_MIPMAPPED, *mipmapped, NULL, d, levels))
+	if (record(LIBCUDA_OBJECT_MIPMAPPED, *mipmapped, NULL, d, levels))
 		return CUDA_SUCCESS;
 	vcuda_call_cuMipmappedArrayDestroy(*mipmapped);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -209,16 +209,16 @@ VCUDA_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *mipmapped, const 
 
 VCUDA_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmapped)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_MIPMAPPED, mipmapped);
+	CUresult result = client_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, mipmapped);
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	how = vcuda_context_options(o->context);
-	vcuda_object_drop(mipmapped);
+	how = libcuda_context_options(o->context);
+	libcuda_object_drop(mipmapped);
 	return vcuda_call_cuMipmappedArrayDestroy_with(&how, mipmapped);
 }
 
@@ -229,8 +229,8 @@ static size_t at_level(size_t size, unsigned int level)
 
 VCUDA_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmapped, unsigned int level)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_MIPMAPPED, mipmapped);
+	CUresult result = client_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, mipmapped);
 	CUDA_ARRAY3D_DESCRIPTOR d;
 
 	if (result != CUDA_SUCCESS)
@@ -247,16 +247,16 @@ VCUDA_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray 
 	result = vcuda_call_cuMipmappedArrayGetLevel(array, mipmapped, level);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return record(VCUDA_OBJECT_ARRAY, *array, mipmapped, &d, 1) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return record(LIBCUDA_OBJECT_ARRAY, *array, mipmapped, &d, 1) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult mipmapped_is_not_such(CUmipmappedArray mipmapped, const void *to)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_object_find(VCUDA_OBJECT_MIPMAPPED, mipmapped))
+	if (!libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, mipmapped))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return CUDA_ERROR_INVALID_VALUE;
 }

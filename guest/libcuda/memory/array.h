@@ -7,12 +7,12 @@
 
 #include "protocol/cuda-abi.h"
 
-struct vcuda_object;
+struct libcuda_object;
 
 /* The record of a live array, or NULL. */
-struct vcuda_object *vcuda_array_find(CUarray array);
+struct libcuda_object *libcuda_array_find(CUarray array);
 
 /* Bytes of a texel; 0: no such format. */
-size_t vcuda_texel_bytes(CUarray_format format, unsigned int channels);
+size_t libcuda_texel_bytes(CUarray_format format, unsigned int channels);
 
 #endif

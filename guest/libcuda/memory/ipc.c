@@ -13,13 +13,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
+	CUresult result = client_require_context();
+	struct libcuda_range r;
 
-	vcuda_memory_is_watched = true;
+	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!handle || !vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_DEVICE)
+	if (!handle || !libcuda_range_find(dptr, &r) || r.kind != LIBCUDA_RANGE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	return vcuda_call_cuIpcGetMemHandle(handle, dptr);
 }
@@ -27,7 +27,7 @@ VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr
 /* What is opened several times has one address, until it has been closed as often. A range's flags count. */
 static CUresult open_locked(CUdeviceptr *dptr, CUipcMemHandle handle)
 {
-	struct vcuda_range r = {.kind = VCUDA_RANGE_IMPORTED, .context = vcuda_context_current()}, old;
+	struct libcuda_range r = {.kind = LIBCUDA_RANGE_IMPORTED, .context = libcuda_context_current()}, old;
 	CUdeviceptr start;
 	size_t bytes;
 	CUresult result = vcuda_call_vcudaIpcOpenMemory(&start, &bytes, handle);
@@ -36,10 +36,10 @@ static CUresult open_locked(CUdeviceptr *dptr, CUipcMemHandle handle)
 		return result;
 	r.start = start;
 	r.bytes = bytes;
-	if (vcuda_range_find(start, &old) && old.kind == VCUDA_RANGE_IMPORTED)
+	if (libcuda_range_find(start, &old) && old.kind == LIBCUDA_RANGE_IMPORTED)
 		r.flags = old.flags;
 	r.flags++;
-	if (!vcuda_range_add(&r)) {
+	if (!libcuda_range_add(&r)) {
 		vcuda_call_cuIpcCloseMemHandle(start);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -49,11 +49,11 @@ static CUresult open_locked(CUdeviceptr *dptr, CUipcMemHandle handle)
 
 VCUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
-	vcuda_memory_is_watched = true;
+	libcuda_memory_is_watched = true;
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
@@ -72,25 +72,25 @@ VCUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *dptr, CUipcMemHandle handl
 static CUresult close_locked(CUdeviceptr dptr)
 {
 	struct call_options how;
-	struct vcuda_range r;
+	struct libcuda_range r;
 
-	if (!vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_IMPORTED || r.start != dptr)
+	if (!libcuda_range_find(dptr, &r) || r.kind != LIBCUDA_RANGE_IMPORTED || r.start != dptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Out of the table first: as soon as the worker has closed it, another thread may be given the same address. */
 	if (--r.flags)
-		vcuda_range_add(&r);
+		libcuda_range_add(&r);
 	else
-		vcuda_range_remove(dptr, VCUDA_RANGE_IMPORTED, &r);
-	how = vcuda_context_options(r.context);
+		libcuda_range_remove(dptr, LIBCUDA_RANGE_IMPORTED, &r);
+	how = libcuda_context_options(r.context);
 	return vcuda_call_cuIpcCloseMemHandle_with(&how, dptr);
 }
 
 VCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);
@@ -101,8 +101,8 @@ VCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 {
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_EVENT, event);
-	CUresult result = vcuda_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_EVENT, event);
+	CUresult result = client_require_context();
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
@@ -111,14 +111,14 @@ VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent even
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!handle || !(o->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_VALUE;
-	how = vcuda_context_options(o->context);
+	how = libcuda_context_options(o->context);
 	return vcuda_call_cuIpcGetEventHandle_with(&how, handle, event);
 }
 
 VCUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o;
+	CUresult result = client_require_context();
+	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -127,7 +127,7 @@ VCUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle hand
 	result = vcuda_call_cuIpcOpenEventHandle(event, handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	o = vcuda_object_add(VCUDA_OBJECT_EVENT, *event, vcuda_context_current(), NULL);
+	o = libcuda_object_add(LIBCUDA_OBJECT_EVENT, *event, libcuda_context_current(), NULL);
 	if (!o) {
 		vcuda_call_cuEventDestroy_v2(*event);
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -19,47 +19,47 @@
 
 #define PAGE 4096ull
 
-struct shadow {
+struct mirror {
 	uint64_t start;
 	size_t bytes;
 	uint8_t *twin; /* what both sides had when they were last made equal */
 	uint8_t *room; /* for what comes from the device */
-	struct shadow *next;
+	struct mirror *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct shadow *shadows;
+static struct mirror *mirrors;
 
 /* Copies go through a stream that waits for no other, in any context: the memory is the same in all. */
-static struct vcuda_context *home;
-static uint64_t home_life;
+static struct libcuda_context *home;
+static uint64_t home_generation;
 static CUstream stream;
 
 /* Kernels may have written since: those of a context, or of several. */
-static struct vcuda_context *writer;
+static struct libcuda_context *writer;
 static bool writers;
 
 /* One block is kept for this: a copy that waits for one could wait for copies that wait for this. */
 static void *stage;
 static uint32_t block;
 
-bool vcuda_shadow_possible(void)
+bool libcuda_mirror_possible(void)
 {
-	return vcuda_host_is_gpu();
+	return libcuda_host_is_gpu();
 }
 
 /* ---- pages ---- */
 
-static bool is_shared(const struct shadow *s, uint64_t page)
+static bool is_shared(const struct mirror *s, uint64_t page)
 {
-	for (const struct shadow *o = shadows; o; o = o->next)
+	for (const struct mirror *o = mirrors; o; o = o->next)
 		if (o != s && o->start < page + PAGE && page < o->start + o->bytes)
 			return true;
 	return false;
 }
 
 /* The pages that no other variable has part of; only the outer ones can be shared. */
-static void own_pages(const struct shadow *s, uint64_t *start, uint64_t *end)
+static void own_pages(const struct mirror *s, uint64_t *start, uint64_t *end)
 {
 	*start = s->start & ~(PAGE - 1);
 	*end = (s->start + s->bytes + PAGE - 1) & ~(PAGE - 1);
@@ -70,7 +70,7 @@ static void own_pages(const struct shadow *s, uint64_t *start, uint64_t *end)
 }
 
 /* Where the address space is kept free for the device nothing of the program's is; elsewhere there may be. */
-static bool map(const struct shadow *s)
+static bool map(const struct mirror *s)
 {
 	uint64_t start, end;
 	void *p;
@@ -79,7 +79,7 @@ static bool map(const struct shadow *s)
 	own_pages(s, &start, &end);
 	if (start >= end)
 		return true;
-	how = vcuda_arena_keeps(start, end) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+	how = libcuda_arena_is_reserved(start, end) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
 	p = mmap((void *)start, end - start, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0);
 	if (p == (void *)start)
 		return true;
@@ -88,7 +88,7 @@ static bool map(const struct shadow *s)
 	return false;
 }
 
-static void unmap(const struct shadow *s)
+static void unmap(const struct mirror *s)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 	uint64_t start, end;
@@ -96,7 +96,7 @@ static void unmap(const struct shadow *s)
 	own_pages(s, &start, &end);
 	if (start >= end)
 		return;
-	if (vcuda_arena_keeps(start, end))
+	if (libcuda_arena_is_reserved(start, end))
 		mmap((void *)start, end - start, PROT_NONE, flags, -1, 0);
 	else
 		munmap((void *)start, end - start);
@@ -111,11 +111,11 @@ static struct call_options in_home(void)
 }
 
 /* Chooses `home`, which may become `context`. False: no context can copy. */
-static bool find_home(struct vcuda_context *context)
+static bool find_home(struct libcuda_context *context)
 {
 	struct call_options options = {.internal = true};
 
-	if (home && home_life == atomic_load(&home->life))
+	if (home && home_generation == atomic_load(&home->generation))
 		return true;
 	home = NULL;
 	if (!context)
@@ -123,7 +123,7 @@ static bool find_home(struct vcuda_context *context)
 	options.context = &context->calls;
 	if (vcuda_call_cuStreamCreateWithPriority_with(&options, &stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS) {
 		home = context;
-		home_life = atomic_load(&home->life);
+		home_generation = atomic_load(&home->generation);
 	}
 	return home;
 }
@@ -164,7 +164,7 @@ static CUresult from_device(uint8_t *to, uint64_t from, size_t bytes)
 }
 
 /* Of bytes from `at` on that the program has changed the first ones; false: there are none. */
-static bool next_change(const struct shadow *s, size_t *at, size_t *bytes)
+static bool next_change(const struct mirror *s, size_t *at, size_t *bytes)
 {
 	const uint8_t *now = (const uint8_t *)s->start;
 	size_t end;
@@ -178,7 +178,7 @@ static bool next_change(const struct shadow *s, size_t *at, size_t *bytes)
 }
 
 /* What the device has changed beside stays: only what the program wrote goes over. */
-static CUresult push(struct shadow *s)
+static CUresult push(struct mirror *s)
 {
 	CUresult result = CUDA_SUCCESS;
 	size_t bytes;
@@ -194,7 +194,7 @@ static CUresult push(struct shadow *s)
 	return result;
 }
 
-static CUresult pull(struct shadow *s)
+static CUresult pull(struct mirror *s)
 {
 	uint8_t *now = (uint8_t *)s->start;
 	CUresult result = from_device(s->room, s->start, s->bytes);
@@ -207,12 +207,12 @@ static CUresult pull(struct shadow *s)
 	return CUDA_SUCCESS;
 }
 
-static void each(struct vcuda_context *context, CUresult (*one)(struct shadow *s))
+static void each(struct libcuda_context *context, CUresult (*one)(struct mirror *s))
 {
 	CUresult result = CUDA_SUCCESS;
 
 	if (find_home(context))
-		for (struct shadow *s = shadows; s && result == CUDA_SUCCESS; s = s->next)
+		for (struct mirror *s = mirrors; s && result == CUDA_SUCCESS; s = s->next)
 			result = one(s);
 	leave_home(result);
 }
@@ -225,7 +225,7 @@ static bool is_wait(unsigned int op)
 	       op == VCUDA_OP_cuCtxSynchronize || op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery;
 }
 
-static void before_command(unsigned int op, struct vcuda_context *context)
+static void before_command(unsigned int op, struct libcuda_context *context)
 {
 	if (!vcuda_call_table[op].context)
 		return;
@@ -239,7 +239,7 @@ static void before_command(unsigned int op, struct vcuda_context *context)
 }
 
 /* A wait for a stream is none for others: only a context's ends what may be written, and a context alone. */
-static void after_command(unsigned int op, struct vcuda_context *context, bool waited, CUresult result)
+static void after_command(unsigned int op, struct libcuda_context *context, bool waited, CUresult result)
 {
 	bool query = op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery;
 
@@ -255,26 +255,26 @@ static void after_command(unsigned int op, struct vcuda_context *context, bool w
 	pthread_mutex_unlock(&lock);
 }
 
-static const struct vcuda_mirror_ops ops = {.before = before_command, .after = after_command};
+static const struct libcuda_mirror_ops ops = {.before = before_command, .after = after_command};
 
 /* With the lock held. */
 static void set_hook(void)
 {
-	atomic_store(&vcuda_mirror_hook, shadows ? &ops : NULL);
+	atomic_store(&libcuda_mirror_hook, mirrors ? &ops : NULL);
 }
 
 /* ---- variables ---- */
 
-static struct shadow *find(uint64_t address)
+static struct mirror *find(uint64_t address)
 {
-	struct shadow *s;
+	struct mirror *s;
 
-	for (s = shadows; s && s->start != address; s = s->next)
+	for (s = mirrors; s && s->start != address; s = s->next)
 		continue;
 	return s;
 }
 
-static void free_shadow(struct shadow *s)
+static void free_mirror(struct mirror *s)
 {
 	if (!s)
 		return;
@@ -290,7 +290,7 @@ static CUresult refuse(uint64_t address, const char *why)
 }
 
 /* With what it holds on the device: there both are equal. */
-static CUresult fill(struct shadow *s, struct vcuda_context *context)
+static CUresult fill(struct mirror *s, struct libcuda_context *context)
 {
 	CUresult result;
 
@@ -302,23 +302,23 @@ static CUresult fill(struct shadow *s, struct vcuda_context *context)
 	if (!map(s))
 		return refuse(s->start, "the program has other memory at its address");
 	memcpy((void *)s->start, s->twin, s->bytes);
-	s->next = shadows;
-	shadows = s;
+	s->next = mirrors;
+	mirrors = s;
 	return CUDA_SUCCESS;
 }
 
-static CUresult add_locked(uint64_t address, size_t bytes, struct vcuda_context *calling)
+static CUresult add_locked(uint64_t address, size_t bytes, struct libcuda_context *calling)
 {
-	struct shadow *s = calloc(1, sizeof(*s));
+	struct mirror *s = calloc(1, sizeof(*s));
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (s) {
-		*s = (struct shadow){.start = address, .bytes = bytes, .twin = malloc(bytes), .room = malloc(bytes)};
+		*s = (struct mirror){.start = address, .bytes = bytes, .twin = malloc(bytes), .room = malloc(bytes)};
 		if (s->twin && s->room)
 			result = fill(s, calling);
 	}
 	if (result != CUDA_SUCCESS)
-		free_shadow(s);
+		free_mirror(s);
 	return result;
 }
 
@@ -326,21 +326,21 @@ static CUresult add_locked(uint64_t address, size_t bytes, struct vcuda_context 
  * What a thread without a context copies in: runtimes ask for variables before they have one. It stays retained. Not
  * with the lock held: who ends a context drops its variables.
  */
-static struct vcuda_context *primary(void)
+static struct libcuda_context *primary(void)
 {
 	CUcontext handle;
 
-	return cuDevicePrimaryCtxRetain(&handle, 0) == CUDA_SUCCESS ? vcuda_context_find(handle) : NULL;
+	return cuDevicePrimaryCtxRetain(&handle, 0) == CUDA_SUCCESS ? libcuda_context_find(handle) : NULL;
 }
 
-CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, struct vcuda_context *context)
+CUresult libcuda_mirror_add(uint64_t address, size_t bytes, const void *owner, struct libcuda_context *context)
 {
-	struct vcuda_range r = {.start = address,
-				.bytes = bytes,
-				.kind = VCUDA_RANGE_SHADOW,
-				.owner = (uintptr_t)owner,
-				.context = context};
-	struct vcuda_context *calling = vcuda_context_current();
+	struct libcuda_range r = {.start = address,
+				  .bytes = bytes,
+				  .kind = LIBCUDA_RANGE_MIRROR,
+				  .owner = (uintptr_t)owner,
+				  .context = context};
+	struct libcuda_context *calling = libcuda_context_current();
 	CUresult result = CUDA_SUCCESS;
 	bool there;
 
@@ -348,24 +348,24 @@ CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, str
 		calling = primary();
 	pthread_mutex_lock(&lock);
 	if (!stage)
-		block = vcuda_stage_take(&stage);
+		block = client_stage_take(&stage);
 	there = find(address);
 	if (!there)
 		result = add_locked(address, bytes, calling);
 	set_hook();
 	pthread_mutex_unlock(&lock);
-	if (there || result != CUDA_SUCCESS || vcuda_range_add(&r))
+	if (there || result != CUDA_SUCCESS || libcuda_range_add(&r))
 		return result;
-	vcuda_shadow_drop(address);
+	libcuda_mirror_drop(address);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void vcuda_shadow_drop(uint64_t address)
+void libcuda_mirror_drop(uint64_t address)
 {
-	struct shadow **at, *s;
+	struct mirror **at, *s;
 
 	pthread_mutex_lock(&lock);
-	for (at = &shadows; *at && (*at)->start != address;)
+	for (at = &mirrors; *at && (*at)->start != address;)
 		at = &(*at)->next;
 	s = *at;
 	if (s) {
@@ -374,5 +374,5 @@ void vcuda_shadow_drop(uint64_t address)
 	}
 	set_hook();
 	pthread_mutex_unlock(&lock);
-	free_shadow(s);
+	free_mirror(s);
 }

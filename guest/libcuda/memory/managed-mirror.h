@@ -14,19 +14,19 @@
 
 #include "protocol/cuda-abi.h"
 
-struct vcuda_context;
+struct libcuda_context;
 
 /* Whether the worker's driver is of that kind. */
-bool vcuda_shadow_possible(void);
+bool libcuda_mirror_possible(void);
 
 /*
  * The variable at [address, address + bytes), which belongs to `owner`, gets memory here, with its value, until the
  * owner or the context (NULL: none, a library's) ends. One that is there stays as it is. Errors:
  * CUDA_ERROR_NOT_SUPPORTED (logged: the program has something else there), CUDA_ERROR_OUT_OF_MEMORY.
  */
-CUresult vcuda_shadow_add(uint64_t address, size_t bytes, const void *owner, struct vcuda_context *context);
+CUresult libcuda_mirror_add(uint64_t address, size_t bytes, const void *owner, struct libcuda_context *context);
 
 /* Its range has been taken out of the table. */
-void vcuda_shadow_drop(uint64_t address);
+void libcuda_mirror_drop(uint64_t address);
 
 #endif

@@ -17,24 +17,24 @@
 
 VCUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	void *p;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_device_attribute(vcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+	if (!libcuda_device_attribute(libcuda_context_current()->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = vcuda_pinned_alloc(vcuda_context_current(), &p, bytes, VCUDA_RANGE_MANAGED, flags);
+	result = libcuda_pinned_alloc(libcuda_context_current(), &p, bytes, LIBCUDA_RANGE_MANAGED, flags);
 	if (result == CUDA_SUCCESS)
 		*dptr = (uintptr_t)p;
 	return result;
 }
 
-CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_context *context)
+CUresult libcuda_managed_place(const void *owner, uint32_t count, struct libcuda_context *context)
 {
 	CUresult result = CUDA_SUCCESS;
 	size_t bytes = 0;
@@ -42,25 +42,25 @@ CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_con
 	for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		result = vcuda_call_vcudaManagedBytes((vcuda_code)owner, i, &bytes);
 		if (result == CUDA_SUCCESS)
-			result = vcuda_pinned_variable(owner, i, bytes, context);
+			result = libcuda_pinned_variable(owner, i, bytes, context);
 	}
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		vcuda_log("no memory for a __managed__ variable of %zu bytes", bytes);
 	return result;
 }
 
-CUresult vcuda_managed_find(CUdeviceptr address, size_t bytes, struct vcuda_range *r)
+CUresult libcuda_managed_find(CUdeviceptr address, size_t bytes, struct libcuda_range *r)
 {
-	if (!bytes || !vcuda_range_find(address, r) || !(r->kind & VCUDA_RANGE_ANY_MANAGED))
+	if (!bytes || !libcuda_range_find(address, r) || !(r->kind & LIBCUDA_RANGE_ANY_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
 	return bytes <= r->bytes - (address - r->start) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult vcuda_managed_check_place(CUmemLocation where)
+CUresult libcuda_managed_check_place(CUmemLocation where)
 {
 	switch (where.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return where.id >= 0 && where.id < vcuda_device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+		return where.id >= 0 && where.id < libcuda_device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 	case CU_MEM_LOCATION_TYPE_HOST:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
@@ -70,7 +70,7 @@ CUresult vcuda_managed_check_place(CUmemLocation where)
 	}
 }
 
-static void set_accessed_by(struct vcuda_advice *a, CUmemLocation where, bool on)
+static void set_accessed_by(struct libcuda_advice *a, CUmemLocation where, bool on)
 {
 	uint64_t bit;
 
@@ -84,15 +84,15 @@ static void set_accessed_by(struct vcuda_advice *a, CUmemLocation where, bool on
 
 VCUDA_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation where)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	bool anywhere = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
 			advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
-	struct vcuda_range r;
+	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_managed_find(address, bytes, &r);
+		result = libcuda_managed_find(address, bytes, &r);
 	if (result == CUDA_SUCCESS && !anywhere)
-		result = vcuda_managed_check_place(where);
+		result = libcuda_managed_check_place(where);
 	if (result != CUDA_SUCCESS)
 		return result;
 	switch (advice) {
@@ -113,15 +113,15 @@ VCUDA_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_ad
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	result = vcuda_capture_unsafe();
+	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return libcuda_range_set_advice(address, &r.advice) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice dev)
 {
-	return cuMemAdvise_v2(address, bytes, advice, vcuda_managed_place_of(dev));
+	return cuMemAdvise_v2(address, bytes, advice, libcuda_managed_place_of(dev));
 }
 
 /* ---- questions ---- */
@@ -134,7 +134,7 @@ static int device_of(CUmemLocation where)
 }
 
 /* As many devices as there is room for; the rest is filled with "none". */
-static CUresult list_accessed_by(const struct vcuda_advice *a, int *to, size_t bytes)
+static CUresult list_accessed_by(const struct libcuda_advice *a, int *to, size_t bytes)
 {
 	size_t room = bytes / sizeof(*to), n = 0;
 
@@ -150,7 +150,7 @@ static CUresult list_accessed_by(const struct vcuda_advice *a, int *to, size_t b
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_attribute(void *data, size_t bytes, CUmem_range_attribute attribute, const struct vcuda_advice *a)
+static CUresult get_attribute(void *data, size_t bytes, CUmem_range_attribute attribute, const struct libcuda_advice *a)
 {
 	int value;
 
@@ -190,11 +190,11 @@ static CUresult get_attribute(void *data, size_t bytes, CUmem_range_attribute at
 VCUDA_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes,
 					      size_t count, CUdeviceptr address, size_t bytes)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
+	CUresult result = client_require_context();
+	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_managed_find(address, bytes, &r);
+		result = libcuda_managed_find(address, bytes, &r);
 	if (result == CUDA_SUCCESS && (!data || !sizes || !attributes || !count))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)

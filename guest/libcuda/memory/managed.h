@@ -9,13 +9,13 @@
 #include "protocol/cuda-abi.h"
 
 /* The managed allocation that has all of [address, address + bytes). CUDA_ERROR_INVALID_VALUE: there is none. */
-CUresult vcuda_managed_find(CUdeviceptr address, size_t bytes, struct vcuda_range *range);
+CUresult libcuda_managed_find(CUdeviceptr address, size_t bytes, struct libcuda_range *range);
 
 /* CUDA_ERROR_INVALID_DEVICE, or CUDA_ERROR_INVALID_VALUE for an unknown type of place. */
-CUresult vcuda_managed_check_place(CUmemLocation where);
+CUresult libcuda_managed_check_place(CUmemLocation where);
 
 /* A device number of the older functions, or CU_DEVICE_CPU. */
-static inline CUmemLocation vcuda_managed_place_of(CUdevice dev)
+static inline CUmemLocation libcuda_managed_place_of(CUdevice dev)
 {
 	if (dev == CU_DEVICE_CPU)
 		return (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};

@@ -9,7 +9,7 @@
 
 static CUresult check_properties(const CUmemAllocationProp *p)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -21,7 +21,7 @@ static CUresult check_properties(const CUmemAllocationProp *p)
 			"mapped memory of the host, and handles other than file descriptors, are not supported yet");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return vcuda_require_device(p->location.id);
+	return libcuda_require_device(p->location.id);
 }
 
 VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
@@ -31,14 +31,14 @@ VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const C
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_call_vcudaMemGranularity(granularity, vcuda_device_host(prop->location.id), (int)option);
+	return vcuda_call_vcudaMemGranularity(granularity, libcuda_device_host(prop->location.id), (int)option);
 }
 
 VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr wish,
 					  uint64_t flags)
 {
-	struct vcuda_range r = {.bytes = size, .kind = VCUDA_RANGE_RESERVED};
-	CUresult result = vcuda_require_init();
+	struct libcuda_range r = {.bytes = size, .kind = LIBCUDA_RANGE_RESERVED};
+	CUresult result = libcuda_require_init();
 	CUdeviceptr start;
 
 	if (result != CUDA_SUCCESS)
@@ -49,7 +49,7 @@ VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t 
 	if (result != CUDA_SUCCESS)
 		return result;
 	r.start = start;
-	if (!vcuda_range_add(&r)) {
+	if (!libcuda_range_add(&r)) {
 		vcuda_call_cuMemAddressFree(r.start, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -59,16 +59,16 @@ VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t 
 
 VCUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_range r;
+	CUresult result = libcuda_require_init();
+	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_range_find(ptr, &r) || r.kind != VCUDA_RANGE_RESERVED || r.start != ptr || r.bytes != size)
+	if (!libcuda_range_find(ptr, &r) || r.kind != LIBCUDA_RANGE_RESERVED || r.start != ptr || r.bytes != size)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuMemAddressFree(ptr, size);
 	if (result == CUDA_SUCCESS)
-		vcuda_range_remove(ptr, VCUDA_RANGE_RESERVED, &r);
+		libcuda_range_remove(ptr, LIBCUDA_RANGE_RESERVED, &r);
 	return result;
 }
 
@@ -82,39 +82,39 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 		return result;
 	if (!handle || !size || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_call_vcudaMemCreate(&allocation, vcuda_device_host(prop->location.id), size,
+	result = vcuda_call_vcudaMemCreate(&allocation, libcuda_device_host(prop->location.id), size,
 					   prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_allocation_add(allocation, prop->location.id, (unsigned int)prop->requestedHandleTypes, handle);
+	return libcuda_allocation_add(allocation, prop->location.id, (unsigned int)prop->requestedHandleTypes, handle);
 }
 
 /* What is mapped of it stays. */
 VCUDA_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
-	return result == CUDA_SUCCESS ? vcuda_allocation_release(handle) : result;
+	return result == CUDA_SUCCESS ? libcuda_allocation_release(handle) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return handle ? vcuda_allocation_retain((uintptr_t)address, handle) : CUDA_ERROR_INVALID_VALUE;
+	return handle ? libcuda_allocation_retain((uintptr_t)address, handle) : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 							     CUmemGenericAllocationHandle handle)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	unsigned int handle_types;
 	CUdevice device;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_allocation_find(handle, &device, &handle_types);
+		result = libcuda_allocation_find(handle, &device, &handle_types);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!prop)
@@ -130,17 +130,17 @@ VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 			       unsigned long long flags)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_allocation_find(handle, NULL, NULL);
+		result = libcuda_allocation_find(handle, NULL, NULL);
 	if (result == CUDA_SUCCESS && flags)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_vcudaMemMap(ptr, size, offset, (vcuda_allocation)(uintptr_t)handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_allocation_map(handle, ptr, size);
+	result = libcuda_allocation_map(handle, ptr, size);
 	if (result != CUDA_SUCCESS)
 		vcuda_call_cuMemUnmap(ptr, size);
 	return result;
@@ -148,18 +148,18 @@ VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUme
 
 VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuMemUnmap(ptr, size);
 	if (result == CUDA_SUCCESS)
-		vcuda_allocation_unmap(ptr, size);
+		libcuda_allocation_unmap(ptr, size);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	CUmemLocation host;
 	uint64_t given;
 
@@ -169,10 +169,10 @@ VCUDA_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocat
 		return CUDA_ERROR_INVALID_VALUE;
 	host = *location;
 	if (host.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-		result = vcuda_require_device(location->id);
+		result = libcuda_require_device(location->id);
 		if (result != CUDA_SUCCESS)
 			return result;
-		host.id = vcuda_device_host(location->id);
+		host.id = libcuda_device_host(location->id);
 	}
 	result = vcuda_call_vcudaMemGetAccess(&given, (int)host.type, host.id, ptr);
 	if (result == CUDA_SUCCESS)
@@ -182,16 +182,16 @@ VCUDA_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocat
 
 VCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result == CUDA_SUCCESS && (!desc || !count))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 			return CUDA_ERROR_INVALID_VALUE;
-		result = vcuda_require_device(desc[i].location.id);
+		result = libcuda_require_device(desc[i].location.id);
 		if (result == CUDA_SUCCESS)
-			result = vcuda_call_vcudaMemSetAccess(ptr, size, vcuda_device_host(desc[i].location.id),
+			result = vcuda_call_vcudaMemSetAccess(ptr, size, libcuda_device_host(desc[i].location.id),
 							      (int)desc[i].flags);
 	}
 	return result;

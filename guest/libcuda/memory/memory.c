@@ -10,72 +10,72 @@
 #include "memory/range.h"
 #include "memory/managed-mirror.h"
 
-_Atomic bool vcuda_memory_is_watched;
+_Atomic bool libcuda_memory_is_watched;
 
 /* Unregisters the context's pinned memory and forgets all its ranges. */
-static void drop_context(struct vcuda_context *context)
+static void drop_context(struct libcuda_context *context)
 {
-	struct vcuda_range r;
+	struct libcuda_range r;
 
-	while (vcuda_range_remove_next(context, 0, &r)) {
-		if (r.kind & VCUDA_RANGE_ON_HOST)
-			vcuda_pinned_release(&r);
-		else if (r.kind == VCUDA_RANGE_SHADOW)
-			vcuda_shadow_drop(r.start);
+	while (libcuda_range_remove_next(context, 0, &r)) {
+		if (r.kind & LIBCUDA_RANGE_ON_HOST)
+			libcuda_pinned_release(&r);
+		else if (r.kind == LIBCUDA_RANGE_MIRROR)
+			libcuda_mirror_drop(r.start);
 	}
 }
 
-static struct vcuda_observer observer = {.context_memory_ends = drop_context};
+static struct libcuda_observer observer = {.context_memory_ends = drop_context};
 
 __attribute__((constructor)) static void start(void)
 {
-	vcuda_observe(&observer);
+	libcuda_observe(&observer);
 }
 
-CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context)
+CUresult libcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct libcuda_context *context)
 {
-	struct vcuda_range there;
+	struct libcuda_range there;
 	int placed = 0;
 
-	if (vcuda_shadow_possible() && vcuda_call_vcudaManagedIsPlaced(address, &placed) == CUDA_SUCCESS && placed)
-		return vcuda_shadow_add(address, bytes, owner,
-					vcuda_object_find(VCUDA_OBJECT_LIBRARY, owner) ? NULL : context);
+	if (libcuda_mirror_possible() && vcuda_call_vcudaManagedIsPlaced(address, &placed) == CUDA_SUCCESS && placed)
+		return libcuda_mirror_add(address, bytes, owner,
+					  libcuda_object_find(LIBCUDA_OBJECT_LIBRARY, owner) ? NULL : context);
 	/* A managed variable has its place from the start. */
-	if (vcuda_range_find(address, &there) && there.kind == VCUDA_RANGE_VARIABLE)
+	if (libcuda_range_find(address, &there) && there.kind == LIBCUDA_RANGE_VARIABLE)
 		return CUDA_SUCCESS;
 	/* Where memory runs out the variable is only unknown to pointer queries: copies ask the worker. */
-	vcuda_range_add(&(struct vcuda_range){
+	libcuda_range_add(&(struct libcuda_range){
 		.start = address,
 		.bytes = bytes,
-		.kind = VCUDA_RANGE_GLOBAL,
+		.kind = LIBCUDA_RANGE_GLOBAL,
 		.owner = (uintptr_t)owner,
 		.context = context,
 	});
 	return CUDA_SUCCESS;
 }
 
-void vcuda_memory_drop_owner(const void *owner)
+void libcuda_memory_drop_owner(const void *owner)
 {
-	struct vcuda_range r;
+	struct libcuda_range r;
 
-	while (vcuda_range_remove_next(NULL, (uintptr_t)owner, &r)) {
-		if (r.kind == VCUDA_RANGE_VARIABLE)
-			vcuda_pinned_release(&r);
-		else if (r.kind == VCUDA_RANGE_SHADOW)
-			vcuda_shadow_drop(r.start);
+	while (libcuda_range_remove_next(NULL, (uintptr_t)owner, &r)) {
+		if (r.kind == LIBCUDA_RANGE_VARIABLE)
+			libcuda_pinned_release(&r);
+		else if (r.kind == LIBCUDA_RANGE_MIRROR)
+			libcuda_mirror_drop(r.start);
 	}
 }
 
 static CUresult record(CUdeviceptr address, size_t bytes)
 {
-	struct vcuda_range r = {
+	struct libcuda_range r = {
 		.start = address,
 		.bytes = bytes,
-		.kind = VCUDA_RANGE_DEVICE,
-		.context = vcuda_context_current(),
+		.kind = LIBCUDA_RANGE_DEVICE,
+		.context = libcuda_context_current(),
 	};
 
-	if (vcuda_range_add(&r))
+	if (libcuda_range_add(&r))
 		return CUDA_SUCCESS;
 	vcuda_call_cuMemFree_v2(address);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -83,10 +83,10 @@ static CUresult record(CUdeviceptr address, size_t bytes)
 
 VCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !bytes)
@@ -98,10 +98,10 @@ VCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
 					 unsigned int element)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
@@ -112,12 +112,12 @@ VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_
 
 VCUDA_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
+	CUresult result = client_require_context();
+	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_range_find(dptr, &r))
+	if (!libcuda_range_find(dptr, &r))
 		return CUDA_ERROR_NOT_FOUND;
 	if (base)
 		*base = r.start;

@@ -11,31 +11,32 @@
 
 /* Set once memory of this process is other processes' too, or once the program asks for it
  * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS): a synchronous copy is complete when its function returns. */
-extern _Atomic bool vcuda_memory_is_watched;
+extern _Atomic bool libcuda_memory_is_watched;
 
 /* A variable of a module or library that was handed out; forgotten with its owner. */
-CUresult vcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct vcuda_context *context);
-void vcuda_memory_drop_owner(const void *owner);
+CUresult libcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner,
+				   struct libcuda_context *context);
+void libcuda_memory_drop_owner(const void *owner);
 
 /*
  * managed.c: gives each of the `count` __managed__ variables of a module or library that was just loaded its memory.
  * They are forgotten with `context` (NULL: none, a library's) and with their owner, also after a failure.
  */
-CUresult vcuda_managed_place(const void *owner, uint32_t count, struct vcuda_context *context);
+CUresult libcuda_managed_place(const void *owner, uint32_t count, struct libcuda_context *context);
 
 /* pinned.c: ends the worker's use of a host range that was taken out of the table; an arena range goes back to the
  * arena. */
-CUresult vcuda_pinned_release(const struct vcuda_range *range);
+CUresult libcuda_pinned_release(const struct libcuda_range *range);
 
 /* pinned.c: new memory that both sides use at the same address, recorded as a range of `kind`. */
-CUresult vcuda_pinned_alloc(struct vcuda_context *context, void **pp, size_t bytes, enum vcuda_range_kind kind,
-			    unsigned int flags);
+CUresult libcuda_pinned_alloc(struct libcuda_context *context, void **pp, size_t bytes, enum libcuda_range_kind kind,
+			      unsigned int flags);
 
 /* pinned.c: the same as the memory of a __managed__ variable, which is registered by placing it. */
-CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context);
+CUresult libcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct libcuda_context *context);
 
-/* CUDA's error for an error of the transport's window functions, with a line that says what to do where the user can do
- * something. */
-CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes);
+/* CUDA's error for an error of the transport's mapping functions, with a line that says what to do where the user can
+ * do something. */
+CUresult libcuda_pinned_error(int err, uint64_t address, uint64_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned host memory: windows, which the worker maps at the same address and registers with its device. So the device
+ * Pinned host memory: mappings, which the worker maps at the same address and registers with its device. So the device
  * pointer of such memory is its host pointer.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |                    \
 	 CU_MEMHOSTREGISTER_READ_ONLY)
 
-CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
+CUresult libcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 {
 	unsigned long long from = address, to = address + bytes;
 
@@ -53,101 +53,102 @@ CUresult vcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 			"memory at 0x%llx-0x%llx cannot be registered over the %s transport: it is a stack or part of "
 			"a file, or not all of one kind, or shared memory whose file this process can no longer "
 			"open; use cudaHostAlloc",
-			from, to, vcuda_session.transport->ops->name);
+			from, to, client_session.transport->ops->name);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case EPIPE:
 	case ECONNRESET:
 	case ENODEV:
-		vcuda_session_lose(CUDA_ERROR_LAUNCH_FAILED);
-		return (CUresult)vcuda_session_error();
+		client_session_lose(CUDA_ERROR_LAUNCH_FAILED);
+		return (CUresult)client_session_error();
 	default:
 		vcuda_log("cannot share memory at 0x%llx-0x%llx with the host: %s", from, to, strerror(-err));
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 }
 
-/* What the transport does with windows, another process or the kernel answers. */
-static struct vcuda_transport *waited_for(void)
+/* What the transport does with mappings, another process or the kernel answers. */
+static struct client_transport *waited_for(void)
 {
-	vcuda_thread()->calls.waits++;
-	return vcuda_session.transport;
+	libcuda_thread()->calls.waits++;
+	return client_session.transport;
 }
 
-static int window_release(const struct vcuda_range *r)
+static int mapping_release(const struct libcuda_range *r)
 {
-	struct vcuda_transport *t = waited_for();
-	int err = t->ops->window_release(t, (void *)r->window, r->window_bytes, r->pages);
+	struct client_transport *t = waited_for();
+	int err = t->ops->mapping_release(t, (void *)r->mapping, r->mapping_bytes, r->pages);
 
 	/* A range that could not be released is not used again. */
-	if (!err && r->pages == VCUDA_WINDOW_CREATED)
-		vcuda_arena_give((void *)r->window, r->window_bytes);
+	if (!err && r->pages == CLIENT_MAPPING_REMOVE_PAGES)
+		libcuda_arena_give((void *)r->mapping, r->mapping_bytes);
 	return err;
 }
 
-CUresult vcuda_pinned_release(const struct vcuda_range *r)
+CUresult libcuda_pinned_release(const struct libcuda_range *r)
 {
-	const struct call_options in = vcuda_context_options(r->context);
-	CUresult result = r->kind == VCUDA_RANGE_VARIABLE ? vcuda_call_vcudaManagedDrop_with(&in, (void *)r->window)
-							  : vcuda_call_cuMemHostUnregister_with(&in, (void *)r->window);
-	int err = window_release(r);
+	const struct call_options in = libcuda_context_options(r->context);
+	CUresult result = r->kind == LIBCUDA_RANGE_VARIABLE
+				  ? vcuda_call_vcudaManagedDrop_with(&in, (void *)r->mapping)
+				  : vcuda_call_cuMemHostUnregister_with(&in, (void *)r->mapping);
+	int err = mapping_release(r);
 
 	if (result == CUDA_SUCCESS && err)
-		result = vcuda_pinned_error(err, r->window, r->window_bytes);
+		result = libcuda_pinned_error(err, r->mapping, r->mapping_bytes);
 	return result;
 }
 
-/* Makes the worker's device use the window. `how`: a registration's flags; of a variable its index. */
-static CUresult attach(const struct vcuda_range *r, unsigned int how)
+/* Makes the worker's device use the mapping. `how`: a registration's flags; of a variable its index. */
+static CUresult attach(const struct libcuda_range *r, unsigned int how)
 {
-	const struct call_options in = vcuda_context_options(r->context);
+	const struct call_options in = libcuda_context_options(r->context);
 
-	if (r->kind == VCUDA_RANGE_VARIABLE)
-		return vcuda_call_vcudaManagedPlace_with(&in, (vcuda_code)r->owner, how, (void *)r->window,
-							 r->window_bytes);
-	return vcuda_call_cuMemHostRegister_v2_with(&in, (void *)r->window, r->window_bytes, how);
+	if (r->kind == LIBCUDA_RANGE_VARIABLE)
+		return vcuda_call_vcudaManagedPlace_with(&in, (vcuda_code)r->owner, how, (void *)r->mapping,
+							 r->mapping_bytes);
+	return vcuda_call_cuMemHostRegister_v2_with(&in, (void *)r->mapping, r->mapping_bytes, how);
 }
 
-/* The window is there: attaches it to the device and records it; undoes the window otherwise. */
-static CUresult finish(struct vcuda_range *r, unsigned int how)
+/* The mapping is there: attaches it to the device and records it; undoes the mapping otherwise. */
+static CUresult finish(struct libcuda_range *r, unsigned int how)
 {
 	CUresult result = attach(r, how);
 
 	if (result != CUDA_SUCCESS) {
-		window_release(r);
+		mapping_release(r);
 		return result;
 	}
-	if (vcuda_range_add(r))
+	if (libcuda_range_add(r))
 		return CUDA_SUCCESS;
-	vcuda_pinned_release(r);
+	libcuda_pinned_release(r);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* New memory of r->bytes for a range whose place is to be found. */
-static CUresult create(struct vcuda_range *r, unsigned int how)
+static CUresult create(struct libcuda_range *r, unsigned int how)
 {
-	struct vcuda_transport *t = waited_for();
+	struct client_transport *t = waited_for();
 	void *address;
 	int err;
 
 	if (r->bytes > SIZE_MAX - PAGE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r->window_bytes = (r->bytes + PAGE - 1) & ~(PAGE - 1);
-	err = vcuda_arena_take(r->window_bytes, &address);
+	r->mapping_bytes = (r->bytes + PAGE - 1) & ~(PAGE - 1);
+	err = libcuda_arena_take(r->mapping_bytes, &address);
 	if (err)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r->start = r->window = (uintptr_t)address;
-	err = t->ops->window_create(t, address, r->window_bytes);
+	r->start = r->mapping = (uintptr_t)address;
+	err = t->ops->mapping_create(t, address, r->mapping_bytes);
 	if (err) {
-		vcuda_arena_give(address, r->window_bytes);
-		return vcuda_pinned_error(err, r->window, r->window_bytes);
+		libcuda_arena_give(address, r->mapping_bytes);
+		return libcuda_pinned_error(err, r->mapping, r->mapping_bytes);
 	}
 	return finish(r, how);
 }
 
-CUresult vcuda_pinned_alloc(struct vcuda_context *context, void **pp, size_t bytes, enum vcuda_range_kind kind,
-			    unsigned int flags)
+CUresult libcuda_pinned_alloc(struct libcuda_context *context, void **pp, size_t bytes, enum libcuda_range_kind kind,
+			      unsigned int flags)
 {
-	struct vcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = context};
+	struct libcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = context};
 	CUresult result = create(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 
 	if (result == CUDA_SUCCESS)
@@ -155,38 +156,38 @@ CUresult vcuda_pinned_alloc(struct vcuda_context *context, void **pp, size_t byt
 	return result;
 }
 
-static CUresult alloc_for_room(struct vcuda_context *context, void **memory, size_t bytes)
+static CUresult alloc_for_room(struct libcuda_context *context, void **memory, size_t bytes)
 {
-	return vcuda_pinned_alloc(context, memory, bytes, VCUDA_RANGE_PINNED, 0);
+	return libcuda_pinned_alloc(context, memory, bytes, LIBCUDA_RANGE_PINNED, 0);
 }
 
 __attribute__((constructor)) static void start(void)
 {
-	vcuda_hook_pinned = alloc_for_room;
+	libcuda_hook_pinned = alloc_for_room;
 }
 
-CUresult vcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct vcuda_context *context)
+CUresult libcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct libcuda_context *context)
 {
-	return create(&(struct vcuda_range){.bytes = bytes,
-					    .kind = VCUDA_RANGE_VARIABLE,
-					    .flags = CU_MEM_ATTACH_GLOBAL,
-					    .owner = (uintptr_t)owner,
-					    .context = context},
+	return create(&(struct libcuda_range){.bytes = bytes,
+					      .kind = LIBCUDA_RANGE_VARIABLE,
+					      .flags = CU_MEM_ATTACH_GLOBAL,
+					      .owner = (uintptr_t)owner,
+					      .context = context},
 		      index);
 }
 
 VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_pinned_alloc(vcuda_context_current(), pp, bytes, VCUDA_RANGE_PINNED,
-				  flags | CU_MEMHOSTALLOC_DEVICEMAP);
+	return libcuda_pinned_alloc(libcuda_context_current(), pp, bytes, LIBCUDA_RANGE_PINNED,
+				    flags | CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
 VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
@@ -194,37 +195,38 @@ VCUDA_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
 	return cuMemHostAlloc(pp, bytes, 0);
 }
 
-/* Takes a host range out of the table and gives its window back. */
-static CUresult release_range(uint64_t address, enum vcuda_range_kind kind, CUresult not_found)
+/* Takes a host range out of the table and gives its mapping back. */
+static CUresult release_range(uint64_t address, enum libcuda_range_kind kind, CUresult not_found)
 {
-	struct vcuda_range r;
+	struct libcuda_range r;
 
-	if (!vcuda_range_remove(address, kind, &r))
+	if (!libcuda_range_remove(address, kind, &r))
 		return not_found;
-	return vcuda_pinned_release(&r);
+	return libcuda_pinned_release(&r);
 }
 
 VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	return p ? release_range((uintptr_t)p, VCUDA_RANGE_PINNED, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS;
+	return p ? release_range((uintptr_t)p, LIBCUDA_RANGE_PINNED, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r = {.start = (uintptr_t)p, .bytes = bytes, .kind = VCUDA_RANGE_REGISTERED, .flags = flags};
-	struct vcuda_transport *t;
-	struct vcuda_range there;
+	CUresult result = client_require_context();
+	struct libcuda_range r = {
+		.start = (uintptr_t)p, .bytes = bytes, .kind = LIBCUDA_RANGE_REGISTERED, .flags = flags};
+	struct client_transport *t;
+	struct libcuda_range there;
 	int err;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || !bytes || flags & ~(unsigned int)REGISTER_FLAGS || r.start + bytes + PAGE < r.start)
@@ -233,40 +235,40 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 		vcuda_log_once("memory of other devices (CU_MEMHOSTREGISTER_IOMEMORY) cannot be registered");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	r.context = vcuda_context_current();
-	r.window = r.start & ~(PAGE - 1);
-	r.window_bytes = ((r.start + bytes + PAGE - 1) & ~(PAGE - 1)) - r.window;
-	if (vcuda_range_find(r.start, &there) && there.kind != VCUDA_RANGE_REGISTERED)
+	r.context = libcuda_context_current();
+	r.mapping = r.start & ~(PAGE - 1);
+	r.mapping_bytes = ((r.start + bytes + PAGE - 1) & ~(PAGE - 1)) - r.mapping;
+	if (libcuda_range_find(r.start, &there) && there.kind != LIBCUDA_RANGE_REGISTERED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_range_window_overlaps(r.window, r.window_bytes))
+	if (libcuda_range_mapping_overlaps(r.mapping, r.mapping_bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	t = waited_for();
-	err = t->ops->window_register(t, (void *)r.window, r.window_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY),
-				      &r.pages);
+	err = t->ops->mapping_register(t, (void *)r.mapping, r.mapping_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY),
+				       &r.pages);
 	if (err)
-		return vcuda_pinned_error(err, r.window, r.window_bytes);
+		return libcuda_pinned_error(err, r.mapping, r.mapping_bytes);
 	return finish(&r, flags | CU_MEMHOSTREGISTER_DEVICEMAP);
 }
 
 VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	return release_range((uintptr_t)p, VCUDA_RANGE_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	return release_range((uintptr_t)p, LIBCUDA_RANGE_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
 VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
+	CUresult result = client_require_context();
+	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!dptr || flags || !vcuda_range_find((uintptr_t)p, &r) || !(r.kind & VCUDA_RANGE_ON_HOST))
+	if (!dptr || flags || !libcuda_range_find((uintptr_t)p, &r) || !(r.kind & LIBCUDA_RANGE_ON_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
 	*dptr = (uintptr_t)p;
 	return CUDA_SUCCESS;
@@ -274,12 +276,12 @@ VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, u
 
 VCUDA_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_range r;
+	CUresult result = client_require_context();
+	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!flags || !vcuda_range_find((uintptr_t)p, &r) || r.kind != VCUDA_RANGE_PINNED)
+	if (!flags || !libcuda_range_find((uintptr_t)p, &r) || r.kind != LIBCUDA_RANGE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = r.flags;
 	return CUDA_SUCCESS;

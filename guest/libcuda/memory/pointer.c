@@ -39,12 +39,12 @@ static size_t size_of(CUpointer_attribute attribute)
 	}
 }
 
-static bool is_on_host(const struct vcuda_range *r)
+static bool is_on_host(const struct libcuda_range *r)
 {
-	return r->kind & (VCUDA_RANGE_ON_HOST | VCUDA_RANGE_SHADOW);
+	return r->kind & (LIBCUDA_RANGE_ON_HOST | LIBCUDA_RANGE_MIRROR);
 }
 
-static uint64_t value_of(const struct vcuda_range *r, CUpointer_attribute attribute, uint64_t address)
+static uint64_t value_of(const struct libcuda_range *r, CUpointer_attribute attribute, uint64_t address)
 {
 	bool host = is_on_host(r);
 
@@ -52,9 +52,9 @@ static uint64_t value_of(const struct vcuda_range *r, CUpointer_attribute attrib
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		return (uintptr_t)r->context;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return host && !(r->kind & VCUDA_RANGE_ANY_MANAGED) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return host && !(r->kind & LIBCUDA_RANGE_ANY_MANAGED) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		return r->kind & VCUDA_RANGE_ANY_MANAGED ? 1 : 0;
+		return r->kind & LIBCUDA_RANGE_ANY_MANAGED ? 1 : 0;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		return address;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -88,22 +88,22 @@ static uint64_t unknown(CUpointer_attribute attribute)
 }
 
 /* A host pointer is a question that only host memory has an answer to. */
-static bool has_answer(const struct vcuda_range *r, CUpointer_attribute attribute)
+static bool has_answer(const struct libcuda_range *r, CUpointer_attribute attribute)
 {
 	return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || is_on_host(r);
 }
 
 VCUDA_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_range r;
+	CUresult result = libcuda_require_init();
+	struct libcuda_range r;
 	uint64_t value;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!data || !size_of(attribute) || !vcuda_range_find(ptr, &r) || !has_answer(&r, attribute))
+	if (!data || !size_of(attribute) || !libcuda_range_find(ptr, &r) || !has_answer(&r, attribute))
 		return CUDA_ERROR_INVALID_VALUE;
 	value = value_of(&r, attribute, ptr);
 	memcpy(data, &value, size_of(attribute));
@@ -113,15 +113,15 @@ VCUDA_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attr
 VCUDA_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
 					     CUdeviceptr ptr)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_range r;
+	CUresult result = libcuda_require_init();
+	struct libcuda_range r;
 	bool known;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!attributes || !data)
 		return CUDA_ERROR_INVALID_VALUE;
-	known = vcuda_range_find(ptr, &r);
+	known = libcuda_range_find(ptr, &r);
 	for (unsigned int i = 0; i < count; i++) {
 		uint64_t value = known ? value_of(&r, attributes[i], ptr) : unknown(attributes[i]);
 
@@ -134,7 +134,7 @@ VCUDA_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attri
 
 VCUDA_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	bool on;
 
 	if (result != CUDA_SUCCESS)
@@ -143,6 +143,6 @@ VCUDA_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
 		return CUDA_ERROR_INVALID_VALUE;
 	on = *(const unsigned int *)value;
 	if (on)
-		vcuda_memory_is_watched = true;
-	return vcuda_range_set_sync_memops(ptr, on) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		libcuda_memory_is_watched = true;
+	return libcuda_range_set_sync_memops(ptr, on) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

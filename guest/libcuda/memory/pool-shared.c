@@ -15,11 +15,11 @@ _Static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(CUipcMemHandle), "one si
 
 static CUresult check(CUmemoryPool pool, const void *place)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return place && vcuda_object_find(VCUDA_OBJECT_POOL, pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return place && libcuda_object_find(LIBCUDA_OBJECT_POOL, pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool pool, CUmemAllocationHandleType type,
@@ -28,46 +28,46 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 	CUresult result = check(pool, to);
 	CUipcMemHandle shared;
 
-	vcuda_memory_is_watched = true;
+	libcuda_memory_is_watched = true;
 	if (result == CUDA_SUCCESS && flags)
 		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS && !vcuda_shareable_type(type))
+	if (result == CUDA_SUCCESS && !libcuda_shareable_type(type))
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_vcudaMemPoolExport(&shared, pool);
-	return result == CUDA_SUCCESS ? vcuda_shareable_give(&shared, to) : result;
+	return result == CUDA_SUCCESS ? libcuda_shareable_give(&shared, to) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *from, CUmemAllocationHandleType type,
 							 unsigned long long flags)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	CUipcMemHandle shared;
 
-	vcuda_memory_is_watched = true;
+	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pool || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_shareable_type(type))
+	if (!libcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!vcuda_shareable_read((int)(intptr_t)from, &shared))
+	if (!libcuda_shareable_read((int)(intptr_t)from, &shared))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemPoolImport(pool, shared);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_pool_add(*pool, vcuda_context_current() ? vcuda_context_current()->device : 0);
+	return libcuda_pool_add(*pool, libcuda_context_current() ? libcuda_context_current()->device : 0);
 }
 
 VCUDA_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr dptr)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	CUipcMemHandle shared;
-	struct vcuda_range r;
+	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!data || !vcuda_range_find(dptr, &r) || r.kind != VCUDA_RANGE_DEVICE)
+	if (!data || !libcuda_range_find(dptr, &r) || r.kind != LIBCUDA_RANGE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemPoolExportPointer(&shared, dptr);
 	if (result == CUDA_SUCCESS)
@@ -83,15 +83,17 @@ VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool poo
 	size_t bytes;
 
 	if (result == CUDA_SUCCESS)
-		result = dptr ? vcuda_require_context() : CUDA_ERROR_INVALID_VALUE;
+		result = dptr ? client_require_context() : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	memcpy(&shared, data, sizeof(shared));
 	result = vcuda_call_vcudaMemPoolImportPointer(&start, &bytes, pool, shared);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_range_add(&(struct vcuda_range){
-		    .start = start, .bytes = bytes, .kind = VCUDA_RANGE_DEVICE, .context = vcuda_context_current()})) {
+	if (!libcuda_range_add(&(struct libcuda_range){.start = start,
+						       .bytes = bytes,
+						       .kind = LIBCUDA_RANGE_DEVICE,
+						       .context = libcuda_context_current()})) {
 		vcuda_call_cuMemFree_v2(start);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}

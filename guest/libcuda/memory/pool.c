@@ -10,9 +10,9 @@
 #include "core/object.h"
 #include "memory/pool.h"
 
-CUresult vcuda_pool_add(CUmemoryPool pool, CUdevice dev)
+CUresult libcuda_pool_add(CUmemoryPool pool, CUdevice dev)
 {
-	struct vcuda_object *o = vcuda_object_add(VCUDA_OBJECT_POOL, pool, NULL, NULL);
+	struct libcuda_object *o = libcuda_object_add(LIBCUDA_OBJECT_POOL, pool, NULL, NULL);
 
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -22,12 +22,12 @@ CUresult vcuda_pool_add(CUmemoryPool pool, CUdevice dev)
 
 static CUresult create(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
-	CUdevice dev = vcuda_device_host(props->location.id);
+	CUdevice dev = libcuda_device_host(props->location.id);
 
 	if (props->handleTypes == CU_MEM_HANDLE_TYPE_NONE)
 		return vcuda_call_vcudaMemPoolCreate(pool, dev, props->maxSize);
 	if (props->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
-	    vcuda_device_attribute(props->location.id, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES))
+	    libcuda_device_attribute(props->location.id, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES))
 		return vcuda_call_vcudaMemPoolCreateShared(pool, dev, props->maxSize);
 	vcuda_log_once("pools for several processes are there with the cuda back end only, by file descriptor");
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -35,7 +35,7 @@ static CUresult create(CUmemoryPool *pool, const CUmemPoolProps *props)
 
 VCUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -45,27 +45,27 @@ VCUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *
 		vcuda_log_once("pools of host memory are not supported yet");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	result = vcuda_require_device(props->location.id);
+	result = libcuda_require_device(props->location.id);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = create(pool, props);
-	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, props->location.id) : result;
+	return result == CUDA_SUCCESS ? libcuda_pool_add(*pool, props->location.id) : result;
 }
 
-static CUresult find(CUmemoryPool pool, struct vcuda_object **o)
+static CUresult find(CUmemoryPool pool, struct libcuda_object **o)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*o = vcuda_object_find(VCUDA_OBJECT_POOL, pool);
+	*o = libcuda_object_find(LIBCUDA_OBJECT_POOL, pool);
 	return *o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult vcuda_resolve_pool(CUmemoryPool given, CUmemoryPool *resolved)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(given, &o);
 
 	if (result == CUDA_SUCCESS)
@@ -81,7 +81,7 @@ static size_t size_of(CUmemPool_attribute attribute)
 
 VCUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(pool, &o);
 	uint64_t wide = 0;
 
@@ -97,7 +97,7 @@ VCUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribu
 
 VCUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(pool, &o);
 	uint64_t wide = 0;
 
@@ -111,7 +111,7 @@ VCUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribu
 
 VCUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(pool, &o);
 
 	if (result != CUDA_SUCCESS)
@@ -121,14 +121,14 @@ VCUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDes
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 			return CUDA_ERROR_INVALID_VALUE;
-		result = vcuda_require_device(access[i].location.id);
+		result = libcuda_require_device(access[i].location.id);
 		if (result != CUDA_SUCCESS)
 			return result;
 		/* Its own device always has access, and nobody can take it away. */
 		if (access[i].location.id == o->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (access[i].location.id != o->device)
-			result = vcuda_call_vcudaMemPoolSetAccess(pool, vcuda_device_host(access[i].location.id),
+			result = vcuda_call_vcudaMemPoolSetAccess(pool, libcuda_device_host(access[i].location.id),
 								  (int)access[i].flags);
 	}
 	return result;
@@ -136,7 +136,7 @@ VCUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDes
 
 VCUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = find(pool, &o);
 	int held;
 
@@ -144,10 +144,10 @@ VCUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool 
 		return result;
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_require_device(location->id);
+	result = libcuda_require_device(location->id);
 	held = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	if (result == CUDA_SUCCESS && location->id != o->device)
-		result = vcuda_call_vcudaMemPoolGetAccess(pool, vcuda_device_host(location->id), &held);
+		result = vcuda_call_vcudaMemPoolGetAccess(pool, libcuda_device_host(location->id), &held);
 	if (result == CUDA_SUCCESS)
 		*flags = (CUmemAccess_flags)held;
 	return result;
@@ -155,20 +155,20 @@ VCUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool 
 
 VCUDA_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuDeviceGetDefaultMemPool(pool, vcuda_device_host(dev));
-	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, dev) : result;
+		result = vcuda_call_cuDeviceGetDefaultMemPool(pool, libcuda_device_host(dev));
+	return result == CUDA_SUCCESS ? libcuda_pool_add(*pool, dev) : result;
 }
 
 VCUDA_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuDeviceGetMemPool(pool, vcuda_device_host(dev));
-	return result == CUDA_SUCCESS ? vcuda_pool_add(*pool, dev) : result;
+		result = vcuda_call_cuDeviceGetMemPool(pool, libcuda_device_host(dev));
+	return result == CUDA_SUCCESS ? libcuda_pool_add(*pool, dev) : result;
 }
 
 /* ---- pools by place and type of memory ---- */
@@ -177,14 +177,14 @@ VCUDA_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 static CUresult check_place(const CUmemLocation *where, CUmemAllocationType type)
 {
 	bool managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!where || (type != CU_MEM_ALLOCATION_TYPE_PINNED && !managed))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE && !managed)
-		return vcuda_require_device(where->id);
+		return libcuda_require_device(where->id);
 	if (where->type != CU_MEM_LOCATION_TYPE_DEVICE && where->type != CU_MEM_LOCATION_TYPE_HOST &&
 	    where->type != CU_MEM_LOCATION_TYPE_HOST_NUMA && !(where->type == CU_MEM_LOCATION_TYPE_NONE && managed))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -209,7 +209,7 @@ VCUDA_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *where, 
 VCUDA_EXPORT CUresult cuMemSetMemPool(CUmemLocation *where, CUmemAllocationType type, CUmemoryPool pool)
 {
 	CUresult result = check_place(where, type);
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 
 	if (result == CUDA_SUCCESS)
 		result = find(pool, &o);

@@ -5,6 +5,6 @@
 #include "protocol/cuda-abi.h"
 
 /* The application has this pool now, of that device. */
-CUresult vcuda_pool_add(CUmemoryPool pool, CUdevice dev);
+CUresult libcuda_pool_add(CUmemoryPool pool, CUdevice dev);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct vcuda_range **table; /* by start */
+static struct libcuda_range **table; /* by start */
 static size_t used, room;
 static uint64_t ids;
 
@@ -26,7 +26,7 @@ static size_t place_after(uint64_t address)
 	return low;
 }
 
-static struct vcuda_range *find_locked(uint64_t address)
+static struct libcuda_range *find_locked(uint64_t address)
 {
 	size_t i = place_after(address);
 
@@ -40,16 +40,16 @@ static void take_out(size_t i)
 	memmove(&table[i], &table[i + 1], (used - i) * sizeof(table[0]));
 }
 
-static bool add_locked(const struct vcuda_range *range)
+static bool add_locked(const struct libcuda_range *range)
 {
 	size_t i = place_after(range->start);
-	struct vcuda_range *copy;
+	struct libcuda_range *copy;
 
 	if (i && table[i - 1]->start == range->start)
 		take_out(--i);
 	if (used == room) {
 		size_t more = room ? 2 * room : 64;
-		struct vcuda_range **larger = realloc(table, more * sizeof(table[0]));
+		struct libcuda_range **larger = realloc(table, more * sizeof(table[0]));
 
 		if (!larger)
 			return false;
@@ -67,7 +67,7 @@ static bool add_locked(const struct vcuda_range *range)
 	return true;
 }
 
-bool vcuda_range_add(const struct vcuda_range *range)
+bool libcuda_range_add(const struct libcuda_range *range)
 {
 	bool done;
 
@@ -77,9 +77,9 @@ bool vcuda_range_add(const struct vcuda_range *range)
 	return done;
 }
 
-bool vcuda_range_find(uint64_t address, struct vcuda_range *range)
+bool libcuda_range_find(uint64_t address, struct libcuda_range *range)
 {
-	struct vcuda_range *found;
+	struct libcuda_range *found;
 
 	pthread_rwlock_rdlock(&lock);
 	found = find_locked(address);
@@ -89,24 +89,24 @@ bool vcuda_range_find(uint64_t address, struct vcuda_range *range)
 	return found;
 }
 
-bool vcuda_range_window_overlaps(uint64_t window, uint64_t bytes)
+bool libcuda_range_mapping_overlaps(uint64_t mapping, uint64_t bytes)
 {
 	bool overlaps = false;
 
 	pthread_rwlock_rdlock(&lock);
-	for (size_t i = place_after(window + bytes); i && !overlaps; i--) {
-		const struct vcuda_range *r = table[i - 1];
+	for (size_t i = place_after(mapping + bytes); i && !overlaps; i--) {
+		const struct libcuda_range *r = table[i - 1];
 
-		if (r->start + r->bytes + 4096 <= window)
+		if (r->start + r->bytes + 4096 <= mapping)
 			break;
-		overlaps = r->kind & VCUDA_RANGE_ON_HOST && r->window < window + bytes &&
-			   window < r->window + r->window_bytes;
+		overlaps = r->kind & LIBCUDA_RANGE_ON_HOST && r->mapping < mapping + bytes &&
+			   mapping < r->mapping + r->mapping_bytes;
 	}
 	pthread_rwlock_unlock(&lock);
 	return overlaps;
 }
 
-bool vcuda_range_remove(uint64_t start, unsigned int kinds, struct vcuda_range *range)
+bool libcuda_range_remove(uint64_t start, unsigned int kinds, struct libcuda_range *range)
 {
 	bool found;
 	size_t i;
@@ -122,13 +122,13 @@ bool vcuda_range_remove(uint64_t start, unsigned int kinds, struct vcuda_range *
 	return found;
 }
 
-bool vcuda_range_remove_next(struct vcuda_context *context, uint64_t owner, struct vcuda_range *range)
+bool libcuda_range_remove_next(struct libcuda_context *context, uint64_t owner, struct libcuda_range *range)
 {
 	bool found = false;
 
 	pthread_rwlock_wrlock(&lock);
 	for (size_t i = used; i && !found; i--) {
-		const struct vcuda_range *r = table[i - 1];
+		const struct libcuda_range *r = table[i - 1];
 
 		found = context ? r->context == context : r->owner == owner;
 		if (found) {
@@ -140,9 +140,9 @@ bool vcuda_range_remove_next(struct vcuda_context *context, uint64_t owner, stru
 	return found;
 }
 
-bool vcuda_range_set_sync_memops(uint64_t address, bool on)
+bool libcuda_range_set_sync_memops(uint64_t address, bool on)
 {
-	struct vcuda_range *r;
+	struct libcuda_range *r;
 
 	pthread_rwlock_wrlock(&lock);
 	r = find_locked(address);
@@ -152,9 +152,9 @@ bool vcuda_range_set_sync_memops(uint64_t address, bool on)
 	return r;
 }
 
-bool vcuda_range_set_advice(uint64_t address, const struct vcuda_advice *advice)
+bool libcuda_range_set_advice(uint64_t address, const struct libcuda_advice *advice)
 {
-	struct vcuda_range *r;
+	struct libcuda_range *r;
 
 	pthread_rwlock_wrlock(&lock);
 	r = find_locked(address);

@@ -15,7 +15,7 @@
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-bool vcuda_shareable_type(CUmemAllocationHandleType type)
+bool libcuda_shareable_type(CUmemAllocationHandleType type)
 {
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return true;
@@ -23,7 +23,7 @@ bool vcuda_shareable_type(CUmemAllocationHandleType type)
 	return false;
 }
 
-CUresult vcuda_shareable_give(const CUipcMemHandle *handle, void *to)
+CUresult libcuda_shareable_give(const CUipcMemHandle *handle, void *to)
 {
 	int fd = memfd_create("vcuda-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -37,7 +37,7 @@ CUresult vcuda_shareable_give(const CUipcMemHandle *handle, void *to)
 	return CUDA_SUCCESS;
 }
 
-bool vcuda_shareable_read(int fd, CUipcMemHandle *handle)
+bool libcuda_shareable_read(int fd, CUipcMemHandle *handle)
 {
 	return pread(fd, handle, sizeof(*handle), 0) == sizeof(*handle);
 }
@@ -46,42 +46,42 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 						   CUmemAllocationHandleType type, unsigned long long flags)
 {
 	vcuda_allocation allocation = (vcuda_allocation)(uintptr_t)handle;
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	CUipcMemHandle shared;
 	unsigned int types;
 
-	vcuda_memory_is_watched = true;
+	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!to || flags || vcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
+	if (!to || flags || libcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_shareable_type(type))
+	if (!libcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!(types & type))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemExport(&shared, allocation);
-	return result == CUDA_SUCCESS ? vcuda_shareable_give(&shared, to) : result;
+	return result == CUDA_SUCCESS ? libcuda_shareable_give(&shared, to) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
 						     CUmemAllocationHandleType type)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	vcuda_allocation allocation;
 	CUipcMemHandle shared;
 
-	vcuda_memory_is_watched = true;
+	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_shareable_type(type))
+	if (!libcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!vcuda_shareable_read((int)(intptr_t)from, &shared))
+	if (!libcuda_shareable_read((int)(intptr_t)from, &shared))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemImport(&allocation, shared);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_allocation_add(allocation, vcuda_context_current() ? vcuda_context_current()->device : 0,
-				    (unsigned int)type, handle);
+	return libcuda_allocation_add(allocation, libcuda_context_current() ? libcuda_context_current()->device : 0,
+				      (unsigned int)type, handle);
 }

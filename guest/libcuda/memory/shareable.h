@@ -11,12 +11,12 @@
 #include "protocol/cuda-abi.h"
 
 /* Whether that is how it is to be sent. If not, says that nothing else is there. */
-bool vcuda_shareable_type(CUmemAllocationHandleType type);
+bool libcuda_shareable_type(CUmemAllocationHandleType type);
 
 /* Puts a new descriptor for a handle at *(int *)to: CUDA_ERROR_OUT_OF_MEMORY if none can be made. */
-CUresult vcuda_shareable_give(const CUipcMemHandle *handle, void *to);
+CUresult libcuda_shareable_give(const CUipcMemHandle *handle, void *to);
 
 /* The handle behind a descriptor; false: there is none. */
-bool vcuda_shareable_read(int fd, CUipcMemHandle *handle);
+bool libcuda_shareable_read(int fd, CUipcMemHandle *handle);
 
 #endif

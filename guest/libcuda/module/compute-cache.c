@@ -33,13 +33,14 @@
 #define DEFAULT_BYTES (1ull << 30)
 #define MAX_BYTES (4ull << 30)
 
-struct vcuda_compute_key {
+struct libcuda_compute_key {
 	struct vcuda_cache_key key;
 	bool translation; /* what belongs to it is the text that the thread assembles next */
 	char *text;       /* found in place of machine code; NULL: nothing is */
 };
 
-static const struct vcuda_cache_kind kind = {.magic = {'v', 'c', 'u', 'd', 'a', 'c', 'm', 'p'}, .digest = vcuda_sha256};
+static const struct vcuda_cache_kind kind = {.magic = {'v', 'c', 'u', 'd', 'a', 'c', 'm', 'p'},
+					     .digest = libcuda_sha256};
 
 /* ---- which folder ---- */
 
@@ -94,20 +95,20 @@ static struct vcuda_cache *open_cache(void)
 {
 	struct vcuda_cache *cache = path[0] ? vcuda_cache_open(path, &kind, limit) : NULL;
 
-	if (!cache && path[0] && vcuda_hook_note)
-		vcuda_hook_note("compute cache: %s: %s", path, strerror(errno));
+	if (!cache && path[0] && libcuda_hook_note)
+		libcuda_hook_note("compute cache: %s: %s", path, strerror(errno));
 	return cache;
 }
 
-static void note(const char *what, const struct vcuda_compute_key *key, size_t size)
+static void note(const char *what, const struct libcuda_compute_key *key, size_t size)
 {
 	uint64_t number;
 
-	if (!vcuda_hook_note)
+	if (!libcuda_hook_note)
 		return;
 	memcpy(&number, key->key.bytes, sizeof(number));
-	vcuda_hook_note("compute cache: %s %016llx, %zu bytes", what, (unsigned long long)__builtin_bswap64(number),
-			size);
+	libcuda_hook_note("compute cache: %s %016llx, %zu bytes", what, (unsigned long long)__builtin_bswap64(number),
+			  size);
 }
 
 /* ---- keys ---- */
@@ -115,18 +116,18 @@ static void note(const char *what, const struct vcuda_compute_key *key, size_t s
 /* The thread's last translation, until it is assembled. */
 static _Thread_local struct {
 	bool known;
-	uint8_t subject[VCUDA_SHA256_BYTES];
-	struct vcuda_compute_key key;
+	uint8_t subject[LIBCUDA_SHA256_BYTES];
+	struct libcuda_compute_key key;
 } translated;
 
 /* A length before each part, so that no two lists of parts are the same bytes. */
-static void add(struct vcuda_sha256 *sha, const void *data, uint64_t size)
+static void add(struct libcuda_sha256 *sha, const void *data, uint64_t size)
 {
-	vcuda_sha256_add(sha, &size, sizeof(size));
-	vcuda_sha256_add(sha, data, size);
+	libcuda_sha256_add(sha, &size, sizeof(size));
+	libcuda_sha256_add(sha, data, size);
 }
 
-static void add_text(struct vcuda_sha256 *sha, const char *text)
+static void add_text(struct libcuda_sha256 *sha, const char *text)
 {
 	add(sha, text, text ? strlen(text) : 0);
 }
@@ -145,7 +146,8 @@ static bool text_only(void)
 {
 	const char *wanted = secure_getenv("VCUDA_NVRTC");
 
-	return vcuda_require_init() == CUDA_SUCCESS && !vcuda_host_is_gpu() && !(wanted && !strcmp(wanted, "cubin"));
+	return libcuda_require_init() == CUDA_SUCCESS && !libcuda_host_is_gpu() &&
+	       !(wanted && !strcmp(wanted, "cubin"));
 }
 
 static void set_last_text(char *text)
@@ -155,41 +157,41 @@ static void set_last_text(char *text)
 		free(text);
 }
 
-static bool make_key(struct vcuda_compute_key *key, uint32_t stage, const uint8_t subject[VCUDA_SHA256_BYTES],
+static bool make_key(struct libcuda_compute_key *key, uint32_t stage, const uint8_t subject[LIBCUDA_SHA256_BYTES],
 		     const char *options, bool text)
 {
 	const uint32_t numbers[] = {KEY_FORMAT, stage};
-	bool translates = stage == VCUDA_COMPUTE_TRANSLATE, follows = !translates && !text, known = translated.known;
-	struct vcuda_sha256 sha;
+	bool translates = stage == LIBCUDA_COMPUTE_TRANSLATE, follows = !translates && !text, known = translated.known;
+	struct libcuda_sha256 sha;
 
 	translated.known = false;
-	if (follows && !(known && !memcmp(translated.subject, subject, VCUDA_SHA256_BYTES)))
+	if (follows && !(known && !memcmp(translated.subject, subject, LIBCUDA_SHA256_BYTES)))
 		return false;
-	vcuda_sha256_start(&sha);
+	libcuda_sha256_start(&sha);
 	add(&sha, numbers, sizeof(numbers));
-	add(&sha, subject, VCUDA_SHA256_BYTES);
+	add(&sha, subject, LIBCUDA_SHA256_BYTES);
 	add_text(&sha, options);
 	if (follows)
 		add(&sha, translated.key.key.bytes, sizeof(translated.key.key.bytes));
-	vcuda_sha256_end(&sha, key->key.bytes);
+	libcuda_sha256_end(&sha, key->key.bytes);
 	key->translation = translates;
 	if (translates) {
 		set_last_text(NULL);
 		translated.known = true;
-		memcpy(translated.subject, subject, VCUDA_SHA256_BYTES);
+		memcpy(translated.subject, subject, LIBCUDA_SHA256_BYTES);
 		translated.key = *key;
 	}
 	return true;
 }
 
-CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const void *input, uint32_t size,
-			   const char *options, const char *host, const char *build, uint32_t architecture,
-			   uint32_t flag)
+CUresult libcuda_compute_key(struct libcuda_compute_key **key, uint32_t stage, const void *input, uint32_t size,
+			     const char *options, const char *host, const char *build, uint32_t architecture,
+			     uint32_t flag)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const uint32_t numbers[] = {architecture, flag};
-	uint8_t subject[VCUDA_SHA256_BYTES];
-	struct vcuda_sha256 sha;
+	uint8_t subject[LIBCUDA_SHA256_BYTES];
+	struct libcuda_sha256 sha;
 	const char *last;
 	bool for_text;
 
@@ -202,18 +204,18 @@ CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const
 	for_text = text_only();
 	if (!path[0] && !for_text)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	vcuda_sha256_start(&sha);
+	libcuda_sha256_start(&sha);
 	add(&sha, numbers, sizeof(numbers));
 	add(&sha, input, size);
 	add_text(&sha, host);
 	add_text(&sha, build);
-	vcuda_sha256_end(&sha, subject);
+	libcuda_sha256_end(&sha, subject);
 	*key = calloc(1, sizeof(**key));
 	if (!*key)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (make_key(*key, stage, subject, options, is_text(input, size))) {
 		last = pthread_getspecific(last_text);
-		if (for_text && stage == VCUDA_COMPUTE_ASSEMBLE && last && !is_text(input, size))
+		if (for_text && stage == LIBCUDA_COMPUTE_ASSEMBLE && last && !is_text(input, size))
 			(*key)->text = strdup(last);
 		return CUDA_SUCCESS;
 	}
@@ -222,7 +224,7 @@ CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult vcuda_compute_key_free(struct vcuda_compute_key *key)
+CUresult libcuda_compute_key_free(struct libcuda_compute_key *key)
 {
 	if (key)
 		free(key->text);
@@ -232,7 +234,7 @@ CUresult vcuda_compute_key_free(struct vcuda_compute_key *key)
 
 /* ---- entries ---- */
 
-static CUresult give_text(const struct vcuda_compute_key *key, void **data, uint32_t *size)
+static CUresult give_text(const struct libcuda_compute_key *key, void **data, uint32_t *size)
 {
 	*data = strdup(key->text);
 	if (!*data)
@@ -243,7 +245,7 @@ static CUresult give_text(const struct vcuda_compute_key *key, void **data, uint
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size)
+CUresult libcuda_compute_load(const struct libcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size)
 {
 	struct vcuda_cache *cache;
 	size_t found;
@@ -274,7 +276,7 @@ CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero,
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult vcuda_compute_store(const struct vcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size)
+CUresult libcuda_compute_store(const struct libcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size)
 {
 	struct vcuda_cache *cache;
 	bool stored;
@@ -292,7 +294,7 @@ CUresult vcuda_compute_store(const struct vcuda_compute_key *key, uintptr_t zero
 	return stored ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-CUresult vcuda_compute_free(void *data)
+CUresult libcuda_compute_free(void *data)
 {
 	free(data);
 	return CUDA_SUCCESS;

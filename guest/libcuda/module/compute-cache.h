@@ -13,11 +13,11 @@
 
 #include "protocol/cuda-abi.h"
 
-struct vcuda_compute_key;
+struct libcuda_compute_key;
 
 enum {
-	VCUDA_COMPUTE_ASSEMBLE = 1,  /* to machine code */
-	VCUDA_COMPUTE_TRANSLATE = 2, /* intermediate code to what the compiler wants next: PTX with NVRTC */
+	LIBCUDA_COMPUTE_ASSEMBLE = 1,  /* to machine code */
+	LIBCUDA_COMPUTE_TRANSLATE = 2, /* intermediate code to what the compiler wants next: PTX with NVRTC */
 };
 
 /*
@@ -25,14 +25,14 @@ enum {
  * "HOST64", when the compiler was built, the architecture's number, and 1 if that ends with an "a".
  * CUDA_ERROR_NOT_SUPPORTED: there is no cache, or not for this; the compiler does without it then.
  */
-CUresult vcuda_compute_key(struct vcuda_compute_key **key, uint32_t stage, const void *input, uint32_t size,
-			   const char *options, const char *host, const char *build, uint32_t architecture,
-			   uint32_t flag);
-CUresult vcuda_compute_key_free(struct vcuda_compute_key *key);
+CUresult libcuda_compute_key(struct libcuda_compute_key **key, uint32_t stage, const void *input, uint32_t size,
+			     const char *options, const char *host, const char *build, uint32_t architecture,
+			     uint32_t flag);
+CUresult libcuda_compute_key_free(struct libcuda_compute_key *key);
 
-/* *data is for vcuda_compute_free(). `zero` is that, in all that was seen; anything else is refused. */
-CUresult vcuda_compute_load(const struct vcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size);
-CUresult vcuda_compute_store(const struct vcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size);
-CUresult vcuda_compute_free(void *data);
+/* *data is for libcuda_compute_free(). `zero` is that, in all that was seen; anything else is refused. */
+CUresult libcuda_compute_load(const struct libcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size);
+CUresult libcuda_compute_store(const struct libcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size);
+CUresult libcuda_compute_free(void *data);
 
 #endif

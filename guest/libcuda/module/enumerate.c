@@ -13,7 +13,7 @@
 
 /* What differs between a module and a library. */
 struct kind {
-	enum vcuda_object_kind object;
+	enum libcuda_object_kind object;
 	CUresult (*names)(const void *owner, uint32_t first, uint32_t block, size_t bytes, uint32_t *count,
 			  uint32_t *total);
 	CUresult (*look_up)(void **function, const void *owner, const char *name);
@@ -41,18 +41,18 @@ static CUresult kernel_of_library(void **kernel, const void *owner, const char *
 	return cuLibraryGetKernel((CUkernel *)kernel, (CUlibrary)owner, name);
 }
 
-static const struct kind module_kind = {VCUDA_OBJECT_MODULE, names_of_module, function_of_module};
-static const struct kind library_kind = {VCUDA_OBJECT_LIBRARY, names_of_library, kernel_of_library};
+static const struct kind module_kind = {LIBCUDA_OBJECT_MODULE, names_of_module, function_of_module};
+static const struct kind library_kind = {LIBCUDA_OBJECT_LIBRARY, names_of_library, kernel_of_library};
 
 static CUresult check(const struct kind *kind, const void *owner, const void *result_place)
 {
-	CUresult result = kind == &module_kind ? vcuda_require_context() : vcuda_require_init();
+	CUresult result = kind == &module_kind ? client_require_context() : libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!result_place)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_object_find(kind->object, owner) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return libcuda_object_find(kind->object, owner) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult count(const struct kind *kind, unsigned int *total, const void *owner)
@@ -68,7 +68,7 @@ static CUresult fetch(const struct kind *kind, const void *owner, uint32_t first
 {
 	uint32_t total;
 	void *memory;
-	uint32_t block = vcuda_stage_take(&memory);
+	uint32_t block = client_stage_take(&memory);
 	CUresult result = kind->names(owner, first, block, VCUDA_STAGE_BLOCK_BYTES, given, &total);
 
 	*copy = result == CUDA_SUCCESS ? malloc(VCUDA_STAGE_BLOCK_BYTES + 1) : NULL;
@@ -78,7 +78,7 @@ static CUresult fetch(const struct kind *kind, const void *owner, uint32_t first
 	} else if (result == CUDA_SUCCESS) {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
@@ -121,7 +121,7 @@ VCUDA_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int 
 	return enumerate(&library_kind, (void **)kernels, wanted, library);
 }
 
-CUresult vcuda_for_each_function(CUmodule module, void (*take)(void *data, CUfunction function), void *data)
+CUresult libcuda_for_each_function(CUmodule module, void (*take)(void *data, CUfunction function), void *data)
 {
 	CUfunction *functions;
 	unsigned int total;

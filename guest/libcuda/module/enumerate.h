@@ -5,6 +5,6 @@
 #include "protocol/cuda-abi.h"
 
 /* Calls take() for each function of a module of the current context. */
-CUresult vcuda_for_each_function(CUmodule module, void (*take)(void *data, CUfunction function), void *data);
+CUresult libcuda_for_each_function(CUmodule module, void (*take)(void *data, CUfunction function), void *data);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define PADDING 64
 
-CUresult vcuda_file_read(const char *path, void **data, size_t *bytes)
+CUresult libcuda_file_read(const char *path, void **data, size_t *bytes)
 {
 	FILE *f = fopen(path, "rbe");
 	struct stat st;

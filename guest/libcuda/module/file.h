@@ -7,6 +7,6 @@
 #include "protocol/cuda-abi.h"
 
 /* A whole file, with zeroes behind it; the caller frees it. CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_OUT_OF_MEMORY. */
-CUresult vcuda_file_read(const char *path, void **data, size_t *bytes);
+CUresult libcuda_file_read(const char *path, void **data, size_t *bytes);
 
 #endif

@@ -13,14 +13,14 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* adding entries */
 static _Atomic uint64_t changes;
 
-uint64_t vcuda_function_changes(void)
+uint64_t libcuda_function_changes(void)
 {
 	return atomic_load(&changes);
 }
 
-static struct vcuda_function *new_function(const char *name)
+static struct libcuda_function *new_function(const char *name)
 {
-	struct vcuda_function *f = calloc(1, sizeof(*f));
+	struct libcuda_function *f = calloc(1, sizeof(*f));
 
 	if (f && name) {
 		f->name = strdup(name);
@@ -34,8 +34,8 @@ static struct vcuda_function *new_function(const char *name)
 
 static void free_function(void *function)
 {
-	struct vcuda_function *f = function;
-	struct vcuda_function_entry *e, *next;
+	struct libcuda_function *f = function;
+	struct libcuda_function_entry *e, *next;
 
 	if (!f)
 		return;
@@ -48,10 +48,10 @@ static void free_function(void *function)
 	free(f);
 }
 
-CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, struct vcuda_context *context,
-			    const void *parent, const char *name)
+CUresult libcuda_function_add(enum libcuda_object_kind kind, const void *handle, struct libcuda_context *context,
+			      const void *parent, const char *name)
 {
-	struct vcuda_object *o = vcuda_object_add(kind, handle, context, parent);
+	struct libcuda_object *o = libcuda_object_add(kind, handle, context, parent);
 
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -60,38 +60,38 @@ CUresult vcuda_function_add(enum vcuda_object_kind kind, const void *handle, str
 	if (!o->data)
 		o->data = new_function(name);
 	pthread_mutex_unlock(&lock);
-	return vcuda_function_of(o) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return libcuda_function_of(o) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static struct vcuda_function_entry *entry_of(struct vcuda_function *f, struct vcuda_context *context)
+static struct libcuda_function_entry *entry_of(struct libcuda_function *f, struct libcuda_context *context)
 {
-	struct vcuda_function_entry *e;
-	uint64_t life = atomic_load(&context->life);
+	struct libcuda_function_entry *e;
+	uint64_t generation = atomic_load(&context->generation);
 
 	for (e = atomic_load(&f->entries); e; e = e->next)
-		if (e->context == context && e->life == life)
+		if (e->context == context && e->generation == generation)
 			break;
 	return e;
 }
 
 /* Asks the worker, in the entry's context. */
-static CUresult ask(CUfunction handle, struct vcuda_function_entry *e)
+static CUresult ask(CUfunction handle, struct libcuda_function_entry *e)
 {
-	const struct call_options how = vcuda_context_options(e->context);
+	const struct call_options how = libcuda_context_options(e->context);
 
 	return vcuda_call_vcudaFunctionInfo_with(&how, handle, &e->info);
 }
 
-static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vcuda_context *context,
-			  struct vcuda_function_entry **entry)
+static CUresult add_entry(struct libcuda_function *f, CUfunction handle, struct libcuda_context *context,
+			  struct libcuda_function_entry **entry)
 {
-	struct vcuda_function_entry *e = calloc(1, sizeof(*e)), *there;
+	struct libcuda_function_entry *e = calloc(1, sizeof(*e)), *there;
 	CUresult result;
 
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->context = context;
-	e->life = atomic_load(&context->life);
+	e->generation = atomic_load(&context->generation);
 	result = ask(handle, e);
 	if (result == CUDA_SUCCESS && e->info.param_count > VCUDA_FUNCTION_PARAMS)
 		result = CUDA_ERROR_UNKNOWN;
@@ -116,33 +116,34 @@ static CUresult add_entry(struct vcuda_function *f, CUfunction handle, struct vc
 	return CUDA_SUCCESS;
 }
 
-static CUresult find_entry(const struct vcuda_object *o, CUfunction handle, struct vcuda_context *context,
-			   struct vcuda_function_entry **entry)
+static CUresult find_entry(const struct libcuda_object *o, CUfunction handle, struct libcuda_context *context,
+			   struct libcuda_function_entry **entry)
 {
-	*entry = entry_of(vcuda_function_of(o), context);
-	return *entry ? CUDA_SUCCESS : add_entry(vcuda_function_of(o), handle, context, entry);
+	*entry = entry_of(libcuda_function_of(o), context);
+	return *entry ? CUDA_SUCCESS : add_entry(libcuda_function_of(o), handle, context, entry);
 }
 
-CUresult vcuda_function_lookup(struct vcuda_context *context, CUfunction handle, struct vcuda_function_entry **entry)
+CUresult libcuda_function_lookup(struct libcuda_context *context, CUfunction handle,
+				 struct libcuda_function_entry **entry)
 {
-	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
+	const struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, handle);
 
-	if (!vcuda_function_of(o))
+	if (!libcuda_function_of(o))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return find_entry(o, handle, o->context ? o->context : context, entry);
 }
 
-CUresult vcuda_function_lookup_here(struct vcuda_context *context, CUfunction handle,
-				    struct vcuda_function_entry **entry)
+CUresult libcuda_function_lookup_here(struct libcuda_context *context, CUfunction handle,
+				      struct libcuda_function_entry **entry)
 {
-	const struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
+	const struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, handle);
 
-	if (!vcuda_function_of(o) || (o->context && o->context != context))
+	if (!libcuda_function_of(o) || (o->context && o->context != context))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return find_entry(o, handle, context, entry);
 }
 
-CUresult vcuda_function_attribute(const struct vcuda_function_entry *e, CUfunction_attribute attribute, int *value)
+CUresult libcuda_function_attribute(const struct libcuda_function_entry *e, CUfunction_attribute attribute, int *value)
 {
 	if ((unsigned int)attribute >= VCUDA_FUNCTION_ATTRIBUTES)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -153,40 +154,40 @@ CUresult vcuda_function_attribute(const struct vcuda_function_entry *e, CUfuncti
 /* ---- the API ---- */
 
 /* `dev`'s context: the current one if it is on that device, else the primary one. */
-static CUresult find_context(CUdevice dev, struct vcuda_context **context)
+static CUresult find_context(CUdevice dev, struct libcuda_context **context)
 {
-	struct vcuda_context *c = vcuda_context_current();
-	CUresult result = vcuda_require_device(dev);
+	struct libcuda_context *c = libcuda_context_current();
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!c || c->device != dev)
-		c = vcuda_context_primary(dev);
+		c = libcuda_context_primary(dev);
 	*context = c;
-	return vcuda_context_usable(c);
+	return libcuda_context_usable(c);
 }
 
-static CUresult get_attribute(struct vcuda_context *c, int *value, CUfunction_attribute attribute, CUfunction handle)
+static CUresult get_attribute(struct libcuda_context *c, int *value, CUfunction_attribute attribute, CUfunction handle)
 {
-	struct vcuda_function_entry *e;
+	struct libcuda_function_entry *e;
 	CUresult result;
 
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_function_lookup(c, handle, &e);
-	return result != CUDA_SUCCESS ? result : vcuda_function_attribute(e, attribute, value);
+	result = libcuda_function_lookup(c, handle, &e);
+	return result != CUDA_SUCCESS ? result : libcuda_function_attribute(e, attribute, value);
 }
 
 VCUDA_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
-	return result != CUDA_SUCCESS ? result : get_attribute(vcuda_context_current(), value, attribute, handle);
+	return result != CUDA_SUCCESS ? result : get_attribute(libcuda_context_current(), value, attribute, handle);
 }
 
 VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice dev)
 {
-	struct vcuda_context *c;
+	struct libcuda_context *c;
 	CUresult result = find_context(dev, &c);
 
 	if (result != CUDA_SUCCESS)
@@ -195,11 +196,11 @@ VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attr
 }
 
 /* What the driver makes of it is asked for again: setting one attribute may move another. */
-static CUresult refresh(struct vcuda_context *c, CUfunction handle)
+static CUresult refresh(struct libcuda_context *c, CUfunction handle)
 {
-	const struct call_options how = vcuda_context_options(c);
-	struct vcuda_function_entry *e;
-	CUresult result = vcuda_function_lookup(c, handle, &e);
+	const struct call_options how = libcuda_context_options(c);
+	struct libcuda_function_entry *e;
+	CUresult result = libcuda_function_lookup(c, handle, &e);
 	vcuda_function_info *info;
 
 	if (result != CUDA_SUCCESS)
@@ -220,29 +221,29 @@ static CUresult refresh(struct vcuda_context *c, CUfunction handle)
 
 VCUDA_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_function_entry *e;
+	CUresult result = client_require_context();
+	struct libcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_lookup(vcuda_context_current(), handle, &e);
+		result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_cuFuncSetAttribute(handle, attribute, value);
-	return result == CUDA_SUCCESS ? refresh(vcuda_context_current(), handle) : result;
+	return result == CUDA_SUCCESS ? refresh(libcuda_context_current(), handle) : result;
 }
 
 VCUDA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev)
 {
-	struct vcuda_context *c;
+	struct libcuda_context *c;
 	struct call_options how;
 	CUresult result = find_context(dev, &c);
-	struct vcuda_function_entry *e;
+	struct libcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(c);
-	result = vcuda_function_lookup(c, (CUfunction)kernel, &e);
+	how = libcuda_context_options(c);
+	result = libcuda_function_lookup(c, (CUfunction)kernel, &e);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuKernelSetAttribute_with(&how, attribute, value, kernel, vcuda_device_host(dev));
+		result = vcuda_call_cuKernelSetAttribute_with(&how, attribute, value, kernel, libcuda_device_host(dev));
 	if (result == CUDA_SUCCESS)
 		result = refresh(c, (CUfunction)kernel);
 	return result;
@@ -251,14 +252,14 @@ VCUDA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int v
 /* Where data is cached: a hint. */
 VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
 {
-	struct vcuda_context *c;
+	struct libcuda_context *c;
 	struct call_options how;
 	CUresult result = find_context(dev, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(c);
-	result = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel)
+	how = libcuda_context_options(c);
+	result = libcuda_object_find(LIBCUDA_OBJECT_KERNEL, kernel)
 			 ? vcuda_call_cuFuncSetCacheConfig_with(&how, (CUfunction)kernel, config)
 			 : CUDA_ERROR_INVALID_HANDLE;
 	atomic_fetch_add(&changes, 1);
@@ -267,7 +268,7 @@ VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache confi
 
 VCUDA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -279,11 +280,11 @@ VCUDA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache confi
 /* Bank widths: a hint that no device since compute capability 5.0 takes. */
 VCUDA_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle))
+	if (!libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, handle))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return (unsigned int)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_SUCCESS
 										 : CUDA_ERROR_INVALID_VALUE;
@@ -291,12 +292,12 @@ VCUDA_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig
 
 static CUresult get_param_info(CUfunction handle, size_t index, size_t *offset, size_t *size)
 {
-	struct vcuda_function_entry *e;
+	struct libcuda_function_entry *e;
 	CUresult result;
 
 	if (!offset)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_function_lookup(vcuda_context_current(), handle, &e);
+	result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (index >= e->info.param_count)
@@ -309,7 +310,7 @@ static CUresult get_param_info(CUfunction handle, size_t index, size_t *offset, 
 
 VCUDA_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	return result != CUDA_SUCCESS ? result : get_param_info(handle, index, offset, size);
 }
@@ -321,8 +322,8 @@ VCUDA_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t
 
 static CUresult get_name(const char **name, unsigned int kinds, const void *handle)
 {
-	CUresult result = vcuda_require_init();
-	const struct vcuda_function *f = vcuda_function_of(vcuda_object_find(kinds, handle));
+	CUresult result = libcuda_require_init();
+	const struct libcuda_function *f = libcuda_function_of(libcuda_object_find(kinds, handle));
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -336,32 +337,32 @@ static CUresult get_name(const char **name, unsigned int kinds, const void *hand
 
 VCUDA_EXPORT CUresult cuFuncGetName(const char **name, CUfunction handle)
 {
-	return get_name(name, VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, handle);
+	return get_name(name, LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, handle);
 }
 
 VCUDA_EXPORT CUresult cuKernelGetName(const char **name, CUkernel kernel)
 {
-	return get_name(name, VCUDA_OBJECT_KERNEL, kernel);
+	return get_name(name, LIBCUDA_OBJECT_KERNEL, kernel);
 }
 
 VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_function_entry *e;
+	CUresult result = client_require_context();
+	struct libcuda_function_entry *e;
 
-	return result != CUDA_SUCCESS ? result : vcuda_function_lookup(vcuda_context_current(), handle, &e);
+	return result != CUDA_SUCCESS ? result : libcuda_function_lookup(libcuda_context_current(), handle, &e);
 }
 
 VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_function_entry *e;
+	CUresult result = client_require_context();
+	struct libcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!state)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_function_lookup(vcuda_context_current(), handle, &e);
+	result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
 	if (result == CUDA_SUCCESS)
 		*state = atomic_load(&e->launched) ? CU_FUNCTION_LOADING_STATE_LOADED
 						   : CU_FUNCTION_LOADING_STATE_UNLOADED;

@@ -14,7 +14,7 @@
 #include "module/sha256.h"
 #include "common/start-thread.h"
 
-_Static_assert(sizeof(struct vcuda_image_name) == VCUDA_SHA256_BYTES, "a name is a hash");
+_Static_assert(sizeof(struct vcuda_image_name) == LIBCUDA_SHA256_BYTES, "a name is a hash");
 
 /* A thread besides the caller's is worth its start, some 40 us, from so many bytes on. */
 #define HELPED_BYTES (1u << 20)
@@ -28,7 +28,7 @@ struct job {
 	_Atomic size_t next, done;
 	_Atomic unsigned int users;
 	sem_t finished;
-	uint8_t hashes[][VCUDA_SHA256_BYTES];
+	uint8_t hashes[][LIBCUDA_SHA256_BYTES];
 };
 
 static void leave(struct job *job)
@@ -52,13 +52,13 @@ static void hash_pair(struct job *job, size_t pair)
 	const uint8_t *data = job->data + first * VCUDA_IMAGE_PART_BYTES;
 
 	if (second < job->parts && part_bytes(job, second) == VCUDA_IMAGE_PART_BYTES) {
-		vcuda_sha256_two((const void *const[]){data, data + VCUDA_IMAGE_PART_BYTES}, VCUDA_IMAGE_PART_BYTES,
-				 (uint8_t *const[]){job->hashes[first], job->hashes[second]});
+		libcuda_sha256_two((const void *const[]){data, data + VCUDA_IMAGE_PART_BYTES}, VCUDA_IMAGE_PART_BYTES,
+				   (uint8_t *const[]){job->hashes[first], job->hashes[second]});
 		return;
 	}
-	vcuda_sha256(data, part_bytes(job, first), job->hashes[first]);
+	libcuda_sha256(data, part_bytes(job, first), job->hashes[first]);
 	if (second < job->parts)
-		vcuda_sha256(data + VCUDA_IMAGE_PART_BYTES, part_bytes(job, second), job->hashes[second]);
+		libcuda_sha256(data + VCUDA_IMAGE_PART_BYTES, part_bytes(job, second), job->hashes[second]);
 }
 
 static void work(struct job *job)
@@ -102,19 +102,19 @@ static void call_helpers(struct job *job)
 static void hash_hashes(const struct job *job, struct vcuda_image_name *name)
 {
 	uint64_t length = htole64(job->bytes);
-	struct vcuda_sha256 sha;
+	struct libcuda_sha256 sha;
 
-	vcuda_sha256_start(&sha);
-	vcuda_sha256_add(&sha, VCUDA_IMAGE_NAME_PREFIX, strlen(VCUDA_IMAGE_NAME_PREFIX));
-	vcuda_sha256_add(&sha, &length, sizeof(length));
-	vcuda_sha256_add(&sha, job->hashes, job->parts * VCUDA_SHA256_BYTES);
-	vcuda_sha256_end(&sha, name->bytes);
+	libcuda_sha256_start(&sha);
+	libcuda_sha256_add(&sha, VCUDA_IMAGE_NAME_PREFIX, strlen(VCUDA_IMAGE_NAME_PREFIX));
+	libcuda_sha256_add(&sha, &length, sizeof(length));
+	libcuda_sha256_add(&sha, job->hashes, job->parts * LIBCUDA_SHA256_BYTES);
+	libcuda_sha256_end(&sha, name->bytes);
 }
 
-bool vcuda_image_name_of(const void *data, size_t bytes, struct vcuda_image_name *name)
+bool libcuda_image_name_of(const void *data, size_t bytes, struct vcuda_image_name *name)
 {
 	size_t parts = (bytes + VCUDA_IMAGE_PART_BYTES - 1) / VCUDA_IMAGE_PART_BYTES;
-	struct job *job = malloc(sizeof(*job) + parts * VCUDA_SHA256_BYTES);
+	struct job *job = malloc(sizeof(*job) + parts * LIBCUDA_SHA256_BYTES);
 	int cancel_state;
 
 	if (!job)

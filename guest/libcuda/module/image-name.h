@@ -9,6 +9,6 @@
 #include "protocol/types.h"
 
 /* By several threads where there is much of it. False: there is no memory for that. */
-bool vcuda_image_name_of(const void *data, size_t bytes, struct vcuda_image_name *name);
+bool libcuda_image_name_of(const void *data, size_t bytes, struct vcuda_image_name *name);
 
 #endif

@@ -121,7 +121,7 @@ static CUresult wrapper_container(const struct wrapper *w, const void **data, si
 		return CUDA_ERROR_INVALID_IMAGE;
 	memcpy(&magic, c, sizeof(magic));
 	if (magic != CONTAINER_MAGIC)
-		return vcuda_image_find(w->data, data, bytes);
+		return libcuda_image_find(w->data, data, bytes);
 	if (w->version == 2 && w->extra)
 		return relocatable_containers(w, data, bytes);
 	*data = c;
@@ -152,7 +152,7 @@ static bool is_text(const char *text)
 	return text[i] == '.' || text[i] == '/';
 }
 
-CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes)
+CUresult libcuda_image_find(const void *image, const void **data, size_t *bytes)
 {
 	const char *first = image;
 	uint32_t magic;
@@ -190,7 +190,7 @@ static bool container_begins(const struct container *c, size_t room)
 	return room >= sizeof(*c) && (c->size < sizeof(*c) || room >= c->header_size + sizeof(*c));
 }
 
-CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes)
+CUresult libcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes)
 {
 	uint32_t magic = 0;
 	CUresult result;
@@ -201,7 +201,7 @@ CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, s
 		return CUDA_ERROR_INVALID_IMAGE;
 	if (room >= SELFMAG && !memcmp(file, ELFMAG, SELFMAG) && !elf_headers_fit(file, room))
 		return CUDA_ERROR_INVALID_IMAGE;
-	result = vcuda_image_find(file, data, bytes);
+	result = libcuda_image_find(file, data, bytes);
 	/* The one is the NUL behind text. */
 	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file) ? CUDA_ERROR_INVALID_IMAGE : result;
 }
@@ -224,7 +224,7 @@ static CUresult ship(vcuda_image *image, const char *data, size_t bytes)
 {
 	size_t done;
 	void *memory;
-	uint32_t block = vcuda_stage_take(&memory);
+	uint32_t block = client_stage_take(&memory);
 	CUresult result = create(image, data, bytes, block, memory, &done);
 
 	while (result == CUDA_SUCCESS && done < bytes) {
@@ -236,7 +236,7 @@ static CUresult ship(vcuda_image *image, const char *data, size_t bytes)
 			vcuda_call_vcudaImageDestroy(*image);
 		done += part;
 	}
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
@@ -259,11 +259,11 @@ static bool find(vcuda_image *image, const char *data, size_t bytes, bool *offer
 	struct vcuda_image_name name;
 
 	*offer = false;
-	if (bytes < VCUDA_IMAGE_LEAST_BYTES || !vcuda_sha256_is_fast() ||
+	if (bytes < VCUDA_IMAGE_LEAST_BYTES || !libcuda_sha256_is_fast() ||
 	    vcuda_call_vcudaImageLook(bytes, &look) != CUDA_SUCCESS)
 		return false;
 	*offer = look != VCUDA_IMAGE_NEVER;
-	if (look != VCUDA_IMAGE_SOME || !vcuda_image_name_of(data, bytes, &name) ||
+	if (look != VCUDA_IMAGE_SOME || !libcuda_image_name_of(data, bytes, &name) ||
 	    vcuda_call_vcudaImageFind(image, bytes, name) != CUDA_SUCCESS)
 		return false;
 	*offer = false;
@@ -271,11 +271,11 @@ static bool find(vcuda_image *image, const char *data, size_t bytes, bool *offer
 	return true;
 }
 
-CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
+CUresult libcuda_image_read(vcuda_image image, char *data, size_t bytes)
 {
 	CUresult result = CUDA_SUCCESS;
 	void *memory;
-	uint32_t block = vcuda_stage_take(&memory);
+	uint32_t block = client_stage_take(&memory);
 
 	for (size_t done = 0; done < bytes && result == CUDA_SUCCESS;) {
 		size_t part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
@@ -285,7 +285,7 @@ CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes)
 			memcpy(data + done, memory, part);
 		done += part;
 	}
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return result;
 }
 
@@ -294,20 +294,20 @@ static CUresult read_log(void *image, uint32_t option, uint32_t block, size_t by
 	return vcuda_call_vcudaImageLog(image, option, block, bytes, length);
 }
 
-CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
+CUresult libcuda_image_load(const void *data, size_t bytes, const struct libcuda_jit *jit,
 			  CUresult (*load)(void *object, vcuda_image image), void *object)
 {
-	double start = vcuda_jit_ms();
+	double start = libcuda_jit_ms();
 	bool offer;
 	vcuda_image image;
 	CUresult result = find(&image, data, bytes, &offer) ? CUDA_SUCCESS : ship(&image, data, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_jit_send(jit, image);
+	result = libcuda_jit_send(jit, image);
 	if (result == CUDA_SUCCESS) {
 		result = load(object, image);
-		vcuda_jit_finish(jit, read_log, image, jit->values, (float)(vcuda_jit_ms() - start));
+		libcuda_jit_finish(jit, read_log, image, jit->values, (float)(libcuda_jit_ms() - start));
 	}
 	/* Not before: to copy it takes the host some time. */
 	if (offer)

@@ -13,20 +13,20 @@
  * CUDA_ERROR_INVALID_IMAGE: none of these. Relocatable code (-rdc=true) is put together with what it was linked from:
  * the bytes are good until the thread's next call.
  */
-CUresult vcuda_image_find(const void *image, const void **data, size_t *bytes);
+CUresult libcuda_image_find(const void *image, const void **data, size_t *bytes);
 
 /* The same for a file's contents, of which `room` bytes are there and zeroes behind them: its headers are not believed.
  */
-CUresult vcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
+CUresult libcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
 
 /*
  * Ships an image, unless the host has it from an earlier process, and lets the worker load it with the program's
- * options, which vcuda_jit_start() has seen: `load` makes `object` of it. Their answers are there when this returns.
+ * options, which libcuda_jit_start() has seen: `load` makes `object` of it. Their answers are there when this returns.
  */
-CUresult vcuda_image_load(const void *data, size_t bytes, const struct vcuda_jit *jit,
-			  CUresult (*load)(void *object, vcuda_image image), void *object);
+CUresult libcuda_image_load(const void *data, size_t bytes, const struct libcuda_jit *jit,
+			    CUresult (*load)(void *object, vcuda_image image), void *object);
 
 /* Reads what the worker made of one. */
-CUresult vcuda_image_read(vcuda_image image, char *data, size_t bytes);
+CUresult libcuda_image_read(vcuda_image image, char *data, size_t bytes);
 
 #endif

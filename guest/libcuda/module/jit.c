@@ -18,7 +18,7 @@ struct buffer {
 	unsigned int slot; /* the second option's; as many as there are options: none */
 };
 
-static struct buffer find_buffer(const struct vcuda_jit *jit, CUjit_option option)
+static struct buffer find_buffer(const struct libcuda_jit *jit, CUjit_option option)
 {
 	struct buffer b = {.slot = jit->count};
 
@@ -37,7 +37,7 @@ static struct buffer find_buffer(const struct vcuda_jit *jit, CUjit_option optio
 }
 
 /* A float in a slot for a pointer. */
-static void set_time(const struct vcuda_jit *jit, void **answers, float ms)
+static void set_time(const struct libcuda_jit *jit, void **answers, float ms)
 {
 	for (unsigned int i = 0; i < jit->count; i++) {
 		if (jit->options[i] == CU_JIT_WALL_TIME)
@@ -45,7 +45,7 @@ static void set_time(const struct vcuda_jit *jit, void **answers, float ms)
 	}
 }
 
-CUresult vcuda_jit_start(const struct vcuda_jit *jit)
+CUresult libcuda_jit_start(const struct libcuda_jit *jit)
 {
 	if (jit->count && (!jit->options || !jit->values))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -69,7 +69,7 @@ CUresult vcuda_jit_start(const struct vcuda_jit *jit)
 }
 
 /* Whether the worker is handed the option, and with which value. */
-static bool crosses(const struct vcuda_jit *jit, unsigned int i, uint64_t *value)
+static bool crosses(const struct libcuda_jit *jit, unsigned int i, uint64_t *value)
 {
 	CUjit_option o = jit->options[i];
 	bool log = o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER;
@@ -78,7 +78,7 @@ static bool crosses(const struct vcuda_jit *jit, unsigned int i, uint64_t *value
 	return log || VCUDA_JIT_NUMBERS >> o & 1;
 }
 
-CUresult vcuda_jit_send(const struct vcuda_jit *jit, vcuda_image image)
+CUresult libcuda_jit_send(const struct libcuda_jit *jit, vcuda_image image)
 {
 	CUresult result = CUDA_SUCCESS;
 	uint64_t value;
@@ -90,7 +90,7 @@ CUresult vcuda_jit_send(const struct vcuda_jit *jit, vcuda_image image)
 	return result;
 }
 
-uint32_t vcuda_jit_wire(const struct vcuda_jit *jit, uint32_t *options, uint64_t *values)
+uint32_t libcuda_jit_wire(const struct libcuda_jit *jit, uint32_t *options, uint64_t *values)
 {
 	uint32_t count = 0;
 
@@ -102,21 +102,21 @@ uint32_t vcuda_jit_wire(const struct vcuda_jit *jit, uint32_t *options, uint64_t
 }
 
 /* Gives how much there is. */
-static size_t fetch(struct buffer b, CUjit_option option, vcuda_jit_log log, void *from)
+static size_t fetch(struct buffer b, CUjit_option option, libcuda_jit_log log, void *from)
 {
 	size_t room = b.size - 1 < VCUDA_STAGE_BLOCK_BYTES ? b.size - 1 : VCUDA_STAGE_BLOCK_BYTES, length = 0;
 	void *memory;
-	uint32_t block = vcuda_stage_take(&memory);
+	uint32_t block = client_stage_take(&memory);
 
 	if (log(from, option, block, room, &length) != CUDA_SUCCESS || length > room)
 		length = 0;
 	memcpy(b.start, memory, length);
 	b.start[length] = 0;
-	vcuda_stage_give(block);
+	client_stage_give(block);
 	return length;
 }
 
-void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_jit_log log, void *from, void **answers, float ms)
+void libcuda_jit_finish(const struct libcuda_jit *jit, libcuda_jit_log log, void *from, void **answers, float ms)
 {
 	for (CUjit_option o = CU_JIT_INFO_LOG_BUFFER; o <= CU_JIT_ERROR_LOG_BUFFER; o += 2) {
 		struct buffer b = find_buffer(jit, o);
@@ -129,7 +129,7 @@ void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_jit_log log, void *from
 		set_time(jit, answers, ms);
 }
 
-double vcuda_jit_ms(void)
+double libcuda_jit_ms(void)
 {
 	struct timespec t;
 

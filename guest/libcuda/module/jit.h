@@ -9,7 +9,7 @@
 #include "protocol/types.h"
 
 /* As the program gave them: values are numbers, addresses, or places for an answer. */
-struct vcuda_jit {
+struct libcuda_jit {
 	unsigned int count;
 	const CUjit_option *options;
 	void **values;
@@ -19,24 +19,24 @@ struct vcuda_jit {
  * Checks the options and empties what the program may read if nothing is loaded. CUDA_ERROR_INVALID_VALUE if they are
  * wrong, CUDA_ERROR_NOT_SUPPORTED, with a line in the log, if one would change the program's results and is not there.
  */
-CUresult vcuda_jit_start(const struct vcuda_jit *jit);
+CUresult libcuda_jit_start(const struct libcuda_jit *jit);
 
 /* Hands them to the worker, before the image is loaded. */
-CUresult vcuda_jit_send(const struct vcuda_jit *jit, vcuda_image image);
+CUresult libcuda_jit_send(const struct libcuda_jit *jit, vcuda_image image);
 
 /* Those that the worker is handed, as they cross. `options` and `values` have room for all. Gives how many they are. */
-uint32_t vcuda_jit_wire(const struct vcuda_jit *jit, uint32_t *options, uint64_t *values);
+uint32_t libcuda_jit_wire(const struct libcuda_jit *jit, uint32_t *options, uint64_t *values);
 
 /* Reads one of the logs of what is `from` into a staging block, as vcuda_call_vcudaImageLog() does. */
-typedef CUresult (*vcuda_jit_log)(void *from, uint32_t option, uint32_t block, size_t bytes, size_t *length);
+typedef CUresult (*libcuda_jit_log)(void *from, uint32_t option, uint32_t block, size_t bytes, size_t *length);
 
 /*
  * After it: fills the program's logs, which end with a NUL. `answers`, in the options' order, get how much is in each
  * and the time that the compiler took; NULL: the work goes on.
  */
-void vcuda_jit_finish(const struct vcuda_jit *jit, vcuda_jit_log log, void *from, void **answers, float ms);
+void libcuda_jit_finish(const struct libcuda_jit *jit, libcuda_jit_log log, void *from, void **answers, float ms);
 
 /* The time now, to take differences of. */
-double vcuda_jit_ms(void);
+double libcuda_jit_ms(void);
 
 #endif

@@ -24,20 +24,20 @@ static CUresult load(void *to, vcuda_image image)
 	return vcuda_call_cuLibraryLoadData(&loaded->library, image, &loaded->managed);
 }
 
-static CUresult load_image(CUlibrary *library, const void *data, size_t bytes, const struct vcuda_jit *jit)
+static CUresult load_image(CUlibrary *library, const void *data, size_t bytes, const struct libcuda_jit *jit)
 {
 	struct loaded loaded;
-	CUresult result = vcuda_image_load(data, bytes, jit, load, &loaded);
+	CUresult result = libcuda_image_load(data, bytes, jit, load, &loaded);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	*library = loaded.library;
-	result = vcuda_managed_place(*library, loaded.managed, NULL);
-	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_LIBRARY, *library, NULL, NULL))
+	result = libcuda_managed_place(*library, loaded.managed, NULL);
+	if (result == CUDA_SUCCESS && !libcuda_object_add(LIBCUDA_OBJECT_LIBRARY, *library, NULL, NULL))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		return result;
-	vcuda_memory_drop_owner(*library);
+	libcuda_memory_drop_owner(*library);
 	vcuda_call_cuLibraryUnload(*library);
 	return result;
 }
@@ -47,8 +47,8 @@ VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CU
 					unsigned int jit_count, CUlibraryOption *options, void **values,
 					unsigned int count)
 {
-	const struct vcuda_jit told = {jit_count, jit, jit_values};
-	CUresult result = vcuda_require_init();
+	const struct libcuda_jit told = {jit_count, jit, jit_values};
+	CUresult result = libcuda_require_init();
 	const void *data;
 	size_t bytes;
 
@@ -56,9 +56,9 @@ VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CU
 		return result;
 	if (!library || (count && !options))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_jit_start(&told);
+	result = libcuda_jit_start(&told);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_image_find(code, &data, &bytes);
+		result = libcuda_image_find(code, &data, &bytes);
 	return result != CUDA_SUCCESS ? result : load_image(library, data, bytes, &told);
 }
 
@@ -66,8 +66,8 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 					    unsigned int jit_count, CUlibraryOption *options, void **values,
 					    unsigned int count)
 {
-	const struct vcuda_jit told = {jit_count, jit, jit_values};
-	CUresult result = vcuda_require_init();
+	const struct libcuda_jit told = {jit_count, jit, jit_values};
+	CUresult result = libcuda_require_init();
 	size_t bytes, room;
 	const void *data;
 	void *file;
@@ -76,12 +76,12 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 		return result;
 	if (!library || !path || (count && !options))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_jit_start(&told);
+	result = libcuda_jit_start(&told);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_file_read(path, &file, &room);
+		result = libcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_image_in_file(file, room, &data, &bytes);
+	result = libcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
 		result = load_image(library, data, bytes, &told);
 	free(file);
@@ -90,11 +90,11 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 
 static CUresult require_library(CUlibrary library)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_object_find(VCUDA_OBJECT_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return libcuda_object_find(LIBCUDA_OBJECT_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 VCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library)
@@ -102,11 +102,11 @@ VCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 	CUresult result = require_library(library);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_object_drop(library);
-	vcuda_memory_drop_owner(library);
+	libcuda_object_drop(library);
+	libcuda_memory_drop_owner(library);
 	return vcuda_call_cuLibraryUnload(library);
 }
 
@@ -119,7 +119,8 @@ VCUDA_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, co
 	if (!kernel || !name)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuLibraryGetKernel(kernel, library, name);
-	return result != CUDA_SUCCESS ? result : vcuda_function_add(VCUDA_OBJECT_KERNEL, *kernel, NULL, library, name);
+	return result != CUDA_SUCCESS ? result
+				      : libcuda_function_add(LIBCUDA_OBJECT_KERNEL, *kernel, NULL, library, name);
 }
 
 VCUDA_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
@@ -127,11 +128,12 @@ VCUDA_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 	CUresult result = require_library(library);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_require_context();
+		result = client_require_context();
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_call_cuLibraryGetModule(module, library);
-	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), library))
+	if (result == CUDA_SUCCESS &&
+	    !libcuda_object_add(LIBCUDA_OBJECT_MODULE, *module, libcuda_context_current(), library))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	return result;
 }
@@ -143,14 +145,14 @@ VCUDA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlib
 	size_t size;
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_require_context();
+		result = client_require_context();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuLibraryGetGlobal(&address, &size, library, name);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_memory_add_global(address, size, library, vcuda_context_current());
+		result = libcuda_memory_add_global(address, size, library, libcuda_context_current());
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (dptr)
@@ -182,8 +184,8 @@ VCUDA_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUli
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_cuLibraryGetManaged(&address, &size, library, name);
-	if (result == CUDA_SUCCESS && vcuda_shadow_possible())
-		result = vcuda_shadow_add(address, size, library, NULL);
+	if (result == CUDA_SUCCESS && libcuda_mirror_possible())
+		result = libcuda_mirror_add(address, size, library, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (dptr)
@@ -195,8 +197,8 @@ VCUDA_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUli
 
 VCUDA_EXPORT CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel);
+	CUresult result = libcuda_require_init();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_KERNEL, kernel);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -210,9 +212,9 @@ VCUDA_EXPORT CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
 
 VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_KERNEL, kernel);
-	struct vcuda_function_entry *e;
+	CUresult result = client_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_KERNEL, kernel);
+	struct libcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -220,7 +222,7 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_function_lookup(vcuda_context_current(), (CUfunction)kernel, &e);
+	result = libcuda_function_lookup(libcuda_context_current(), (CUfunction)kernel, &e);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*function = atomic_load(&e->function);
@@ -228,8 +230,8 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 		return CUDA_SUCCESS;
 	result = vcuda_call_cuKernelGetFunction(function, kernel);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, vcuda_context_current(),
-					    (void *)(uintptr_t)o->parent, vcuda_function_of(o)->name);
+		result = libcuda_function_add(LIBCUDA_OBJECT_FUNCTION, *function, libcuda_context_current(),
+					      (void *)(uintptr_t)o->parent, libcuda_function_of(o)->name);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&e->function, *function);
 	return result;

@@ -25,9 +25,9 @@ struct CUlinkState_st {
 	vcuda_link link;      /* the worker's */
 	char *linked;         /* what it has made; NULL: it is not complete */
 	size_t linked_bytes;
-	struct vcuda_jit jit; /* copies */
-	void **answers;       /* the program's values: what it asks to be told goes there */
-	float ms;             /* that the linker took so far */
+	struct libcuda_jit jit; /* copies */
+	void **answers;         /* the program's values: what it asks to be told goes there */
+	float ms;               /* that the linker took so far */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -96,8 +96,8 @@ static CUresult read_log(void *state, uint32_t option, uint32_t block, size_t by
 /* After a call of the linker's: what the program can read. Sizes and time are told when all is done. */
 static void tell(struct CUlinkState_st *s, double start, void **answers)
 {
-	s->ms += (float)(vcuda_jit_ms() - start);
-	vcuda_jit_finish(&s->jit, read_log, s, answers, s->ms);
+	s->ms += (float)(libcuda_jit_ms() - start);
+	libcuda_jit_finish(&s->jit, read_log, s, answers, s->ms);
 }
 
 struct part {
@@ -117,7 +117,7 @@ static CUresult add_image(void *object, vcuda_image image)
 static CUresult find_container(const void **data, size_t *bytes)
 {
 	uint32_t magic = 0;
-	CUresult result = vcuda_image_find(*data, data, bytes);
+	CUresult result = libcuda_image_find(*data, data, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -126,10 +126,10 @@ static CUresult find_container(const void **data, size_t *bytes)
 }
 
 static CUresult add(CUlinkState state, CUjitInputType type, const void *data, size_t bytes, const char *name,
-		    const struct vcuda_jit *jit)
+		    const struct libcuda_jit *jit)
 {
 	struct part part = {.state = state, .type = type};
-	double start = vcuda_jit_ms();
+	double start = libcuda_jit_ms();
 	CUresult result = CUDA_SUCCESS;
 
 	if (!take(state))
@@ -140,7 +140,7 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
 	else if (type == CU_JIT_INPUT_FATBINARY)
 		result = find_container(&data, &bytes);
 	if (result == CUDA_SUCCESS) {
-		result = vcuda_image_load(data, bytes, jit, add_image, &part);
+		result = libcuda_image_load(data, bytes, jit, add_image, &part);
 		tell(state, start, NULL);
 	}
 	put(state);
@@ -148,7 +148,7 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
 }
 
 /* The values must live as long as the link only if they are places for answers, and the options not even then. */
-static bool keep_options(struct CUlinkState_st *s, const struct vcuda_jit *jit)
+static bool keep_options(struct CUlinkState_st *s, const struct libcuda_jit *jit)
 {
 	CUjit_option *options = malloc((jit->count + 1) * sizeof(*options));
 
@@ -165,14 +165,14 @@ static bool keep_options(struct CUlinkState_st *s, const struct vcuda_jit *jit)
 	return true;
 }
 
-static CUresult create(struct CUlinkState_st *s, const struct vcuda_jit *jit)
+static CUresult create(struct CUlinkState_st *s, const struct libcuda_jit *jit)
 {
 	uint32_t *options = malloc((jit->count + 1) * sizeof(*options)), count;
 	uint64_t *values = malloc((jit->count + 1) * sizeof(*values));
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (options && values && keep_options(s, jit)) {
-		count = vcuda_jit_wire(jit, options, values);
+		count = libcuda_jit_wire(jit, options, values);
 		result = vcuda_call_vcudaLinkCreate(count, options, values, &s->link);
 	}
 	free(options);
@@ -182,12 +182,12 @@ static CUresult create(struct CUlinkState_st *s, const struct vcuda_jit *jit)
 
 VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state)
 {
-	const struct vcuda_jit jit = {count, options, values};
-	CUresult result = vcuda_require_context();
+	const struct libcuda_jit jit = {count, options, values};
+	CUresult result = client_require_context();
 	struct CUlinkState_st *s;
 
 	if (result == CUDA_SUCCESS)
-		result = state ? vcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
+		result = state ? libcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	s = calloc(1, sizeof(*s));
@@ -211,32 +211,32 @@ VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options,
 VCUDA_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
 				       const char *name, unsigned int count, CUjit_option *options, void **values)
 {
-	const struct vcuda_jit jit = {count, options, values};
-	CUresult result = vcuda_require_context();
+	const struct libcuda_jit jit = {count, options, values};
+	CUresult result = client_require_context();
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_jit_start(&jit);
+		result = libcuda_jit_start(&jit);
 	return result == CUDA_SUCCESS ? add(state, type, data, size, name, &jit) : result;
 }
 
 VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
 				       CUjit_option *options, void **values)
 {
-	const struct vcuda_jit jit = {count, options, values};
-	CUresult result = vcuda_require_context();
+	const struct libcuda_jit jit = {count, options, values};
+	CUresult result = client_require_context();
 	const void *data;
 	size_t room, bytes;
 	void *file;
 
 	if (result == CUDA_SUCCESS)
-		result = path ? vcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
+		result = path ? libcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = vcuda_file_read(path, &file, &room);
+		result = libcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* a file's own word about its length is not believed */
 	if (type == CU_JIT_INPUT_FATBINARY)
-		result = vcuda_image_in_file(file, room, &data, &bytes);
+		result = libcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
 		result = add(state, type, file, room, path, &jit);
 	free(file);
@@ -246,7 +246,7 @@ VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, c
 static CUresult fetch(struct CUlinkState_st *s, vcuda_image image, size_t bytes)
 {
 	char *linked = malloc(bytes);
-	CUresult result = linked ? vcuda_image_read(image, linked, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = linked ? libcuda_image_read(image, linked, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	vcuda_call_vcudaImageDestroy(image);
 	if (result != CUDA_SUCCESS) {
@@ -260,7 +260,7 @@ static CUresult fetch(struct CUlinkState_st *s, vcuda_image image, size_t bytes)
 
 static CUresult complete(struct CUlinkState_st *s)
 {
-	double start = vcuda_jit_ms();
+	double start = libcuda_jit_ms();
 	vcuda_image image;
 	size_t bytes;
 	CUresult result = vcuda_call_vcudaLinkComplete(s->link, &image, &bytes);
@@ -286,7 +286,7 @@ static CUresult result_of(struct CUlinkState_st *s, void **cubin, size_t *bytes)
 
 VCUDA_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *bytes)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -23,20 +23,21 @@ static CUresult load(void *to, vcuda_image image)
 	return vcuda_call_cuModuleLoadData(&loaded->module, image, &loaded->managed);
 }
 
-static CUresult load_image(CUmodule *module, const void *data, size_t bytes, const struct vcuda_jit *jit)
+static CUresult load_image(CUmodule *module, const void *data, size_t bytes, const struct libcuda_jit *jit)
 {
 	struct loaded loaded;
-	CUresult result = vcuda_image_load(data, bytes, jit, load, &loaded);
+	CUresult result = libcuda_image_load(data, bytes, jit, load, &loaded);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	*module = loaded.module;
-	result = vcuda_managed_place(*module, loaded.managed, vcuda_context_current());
-	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
+	result = libcuda_managed_place(*module, loaded.managed, libcuda_context_current());
+	if (result == CUDA_SUCCESS &&
+	    !libcuda_object_add(LIBCUDA_OBJECT_MODULE, *module, libcuda_context_current(), NULL))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		return result;
-	vcuda_memory_drop_owner(*module);
+	libcuda_memory_drop_owner(*module);
 	vcuda_call_cuModuleUnload(*module);
 	return result;
 }
@@ -44,15 +45,15 @@ static CUresult load_image(CUmodule *module, const void *data, size_t bytes, con
 VCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
 					 void **values)
 {
-	const struct vcuda_jit jit = {count, options, values};
-	CUresult result = vcuda_require_context();
+	const struct libcuda_jit jit = {count, options, values};
+	CUresult result = client_require_context();
 	const void *data;
 	size_t bytes;
 
 	if (result == CUDA_SUCCESS)
-		result = module ? vcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
+		result = module ? libcuda_jit_start(&jit) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = vcuda_image_find(image, &data, &bytes);
+		result = libcuda_image_find(image, &data, &bytes);
 	return result != CUDA_SUCCESS ? result : load_image(module, data, bytes, &jit);
 }
 
@@ -68,7 +69,7 @@ VCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin
 
 VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	size_t bytes, room;
 	const void *data;
 	void *file;
@@ -77,38 +78,38 @@ VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 		return result;
 	if (!module || !path)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_file_read(path, &file, &room);
+	result = libcuda_file_read(path, &file, &room);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_image_in_file(file, room, &data, &bytes);
+	result = libcuda_image_in_file(file, room, &data, &bytes);
 	if (result == CUDA_SUCCESS)
-		result = load_image(module, data, bytes, &(struct vcuda_jit){0});
+		result = load_image(module, data, bytes, &(struct libcuda_jit){0});
 	free(file);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+	if (!libcuda_object_find(LIBCUDA_OBJECT_MODULE, module))
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_capture_unsafe();
+	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_object_drop(module);
-	vcuda_memory_drop_owner(module);
+	libcuda_object_drop(module);
+	libcuda_memory_drop_owner(module);
 	return vcuda_call_cuModuleUnload(module);
 }
 
 /* Functions and variables are of the module's context, which need not be the current one. */
 VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_MODULE, module);
-	struct vcuda_context *home = o ? o->context : NULL;
+	CUresult result = client_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MODULE, module);
+	struct libcuda_context *home = o ? o->context : NULL;
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
@@ -117,16 +118,16 @@ VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!home)
 		return CUDA_ERROR_INVALID_HANDLE;
-	how = vcuda_context_options(home);
+	how = libcuda_context_options(home);
 	result = vcuda_call_cuModuleGetFunction_with(&how, function, module, name);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_function_add(VCUDA_OBJECT_FUNCTION, *function, home, module, name);
+	return libcuda_function_add(LIBCUDA_OBJECT_FUNCTION, *function, home, module, name);
 }
 
 VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	CUdeviceptr address;
 	size_t size;
 
@@ -134,11 +135,11 @@ VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUm
 		return result;
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_object_find(VCUDA_OBJECT_MODULE, module))
+	if (!libcuda_object_find(LIBCUDA_OBJECT_MODULE, module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = vcuda_call_cuModuleGetGlobal_v2(&address, &size, module, name);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_memory_add_global(address, size, module, vcuda_context_current());
+		result = libcuda_memory_add_global(address, size, module, libcuda_context_current());
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (dptr)
@@ -150,8 +151,8 @@ VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUm
 
 VCUDA_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, function);
+	CUresult result = client_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -160,14 +161,15 @@ VCUDA_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = vcuda_call_cuFuncGetModule(module, function);
-	if (result == CUDA_SUCCESS && !vcuda_object_add(VCUDA_OBJECT_MODULE, *module, vcuda_context_current(), NULL))
+	if (result == CUDA_SUCCESS &&
+	    !libcuda_object_add(LIBCUDA_OBJECT_MODULE, *module, libcuda_context_current(), NULL))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 	const char *wanted = getenv("CUDA_MODULE_LOADING");
 
 	if (result != CUDA_SUCCESS)

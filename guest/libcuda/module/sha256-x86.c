@@ -7,7 +7,7 @@
 #include "module/sha256.h"
 
 #define WITH_SHA __attribute__((target("sha,sse4.1,ssse3")))
-#define EACH __attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline
+#define CREDITS_A_FENCE __attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline
 
 static bool look_at_processor(void)
 {
@@ -18,7 +18,7 @@ static bool look_at_processor(void)
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
 }
 
-bool vcuda_sha256_is_fast(void)
+bool libcuda_sha256_is_fast(void)
 {
 	enum { UNKNOWN, SLOW, FAST };
 	static _Atomic int known; /* several threads may look: they see the same */
@@ -33,7 +33,7 @@ struct lane {
 	__m128i abef, cdgh, words[4];
 };
 
-EACH void load_state(struct lane *l, const uint32_t state[8])
+CREDITS_A_FENCE void load_state(struct lane *l, const uint32_t state[8])
 {
 	__m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
 	__m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
@@ -42,7 +42,7 @@ EACH void load_state(struct lane *l, const uint32_t state[8])
 	l->cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
 }
 
-EACH void store_state(const struct lane *l, uint32_t state[8])
+CREDITS_A_FENCE void store_state(const struct lane *l, uint32_t state[8])
 {
 	__m128i feba = _mm_shuffle_epi32(l->abef, 0x1b), dchg = _mm_shuffle_epi32(l->cdgh, 0xb1);
 
@@ -51,7 +51,7 @@ EACH void store_state(const struct lane *l, uint32_t state[8])
 }
 
 /* The four words of the message that rounds 4 * i to 4 * i + 3 add. */
-EACH __m128i next_words(struct lane *l, const uint8_t *block, int i)
+CREDITS_A_FENCE __m128i next_words(struct lane *l, const uint8_t *block, int i)
 {
 	const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
 	__m128i *w = l->words;
@@ -67,9 +67,9 @@ EACH __m128i next_words(struct lane *l, const uint8_t *block, int i)
 	return w[i & 3];
 }
 
-EACH void four_rounds(struct lane *l, const uint8_t *block, int i)
+CREDITS_A_FENCE void four_rounds(struct lane *l, const uint8_t *block, int i)
 {
-	const __m128i *roots = (const __m128i *)vcuda_sha256_roots;
+	const __m128i *roots = (const __m128i *)libcuda_sha256_roots;
 	__m128i add = _mm_add_epi32(next_words(l, block, i), _mm_loadu_si128(roots + i));
 
 	l->cdgh = _mm_sha256rnds2_epu32(l->cdgh, l->abef, add);
@@ -77,7 +77,7 @@ EACH void four_rounds(struct lane *l, const uint8_t *block, int i)
 }
 
 /* Unrolled, so that all is in registers. */
-EACH void mix(struct lane *lanes, const uint8_t *const *blocks, int texts, size_t offset)
+CREDITS_A_FENCE void mix(struct lane *lanes, const uint8_t *const *blocks, int texts, size_t offset)
 {
 	struct lane before[2];
 
@@ -94,7 +94,7 @@ EACH void mix(struct lane *lanes, const uint8_t *const *blocks, int texts, size_
 	}
 }
 
-WITH_SHA void vcuda_sha256_x86(uint32_t state[8], const uint8_t *blocks, size_t count)
+WITH_SHA void libcuda_sha256_x86(uint32_t state[8], const uint8_t *blocks, size_t count)
 {
 	struct lane l;
 
@@ -104,7 +104,7 @@ WITH_SHA void vcuda_sha256_x86(uint32_t state[8], const uint8_t *blocks, size_t 
 	store_state(&l, state);
 }
 
-WITH_SHA void vcuda_sha256_x86_two(uint32_t *const states[2], const uint8_t *const blocks[2], size_t count)
+WITH_SHA void libcuda_sha256_x86_two(uint32_t *const states[2], const uint8_t *const blocks[2], size_t count)
 {
 	struct lane lanes[2];
 

@@ -7,25 +7,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VCUDA_SHA256_BYTES 32
+#define LIBCUDA_SHA256_BYTES 32
 
-struct vcuda_sha256 {
+struct libcuda_sha256 {
 	uint32_t state[8];
 	uint64_t length; /* so far, in bytes */
 	uint8_t block[64];
 };
 
-void vcuda_sha256_start(struct vcuda_sha256 *sha);
-void vcuda_sha256_add(struct vcuda_sha256 *sha, const void *data, size_t size);
-void vcuda_sha256_end(struct vcuda_sha256 *sha, uint8_t digest[VCUDA_SHA256_BYTES]);
+void libcuda_sha256_start(struct libcuda_sha256 *sha);
+void libcuda_sha256_add(struct libcuda_sha256 *sha, const void *data, size_t size);
+void libcuda_sha256_end(struct libcuda_sha256 *sha, uint8_t digest[LIBCUDA_SHA256_BYTES]);
 
 /* All at once. */
-void vcuda_sha256(const void *data, size_t size, uint8_t digest[VCUDA_SHA256_BYTES]);
+void libcuda_sha256(const void *data, size_t size, uint8_t digest[LIBCUDA_SHA256_BYTES]);
 
 /* Two of the same size, which together take little longer than one where the processor has instructions for it. */
-void vcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const digests[2]);
+void libcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const digests[2]);
 
 /* Whether it has. Without, this takes four times as long. */
-bool vcuda_sha256_is_fast(void);
+bool libcuda_sha256_is_fast(void);
 
 #endif

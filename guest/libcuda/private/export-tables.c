@@ -31,11 +31,11 @@ static CUresult refuse(void)
 
 static CUresult primary_handle(CUcontext *context, CUdevice dev)
 {
-	CUresult result = vcuda_require_device(dev);
+	CUresult result = libcuda_require_device(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*context = vcuda_context_handle(vcuda_context_primary(dev));
+	*context = libcuda_context_handle(libcuda_context_primary(dev));
 	return *context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -55,7 +55,7 @@ static CUresult forget_registered(const void *wrapper)
 /* Runtimes of CUDA 13.2 call it without arguments once the driver is initialized, and end if it fails. */
 static CUresult begin_runtime(void)
 {
-	return vcuda_require_init();
+	return libcuda_require_init();
 }
 
 static const slot cudart_interface[13] = {
@@ -67,19 +67,19 @@ static const slot cudart_interface[13] = {
 
 static CUresult current(CUcontext *context)
 {
-	CUresult result = vcuda_require_init();
+	CUresult result = libcuda_require_init();
 
 	if (result == CUDA_SUCCESS)
-		*context = vcuda_context_handle(vcuda_context_current());
+		*context = libcuda_context_handle(libcuda_context_current());
 	return result;
 }
 
 static const slot tools_tls[4] = {SIZE(tools_tls), FUNCTION(refuse), FUNCTION(current), FUNCTION(refuse)};
 
 static const slot context_local_storage[4] = {
-	FUNCTION(vcuda_storage_put),
-	FUNCTION(vcuda_storage_delete),
-	FUNCTION(vcuda_storage_get),
+	FUNCTION(libcuda_storage_put),
+	FUNCTION(libcuda_storage_delete),
+	FUNCTION(libcuda_storage_get),
 	FUNCTION(refuse),
 };
 
@@ -143,8 +143,8 @@ struct integrity_device {
 
 static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 {
-	static const uint8_t key[VCUDA_MD2_BYTES] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52,
-						     0xaa, 0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
+	static const uint8_t key[LIBCUDA_MD2_BYTES] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52,
+						       0xaa, 0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
 	CUresult cuDriverGetVersion(int *);
 	struct {
 		struct integrity_message m;
@@ -161,8 +161,8 @@ static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 				.time = time,
 			},
 	};
-	int count = vcuda_device_count(), driver_version;
-	uint8_t digest[VCUDA_MD2_BYTES];
+	int count = libcuda_device_count(), driver_version;
+	uint8_t digest[LIBCUDA_MD2_BYTES];
 
 	if (version % 10 < 2) {
 		out[0] = version % 10 ? 0x1841181c03cb675c : 0x3341181c03cb675c;
@@ -173,12 +173,12 @@ static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 	all.m.driver_version = (uint32_t)driver_version;
 	for (int i = 0; i < count && i < MAX_INTEGRITY_DEVICES; i++)
 		all.devices[i] = (struct integrity_device){
-			.uuid = vcuda_device_info_of(i)->uuid,
-			.domain = vcuda_device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
-			.bus = vcuda_device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
-			.device = vcuda_device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID),
+			.uuid = libcuda_device_info_of(i)->uuid,
+			.domain = libcuda_device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+			.bus = libcuda_device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+			.device = libcuda_device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID),
 		};
-	vcuda_hmac_md2(key, &all, sizeof(all.m) + (size_t)count * sizeof(all.devices[0]), digest);
+	libcuda_hmac_md2(key, &all, sizeof(all.m) + (size_t)count * sizeof(all.devices[0]), digest);
 	memcpy(out, digest, sizeof(digest));
 	return CUDA_SUCCESS;
 }
@@ -187,7 +187,7 @@ static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 
 static CUresult context_number(CUcontext context, uint64_t *number)
 {
-	struct vcuda_context *c = context ? vcuda_context_find(context) : vcuda_context_current();
+	struct libcuda_context *c = context ? libcuda_context_find(context) : libcuda_context_current();
 
 	if (!c)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -198,7 +198,7 @@ static CUresult context_number(CUcontext context, uint64_t *number)
 /* An object that stands for a stream: its handle does. */
 static CUresult stream_object(CUcontext context, CUstream stream, void **object, int per_thread)
 {
-	*object = per_thread ? VCUDA_PER_THREAD(stream) : stream;
+	*object = per_thread ? LIBCUDA_PER_THREAD(stream) : stream;
 	return CUDA_SUCCESS;
 }
 
@@ -249,7 +249,7 @@ static const slot tools[4] = {SIZE(tools), FUNCTION(refuse), FUNCTION(refuse), F
 /* Its result is read as a truth value. */
 static int each_function(CUcontext context, CUmodule module, void (*take)(void *data, CUfunction function), void *data)
 {
-	return vcuda_for_each_function(module, take, data) == CUDA_SUCCESS;
+	return libcuda_for_each_function(module, take, data) == CUDA_SUCCESS;
 }
 
 static const slot module_functions[8] = {
@@ -261,9 +261,13 @@ static const slot module_functions[8] = {
 
 /* Were there no last slot, data that was loaded would be freed through another table. */
 static const slot compute_cache[7] = {
-	SIZE(compute_cache),          FUNCTION(vcuda_compute_key),   FUNCTION(vcuda_compute_key_free),
-	FUNCTION(vcuda_compute_load), FUNCTION(vcuda_compute_store), FUNCTION(refuse),
-	FUNCTION(vcuda_compute_free),
+	SIZE(compute_cache),
+	FUNCTION(libcuda_compute_key),
+	FUNCTION(libcuda_compute_key_free),
+	FUNCTION(libcuda_compute_load),
+	FUNCTION(libcuda_compute_store),
+	FUNCTION(refuse),
+	FUNCTION(libcuda_compute_free),
 };
 
 static const struct {

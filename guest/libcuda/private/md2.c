@@ -52,7 +52,7 @@ static void take_block(struct md2 *m, const uint8_t block[BLOCK])
 	compress(m->state, block);
 }
 
-void vcuda_md2(const void *data, size_t bytes, uint8_t digest[VCUDA_MD2_BYTES])
+void libcuda_md2(const void *data, size_t bytes, uint8_t digest[LIBCUDA_MD2_BYTES])
 {
 	const uint8_t *p = data;
 	struct md2 m = {0};
@@ -68,10 +68,11 @@ void vcuda_md2(const void *data, size_t bytes, uint8_t digest[VCUDA_MD2_BYTES])
 	take_block(&m, last);
 	memcpy(last, m.checksum, BLOCK);
 	compress(m.state, last);
-	memcpy(digest, m.state, VCUDA_MD2_BYTES);
+	memcpy(digest, m.state, LIBCUDA_MD2_BYTES);
 }
 
-void vcuda_hmac_md2(const uint8_t key[VCUDA_MD2_BYTES], const void *data, size_t bytes, uint8_t digest[VCUDA_MD2_BYTES])
+void libcuda_hmac_md2(const uint8_t key[LIBCUDA_MD2_BYTES], const void *data, size_t bytes,
+		      uint8_t digest[LIBCUDA_MD2_BYTES])
 {
 	uint8_t buffer[BLOCK + HMAC_MAX];
 
@@ -80,9 +81,9 @@ void vcuda_hmac_md2(const uint8_t key[VCUDA_MD2_BYTES], const void *data, size_t
 	for (int i = 0; i < BLOCK; i++)
 		buffer[i] = key[i] ^ 0x36;
 	memcpy(buffer + BLOCK, data, bytes);
-	vcuda_md2(buffer, BLOCK + bytes, digest);
+	libcuda_md2(buffer, BLOCK + bytes, digest);
 	for (int i = 0; i < BLOCK; i++)
 		buffer[i] = key[i] ^ 0x5c;
-	memcpy(buffer + BLOCK, digest, VCUDA_MD2_BYTES);
-	vcuda_md2(buffer, 2 * BLOCK, digest);
+	memcpy(buffer + BLOCK, digest, LIBCUDA_MD2_BYTES);
+	libcuda_md2(buffer, 2 * BLOCK, digest);
 }

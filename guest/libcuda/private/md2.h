@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VCUDA_MD2_BYTES 16
+#define LIBCUDA_MD2_BYTES 16
 
-void vcuda_md2(const void *data, size_t bytes, uint8_t digest[VCUDA_MD2_BYTES]);
+void libcuda_md2(const void *data, size_t bytes, uint8_t digest[LIBCUDA_MD2_BYTES]);
 
 /* `bytes` at most 4096. */
-void vcuda_hmac_md2(const uint8_t key[VCUDA_MD2_BYTES], const void *data, size_t bytes,
-		    uint8_t digest[VCUDA_MD2_BYTES]);
+void libcuda_hmac_md2(const uint8_t key[LIBCUDA_MD2_BYTES], const void *data, size_t bytes,
+		      uint8_t digest[LIBCUDA_MD2_BYTES]);
 
 #endif

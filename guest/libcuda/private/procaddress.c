@@ -11,12 +11,12 @@
 /* The first row of a name. */
 static unsigned int find_name(const char *name)
 {
-	unsigned int low = 0, high = vcuda_entry_count;
+	unsigned int low = 0, high = libcuda_entry_count;
 
 	while (low < high) {
 		unsigned int middle = (low + high) / 2;
 
-		if (strcmp(vcuda_entries[middle].name, name) < 0)
+		if (strcmp(libcuda_entries[middle].name, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -25,13 +25,13 @@ static unsigned int find_name(const char *name)
 }
 
 /* The newest version that is not newer than asked for; the per-thread one where it is wanted and there is one. */
-static const struct vcuda_entry *find(const char *name, int version, bool per_thread, bool *known)
+static const struct libcuda_entry *find(const char *name, int version, bool per_thread, bool *known)
 {
-	const struct vcuda_entry *best = NULL;
+	const struct libcuda_entry *best = NULL;
 
 	*known = false;
-	for (unsigned int i = find_name(name); i < vcuda_entry_count && !strcmp(vcuda_entries[i].name, name); i++) {
-		const struct vcuda_entry *e = &vcuda_entries[i];
+	for (unsigned int i = find_name(name); i < libcuda_entry_count && !strcmp(libcuda_entries[i].name, name); i++) {
+		const struct libcuda_entry *e = &libcuda_entries[i];
 
 		*known = true;
 		if (e->version > version || (e->per_thread && !per_thread))
@@ -47,7 +47,7 @@ static const struct vcuda_entry *find(const char *name, int version, bool per_th
 VCUDA_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
 					  CUdriverProcAddressQueryResult *status)
 {
-	const struct vcuda_entry *e;
+	const struct libcuda_entry *e;
 	bool known;
 
 	if (!name || !function || flags & ~(cuuint64_t)KNOWN_FLAGS || flags == KNOWN_FLAGS)

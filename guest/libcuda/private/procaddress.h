@@ -5,14 +5,14 @@
 
 #include <stdbool.h>
 
-struct vcuda_entry {
+struct libcuda_entry {
 	const char *name; /* without _vN, _ptds, _ptsz */
 	int version;      /* of CUDA that brought this version of it */
 	bool per_thread;  /* uses the per-thread default stream */
 	void (*function)(void);
 };
 
-extern const struct vcuda_entry vcuda_entries[];
-extern const unsigned int vcuda_entry_count;
+extern const struct libcuda_entry libcuda_entries[];
+extern const unsigned int libcuda_entry_count;
 
 #endif

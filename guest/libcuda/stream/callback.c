@@ -62,43 +62,43 @@ static void wait_for_any(void)
 
 static void run(struct callback *c, CUresult status)
 {
-	vcuda_thread()->in_callback = true;
+	libcuda_thread()->in_callback = true;
 	if (c->callback)
 		c->callback(c->stream, status, c->user);
 	else if (status == CUDA_SUCCESS) /* not in a context that has failed */
 		c->function(c->user);
-	vcuda_thread()->in_callback = false;
+	libcuda_thread()->in_callback = false;
 	free(c);
 }
 
 static bool none_due(void *done)
 {
-	return atomic_load(&vcuda_call_shm()->callbacks_due) == *(uint64_t *)done;
+	return atomic_load(&client_call_shm()->callbacks_due) == *(uint64_t *)done;
 }
 
 /* Lives as long as the session. */
 static void *serve(void *unused)
 {
-	struct vcuda_shm *shm = vcuda_call_shm();
+	struct vcuda_shm *shm = client_call_shm();
 	uint64_t done = 0;
 
 	for (;;) {
-		const struct vcuda_mirror_ops *mirror;
+		const struct libcuda_mirror_ops *mirror;
 		struct vcuda_callback due;
 		struct callback *c;
 
 		wait_for_any();
-		if (vcuda_call_wait_while(none_due, &done) != CUDA_SUCCESS)
+		if (client_call_wait_while(none_due, &done) != CUDA_SUCCESS)
 			return unused;
 		due = shm->callbacks[++done % VCUDA_CALLBACKS];
-		mirror = vcuda_mirror_ops();
+		mirror = libcuda_mirror_ops();
 		if (mirror) /* as after any wait for the stream */
-			mirror->after(VCUDA_OP_cuStreamSynchronize, vcuda_context_current(), true, CUDA_SUCCESS);
+			mirror->after(VCUDA_OP_cuStreamSynchronize, libcuda_context_current(), true, CUDA_SUCCESS);
 		c = take(due.id);
 		if (c)
 			run(c, (CUresult)due.status);
 		atomic_store(&shm->callbacks_done, done);
-		vcuda_session.transport->ops->doorbell(vcuda_session.transport);
+		client_session.transport->ops->doorbell(client_session.transport);
 	}
 }
 
@@ -146,7 +146,7 @@ static CUresult launch(const struct call_options *how, CUstream resolved, const 
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_callback_launch(const struct call_options *how, CUstream resolved, CUhostFn function, void *user)
+CUresult libcuda_callback_launch(const struct call_options *how, CUstream resolved, CUhostFn function, void *user)
 {
 	return launch(how, resolved, &(struct callback){.function = function, .user = user});
 }
@@ -157,11 +157,11 @@ static CUresult add_callback(CUstream named, CUstreamCallback callback, void *us
 {
 	CUstream stream = named;
 	struct call_options how;
-	CUresult result = vcuda_stream_visit(&stream, &how);
+	CUresult result = libcuda_stream_visit(&stream, &how);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = callback && !flags ? vcuda_capture_refuses(vcuda_request_context(&how), stream)
+	result = callback && !flags ? libcuda_capture_refuses(libcuda_request_context(&how), stream)
 				    : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = launch(&how, stream, &(struct callback){.callback = callback, .stream = named, .user = user});

@@ -7,6 +7,6 @@
 #include "protocol/cuda-abi.h"
 
 /* Calls `function(user)` when the resolved stream has got there. */
-CUresult vcuda_callback_launch(const struct call_options *how, CUstream resolved, CUhostFn function, void *user);
+CUresult libcuda_callback_launch(const struct call_options *how, CUstream resolved, CUhostFn function, void *user);
 
 #endif

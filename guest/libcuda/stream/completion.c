@@ -11,10 +11,10 @@
 #include "core/thread.h"
 
 /* About 50 us, by a clock of 2 to 4 GHz. */
-#define HEARD_TICKS (1u << 17)
+#define CONFIRMED_TICKS (1u << 17)
 
 /* About 0.1 s. */
-#define LIVES_TICKS (1u << 28)
+#define WORKER_CHECK_TICKS (1u << 28)
 
 #define STREAMS 4096
 
@@ -23,14 +23,14 @@
  * `id` is 0 while the other members change, and no id is used again. A reader that finds the same id before and after
  * has read that stream's members.
  */
-struct stream {
+struct stream_completion {
 	_Atomic uint64_t id;
 	struct call_queue queue;
-	_Atomic uint64_t done; /* commands that end before this position are done */
+	_Atomic uint64_t last_completed; /* commands that end before this position are done */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes of ids */
-static struct stream streams[STREAMS];
+static struct stream_completion streams[STREAMS];
 
 static struct call_queue default_queue;
 
@@ -54,36 +54,36 @@ static bool is_default(CUstream resolved)
 	return !resolved || resolved == CU_STREAM_LEGACY;
 }
 
-static struct stream *place_of(CUstream stream)
+static struct stream_completion *entry_of(CUstream stream)
 {
 	return &streams[(uintptr_t)stream % STREAMS];
 }
 
 /* NULL: the stream is not tracked. */
-static struct stream *find(CUstream stream)
+static struct stream_completion *find(CUstream stream)
 {
-	struct stream *s = place_of(stream);
+	struct stream_completion *s = entry_of(stream);
 
 	return atomic_load(&s->id) == (uintptr_t)stream ? s : NULL;
 }
 
-void vcuda_known_stream_begin(CUstream stream, bool apart)
+void libcuda_completion_stream_begin(CUstream stream, bool non_blocking)
 {
-	struct stream *s = place_of(stream);
+	struct stream_completion *s = entry_of(stream);
 
 	pthread_mutex_lock(&lock);
 	atomic_store(&s->id, 0);
 	atomic_store(&s->queue.issued, 0);
 	atomic_store(&s->queue.launched, false);
-	atomic_store(&s->queue.non_blocking, apart);
-	atomic_store(&s->done, 0);
+	atomic_store(&s->queue.non_blocking, non_blocking);
+	atomic_store(&s->last_completed, 0);
 	atomic_store(&s->id, (uintptr_t)stream);
 	pthread_mutex_unlock(&lock);
 }
 
-void vcuda_known_stream_end(CUstream stream)
+void libcuda_completion_stream_end(CUstream stream)
 {
-	struct stream *s = place_of(stream);
+	struct stream_completion *s = entry_of(stream);
 
 	pthread_mutex_lock(&lock);
 	if (atomic_load(&s->id) == (uintptr_t)stream)
@@ -91,9 +91,9 @@ void vcuda_known_stream_end(CUstream stream)
 	pthread_mutex_unlock(&lock);
 }
 
-struct call_queue *vcuda_known_queue(CUstream resolved)
+struct call_queue *libcuda_completion_queue(CUstream resolved)
 {
-	struct stream *s;
+	struct stream_completion *s;
 
 	if (is_default(resolved))
 		return &default_queue;
@@ -105,66 +105,67 @@ struct call_queue *vcuda_known_queue(CUstream resolved)
  * The end of the last command that a wait for the stream waits for. The default stream waits for other streams, so the
  * command is the last one of any stream. False: not known.
  */
-static bool find_work(CUstream resolved, uint64_t *work)
+static bool last_issued_find(CUstream resolved, uint64_t *last_issued)
 {
-	struct stream *s;
+	struct stream_completion *s;
 
 	if (is_default(resolved)) {
-		*work = atomic_load(&vcuda_call_all.issued);
+		*last_issued = atomic_load(&client_call_all.issued);
 		return true;
 	}
 	s = find(resolved);
 	if (!s)
 		return false;
-	*work = later(atomic_load(&s->queue.issued), atomic_load(&vcuda_call_untracked.issued));
+	*last_issued = later(atomic_load(&s->queue.issued), atomic_load(&client_call_untracked.issued));
 	return atomic_load(&s->id) == (uintptr_t)resolved;
 }
 
-static uint64_t done_by(CUstream resolved, const struct vcuda_context *c)
+static uint64_t done_by(CUstream resolved, const struct libcuda_context *c)
 {
-	uint64_t all = atomic_load(&c->waits.all);
-	struct stream *s;
+	uint64_t all = atomic_load(&c->completed.all);
+	struct stream_completion *s;
 
 	if (is_default(resolved))
-		return later(all, atomic_load(&c->waits.ordinary));
+		return later(all, atomic_load(&c->completed.blocking));
 	s = find(resolved);
-	return s ? later(all, atomic_load(&s->done)) : all;
+	return s ? later(all, atomic_load(&s->last_completed)) : all;
 }
 
 /* Reads the position of completion first: other threads may issue work meanwhile. */
-static bool is_idle(CUstream resolved, const struct vcuda_context *c)
+static bool is_idle(CUstream resolved, const struct libcuda_context *c)
 {
-	uint64_t done = done_by(resolved, c), work;
+	uint64_t done = done_by(resolved, c), last_issued;
 
-	return find_work(resolved, &work) && work < done;
+	return last_issued_find(resolved, &last_issued) && last_issued < done;
 }
 
 /* The worker has not taken the stream's last command. */
 static bool is_busy(CUstream resolved)
 {
-	struct stream *s = is_default(resolved) ? NULL : find(resolved);
-	uint64_t work = s ? atomic_load(&s->queue.issued) : 0;
+	struct stream_completion *s = is_default(resolved) ? NULL : find(resolved);
+	uint64_t last_issued = s ? atomic_load(&s->queue.issued) : 0;
 
-	return work && !vcuda_call_is_taken(work) && atomic_load(&s->id) == (uintptr_t)resolved &&
-	       vcuda_call_may_poll();
+	return last_issued && !client_call_is_taken(last_issued) && atomic_load(&s->id) == (uintptr_t)resolved &&
+	       client_call_may_poll();
 }
 
 /* ---- contexts ---- */
 
 /* While variables are mirrored, each answer of the worker copies them. */
-static bool is_well(const struct vcuda_context *c)
+static bool is_confirmed(const struct libcuda_context *c)
 {
-	const struct vcuda_thread *t = vcuda_thread();
+	const struct libcuda_thread *t = libcuda_thread();
 
-	return t->heard_of == c && vcuda_ticks() - t->heard_at < HEARD_TICKS && !vcuda_mirror_ops();
+	return t->confirmed_context == c && libcuda_ticks() - t->confirmed_at < CONFIRMED_TICKS &&
+	       !libcuda_mirror_ops();
 }
 
 /* Whether no kernel can have printed since output was fetched last. */
-static bool is_printed(const struct vcuda_context *c)
+static bool is_printed(const struct libcuda_context *c)
 {
-	uint64_t printed = atomic_load(&c->waits.printed);
+	uint64_t printed = atomic_load(&c->completed.output_flushed);
 
-	return later(atomic_load(&vcuda_call_all.issued), atomic_load(&c->waits.learned)) < printed;
+	return later(atomic_load(&client_call_all.issued), atomic_load(&c->completed.polled)) < printed;
 }
 
 /* ---- the functions ---- */
@@ -172,52 +173,52 @@ static bool is_printed(const struct vcuda_context *c)
 /* A worker that is gone takes no command, and a thread that does not wait is not told: asks now and then. */
 static CUresult not_ready(void)
 {
-	struct vcuda_thread *t = vcuda_thread();
-	uint64_t time = vcuda_ticks();
+	struct libcuda_thread *t = libcuda_thread();
+	uint64_t time = libcuda_ticks();
 	int error;
 
-	if (time - t->heard_at < LIVES_TICKS)
+	if (time - t->confirmed_at < WORKER_CHECK_TICKS)
 		return CUDA_ERROR_NOT_READY;
-	t->heard_of = NULL;
-	t->heard_at = time;
-	error = vcuda_call_worker_lives();
+	t->confirmed_context = NULL;
+	t->confirmed_at = time;
+	error = client_call_worker_check();
 	return error ? (CUresult)error : CUDA_ERROR_NOT_READY;
 }
 
-static void note_stream(CUstream resolved, struct vcuda_context *c, uint64_t position)
+static void note_stream(CUstream resolved, struct libcuda_context *c, uint64_t position)
 {
-	struct stream *s = is_default(resolved) ? NULL : find(resolved);
+	struct stream_completion *s = is_default(resolved) ? NULL : find(resolved);
 
 	if (is_default(resolved))
-		raise(&c->waits.ordinary, position);
+		raise(&c->completed.blocking, position);
 	else if (s)
-		raise(&s->done, position);
+		raise(&s->last_completed, position);
 }
 
 /*
  * A question found work to be done, but only a wait behind that work tells its output. Called before another thread can
  * know that the work is done.
  */
-static void note_learned(struct vcuda_context *c, uint64_t reached)
+static void note_polled(struct libcuda_context *c, uint64_t reached)
 {
-	raise(&c->waits.learned, reached);
+	raise(&c->completed.polled, reached);
 }
 
 /* Options of a call in a context, which fills in the receipt. */
 #define IN(c, r) (&(const struct call_options){.context = &(c)->calls, .receipt = (r)})
 
-CUresult vcuda_known_stream_query(struct vcuda_context *c, CUstream resolved)
+CUresult libcuda_completion_stream_query(struct libcuda_context *c, CUstream resolved)
 {
 	struct call_receipt r;
 	CUresult result;
 
-	if (is_idle(resolved, c) && is_well(c))
+	if (is_idle(resolved, c) && is_confirmed(c))
 		return CUDA_SUCCESS;
 	if (is_busy(resolved))
 		return not_ready();
 	result = vcuda_call_cuStreamQuery_with(IN(c, &r), resolved);
 	if (result == CUDA_SUCCESS) {
-		note_learned(c, r.position);
+		note_polled(c, r.position);
 		note_stream(resolved, c, r.position);
 	}
 	return result;
@@ -226,119 +227,120 @@ CUresult vcuda_known_stream_query(struct vcuda_context *c, CUstream resolved)
 /* The default stream waits for others: the last command of any stream counts. */
 static bool is_behind_launch(CUstream resolved)
 {
-	const struct stream *s = is_default(resolved) ? NULL : find(resolved);
+	const struct stream_completion *s = is_default(resolved) ? NULL : find(resolved);
 
 	if (is_default(resolved))
-		return atomic_load(&vcuda_call_all.launched);
+		return atomic_load(&client_call_all.launched);
 	return s && atomic_load(&s->queue.launched);
 }
 
 /*
- * Only behind a launch: from a copy to a mark a GPU changes from one engine to another, which takes longer than a
- * question to the worker. When the stream has reached the mark, the mark itself is done as well.
+ * Only behind a launch: from a copy to a fence a GPU changes from one engine to another, which takes longer than a
+ * question to the worker. When the stream has reached the fence, the fence itself is done as well.
  */
-static bool waits_by_mark(CUstream resolved, struct vcuda_context *c, struct call_receipt *mark)
+static bool waits_by_fence(CUstream resolved, struct libcuda_context *c, struct call_receipt *fence)
 {
-	if (!is_behind_launch(resolved) || !vcuda_pace_wait(c, resolved, mark))
+	if (!is_behind_launch(resolved) || !libcuda_throttle_fence_wait(c, resolved, fence))
 		return false;
-	vcuda_request_heard(c);
-	note_stream(resolved, c, mark->position + 1);
-	raise(&c->waits.printed, mark->position + 1);
+	libcuda_request_confirmed(c);
+	note_stream(resolved, c, fence->position + 1);
+	raise(&c->completed.output_flushed, fence->position + 1);
 	return true;
 }
 
-CUresult vcuda_known_stream_wait(struct vcuda_context *c, CUstream resolved)
+CUresult libcuda_completion_stream_wait(struct libcuda_context *c, CUstream resolved)
 {
 	struct call_receipt r;
 	CUresult result;
 
-	if ((is_idle(resolved, c) && is_printed(c) && is_well(c)) || waits_by_mark(resolved, c, &r))
+	if ((is_idle(resolved, c) && is_printed(c) && is_confirmed(c)) || waits_by_fence(resolved, c, &r))
 		return CUDA_SUCCESS;
 	result = vcuda_call_cuStreamSynchronize_with(IN(c, &r), resolved);
 	if (result == CUDA_SUCCESS) {
 		note_stream(resolved, c, r.position);
-		raise(&c->waits.printed, r.position);
+		raise(&c->completed.output_flushed, r.position);
 	}
 	return result;
 }
 
-CUresult vcuda_known_context_wait(struct vcuda_context *c)
+CUresult libcuda_completion_context_wait(struct libcuda_context *c)
 {
-	uint64_t all = atomic_load(&c->waits.all);
+	uint64_t all = atomic_load(&c->completed.all);
 	struct call_receipt r;
 	CUresult result;
 
-	if (atomic_load(&vcuda_call_all.issued) < all && is_printed(c) && is_well(c))
+	if (atomic_load(&client_call_all.issued) < all && is_printed(c) && is_confirmed(c))
 		return CUDA_SUCCESS;
 	/* The streams that the default stream does not wait for are done: all are, once the default stream is. */
-	if (atomic_load(&vcuda_call_non_blocking.issued) < all && waits_by_mark(NULL, c, &r)) {
-		/* Unless another thread has issued work to such a stream in front of the mark. */
-		if (atomic_load(&vcuda_call_non_blocking.issued) < all) {
-			raise(&c->waits.all, r.position + 1);
-			vcuda_call_idle(&c->calls, &r);
+	if (atomic_load(&client_call_non_blocking.issued) < all && waits_by_fence(NULL, c, &r)) {
+		/* Unless another thread has issued work to such a stream in front of the fence. */
+		if (atomic_load(&client_call_non_blocking.issued) < all) {
+			raise(&c->completed.all, r.position + 1);
+			client_call_idle(&c->calls, &r);
 		} else {
-			vcuda_call_drained(&c->calls, &r);
+			client_call_drained(&c->calls, &r);
 		}
 		return CUDA_SUCCESS;
 	}
 	result = vcuda_call_cuCtxSynchronize_with(IN(c, &r));
 	if (result == CUDA_SUCCESS) {
-		raise(&c->waits.all, r.position);
-		raise(&c->waits.printed, r.position);
-		vcuda_call_idle(&c->calls, &r);
+		raise(&c->completed.all, r.position);
+		raise(&c->completed.output_flushed, r.position);
+		client_call_idle(&c->calls, &r);
 	}
 	return result;
 }
 
 /* Another process may record an event that it shares. The context is NULL when another thread destroys the event. */
-bool vcuda_known_is_done(const struct vcuda_object *event)
+bool libcuda_completion_event_is_done(const struct libcuda_object *event)
 {
-	const struct vcuda_context *c = __atomic_load_n(&event->context, __ATOMIC_RELAXED);
+	const struct libcuda_context *c = __atomic_load_n(&event->context, __ATOMIC_RELAXED);
 
 	return c && !(event->flags & CU_EVENT_INTERPROCESS) &&
-	       atomic_load(&event->recorded) < later(atomic_load(&event->done), atomic_load(&c->waits.all));
+	       atomic_load(&event->recorded) <
+		       later(atomic_load(&event->last_completed), atomic_load(&c->completed.all));
 }
 
-void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt *receipt)
+void libcuda_completion_event_recorded(struct libcuda_object *event, const struct call_receipt *receipt)
 {
 	raise(&event->recorded, receipt->position);
 }
 
-CUresult vcuda_known_event_query(struct vcuda_context *c, struct vcuda_object *event)
+CUresult libcuda_completion_event_query(struct libcuda_context *c, struct libcuda_object *event)
 {
 	uint64_t recorded = atomic_load(&event->recorded);
 	struct call_receipt r;
 	CUresult result;
 
-	if (vcuda_known_is_done(event) && is_well(c))
+	if (libcuda_completion_event_is_done(event) && is_confirmed(c))
 		return CUDA_SUCCESS;
-	if (!(event->flags & CU_EVENT_INTERPROCESS) && !vcuda_call_is_taken(recorded) && vcuda_call_may_poll())
+	if (!(event->flags & CU_EVENT_INTERPROCESS) && !client_call_is_taken(recorded) && client_call_may_poll())
 		return not_ready();
 	result = vcuda_call_cuEventQuery_with(IN(c, &r), (CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {
-		note_learned(c, r.position);
-		raise(&event->done, r.position);
+		note_polled(c, r.position);
+		raise(&event->last_completed, r.position);
 	}
 	return result;
 }
 
-CUresult vcuda_known_event_wait(struct vcuda_context *c, struct vcuda_object *event)
+CUresult libcuda_completion_event_wait(struct libcuda_context *c, struct libcuda_object *event)
 {
 	struct call_receipt r;
 	CUresult result;
 
-	if (vcuda_known_is_done(event) && is_printed(c) && is_well(c))
+	if (libcuda_completion_event_is_done(event) && is_printed(c) && is_confirmed(c))
 		return CUDA_SUCCESS;
 	result = vcuda_call_cuEventSynchronize_with(IN(c, &r), (CUevent)(uintptr_t)event->id);
 	if (result == CUDA_SUCCESS) {
-		raise(&event->done, r.position);
-		raise(&c->waits.printed, r.position);
+		raise(&event->last_completed, r.position);
+		raise(&c->completed.output_flushed, r.position);
 	}
 	return result;
 }
 
-void vcuda_stream_destroyed(const struct call_options *options, CUstream stream)
+void libcuda_stream_destroyed(const struct call_options *options, CUstream stream)
 {
-	vcuda_pace_end(vcuda_request_context(options), stream);
-	vcuda_known_stream_end(stream);
+	libcuda_throttle_end(libcuda_request_context(options), stream);
+	libcuda_completion_stream_end(stream);
 }

@@ -18,26 +18,26 @@
 #include "core/object.h"
 #include "guest/client/call.h"
 
-struct vcuda_context;
+struct libcuda_context;
 
 /*
  * The functions of the same names, of a resolved stream or an event of the context `c`. Captures are the caller's
  * concern. Another thread may destroy the event meanwhile.
  */
-CUresult vcuda_known_stream_query(struct vcuda_context *c, CUstream resolved);
-CUresult vcuda_known_stream_wait(struct vcuda_context *c, CUstream resolved);
-CUresult vcuda_known_event_query(struct vcuda_context *c, struct vcuda_object *event);
-CUresult vcuda_known_event_wait(struct vcuda_context *c, struct vcuda_object *event);
-CUresult vcuda_known_context_wait(struct vcuda_context *c);
+CUresult libcuda_completion_stream_query(struct libcuda_context *c, CUstream resolved);
+CUresult libcuda_completion_stream_wait(struct libcuda_context *c, CUstream resolved);
+CUresult libcuda_completion_event_query(struct libcuda_context *c, struct libcuda_object *event);
+CUresult libcuda_completion_event_wait(struct libcuda_context *c, struct libcuda_object *event);
+CUresult libcuda_completion_context_wait(struct libcuda_context *c);
 
 /* Whether the event is known to be done. */
-bool vcuda_known_is_done(const struct vcuda_object *event);
+bool libcuda_completion_event_is_done(const struct libcuda_object *event);
 
 /* The command of the receipt has recorded the event. */
-void vcuda_known_recorded(struct vcuda_object *event, const struct call_receipt *receipt);
+void libcuda_completion_event_recorded(struct libcuda_object *event, const struct call_receipt *receipt);
 
 /* The stream has been created, and is tracked from now on; it has been destroyed. `apart`: CU_STREAM_NON_BLOCKING. */
-void vcuda_known_stream_begin(CUstream stream, bool apart);
-void vcuda_known_stream_end(CUstream stream);
+void libcuda_completion_stream_begin(CUstream stream, bool non_blocking);
+void libcuda_completion_stream_end(CUstream stream);
 
 #endif

@@ -11,16 +11,16 @@
 
 #include "protocol/cuda-abi.h"
 
-struct vcuda_context;
+struct libcuda_context;
 
 /*
- * Events of a context; each takes what it returns true for. Events of several processes are not kept. `life`: the
+ * Events of a context; each takes what it returns true for. Events of several processes are not kept. `generation`: the
  * context's when the event was made, since one may be left over from an earlier one.
  */
-bool vcuda_event_pool_keep(struct vcuda_context *c, CUevent event, unsigned int flags, uint64_t life);
-bool vcuda_event_pool_take(struct vcuda_context *c, CUevent *event, unsigned int flags, uint64_t life);
+bool libcuda_event_pool_put(struct libcuda_context *c, CUevent event, unsigned int flags, uint64_t generation);
+bool libcuda_event_pool_take(struct libcuda_context *c, CUevent *event, unsigned int flags, uint64_t generation);
 
-/* The context's life has ended, and with it its events. */
-void vcuda_event_pool_end_context(const struct vcuda_context *context);
+/* The context's generation has ended, and with it its events. */
+void libcuda_event_pool_end_context(const struct libcuda_context *context);
 
 #endif

@@ -9,13 +9,13 @@
 #include "protocol/cuda-abi.h"
 #include "core/object.h"
 
-CUresult vcuda_event_record(const struct call_options *how, struct vcuda_object *event, CUstream resolved,
+CUresult libcuda_event_record(const struct call_options *how, struct libcuda_object *event, CUstream resolved,
+			      unsigned int flags);
+CUresult libcuda_event_wait(const struct call_options *how, CUstream resolved, const struct libcuda_object *event,
 			    unsigned int flags);
-CUresult vcuda_event_wait(const struct call_options *how, CUstream resolved, const struct vcuda_object *event,
-			  unsigned int flags);
 
 /* The same for all streams of a context. */
-CUresult vcuda_event_record_context(struct vcuda_object *event, struct vcuda_context *context);
-CUresult vcuda_event_wait_context(struct vcuda_context *context, const struct vcuda_object *event);
+CUresult libcuda_event_record_context(struct libcuda_object *event, struct libcuda_context *context);
+CUresult libcuda_event_wait_context(struct libcuda_context *context, const struct libcuda_object *event);
 
 #endif

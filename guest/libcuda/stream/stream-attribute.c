@@ -8,7 +8,7 @@
 
 static CUresult check(CUstream *stream, CUstreamAttrID attribute)
 {
-	CUresult result = vcuda_stream_enter(stream);
+	CUresult result = libcuda_stream_enter(stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -35,13 +35,13 @@ VCUDA_EXPORT CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID attri
 VCUDA_EXPORT CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
 {
 	CUresult result = check(&stream, attribute);
-	struct vcuda_object *o = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_attribute_clear(value, attribute);
+	libcuda_attribute_clear(value, attribute);
 	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY && o)
 		value->priority = o->priority;
 	return CUDA_SUCCESS;
@@ -49,7 +49,7 @@ VCUDA_EXPORT CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attri
 
 VCUDA_EXPORT CUresult cuStreamCopyAttributes(CUstream to, CUstream from)
 {
-	CUresult result = vcuda_stream_enter(&to);
+	CUresult result = libcuda_stream_enter(&to);
 
-	return result == CUDA_SUCCESS ? vcuda_stream_enter(&from) : result;
+	return result == CUDA_SUCCESS ? libcuda_stream_enter(&from) : result;
 }

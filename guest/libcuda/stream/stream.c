@@ -18,22 +18,22 @@
 
 /* A per-thread default stream: a real blocking stream in one context. */
 struct own_stream {
-	struct vcuda_context *context;
-	uint64_t life; /* of the context; see context.h */
+	struct libcuda_context *context;
+	uint64_t generation; /* of the context; see context.h */
 	CUstream stream;
 	struct own_stream *next;
 };
 
 static CUresult per_thread(CUstream *resolved)
 {
-	void **slot = &vcuda_thread()->slots[VCUDA_THREAD_STREAM];
-	struct vcuda_context *c = vcuda_context_current();
-	uint64_t life = atomic_load(&c->life);
+	void **slot = &libcuda_thread()->slots[LIBCUDA_THREAD_STREAM];
+	struct libcuda_context *c = libcuda_context_current();
+	uint64_t generation = atomic_load(&c->generation);
 	struct own_stream *s;
 	CUresult result;
 
 	for (s = *slot; s; s = s->next)
-		if (s->context == c && s->life == life)
+		if (s->context == c && s->generation == generation)
 			break;
 	if (!s) {
 		s = calloc(1, sizeof(*s));
@@ -44,9 +44,9 @@ static CUresult per_thread(CUstream *resolved)
 			free(s);
 			return result;
 		}
-		vcuda_known_stream_begin(s->stream, false);
+		libcuda_completion_stream_begin(s->stream, false);
 		s->context = c;
-		s->life = life;
+		s->generation = generation;
 		s->next = *slot;
 		*slot = s;
 	}
@@ -55,45 +55,45 @@ static CUresult per_thread(CUstream *resolved)
 }
 
 /* Ends the thread's own default streams. */
-static void end_own_streams(struct vcuda_thread *t)
+static void end_own_streams(struct libcuda_thread *t)
 {
 	struct call_options how;
-	void **slot = &t->slots[VCUDA_THREAD_STREAM];
+	void **slot = &t->slots[LIBCUDA_THREAD_STREAM];
 	struct own_stream *s;
 
 	while ((s = *slot)) {
 		*slot = s->next;
-		if (vcuda_require_init() == CUDA_SUCCESS && s->life == atomic_load(&s->context->life)) {
-			how = vcuda_context_options(s->context);
+		if (libcuda_require_init() == CUDA_SUCCESS && s->generation == atomic_load(&s->context->generation)) {
+			how = libcuda_context_options(s->context);
 			vcuda_call_cuStreamDestroy_v2_with(&how, s->stream);
 		}
 		free(s);
 	}
 }
 
-static void end_context(struct vcuda_context *context)
+static void end_context(struct libcuda_context *context)
 {
-	vcuda_event_pool_end_context(context);
-	vcuda_pace_end_context(context);
+	libcuda_event_pool_end_context(context);
+	libcuda_throttle_end_context(context);
 }
 
-static struct vcuda_observer observer = {.context_ended = end_context, .thread_exits = end_own_streams};
+static struct libcuda_observer observer = {.context_ended = end_context, .thread_exits = end_own_streams};
 
 __attribute__((constructor)) static void start(void)
 {
-	vcuda_observe(&observer);
+	libcuda_observe(&observer);
 }
 
 /* `home`: the stream's context; NULL for a default stream, which belongs to the current context. */
-static CUresult resolve(CUstream stream, CUstream *resolved, struct vcuda_context **home)
+static CUresult resolve(CUstream stream, CUstream *resolved, struct libcuda_context **home)
 {
-	const struct vcuda_object *o;
+	const struct libcuda_object *o;
 
 	*home = NULL;
 	if (stream == CU_STREAM_PER_THREAD)
 		return per_thread(resolved);
 	if (stream && stream != CU_STREAM_LEGACY) {
-		o = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+		o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream);
 		if (!o)
 			return CUDA_ERROR_INVALID_HANDLE;
 		*home = o->context;
@@ -102,60 +102,60 @@ static CUresult resolve(CUstream stream, CUstream *resolved, struct vcuda_contex
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved)
+CUresult libcuda_stream_resolve(CUstream stream, CUstream *resolved)
 {
-	struct vcuda_context *home;
+	struct libcuda_context *home;
 
 	return resolve(stream, resolved, &home);
 }
 
-static CUresult enter(CUstream *stream, struct vcuda_context **home)
+static CUresult enter(CUstream *stream, struct libcuda_context **home)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	return result != CUDA_SUCCESS ? result : resolve(*stream, stream, home);
 }
 
-CUresult vcuda_stream_enter(CUstream *stream)
+CUresult libcuda_stream_enter(CUstream *stream)
 {
-	struct vcuda_context *home;
+	struct libcuda_context *home;
 
 	return enter(stream, &home);
 }
 
-CUresult vcuda_stream_enter_current(CUstream *stream)
+CUresult libcuda_stream_enter_current(CUstream *stream)
 {
-	struct vcuda_context *home;
+	struct libcuda_context *home;
 	CUresult result = enter(stream, &home);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return !home || home == vcuda_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return !home || home == libcuda_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult vcuda_stream_visit(CUstream *stream, struct call_options *how)
+CUresult libcuda_stream_visit(CUstream *stream, struct call_options *how)
 {
-	struct vcuda_context *home;
+	struct libcuda_context *home;
 	CUresult result = enter(stream, &home);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Each launch is here: most are in streams of the current context. */
-	*how = vcuda_context_options(home ? home : vcuda_context_current());
-	return !home || home == vcuda_context_current() ? CUDA_SUCCESS : vcuda_context_usable(home);
+	*how = libcuda_context_options(home ? home : libcuda_context_current());
+	return !home || home == libcuda_context_current() ? CUDA_SUCCESS : libcuda_context_usable(home);
 }
 
-CUresult vcuda_stream_wait(const struct call_options *how, CUstream resolved)
+CUresult libcuda_stream_wait(const struct call_options *how, CUstream resolved)
 {
-	return vcuda_known_stream_wait(vcuda_request_context(how), resolved);
+	return libcuda_completion_stream_wait(libcuda_request_context(how), resolved);
 }
 
 /* ---- the API ---- */
 
 VCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
-	CUresult result = vcuda_require_context();
-	struct vcuda_object *o;
+	CUresult result = client_require_context();
+	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -164,14 +164,14 @@ VCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int 
 	result = vcuda_call_cuStreamCreateWithPriority(stream, flags, priority);
 	if (result != CUDA_SUCCESS)
 		return result;
-	o = vcuda_object_add(VCUDA_OBJECT_STREAM, *stream, vcuda_context_current(), NULL);
+	o = libcuda_object_add(LIBCUDA_OBJECT_STREAM, *stream, libcuda_context_current(), NULL);
 	if (!o) {
 		vcuda_call_cuStreamDestroy_v2(*stream);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	o->flags = flags;
 	o->priority = priority;
-	vcuda_known_stream_begin(*stream, flags & CU_STREAM_NON_BLOCKING);
+	libcuda_completion_stream_begin(*stream, flags & CU_STREAM_NON_BLOCKING);
 	return CUDA_SUCCESS;
 }
 
@@ -180,38 +180,38 @@ VCUDA_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return cuStreamCreateWithPriority(stream, flags, PRIORITY_DEFAULT);
 }
 
-CUresult vcuda_stream_enter_home(CUstream *stream, struct vcuda_context **context)
+CUresult libcuda_stream_enter_home(CUstream *stream, struct libcuda_context **context)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_context *c = vcuda_context_current();
-	struct vcuda_object *o = NULL;
+	CUresult result = libcuda_require_init();
+	struct libcuda_context *c = libcuda_context_current();
+	struct libcuda_object *o = NULL;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (*stream && *stream != CU_STREAM_LEGACY && *stream != CU_STREAM_PER_THREAD) {
-		o = vcuda_object_find(VCUDA_OBJECT_STREAM, *stream);
+		o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, *stream);
 		if (!o)
 			return CUDA_ERROR_INVALID_HANDLE;
 		c = o->context;
 	}
-	result = vcuda_context_usable(c);
+	result = libcuda_context_usable(c);
 	if (result == CUDA_SUCCESS && !o)
-		result = vcuda_stream_resolve(*stream, stream);
+		result = libcuda_stream_resolve(*stream, stream);
 	*context = c;
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_stream_enter_home(&stream, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_stream_enter_home(&stream, &c);
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(c);
-	if (vcuda_object_find(VCUDA_OBJECT_STREAM, stream)) {
-		vcuda_object_drop(stream);
+	how = libcuda_context_options(c);
+	if (libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream)) {
+		libcuda_object_drop(stream);
 		result = vcuda_call_cuStreamDestroy_v2_with(&how, stream);
 	} else {
 		/* A default stream. */
@@ -222,46 +222,46 @@ VCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 
 VCUDA_EXPORT CUresult cuStreamQuery(CUstream stream)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_stream_enter_home(&stream, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_stream_enter_home(&stream, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_capture_refuses(c, stream);
+	result = libcuda_capture_refuses(c, stream);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_stream_query(c, stream);
+		result = libcuda_completion_stream_query(c, stream);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_stream_enter_home(&stream, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_stream_enter_home(&stream, &c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_capture_refuses(c, stream);
+	result = libcuda_capture_refuses(c, stream);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_unsafe();
+		result = libcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = vcuda_known_stream_wait(c, stream);
+		result = libcuda_completion_stream_wait(c, stream);
 	return result;
 }
 
 VCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_context_named(ctx, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_context_named(ctx, &c);
 
 	if (result == CUDA_SUCCESS)
-		result = vcuda_context_usable(c);
+		result = libcuda_context_usable(c);
 	if (result == CUDA_SUCCESS)
-		result = vcuda_capture_context_refuses(c);
+		result = libcuda_capture_context_refuses(c);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_known_context_wait(c);
+	return libcuda_completion_context_wait(c);
 }
 
 VCUDA_EXPORT CUresult cuCtxSynchronize(void)
@@ -270,32 +270,32 @@ VCUDA_EXPORT CUresult cuCtxSynchronize(void)
 }
 
 /* A stream of the application's, or NULL for a default one. */
-static CUresult describe(CUstream stream, struct vcuda_object **o)
+static CUresult describe(CUstream stream, struct libcuda_object **o)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	*o = NULL;
 	if (result != CUDA_SUCCESS || !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		return result;
-	*o = vcuda_object_find(VCUDA_OBJECT_STREAM, stream);
+	*o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream);
 	return *o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
-	struct vcuda_context *c;
-	CUresult result = vcuda_stream_enter_home(&stream, &c);
+	struct libcuda_context *c;
+	CUresult result = libcuda_stream_enter_home(&stream, &c);
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	how = vcuda_context_options(c);
+	how = libcuda_context_options(c);
 	return vcuda_call_cuStreamGetPriority_with(&how, stream, priority);
 }
 
 VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = describe(stream, &o);
 
 	if (result != CUDA_SUCCESS)
@@ -308,7 +308,7 @@ VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
 
 VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = describe(stream, &o);
 
 	if (result != CUDA_SUCCESS)
@@ -319,21 +319,21 @@ VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 	if (o)
 		*id = o->number + 0xffff;
 	else
-		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + vcuda_thread()->calls.number
-						     : vcuda_context_current()->number;
+		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + libcuda_thread()->calls.number
+						     : libcuda_context_current()->number;
 	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = describe(stream, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ctx = vcuda_context_handle(o ? o->context : vcuda_context_current());
+	*ctx = libcuda_context_handle(o ? o->context : libcuda_context_current());
 	return CUDA_SUCCESS;
 }
 
@@ -346,21 +346,21 @@ VCUDA_EXPORT CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx, CUgreen
 
 VCUDA_EXPORT CUresult cuStreamGetDevice(CUstream stream, CUdevice *device)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = describe(stream, &o);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!device)
 		return CUDA_ERROR_INVALID_VALUE;
-	*device = o ? o->context->device : vcuda_context_current()->device;
+	*device = o ? o->context->device : libcuda_context_current()->device;
 	return CUDA_SUCCESS;
 }
 
 /* Every stream is of a whole device. cuDNN asks. */
 VCUDA_EXPORT CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
 {
-	struct vcuda_object *o;
+	struct libcuda_object *o;
 	CUresult result = describe(stream, &o);
 
 	if (result != CUDA_SUCCESS)

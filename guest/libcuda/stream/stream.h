@@ -8,32 +8,32 @@
 #include "protocol/cuda-abi.h"
 
 /* The stream that a function with the suffix _ptds or _ptsz means. */
-#define VCUDA_PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+#define LIBCUDA_PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
 /* The worker's handle for an application's, in the current context. CUDA_ERROR_INVALID_HANDLE: there is no such stream.
  */
-CUresult vcuda_stream_resolve(CUstream stream, CUstream *resolved);
+CUresult libcuda_stream_resolve(CUstream stream, CUstream *resolved);
 
-/* The same, with vcuda_require_context() first. */
-CUresult vcuda_stream_enter(CUstream *stream);
+/* The same, with client_require_context() first. */
+CUresult libcuda_stream_enter(CUstream *stream);
 
 /* The same for what must be in a stream of the current context: CUDA_ERROR_INVALID_HANDLE for another's. */
-CUresult vcuda_stream_enter_current(CUstream *stream);
+CUresult libcuda_stream_enter_current(CUstream *stream);
 
 /*
  * The same for work that may be in a stream of another context than the current one; `how` names the stream's context,
  * in which the work's calls are made. Copies may (CUDA C Programming Guide, "Stream and Event Behavior"), and launches
  * of what belongs to that context.
  */
-CUresult vcuda_stream_visit(CUstream *stream, struct call_options *how);
+CUresult libcuda_stream_visit(CUstream *stream, struct call_options *how);
 
 /*
  * The same for a stream of any context where the calling thread may have no current one. A default stream belongs to
  * the current context.
  */
-CUresult vcuda_stream_enter_home(CUstream *stream, struct vcuda_context **context);
+CUresult libcuda_stream_enter_home(CUstream *stream, struct libcuda_context **context);
 
 /* Waits for a stream that is resolved. */
-CUresult vcuda_stream_wait(const struct call_options *how, CUstream resolved);
+CUresult libcuda_stream_wait(const struct call_options *how, CUstream resolved);
 
 #endif

@@ -17,14 +17,14 @@ _Static_assert(sizeof(vcuda_tensor_map) == sizeof(CUtensorMap), "CUDA says how l
 
 static CUresult check(const CUtensorMap *map)
 {
-	CUresult result = vcuda_require_init();
-	struct vcuda_context *context = vcuda_context_current();
+	CUresult result = libcuda_require_init();
+	struct libcuda_context *context = libcuda_context_current();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!map || (uintptr_t)map % MAP_ALIGNMENT)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (vcuda_device_attribute(context ? context->device : 0, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED))
+	if (libcuda_device_attribute(context ? context->device : 0, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED))
 		return CUDA_SUCCESS;
 	vcuda_log_once("cuTensorMap*() are not supported: the device has no memory accelerator for tensors");
 	return CUDA_ERROR_NOT_SUPPORTED;

@@ -18,9 +18,9 @@
 struct texture {
 	unsigned long long object;
 	bool surface;
-	struct vcuda_context *context;
-	uint64_t life; /* the context's, when it was made */
-	void *id;      /* the worker's: a vcuda_texture or vcuda_surface */
+	struct libcuda_context *context;
+	uint64_t generation; /* the context's, when it was made */
+	void *id;            /* the worker's: a vcuda_texture or vcuda_surface */
 	CUDA_RESOURCE_DESC resource;
 	CUDA_TEXTURE_DESC descriptor;
 	CUDA_RESOURCE_VIEW_DESC view;
@@ -39,11 +39,11 @@ static struct texture **bucket_of(unsigned long long object)
 /* Where the current context's object stands; what earlier lives of contexts left on the way is thrown out. */
 static struct texture **find_locked(unsigned long long object, bool surface)
 {
-	struct vcuda_context *c = vcuda_context_current();
+	struct libcuda_context *c = libcuda_context_current();
 	struct texture **at = bucket_of(object), *t;
 
 	while ((t = *at)) {
-		if (t->life != atomic_load(&t->context->life)) {
+		if (t->generation != atomic_load(&t->context->generation)) {
 			*at = t->next;
 			free(t);
 		} else if (t->object == object && t->surface == surface && t->context == c) {
@@ -60,8 +60,8 @@ static void add(struct texture *t)
 {
 	struct texture **at;
 
-	t->context = vcuda_context_current();
-	t->life = atomic_load(&t->context->life);
+	t->context = libcuda_context_current();
+	t->generation = atomic_load(&t->context->generation);
 	pthread_mutex_lock(&lock);
 	at = bucket_of(t->object);
 	t->next = *at;
@@ -97,7 +97,7 @@ static bool take(unsigned long long object, bool surface, struct texture *to)
 	return t;
 }
 
-CUresult vcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r)
+CUresult libcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r)
 {
 	*r = (vcuda_resource){.type = d->resType, .flags = d->flags};
 	if (d->flags)
@@ -105,10 +105,10 @@ CUresult vcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r)
 	switch (d->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
 		r->array = (uintptr_t)d->res.array.hArray;
-		return vcuda_array_find(d->res.array.hArray) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		return libcuda_array_find(d->res.array.hArray) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
 		r->array = (uintptr_t)d->res.mipmap.hMipmappedArray;
-		return vcuda_object_find(VCUDA_OBJECT_MIPMAPPED, d->res.mipmap.hMipmappedArray)
+		return libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, d->res.mipmap.hMipmappedArray)
 			       ? CUDA_SUCCESS
 			       : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_LINEAR:
@@ -128,13 +128,13 @@ CUresult vcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r)
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	return vcuda_texel_bytes((CUarray_format)r->format, r->channels) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return libcuda_texel_bytes((CUarray_format)r->format, r->channels) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
 					const CUDA_TEXTURE_DESC *descriptor, const CUDA_RESOURCE_VIEW_DESC *view)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	static const CUDA_RESOURCE_VIEW_DESC no_view;
 	vcuda_texture id;
 	vcuda_resource r;
@@ -144,7 +144,7 @@ VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE
 		return result;
 	if (!object || !resource || !descriptor)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_texture_resource(resource, &r);
+	result = libcuda_texture_resource(resource, &r);
 	if (result != CUDA_SUCCESS)
 		return result;
 	t = calloc(1, sizeof(*t));
@@ -168,7 +168,7 @@ VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE
 /* As the driver does (doc/measured.md): what is no object is destroyed without a word. */
 VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	struct texture t;
 
 	if (result != CUDA_SUCCESS)
@@ -178,7 +178,7 @@ VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 
 static CUresult find(unsigned long long object, bool surface, const void *to, struct texture *t)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -219,7 +219,7 @@ VCUDA_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *vi
 
 VCUDA_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOURCE_DESC *resource)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	vcuda_surface id;
 	vcuda_resource r;
 	struct texture *t;
@@ -228,7 +228,7 @@ VCUDA_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOUR
 		return result;
 	if (!object || !resource || resource->resType != CU_RESOURCE_TYPE_ARRAY)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = vcuda_texture_resource(resource, &r);
+	result = libcuda_texture_resource(resource, &r);
 	if (result != CUDA_SUCCESS)
 		return result;
 	t = calloc(1, sizeof(*t));
@@ -249,7 +249,7 @@ VCUDA_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOUR
 
 VCUDA_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject object)
 {
-	CUresult result = vcuda_require_context();
+	CUresult result = client_require_context();
 	struct texture t;
 
 	if (result != CUDA_SUCCESS)

@@ -5,6 +5,6 @@
 #include "protocol/types.h"
 
 /* A resource as it goes to the worker. Errors: an array that is not there, no such texels. */
-CUresult vcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r);
+CUresult libcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r);
 
 #endif

@@ -11,14 +11,14 @@
 #include "trace/trace.h"
 
 /* The descriptor, if it still is the file: the application may close what it did not open, and open something else. */
-static bool is_ours(const struct vcuda_trace_file *f)
+static bool is_ours(const struct libcuda_trace_file *f)
 {
 	struct stat s;
 
 	return f->fd >= 0 && !fstat(f->fd, &s) && s.st_dev == f->device && s.st_ino == f->inode;
 }
 
-static bool reopen(struct vcuda_trace_file *f)
+static bool reopen(struct libcuda_trace_file *f)
 {
 	struct stat s;
 
@@ -47,12 +47,12 @@ static char *absolute(const char *path)
 	return whole;
 }
 
-bool vcuda_trace_file_open(struct vcuda_trace_file *f, const char *variable)
+bool libcuda_trace_file_open(struct libcuda_trace_file *f, const char *variable)
 {
 	/* Not in programs that run with more rights than their caller has. */
 	const char *value = secure_getenv(variable);
 
-	*f = (struct vcuda_trace_file){.fd = STDERR_FILENO};
+	*f = (struct libcuda_trace_file){.fd = STDERR_FILENO};
 	if (!value || !*value || !strcmp(value, "0"))
 		return false;
 	if (!strcmp(value, "1") || !strcmp(value, "-"))
@@ -62,11 +62,11 @@ bool vcuda_trace_file_open(struct vcuda_trace_file *f, const char *variable)
 		return true;
 	vcuda_log("%s: cannot write to %s: %s; it goes to standard error", variable, value, strerror(errno));
 	free(f->path);
-	*f = (struct vcuda_trace_file){.fd = STDERR_FILENO};
+	*f = (struct libcuda_trace_file){.fd = STDERR_FILENO};
 	return true;
 }
 
-void vcuda_trace_file_write(struct vcuda_trace_file *f, const char *text, size_t length)
+void libcuda_trace_file_write(struct libcuda_trace_file *f, const char *text, size_t length)
 {
 	if (f->path && !is_ours(f) && !reopen(f))
 		return;

@@ -25,7 +25,7 @@ struct line {
 
 __attribute__((format(printf, 2, 3))) static void put(struct line *l, const char *format, ...)
 {
-	size_t room = VCUDA_TRACE_LINE - l->length;
+	size_t room = LIBCUDA_TRACE_LINE - l->length;
 	va_list values;
 	int n;
 
@@ -80,8 +80,8 @@ static void put_string(struct line *l, uint64_t address)
 
 static void put_function(struct line *l, uint64_t handle)
 {
-	const struct vcuda_function *f =
-		vcuda_function_of(vcuda_object_find(VCUDA_OBJECT_FUNCTION | VCUDA_OBJECT_KERNEL, (const void *)handle));
+	const struct libcuda_function *f = libcuda_function_of(
+		libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, (const void *)handle));
 	const char *name = f ? f->name : NULL;
 
 	put(l, "0x%" PRIx64, handle);
@@ -92,7 +92,7 @@ static void put_function(struct line *l, uint64_t handle)
 	put_string(l, (uintptr_t)name);
 }
 
-static void put_enum(struct line *l, const struct vcuda_trace_value *v, int value)
+static void put_enum(struct line *l, const struct libcuda_trace_value *v, int value)
 {
 	while (v->name && v->value != value)
 		v++;
@@ -102,32 +102,32 @@ static void put_enum(struct line *l, const struct vcuda_trace_value *v, int valu
 		put(l, "%d", value);
 }
 
-static void put_value(struct line *l, const struct vcuda_trace_param *p, uint64_t value)
+static void put_value(struct line *l, const struct libcuda_trace_param *p, uint64_t value)
 {
 	float number;
 
 	switch (p->how) {
-	case VCUDA_TRACE_SIGNED:
+	case LIBCUDA_TRACE_SIGNED:
 		put(l, "%" PRId64, (int64_t)value);
 		break;
-	case VCUDA_TRACE_UNSIGNED:
+	case LIBCUDA_TRACE_UNSIGNED:
 		put(l, "%" PRIu64, value);
 		break;
-	case VCUDA_TRACE_FLOAT:
+	case LIBCUDA_TRACE_FLOAT:
 		memcpy(&number, &value, sizeof(number));
 		put(l, "%g", (double)number);
 		break;
-	case VCUDA_TRACE_ENUM:
+	case LIBCUDA_TRACE_ENUM:
 		put_enum(l, p->values, (int)value);
 		break;
-	case VCUDA_TRACE_FUNCTION:
+	case LIBCUDA_TRACE_FUNCTION:
 		put_function(l, value);
 		break;
-	case VCUDA_TRACE_STRING:
-	case VCUDA_TRACE_TEXT:
+	case LIBCUDA_TRACE_STRING:
+	case LIBCUDA_TRACE_TEXT:
 		put_string(l, value);
 		break;
-	case VCUDA_TRACE_STRUCT:
+	case LIBCUDA_TRACE_STRUCT:
 		put(l, "{...}");
 		break;
 	default:
@@ -136,7 +136,7 @@ static void put_value(struct line *l, const struct vcuda_trace_param *p, uint64_
 }
 
 /* What a call wrote through a pointer. */
-static bool put_target(struct line *l, const struct vcuda_trace_param *p, uint64_t address)
+static bool put_target(struct line *l, const struct libcuda_trace_param *p, uint64_t address)
 {
 	union {
 		uint64_t whole;
@@ -146,29 +146,29 @@ static bool put_target(struct line *l, const struct vcuda_trace_param *p, uint64
 
 	if (p->target > sizeof(v) || peek(address, &v, p->target) != p->target)
 		return false;
-	if (p->how == VCUDA_TRACE_SIGNED && p->target == 4)
+	if (p->how == LIBCUDA_TRACE_SIGNED && p->target == 4)
 		v.whole = (uint64_t)(int64_t)v.word;
-	else if (p->how == VCUDA_TRACE_SIGNED && p->target == 2)
+	else if (p->how == LIBCUDA_TRACE_SIGNED && p->target == 2)
 		v.whole = (uint64_t)(int64_t)v.half;
 	put(l, "*%s=", p->name);
 	put_value(l, p, v.whole);
 	return true;
 }
 
-static void put_param(struct line *l, const struct vcuda_trace_param *p, uint64_t value, bool succeeded)
+static void put_param(struct line *l, const struct libcuda_trace_param *p, uint64_t value, bool succeeded)
 {
-	bool later = p->target || p->how == VCUDA_TRACE_TEXT;
+	bool later = p->target || p->how == LIBCUDA_TRACE_TEXT;
 
 	if (p->target && succeeded && put_target(l, p, value))
 		return;
 	put(l, "%s=", p->name);
-	if (later && !(p->how == VCUDA_TRACE_TEXT && succeeded))
+	if (later && !(p->how == LIBCUDA_TRACE_TEXT && succeeded))
 		put(l, value ? "0x%" PRIx64 : "NULL", value);
 	else
 		put_value(l, p, value);
 }
 
-size_t vcuda_trace_line(char *line, const struct vcuda_trace_call *call, CUresult result, const uint64_t *values)
+size_t libcuda_trace_line(char *line, const struct libcuda_trace_call *call, CUresult result, const uint64_t *values)
 {
 	CUresult cuGetErrorName(CUresult, const char **);
 	struct line l = {.text = line};

@@ -41,9 +41,9 @@ struct row {
 
 static struct count *counts;
 
-bool vcuda_trace_summary_start(void)
+bool libcuda_trace_summary_start(void)
 {
-	counts = calloc(vcuda_trace_call_count, sizeof(*counts));
+	counts = calloc(libcuda_trace_call_count, sizeof(*counts));
 	return counts;
 }
 
@@ -71,7 +71,7 @@ static uint64_t end_of(unsigned int class)
 	return class ? ((uint64_t)(4 + (class - 1) % 4 + 1) << (log2 - 2)) - 1 : (1u << SHORTEST_LOG2) - 1;
 }
 
-void vcuda_trace_summary_add(unsigned int call, CUresult result, uint64_t ns, const struct vcuda_trace *during)
+void libcuda_trace_summary_add(unsigned int call, CUresult result, uint64_t ns, const struct libcuda_trace *during)
 {
 	struct count *c = &counts[call];
 	uint64_t most = atomic_load_explicit(&c->most, memory_order_relaxed);
@@ -88,9 +88,9 @@ void vcuda_trace_summary_add(unsigned int call, CUresult result, uint64_t ns, co
 		continue;
 }
 
-void vcuda_trace_summary_forget(void)
+void libcuda_trace_summary_forget(void)
 {
-	memset(counts, 0, vcuda_trace_call_count * sizeof(*counts));
+	memset(counts, 0, libcuda_trace_call_count * sizeof(*counts));
 }
 
 static int by_time(const void *a, const void *b)
@@ -121,9 +121,9 @@ static unsigned int collect(struct row *rows, struct row *total)
 {
 	unsigned int used = 0;
 
-	for (unsigned int i = 0; i < vcuda_trace_call_count; i++) {
+	for (unsigned int i = 0; i < libcuda_trace_call_count; i++) {
 		const struct count *c = &counts[i];
-		struct row r = {vcuda_trace_calls[i].name,
+		struct row r = {libcuda_trace_calls[i].name,
 				c->calls,
 				c->errors,
 				c->ns,
@@ -206,7 +206,7 @@ static unsigned int ask_worker(void)
 	unsigned int used;
 
 	/* A child that was forked has no worker, and there may be none any more. */
-	if (vcuda_require_init() != CUDA_SUCCESS || vcuda_session_error() != CUDA_SUCCESS ||
+	if (libcuda_require_init() != CUDA_SUCCESS || client_session_error() != CUDA_SUCCESS ||
 	    !vcuda_thread_start(ask, NULL))
 		return 0;
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -253,9 +253,9 @@ static void print_calls(FILE *out, const struct row *rows, unsigned int used, co
 	print_row(out, total, total);
 }
 
-void vcuda_trace_summary_print(struct vcuda_trace_file *to)
+void libcuda_trace_summary_print(struct libcuda_trace_file *to)
 {
-	struct row *rows = calloc(vcuda_trace_call_count, sizeof(*rows)), total = {.name = "total"};
+	struct row *rows = calloc(libcuda_trace_call_count, sizeof(*rows)), total = {.name = "total"};
 	unsigned int used = rows ? collect(rows, &total) : 0, answered = used ? ask_worker() : 0;
 	char *text = NULL;
 	size_t length = 0;
@@ -266,7 +266,7 @@ void vcuda_trace_summary_print(struct vcuda_trace_file *to)
 		if (answered)
 			print_worker(out, answered);
 		if (!fclose(out))
-			vcuda_trace_file_write(to, text, length);
+			libcuda_trace_file_write(to, text, length);
 		free(text);
 	}
 	free(rows);

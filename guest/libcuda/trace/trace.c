@@ -13,7 +13,7 @@
 #include "core/request.h"
 #include "core/thread.h"
 
-static struct vcuda_trace_file lines, summary;
+static struct libcuda_trace_file lines, summary;
 static bool prints_lines, prints_summary;
 
 static uint64_t now_ns(void)
@@ -24,19 +24,19 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void vcuda_trace_enter(struct vcuda_trace *t)
+void libcuda_trace_enter(struct libcuda_trace *t)
 {
-	const struct vcuda_thread *thread = vcuda_thread();
+	const struct libcuda_thread *thread = libcuda_thread();
 
-	*t = (struct vcuda_trace){.waited = thread->calls.waited_ns,
-				  .waits = thread->calls.waits,
-				  .queued = thread->calls.queued,
-				  .stalls = thread->calls.stalls};
+	*t = (struct libcuda_trace){.waited = thread->calls.waited_ns,
+				    .waits = thread->calls.waits,
+				    .queued = thread->calls.queued,
+				    .stalls = thread->calls.stalls};
 	t->start = now_ns();
 }
 
 /* "local", "queued", "waited 2 times, queued 1": what the call was to the worker. */
-static void describe(char *text, size_t size, const struct vcuda_trace *t)
+static void describe(char *text, size_t size, const struct libcuda_trace *t)
 {
 	char queued[32] = "", waited[32] = "";
 
@@ -52,24 +52,24 @@ static void describe(char *text, size_t size, const struct vcuda_trace *t)
 		 t->stalls ? ", ring was full" : "");
 }
 
-static void print_line(const struct vcuda_trace *t, unsigned int call, CUresult result, uint64_t ns,
+static void print_line(const struct libcuda_trace *t, unsigned int call, CUresult result, uint64_t ns,
 		       const uint64_t *values)
 {
-	char line[VCUDA_TRACE_LINE + 160], how[96];
+	char line[LIBCUDA_TRACE_LINE + 160], how[96];
 	int n = snprintf(line, sizeof(line), "[%d] ", (int)gettid());
 	size_t length = (size_t)n;
 
-	length += vcuda_trace_line(line + length, &vcuda_trace_calls[call], result, values);
+	length += libcuda_trace_line(line + length, &libcuda_trace_calls[call], result, values);
 	describe(how, sizeof(how), t);
 	n = snprintf(line + length, sizeof(line) - length, " (%s, %.1f us)\n", how, (double)ns / 1000);
-	vcuda_trace_file_write(&lines, line, length + (size_t)n);
+	libcuda_trace_file_write(&lines, line, length + (size_t)n);
 }
 
-void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values)
+void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values)
 {
 	uint64_t ns = now_ns() - t->start;
-	const struct vcuda_thread *thread = vcuda_thread();
-	const struct vcuda_trace during = {
+	const struct libcuda_thread *thread = libcuda_thread();
+	const struct libcuda_trace during = {
 		.waited = thread->calls.waited_ns - t->waited,
 		.waits = thread->calls.waits - t->waits,
 		.queued = thread->calls.queued - t->queued,
@@ -78,7 +78,7 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 	int saved = errno, cancel_state;
 
 	if (prints_summary)
-		vcuda_trace_summary_add(call, result, ns, &during);
+		libcuda_trace_summary_add(call, result, ns, &during);
 	if (prints_lines) {
 		/* The call is no place to be cancelled at, so writing about it is none. */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -91,7 +91,7 @@ void vcuda_trace_leave(const struct vcuda_trace *t, unsigned int call, CUresult 
 /* A line about something that no call shows, while calls have lines. */
 __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 {
-	char line[VCUDA_TRACE_LINE];
+	char line[LIBCUDA_TRACE_LINE];
 	size_t length, room;
 	int saved = errno, cancel_state;
 	va_list arguments;
@@ -104,7 +104,7 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 	length = strlen(line);
 	line[length++] = '\n';
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	vcuda_trace_file_write(&lines, line, length);
+	libcuda_trace_file_write(&lines, line, length);
 	pthread_setcancelstate(cancel_state, NULL);
 	errno = saved;
 }
@@ -112,22 +112,22 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 /* When the library is loaded: nobody has called a function of it yet. */
 __attribute__((constructor)) static void start(void)
 {
-	prints_lines = vcuda_trace_file_open(&lines, "VCUDA_TRACE");
-	prints_summary = vcuda_trace_file_open(&summary, "VCUDA_STATS") && vcuda_trace_summary_start();
+	prints_lines = libcuda_trace_file_open(&lines, "VCUDA_TRACE");
+	prints_summary = libcuda_trace_file_open(&summary, "VCUDA_STATS") && libcuda_trace_summary_start();
 	if (!prints_lines && !prints_summary)
 		return;
-	memcpy(vcuda_trace_jump, vcuda_trace_traced, vcuda_trace_call_count * sizeof(vcuda_trace_jump[0]));
+	memcpy(libcuda_trace_jump, libcuda_trace_traced, libcuda_trace_call_count * sizeof(libcuda_trace_jump[0]));
 	if (prints_lines)
-		vcuda_hook_note = note;
+		libcuda_hook_note = note;
 	if (prints_summary)
-		vcuda_call_profile();
+		client_call_profile();
 	if (prints_summary)
-		pthread_atfork(NULL, NULL, vcuda_trace_summary_forget);
+		pthread_atfork(NULL, NULL, libcuda_trace_summary_forget);
 }
 
 /* After the destructors of what uses the library. */
 __attribute__((destructor)) static void stop(void)
 {
 	if (prints_summary)
-		vcuda_trace_summary_print(&summary);
+		libcuda_trace_summary_print(&summary);
 }

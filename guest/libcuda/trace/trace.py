@@ -143,7 +143,7 @@ def write_entries(names, known):
     for i, name in enumerate(names):
         bind = ".globl" if name in known else ".weak"
         print(f'    "{bind} {name}\\n.type {name}, @function\\n{name}: .cfi_startproc\\n"')
-        print(f'    "jmp *vcuda_trace_jump+{8 * i}(%rip)\\n.cfi_endproc\\n.size {name}, . - {name}\\n"')
+        print(f'    "jmp *libcuda_trace_jump+{8 * i}(%rip)\\n.cfi_endproc\\n.size {name}, . - {name}\\n"')
     print(");\n")
 
 
@@ -158,8 +158,8 @@ def write_wrapper(name, params, described):
     values = [value(*d[:3]) for d in described]
     arguments = ", ".join(d[0] for d in described)
     print(f"static CUresult traced_{name}({', '.join(params) or 'void'})\n{{")
-    print(f"\tstruct vcuda_trace t;\n\tCUresult result;\n\n\tvcuda_trace_enter(&t);\n\tresult = {name}({arguments});")
-    print(f"\tvcuda_trace_leave(&t, CALL_{name}, result, (const uint64_t[]){{{', '.join(values) or '0'}}});\n\treturn result;\n}}\n")
+    print(f"\tstruct libcuda_trace t;\n\tCUresult result;\n\n\tlibcuda_trace_enter(&t);\n\tresult = {name}({arguments});")
+    print(f"\tlibcuda_trace_leave(&t, CALL_{name}, result, (const uint64_t[]){{{', '.join(values) or '0'}}});\n\treturn result;\n}}\n")
 
 
 def write_calls(names, known, types):
@@ -170,25 +170,25 @@ def write_calls(names, known, types):
     print("enum {\n" + "".join(f"\tCALL_{n},\n" for n in names) + "};\n")
     for name in names:
         print(f"CUresult {name}({', '.join(known.get(name, [])) or 'void'});")
-    print("\nvoid (*vcuda_trace_jump[])(void) = {\n" + "".join(f"\t(void (*)(void)){n},\n" for n in names) + "};\n")
+    print("\nvoid (*libcuda_trace_jump[])(void) = {\n" + "".join(f"\t(void (*)(void)){n},\n" for n in names) + "};\n")
     for enum in enums:
-        print(f"static const struct vcuda_trace_value values_{enum}[] = {{")
+        print(f"static const struct libcuda_trace_value values_{enum}[] = {{")
         print("".join(f'\t{{{e}, "{e}"}},\n' for e in types.enums[enum]) + "\t{0, NULL},\n};\n")
     for name, ds in described.items():
         if ds:
-            print(f"static const struct vcuda_trace_param params_{name}[] = {{")
+            print(f"static const struct libcuda_trace_param params_{name}[] = {{")
             for param, how, target, enum in ds:
                 size = f"sizeof({target})" if target else "0"
-                print(f'\t{{"{param}", VCUDA_TRACE_{how}, {size}, {"values_" + enum if enum else "NULL"}}},')
+                print(f'\t{{"{param}", LIBCUDA_TRACE_{how}, {size}, {"values_" + enum if enum else "NULL"}}},')
             print("};\n")
     for name in names:
         write_wrapper(name, known.get(name, []), described.get(name, []))
-    print("void (*const vcuda_trace_traced[])(void) = {\n" + "".join(f"\t(void (*)(void))traced_{n},\n" for n in names) + "};\n")
-    print("const struct vcuda_trace_call vcuda_trace_calls[] = {")
+    print("void (*const libcuda_trace_traced[])(void) = {\n" + "".join(f"\t(void (*)(void))traced_{n},\n" for n in names) + "};\n")
+    print("const struct libcuda_trace_call libcuda_trace_calls[] = {")
     for name in names:
         ds = described.get(name)
         print(f'\t{{"{name}", {-1 if ds is None else len(ds)}, {f"params_{name}" if ds else "NULL"}}},')
-    print(f"}};\n\nconst unsigned int vcuda_trace_call_count = {len(names)};")
+    print(f"}};\n\nconst unsigned int libcuda_trace_call_count = {len(names)};")
 
 
 def main():

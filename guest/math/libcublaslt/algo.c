@@ -23,7 +23,7 @@ static void give_algo(const struct vcuda_matmul_algo *from, const vcuda_matmul *
 			       (uint8_t)m->b.type,
 			       (uint8_t)m->c.type,
 			       (uint8_t)m->d.type,
-			       LT_MARK};
+			       LT_MAGIC};
 
 	memset(to, 0, sizeof(*to));
 	memcpy(to, &algo, sizeof(algo));
@@ -87,7 +87,7 @@ BLAS_API int cublasLtMatmulAlgoCheck(const struct lt_handle *h, const lt_desc *d
 	struct vcuda_matmul_result found;
 	int status = !h ? BLAS_NOT_INITIALIZED : lt_describe(&q.matmul, desc, a, b, c, d);
 
-	if (!status && (!result || !algo || algo->mark != LT_MARK))
+	if (!status && (!result || !algo || algo->magic != LT_MAGIC))
 		status = BLAS_INVALID_VALUE;
 	if (status)
 		return status;
@@ -173,7 +173,7 @@ BLAS_API int cublasLtMatmulAlgoCapGetAttribute(const struct lt_algo *algo, int n
 	CUresult result;
 	int status;
 
-	if (!algo || algo->mark != LT_MARK || (size ? !to : !written))
+	if (!algo || algo->magic != LT_MAGIC || (size ? !to : !written))
 		return BLAS_INVALID_VALUE;
 	set_types(&q.matmul, algo->compute, algo->scale, algo->a, algo->b, algo->c, algo->d);
 	q.matmul.algo = algo->algo;

@@ -22,10 +22,10 @@ struct lt_handle {
 struct lt_algo {
 	struct vcuda_matmul_algo algo;
 	uint8_t compute, scale, a, b, c, d; /* types that it is for */
-	uint16_t mark;                      /* LT_MARK: it was made here */
+	uint16_t magic;                     /* LT_MAGIC: it was made here */
 };
 
-#define LT_MARK 0x6c74
+#define LT_MAGIC 0x6c74
 
 typedef struct vcuda_matmul_desc lt_desc;
 typedef struct vcuda_matmul_layout lt_layout;

@@ -83,7 +83,7 @@ BLAS_API int cublasLtMatmul(const struct lt_handle *h, const lt_desc *desc, cons
 		status = vcuda_matmul_check(&m, false);
 	if (!status)
 		status = place(&m, alpha, beta);
-	if (!status && algo && algo->mark != LT_MARK)
+	if (!status && algo && algo->magic != LT_MAGIC)
 		status = BLAS_INVALID_VALUE;
 	if (!status) {
 		m.at_a = address(a);

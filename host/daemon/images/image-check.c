@@ -31,14 +31,14 @@ _Static_assert(sizeof(struct vcuda_image_name) == SHA256_DIGEST_SIZE, "a name is
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct vcuda_image_check *waiting, **last_waiting, *done, **last_done; /* under the lock */
+	struct daemon_image_check *waiting, **last_waiting, *done, **last_done; /* under the lock */
 	unsigned int count;  /* the loop's: of what is not yet given back */
 	uint64_t bytes;      /* the same */
 	unsigned int closings; /* under the lock */
 	int closing[MOST_CLOSING];
 	bool runs;
-	struct vcuda_source source;
-	void (*report)(struct vcuda_image_check *check);
+	struct daemon_source source;
+	void (*report)(struct daemon_image_check *check);
 } checks = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	    .more = PTHREAD_COND_INITIALIZER,
 	    .last_waiting = &checks.waiting,
@@ -121,7 +121,7 @@ static int name_file(int fd, uint64_t bytes, uint8_t part[VCUDA_IMAGE_PART_BYTES
 	return 0;
 }
 
-int vcuda_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name)
+int daemon_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name)
 {
 	uint8_t *part;
 	int err = check_kind(fd, bytes);
@@ -136,9 +136,9 @@ int vcuda_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name
 	return err;
 }
 
-static void look_at(struct vcuda_image_check *check)
+static void look_at(struct daemon_image_check *check)
 {
-	check->status = vcuda_image_check_file(check->fd, check->bytes, &check->name);
+	check->status = daemon_image_check_file(check->fd, check->bytes, &check->name);
 	if (!check->status)
 		return;
 	close(check->fd);
@@ -152,7 +152,7 @@ static void *run(void *unused)
 	setpriority(PRIO_PROCESS, 0, NICENESS); /* this thread's */
 	pthread_mutex_lock(&checks.lock);
 	for (;;) {
-		struct vcuda_image_check *check;
+		struct daemon_image_check *check;
 
 		while (!checks.waiting && !checks.closings)
 			pthread_cond_wait(&checks.more, &checks.lock);
@@ -180,9 +180,9 @@ static void *run(void *unused)
 
 /* ---- the loop's ---- */
 
-static void done_ready(struct vcuda_source *source, uint32_t events)
+static void done_ready(struct daemon_source *source, uint32_t events)
 {
-	struct vcuda_image_check *check;
+	struct daemon_image_check *check;
 	uint64_t count;
 
 	if (read(source->fd, &count, sizeof(count)) < 0)
@@ -193,7 +193,7 @@ static void done_ready(struct vcuda_source *source, uint32_t events)
 	checks.last_done = &checks.done;
 	pthread_mutex_unlock(&checks.lock);
 	while (check) {
-		struct vcuda_image_check *next = check->next;
+		struct daemon_image_check *next = check->next;
 
 		checks.count--;
 		checks.bytes -= check->bytes;
@@ -202,7 +202,7 @@ static void done_ready(struct vcuda_source *source, uint32_t events)
 	}
 }
 
-int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_image_check *check))
+int daemon_image_check_open(struct daemon_loop *loop, void (*done)(struct daemon_image_check *check))
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), err;
 
@@ -210,7 +210,7 @@ int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_im
 		return -errno;
 	checks.source.ready = done_ready;
 	checks.report = done;
-	err = vcuda_source_add(loop, &checks.source, fd, EPOLLIN);
+	err = daemon_source_add(loop, &checks.source, fd, EPOLLIN);
 	if (err)
 		close(fd);
 	return err;
@@ -224,7 +224,7 @@ static bool has_thread(void)
 	return checks.runs;
 }
 
-void vcuda_image_check_close(int fd)
+void daemon_image_check_close(int fd)
 {
 	bool taken = false;
 
@@ -245,16 +245,16 @@ static bool has_room(uint64_t bytes)
 	return checks.count < MOST_WAITING && (!checks.bytes || checks.bytes + bytes <= MOST_WAITING_BYTES);
 }
 
-void vcuda_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch)
+void daemon_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch)
 {
-	struct vcuda_image_check *check =
+	struct daemon_image_check *check =
 		checks.source.fd >= 0 && has_room(bytes) && has_thread() ? malloc(sizeof(*check)) : NULL;
 
 	if (!check) {
-		vcuda_image_check_close(fd);
+		daemon_image_check_close(fd);
 		return;
 	}
-	*check = (struct vcuda_image_check){.fd = fd, .bytes = bytes, .guest = guest, .epoch = epoch};
+	*check = (struct daemon_image_check){.fd = fd, .bytes = bytes, .guest = guest, .epoch = epoch};
 	checks.count++;
 	checks.bytes += bytes;
 	pthread_mutex_lock(&checks.lock);

@@ -12,8 +12,8 @@
 #include "protocol/ipc/image-channel.h"
 #include "loop/loop.h"
 
-struct vcuda_image_check {
-	struct vcuda_image_check *next;
+struct daemon_image_check {
+	struct daemon_image_check *next;
 	int fd; /* -1: closed, since it is not what it should be */
 	uint64_t bytes; /* as the worker says */
 	uint64_t guest;
@@ -23,18 +23,18 @@ struct vcuda_image_check {
 };
 
 /* `done` gets each in the loop, and owns it and its descriptor from then on. 0 or -errno. */
-int vcuda_image_check_open(struct vcuda_loop *loop, void (*done)(struct vcuda_image_check *check));
+int daemon_image_check_open(struct daemon_loop *loop, void (*done)(struct daemon_image_check *check));
 
 /*
  * Takes over a descriptor, in any case. How many and how large ones wait for their turn is bounded; what is too much is
  * closed, and nobody hears of it.
  */
-void vcuda_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch);
+void daemon_image_check_start(int fd, uint64_t bytes, uint64_t guest, unsigned int epoch);
 
 /* Has the thread close it, before it looks at anything else. Where very many wait for that it is done here and now. */
-void vcuda_image_check_close(int fd);
+void daemon_image_check_close(int fd);
 
 /* What the thread does, for tests: names a file that is as image-channel.h says. 0 or -errno. */
-int vcuda_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name);
+int daemon_image_check_file(int fd, uint64_t bytes, struct vcuda_image_name *name);
 
 #endif

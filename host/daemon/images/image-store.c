@@ -27,12 +27,12 @@ static struct {
 	unsigned int count;
 } store = {.entries = {&store.entries, &store.entries}};
 
-void vcuda_image_store_set_limit(uint64_t bytes)
+void daemon_image_store_set_limit(uint64_t bytes)
 {
 	store.limit = bytes;
 }
 
-uint64_t vcuda_image_store_limit(void)
+uint64_t daemon_image_store_limit(void)
 {
 	return store.limit;
 }
@@ -48,7 +48,7 @@ static void drop(struct entry *e)
 	store.used -= vcuda_image_file_bytes(e->bytes);
 	store.count--;
 	/* To free what only the cache still has takes a tenth of a millisecond a MiB: not here. */
-	vcuda_image_check_close(e->fd);
+	daemon_image_check_close(e->fd);
 	free(e);
 }
 
@@ -62,14 +62,14 @@ static struct entry *find(uint64_t guest, uint64_t bytes, const struct vcuda_ima
 	return NULL;
 }
 
-enum vcuda_image_look vcuda_image_store_look(uint64_t guest, uint64_t bytes)
+enum vcuda_image_look daemon_image_store_look(uint64_t guest, uint64_t bytes)
 {
 	if (!may_keep(bytes))
 		return VCUDA_IMAGE_NEVER;
 	return find(guest, bytes, NULL) ? VCUDA_IMAGE_SOME : VCUDA_IMAGE_NONE;
 }
 
-int vcuda_image_store_find(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name)
+int daemon_image_store_find(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name)
 {
 	struct entry *e = find(guest, bytes, name);
 
@@ -90,13 +90,13 @@ static void make_room(uint64_t bytes)
 	}
 }
 
-int vcuda_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name, int fd)
+int daemon_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name, int fd)
 {
 	int status = !may_keep(bytes) ? -EFBIG : find(guest, bytes, name) ? -EEXIST : 0;
 	struct entry *e = status ? NULL : malloc(sizeof(*e));
 
 	if (!e) {
-		vcuda_image_check_close(fd);
+		daemon_image_check_close(fd);
 		return status ? status : -ENOMEM;
 	}
 	make_room(vcuda_image_file_bytes(bytes));
@@ -109,7 +109,7 @@ int vcuda_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_i
 	return 0;
 }
 
-void vcuda_image_store_drop(uint64_t guest)
+void daemon_image_store_drop(uint64_t guest)
 {
 	struct entry *e, *after;
 

@@ -11,19 +11,19 @@
 #include "protocol/image-cache.h"
 
 /* All in all; what was not used for longest goes for what is new. 0: none are kept. */
-void vcuda_image_store_set_limit(uint64_t bytes);
-uint64_t vcuda_image_store_limit(void);
+void daemon_image_store_set_limit(uint64_t bytes);
+uint64_t daemon_image_store_limit(void);
 
 /* Whether there may be one of that length. */
-enum vcuda_image_look vcuda_image_store_look(uint64_t guest, uint64_t bytes);
+enum vcuda_image_look daemon_image_store_look(uint64_t guest, uint64_t bytes);
 
 /* The file, which stays the cache's; -1: there is none. */
-int vcuda_image_store_find(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name);
+int daemon_image_store_find(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name);
 
 /* Takes a file over that has been checked. 0, -EEXIST, or another -errno; but for 0 it is closed. */
-int vcuda_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name, int fd);
+int daemon_image_store_enter(uint64_t guest, uint64_t bytes, const struct vcuda_image_name *name, int fd);
 
 /* All of a guest that is gone. */
-void vcuda_image_store_drop(uint64_t guest);
+void daemon_image_store_drop(uint64_t guest);
 
 #endif

@@ -6,20 +6,20 @@
 
 #include "loop/loop.h"
 
-int vcuda_loop_init(struct vcuda_loop *loop)
+int daemon_loop_init(struct daemon_loop *loop)
 {
-	*loop = (struct vcuda_loop){.epoll = epoll_create1(EPOLL_CLOEXEC)};
+	*loop = (struct daemon_loop){.epoll = epoll_create1(EPOLL_CLOEXEC)};
 	vcuda_list_init(&loop->timers);
 	return loop->epoll < 0 ? -errno : 0;
 }
 
-void vcuda_loop_close(struct vcuda_loop *loop)
+void daemon_loop_close(struct daemon_loop *loop)
 {
 	close(loop->epoll);
 	loop->epoll = -1;
 }
 
-uint64_t vcuda_now(void)
+uint64_t daemon_now(void)
 {
 	struct timespec now;
 
@@ -27,7 +27,7 @@ uint64_t vcuda_now(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-int vcuda_source_add(struct vcuda_loop *loop, struct vcuda_source *source, int fd, uint32_t events)
+int daemon_source_add(struct daemon_loop *loop, struct daemon_source *source, int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = source};
 
@@ -37,7 +37,7 @@ int vcuda_source_add(struct vcuda_loop *loop, struct vcuda_source *source, int f
 	return 0;
 }
 
-void vcuda_source_change(struct vcuda_loop *loop, struct vcuda_source *source, uint32_t events)
+void daemon_source_change(struct daemon_loop *loop, struct daemon_source *source, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = source};
 
@@ -45,7 +45,7 @@ void vcuda_source_change(struct vcuda_loop *loop, struct vcuda_source *source, u
 		epoll_ctl(loop->epoll, EPOLL_CTL_MOD, source->fd, &event);
 }
 
-void vcuda_source_remove(struct vcuda_loop *loop, struct vcuda_source *source)
+void daemon_source_remove(struct daemon_loop *loop, struct daemon_source *source)
 {
 	int i;
 
@@ -59,26 +59,26 @@ void vcuda_source_remove(struct vcuda_loop *loop, struct vcuda_source *source)
 			loop->batch[i].data.ptr = NULL;
 }
 
-void vcuda_timer_init(struct vcuda_timer *timer, void (*expired)(struct vcuda_timer *timer))
+void daemon_timer_init(struct daemon_timer *timer, void (*expired)(struct daemon_timer *timer))
 {
-	*timer = (struct vcuda_timer){.expired = expired};
+	*timer = (struct daemon_timer){.expired = expired};
 	vcuda_list_init(&timer->entry);
 }
 
-void vcuda_timer_set(struct vcuda_loop *loop, struct vcuda_timer *timer, uint64_t delay_ms)
+void daemon_timer_set(struct daemon_loop *loop, struct daemon_timer *timer, uint64_t delay_ms)
 {
-	vcuda_timer_clear(timer);
-	timer->at = vcuda_now() + delay_ms;
+	daemon_timer_clear(timer);
+	timer->at = daemon_now() + delay_ms;
 	vcuda_list_add(&timer->entry, &loop->timers);
 }
 
-void vcuda_timer_clear(struct vcuda_timer *timer)
+void daemon_timer_clear(struct daemon_timer *timer)
 {
 	timer->at = 0;
 	vcuda_list_remove(&timer->entry);
 }
 
-static int next_timeout(const struct vcuda_loop *loop)
+static int next_timeout(const struct daemon_loop *loop)
 {
 	const struct vcuda_list *entry;
 	uint64_t now, first = UINT64_MAX;
@@ -86,49 +86,49 @@ static int next_timeout(const struct vcuda_loop *loop)
 	if (loop->again)
 		return 0;
 	for (entry = loop->timers.next; entry != &loop->timers; entry = entry->next) {
-		uint64_t at = container_of(entry, struct vcuda_timer, entry)->at;
+		uint64_t at = container_of(entry, struct daemon_timer, entry)->at;
 
 		first = at < first ? at : first;
 	}
 	if (first == UINT64_MAX)
 		return -1;
-	now = vcuda_now();
+	now = daemon_now();
 	if (first <= now)
 		return 0;
 	return first - now > INT_MAX ? INT_MAX : (int)(first - now);
 }
 
 /* A handler may set or clear any timer: begin anew after each. */
-static void run_timers(struct vcuda_loop *loop)
+static void run_timers(struct daemon_loop *loop)
 {
 	uint64_t now;
 	struct vcuda_list *entry;
 
 	if (vcuda_list_empty(&loop->timers))
 		return;
-	now = vcuda_now();
+	now = daemon_now();
 	for (entry = loop->timers.next; entry != &loop->timers;) {
-		struct vcuda_timer *timer = container_of(entry, struct vcuda_timer, entry);
+		struct daemon_timer *timer = container_of(entry, struct daemon_timer, entry);
 
 		entry = entry->next;
 		if (timer->at > now)
 			continue;
-		vcuda_timer_clear(timer);
+		daemon_timer_clear(timer);
 		timer->expired(timer);
 		entry = loop->timers.next;
 	}
 }
 
-void vcuda_loop_run(struct vcuda_loop *loop)
+void daemon_loop_run(struct daemon_loop *loop)
 {
 	int i, count;
 
 	while (!loop->stop) {
-		count = epoll_wait(loop->epoll, loop->batch, VCUDA_LOOP_BATCH, next_timeout(loop));
+		count = epoll_wait(loop->epoll, loop->batch, DAEMON_LOOP_BATCH, next_timeout(loop));
 		loop->again = false;
 		loop->batch_count = count < 0 ? 0 : count;
 		for (i = 0; i < loop->batch_count && !loop->stop; i++) {
-			struct vcuda_source *source = loop->batch[i].data.ptr;
+			struct daemon_source *source = loop->batch[i].data.ptr;
 
 			if (source)
 				source->ready(source, loop->batch[i].events);

@@ -14,49 +14,49 @@
 
 #include "common/list.h"
 
-struct vcuda_source {
+struct daemon_source {
 	int fd; /* the owner's; -1: not in the loop */
-	void (*ready)(struct vcuda_source *source, uint32_t events);
+	void (*ready)(struct daemon_source *source, uint32_t events);
 };
 
-struct vcuda_timer {
+struct daemon_timer {
 	struct vcuda_list entry;
 	uint64_t at; /* ms, 0: not set */
-	void (*expired)(struct vcuda_timer *timer);
+	void (*expired)(struct daemon_timer *timer);
 };
 
-#define VCUDA_LOOP_BATCH 32
+#define DAEMON_LOOP_BATCH 32
 
-struct vcuda_loop {
+struct daemon_loop {
 	int epoll;
 	bool stop;
 	struct vcuda_list timers;
-	struct epoll_event batch[VCUDA_LOOP_BATCH];
+	struct epoll_event batch[DAEMON_LOOP_BATCH];
 	int batch_count;
-	bool again;                            /* somebody has work left: poll, do not sleep */
-	void (*idle)(struct vcuda_loop *loop); /* called after each batch, may be NULL */
+	bool again;                             /* somebody has work left: poll, do not sleep */
+	void (*idle)(struct daemon_loop *loop); /* called after each batch, may be NULL */
 	void *owner;
 };
 
 /* 0 or -errno. */
-int vcuda_loop_init(struct vcuda_loop *loop);
-void vcuda_loop_close(struct vcuda_loop *loop);
+int daemon_loop_init(struct daemon_loop *loop);
+void daemon_loop_close(struct daemon_loop *loop);
 
 /* Runs until loop->stop. */
-void vcuda_loop_run(struct vcuda_loop *loop);
+void daemon_loop_run(struct daemon_loop *loop);
 
 /* Watches source->fd for `events` (EPOLLIN, EPOLLOUT; level triggered). 0 or -errno. */
-int vcuda_source_add(struct vcuda_loop *loop, struct vcuda_source *source, int fd, uint32_t events);
-void vcuda_source_change(struct vcuda_loop *loop, struct vcuda_source *source, uint32_t events);
+int daemon_source_add(struct daemon_loop *loop, struct daemon_source *source, int fd, uint32_t events);
+void daemon_source_change(struct daemon_loop *loop, struct daemon_source *source, uint32_t events);
 
 /* Does not close the descriptor. Harmless on a source that is not in the loop. */
-void vcuda_source_remove(struct vcuda_loop *loop, struct vcuda_source *source);
+void daemon_source_remove(struct daemon_loop *loop, struct daemon_source *source);
 
-uint64_t vcuda_now(void); /* ms, monotonic */
+uint64_t daemon_now(void); /* ms, monotonic */
 
-/* A timer starts as {.expired = ...} after vcuda_timer_init(); setting it again moves it. */
-void vcuda_timer_init(struct vcuda_timer *timer, void (*expired)(struct vcuda_timer *timer));
-void vcuda_timer_set(struct vcuda_loop *loop, struct vcuda_timer *timer, uint64_t delay_ms);
-void vcuda_timer_clear(struct vcuda_timer *timer);
+/* A timer starts as {.expired = ...} after daemon_timer_init(); setting it again moves it. */
+void daemon_timer_init(struct daemon_timer *timer, void (*expired)(struct daemon_timer *timer));
+void daemon_timer_set(struct daemon_loop *loop, struct daemon_timer *timer, uint64_t delay_ms);
+void daemon_timer_clear(struct daemon_timer *timer);
 
 #endif

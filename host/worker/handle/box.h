@@ -8,12 +8,12 @@
 #include "protocol/types.h"
 
 /* Between arrays and device memory; NULL: that end is memory. */
-CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src);
+CUDA_MEMCPY3D worker_box_describe(const vcuda_box *box, CUarray dst, CUarray src);
 
 /*
  * The bytes that one end of a box in host memory reaches over, from its start: the guest says how many it means, and no
  * more than these may be touched. False: more.
  */
-bool vcuda_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes);
+bool worker_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes);
 
 #endif

@@ -12,23 +12,24 @@
 #include "handle/resource.h"
 #include "session/session.h"
 
-CUresult vcuda_handle_vcudaArrayCreate(struct vcuda_session *s, struct vcuda_args_vcudaArrayCreate *a)
+CUresult vcuda_handle_vcudaArrayCreate(struct worker_session *s, struct vcuda_args_vcudaArrayCreate *a)
 {
 	if (!s->ops->cuArray3DCreate_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaArrayCreate);
+		return worker_unsupported(s, VCUDA_OP_vcudaArrayCreate);
 	return s->ops->cuArray3DCreate_v2(&a->array, &a->descriptor);
 }
 
-CUresult vcuda_handle_vcudaMipmappedArrayCreate(struct vcuda_session *s, struct vcuda_args_vcudaMipmappedArrayCreate *a)
+CUresult vcuda_handle_vcudaMipmappedArrayCreate(struct worker_session *s,
+						struct vcuda_args_vcudaMipmappedArrayCreate *a)
 {
 	if (!s->ops->cuMipmappedArrayCreate)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMipmappedArrayCreate);
+		return worker_unsupported(s, VCUDA_OP_vcudaMipmappedArrayCreate);
 	return s->ops->cuMipmappedArrayCreate(&a->mipmapped, &a->descriptor, a->levels);
 }
 
 /* ---- copies ---- */
 
-CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
+CUDA_MEMCPY3D worker_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
 {
 	return (CUDA_MEMCPY3D){
 		.srcXInBytes = box->src.x,
@@ -53,7 +54,7 @@ CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
 	};
 }
 
-bool vcuda_box_fits(const vcuda_box *box, const vcuda_box_end *e, uint64_t bytes)
+bool worker_box_fits(const vcuda_box *box, const vcuda_box_end *e, uint64_t bytes)
 {
 	uint64_t slice, last, end;
 
@@ -66,74 +67,74 @@ bool vcuda_box_fits(const vcuda_box *box, const vcuda_box_end *e, uint64_t bytes
 	       !__builtin_add_overflow(end, box->width, &end) && end <= bytes;
 }
 
-CUresult vcuda_handle_vcudaBoxDtoD(struct vcuda_session *s, struct vcuda_args_vcudaBoxDtoD *a)
+CUresult vcuda_handle_vcudaBoxDtoD(struct worker_session *s, struct vcuda_args_vcudaBoxDtoD *a)
 {
-	CUDA_MEMCPY3D copy = vcuda_box_describe(&a->box, a->dst, a->src);
+	CUDA_MEMCPY3D copy = worker_box_describe(&a->box, a->dst, a->src);
 
 	if (!s->ops->cuMemcpy3DAsync_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaBoxDtoD);
+		return worker_unsupported(s, VCUDA_OP_vcudaBoxDtoD);
 	return s->ops->cuMemcpy3DAsync_v2(&copy, a->hStream);
 }
 
-static CUresult submit(struct vcuda_session *s, CUDA_MEMCPY3D *copy, bool fits, CUstream stream)
+static CUresult submit(struct worker_session *s, CUDA_MEMCPY3D *copy, bool fits, CUstream stream)
 {
 	return fits ? s->ops->cuMemcpy3DAsync_v2(copy, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult from_host(struct vcuda_session *s, const vcuda_box *box, CUarray dst, const void *from, uint64_t bytes,
+static CUresult from_host(struct worker_session *s, const vcuda_box *box, CUarray dst, const void *from, uint64_t bytes,
 			  CUstream stream)
 {
-	CUDA_MEMCPY3D copy = vcuda_box_describe(box, dst, NULL);
+	CUDA_MEMCPY3D copy = worker_box_describe(box, dst, NULL);
 
 	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 	copy.srcHost = from;
-	return submit(s, &copy, vcuda_box_fits(box, &box->src, bytes), stream);
+	return submit(s, &copy, worker_box_fits(box, &box->src, bytes), stream);
 }
 
-static CUresult to_host(struct vcuda_session *s, const vcuda_box *box, void *to, CUarray src, uint64_t bytes,
+static CUresult to_host(struct worker_session *s, const vcuda_box *box, void *to, CUarray src, uint64_t bytes,
 			CUstream stream)
 {
-	CUDA_MEMCPY3D copy = vcuda_box_describe(box, NULL, src);
+	CUDA_MEMCPY3D copy = worker_box_describe(box, NULL, src);
 
 	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
 	copy.dstHost = to;
-	return submit(s, &copy, vcuda_box_fits(box, &box->dst, bytes), stream);
+	return submit(s, &copy, worker_box_fits(box, &box->dst, bytes), stream);
 }
 
-CUresult vcuda_handle_vcudaBoxHtoD(struct vcuda_session *s, struct vcuda_args_vcudaBoxHtoD *a)
+CUresult vcuda_handle_vcudaBoxHtoD(struct worker_session *s, struct vcuda_args_vcudaBoxHtoD *a)
 {
 	if (!s->ops->cuMemcpy3DAsync_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaBoxHtoD);
+		return worker_unsupported(s, VCUDA_OP_vcudaBoxHtoD);
 	return from_host(s, &a->box, a->dst, a->srcHost, a->bytes, a->hStream);
 }
 
-CUresult vcuda_handle_vcudaBoxDtoH(struct vcuda_session *s, struct vcuda_args_vcudaBoxDtoH *a)
+CUresult vcuda_handle_vcudaBoxDtoH(struct worker_session *s, struct vcuda_args_vcudaBoxDtoH *a)
 {
 	if (!s->ops->cuMemcpy3DAsync_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaBoxDtoH);
+		return worker_unsupported(s, VCUDA_OP_vcudaBoxDtoH);
 	return to_host(s, &a->box, a->dstHost, a->src, a->bytes, a->hStream);
 }
 
-CUresult vcuda_handle_vcudaStageBoxHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageBoxHtoD *a)
+CUresult vcuda_handle_vcudaStageBoxHtoD(struct worker_session *s, struct vcuda_args_vcudaStageBoxHtoD *a)
 {
-	const void *from = vcuda_command_stage(s, a->block, a->bytes);
+	const void *from = worker_command_stage(s, a->block, a->bytes);
 	CUresult result;
 
 	if (!s->ops->cuMemcpy3DAsync_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaStageBoxHtoD);
+		return worker_unsupported(s, VCUDA_OP_vcudaStageBoxHtoD);
 	if (!from)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = from_host(s, &a->box, a->dst, from, a->bytes, a->hStream);
 	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
-CUresult vcuda_handle_vcudaStageBoxDtoH(struct vcuda_session *s, struct vcuda_args_vcudaStageBoxDtoH *a)
+CUresult vcuda_handle_vcudaStageBoxDtoH(struct worker_session *s, struct vcuda_args_vcudaStageBoxDtoH *a)
 {
-	void *to = vcuda_command_stage(s, a->block, a->bytes);
+	void *to = worker_command_stage(s, a->block, a->bytes);
 	CUresult result;
 
 	if (!s->ops->cuMemcpy3DAsync_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaStageBoxDtoH);
+		return worker_unsupported(s, VCUDA_OP_vcudaStageBoxDtoH);
 	if (!to)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = to_host(s, &a->box, to, a->src, a->bytes, a->hStream);
@@ -153,7 +154,7 @@ static unsigned long long as_object(const void *handle)
 	return (unsigned long long)(uintptr_t)handle - 1;
 }
 
-CUresult vcuda_resource_resolve(struct vcuda_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d)
+CUresult worker_resource_resolve(struct worker_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d)
 {
 	void *handle = (void *)(uintptr_t)r->array;
 	CUresult result;
@@ -161,11 +162,11 @@ CUresult vcuda_resource_resolve(struct vcuda_session *s, const vcuda_resource *r
 	*d = (CUDA_RESOURCE_DESC){.resType = (CUresourcetype)r->type, .flags = r->flags};
 	switch (r->type) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		result = vcuda_resolve(s, VCUDA_ACCEPT(VCUDA_KIND_ARRAY), 0, &handle);
+		result = worker_resolve(s, WORKER_ACCEPT(VCUDA_KIND_ARRAY), 0, &handle);
 		d->res.array.hArray = handle;
 		return result;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		result = vcuda_resolve(s, VCUDA_ACCEPT(VCUDA_KIND_MIPMAPPED), 0, &handle);
+		result = worker_resolve(s, WORKER_ACCEPT(VCUDA_KIND_MIPMAPPED), 0, &handle);
 		d->res.mipmap.hMipmappedArray = handle;
 		return result;
 	case CU_RESOURCE_TYPE_LINEAR:
@@ -187,44 +188,44 @@ CUresult vcuda_resource_resolve(struct vcuda_session *s, const vcuda_resource *r
 	}
 }
 
-CUresult vcuda_handle_vcudaTextureCreate(struct vcuda_session *s, struct vcuda_args_vcudaTextureCreate *a)
+CUresult vcuda_handle_vcudaTextureCreate(struct worker_session *s, struct vcuda_args_vcudaTextureCreate *a)
 {
 	CUDA_RESOURCE_DESC resource;
 	CUresult result;
 
 	if (!s->ops->cuTexObjectCreate)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaTextureCreate);
-	result = vcuda_resource_resolve(s, &a->resource, &resource);
+		return worker_unsupported(s, VCUDA_OP_vcudaTextureCreate);
+	result = worker_resource_resolve(s, &a->resource, &resource);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuTexObjectCreate(&a->object, &resource, &a->descriptor, a->hasView ? &a->view : NULL);
 	a->texture = as_handle(a->object);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaTextureDestroy(struct vcuda_session *s, struct vcuda_args_vcudaTextureDestroy *a)
+CUresult vcuda_handle_vcudaTextureDestroy(struct worker_session *s, struct vcuda_args_vcudaTextureDestroy *a)
 {
 	if (!s->ops->cuTexObjectDestroy)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaTextureDestroy);
+		return worker_unsupported(s, VCUDA_OP_vcudaTextureDestroy);
 	return s->ops->cuTexObjectDestroy(as_object(a->texture));
 }
 
-CUresult vcuda_handle_vcudaSurfaceCreate(struct vcuda_session *s, struct vcuda_args_vcudaSurfaceCreate *a)
+CUresult vcuda_handle_vcudaSurfaceCreate(struct worker_session *s, struct vcuda_args_vcudaSurfaceCreate *a)
 {
 	CUDA_RESOURCE_DESC resource;
 	CUresult result;
 
 	if (!s->ops->cuSurfObjectCreate)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaSurfaceCreate);
-	result = vcuda_resource_resolve(s, &a->resource, &resource);
+		return worker_unsupported(s, VCUDA_OP_vcudaSurfaceCreate);
+	result = worker_resource_resolve(s, &a->resource, &resource);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuSurfObjectCreate(&a->object, &resource);
 	a->surface = as_handle(a->object);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaSurfaceDestroy(struct vcuda_session *s, struct vcuda_args_vcudaSurfaceDestroy *a)
+CUresult vcuda_handle_vcudaSurfaceDestroy(struct worker_session *s, struct vcuda_args_vcudaSurfaceDestroy *a)
 {
 	if (!s->ops->cuSurfObjectDestroy)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaSurfaceDestroy);
+		return worker_unsupported(s, VCUDA_OP_vcudaSurfaceDestroy);
 	return s->ops->cuSurfObjectDestroy(as_object(a->surface));
 }

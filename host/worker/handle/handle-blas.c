@@ -21,12 +21,12 @@ static bool is_sound(uint32_t function, uint32_t flags, uint32_t count, const ui
 	return count == r->family->words && vcuda_blas_check(r, words) == VCUDA_BLAS_GOOD;
 }
 
-CUresult vcuda_handle_vcudaBlas(struct vcuda_session *s, struct vcuda_args_vcudaBlas *a)
+CUresult vcuda_handle_vcudaBlas(struct worker_session *s, struct vcuda_args_vcudaBlas *a)
 {
 	const struct vcuda_blas_routine *r;
 
 	if (!s->ops->blas)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaBlas);
+		return worker_unsupported(s, VCUDA_OP_vcudaBlas);
 	if (a->function == VCUDA_BLAS_OPEN || !is_sound(a->function, a->flags, a->count, a->words))
 		return CUDA_ERROR_INVALID_VALUE;
 	r = &vcuda_blas_routines[a->function];
@@ -35,10 +35,10 @@ CUresult vcuda_handle_vcudaBlas(struct vcuda_session *s, struct vcuda_args_vcuda
 	return s->ops->blas(a->stream, a->function, a->flags, (void *)(uintptr_t)a->words, NULL);
 }
 
-CUresult vcuda_handle_vcudaBlasValue(struct vcuda_session *s, struct vcuda_args_vcudaBlasValue *a)
+CUresult vcuda_handle_vcudaBlasValue(struct worker_session *s, struct vcuda_args_vcudaBlasValue *a)
 {
 	if (!s->ops->blas)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaBlasValue);
+		return worker_unsupported(s, VCUDA_OP_vcudaBlasValue);
 	if (a->flags & VCUDA_BLAS_DEVICE || !is_sound(a->function, a->flags, a->count, a->words))
 		return CUDA_ERROR_INVALID_VALUE;
 	a->value[0] = a->value[1] = 0;

@@ -20,7 +20,7 @@
 #include "process/warm.h"
 
 /* A device's primary context, NULL if the guest has none. Retaining and releasing it leaves the count as it was. */
-static CUcontext primary(struct vcuda_session *s, CUdevice dev)
+static CUcontext primary(struct worker_session *s, CUdevice dev)
 {
 	CUcontext context = NULL;
 	unsigned int flags;
@@ -36,31 +36,31 @@ static CUcontext primary(struct vcuda_session *s, CUdevice dev)
 }
 
 /* 0: it has none. */
-static uint64_t id_of(struct vcuda_session *s, void *context)
+static uint64_t id_of(struct worker_session *s, void *context)
 {
-	if (!context || vcuda_publish(s, VCUDA_KIND_CONTEXT, true, 0, &context) != CUDA_SUCCESS)
+	if (!context || worker_publish(s, VCUDA_KIND_CONTEXT, true, 0, &context) != CUDA_SUCCESS)
 		return 0;
 	return (uint64_t)(uintptr_t)context;
 }
 
-CUresult vcuda_handle_cuDevicePrimaryCtxRetain(struct vcuda_session *s, struct vcuda_args_cuDevicePrimaryCtxRetain *a)
+CUresult vcuda_handle_cuDevicePrimaryCtxRetain(struct worker_session *s, struct vcuda_args_cuDevicePrimaryCtxRetain *a)
 {
-	if (vcuda_warm_take(a->dev, &a->pctx))
+	if (worker_warm_take(a->dev, &a->pctx))
 		return CUDA_SUCCESS;
 	if (!s->ops->cuDevicePrimaryCtxRetain)
-		return vcuda_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxRetain);
-	vcuda_warm_drop();
+		return worker_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxRetain);
+	worker_warm_drop();
 	return s->ops->cuDevicePrimaryCtxRetain(&a->pctx, a->dev);
 }
 
-CUresult vcuda_handle_cuDevicePrimaryCtxGetState(struct vcuda_session *s,
+CUresult vcuda_handle_cuDevicePrimaryCtxGetState(struct worker_session *s,
 						 struct vcuda_args_cuDevicePrimaryCtxGetState *a)
 {
 	unsigned int flags;
 
 	if (!s->ops->cuDevicePrimaryCtxGetState)
-		return vcuda_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxGetState);
-	if (!vcuda_warm_hides(a->dev, &flags))
+		return worker_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxGetState);
+	if (!worker_warm_hides(a->dev, &flags))
 		return s->ops->cuDevicePrimaryCtxGetState(a->dev, &a->flags, &a->active);
 	a->flags = flags;
 	a->active = 0;
@@ -68,22 +68,22 @@ CUresult vcuda_handle_cuDevicePrimaryCtxGetState(struct vcuda_session *s,
 }
 
 /* Flags other than it was made with: the one that the guest retains is made with them. */
-CUresult vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(struct vcuda_session *s,
+CUresult vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(struct worker_session *s,
 						    struct vcuda_args_cuDevicePrimaryCtxSetFlags_v2 *a)
 {
 	unsigned int flags;
 
 	if (!s->ops->cuDevicePrimaryCtxSetFlags_v2)
-		return vcuda_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxSetFlags_v2);
-	if (vcuda_warm_hides(a->dev, &flags)) {
+		return worker_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxSetFlags_v2);
+	if (worker_warm_hides(a->dev, &flags)) {
 		if (flags == a->flags)
 			return CUDA_SUCCESS;
-		vcuda_warm_drop();
+		worker_warm_drop();
 	}
 	return s->ops->cuDevicePrimaryCtxSetFlags_v2(a->dev, a->flags);
 }
 
-static CUresult release(struct vcuda_session *s, CUdevice dev)
+static CUresult release(struct worker_session *s, CUdevice dev)
 {
 	unsigned int flags;
 	CUresult result;
@@ -91,28 +91,28 @@ static CUresult release(struct vcuda_session *s, CUdevice dev)
 	int active = 1;
 	uint64_t id;
 
-	vcuda_unload_begin();
+	worker_unload_begin();
 	context = primary(s, dev);
-	vcuda_links_end(s, context);
-	vcuda_stage_events_drop(s);
-	vcuda_stage_queue_close(s, context);
-	vcuda_ram_close(context);
+	worker_links_end(s, context);
+	worker_stage_events_drop(s);
+	worker_stage_queue_close(s, context);
+	worker_ram_close(context);
 	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
 	if (!active) {
-		vcuda_handle_remove_children(s->handles, id);
-		vcuda_stage_pin_forget(context);
+		worker_handle_remove_children(s->handles, id);
+		worker_stage_pin_forget(context);
 	}
-	vcuda_ram_reopen(context, !active);
-	vcuda_stage_queue_reopen();
-	vcuda_unload_end();
+	worker_ram_reopen(context, !active);
+	worker_stage_queue_reopen();
+	worker_unload_end();
 	return result;
 }
 
 struct later {
-	struct vcuda_session *session;
+	struct worker_session *session;
 	CUdevice device;
 };
 
@@ -128,7 +128,7 @@ static void release_later(void *argument)
 }
 
 /* It is there and nothing of it runs, nor has anything gone wrong in it: its release has nothing to say. */
-static bool is_done(struct vcuda_session *s, CUdevice dev)
+static bool is_done(struct worker_session *s, CUdevice dev)
 {
 	const struct vcuda_backend_ops *ops = s->ops;
 	CUcontext context;
@@ -147,25 +147,25 @@ static bool is_done(struct vcuda_session *s, CUdevice dev)
 	return result == CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct vcuda_session *s,
+CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct worker_session *s,
 						   struct vcuda_args_cuDevicePrimaryCtxRelease_v2 *a)
 {
 	struct later *l;
 	unsigned int flags;
 
-	if (vcuda_warm_hides(a->dev, &flags))
+	if (worker_warm_hides(a->dev, &flags))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	l = is_done(s, a->dev) ? malloc(sizeof(*l)) : NULL;
 	if (!l)
 		return release(s, a->dev);
 	*l = (struct later){s, a->dev};
-	if (vcuda_release_later(release_later, l))
+	if (worker_release_later(release_later, l))
 		return CUDA_SUCCESS;
 	free(l);
 	return release(s, a->dev);
 }
 
-CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
+CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct worker_session *s,
 						 struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
 	unsigned int flags;
@@ -173,57 +173,57 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct vcuda_session *s,
 	CUresult result;
 	uint64_t id;
 
-	if (vcuda_warm_hides(a->dev, &flags))
-		vcuda_warm_drop();
-	vcuda_unload_begin();
+	if (worker_warm_hides(a->dev, &flags))
+		worker_warm_drop();
+	worker_unload_begin();
 	context = primary(s, a->dev);
-	vcuda_links_end(s, context);
-	vcuda_stage_events_drop(s);
-	vcuda_stage_queue_close(s, context);
-	vcuda_ram_close(context);
+	worker_links_end(s, context);
+	worker_stage_events_drop(s);
+	worker_stage_queue_close(s, context);
+	worker_ram_close(context);
 	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
 	if (result == CUDA_SUCCESS)
-		vcuda_handle_remove_children(s->handles, id);
-	vcuda_stage_pin_forget(context);
-	vcuda_ram_reopen(context, true);
-	vcuda_stage_queue_reopen();
-	vcuda_unload_end();
+		worker_handle_remove_children(s->handles, id);
+	worker_stage_pin_forget(context);
+	worker_ram_reopen(context, true);
+	worker_stage_queue_reopen();
+	worker_unload_end();
 	return result;
 }
 
 /* Leaves the new context not current on the worker's thread: which one is current is the guest's business. */
-CUresult vcuda_handle_cuCtxCreate_v2(struct vcuda_session *s, struct vcuda_args_cuCtxCreate_v2 *a)
+CUresult vcuda_handle_cuCtxCreate_v2(struct worker_session *s, struct vcuda_args_cuCtxCreate_v2 *a)
 {
 	CUcontext popped;
 	CUresult result;
 
-	vcuda_warm_drop();
+	worker_warm_drop();
 	result = s->ops->cuCtxCreate_v2(&a->pctx, a->flags, a->dev);
 	if (result == CUDA_SUCCESS)
 		s->ops->cuCtxPopCurrent_v2(&popped);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaContextEnds(struct vcuda_session *s, struct vcuda_args_vcudaContextEnds *a)
+CUresult vcuda_handle_vcudaContextEnds(struct worker_session *s, struct vcuda_args_vcudaContextEnds *a)
 {
 	(void)a;
 	return s->ops->contextEnds ? s->ops->contextEnds() : CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_cuCtxDestroy_v2(struct vcuda_session *s, struct vcuda_args_cuCtxDestroy_v2 *a)
+CUresult vcuda_handle_cuCtxDestroy_v2(struct worker_session *s, struct vcuda_args_cuCtxDestroy_v2 *a)
 {
 	CUresult result;
 
-	vcuda_links_end(s, a->ctx);
-	vcuda_unload_begin();
-	vcuda_stage_events_drop(s);
-	vcuda_stage_queue_close(s, a->ctx);
-	vcuda_ram_close(a->ctx);
+	worker_links_end(s, a->ctx);
+	worker_unload_begin();
+	worker_stage_events_drop(s);
+	worker_stage_queue_close(s, a->ctx);
+	worker_ram_close(a->ctx);
 	result = s->ops->cuCtxDestroy_v2(a->ctx);
-	vcuda_stage_pin_forget(a->ctx);
-	vcuda_ram_reopen(a->ctx, true);
-	vcuda_stage_queue_reopen();
-	vcuda_unload_end();
+	worker_stage_pin_forget(a->ctx);
+	worker_ram_reopen(a->ctx, true);
+	worker_stage_queue_reopen();
+	worker_unload_end();
 	return result;
 }

@@ -6,7 +6,7 @@
 #include "session/session.h"
 #include "queue/stage-events.h"
 
-static bool is_possible(const struct vcuda_session *s)
+static bool is_possible(const struct worker_session *s)
 {
 	const struct vcuda_backend_ops *ops = s->ops;
 
@@ -15,21 +15,21 @@ static bool is_possible(const struct vcuda_session *s)
 	       ops->cuStreamSynchronize;
 }
 
-CUresult vcuda_handle_vcudaDirectReady(struct vcuda_session *s, struct vcuda_args_vcudaDirectReady *a)
+CUresult vcuda_handle_vcudaDirectReady(struct worker_session *s, struct vcuda_args_vcudaDirectReady *a)
 {
-	a->ready = is_possible(s) && vcuda_ram_is_ready(s->ops);
+	a->ready = is_possible(s) && worker_ram_is_ready(s->ops);
 	return CUDA_SUCCESS;
 }
 
 /* `issued`: some of it is, or may be, on its way. */
-static CUresult issue(struct vcuda_session *s, const struct vcuda_args_vcudaCopyDirect *a,
-		      const struct vcuda_direct *range, bool *issued)
+static CUresult issue(struct worker_session *s, const struct vcuda_args_vcudaCopyDirect *a,
+		      const struct worker_direct *range, bool *issued)
 {
-	struct vcuda_direct_part part;
+	struct worker_direct_part part;
 	uint64_t device = a->device;
 	CUresult result;
 
-	vcuda_direct_first(range, a->host, a->ByteCount, &part);
+	worker_direct_first(range, a->host, a->ByteCount, &part);
 	do {
 		if (a->toDevice)
 			result = s->ops->cuMemcpyHtoDAsync_v2(device, part.memory, part.bytes, a->hStream);
@@ -37,12 +37,12 @@ static CUresult issue(struct vcuda_session *s, const struct vcuda_args_vcudaCopy
 			result = s->ops->cuMemcpyDtoHAsync_v2(part.memory, device, part.bytes, a->hStream);
 		*issued = *issued || result == CUDA_SUCCESS;
 		device += part.bytes;
-	} while (result == CUDA_SUCCESS && vcuda_direct_next(range, &part));
+	} while (result == CUDA_SUCCESS && worker_direct_next(range, &part));
 	return result;
 }
 
 /* For the copy alone, where that can be had: others may put what runs long behind it. */
-static CUresult wait(struct vcuda_session *s, CUstream stream, CUevent event)
+static CUresult wait(struct worker_session *s, CUstream stream, CUevent event)
 {
 	if (s->ops->cuEventRecordWithFlags(event, stream, 0) == CUDA_SUCCESS)
 		return s->ops->cuEventSynchronize(event);
@@ -53,37 +53,37 @@ static CUresult wait(struct vcuda_session *s, CUstream stream, CUevent event)
  * Where the wait fails nobody knows what the device still does, as when its context has: then the range stays held, and
  * its pages pinned, until this process has ended.
  */
-static CUresult copy(struct vcuda_session *s, const struct vcuda_args_vcudaCopyDirect *a, struct vcuda_direct *range)
+static CUresult copy(struct worker_session *s, const struct vcuda_args_vcudaCopyDirect *a, struct worker_direct *range)
 {
-	struct vcuda_stage_events set;
-	CUresult result = vcuda_stage_events_take(s, &set, 1), waited = CUDA_SUCCESS;
+	struct worker_stage_events set;
+	CUresult result = worker_stage_events_take(s, &set, 1), waited = CUDA_SUCCESS;
 	bool issued = false;
 
 	if (result == CUDA_SUCCESS)
 		result = issue(s, a, range, &issued);
 	if (issued)
 		waited = wait(s, a->hStream, set.events[0]);
-	vcuda_stage_events_give(s, &set, result == CUDA_SUCCESS && waited == CUDA_SUCCESS);
+	worker_stage_events_give(s, &set, result == CUDA_SUCCESS && waited == CUDA_SUCCESS);
 	if (waited == CUDA_SUCCESS)
-		vcuda_direct_release(range);
+		worker_direct_release(range);
 	return result != CUDA_SUCCESS ? result : waited;
 }
 
-CUresult vcuda_handle_vcudaCopyDirect(struct vcuda_session *s, struct vcuda_args_vcudaCopyDirect *a)
+CUresult vcuda_handle_vcudaCopyDirect(struct worker_session *s, struct vcuda_args_vcudaCopyDirect *a)
 {
-	struct vcuda_direct *range;
+	struct worker_direct *range;
 	CUresult result;
 
 	if (!is_possible(s))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	range = vcuda_direct_hold(a->host, a->ByteCount, !a->toDevice);
+	range = worker_direct_hold(a->host, a->ByteCount, !a->toDevice);
 	if (!range)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!vcuda_ram_use()) {
-		vcuda_direct_release(range);
+	if (!worker_ram_use()) {
+		worker_direct_release(range);
 		return CUDA_ERROR_NOT_READY;
 	}
 	result = copy(s, a, range);
-	vcuda_ram_leave();
+	worker_ram_leave();
 	return result;
 }

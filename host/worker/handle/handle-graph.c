@@ -24,16 +24,16 @@
 /* How far back it is looked whether something is named already. */
 #define NAMES_BACK 256
 
-struct window {
+struct mapped_range {
 	const void *start;
 	uint64_t bytes;
 	bool writable;
 };
 
 /* Never freed: the guest may destroy one that calls are at. */
-struct kept {
-	unsigned int users; /* the handle, and each call that is at it; with `next` under the list's lock */
-	struct kept *next;  /* of those that nobody uses */
+struct device_graph {
+	unsigned int users;        /* the handle, and each call that is at it; with `next` under the list's lock */
+	struct device_graph *next; /* of those that nobody uses */
 
 	pthread_mutex_t lock; /* of all the rest */
 	CUgraph graph;        /* until it is finished */
@@ -42,20 +42,20 @@ struct kept {
 	CUresult failure; /* of the first node that could not be added */
 	CUgraphNode *nodes;
 	uint64_t *names; /* ids of functions and arrays */
-	struct window *windows;
-	uint32_t node_count, node_room, name_count, name_room, window_count, window_room;
+	struct mapped_range *ranges;
+	uint32_t node_count, node_room, name_count, name_room, range_count, range_room;
 	uint64_t bytes;
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kept *unused;
+static struct device_graph *unused;
 static uint64_t all_bytes;
 
 /* ---- who is at it ---- */
 
-static struct kept *new_kept(void)
+static struct device_graph *device_graph_new(void)
 {
-	struct kept *k;
+	struct device_graph *k;
 
 	pthread_mutex_lock(&list_lock);
 	k = unused;
@@ -72,7 +72,7 @@ static struct kept *new_kept(void)
 }
 
 /* False: it was destroyed meanwhile. If it is another one by now, that is the guest's as well. */
-static bool take(struct kept *k)
+static bool device_graph_take(struct device_graph *k)
 {
 	bool there;
 
@@ -83,7 +83,7 @@ static bool take(struct kept *k)
 	return there;
 }
 
-static void empty(const struct vcuda_backend_ops *ops, struct kept *k)
+static void empty(const struct vcuda_backend_ops *ops, struct device_graph *k)
 {
 	/* One that still runs is freed when it has. */
 	if (k->exec)
@@ -92,17 +92,17 @@ static void empty(const struct vcuda_backend_ops *ops, struct kept *k)
 		ops->cuGraphDestroy(k->graph);
 	free(k->nodes);
 	free(k->names);
-	free(k->windows);
+	free(k->ranges);
 	k->graph = NULL;
 	k->exec = NULL;
 	k->failure = CUDA_SUCCESS;
 	k->nodes = NULL;
 	k->names = NULL;
-	k->windows = NULL;
-	k->node_count = k->node_room = k->name_count = k->name_room = k->window_count = k->window_room = 0;
+	k->ranges = NULL;
+	k->node_count = k->node_room = k->name_count = k->name_room = k->range_count = k->range_room = 0;
 }
 
-static void put(struct vcuda_session *s, struct kept *k)
+static void device_graph_put(struct worker_session *s, struct device_graph *k)
 {
 	bool last;
 
@@ -124,7 +124,7 @@ static void put(struct vcuda_session *s, struct kept *k)
 
 /* ---- what it takes and names; with its lock held ---- */
 
-static CUresult account(struct kept *k, uint64_t bytes)
+static CUresult account(struct device_graph *k, uint64_t bytes)
 {
 	bool fits;
 
@@ -155,12 +155,12 @@ static bool grow(void **array, uint32_t count, uint32_t *room, size_t size)
 }
 
 /* The object of an id, which must live as long as the graph is launched. */
-static CUresult name(struct vcuda_session *s, struct kept *k, uint32_t kinds, uint64_t id, void **object)
+static CUresult name(struct worker_session *s, struct device_graph *k, uint32_t kinds, uint64_t id, void **object)
 {
 	CUresult result;
 
 	*object = (void *)(uintptr_t)id;
-	result = vcuda_resolve(s, kinds, 0, object);
+	result = worker_resolve(s, kinds, 0, object);
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (uint32_t i = k->name_count; i-- > 0 && k->name_count - i <= NAMES_BACK;)
@@ -172,38 +172,38 @@ static CUresult name(struct vcuda_session *s, struct kept *k, uint32_t kinds, ui
 	return CUDA_SUCCESS;
 }
 
-static CUresult name_array(struct vcuda_session *s, struct kept *k, uint64_t id, CUarray *array)
+static CUresult name_array(struct worker_session *s, struct device_graph *k, uint64_t id, CUarray *array)
 {
 	void *object = NULL;
-	CUresult result = id ? name(s, k, VCUDA_ACCEPT(VCUDA_KIND_ARRAY), id, &object) : CUDA_SUCCESS;
+	CUresult result = id ? name(s, k, WORKER_ACCEPT(VCUDA_KIND_ARRAY), id, &object) : CUDA_SUCCESS;
 
 	*array = object;
 	return result;
 }
 
-static CUresult name_window(struct vcuda_session *s, struct kept *k, const struct window *w)
+static CUresult name_mapped_range(struct worker_session *s, struct device_graph *k, const struct mapped_range *w)
 {
-	CUresult result = vcuda_check_window(s, w->start, w->bytes, w->writable);
+	CUresult result = worker_mapping_check(s, w->start, w->bytes, w->writable);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	for (uint32_t i = k->window_count; i-- > 0 && k->window_count - i <= NAMES_BACK;)
-		if (k->windows[i].start == w->start && k->windows[i].bytes == w->bytes &&
-		    k->windows[i].writable == w->writable)
+	for (uint32_t i = k->range_count; i-- > 0 && k->range_count - i <= NAMES_BACK;)
+		if (k->ranges[i].start == w->start && k->ranges[i].bytes == w->bytes &&
+		    k->ranges[i].writable == w->writable)
 			return CUDA_SUCCESS;
-	if (!grow((void **)&k->windows, k->window_count, &k->window_room, sizeof(*k->windows)))
+	if (!grow((void **)&k->ranges, k->range_count, &k->range_room, sizeof(*k->ranges)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	k->windows[k->window_count++] = *w;
+	k->ranges[k->range_count++] = *w;
 	return CUDA_SUCCESS;
 }
 
-static CUresult all_is_there(struct vcuda_session *s, const struct kept *k)
+static CUresult all_is_there(struct worker_session *s, const struct device_graph *k)
 {
 	CUresult result =
-		vcuda_handles_live(s->handles, k->names, k->name_count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		worker_handles_live(s->handles, k->names, k->name_count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 
-	for (uint32_t i = 0; i < k->window_count && result == CUDA_SUCCESS; i++)
-		result = vcuda_check_window(s, k->windows[i].start, k->windows[i].bytes, k->windows[i].writable);
+	for (uint32_t i = 0; i < k->range_count && result == CUDA_SUCCESS; i++)
+		result = worker_mapping_check(s, k->ranges[i].start, k->ranges[i].bytes, k->ranges[i].writable);
 	return result;
 }
 
@@ -211,8 +211,8 @@ static CUresult all_is_there(struct vcuda_session *s, const struct kept *k)
 
 /* A node that is about to be added: what it comes after, and where it goes. */
 struct place {
-	struct vcuda_session *s;
-	struct kept *k;
+	struct worker_session *s;
+	struct device_graph *k;
 	CUgraphNode *deps, *node;
 	size_t count;
 };
@@ -220,7 +220,7 @@ struct place {
 static CUresult add_at(struct place *p, const uint32_t *deps, uint64_t bytes,
 		       CUresult (*make)(const struct place *p, void *arguments), void *arguments)
 {
-	struct kept *k = p->k;
+	struct device_graph *k = p->k;
 	CUresult result = account(k, NODE_BYTES + p->count * EDGE_BYTES + bytes);
 
 	if (result != CUDA_SUCCESS)
@@ -240,13 +240,13 @@ static CUresult add_at(struct place *p, const uint32_t *deps, uint64_t bytes,
 
 /* `bytes`: what the node takes beyond the usual. A node that fails is finishing's business, not the guest's thread's.
  */
-static CUresult add(struct vcuda_session *s, vcuda_kept handle, const uint32_t *deps, uint32_t count, uint64_t bytes,
-		    CUresult (*make)(const struct place *p, void *arguments), void *arguments)
+static CUresult add(struct worker_session *s, vcuda_graph_id handle, const uint32_t *deps, uint32_t count,
+		    uint64_t bytes, CUresult (*make)(const struct place *p, void *arguments), void *arguments)
 {
-	struct place p = {.s = s, .k = (struct kept *)handle, .count = count};
+	struct place p = {.s = s, .k = (struct device_graph *)handle, .count = count};
 	CUresult result = CUDA_SUCCESS;
 
-	if (!take(p.k))
+	if (!device_graph_take(p.k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	p.deps = malloc((count + 1ull) * sizeof(CUgraphNode));
 	pthread_mutex_lock(&p.k->lock);
@@ -258,7 +258,7 @@ static CUresult add(struct vcuda_session *s, vcuda_kept handle, const uint32_t *
 		p.k->failure = add_at(&p, deps, bytes, make, arguments);
 	pthread_mutex_unlock(&p.k->lock);
 	free(p.deps);
-	put(s, p.k);
+	device_graph_put(s, p.k);
 	return result;
 }
 
@@ -268,13 +268,13 @@ static CUresult make_empty(const struct place *p, void *unused_arguments)
 	return p->s->ops->cuGraphAddEmptyNode(p->node, p->k->graph, p->deps, p->count);
 }
 
-CUresult vcuda_handle_vcudaGraphAddEmpty(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddEmpty *a)
+CUresult vcuda_handle_vcudaGraphAddEmpty(struct worker_session *s, struct vcuda_args_vcudaGraphAddEmpty *a)
 {
-	return add(s, a->kept, a->deps, a->count, 0, make_empty, NULL);
+	return add(s, a->graph, a->deps, a->count, 0, make_empty, NULL);
 }
 
 /* The driver takes a cooperative kernel's parameters one by one only. NULL: they are not as the function has them. */
-static void **separate(struct vcuda_session *s, CUfunction f, const struct vcuda_args_vcudaGraphAddKernel *a,
+static void **separate(struct worker_session *s, CUfunction f, const struct vcuda_args_vcudaGraphAddKernel *a,
 		       void **params)
 {
 	size_t offset, size;
@@ -318,7 +318,7 @@ static CUresult make_kernel(const struct place *p, void *arguments)
 		.extra = bytes && !a->cooperative ? extra : NULL,
 	};
 	CUresult result =
-		name(p->s, p->k, VCUDA_ACCEPT(VCUDA_KIND_FUNCTION) | VCUDA_ACCEPT(VCUDA_KIND_KERNEL), a->f, &f);
+		name(p->s, p->k, WORKER_ACCEPT(VCUDA_KIND_FUNCTION) | WORKER_ACCEPT(VCUDA_KIND_KERNEL), a->f, &f);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -340,9 +340,9 @@ static CUresult make_kernel(const struct place *p, void *arguments)
 	return result;
 }
 
-CUresult vcuda_handle_vcudaGraphAddKernel(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddKernel *a)
+CUresult vcuda_handle_vcudaGraphAddKernel(struct worker_session *s, struct vcuda_args_vcudaGraphAddKernel *a)
 {
-	return add(s, a->kept, a->deps, a->count, a->paramBytes, make_kernel, a);
+	return add(s, a->graph, a->deps, a->count, a->paramBytes, make_kernel, a);
 }
 
 static CUresult make_memset(const struct place *p, void *arguments)
@@ -353,17 +353,17 @@ static CUresult make_memset(const struct place *p, void *arguments)
 	return p->s->ops->cuGraphAddMemsetNode(p->node, p->k->graph, p->deps, p->count, &m, p->k->context);
 }
 
-CUresult vcuda_handle_vcudaGraphAddMemset(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddMemset *a)
+CUresult vcuda_handle_vcudaGraphAddMemset(struct worker_session *s, struct vcuda_args_vcudaGraphAddMemset *a)
 {
-	return add(s, a->kept, a->deps, a->count, 0, make_memset, a);
+	return add(s, a->graph, a->deps, a->count, 0, make_memset, a);
 }
 
 static CUresult check_host_end(const struct place *p, const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes,
 			       bool writable)
 {
-	const struct window w = {(const void *)(uintptr_t)end->address, bytes, writable};
+	const struct mapped_range w = {(const void *)(uintptr_t)end->address, bytes, writable};
 
-	return vcuda_box_fits(box, end, bytes) ? name_window(p->s, p->k, &w) : CUDA_ERROR_INVALID_VALUE;
+	return worker_box_fits(box, end, bytes) ? name_mapped_range(p->s, p->k, &w) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult make_copy(const struct place *p, void *arguments)
@@ -381,7 +381,7 @@ static CUresult make_copy(const struct place *p, void *arguments)
 		result = src ? CUDA_ERROR_INVALID_VALUE : check_host_end(p, &a->box, &a->box.src, a->srcBytes, false);
 	if (result != CUDA_SUCCESS)
 		return result;
-	copy = vcuda_box_describe(&a->box, dst, src);
+	copy = worker_box_describe(&a->box, dst, src);
 	if (a->dstBytes) {
 		copy.dstMemoryType = CU_MEMORYTYPE_HOST;
 		copy.dstHost = (void *)(uintptr_t)a->box.dst.address;
@@ -393,9 +393,9 @@ static CUresult make_copy(const struct place *p, void *arguments)
 	return p->s->ops->cuGraphAddMemcpyNode(p->node, p->k->graph, p->deps, p->count, &copy, p->k->context);
 }
 
-CUresult vcuda_handle_vcudaGraphAddCopy(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddCopy *a)
+CUresult vcuda_handle_vcudaGraphAddCopy(struct worker_session *s, struct vcuda_args_vcudaGraphAddCopy *a)
 {
-	return add(s, a->kept, a->deps, a->count, 0, make_copy, a);
+	return add(s, a->graph, a->deps, a->count, 0, make_copy, a);
 }
 
 static CUresult make_mem_ops(const struct place *p, void *arguments)
@@ -406,15 +406,15 @@ static CUresult make_mem_ops(const struct place *p, void *arguments)
 
 	if (!p->s->ops->cuGraphAddBatchMemOpNode)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	m.count = vcuda_memory_ops_read(a->ops, a->words, ops);
+	m.count = worker_memory_ops_read(a->ops, a->words, ops);
 	if (!m.count)
 		return CUDA_ERROR_INVALID_VALUE;
 	return p->s->ops->cuGraphAddBatchMemOpNode(p->node, p->k->graph, p->deps, p->count, &m);
 }
 
-CUresult vcuda_handle_vcudaGraphAddMemOps(struct vcuda_session *s, struct vcuda_args_vcudaGraphAddMemOps *a)
+CUresult vcuda_handle_vcudaGraphAddMemOps(struct worker_session *s, struct vcuda_args_vcudaGraphAddMemOps *a)
 {
-	return add(s, a->kept, a->deps, a->count, a->words * sizeof(*a->ops), make_mem_ops, a);
+	return add(s, a->graph, a->deps, a->count, a->words * sizeof(*a->ops), make_mem_ops, a);
 }
 
 /* ---- the whole ---- */
@@ -427,14 +427,14 @@ static bool has_graphs(const struct vcuda_backend_ops *ops)
 	       ops->cuGraphLaunch && ops->cuGraphExecDestroy && ops->cuGraphDestroy;
 }
 
-CUresult vcuda_handle_vcudaGraphCreate(struct vcuda_session *s, struct vcuda_args_vcudaGraphCreate *a)
+CUresult vcuda_handle_vcudaGraphCreate(struct worker_session *s, struct vcuda_args_vcudaGraphCreate *a)
 {
-	struct kept *k;
+	struct device_graph *k;
 	CUresult result;
 
 	if (!has_graphs(s->ops))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	k = new_kept();
+	k = device_graph_new();
 	if (!k)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* A guest that guesses its handle's last call may be at it still. */
@@ -446,12 +446,12 @@ CUresult vcuda_handle_vcudaGraphCreate(struct vcuda_session *s, struct vcuda_arg
 		result = s->ops->cuGraphCreate(&k->graph, 0);
 	pthread_mutex_unlock(&k->lock);
 	if (result != CUDA_SUCCESS)
-		put(s, k);
-	a->kept = (vcuda_kept)k;
+		device_graph_put(s, k);
+	a->graph = (vcuda_graph_id)k;
 	return result;
 }
 
-static CUresult finish(struct vcuda_session *s, struct kept *k)
+static CUresult finish(struct worker_session *s, struct device_graph *k)
 {
 	CUresult result = k->graph ? k->failure : CUDA_ERROR_INVALID_VALUE;
 
@@ -468,38 +468,38 @@ static CUresult finish(struct vcuda_session *s, struct kept *k)
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaGraphFinish(struct vcuda_session *s, struct vcuda_args_vcudaGraphFinish *a)
+CUresult vcuda_handle_vcudaGraphFinish(struct worker_session *s, struct vcuda_args_vcudaGraphFinish *a)
 {
-	struct kept *k = (struct kept *)a->kept;
+	struct device_graph *k = (struct device_graph *)a->graph;
 	CUresult result;
 
-	if (!take(k))
+	if (!device_graph_take(k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&k->lock);
 	result = finish(s, k);
 	pthread_mutex_unlock(&k->lock);
-	put(s, k);
+	device_graph_put(s, k);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaGraphLaunch(struct vcuda_session *s, struct vcuda_args_vcudaGraphLaunch *a)
+CUresult vcuda_handle_vcudaGraphLaunch(struct worker_session *s, struct vcuda_args_vcudaGraphLaunch *a)
 {
-	struct kept *k = (struct kept *)a->kept;
+	struct device_graph *k = (struct device_graph *)a->graph;
 	CUresult result;
 
-	if (!take(k))
+	if (!device_graph_take(k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&k->lock);
 	result = k->exec ? all_is_there(s, k) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuGraphLaunch(k->exec, a->hStream);
 	pthread_mutex_unlock(&k->lock);
-	put(s, k);
+	device_graph_put(s, k);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaGraphDestroy(struct vcuda_session *s, struct vcuda_args_vcudaGraphDestroy *a)
+CUresult vcuda_handle_vcudaGraphDestroy(struct worker_session *s, struct vcuda_args_vcudaGraphDestroy *a)
 {
-	put(s, (struct kept *)a->kept);
+	device_graph_put(s, (struct device_graph *)a->graph);
 	return CUDA_SUCCESS;
 }

@@ -6,40 +6,40 @@
 #include "images/image.h"
 #include "session/command.h"
 
-CUresult vcuda_handle_vcudaImageCreate(struct vcuda_session *s, struct vcuda_args_vcudaImageCreate *a)
+CUresult vcuda_handle_vcudaImageCreate(struct worker_session *s, struct vcuda_args_vcudaImageCreate *a)
 {
-	return vcuda_image_new(a->total, "", 0, &a->image);
+	return worker_image_new(a->total, "", 0, &a->image);
 }
 
-CUresult vcuda_handle_vcudaImageStaged(struct vcuda_session *s, struct vcuda_args_vcudaImageStaged *a)
+CUresult vcuda_handle_vcudaImageStaged(struct worker_session *s, struct vcuda_args_vcudaImageStaged *a)
 {
-	const void *from = vcuda_command_stage(s, a->block, a->bytes);
+	const void *from = worker_command_stage(s, a->block, a->bytes);
 
 	if (!from || a->bytes > a->total)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_image_new(a->total, from, a->bytes, &a->image);
+	return worker_image_new(a->total, from, a->bytes, &a->image);
 }
 
-static CUresult write_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult write_image(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageWrite *a = arguments;
-	const void *from = vcuda_command_stage(s, a->block, a->bytes);
+	const void *from = worker_command_stage(s, a->block, a->bytes);
 
-	if (!from || vcuda_image_is_adopted(image) || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+	if (!from || worker_image_is_adopted(image) || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(image->data + a->offset, from, a->bytes);
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaImageWrite(struct vcuda_session *s, struct vcuda_args_vcudaImageWrite *a)
+CUresult vcuda_handle_vcudaImageWrite(struct worker_session *s, struct vcuda_args_vcudaImageWrite *a)
 {
-	return vcuda_image_with(s, a->image, write_image, a);
+	return worker_image_with(s, a->image, write_image, a);
 }
 
-static CUresult read_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult read_image(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageRead *a = arguments;
-	void *to = vcuda_command_stage(s, a->block, a->bytes);
+	void *to = worker_command_stage(s, a->block, a->bytes);
 
 	if (!to || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -47,36 +47,36 @@ static CUresult read_image(struct vcuda_session *s, struct vcuda_worker_image *i
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaImageRead(struct vcuda_session *s, struct vcuda_args_vcudaImageRead *a)
+CUresult vcuda_handle_vcudaImageRead(struct worker_session *s, struct vcuda_args_vcudaImageRead *a)
 {
-	return vcuda_image_with(s, a->image, read_image, a);
+	return worker_image_with(s, a->image, read_image, a);
 }
 
-CUresult vcuda_handle_vcudaImageDestroy(struct vcuda_session *s, struct vcuda_args_vcudaImageDestroy *a)
+CUresult vcuda_handle_vcudaImageDestroy(struct worker_session *s, struct vcuda_args_vcudaImageDestroy *a)
 {
-	return vcuda_image_destroy(a->image);
+	return worker_image_destroy(a->image);
 }
 
-static CUresult add_option(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult add_option(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageOption *a = arguments;
 
-	return vcuda_image_add_option(image, a->option, a->value);
+	return worker_image_add_option(image, a->option, a->value);
 }
 
-CUresult vcuda_handle_vcudaImageOption(struct vcuda_session *s, struct vcuda_args_vcudaImageOption *a)
+CUresult vcuda_handle_vcudaImageOption(struct worker_session *s, struct vcuda_args_vcudaImageOption *a)
 {
-	return vcuda_image_with(s, a->image, add_option, a);
+	return worker_image_with(s, a->image, add_option, a);
 }
 
-static CUresult read_log(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult read_log(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	struct vcuda_args_vcudaImageLog *a = arguments;
 
-	return vcuda_worker_jit_read(s, &image->jit, a->option, a->block, a->bytes, &a->length);
+	return worker_jit_read(s, &image->jit, a->option, a->block, a->bytes, &a->length);
 }
 
-CUresult vcuda_handle_vcudaImageLog(struct vcuda_session *s, struct vcuda_args_vcudaImageLog *a)
+CUresult vcuda_handle_vcudaImageLog(struct worker_session *s, struct vcuda_args_vcudaImageLog *a)
 {
-	return vcuda_image_with(s, a->image, read_log, a);
+	return worker_image_with(s, a->image, read_log, a);
 }

@@ -7,12 +7,12 @@
 #include "session/session.h"
 #include "queue/stage-queue.h"
 
-CUresult vcuda_handle_vcudaFunctionInfo(struct vcuda_session *s, struct vcuda_args_vcudaFunctionInfo *a)
+CUresult vcuda_handle_vcudaFunctionInfo(struct worker_session *s, struct vcuda_args_vcudaFunctionInfo *a)
 {
 	vcuda_function_info *info = &a->info;
 
 	if (!s->ops->cuFuncGetAttribute || !s->ops->cuFuncGetParamInfo)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaFunctionInfo);
+		return worker_unsupported(s, VCUDA_OP_vcudaFunctionInfo);
 	for (int i = 0; i < VCUDA_FUNCTION_ATTRIBUTES; i++)
 		info->attribute_results[i] =
 			s->ops->cuFuncGetAttribute(&info->attributes[i], (CUfunction_attribute)i, a->func);
@@ -34,7 +34,7 @@ CUresult vcuda_handle_vcudaFunctionInfo(struct vcuda_session *s, struct vcuda_ar
 }
 
 /* The driver takes a cooperative launch's parameters one by one only. */
-static CUresult launch_cooperative(struct vcuda_session *s, const struct vcuda_args_vcudaLaunchKernel *a)
+static CUresult launch_cooperative(struct worker_session *s, const struct vcuda_args_vcudaLaunchKernel *a)
 {
 	void *params[VCUDA_FUNCTION_PARAMS];
 	size_t offset, size, count = 0;
@@ -51,17 +51,17 @@ static CUresult launch_cooperative(struct vcuda_session *s, const struct vcuda_a
 						 a->blockDimY, a->blockDimZ, a->sharedMemBytes, a->hStream, params);
 }
 
-CUresult vcuda_handle_vcudaLaunchKernel(struct vcuda_session *s, struct vcuda_args_vcudaLaunchKernel *a)
+CUresult vcuda_handle_vcudaLaunchKernel(struct worker_session *s, struct vcuda_args_vcudaLaunchKernel *a)
 {
 	size_t bytes = a->paramBytes;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
 			 CU_LAUNCH_PARAM_END};
 
-	vcuda_stage_queue_precede(s, a->hStream);
+	worker_stage_queue_precede(s, a->hStream);
 	if (a->cooperative)
 		return launch_cooperative(s, a);
 	if (!s->ops->cuLaunchKernel)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchKernel);
+		return worker_unsupported(s, VCUDA_OP_vcudaLaunchKernel);
 	return s->ops->cuLaunchKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY,
 				      a->blockDimZ, a->sharedMemBytes, a->hStream, NULL, bytes ? extra : NULL);
 }
@@ -83,7 +83,7 @@ static CUlaunchAttribute cluster_attribute(unsigned int x, unsigned int y, unsig
 	return a;
 }
 
-CUresult vcuda_handle_vcudaLaunchClusters(struct vcuda_session *s, struct vcuda_args_vcudaLaunchClusters *a)
+CUresult vcuda_handle_vcudaLaunchClusters(struct worker_session *s, struct vcuda_args_vcudaLaunchClusters *a)
 {
 	size_t bytes = a->paramBytes;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
@@ -97,11 +97,11 @@ CUresult vcuda_handle_vcudaLaunchClusters(struct vcuda_session *s, struct vcuda_
 
 	attributes[1].value.cooperative = 1;
 	if (!s->ops->cuLaunchKernelEx)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchClusters);
+		return worker_unsupported(s, VCUDA_OP_vcudaLaunchClusters);
 	return s->ops->cuLaunchKernelEx(&config, a->f, NULL, bytes ? extra : NULL);
 }
 
-CUresult vcuda_handle_vcudaOccupancyMaxActiveClusters(struct vcuda_session *s,
+CUresult vcuda_handle_vcudaOccupancyMaxActiveClusters(struct worker_session *s,
 						      struct vcuda_args_vcudaOccupancyMaxActiveClusters *a)
 {
 	CUlaunchAttribute attribute = cluster_attribute(a->clusterDimX, a->clusterDimY, a->clusterDimZ);
@@ -110,16 +110,16 @@ CUresult vcuda_handle_vcudaOccupancyMaxActiveClusters(struct vcuda_session *s,
 				       .numAttrs = a->clusterDimX ? 1 : 0};
 
 	if (!s->ops->cuOccupancyMaxActiveClusters)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaOccupancyMaxActiveClusters);
+		return worker_unsupported(s, VCUDA_OP_vcudaOccupancyMaxActiveClusters);
 	return s->ops->cuOccupancyMaxActiveClusters(&a->numClusters, a->func, (void *)&config);
 }
 
-CUresult vcuda_handle_vcudaOccupancyMaxPotentialClusterSize(struct vcuda_session *s,
+CUresult vcuda_handle_vcudaOccupancyMaxPotentialClusterSize(struct worker_session *s,
 							    struct vcuda_args_vcudaOccupancyMaxPotentialClusterSize *a)
 {
 	const CUlaunchConfig config = {SHAPE_OF(a)};
 
 	if (!s->ops->cuOccupancyMaxPotentialClusterSize)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaOccupancyMaxPotentialClusterSize);
+		return worker_unsupported(s, VCUDA_OP_vcudaOccupancyMaxPotentialClusterSize);
 	return s->ops->cuOccupancyMaxPotentialClusterSize(&a->clusterSize, a->func, (void *)&config);
 }

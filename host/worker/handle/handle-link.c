@@ -29,8 +29,8 @@ struct link {
 	void *linked;         /* the back end's too; NULL: it is not complete */
 	size_t linked_bytes;
 	uint64_t bytes; /* of its parts */
-	struct vcuda_worker_jit jit;
-	struct vcuda_jit_options options; /* with the logs of `jit` */
+	struct worker_jit jit;
+	struct worker_jit_options options; /* with the logs of `jit` */
 };
 
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,7 +69,7 @@ static void put(struct link *l)
 }
 
 /* Ends one that nobody finds any more, and lets go of the handle's part. */
-static CUresult end(struct vcuda_session *s, struct link *l)
+static CUresult end(struct worker_session *s, struct link *l)
 {
 	CUresult result;
 
@@ -96,7 +96,7 @@ static struct link *remove_link(vcuda_link handle, CUcontext context)
 	return l;
 }
 
-void vcuda_links_end(struct vcuda_session *s, CUcontext context)
+void worker_links_end(struct worker_session *s, CUcontext context)
 {
 	struct link *l;
 
@@ -105,8 +105,8 @@ void vcuda_links_end(struct vcuda_session *s, CUcontext context)
 }
 
 /* Runs a call's own part with its link, and nothing else with that. CUDA_ERROR_INVALID_HANDLE: there is none. */
-static CUresult with(struct vcuda_session *s, vcuda_link handle,
-		     CUresult (*part)(struct vcuda_session *s, struct link *l, void *arguments), void *arguments)
+static CUresult with(struct worker_session *s, vcuda_link handle,
+		     CUresult (*part)(struct worker_session *s, struct link *l, void *arguments), void *arguments)
 {
 	struct link *l = take(handle);
 	CUresult result;
@@ -122,25 +122,25 @@ static CUresult with(struct vcuda_session *s, vcuda_link handle,
 
 /* ---- the calls ---- */
 
-static CUresult start(struct vcuda_session *s, struct link *l, const struct vcuda_args_vcudaLinkCreate *a)
+static CUresult start(struct worker_session *s, struct link *l, const struct vcuda_args_vcudaLinkCreate *a)
 {
 	CUresult result = s->ops->cuCtxGetCurrent(&l->context);
 
 	for (uint32_t i = 0; i < a->count && result == CUDA_SUCCESS; i++)
-		result = vcuda_worker_jit_add(&l->jit, a->options[i], a->values[i]);
+		result = worker_jit_add(&l->jit, a->options[i], a->values[i]);
 	if (result != CUDA_SUCCESS)
 		return result;
-	l->options = vcuda_worker_jit_all(&l->jit);
+	l->options = worker_jit_all(&l->jit);
 	return s->ops->cuLinkCreate_v2(l->options.count, l->options.options, l->options.values, &l->state);
 }
 
-CUresult vcuda_handle_vcudaLinkCreate(struct vcuda_session *s, struct vcuda_args_vcudaLinkCreate *a)
+CUresult vcuda_handle_vcudaLinkCreate(struct worker_session *s, struct vcuda_args_vcudaLinkCreate *a)
 {
 	CUresult result;
 	struct link *l;
 
 	if (!s->ops->cuLinkCreate_v2 || !s->ops->cuLinkAddData_v2 || !s->ops->cuLinkComplete || !s->ops->cuLinkDestroy)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaLinkCreate);
+		return worker_unsupported(s, VCUDA_OP_vcudaLinkCreate);
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -183,14 +183,14 @@ static void unaccount(struct link *l, uint64_t bytes)
 
 struct part {
 	const struct vcuda_args_vcudaLinkAdd *args;
-	struct vcuda_worker_image *image;
+	struct worker_image *image;
 };
 
-static CUresult add_part(struct vcuda_session *s, struct link *l, void *arguments)
+static CUresult add_part(struct worker_session *s, struct link *l, void *arguments)
 {
 	const struct part *part = arguments;
-	struct vcuda_worker_image *image = part->image;
-	struct vcuda_jit_options numbers = vcuda_image_numbers(image);
+	struct worker_image *image = part->image;
+	struct worker_jit_options numbers = worker_image_numbers(image);
 	CUresult result;
 
 	if (l->linked)
@@ -206,7 +206,7 @@ static CUresult add_part(struct vcuda_session *s, struct link *l, void *argument
 	return result;
 }
 
-static CUresult add_image(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult add_image(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	const struct vcuda_args_vcudaLinkAdd *a = arguments;
 	struct part part = {a, image};
@@ -214,15 +214,15 @@ static CUresult add_image(struct vcuda_session *s, struct vcuda_worker_image *im
 	return with(s, a->link, add_part, &part);
 }
 
-CUresult vcuda_handle_vcudaLinkAdd(struct vcuda_session *s, struct vcuda_args_vcudaLinkAdd *a)
+CUresult vcuda_handle_vcudaLinkAdd(struct worker_session *s, struct vcuda_args_vcudaLinkAdd *a)
 {
 	if (a->type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_INVALID_VALUE;
-	return vcuda_image_with(s, a->image, add_image, a);
+	return worker_image_with(s, a->image, add_image, a);
 }
 
 /* The driver is asked once: what it has made is there until the link is destroyed. */
-static CUresult complete(struct vcuda_session *s, struct link *l, void *arguments)
+static CUresult complete(struct worker_session *s, struct link *l, void *arguments)
 {
 	struct vcuda_args_vcudaLinkComplete *a = arguments;
 	CUresult result = CUDA_SUCCESS;
@@ -234,29 +234,29 @@ static CUresult complete(struct vcuda_session *s, struct link *l, void *argument
 		return result;
 	}
 	a->bytes = l->linked_bytes;
-	return vcuda_image_new(l->linked_bytes, l->linked, l->linked_bytes, &a->linked);
+	return worker_image_new(l->linked_bytes, l->linked, l->linked_bytes, &a->linked);
 }
 
-CUresult vcuda_handle_vcudaLinkComplete(struct vcuda_session *s, struct vcuda_args_vcudaLinkComplete *a)
+CUresult vcuda_handle_vcudaLinkComplete(struct worker_session *s, struct vcuda_args_vcudaLinkComplete *a)
 {
 	return with(s, a->link, complete, a);
 }
 
-CUresult vcuda_handle_vcudaLinkDestroy(struct vcuda_session *s, struct vcuda_args_vcudaLinkDestroy *a)
+CUresult vcuda_handle_vcudaLinkDestroy(struct worker_session *s, struct vcuda_args_vcudaLinkDestroy *a)
 {
 	struct link *l = remove_link(a->link, NULL);
 
 	return l ? end(s, l) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult read_log(struct vcuda_session *s, struct link *l, void *arguments)
+static CUresult read_log(struct worker_session *s, struct link *l, void *arguments)
 {
 	struct vcuda_args_vcudaLinkLog *a = arguments;
 
-	return vcuda_worker_jit_read(s, &l->jit, a->option, a->block, a->bytes, &a->length);
+	return worker_jit_read(s, &l->jit, a->option, a->block, a->bytes, &a->length);
 }
 
-CUresult vcuda_handle_vcudaLinkLog(struct vcuda_session *s, struct vcuda_args_vcudaLinkLog *a)
+CUresult vcuda_handle_vcudaLinkLog(struct worker_session *s, struct vcuda_args_vcudaLinkLog *a)
 {
 	return with(s, a->link, read_log, a);
 }

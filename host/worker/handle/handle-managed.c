@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers: a module's variables. __managed__ ones lie in windows of the guest's, where the back end can be told that
+ * Handlers: a module's variables. __managed__ ones lie in mappings of the guest's, where the back end can be told that
  * (softgpu/module/managed.h). NVIDIA's driver chooses an address itself: the guest is told, and keeps a copy there.
  */
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "session/session.h"
 
-CUresult vcuda_handle_vcudaManagedIsPlaced(struct vcuda_session *s, struct vcuda_args_vcudaManagedIsPlaced *a)
+CUresult vcuda_handle_vcudaManagedIsPlaced(struct worker_session *s, struct vcuda_args_vcudaManagedIsPlaced *a)
 {
 	unsigned int managed = 0;
 
@@ -17,35 +17,35 @@ CUresult vcuda_handle_vcudaManagedIsPlaced(struct vcuda_session *s, struct vcuda
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaManagedBytes(struct vcuda_session *s, struct vcuda_args_vcudaManagedBytes *a)
+CUresult vcuda_handle_vcudaManagedBytes(struct worker_session *s, struct vcuda_args_vcudaManagedBytes *a)
 {
 	if (!s->ops->managedBytes)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaManagedBytes);
+		return worker_unsupported(s, VCUDA_OP_vcudaManagedBytes);
 	return s->ops->managedBytes(a->owner, a->index, &a->bytes);
 }
 
-CUresult vcuda_handle_vcudaManagedPlace(struct vcuda_session *s, struct vcuda_args_vcudaManagedPlace *a)
+CUresult vcuda_handle_vcudaManagedPlace(struct worker_session *s, struct vcuda_args_vcudaManagedPlace *a)
 {
 	CUresult result;
 
 	if (!s->ops->managedPlace)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaManagedPlace);
-	if (!vcuda_window_hold(s->windows, a->p, a->bytes, true))
+		return worker_unsupported(s, VCUDA_OP_vcudaManagedPlace);
+	if (!vcuda_mapping_hold(s->mappings, a->p, a->bytes, true))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = s->ops->managedPlace(a->owner, a->index, a->p, a->bytes);
 	if (result != CUDA_SUCCESS)
-		vcuda_window_release(s->windows, a->p);
+		vcuda_mapping_release(s->mappings, a->p);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaManagedDrop(struct vcuda_session *s, struct vcuda_args_vcudaManagedDrop *a)
+CUresult vcuda_handle_vcudaManagedDrop(struct worker_session *s, struct vcuda_args_vcudaManagedDrop *a)
 {
 	CUresult result;
 
 	if (!s->ops->managedDrop)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaManagedDrop);
+		return worker_unsupported(s, VCUDA_OP_vcudaManagedDrop);
 	result = s->ops->managedDrop(a->p);
 	if (result == CUDA_SUCCESS)
-		vcuda_window_release(s->windows, a->p);
+		vcuda_mapping_release(s->mappings, a->p);
 	return result;
 }

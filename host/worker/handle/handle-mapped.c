@@ -12,20 +12,20 @@ static CUmemAllocationProp properties(CUdevice dev)
 	};
 }
 
-CUresult vcuda_handle_vcudaMemGranularity(struct vcuda_session *s, struct vcuda_args_vcudaMemGranularity *a)
+CUresult vcuda_handle_vcudaMemGranularity(struct worker_session *s, struct vcuda_args_vcudaMemGranularity *a)
 {
 	CUmemAllocationProp props = properties(a->dev);
 	size_t granularity = 0;
 	CUresult result;
 
 	if (!s->ops->cuMemGetAllocationGranularity)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMemGranularity);
+		return worker_unsupported(s, VCUDA_OP_vcudaMemGranularity);
 	result = s->ops->cuMemGetAllocationGranularity(&granularity, &props, a->option);
 	a->granularity = granularity;
 	return result;
 }
 
-CUresult vcuda_handle_vcudaMemCreate(struct vcuda_session *s, struct vcuda_args_vcudaMemCreate *a)
+CUresult vcuda_handle_vcudaMemCreate(struct worker_session *s, struct vcuda_args_vcudaMemCreate *a)
 {
 	CUmemAllocationProp props = properties(a->dev);
 	uint64_t handle = 0;
@@ -35,40 +35,40 @@ CUresult vcuda_handle_vcudaMemCreate(struct vcuda_session *s, struct vcuda_args_
 		props.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC; /* handle-shareable.c */
 
 	if (!s->ops->cuMemCreate)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMemCreate);
+		return worker_unsupported(s, VCUDA_OP_vcudaMemCreate);
 	result = s->ops->cuMemCreate(&handle, a->size, &props, 0);
 	a->handle = (vcuda_allocation)(uintptr_t)handle;
 	return result;
 }
 
-CUresult vcuda_handle_vcudaMemRelease(struct vcuda_session *s, struct vcuda_args_vcudaMemRelease *a)
+CUresult vcuda_handle_vcudaMemRelease(struct worker_session *s, struct vcuda_args_vcudaMemRelease *a)
 {
 	if (!s->ops->cuMemRelease)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMemRelease);
+		return worker_unsupported(s, VCUDA_OP_vcudaMemRelease);
 	return s->ops->cuMemRelease((uint64_t)(uintptr_t)a->handle);
 }
 
-CUresult vcuda_handle_vcudaMemMap(struct vcuda_session *s, struct vcuda_args_vcudaMemMap *a)
+CUresult vcuda_handle_vcudaMemMap(struct worker_session *s, struct vcuda_args_vcudaMemMap *a)
 {
 	if (!s->ops->cuMemMap)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMemMap);
+		return worker_unsupported(s, VCUDA_OP_vcudaMemMap);
 	return s->ops->cuMemMap(a->ptr, a->size, a->offset, (uint64_t)(uintptr_t)a->handle, 0);
 }
 
-CUresult vcuda_handle_vcudaMemGetAccess(struct vcuda_session *s, struct vcuda_args_vcudaMemGetAccess *a)
+CUresult vcuda_handle_vcudaMemGetAccess(struct worker_session *s, struct vcuda_args_vcudaMemGetAccess *a)
 {
 	CUmemLocation location = {(CUmemLocationType)a->type, a->id};
 
 	if (!s->ops->cuMemGetAccess)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMemGetAccess);
+		return worker_unsupported(s, VCUDA_OP_vcudaMemGetAccess);
 	return s->ops->cuMemGetAccess(&a->flags, &location, a->ptr);
 }
 
-CUresult vcuda_handle_vcudaMemSetAccess(struct vcuda_session *s, struct vcuda_args_vcudaMemSetAccess *a)
+CUresult vcuda_handle_vcudaMemSetAccess(struct worker_session *s, struct vcuda_args_vcudaMemSetAccess *a)
 {
 	CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, a->dev}, (CUmemAccess_flags)a->flags};
 
 	if (!s->ops->cuMemSetAccess)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMemSetAccess);
+		return worker_unsupported(s, VCUDA_OP_vcudaMemSetAccess);
 	return s->ops->cuMemSetAccess(a->ptr, a->size, &desc, 1);
 }

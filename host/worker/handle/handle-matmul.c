@@ -8,29 +8,29 @@
 #include "protocol/handlers.h"
 #include "session/session.h"
 
-CUresult vcuda_handle_vcudaMatmulAsk(struct vcuda_session *s, struct vcuda_args_vcudaMatmulAsk *a)
+CUresult vcuda_handle_vcudaMatmulAsk(struct worker_session *s, struct vcuda_args_vcudaMatmulAsk *a)
 {
 	if (!s->ops->matmulAsk)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMatmulAsk);
+		return worker_unsupported(s, VCUDA_OP_vcudaMatmulAsk);
 	if (vcuda_matmul_question_check(&a->question, a->room) != VCUDA_BLAS_GOOD)
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(a->words, 0, a->room * sizeof(*a->words));
 	return s->ops->matmulAsk(&a->question, a->words, &a->count);
 }
 
-CUresult vcuda_handle_vcudaMatmul(struct vcuda_session *s, struct vcuda_args_vcudaMatmul *a)
+CUresult vcuda_handle_vcudaMatmul(struct worker_session *s, struct vcuda_args_vcudaMatmul *a)
 {
 	if (!s->ops->matmul)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaMatmul);
+		return worker_unsupported(s, VCUDA_OP_vcudaMatmul);
 	if (vcuda_matmul_check(&a->matmul, true) != VCUDA_BLAS_GOOD)
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->ops->matmul(a->stream, &a->matmul);
 }
 
-CUresult vcuda_handle_vcudaTransform(struct vcuda_session *s, struct vcuda_args_vcudaTransform *a)
+CUresult vcuda_handle_vcudaTransform(struct worker_session *s, struct vcuda_args_vcudaTransform *a)
 {
 	if (!s->ops->transform)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaTransform);
+		return worker_unsupported(s, VCUDA_OP_vcudaTransform);
 	if (vcuda_transform_check(&a->transform) != VCUDA_BLAS_GOOD)
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->ops->transform(a->stream, &a->transform);

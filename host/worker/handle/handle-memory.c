@@ -4,27 +4,27 @@
 #include "common/log.h"
 #include "session/session.h"
 
-CUresult vcuda_handle_cuMemHostRegister_v2(struct vcuda_session *s, struct vcuda_args_cuMemHostRegister_v2 *a)
+CUresult vcuda_handle_cuMemHostRegister_v2(struct worker_session *s, struct vcuda_args_cuMemHostRegister_v2 *a)
 {
 	bool writable = !(a->Flags & CU_MEMHOSTREGISTER_READ_ONLY);
 	CUresult result;
 
 	if (!s->ops->cuMemHostRegister_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!vcuda_window_hold(s->windows, a->p, a->bytesize, writable))
+	if (!vcuda_mapping_hold(s->mappings, a->p, a->bytesize, writable))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = s->ops->cuMemHostRegister_v2(a->p, a->bytesize, a->Flags);
 	if (result != CUDA_SUCCESS)
-		vcuda_window_release(s->windows, a->p);
+		vcuda_mapping_release(s->mappings, a->p);
 	return result;
 }
 
 /*
  * In a context that has failed the software GPU does it, and gives the context's error all the same. What NVIDIA's
  * driver does then nobody tells: there the pages stay. Several threads of the guest may do so at once, of which one may
- * release the window.
+ * release the mapping.
  */
-CUresult vcuda_handle_cuMemHostUnregister(struct vcuda_session *s, struct vcuda_args_cuMemHostUnregister *a)
+CUresult vcuda_handle_cuMemHostUnregister(struct worker_session *s, struct vcuda_args_cuMemHostUnregister *a)
 {
 	CUresult result;
 	int done;
@@ -38,6 +38,6 @@ CUresult vcuda_handle_cuMemHostUnregister(struct vcuda_session *s, struct vcuda_
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (done)
-		vcuda_window_release(s->windows, a->p);
+		vcuda_mapping_release(s->mappings, a->p);
 	return result;
 }

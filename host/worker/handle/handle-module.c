@@ -31,7 +31,7 @@ struct relocatable {
 };
 
 /* The size of the container at an offset of an image, 0: there is none. */
-static size_t container_at(const struct vcuda_worker_image *image, size_t offset)
+static size_t container_at(const struct worker_image *image, size_t offset)
 {
 	struct container c;
 
@@ -45,7 +45,7 @@ static size_t container_at(const struct vcuda_worker_image *image, size_t offset
 }
 
 /* An image of several containers is such a program's, put together by the guest. NULL: it is not, or memory is out. */
-static struct relocatable *find_relocatable(const struct vcuda_worker_image *image)
+static struct relocatable *find_relocatable(const struct worker_image *image)
 {
 	size_t first = container_at(image, 0), count = 0;
 	struct relocatable *r;
@@ -66,61 +66,61 @@ static struct relocatable *find_relocatable(const struct vcuda_worker_image *ima
 }
 
 /* A back end that knows how long an image is takes it as it is. `*relocatable` is to be freed after the call. */
-static const void *image_for_backend(const struct vcuda_worker_image *image, struct relocatable **relocatable)
+static const void *image_for_backend(const struct worker_image *image, struct relocatable **relocatable)
 {
 	*relocatable = NULL;
-	if (vcuda_worker_loaded.set_image_bound)
-		vcuda_worker_loaded.set_image_bound(image->bytes);
+	if (worker_loaded.set_image_bound)
+		worker_loaded.set_image_bound(image->bytes);
 	else
 		*relocatable = find_relocatable(image);
 	return *relocatable ? (const void *)*relocatable : image->data;
 }
 
 /* How many variables wait for memory of the guest's before anything of it can be used (handle-managed.c). */
-static CUresult count_managed(struct vcuda_session *s, void *owner, uint32_t *count)
+static CUresult count_managed(struct worker_session *s, void *owner, uint32_t *count)
 {
 	*count = 0;
 	return s->ops->managedCount ? s->ops->managedCount(owner, count) : CUDA_SUCCESS;
 }
 
-static CUresult load_module(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult load_module(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	struct vcuda_args_cuModuleLoadData *a = arguments;
-	struct vcuda_jit_options jit = vcuda_image_options(image);
+	struct worker_jit_options jit = worker_image_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
 
 	if (!s->ops->cuModuleLoadDataEx)
-		return vcuda_unsupported(s, VCUDA_OP_cuModuleLoadData);
-	vcuda_marks_look_at(s, image);
+		return worker_unsupported(s, VCUDA_OP_cuModuleLoadData);
+	worker_fences_inspect(s, image);
 	result = s->ops->cuModuleLoadDataEx(&a->module, image_for_backend(image, &relocatable), jit.count,
 					    jit.options, jit.values);
 	free(relocatable);
 	return result == CUDA_SUCCESS ? count_managed(s, a->module, &a->managed) : result;
 }
 
-CUresult vcuda_handle_cuModuleLoadData(struct vcuda_session *s, struct vcuda_args_cuModuleLoadData *a)
+CUresult vcuda_handle_cuModuleLoadData(struct worker_session *s, struct vcuda_args_cuModuleLoadData *a)
 {
-	return vcuda_image_with(s, a->image, load_module, a);
+	return worker_image_with(s, a->image, load_module, a);
 }
 
-static CUresult load_library(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments)
+static CUresult load_library(struct worker_session *s, struct worker_image *image, void *arguments)
 {
 	struct vcuda_args_cuLibraryLoadData *a = arguments;
-	struct vcuda_jit_options jit = vcuda_image_options(image);
+	struct worker_jit_options jit = worker_image_options(image);
 	struct relocatable *relocatable;
 	CUresult result;
 
 	if (!s->ops->cuLibraryLoadData)
-		return vcuda_unsupported(s, VCUDA_OP_cuLibraryLoadData);
-	vcuda_marks_look_at(s, image);
+		return worker_unsupported(s, VCUDA_OP_cuLibraryLoadData);
+	worker_fences_inspect(s, image);
 	result = s->ops->cuLibraryLoadData(&a->library, image_for_backend(image, &relocatable), jit.options,
 					   jit.values, jit.count, NULL, NULL, 0);
 	free(relocatable);
 	return result == CUDA_SUCCESS ? count_managed(s, a->library, &a->managed) : result;
 }
 
-CUresult vcuda_handle_cuLibraryLoadData(struct vcuda_session *s, struct vcuda_args_cuLibraryLoadData *a)
+CUresult vcuda_handle_cuLibraryLoadData(struct worker_session *s, struct vcuda_args_cuLibraryLoadData *a)
 {
-	return vcuda_image_with(s, a->image, load_library, a);
+	return worker_image_with(s, a->image, load_library, a);
 }

@@ -16,37 +16,37 @@
  */
 static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
 
-void vcuda_unload_begin(void)
+void worker_unload_begin(void)
 {
 	pthread_rwlock_rdlock(&unloading);
 }
 
-void vcuda_unload_end(void)
+void worker_unload_end(void)
 {
 	pthread_rwlock_unlock(&unloading);
 }
 
-CUresult vcuda_handle_cuModuleUnload(struct vcuda_session *s, struct vcuda_args_cuModuleUnload *a)
+CUresult vcuda_handle_cuModuleUnload(struct worker_session *s, struct vcuda_args_cuModuleUnload *a)
 {
 	CUresult result;
 
 	if (!s->ops->cuModuleUnload)
-		return vcuda_unsupported(s, VCUDA_OP_cuModuleUnload);
-	vcuda_unload_begin();
+		return worker_unsupported(s, VCUDA_OP_cuModuleUnload);
+	worker_unload_begin();
 	result = s->ops->cuModuleUnload(a->hmod);
-	vcuda_unload_end();
+	worker_unload_end();
 	return result;
 }
 
-CUresult vcuda_handle_cuLibraryUnload(struct vcuda_session *s, struct vcuda_args_cuLibraryUnload *a)
+CUresult vcuda_handle_cuLibraryUnload(struct worker_session *s, struct vcuda_args_cuLibraryUnload *a)
 {
 	CUresult result;
 
 	if (!s->ops->cuLibraryUnload)
-		return vcuda_unsupported(s, VCUDA_OP_cuLibraryUnload);
-	vcuda_unload_begin();
+		return worker_unsupported(s, VCUDA_OP_cuLibraryUnload);
+	worker_unload_begin();
 	result = s->ops->cuLibraryUnload(a->library);
-	vcuda_unload_end();
+	worker_unload_end();
 	return result;
 }
 
@@ -141,41 +141,41 @@ static CUresult list(struct names *names, const struct kind *kind, void *owner)
 }
 
 /* With `bytes` 0 only the number is asked for. */
-static CUresult get_names(struct vcuda_session *s, struct names *names, const struct kind *kind, void *owner,
+static CUresult get_names(struct worker_session *s, struct names *names, const struct kind *kind, void *owner,
 			  uint32_t block)
 {
 	CUresult result;
 
 	names->ops = s->ops;
-	names->to = names->bytes ? vcuda_command_stage(s, block, names->bytes) : NULL;
+	names->to = names->bytes ? worker_command_stage(s, block, names->bytes) : NULL;
 	if (!names->to && names->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (s->ops->codeNames)
 		return s->ops->codeNames(owner, names->first, names->to, names->bytes, &names->count, &names->total);
 	pthread_rwlock_wrlock(&unloading);
 	/* It may have gone between the look-up of its id and here. */
-	result = vcuda_handle_names(s->handles, kind->handle, owner) ? list(names, kind, owner)
-								     : CUDA_ERROR_INVALID_HANDLE;
+	result = worker_handle_names(s->handles, kind->handle, owner) ? list(names, kind, owner)
+								      : CUDA_ERROR_INVALID_HANDLE;
 	pthread_rwlock_unlock(&unloading);
 	return result;
 }
 
-CUresult vcuda_handle_vcudaModuleNames(struct vcuda_session *s, struct vcuda_args_vcudaModuleNames *a)
+CUresult vcuda_handle_vcudaModuleNames(struct worker_session *s, struct vcuda_args_vcudaModuleNames *a)
 {
 	struct names names = {.bytes = a->bytes, .first = a->first};
 	CUresult result = get_names(s, &names, &functions_of_modules, a->hmod, a->block);
 
 	a->count = names.count;
 	a->total = names.total;
-	return result == CUDA_ERROR_NOT_SUPPORTED ? vcuda_unsupported(s, VCUDA_OP_vcudaModuleNames) : result;
+	return result == CUDA_ERROR_NOT_SUPPORTED ? worker_unsupported(s, VCUDA_OP_vcudaModuleNames) : result;
 }
 
-CUresult vcuda_handle_vcudaLibraryNames(struct vcuda_session *s, struct vcuda_args_vcudaLibraryNames *a)
+CUresult vcuda_handle_vcudaLibraryNames(struct worker_session *s, struct vcuda_args_vcudaLibraryNames *a)
 {
 	struct names names = {.bytes = a->bytes, .first = a->first};
 	CUresult result = get_names(s, &names, &kernels_of_libraries, a->library, a->block);
 
 	a->count = names.count;
 	a->total = names.total;
-	return result == CUDA_ERROR_NOT_SUPPORTED ? vcuda_unsupported(s, VCUDA_OP_vcudaLibraryNames) : result;
+	return result == CUDA_ERROR_NOT_SUPPORTED ? worker_unsupported(s, VCUDA_OP_vcudaLibraryNames) : result;
 }

@@ -77,25 +77,25 @@ static bool has_textures(const struct vcuda_backend_ops *ops)
 	       ops->cuTexRefSetMipmappedArray;
 }
 
-CUresult vcuda_handle_vcudaReferenceFind(struct vcuda_session *s, struct vcuda_args_vcudaReferenceFind *a)
+CUresult vcuda_handle_vcudaReferenceFind(struct worker_session *s, struct vcuda_args_vcudaReferenceFind *a)
 {
 	void *ref;
 
 	if (!has_textures(s->ops) || !s->ops->cuModuleGetSurfRef)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaReferenceFind);
+		return worker_unsupported(s, VCUDA_OP_vcudaReferenceFind);
 	return a->surface ? s->ops->cuModuleGetSurfRef(&ref, a->hmod, a->name)
 			  : s->ops->cuModuleGetTexRef(&ref, a->hmod, a->name);
 }
 
-CUresult vcuda_handle_vcudaTextureBind(struct vcuda_session *s, struct vcuda_args_vcudaTextureBind *a)
+CUresult vcuda_handle_vcudaTextureBind(struct worker_session *s, struct vcuda_args_vcudaTextureBind *a)
 {
 	CUDA_RESOURCE_DESC resource;
 	CUresult result;
 	void *ref;
 
 	if (!has_textures(s->ops))
-		return vcuda_unsupported(s, VCUDA_OP_vcudaTextureBind);
-	result = vcuda_resource_resolve(s, &a->resource, &resource);
+		return worker_unsupported(s, VCUDA_OP_vcudaTextureBind);
+	result = worker_resource_resolve(s, &a->resource, &resource);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuModuleGetTexRef(&ref, a->hmod, a->name);
 	if (result == CUDA_SUCCESS)
@@ -105,13 +105,13 @@ CUresult vcuda_handle_vcudaTextureBind(struct vcuda_session *s, struct vcuda_arg
 	return result == CUDA_SUCCESS ? set_resource(s->ops, ref, &resource) : result;
 }
 
-CUresult vcuda_handle_vcudaSurfaceBind(struct vcuda_session *s, struct vcuda_args_vcudaSurfaceBind *a)
+CUresult vcuda_handle_vcudaSurfaceBind(struct worker_session *s, struct vcuda_args_vcudaSurfaceBind *a)
 {
 	CUresult result;
 	void *ref;
 
 	if (!s->ops->cuModuleGetSurfRef || !s->ops->cuSurfRefSetArray)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaSurfaceBind);
+		return worker_unsupported(s, VCUDA_OP_vcudaSurfaceBind);
 	if (!a->array)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = s->ops->cuModuleGetSurfRef(&ref, a->hmod, a->name);

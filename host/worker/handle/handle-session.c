@@ -62,32 +62,32 @@ static void be_fit_for(const char *environment)
 {
 	int err;
 
-	if (!any_variable(environment, differs) && vcuda_warm_is_sound())
+	if (!any_variable(environment, differs) && worker_warm_is_sound())
 		return;
-	err = vcuda_channel_restart();
+	err = worker_channel_restart();
 	vcuda_log("cannot run itself again: %s", strerror(-err));
 }
 
-static bool load(struct vcuda_session *s, const char *environment)
+static bool load(struct worker_session *s, const char *environment)
 {
 	static bool greeted;
 
-	if (vcuda_warm_started() && !greeted)
+	if (worker_warm_started() && !greeted)
 		be_fit_for(environment);
 	greeted = true;
-	if (!vcuda_warm_started())
+	if (!worker_warm_started())
 		any_variable(environment, take);
-	if (!vcuda_warm_backend())
+	if (!worker_warm_backend())
 		return false;
-	s->ops = vcuda_worker_loaded.ops;
-	if (vcuda_worker_loaded.count_memory)
-		vcuda_worker_loaded.count_memory(vcuda_roster_bytes());
-	if (vcuda_worker_loaded.share_scope && vcuda_roster_is_vm())
-		vcuda_worker_loaded.share_scope(vcuda_roster_same_guest);
+	s->ops = worker_loaded.ops;
+	if (worker_loaded.count_memory)
+		worker_loaded.count_memory(worker_table_bytes());
+	if (worker_loaded.share_scope && worker_table_is_vm())
+		worker_loaded.share_scope(worker_table_same_guest);
 	return true;
 }
 
-CUresult vcuda_handle_vcudaHello(struct vcuda_session *s, struct vcuda_args_vcudaHello *a)
+CUresult vcuda_handle_vcudaHello(struct worker_session *s, struct vcuda_args_vcudaHello *a)
 {
 	vcuda_host_info *info = &a->info;
 
@@ -95,18 +95,18 @@ CUresult vcuda_handle_vcudaHello(struct vcuda_session *s, struct vcuda_args_vcud
 		return CUDA_ERROR_NO_DEVICE;
 	info->minor = VCUDA_PROTOCOL_MINOR;
 	info->pid = (uint32_t)getpid();
-	info->arena_start = VCUDA_ARENA_START;
-	info->arena_length = VCUDA_ARENA_LENGTH;
+	info->arena_start = WORKER_ARENA_START;
+	info->arena_length = WORKER_ARENA_LENGTH;
 	strncpy(info->backend, s->ops->name, sizeof(info->backend) - 1);
-	info->range_count = vcuda_worker_loaded.range_count;
-	memcpy(info->ranges, vcuda_worker_loaded.ranges, sizeof(info->ranges));
+	info->range_count = worker_loaded.range_count;
+	memcpy(info->ranges, worker_loaded.ranges, sizeof(info->ranges));
 	if (s->ops->cuDriverGetVersion)
 		s->ops->cuDriverGetVersion(&info->driver_version);
-	vcuda_marks_offer(s);
+	worker_fences_offer(s);
 	return s->ops->cuDeviceGetCount(&info->device_count);
 }
 
-CUresult vcuda_handle_vcudaDeviceInfo(struct vcuda_session *s, struct vcuda_args_vcudaDeviceInfo *a)
+CUresult vcuda_handle_vcudaDeviceInfo(struct worker_session *s, struct vcuda_args_vcudaDeviceInfo *a)
 {
 	const struct vcuda_backend_ops *ops = s->ops;
 	vcuda_device_info *info = &a->info;

@@ -9,28 +9,28 @@
 #include "queue/stage-pin.h"
 #include "queue/stage-queue.h"
 
-CUresult vcuda_handle_vcudaStageHtoD(struct vcuda_session *s, struct vcuda_args_vcudaStageHtoD *a)
+CUresult vcuda_handle_vcudaStageHtoD(struct worker_session *s, struct vcuda_args_vcudaStageHtoD *a)
 {
-	const void *from = vcuda_command_stage(s, a->block, a->ByteCount);
+	const void *from = worker_command_stage(s, a->block, a->ByteCount);
 	CUresult result;
 
 	if (!from)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_stage_pin(s, a->ByteCount);
+	worker_stage_pin(s, a->ByteCount);
 	if (!a->onStream)
 		return s->ops->cuMemcpyHtoD_v2(a->dstDevice, from, a->ByteCount);
 	result = s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, from, a->ByteCount, a->hStream);
 	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
-CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_vcudaStageDtoH *a)
+CUresult vcuda_handle_vcudaStageDtoH(struct worker_session *s, struct vcuda_args_vcudaStageDtoH *a)
 {
-	void *to = vcuda_command_stage(s, a->block, a->ByteCount);
+	void *to = worker_command_stage(s, a->block, a->ByteCount);
 	CUresult result;
 
 	if (!to)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_stage_pin(s, a->ByteCount);
+	worker_stage_pin(s, a->ByteCount);
 	if (!a->onStream)
 		return s->ops->cuMemcpyDtoH_v2(to, a->srcDevice, a->ByteCount);
 	result = s->ops->cuMemcpyDtoHAsync_v2(to, a->srcDevice, a->ByteCount, a->hStream);
@@ -38,76 +38,76 @@ CUresult vcuda_handle_vcudaStageDtoH(struct vcuda_session *s, struct vcuda_args_
 }
 
 /* The driver waits for a copy of memory that is pinned for it. */
-CUresult vcuda_handle_cuMemcpyHtoD_v2(struct vcuda_session *s, struct vcuda_args_cuMemcpyHtoD_v2 *a)
+CUresult vcuda_handle_cuMemcpyHtoD_v2(struct worker_session *s, struct vcuda_args_cuMemcpyHtoD_v2 *a)
 {
 	CUresult result = s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->srcHost, a->ByteCount);
 
-	vcuda_stage_queue_follow();
+	worker_stage_queue_follow();
 	return result;
 }
 
 /* The memory of a command is pageable, so that the back end is done with it when the function returns, but maybe not
  * with the copy. */
-CUresult vcuda_handle_vcudaCopyIn(struct vcuda_session *s, struct vcuda_args_vcudaCopyIn *a)
+CUresult vcuda_handle_vcudaCopyIn(struct worker_session *s, struct vcuda_args_vcudaCopyIn *a)
 {
 	CUresult result = s->ops->cuMemcpyHtoD_v2(a->dstDevice, a->data, a->bytes);
 
-	vcuda_stage_queue_follow();
+	worker_stage_queue_follow();
 	return result;
 }
 
-CUresult vcuda_handle_vcudaCopyInAsync(struct vcuda_session *s, struct vcuda_args_vcudaCopyInAsync *a)
+CUresult vcuda_handle_vcudaCopyInAsync(struct worker_session *s, struct vcuda_args_vcudaCopyInAsync *a)
 {
 	return s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, a->data, a->bytes, a->hStream);
 }
 
-CUresult vcuda_handle_vcudaStageIn(struct vcuda_session *s, struct vcuda_args_vcudaStageIn *a)
+CUresult vcuda_handle_vcudaStageIn(struct worker_session *s, struct vcuda_args_vcudaStageIn *a)
 {
-	const char *block = vcuda_command_stage(s, a->block, a->offset);
-	struct vcuda_staged copy;
+	const char *block = worker_command_stage(s, a->block, a->offset);
+	struct worker_staged copy;
 
 	if (!block || !a->ByteCount || a->ByteCount > VCUDA_STAGE_BLOCK_BYTES - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_stage_pin(s, a->ByteCount);
-	copy = (struct vcuda_staged){a->dstDevice, block + a->offset, a->ByteCount, a->block, a->ticket};
-	return a->behind ? vcuda_stage_queue_put_behind(s, &copy) : vcuda_stage_queue_put(s, &copy);
+	worker_stage_pin(s, a->ByteCount);
+	copy = (struct worker_staged){a->dstDevice, block + a->offset, a->ByteCount, a->block, a->ticket};
+	return a->behind ? worker_stage_queue_put_behind(s, &copy) : worker_stage_queue_put(s, &copy);
 }
 
-/* ---- large copies: struct vcuda_turn ---- */
+/* ---- large copies: struct vcuda_handover ---- */
 
 /* How long to look without pause for what the guest or the device does next, and how long to sleep then. */
 #define LOOKS 2000
 #define NAP_US 50
 
-struct turns {
-	struct vcuda_session *s;
+struct double_buffer {
+	struct worker_session *s;
 	const struct vcuda_args_vcudaStageTurns *a;
 	uint32_t blocks[VCUDA_STAGE_BLOCKS];
-	struct vcuda_stage_events set; /* of events: the device is done with the block */
+	struct worker_stage_events set; /* of events: the device is done with the block */
 	unsigned int count;
 	uint64_t pieces, issued, done;
 };
 
 /* What the word of a piece's block says when the piece is to be given to the device. */
-static uint32_t turn_of(const struct turns *t, uint64_t piece)
+static uint32_t own_count(const struct double_buffer *t, uint64_t piece)
 {
 	return (uint32_t)(piece / t->count) * 2 + (t->a->toDevice ? 1 : 0);
 }
 
-static _Atomic uint32_t *word_of(const struct turns *t, uint64_t piece)
+static _Atomic uint32_t *handover_of(const struct double_buffer *t, uint64_t piece)
 {
 	struct vcuda_shm *shm = t->s->shm;
 
-	return &shm->turns[t->blocks[piece % t->count]].turn;
+	return &shm->handovers[t->blocks[piece % t->count]].count;
 }
 
 /* The device's end with a piece is to be known where the guest does something then, and at the end of all. */
-static bool needs_event(const struct turns *t, uint64_t piece)
+static bool needs_event(const struct double_buffer *t, uint64_t piece)
 {
 	return !t->a->toDevice || t->pieces - piece > t->count || piece + 1 == t->pieces;
 }
 
-static CUresult issue(struct turns *t)
+static CUresult issue(struct double_buffer *t)
 {
 	const struct vcuda_args_vcudaStageTurns *a = t->a;
 	uint64_t offset = t->issued * a->piece;
@@ -126,14 +126,14 @@ static CUresult issue(struct turns *t)
 }
 
 /* CUDA_ERROR_NOT_READY: there is nothing to do now. */
-static CUresult step(struct turns *t)
+static CUresult step(struct double_buffer *t)
 {
 	bool is_waiting = t->issued == t->pieces || t->issued - t->done == t->count;
 	uint64_t oldest = needs_event(t, t->done) ? t->done : t->pieces - 1;
 	CUevent event = t->set.events[oldest % t->count];
 	CUresult result;
 
-	if (!is_waiting && atomic_load(word_of(t, t->issued)) == turn_of(t, t->issued))
+	if (!is_waiting && atomic_load(handover_of(t, t->issued)) == own_count(t, t->issued))
 		return issue(t);
 	if (oldest >= t->issued)
 		return CUDA_ERROR_NOT_READY;
@@ -142,11 +142,11 @@ static CUresult step(struct turns *t)
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (; t->done <= oldest; t->done++)
-		atomic_store(word_of(t, t->done), turn_of(t, t->done) + 1);
+		atomic_store(handover_of(t, t->done), own_count(t, t->done) + 1);
 	return CUDA_SUCCESS;
 }
 
-static CUresult take_turns(struct turns *t)
+static CUresult double_buffer_run(struct double_buffer *t)
 {
 	CUresult result = CUDA_SUCCESS;
 	unsigned int looks = 0;
@@ -166,7 +166,7 @@ static CUresult take_turns(struct turns *t)
 	return result;
 }
 
-static CUresult is_possible(const struct vcuda_session *s, const struct vcuda_args_vcudaStageTurns *a)
+static CUresult is_possible(const struct worker_session *s, const struct vcuda_args_vcudaStageTurns *a)
 {
 	const struct vcuda_backend_ops *ops = s->ops;
 
@@ -179,21 +179,21 @@ static CUresult is_possible(const struct vcuda_session *s, const struct vcuda_ar
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_handle_vcudaStageTurns(struct vcuda_session *s, struct vcuda_args_vcudaStageTurns *a)
+CUresult vcuda_handle_vcudaStageTurns(struct worker_session *s, struct vcuda_args_vcudaStageTurns *a)
 {
-	struct turns t = {.s = s, .a = a};
+	struct double_buffer t = {.s = s, .a = a};
 	CUresult result = is_possible(s, a);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	vcuda_stage_pin(s, a->ByteCount);
+	worker_stage_pin(s, a->ByteCount);
 	t.pieces = (a->ByteCount - 1) / a->piece + 1;
 	for (uint32_t i = 0; i < VCUDA_STAGE_BLOCKS; i++)
 		if (a->blocks >> i & 1)
 			t.blocks[t.count++] = i;
-	result = vcuda_stage_events_take(s, &t.set, t.count);
+	result = worker_stage_events_take(s, &t.set, t.count);
 	if (result == CUDA_SUCCESS)
-		result = take_turns(&t);
-	vcuda_stage_events_give(s, &t.set, result == CUDA_SUCCESS);
+		result = double_buffer_run(&t);
+	worker_stage_events_give(s, &t.set, result == CUDA_SUCCESS);
 	return result;
 }

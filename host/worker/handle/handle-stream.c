@@ -26,7 +26,7 @@ static CUstreamBatchMemOpParams read_op(const uint64_t *word)
 	return p;
 }
 
-unsigned int vcuda_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
+unsigned int worker_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
 {
 	if (count % VCUDA_MEMORY_OP_WORDS || count / VCUDA_MEMORY_OP_WORDS > VCUDA_MEMORY_OPS_MAX)
 		return 0;
@@ -35,23 +35,23 @@ unsigned int vcuda_memory_ops_read(const uint64_t *words, uint32_t count, CUstre
 	return count / VCUDA_MEMORY_OP_WORDS;
 }
 
-CUresult vcuda_handle_vcudaStreamMemOps(struct vcuda_session *s, struct vcuda_args_vcudaStreamMemOps *a)
+CUresult vcuda_handle_vcudaStreamMemOps(struct worker_session *s, struct vcuda_args_vcudaStreamMemOps *a)
 {
 	CUstreamBatchMemOpParams params[VCUDA_MEMORY_OPS_MAX];
-	unsigned int count = vcuda_memory_ops_read(a->ops, a->words, params);
+	unsigned int count = worker_memory_ops_read(a->ops, a->words, params);
 
 	if (!s->ops->cuStreamBatchMemOp_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaStreamMemOps);
+		return worker_unsupported(s, VCUDA_OP_vcudaStreamMemOps);
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->ops->cuStreamBatchMemOp_v2(a->hStream, count, params, 0);
 }
 
-CUresult vcuda_handle_vcudaStreamMark(struct vcuda_session *s, struct vcuda_args_vcudaStreamMark *a)
+CUresult vcuda_handle_vcudaStreamMark(struct worker_session *s, struct vcuda_args_vcudaStreamMark *a)
 {
 	if (!s->ops->cuStreamWriteValue32_v2)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaStreamMark);
-	if (vcuda_command_has_error(s))
+		return worker_unsupported(s, VCUDA_OP_vcudaStreamMark);
+	if (worker_command_has_error(s))
 		return CUDA_SUCCESS;
 	return s->ops->cuStreamWriteValue32_v2(a->hStream, a->address, a->value, CU_STREAM_WRITE_VALUE_DEFAULT);
 }

@@ -11,20 +11,20 @@
 /* Of the host's, all guests together. */
 #define HOST_PROCESSES 4096
 
-static bool is_cuda(const struct vcuda_session *s)
+static bool is_cuda(const struct worker_session *s)
 {
 	return !strcmp(s->ops->name, "cuda");
 }
 
-CUresult vcuda_handle_vcudaSystemInfo(struct vcuda_session *s, struct vcuda_args_vcudaSystemInfo *a)
+CUresult vcuda_handle_vcudaSystemInfo(struct worker_session *s, struct vcuda_args_vcudaSystemInfo *a)
 {
 	if (is_cuda(s))
-		vcuda_host_driver_version(a->info.driver_version, sizeof(a->info.driver_version));
+		worker_host_driver_version(a->info.driver_version, sizeof(a->info.driver_version));
 	return CUDA_SUCCESS;
 }
 
 /* With a GPU the host's library knows how much memory each worker has, and on which device. */
-static uint64_t find(const struct vcuda_host_process *all, int count, const struct vcuda_roster_slot *slot)
+static uint64_t find(const struct worker_host_process *all, int count, const struct vcuda_worker_table_slot *slot)
 {
 	for (int i = 0; i < count; i++)
 		if (all[i].pid == (uint32_t)atomic_load(&slot->worker))
@@ -32,13 +32,13 @@ static uint64_t find(const struct vcuda_host_process *all, int count, const stru
 	return 0;
 }
 
-static void list(struct vcuda_args_vcudaProcesses *a, const struct vcuda_host_process *host, int host_count,
+static void list(struct vcuda_args_vcudaProcesses *a, const struct worker_host_process *host, int host_count,
 		 bool counted)
 {
-	const struct vcuda_roster_slot *slot;
+	const struct vcuda_worker_table_slot *slot;
 	unsigned int at = 0;
 
-	for (a->count = 0; a->count < a->room && (slot = vcuda_roster_next(&at));) {
+	for (a->count = 0; a->count < a->room && (slot = worker_table_next(&at));) {
 		uint64_t bytes = counted          ? atomic_load(&slot->bytes)
 				 : host_count < 0 ? UINT64_MAX
 						  : find(host, host_count, slot);
@@ -51,9 +51,9 @@ static void list(struct vcuda_args_vcudaProcesses *a, const struct vcuda_host_pr
 	}
 }
 
-CUresult vcuda_handle_vcudaProcesses(struct vcuda_session *s, struct vcuda_args_vcudaProcesses *a)
+CUresult vcuda_handle_vcudaProcesses(struct worker_session *s, struct vcuda_args_vcudaProcesses *a)
 {
-	struct vcuda_host_process *host = NULL;
+	struct worker_host_process *host = NULL;
 	char id[16] = "";
 	int count = -1;
 
@@ -63,7 +63,7 @@ CUresult vcuda_handle_vcudaProcesses(struct vcuda_session *s, struct vcuda_args_
 		host = calloc(HOST_PROCESSES, sizeof(*host));
 		if (host && s->ops->cuDeviceGetPCIBusId &&
 		    s->ops->cuDeviceGetPCIBusId(id, sizeof(id), a->dev) == CUDA_SUCCESS)
-			count = vcuda_host_processes(id, host, HOST_PROCESSES);
+			count = worker_host_processes(id, host, HOST_PROCESSES);
 	}
 	list(a, host, count, !is_cuda(s));
 	free(host);

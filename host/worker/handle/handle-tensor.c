@@ -9,7 +9,7 @@
 #include "protocol/handlers.h"
 #include "session/session.h"
 
-static CUresult encode(struct vcuda_session *s, vcuda_tensor *t, CUtensorMap *map)
+static CUresult encode(struct worker_session *s, vcuda_tensor *t, CUtensorMap *map)
 {
 	const struct vcuda_backend_ops *ops = s->ops;
 	void *address = (void *)(uintptr_t)t->address;
@@ -17,18 +17,18 @@ static CUresult encode(struct vcuda_session *s, vcuda_tensor *t, CUtensorMap *ma
 	switch (t->kind) {
 	case VCUDA_TENSOR_TILED:
 		if (!ops->cuTensorMapEncodeTiled)
-			return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
+			return worker_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 		return ops->cuTensorMapEncodeTiled(map, t->type, t->rank, address, t->dim, t->strides, t->box, t->steps,
 						   t->interleave, t->swizzle, t->promotion, t->fill);
 	case VCUDA_TENSOR_IM2COL:
 		if (!ops->cuTensorMapEncodeIm2col)
-			return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
+			return worker_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 		return ops->cuTensorMapEncodeIm2col(map, t->type, t->rank, address, t->dim, t->strides, t->lower, t->upper,
 						    t->channels, t->pixels, t->steps, t->interleave, t->swizzle,
 						    t->promotion, t->fill);
 	case VCUDA_TENSOR_IM2COL_WIDE:
 		if (!ops->cuTensorMapEncodeIm2colWide)
-			return vcuda_unsupported(s, VCUDA_OP_vcudaTensorEncode);
+			return worker_unsupported(s, VCUDA_OP_vcudaTensorEncode);
 		return ops->cuTensorMapEncodeIm2colWide(map, t->type, t->rank, address, t->dim, t->strides, t->lower[0],
 							t->upper[0], t->channels, t->pixels, t->steps, t->interleave,
 							t->mode, t->swizzle, t->promotion, t->fill);
@@ -37,7 +37,7 @@ static CUresult encode(struct vcuda_session *s, vcuda_tensor *t, CUtensorMap *ma
 	}
 }
 
-CUresult vcuda_handle_vcudaTensorEncode(struct vcuda_session *s, struct vcuda_args_vcudaTensorEncode *a)
+CUresult vcuda_handle_vcudaTensorEncode(struct worker_session *s, struct vcuda_args_vcudaTensorEncode *a)
 {
 	CUtensorMap map;
 	CUresult result;
@@ -50,13 +50,13 @@ CUresult vcuda_handle_vcudaTensorEncode(struct vcuda_session *s, struct vcuda_ar
 	return result;
 }
 
-CUresult vcuda_handle_vcudaTensorReplaceAddress(struct vcuda_session *s, struct vcuda_args_vcudaTensorReplaceAddress *a)
+CUresult vcuda_handle_vcudaTensorReplaceAddress(struct worker_session *s, struct vcuda_args_vcudaTensorReplaceAddress *a)
 {
 	CUtensorMap map;
 	CUresult result;
 
 	if (!s->ops->cuTensorMapReplaceAddress)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaTensorReplaceAddress);
+		return worker_unsupported(s, VCUDA_OP_vcudaTensorReplaceAddress);
 	memcpy(&map, &a->before, sizeof(map));
 	result = s->ops->cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)a->address);
 	if (result == CUDA_SUCCESS)

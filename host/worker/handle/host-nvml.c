@@ -13,7 +13,7 @@ static struct {
 	int (*init)(void);
 	int (*driver_version)(char *text, unsigned int size);
 	int (*device)(const char *pci_bus_id, void **device);
-	int (*processes)(void *device, unsigned int *count, struct vcuda_host_process *to);
+	int (*processes)(void *device, unsigned int *count, struct worker_host_process *to);
 } nvml;
 
 static void load(void)
@@ -31,7 +31,7 @@ static void load(void)
 	*(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 }
 
-void vcuda_host_driver_version(char *text, size_t size)
+void worker_host_driver_version(char *text, size_t size)
 {
 	pthread_once(&once, load);
 	if (!nvml.driver_version || nvml.driver_version(text, (unsigned int)size))
@@ -39,7 +39,7 @@ void vcuda_host_driver_version(char *text, size_t size)
 	text[size - 1] = 0;
 }
 
-int vcuda_host_processes(const char *pci_bus_id, struct vcuda_host_process *to, unsigned int room)
+int worker_host_processes(const char *pci_bus_id, struct worker_host_process *to, unsigned int room)
 {
 	unsigned int count = room;
 	void *device;

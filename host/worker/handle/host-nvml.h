@@ -8,16 +8,16 @@
 #include <sys/types.h>
 
 /* The driver's version, such as 580.65.06; the empty string: not known. */
-void vcuda_host_driver_version(char *text, size_t size);
+void worker_host_driver_version(char *text, size_t size);
 
 /* A process of this host and its memory on a device. */
-struct vcuda_host_process {
+struct worker_host_process {
 	uint32_t pid, reserved;
 	uint64_t bytes; /* UINT64_MAX: not known */
 	uint32_t instances[2];
 };
 
 /* Those that compute on the device at this PCI address: how many, at most `room`; -1: not known. */
-int vcuda_host_processes(const char *pci_bus_id, struct vcuda_host_process *to, unsigned int room);
+int worker_host_processes(const char *pci_bus_id, struct worker_host_process *to, unsigned int room);
 
 #endif

@@ -6,6 +6,6 @@
 #include "session/session.h"
 
 /* Before a context ends: destroys its links, once the calls that are at them are through. NULL: there is none. */
-void vcuda_links_end(struct vcuda_session *s, CUcontext context);
+void worker_links_end(struct worker_session *s, CUcontext context);
 
 #endif

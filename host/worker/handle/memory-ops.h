@@ -9,6 +9,6 @@
  * are, 0: not a sound number. Addresses go to the back end as they are: a stream reaches by them what a kernel of the
  * same process reaches, and no other process's memory.
  */
-unsigned int vcuda_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops);
+unsigned int worker_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops);
 
 #endif

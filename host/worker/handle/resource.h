@@ -4,9 +4,9 @@
 
 #include "protocol/calls.h"
 
-struct vcuda_session;
+struct worker_session;
 
 /* The array of a resource by its id; plain memory is named as it is. */
-CUresult vcuda_resource_resolve(struct vcuda_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d);
+CUresult worker_resource_resolve(struct worker_session *s, const vcuda_resource *r, CUDA_RESOURCE_DESC *d);
 
 #endif

@@ -3,7 +3,7 @@
 #define VCUDA_UNLOAD_H
 
 /* Around whatever takes modules away: what reads in them is kept from doing so meanwhile. From any thread. */
-void vcuda_unload_begin(void);
-void vcuda_unload_end(void);
+void worker_unload_begin(void);
+void worker_unload_end(void);
 
 #endif

@@ -31,7 +31,7 @@
 
 struct offer {
 	struct offer *next;
-	struct vcuda_worker_image *image;
+	struct worker_image *image;
 };
 
 static struct {
@@ -51,7 +51,7 @@ static struct {
 	    .done = PTHREAD_COND_INITIALIZER,
 	    .last = &offers.first};
 
-void vcuda_image_share_open(void)
+void worker_image_share_open(void)
 {
 	struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct stat s;
@@ -62,7 +62,7 @@ void vcuda_image_share_open(void)
 		setsockopt(VCUDA_IMAGE_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
 
-bool vcuda_image_share_has_way(void)
+bool worker_image_share_has_way(void)
 {
 	return way.was_there;
 }
@@ -106,7 +106,7 @@ static int ask(struct vcuda_image_message *m)
 	return -1;
 }
 
-enum vcuda_image_look vcuda_image_share_look(uint64_t bytes)
+enum vcuda_image_look worker_image_share_look(uint64_t bytes)
 {
 	struct vcuda_image_message m = {.type = VCUDA_IMAGE_LOOK, .bytes = bytes};
 
@@ -116,7 +116,7 @@ enum vcuda_image_look vcuda_image_share_look(uint64_t bytes)
 	return m.status ? VCUDA_IMAGE_NEVER : m.look;
 }
 
-void *vcuda_image_share_find(uint64_t bytes, const struct vcuda_image_name *name)
+void *worker_image_share_find(uint64_t bytes, const struct vcuda_image_name *name)
 {
 	struct vcuda_image_message m = {.type = VCUDA_IMAGE_FIND, .bytes = bytes, .name = *name};
 	int fd = ask(&m);
@@ -145,7 +145,7 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 }
 
 /* Who changes the image meanwhile has another one kept than he has, under that one's name. */
-static int copy(const struct vcuda_worker_image *image)
+static int copy(const struct worker_image *image)
 {
 	int fd = memfd_create("vcuda-image", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
@@ -162,7 +162,7 @@ static int copy(const struct vcuda_worker_image *image)
 }
 
 /* If vcudad has too much to do it is offered by another process. */
-static void give(const struct vcuda_worker_image *image)
+static void give(const struct worker_image *image)
 {
 	struct vcuda_image_message m = {.type = VCUDA_IMAGE_OFFER, .bytes = image->bytes};
 	int fd = copy(image);
@@ -193,7 +193,7 @@ static void *run(void *unused)
 		bytes = o->image->bytes;
 		give(o->image);
 		/* The last who has it frees it, which takes a while. */
-		vcuda_image_take_back(o->image);
+		worker_image_take_back(o->image);
 		free(o);
 		pthread_mutex_lock(&offers.lock);
 		offers.bytes -= bytes;
@@ -215,7 +215,7 @@ static bool has_thread(void)
 	return offers.runs;
 }
 
-void vcuda_image_share_offer(struct vcuda_worker_image *image)
+void worker_image_share_offer(struct worker_image *image)
 {
 	struct offer *o = way.open ? malloc(sizeof(*o)) : NULL;
 	bool taken;
@@ -224,7 +224,7 @@ void vcuda_image_share_offer(struct vcuda_worker_image *image)
 		return;
 	*o = (struct offer){.image = image};
 	pthread_mutex_lock(&offers.lock);
-	taken = has_room(image->bytes) && has_thread() && vcuda_image_lend(image);
+	taken = has_room(image->bytes) && has_thread() && worker_image_lend(image);
 	if (taken) {
 		*offers.last = o;
 		offers.last = &o->next;
@@ -236,7 +236,7 @@ void vcuda_image_share_offer(struct vcuda_worker_image *image)
 		free(o);
 }
 
-void vcuda_image_share_finish(void)
+void worker_image_share_finish(void)
 {
 	struct timespec end;
 

@@ -16,16 +16,16 @@
 #define LARGE_BYTES (2u << 20)
 
 /* What is kept of memory for the next image. */
-#define KEPT_BYTES (sizeof(struct vcuda_worker_image) + VCUDA_STAGE_BLOCK_BYTES + VCUDA_IMAGE_PADDING)
+#define KEPT_BYTES (sizeof(struct worker_image) + VCUDA_STAGE_BLOCK_BYTES + VCUDA_IMAGE_PADDING)
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
-static struct vcuda_worker_image *images;
-static struct vcuda_worker_image *kept; /* as it was left, NULL: none */
+static struct worker_image *images;
+static struct worker_image *spare_image; /* as it was left, NULL: none */
 
 static size_t memory_bytes(size_t bytes)
 {
-	return sizeof(struct vcuda_worker_image) + bytes + VCUDA_IMAGE_PADDING;
+	return sizeof(struct worker_image) + bytes + VCUDA_IMAGE_PADDING;
 }
 
 /* The pages that it may come to. */
@@ -54,9 +54,9 @@ static void unaccount(uint64_t bytes)
 }
 
 /* NULL: destroyed; another thread of the guest may have done that while this call was on its way. */
-static struct vcuda_worker_image *take(vcuda_image handle)
+static struct worker_image *take(vcuda_image handle)
 {
-	struct vcuda_worker_image *image;
+	struct worker_image *image;
 
 	pthread_mutex_lock(&images_lock);
 	for (image = images; image && (vcuda_image)image != handle; image = image->next)
@@ -68,28 +68,28 @@ static struct vcuda_worker_image *take(vcuda_image handle)
 }
 
 /* All zeroes again. */
-static void clear(struct vcuda_worker_image *image)
+static void clear(struct worker_image *image)
 {
 	bool logs = image->jit.wants_log;
 
 	memset(image->data, 0, image->bytes);
-	memset(image, 0, logs ? sizeof(*image) : offsetof(struct vcuda_worker_image, jit.info));
+	memset(image, 0, logs ? sizeof(*image) : offsetof(struct worker_image, jit.info));
 }
 
 /*
  * Zeroes. To map the pages of a small image, to have them and to unmap them takes longer than to clear what the last
  * one used of its.
  */
-static struct vcuda_worker_image *take_memory(size_t bytes)
+static struct worker_image *take_memory(size_t bytes)
 {
 	bool small = memory_bytes(bytes) <= KEPT_BYTES;
 	size_t all = small ? KEPT_BYTES : memory_bytes(bytes);
-	struct vcuda_worker_image *image = NULL;
+	struct worker_image *image = NULL;
 
 	if (small) {
 		pthread_mutex_lock(&images_lock);
-		image = kept;
-		kept = NULL;
+		image = spare_image;
+		spare_image = NULL;
 		pthread_mutex_unlock(&images_lock);
 	}
 	if (image) {
@@ -107,27 +107,27 @@ static struct vcuda_worker_image *take_memory(size_t bytes)
 }
 
 /* What is left is as an image without bytes. */
-static void unmap_adopted(struct vcuda_worker_image *image)
+static void unmap_adopted(struct worker_image *image)
 {
 	munmap(image->data, vcuda_image_file_bytes(image->bytes));
 	image->data = image->own;
 	image->bytes = 0;
 }
 
-static void give_memory(struct vcuda_worker_image *image)
+static void give_memory(struct worker_image *image)
 {
 	bool small;
 
-	if (vcuda_image_is_adopted(image))
+	if (worker_image_is_adopted(image))
 		unmap_adopted(image);
 	small = memory_bytes(image->bytes) <= KEPT_BYTES;
 
 	if (small) {
-		struct vcuda_worker_image *other;
+		struct worker_image *other;
 
 		pthread_mutex_lock(&images_lock);
-		other = kept;
-		kept = image;
+		other = spare_image;
+		spare_image = image;
 		pthread_mutex_unlock(&images_lock);
 		image = other;
 	}
@@ -135,14 +135,14 @@ static void give_memory(struct vcuda_worker_image *image)
 		munmap(image, small ? KEPT_BYTES : memory_bytes(image->bytes));
 }
 
-void vcuda_image_keep(struct vcuda_worker_image *image)
+void worker_image_retain(struct worker_image *image)
 {
 	pthread_mutex_lock(&images_lock);
 	image->users++;
 	pthread_mutex_unlock(&images_lock);
 }
 
-void vcuda_image_release(struct vcuda_worker_image *image)
+void worker_image_release(struct worker_image *image)
 {
 	bool last;
 
@@ -155,12 +155,12 @@ void vcuda_image_release(struct vcuda_worker_image *image)
 		give_memory(image);
 }
 
-bool vcuda_image_lend(struct vcuda_worker_image *image)
+bool worker_image_lend(struct worker_image *image)
 {
 	bool can;
 
 	pthread_mutex_lock(&images_lock);
-	can = !image->offered && !vcuda_image_is_adopted(image);
+	can = !image->offered && !worker_image_is_adopted(image);
 	if (can) {
 		image->lent = image->offered = true;
 		image->users++;
@@ -170,31 +170,31 @@ bool vcuda_image_lend(struct vcuda_worker_image *image)
 	return can;
 }
 
-void vcuda_image_take_back(struct vcuda_worker_image *image)
+void worker_image_take_back(struct worker_image *image)
 {
 	pthread_mutex_lock(&images_lock);
 	image->lent = false;
 	images_bytes += cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
-	vcuda_image_release(image);
+	worker_image_release(image);
 }
 
-CUresult vcuda_image_with(struct vcuda_session *s, vcuda_image handle,
-			  CUresult (*part)(struct vcuda_session *s, struct vcuda_worker_image *image, void *arguments),
-			  void *arguments)
+CUresult worker_image_with(struct worker_session *s, vcuda_image handle,
+			   CUresult (*part)(struct worker_session *s, struct worker_image *image, void *arguments),
+			   void *arguments)
 {
-	struct vcuda_worker_image *image = take(handle);
+	struct worker_image *image = take(handle);
 	CUresult result;
 
 	if (!image)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = part(s, image, arguments);
-	vcuda_image_release(image);
+	worker_image_release(image);
 	return result;
 }
 
 /* The last that is done to a new one: a guest that guesses its handle may destroy it from then on. */
-static vcuda_image publish(struct vcuda_worker_image *image)
+static vcuda_image publish(struct worker_image *image)
 {
 	image->users = 1;
 	pthread_mutex_lock(&images_lock);
@@ -204,9 +204,9 @@ static vcuda_image publish(struct vcuda_worker_image *image)
 	return (vcuda_image)image;
 }
 
-CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_image *made)
+CUresult worker_image_new(size_t bytes, const void *data, size_t count, vcuda_image *made)
 {
-	struct vcuda_worker_image *image;
+	struct worker_image *image;
 
 	if (!bytes || !account(bytes))
 		return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -221,9 +221,9 @@ CUresult vcuda_image_new(size_t bytes, const void *data, size_t count, vcuda_ima
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *made)
+CUresult worker_image_adopt(size_t bytes, void *data, vcuda_image *made)
 {
-	struct vcuda_worker_image *image;
+	struct worker_image *image;
 
 	if (!account(bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -238,9 +238,9 @@ CUresult vcuda_image_adopt(size_t bytes, void *data, vcuda_image *made)
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_image_destroy(vcuda_image handle)
+CUresult worker_image_destroy(vcuda_image handle)
 {
-	struct vcuda_worker_image **at, *image;
+	struct worker_image **at, *image;
 
 	pthread_mutex_lock(&images_lock);
 	for (at = &images; *at && (vcuda_image)*at != handle; at = &(*at)->next)
@@ -251,33 +251,33 @@ CUresult vcuda_image_destroy(vcuda_image handle)
 	pthread_mutex_unlock(&images_lock);
 	if (!image)
 		return CUDA_ERROR_INVALID_HANDLE;
-	vcuda_image_release(image);
+	worker_image_release(image);
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_image_add_option(struct vcuda_worker_image *image, uint32_t option, uint64_t value)
+CUresult worker_image_add_option(struct worker_image *image, uint32_t option, uint64_t value)
 {
 	CUresult result;
 
 	pthread_mutex_lock(&images_lock);
-	result = vcuda_worker_jit_add(&image->jit, option, value);
+	result = worker_jit_add(&image->jit, option, value);
 	pthread_mutex_unlock(&images_lock);
 	return result;
 }
 
-struct vcuda_jit_options vcuda_image_options(struct vcuda_worker_image *image)
+struct worker_jit_options worker_image_options(struct worker_image *image)
 {
-	struct vcuda_jit_options all;
+	struct worker_jit_options all;
 
 	pthread_mutex_lock(&images_lock);
-	all = vcuda_worker_jit_all(&image->jit);
+	all = worker_jit_all(&image->jit);
 	pthread_mutex_unlock(&images_lock);
 	return all;
 }
 
-struct vcuda_jit_options vcuda_image_numbers(struct vcuda_worker_image *image)
+struct worker_jit_options worker_image_numbers(struct worker_image *image)
 {
-	struct vcuda_jit_options numbers;
+	struct worker_jit_options numbers;
 
 	pthread_mutex_lock(&images_lock);
 	numbers = image->jit.numbers;

@@ -14,33 +14,33 @@ struct run {
 	unsigned int file; /* of RAM: two may be mapped side by side, and are registered one by one */
 };
 
-struct vcuda_direct {
+struct worker_direct {
 	uint64_t address, length;
 	uint64_t mapped; /* bytes that are known so far, from the start */
 	struct run *runs;
 	unsigned int count, capacity;
 	unsigned int held; /* copies */
 	bool writable, complete;
-	struct vcuda_direct *next;
+	struct worker_direct *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vcuda_direct *ranges;
+static struct worker_direct *ranges;
 
 /* ---- with the lock ---- */
 
-static struct vcuda_direct *find(uint64_t address)
+static struct worker_direct *find(uint64_t address)
 {
-	struct vcuda_direct *range = ranges;
+	struct worker_direct *range = ranges;
 
 	while (range && address - range->address >= range->length)
 		range = range->next;
 	return range;
 }
 
-static void drop(struct vcuda_direct *range)
+static void drop(struct worker_direct *range)
 {
-	for (struct vcuda_direct **at = &ranges; *at; at = &(*at)->next) {
+	for (struct worker_direct **at = &ranges; *at; at = &(*at)->next) {
 		if (*at != range)
 			continue;
 		*at = range->next;
@@ -50,22 +50,22 @@ static void drop(struct vcuda_direct *range)
 	}
 }
 
-static int new_range(uint64_t address, uint64_t length, bool writable, struct vcuda_direct **range)
+static int new_range(uint64_t address, uint64_t length, bool writable, struct worker_direct **range)
 {
 	if (!length || (address | length) & 4095 || address + length < address)
 		return -EINVAL;
-	for (struct vcuda_direct *r = ranges; r; r = r->next)
+	for (struct worker_direct *r = ranges; r; r = r->next)
 		if (address < r->address + r->length && r->address < address + length)
 			return -EEXIST;
 	*range = calloc(1, sizeof(**range));
 	if (!*range)
 		return -ENOMEM;
-	**range = (struct vcuda_direct){.address = address, .length = length, .writable = writable, .next = ranges};
+	**range = (struct worker_direct){.address = address, .length = length, .writable = writable, .next = ranges};
 	ranges = *range;
 	return 0;
 }
 
-static int append(struct vcuda_direct *range, unsigned int file, char *memory, uint64_t length)
+static int append(struct worker_direct *range, unsigned int file, char *memory, uint64_t length)
 {
 	struct run *last = range->count ? &range->runs[range->count - 1] : NULL;
 
@@ -86,7 +86,7 @@ static int append(struct vcuda_direct *range, unsigned int file, char *memory, u
 	return 0;
 }
 
-static int note_extents(struct vcuda_direct *range, const struct vcuda_channel_extent *extents, unsigned int count)
+static int note_extents(struct worker_direct *range, const struct vcuda_channel_extent *extents, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		const struct vcuda_channel_extent *e = &extents[i];
@@ -95,7 +95,7 @@ static int note_extents(struct vcuda_direct *range, const struct vcuda_channel_e
 
 		if (!e->length || (e->length | e->offset) & 4095 || e->length > range->length - range->mapped)
 			return -EINVAL;
-		err = vcuda_ram_find(e->region, e->offset, e->length, &memory);
+		err = worker_ram_find(e->region, e->offset, e->length, &memory);
 		if (!err)
 			err = append(range, e->region, memory, e->length);
 		if (err)
@@ -108,7 +108,7 @@ static int note_extents(struct vcuda_direct *range, const struct vcuda_channel_e
 static int map_part(uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
 		    const struct vcuda_channel_extent *extents, unsigned int count)
 {
-	struct vcuda_direct *range;
+	struct worker_direct *range;
 	int err;
 
 	if (!offset) {
@@ -132,12 +132,12 @@ static int map_part(uint64_t address, uint64_t length, uint64_t offset, bool wri
 
 /* ---- */
 
-int vcuda_direct_map(uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
-		     const struct vcuda_channel_extent *extents, unsigned int count)
+int worker_direct_map(uint64_t address, uint64_t length, uint64_t offset, bool writable, bool last,
+		      const struct vcuda_channel_extent *extents, unsigned int count)
 {
 	int err;
 
-	if (!vcuda_ram_is_wanted())
+	if (!worker_ram_is_wanted())
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&lock);
 	err = map_part(address, length, offset, writable, last, extents, count);
@@ -145,9 +145,9 @@ int vcuda_direct_map(uint64_t address, uint64_t length, uint64_t offset, bool wr
 	return err;
 }
 
-int vcuda_direct_unmap(uint64_t address, uint64_t length)
+int worker_direct_unmap(uint64_t address, uint64_t length)
 {
-	struct vcuda_direct *range;
+	struct worker_direct *range;
 	int err = -ENOENT;
 
 	pthread_mutex_lock(&lock);
@@ -160,9 +160,9 @@ int vcuda_direct_unmap(uint64_t address, uint64_t length)
 	return err;
 }
 
-struct vcuda_direct *vcuda_direct_hold(uint64_t address, uint64_t bytes, bool writable)
+struct worker_direct *worker_direct_hold(uint64_t address, uint64_t bytes, bool writable)
 {
-	struct vcuda_direct *range;
+	struct worker_direct *range;
 
 	pthread_mutex_lock(&lock);
 	range = find(address);
@@ -175,7 +175,7 @@ struct vcuda_direct *vcuda_direct_hold(uint64_t address, uint64_t bytes, bool wr
 	return range;
 }
 
-void vcuda_direct_release(struct vcuda_direct *range)
+void worker_direct_release(struct worker_direct *range)
 {
 	pthread_mutex_lock(&lock);
 	range->held--;
@@ -183,7 +183,7 @@ void vcuda_direct_release(struct vcuda_direct *range)
 }
 
 /* Who holds the range finds it as it is. */
-static const struct run *run_of(const struct vcuda_direct *range, uint64_t offset)
+static const struct run *run_of(const struct worker_direct *range, uint64_t offset)
 {
 	unsigned int low = 0, high = range->count;
 
@@ -198,13 +198,13 @@ static const struct run *run_of(const struct vcuda_direct *range, uint64_t offse
 	return &range->runs[low];
 }
 
-static void look_at(const struct vcuda_direct *range, struct vcuda_direct_part *part)
+static void look_at(const struct worker_direct *range, struct worker_direct_part *part)
 {
 	const struct run *run = run_of(range, part->offset);
 	uint64_t in_run = part->offset - run->offset, in_piece;
 
 	part->memory = run->memory + in_run;
-	in_piece = VCUDA_RAM_PIECE - (uintptr_t)part->memory % VCUDA_RAM_PIECE;
+	in_piece = WORKER_RAM_PIECE - (uintptr_t)part->memory % WORKER_RAM_PIECE;
 	part->bytes = part->left;
 	if (part->bytes > run->length - in_run)
 		part->bytes = run->length - in_run;
@@ -212,15 +212,15 @@ static void look_at(const struct vcuda_direct *range, struct vcuda_direct_part *
 		part->bytes = in_piece;
 }
 
-void vcuda_direct_first(const struct vcuda_direct *range, uint64_t address, uint64_t bytes,
-			struct vcuda_direct_part *part)
+void worker_direct_first(const struct worker_direct *range, uint64_t address, uint64_t bytes,
+			 struct worker_direct_part *part)
 {
 	part->offset = address - range->address;
 	part->left = bytes;
 	look_at(range, part);
 }
 
-bool vcuda_direct_next(const struct vcuda_direct *range, struct vcuda_direct_part *part)
+bool worker_direct_next(const struct worker_direct *range, struct worker_direct_part *part)
 {
 	part->offset += part->bytes;
 	part->left -= part->bytes;

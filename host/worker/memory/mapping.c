@@ -17,7 +17,7 @@
 static const struct {
 	uint64_t start, end;
 } guest_ranges[] = {
-	{VCUDA_ARENA_START, VCUDA_ARENA_END + VCUDA_OWN_PLACES *VCUDA_OWN_BYTES}, /* the arenas, and other workers */
+	{WORKER_ARENA_START, WORKER_ARENA_END + WORKER_OWN_AREAS *WORKER_OWN_BYTES}, /* the arenas, and other workers */
 	{0x000000400000, 0x000080000000}, /* heaps of programs that lie where they were linked */
 #ifdef __SANITIZE_THREAD__
 	{0x554000000000, 0x568000000000},
@@ -33,26 +33,26 @@ static const struct {
 #define RESERVE_PROT PROT_NONE
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-struct window {
+struct mapping {
 	uint64_t address, length;
 	uint64_t mapped;   /* bytes mapped so far, from the start */
 	unsigned int held; /* registrations with the back end */
 	int file;          /* its only extent's, kept open for a back end that hands it on; -1: none is */
 	bool writable, complete;
-	struct window *next;
+	struct mapping *next;
 };
 
-struct vcuda_windows {
+struct worker_mappings {
 	pthread_mutex_t lock;
 	struct {
 		uint64_t start, end;
 	} reserved[MAX_RESERVED];
 	unsigned int reserved_count;
 	bool nested;
-	struct window *first;
+	struct mapping *first;
 };
 
-static void reserve(struct vcuda_windows *w, uint64_t start, uint64_t end)
+static void reserve(struct worker_mappings *w, uint64_t start, uint64_t end)
 {
 	void *p;
 
@@ -66,7 +66,7 @@ static void reserve(struct vcuda_windows *w, uint64_t start, uint64_t end)
 }
 
 /* Reserves what is free of [start, end): around whatever the worker already has there. */
-static void reserve_gaps(struct vcuda_windows *w, uint64_t start, uint64_t end)
+static void reserve_gaps(struct worker_mappings *w, uint64_t start, uint64_t end)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	unsigned long long from, to;
@@ -86,9 +86,9 @@ static void reserve_gaps(struct vcuda_windows *w, uint64_t start, uint64_t end)
 	reserve(w, start, end);
 }
 
-struct vcuda_windows *vcuda_windows_create(void)
+struct worker_mappings *worker_mappings_create(void)
 {
-	struct vcuda_windows *w = calloc(1, sizeof(*w));
+	struct worker_mappings *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -98,12 +98,12 @@ struct vcuda_windows *vcuda_windows_create(void)
 	return w;
 }
 
-void vcuda_windows_destroy(struct vcuda_windows *w)
+void worker_mappings_destroy(struct worker_mappings *w)
 {
 	if (!w)
 		return;
 	while (w->first)
-		if (vcuda_window_unmap(w, w->first->address, w->first->length))
+		if (worker_mapping_remove(w, w->first->address, w->first->length))
 			break;
 	for (unsigned int i = 0; i < w->reserved_count; i++)
 		munmap((void *)w->reserved[i].start, w->reserved[i].end - w->reserved[i].start);
@@ -112,7 +112,7 @@ void vcuda_windows_destroy(struct vcuda_windows *w)
 }
 
 /* Takes [from, to), with whatever is mapped there, out of the reserved range around it. False: it is in none. */
-static bool take_out(struct vcuda_windows *w, uint64_t from, uint64_t to)
+static bool take_out(struct worker_mappings *w, uint64_t from, uint64_t to)
 {
 	for (unsigned int i = 0; i < w->reserved_count; i++) {
 		uint64_t end = w->reserved[i].end;
@@ -127,29 +127,29 @@ static bool take_out(struct vcuda_windows *w, uint64_t from, uint64_t to)
 	return false;
 }
 
-void vcuda_windows_nest(struct vcuda_windows *w)
+void worker_mappings_nest(struct worker_mappings *w)
 {
-	const uint64_t from = VCUDA_ARENA_START + VCUDA_ARENA_LENGTH;
+	const uint64_t from = WORKER_ARENA_START + WORKER_ARENA_LENGTH;
 
 	pthread_mutex_lock(&w->lock);
-	if (!w->nested && take_out(w, from, VCUDA_ARENA_END))
-		munmap((void *)from, VCUDA_ARENA_LENGTH);
+	if (!w->nested && take_out(w, from, WORKER_ARENA_END))
+		munmap((void *)from, WORKER_ARENA_LENGTH);
 	w->nested = true;
 	pthread_mutex_unlock(&w->lock);
 }
 
-void *vcuda_windows_own_place(struct vcuda_windows *w)
+void *worker_mappings_own_area(struct worker_mappings *w)
 {
-	uint64_t from = VCUDA_ARENA_END + (uint64_t)((unsigned int)getpid() % VCUDA_OWN_PLACES) * VCUDA_OWN_BYTES;
+	uint64_t from = WORKER_ARENA_END + (uint64_t)((unsigned int)getpid() % WORKER_OWN_AREAS) * WORKER_OWN_BYTES;
 	bool there;
 
 	pthread_mutex_lock(&w->lock);
-	there = take_out(w, from, from + VCUDA_OWN_BYTES);
+	there = take_out(w, from, from + WORKER_OWN_BYTES);
 	pthread_mutex_unlock(&w->lock);
 	return there ? (void *)from : NULL;
 }
 
-static bool in_reserved(const struct vcuda_windows *w, uint64_t address, uint64_t length)
+static bool in_reserved(const struct worker_mappings *w, uint64_t address, uint64_t length)
 {
 	for (unsigned int i = 0; i < w->reserved_count; i++)
 		if (address >= w->reserved[i].start && address < w->reserved[i].end &&
@@ -158,9 +158,9 @@ static bool in_reserved(const struct vcuda_windows *w, uint64_t address, uint64_
 	return false;
 }
 
-static struct window *overlapping(const struct vcuda_windows *w, uint64_t address, uint64_t length)
+static struct mapping *overlapping(const struct worker_mappings *w, uint64_t address, uint64_t length)
 {
-	for (struct window *v = w->first; v; v = v->next)
+	for (struct mapping *v = w->first; v; v = v->next)
 		if (address < v->address + v->length && v->address < address + length)
 			return v;
 	return NULL;
@@ -177,32 +177,33 @@ static int unmap_range(uint64_t address, uint64_t length)
 	return p == MAP_FAILED ? -errno : 0;
 }
 
-static void drop(struct vcuda_windows *w, struct window *window)
+static void drop(struct worker_mappings *w, struct mapping *mapping)
 {
-	for (struct window **at = &w->first; *at; at = &(*at)->next) {
-		if (*at != window)
+	for (struct mapping **at = &w->first; *at; at = &(*at)->next) {
+		if (*at != mapping)
 			continue;
-		*at = window->next;
-		if (window->file >= 0)
-			close(window->file);
-		free(window);
+		*at = mapping->next;
+		if (mapping->file >= 0)
+			close(mapping->file);
+		free(mapping);
 		return;
 	}
 }
 
-/* Undoes a window. If even that fails (no memory for the kernel) the pages must not be given back: the session has to
+/* Undoes a mapping. If even that fails (no memory for the kernel) the pages must not be given back: the session has to
  * end. */
-static int remove_window(struct vcuda_windows *w, struct window *window)
+static int remove_mapping(struct worker_mappings *w, struct mapping *mapping)
 {
-	int err = unmap_range(window->address, window->mapped);
+	int err = unmap_range(mapping->address, mapping->mapped);
 
 	if (err)
 		return err;
-	drop(w, window);
+	drop(w, mapping);
 	return 0;
 }
 
-static int new_window(struct vcuda_windows *w, uint64_t address, uint64_t length, bool writable, struct window **window)
+static int new_mapping(struct worker_mappings *w, uint64_t address, uint64_t length, bool writable,
+		       struct mapping **mapping)
 {
 	if (!length || (address | length) & 4095)
 		return -EINVAL;
@@ -210,63 +211,63 @@ static int new_window(struct vcuda_windows *w, uint64_t address, uint64_t length
 		return -EADDRNOTAVAIL;
 	if (overlapping(w, address, length))
 		return -EEXIST;
-	*window = calloc(1, sizeof(**window));
-	if (!*window)
+	*mapping = calloc(1, sizeof(**mapping));
+	if (!*mapping)
 		return -ENOMEM;
-	**window = (struct window){
+	**mapping = (struct mapping){
 		.address = address, .length = length, .writable = writable, .file = -1, .next = w->first};
-	w->first = *window;
+	w->first = *mapping;
 	return 0;
 }
 
-static int map_extents(struct window *window, const struct vcuda_window_extent *extents, unsigned int count)
+static int map_extents(struct mapping *mapping, const struct worker_mapping_extent *extents, unsigned int count)
 {
-	int prot = window->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	int prot = mapping->writable ? PROT_READ | PROT_WRITE : PROT_READ;
 
 	for (unsigned int i = 0; i < count; i++) {
-		const struct vcuda_window_extent *e = &extents[i];
+		const struct worker_mapping_extent *e = &extents[i];
 
-		if (!e->length || (e->length | e->offset) & 4095 || e->length > window->length - window->mapped)
+		if (!e->length || (e->length | e->offset) & 4095 || e->length > mapping->length - mapping->mapped)
 			return -EINVAL;
-		if (mmap((void *)(window->address + window->mapped), e->length, prot, MAP_SHARED | MAP_FIXED, e->fd,
+		if (mmap((void *)(mapping->address + mapping->mapped), e->length, prot, MAP_SHARED | MAP_FIXED, e->fd,
 			 (off_t)e->offset) == MAP_FAILED)
 			return -errno;
-		window->mapped += e->length;
+		mapping->mapped += e->length;
 	}
 	return 0;
 }
 
-static int map_part(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
-		    bool last, const struct vcuda_window_extent *extents, unsigned int count)
+static int map_part(struct worker_mappings *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
+		    bool last, const struct worker_mapping_extent *extents, unsigned int count)
 {
-	struct window *window = NULL;
+	struct mapping *mapping = NULL;
 	int err;
 
 	if (offset == 0) {
-		err = new_window(w, address, length, writable, &window);
+		err = new_mapping(w, address, length, writable, &mapping);
 		if (err)
 			return err;
 	} else {
-		window = overlapping(w, address, 1);
-		if (!window || window->address != address || window->length != length || window->complete ||
-		    window->mapped != offset)
+		mapping = overlapping(w, address, 1);
+		if (!mapping || mapping->address != address || mapping->length != length || mapping->complete ||
+		    mapping->mapped != offset)
 			return -EINVAL;
 	}
-	err = map_extents(window, extents, count);
-	if (!err && last && window->mapped != window->length)
+	err = map_extents(mapping, extents, count);
+	if (!err && last && mapping->mapped != mapping->length)
 		err = -EINVAL;
 	if (err) {
-		remove_window(w, window);
+		remove_mapping(w, mapping);
 		return err;
 	}
-	window->complete = last;
+	mapping->complete = last;
 	if (w->nested && last && !offset && count == 1)
-		window->file = fcntl(extents->fd, F_DUPFD_CLOEXEC, 0);
+		mapping->file = fcntl(extents->fd, F_DUPFD_CLOEXEC, 0);
 	return 0;
 }
 
-int vcuda_window_map(struct vcuda_windows *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
-		     bool last, const struct vcuda_window_extent *extents, unsigned int count)
+int worker_mapping_add(struct worker_mappings *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
+		       bool last, const struct worker_mapping_extent *extents, unsigned int count)
 {
 	int err;
 
@@ -276,31 +277,31 @@ int vcuda_window_map(struct vcuda_windows *w, uint64_t address, uint64_t length,
 	return err;
 }
 
-int vcuda_window_unmap(struct vcuda_windows *w, uint64_t address, uint64_t length)
+int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t length)
 {
-	struct window *window;
+	struct mapping *mapping;
 	int err = -ENOENT;
 
 	pthread_mutex_lock(&w->lock);
-	window = overlapping(w, address, 1);
-	if (window && window->address == address && window->length == length)
-		err = window->held ? -EBUSY : remove_window(w, window);
+	mapping = overlapping(w, address, 1);
+	if (mapping && mapping->address == address && mapping->length == length)
+		err = mapping->held ? -EBUSY : remove_mapping(w, mapping);
 	pthread_mutex_unlock(&w->lock);
 	return err;
 }
 
-/* The complete window over [p, p + bytes), or NULL. The caller holds the lock. */
-static struct window *covering(const struct vcuda_windows *w, const void *p, uint64_t bytes, bool writable)
+/* The complete mapping over [p, p + bytes), or NULL. The caller holds the lock. */
+static struct mapping *covering(const struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
 {
 	uint64_t address = (uint64_t)(uintptr_t)p;
-	struct window *window = overlapping(w, address, 1);
+	struct mapping *mapping = overlapping(w, address, 1);
 
-	if (!window || !window->complete || (writable && !window->writable))
+	if (!mapping || !mapping->complete || (writable && !mapping->writable))
 		return NULL;
-	return bytes <= window->length - (address - window->address) ? window : NULL;
+	return bytes <= mapping->length - (address - mapping->address) ? mapping : NULL;
 }
 
-bool vcuda_window_covers(struct vcuda_windows *w, const void *p, uint64_t bytes, bool writable)
+bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
 {
 	bool covers;
 
@@ -310,25 +311,25 @@ bool vcuda_window_covers(struct vcuda_windows *w, const void *p, uint64_t bytes,
 	return covers;
 }
 
-bool vcuda_window_hold(struct vcuda_windows *w, const void *p, uint64_t bytes, bool writable)
+bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
 {
-	struct window *window;
+	struct mapping *mapping;
 
 	pthread_mutex_lock(&w->lock);
-	window = covering(w, p, bytes, writable);
-	if (window)
-		window->held++;
+	mapping = covering(w, p, bytes, writable);
+	if (mapping)
+		mapping->held++;
 	pthread_mutex_unlock(&w->lock);
-	return window;
+	return mapping;
 }
 
-void vcuda_window_release(struct vcuda_windows *w, const void *p)
+void vcuda_mapping_release(struct worker_mappings *w, const void *p)
 {
-	struct window *window;
+	struct mapping *mapping;
 
 	pthread_mutex_lock(&w->lock);
-	window = overlapping(w, (uint64_t)(uintptr_t)p, 1);
-	if (window && window->held)
-		window->held--;
+	mapping = overlapping(w, (uint64_t)(uintptr_t)p, 1);
+	if (mapping && mapping->held)
+		mapping->held--;
 	pthread_mutex_unlock(&w->lock);
 }

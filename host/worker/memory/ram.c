@@ -38,17 +38,17 @@ static struct {
 	unsigned int users;
 } ram = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-void vcuda_ram_want(void)
+void worker_ram_want(void)
 {
 	ram.wanted = true;
 }
 
-bool vcuda_ram_is_wanted(void)
+bool worker_ram_is_wanted(void)
 {
 	return ram.wanted;
 }
 
-void vcuda_ram_files(const int *fds, unsigned int count)
+void worker_ram_files(const int *fds, unsigned int count)
 {
 	for (unsigned int i = 0; i < count && i < VCUDA_CHANNEL_MAX_FDS; i++)
 		ram.files[ram.count++] = (struct file){.fd = fds[i]};
@@ -88,7 +88,7 @@ static int map_all(void)
 	return err;
 }
 
-int vcuda_ram_find(unsigned int file, uint64_t offset, uint64_t length, char **address)
+int worker_ram_find(unsigned int file, uint64_t offset, uint64_t length, char **address)
 {
 	int err = 0;
 
@@ -128,7 +128,7 @@ static bool next_piece(char **start, uint64_t *bytes)
 		return false;
 	f = &ram.files[ram.file];
 	*start = f->start + ram.registered;
-	*bytes = VCUDA_RAM_PIECE - (uintptr_t)*start % VCUDA_RAM_PIECE;
+	*bytes = WORKER_RAM_PIECE - (uintptr_t)*start % WORKER_RAM_PIECE;
 	if (*bytes > f->bytes - ram.registered)
 		*bytes = f->bytes - ram.registered;
 	return true;
@@ -197,7 +197,7 @@ static void begin(const struct vcuda_backend_ops *ops)
 		ram.stage = NOT_REGISTERED;
 }
 
-bool vcuda_ram_is_ready(const struct vcuda_backend_ops *ops)
+bool worker_ram_is_ready(const struct vcuda_backend_ops *ops)
 {
 	bool ready;
 
@@ -211,7 +211,7 @@ bool vcuda_ram_is_ready(const struct vcuda_backend_ops *ops)
 	return ready;
 }
 
-bool vcuda_ram_use(void)
+bool worker_ram_use(void)
 {
 	bool ready;
 
@@ -222,7 +222,7 @@ bool vcuda_ram_use(void)
 	return ready;
 }
 
-void vcuda_ram_leave(void)
+void worker_ram_leave(void)
 {
 	pthread_mutex_lock(&ram.lock);
 	if (!--ram.users)
@@ -236,7 +236,7 @@ static bool is_ours(CUcontext context)
 	return ram.context && (!context || ram.context == context);
 }
 
-void vcuda_ram_close(CUcontext context)
+void worker_ram_close(CUcontext context)
 {
 	pthread_mutex_lock(&ram.lock);
 	ram.closed++;
@@ -245,7 +245,7 @@ void vcuda_ram_close(CUcontext context)
 	pthread_mutex_unlock(&ram.lock);
 }
 
-void vcuda_ram_reopen(CUcontext context, bool ended)
+void worker_ram_reopen(CUcontext context, bool ended)
 {
 	pthread_mutex_lock(&ram.lock);
 	ram.closed--;

@@ -17,31 +17,31 @@
 struct vcuda_backend_ops;
 
 /* No copy may go over the border between two pieces, which are registered one by one: addresses that this divides. */
-#define VCUDA_RAM_PIECE (256ull << 20)
+#define WORKER_RAM_PIECE (256ull << 20)
 
 /* The operator wants it. Called before there are files. */
-void vcuda_ram_want(void);
-bool vcuda_ram_is_wanted(void);
+void worker_ram_want(void);
+bool worker_ram_is_wanted(void);
 
 /* The files of RAM, by the numbers that extents have. They stay open. */
-void vcuda_ram_files(const int *fds, unsigned int count);
+void worker_ram_files(const int *fds, unsigned int count);
 
 /*
  * Our address of a part of a file. All files are mapped with the first that is asked for. 0; -EOPNOTSUPP: not wanted;
  * -EINVAL: no such part; -errno of mmap(), each time.
  */
-int vcuda_ram_find(unsigned int file, uint64_t offset, uint64_t length, char **address);
+int worker_ram_find(unsigned int file, uint64_t offset, uint64_t length, char **address);
 
 /* Whether all is registered. Begins that in the current context, if it has not begun and can be done. */
-bool vcuda_ram_is_ready(const struct vcuda_backend_ops *ops);
+bool worker_ram_is_ready(const struct vcuda_backend_ops *ops);
 
 /* Around a copy: until the end of it nothing is unregistered. False: not registered (any more). */
-bool vcuda_ram_use(void);
-void vcuda_ram_leave(void);
+bool worker_ram_use(void);
+void worker_ram_leave(void);
 
 /* Around whatever may end a context: what is registered in it is in nobody's use, and no more of it is registered. */
-void vcuda_ram_close(CUcontext context);
+void worker_ram_close(CUcontext context);
 /* `ended`: that context, if it is this one, has none of it any more. */
-void vcuda_ram_reopen(CUcontext context, bool ended);
+void worker_ram_reopen(CUcontext context, bool ended);
 
 #endif

@@ -36,7 +36,7 @@ static void *open_cpu_library(void)
 	return library ? library : dlopen(CPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 }
 
-static bool load_cpu(struct vcuda_backend *backend, void **handle, char *why, size_t size)
+static bool load_cpu(struct worker_backend *backend, void **handle, char *why, size_t size)
 {
 	void *library = *handle = open_cpu_library();
 	const struct vcuda_backend_ops *(*get)(void) = NULL;
@@ -59,13 +59,13 @@ static bool load_cpu(struct vcuda_backend *backend, void **handle, char *why, si
  * range near 8 GiB. Measured with driver 580; both hold no memory of a guest process unless it asks for these very
  * addresses.
  */
-static void cuda_ranges(struct vcuda_backend *backend)
+static void cuda_ranges(struct worker_backend *backend)
 {
 	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x200000000, 0x200000000};
 	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x2aaaaaaab000, 0x100000000000};
 }
 
-static void cpu_range(struct vcuda_backend *backend, void *library)
+static void cpu_range(struct worker_backend *backend, void *library)
 {
 	void (*get)(uint64_t *, uint64_t *) =
 		(void (*)(uint64_t *, uint64_t *))dlsym(library, "vcuda_cpu_address_range");
@@ -75,14 +75,14 @@ static void cpu_range(struct vcuda_backend *backend, void *library)
 	backend->range_count = get && backend->ranges[0].length;
 }
 
-static bool init(struct vcuda_backend *backend, char *why, size_t size)
+static bool init(struct worker_backend *backend, char *why, size_t size)
 {
 	CUresult result;
 	int count = 0;
 
-	vcuda_mark("worker: back end is loaded");
+	vcuda_trace_point("worker: back end is loaded");
 	result = backend->ops->cuInit(0);
-	vcuda_mark("worker: back end is initialised");
+	vcuda_trace_point("worker: back end is initialised");
 	if (result == CUDA_SUCCESS)
 		result = backend->ops->cuDeviceGetCount(&count);
 	if (result == CUDA_SUCCESS && count > 0)
@@ -92,7 +92,7 @@ static bool init(struct vcuda_backend *backend, char *why, size_t size)
 }
 
 /* A guest's host has told it where device memory lies. */
-static void nested_ranges(struct vcuda_backend *backend, CUresult (*host)(vcuda_host_info *info))
+static void nested_ranges(struct worker_backend *backend, CUresult (*host)(vcuda_host_info *info))
 {
 	vcuda_host_info info;
 
@@ -102,13 +102,13 @@ static void nested_ranges(struct vcuda_backend *backend, CUresult (*host)(vcuda_
 	backend->range_count = info.range_count;
 }
 
-static bool load_cuda(struct vcuda_backend *backend, struct vcuda_windows *windows, char *why, size_t size)
+static bool load_cuda(struct worker_backend *backend, struct worker_mappings *mappings, char *why, size_t size)
 {
 	CUresult (*host)(vcuda_host_info * info);
 
-	backend->ops = vcuda_backend_cuda(&host, why, size);
+	backend->ops = backend_cuda(&host, why, size);
 	if (backend->ops && host)
-		vcuda_windows_nest(windows);
+		worker_mappings_nest(mappings);
 	if (!backend->ops || !init(backend, why, size)) {
 		backend->ops = NULL;
 		return false;
@@ -121,14 +121,14 @@ static bool load_cuda(struct vcuda_backend *backend, struct vcuda_windows *windo
 	return true;
 }
 
-bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which)
+bool worker_backend_load(struct worker_backend *backend, struct worker_mappings *mappings, const char *which)
 {
 	bool try_cuda = strcmp(which, "cpu") != 0, try_cpu = strcmp(which, "cuda") != 0;
 	void *library;
 	char cuda_why[300] = "not asked for", cpu_why[300] = "not asked for";
 
-	*backend = (struct vcuda_backend){0};
-	if (try_cuda && load_cuda(backend, windows, cuda_why, sizeof(cuda_why)))
+	*backend = (struct worker_backend){0};
+	if (try_cuda && load_cuda(backend, mappings, cuda_why, sizeof(cuda_why)))
 		return true;
 	if (try_cpu && load_cpu(backend, &library, cpu_why, sizeof(cpu_why))) {
 		if (init(backend, cpu_why, sizeof(cpu_why))) {

@@ -10,9 +10,9 @@
 
 #include "protocol/backend.h"
 
-struct vcuda_windows;
+struct worker_mappings;
 
-struct vcuda_backend {
+struct worker_backend {
 	const struct vcuda_backend_ops *ops;
 	/* Software GPU only, else NULL: how many bytes the next image has. */
 	void (*count_memory)(
@@ -30,6 +30,6 @@ struct vcuda_backend {
  * Loads the back end `which` ("auto", "cuda", "cpu"; auto: cuda if it initialises, else cpu) and initialises it.
  * Returns false, having logged why.
  */
-bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which);
+bool worker_backend_load(struct worker_backend *backend, struct worker_mappings *mappings, const char *which);
 
 #endif

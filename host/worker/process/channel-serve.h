@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's end of the control channel: ATTACH first, then windows, on a thread of its own until the peer hangs up.
+/* The worker's end of the control channel: ATTACH first, then mappings, on a thread of its own until the peer hangs up.
  */
 #ifndef VCUDA_CHANNEL_SERVE_H
 #define VCUDA_CHANNEL_SERVE_H
 
-struct vcuda_session;
+struct worker_session;
 
 /* warm: vcudad says later which of the others it is. */
-enum vcuda_channel_kind { VCUDA_CHANNEL_LOCAL, VCUDA_CHANNEL_VIRTIO, VCUDA_CHANNEL_WARM };
+enum worker_channel_kind { WORKER_CHANNEL_LOCAL, WORKER_CHANNEL_VIRTIO, WORKER_CHANNEL_WARM };
 
 /*
  * Waits for ATTACH and sets up the session's shared area and event descriptors. 0 or -errno (logged); the peer has its
  * answer in either case.
  */
-int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind);
+int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kind);
 
 /*
  * A warm worker's way back to the start, before its guest process has its answer to hello, and so has nothing yet but
  * the shared area: runs the worker program anew in this process, and it serves the guest from its first command on as
  * if it had never been warm. Returns only if that cannot be, with -errno.
  */
-int vcuda_channel_restart(void);
+int worker_channel_restart(void);
 
 /* What the restarted program does in place of attaching; fd is its option's. 0 or -errno. */
-int vcuda_channel_resume(struct vcuda_session *s, enum vcuda_channel_kind kind, int fd);
+int worker_channel_resume(struct worker_session *s, enum worker_channel_kind kind, int fd);
 
-/* Starts the thread that serves window requests. It ends the process when the peer closes the channel. 0 or -errno. */
-int vcuda_channel_start(struct vcuda_session *s);
+/* Starts the thread that serves mapping requests. It ends the process when the peer closes the channel. 0 or -errno. */
+int worker_channel_start(struct worker_session *s);
 
 #endif

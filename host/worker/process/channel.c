@@ -38,7 +38,7 @@ struct request {
 	unsigned int fd_count;
 };
 
-/* virtio: the RAM regions by number. Kept open: windows are mapped from them. */
+/* virtio: the RAM regions by number. Kept open: mappings are mapped from them. */
 static struct {
 	bool local, resumed;
 	int ram[VCUDA_CHANNEL_MAX_FDS];
@@ -161,14 +161,14 @@ static int make_shared_area(struct request *q)
 }
 
 /* The shared area and doorbell are ours; the guest process gets descriptors of both. */
-static int attach_local(struct vcuda_session *s, struct request *q)
+static int attach_local(struct worker_session *s, struct request *q)
 {
 	int err = channel.resumed ? 0 : make_shared_area(q);
 	void *place;
 
 	if (err)
 		return err;
-	place = vcuda_windows_own_place(s->windows);
+	place = worker_mappings_own_area(s->mappings);
 	s->shm = mmap(place, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), q->fds[0],
 		      0);
 	if (s->shm == MAP_FAILED)
@@ -181,18 +181,18 @@ static int attach_local(struct vcuda_session *s, struct request *q)
 /* Larger than needed where guest RAM comes in large pages: extents are whole pages. */
 #define MAX_SHARED_BYTES (4u << 20)
 
-_Static_assert(MAX_SHARED_BYTES <= VCUDA_OWN_BYTES && VCUDA_SHM_BYTES <= VCUDA_OWN_BYTES, "it fits its place");
+_Static_assert(MAX_SHARED_BYTES <= WORKER_OWN_BYTES && VCUDA_SHM_BYTES <= WORKER_OWN_BYTES, "it fits its place");
 
-/* A run of guest RAM as the window code wants it. vcudad has checked it against the region's size. */
-static int translate(const struct vcuda_channel_extent *e, struct vcuda_window_extent *to)
+/* A run of guest RAM as the mapping code wants it. vcudad has checked it against the region's size. */
+static int translate(const struct vcuda_channel_extent *e, struct worker_mapping_extent *to)
 {
 	if (e->region >= channel.ram_count)
 		return -EINVAL;
-	*to = (struct vcuda_window_extent){channel.ram[e->region], e->offset, e->length};
+	*to = (struct worker_mapping_extent){channel.ram[e->region], e->offset, e->length};
 	return 0;
 }
 
-static int attach_virtio(struct vcuda_session *s, struct request *q)
+static int attach_virtio(struct worker_session *s, struct request *q)
 {
 	uint8_t *at;
 	uint64_t mapped = 0;
@@ -203,14 +203,14 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 	s->notify = q->fds[1];
 	channel.ram_count = q->fd_count - 2;
 	memcpy(channel.ram, q->fds + 2, channel.ram_count * sizeof(int));
-	vcuda_ram_files(channel.ram, channel.ram_count);
-	at = vcuda_windows_own_place(s->windows);
+	worker_ram_files(channel.ram, channel.ram_count);
+	at = worker_mappings_own_area(s->mappings);
 	if (!at)
 		at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return -errno;
 	for (unsigned int i = 0; i < q->m.extents; i++) {
-		struct vcuda_window_extent e;
+		struct worker_mapping_extent e;
 
 		if (translate(&q->extents[i], &e) || e.length > MAX_SHARED_BYTES - mapped)
 			return -EINVAL;
@@ -227,7 +227,7 @@ static int attach_virtio(struct vcuda_session *s, struct request *q)
 /* Kept, with its descriptors: a warm worker may have to start again from here. */
 static struct request attached;
 
-static int attach(struct vcuda_session *s)
+static int attach(struct worker_session *s)
 {
 	struct request *q = &attached;
 	int err;
@@ -245,15 +245,15 @@ static int attach(struct vcuda_session *s)
 			  q->m.major, q->m.minor, VCUDA_PROTOCOL_MAJOR, VCUDA_PROTOCOL_MINOR);
 	if (err)
 		return err;
-	vcuda_roster_join(channel.local, s->guest_pid);
-	vcuda_mark("worker: has its guest process");
+	worker_table_join(channel.local, s->guest_pid);
+	vcuda_trace_point("worker: has its guest process");
 	return 0;
 }
 
 /* The first message to a warm worker: from now on it has a guest process, and perhaps another channel. */
 static int claim(struct request *q)
 {
-	vcuda_warm_claim();
+	worker_warm_claim();
 	vcuda_log_quiet(false);
 	if (q->m.type != VCUDA_CHANNEL_CLIENT)
 		return 0;
@@ -267,12 +267,12 @@ static int claim(struct request *q)
 	return 1;
 }
 
-int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind)
+int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kind)
 {
 	int n = receive(&attached), err = 0;
 
-	channel.local = kind == VCUDA_CHANNEL_LOCAL;
-	if (n > 0 && kind == VCUDA_CHANNEL_WARM)
+	channel.local = kind == WORKER_CHANNEL_LOCAL;
+	if (n > 0 && kind == WORKER_CHANNEL_WARM)
 		err = claim(&attached);
 	if (err < 0)
 		return err;
@@ -282,7 +282,7 @@ int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind)
 		return n ? n : -ECONNRESET;
 	err = attach(s);
 	reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
-	if (!err && channel.local && kind == VCUDA_CHANNEL_LOCAL)
+	if (!err && channel.local && kind == WORKER_CHANNEL_LOCAL)
 		close(attached.fds[0]);
 	return err;
 }
@@ -291,7 +291,7 @@ int vcuda_channel_attach(struct vcuda_session *s, enum vcuda_channel_kind kind)
  * freed. */
 static void keep_descriptors(int state)
 {
-	int last = vcuda_image_share_has_way() ? VCUDA_IMAGE_CHANNEL_FD : VCUDA_ROSTER_FD;
+	int last = worker_image_share_has_way() ? VCUDA_IMAGE_CHANNEL_FD : VCUDA_WORKER_TABLE_FD;
 
 	close_range((unsigned int)last + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 	fcntl(state, F_SETFD, 0);
@@ -299,7 +299,7 @@ static void keep_descriptors(int state)
 		fcntl(attached.fds[i], F_SETFD, 0);
 }
 
-int vcuda_channel_restart(void)
+int worker_channel_restart(void)
 {
 	int state = memfd_create("vcuda-attached", 0);
 	char number[16];
@@ -307,10 +307,10 @@ int vcuda_channel_restart(void)
 			      "--transport",
 			      channel.local ? "local" : "virtio",
 			      "--backend",
-			      (char *)vcuda_worker_backend,
+			      (char *)worker_backend,
 			      "--resume",
 			      number,
-			      vcuda_ram_is_wanted() ? "--register-ram" : NULL,
+			      worker_ram_is_wanted() ? "--register-ram" : NULL,
 			      NULL};
 
 	if (state < 0)
@@ -324,9 +324,9 @@ int vcuda_channel_restart(void)
 	return -errno;
 }
 
-int vcuda_channel_resume(struct vcuda_session *s, enum vcuda_channel_kind kind, int fd)
+int worker_channel_resume(struct worker_session *s, enum worker_channel_kind kind, int fd)
 {
-	channel.local = kind == VCUDA_CHANNEL_LOCAL;
+	channel.local = kind == WORKER_CHANNEL_LOCAL;
 	channel.resumed = true;
 	if (pread(fd, &attached, sizeof(attached), 0) != sizeof(attached) || attached.fd_count > VCUDA_CHANNEL_MAX_FDS)
 		return -EPROTO;
@@ -337,17 +337,17 @@ int vcuda_channel_resume(struct vcuda_session *s, enum vcuda_channel_kind kind, 
 }
 
 /* local: memory that both sides share is a memfd of ours, at the address of the guest's choice. */
-static int create_window(struct vcuda_session *s, const struct request *q)
+static int create_mapping(struct worker_session *s, const struct request *q)
 {
-	struct vcuda_window_extent e = {.length = q->m.length};
+	struct worker_mapping_extent e = {.length = q->m.length};
 	int err;
 
 	if (!q->m.length)
 		return -EINVAL;
-	e.fd = sealed_memfd("vcuda-window", q->m.length);
+	e.fd = sealed_memfd("vcuda-mapping", q->m.length);
 	if (e.fd < 0)
 		return e.fd;
-	err = vcuda_window_map(s->windows, q->m.address, q->m.length, 0, true, true, &e, 1);
+	err = worker_mapping_add(s->mappings, q->m.address, q->m.length, 0, true, true, &e, 1);
 	if (!err)
 		reply(q, 0, &e.fd, 1);
 	close(e.fd);
@@ -358,9 +358,9 @@ static int create_window(struct vcuda_session *s, const struct request *q)
  * local: memory that the guest process shares with others already. On a tmpfs nothing is ever waited for; if the file
  * is cut short under us, this worker ends, and with it that guest process alone.
  */
-static int adopt_window(struct vcuda_session *s, const struct request *q)
+static int adopt_mapping(struct worker_session *s, const struct request *q)
 {
-	struct vcuda_window_extent e = {.offset = q->m.offset, .length = q->m.length};
+	struct worker_mapping_extent e = {.offset = q->m.offset, .length = q->m.length};
 	struct statfs fs;
 	struct stat file;
 
@@ -373,46 +373,46 @@ static int adopt_window(struct vcuda_session *s, const struct request *q)
 		return -EOPNOTSUPP;
 	if (e.length > (uint64_t)file.st_size || e.offset > (uint64_t)file.st_size - e.length)
 		return -EFAULT;
-	return vcuda_window_map(s->windows, q->m.address, e.length, 0, q->m.flags & VCUDA_MAP_WRITABLE, true, &e, 1);
+	return worker_mapping_add(s->mappings, q->m.address, e.length, 0, q->m.flags & VCUDA_MAP_WRITABLE, true, &e, 1);
 }
 
-static int map_window(struct vcuda_session *s, const struct request *q)
+static int add_mapping(struct worker_session *s, const struct request *q)
 {
-	static struct vcuda_window_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
+	static struct worker_mapping_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
 
 	if (q->m.flags & VCUDA_MAP_DIRECT)
-		return vcuda_direct_map(q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
+		return worker_direct_map(q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
 					q->m.flags & VCUDA_MAP_LAST, q->extents, q->m.extents);
 	for (unsigned int i = 0; i < q->m.extents; i++)
 		if (translate(&q->extents[i], &extents[i]))
 			return -EINVAL;
-	return vcuda_window_map(s->windows, q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
+	return worker_mapping_add(s->mappings, q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
 				q->m.flags & VCUDA_MAP_LAST, extents, q->m.extents);
 }
 
 /* vcudad lets none of either kind overlap another. */
-static int unmap_window(struct vcuda_session *s, const struct request *q)
+static int remove_mapping(struct worker_session *s, const struct request *q)
 {
-	int err = channel.local ? -ENOENT : vcuda_direct_unmap(q->m.address, q->m.length);
+	int err = channel.local ? -ENOENT : worker_direct_unmap(q->m.address, q->m.length);
 
-	return err == -ENOENT ? vcuda_window_unmap(s->windows, q->m.address, q->m.length) : err;
+	return err == -ENOENT ? worker_mapping_remove(s->mappings, q->m.address, q->m.length) : err;
 }
 
-static int serve_request(struct vcuda_session *s, const struct request *q, bool *replied)
+static int serve_request(struct worker_session *s, const struct request *q, bool *replied)
 {
 	int err;
 
 	switch (q->m.type) {
-	case VCUDA_CHANNEL_WINDOW_CREATE:
-		err = channel.local ? create_window(s, q) : -EPROTO;
+	case VCUDA_CHANNEL_MAPPING_CREATE:
+		err = channel.local ? create_mapping(s, q) : -EPROTO;
 		*replied = err == 0;
 		return err;
-	case VCUDA_CHANNEL_WINDOW_ADOPT:
-		return channel.local ? adopt_window(s, q) : -EPROTO;
-	case VCUDA_CHANNEL_WINDOW_MAP:
-		return channel.local ? -EPROTO : map_window(s, q);
-	case VCUDA_CHANNEL_WINDOW_UNMAP:
-		return unmap_window(s, q);
+	case VCUDA_CHANNEL_MAPPING_ADOPT:
+		return channel.local ? adopt_mapping(s, q) : -EPROTO;
+	case VCUDA_CHANNEL_MAPPING_MAP:
+		return channel.local ? -EPROTO : add_mapping(s, q);
+	case VCUDA_CHANNEL_MAPPING_UNMAP:
+		return remove_mapping(s, q);
 	default:
 		return -EPROTO;
 	}
@@ -433,14 +433,14 @@ static void *serve(void *session)
 	}
 	if (n < 0)
 		vcuda_log("the control channel is broken: %s", strerror(-n));
-	vcuda_mark("worker: guest process is gone");
-	vcuda_roster_ends();
-	vcuda_image_share_finish();
+	vcuda_trace_point("worker: guest process is gone");
+	worker_table_ends();
+	worker_image_share_finish();
 	/* The guest process is gone: so is everything that it had. The driver frees it with this process. */
 	_exit(n < 0 ? 1 : 0);
 }
 
-int vcuda_channel_start(struct vcuda_session *s)
+int worker_channel_start(struct worker_session *s)
 {
 	return -pthread_create(&channel.thread, NULL, serve, s);
 }

@@ -9,9 +9,9 @@
 #include "common/trace-point.h"
 #include "process/worker.h"
 
-const char *vcuda_worker_backend = "auto";
-struct vcuda_windows *vcuda_worker_windows;
-struct vcuda_backend vcuda_worker_loaded;
+const char *worker_backend = "auto";
+struct worker_mappings *worker_mappings;
+struct worker_backend worker_loaded;
 
 enum stage { COLD, LOADING, LOADED, DONE };
 
@@ -45,7 +45,7 @@ static void wait_for(enum stage stage)
 
 static bool make_context(void)
 {
-	const struct vcuda_backend_ops *ops = vcuda_worker_loaded.ops;
+	const struct vcuda_backend_ops *ops = worker_loaded.ops;
 	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 	int active = 0;
 
@@ -55,7 +55,7 @@ static bool make_context(void)
 		result = ops->cuDevicePrimaryCtxRetain(&warm.context, warm.device);
 	warm.has = result == CUDA_SUCCESS;
 	if (warm.has)
-		vcuda_mark("worker: has a context");
+		vcuda_trace_point("worker: has a context");
 	else
 		vcuda_log("no context in advance on device %d (CUDA error %d)", warm.device, (int)result);
 	return warm.has;
@@ -65,7 +65,7 @@ static void *run(void *unused)
 {
 	bool good;
 
-	warm.loaded = good = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_windows, vcuda_worker_backend);
+	warm.loaded = good = worker_backend_load(&worker_loaded, worker_mappings, worker_backend);
 	move_to(LOADED);
 	if (good && warm.device >= 0)
 		good = make_context();
@@ -76,7 +76,7 @@ static void *run(void *unused)
 	return unused;
 }
 
-void vcuda_warm_start(int device)
+void worker_warm_start(int device)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -91,36 +91,36 @@ void vcuda_warm_start(int device)
 	pthread_attr_destroy(&attributes);
 }
 
-bool vcuda_warm_started(void)
+bool worker_warm_started(void)
 {
 	return warm.started;
 }
 
-void vcuda_warm_claim(void)
+void worker_warm_claim(void)
 {
 	atomic_store(&warm.claimed, true);
 }
 
-bool vcuda_warm_backend(void)
+bool worker_warm_backend(void)
 {
 	bool loaded;
 
 	pthread_mutex_lock(&warm.lock);
 	wait_for(LOADED);
 	if (!warm.loaded)
-		warm.loaded = vcuda_backend_load(&vcuda_worker_loaded, vcuda_worker_windows, vcuda_worker_backend);
+		warm.loaded = worker_backend_load(&worker_loaded, worker_mappings, worker_backend);
 	loaded = warm.loaded;
 	pthread_mutex_unlock(&warm.lock);
 	return loaded;
 }
 
-bool vcuda_warm_is_sound(void)
+bool worker_warm_is_sound(void)
 {
 	const struct vcuda_backend_ops *ops;
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&warm.lock);
-	ops = warm.stage == DONE && warm.has ? vcuda_worker_loaded.ops : NULL;
+	ops = warm.stage == DONE && warm.has ? worker_loaded.ops : NULL;
 	/* One that is being made is as young as the guest process. */
 	if (ops && ops->cuCtxSynchronize) {
 		result = ops->cuCtxSetCurrent(warm.context);
@@ -134,7 +134,7 @@ bool vcuda_warm_is_sound(void)
 	return result == CUDA_SUCCESS;
 }
 
-bool vcuda_warm_take(CUdevice dev, CUcontext *context)
+bool worker_warm_take(CUdevice dev, CUcontext *context)
 {
 	bool taken;
 
@@ -149,7 +149,7 @@ bool vcuda_warm_take(CUdevice dev, CUcontext *context)
 	return taken;
 }
 
-bool vcuda_warm_hides(CUdevice dev, unsigned int *flags)
+bool worker_warm_hides(CUdevice dev, unsigned int *flags)
 {
 	bool hides;
 
@@ -161,12 +161,12 @@ bool vcuda_warm_hides(CUdevice dev, unsigned int *flags)
 	return hides;
 }
 
-void vcuda_warm_drop(void)
+void worker_warm_drop(void)
 {
 	pthread_mutex_lock(&warm.lock);
 	wait_for(DONE);
 	if (warm.has)
-		vcuda_worker_loaded.ops->cuDevicePrimaryCtxRelease_v2(warm.device);
+		worker_loaded.ops->cuDevicePrimaryCtxRelease_v2(warm.device);
 	warm.has = false;
 	pthread_mutex_unlock(&warm.lock);
 }

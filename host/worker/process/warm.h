@@ -15,29 +15,29 @@
 #include "protocol/cuda-abi.h"
 
 /*
- * Begins, after windows have their addresses. device: whose context, -1: none. Where something fails while there is no
+ * Begins, after mappings have their addresses. device: whose context, -1: none. Where something fails while there is no
  * guest process yet, the worker ends with status 1.
  */
-void vcuda_warm_start(int device);
-bool vcuda_warm_started(void);
+void worker_warm_start(int device);
+bool worker_warm_started(void);
 
 /* There is a guest process from now on: a failure is told to it. */
-void vcuda_warm_claim(void);
+void worker_warm_claim(void);
 
-/* vcuda_worker_loaded is there, if need be loaded now or waited for. False: it cannot be, as the log says. */
-bool vcuda_warm_backend(void);
+/* worker_loaded is there, if need be loaded now or waited for. False: it cannot be, as the log says. */
+bool worker_warm_backend(void);
 
 /* False: the context has failed while nobody used it (a GPU's error ends all contexts on it). */
-bool vcuda_warm_is_sound(void);
+bool worker_warm_is_sound(void);
 
 /* The context, which is the caller's to release from now on. False: there is none of that device. */
-bool vcuda_warm_take(CUdevice dev, CUcontext *context);
+bool worker_warm_take(CUdevice dev, CUcontext *context);
 
 /* Whether there is one that the guest has not retained, and the flags that the context would have were it not active.
  */
-bool vcuda_warm_hides(CUdevice dev, unsigned int *flags);
+bool worker_warm_hides(CUdevice dev, unsigned int *flags);
 
 /* Releases what is not taken. */
-void vcuda_warm_drop(void);
+void worker_warm_drop(void);
 
 #endif

@@ -6,12 +6,12 @@
 #include "process/backend-load.h"
 
 /* The back end that the operator asked for: "auto", "cuda", "cpu". */
-extern const char *vcuda_worker_backend;
+extern const char *worker_backend;
 
 /* Where its guest process's memory is mapped; there before anything is loaded. */
-extern struct vcuda_windows *vcuda_worker_windows;
+extern struct worker_mappings *worker_mappings;
 
 /* The one that was loaded (warm.c), for hello or in advance. */
-extern struct vcuda_backend vcuda_worker_loaded;
+extern struct worker_backend worker_loaded;
 
 #endif

@@ -21,7 +21,7 @@
 #define LOOK_NS 1000000
 
 struct callback {
-	struct vcuda_session *session;
+	struct worker_session *session;
 	uint64_t id;
 };
 
@@ -31,7 +31,7 @@ static uint64_t due; /* how many there have been */
 static _Atomic unsigned int waiting;
 
 /* The guest may write what it likes: it is its own function that is not waited for. */
-static uint64_t returned(struct vcuda_session *s)
+static uint64_t returned(struct worker_session *s)
 {
 	struct vcuda_shm *shm = s->shm;
 	uint64_t done = atomic_load(&shm->callbacks_done);
@@ -40,7 +40,7 @@ static uint64_t returned(struct vcuda_session *s)
 }
 
 /* The caller holds the lock. */
-static void wait_until_returned(struct vcuda_session *s, uint64_t count)
+static void wait_until_returned(struct worker_session *s, uint64_t count)
 {
 	struct timespec until;
 
@@ -55,7 +55,7 @@ static void wait_until_returned(struct vcuda_session *s, uint64_t count)
 	waiting--;
 }
 
-void vcuda_callback_rung(void)
+void worker_callback_rung(void)
 {
 	if (!atomic_load(&waiting))
 		return;
@@ -68,7 +68,7 @@ void vcuda_callback_rung(void)
 static void callback_run(CUstream stream, CUresult status, void *user)
 {
 	struct callback *c = user;
-	struct vcuda_session *s = c->session;
+	struct worker_session *s = c->session;
 	uint64_t n;
 
 	(void)stream;
@@ -78,19 +78,19 @@ static void callback_run(CUstream stream, CUresult status, void *user)
 		wait_until_returned(s, due - VCUDA_CALLBACKS + 1);
 	n = ++due;
 	if (vcuda_callback_due(s->shm, n, c->id, (int32_t)status))
-		vcuda_lane_wake_guest(s);
+		worker_dispatcher_wake_guest(s);
 	wait_until_returned(s, n);
 	pthread_mutex_unlock(&lock);
 	free(c);
 }
 
-CUresult vcuda_handle_vcudaLaunchCallback(struct vcuda_session *s, struct vcuda_args_vcudaLaunchCallback *a)
+CUresult vcuda_handle_vcudaLaunchCallback(struct worker_session *s, struct vcuda_args_vcudaLaunchCallback *a)
 {
 	struct callback *c;
 	CUresult result;
 
 	if (!s->ops->cuStreamAddCallback)
-		return vcuda_unsupported(s, VCUDA_OP_vcudaLaunchCallback);
+		return worker_unsupported(s, VCUDA_OP_vcudaLaunchCallback);
 	c = malloc(sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -3,6 +3,6 @@
 #define VCUDA_CALLBACK_H
 
 /* The guest has rung: a host function may have returned. Any thread. */
-void vcuda_callback_rung(void);
+void worker_callback_rung(void);
 
 #endif

@@ -39,15 +39,15 @@
 #define ARENA_BYTES (256u * 1024)
 
 static struct {
-	struct vcuda_session *session;
+	struct worker_session *session;
 	struct vcuda_consumer consumer;	/* the owner's */
 	_Atomic bool owned;
 	_Atomic unsigned int idle;	/* threads that wait at the doorbell */
 	_Atomic unsigned int threads;
 	_Atomic uint64_t context_calls;	/* calls that may have made or ended contexts */
 	_Atomic uint64_t first_context;	/* 0: none yet */
-	bool marks;
-} lane;
+	bool has_trace_points;
+} dispatcher;
 
 /* Per thread of the pool: where a command lives while it runs. */
 struct runner {
@@ -67,7 +67,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void vcuda_lane_wake_guest(struct vcuda_session *s)
+void worker_dispatcher_wake_guest(struct worker_session *s)
 {
 	struct vcuda_shm *shm = s->shm;
 
@@ -80,15 +80,15 @@ void vcuda_lane_wake_guest(struct vcuda_session *s)
 }
 
 /* Makes the command's context current in the back end; a driver thread's state means nothing between commands. */
-static CUresult enter_context(struct vcuda_session *s, struct runner *r, uint64_t id)
+static CUresult enter_context(struct worker_session *s, struct runner *r, uint64_t id)
 {
 	void *context = (void *)(uintptr_t)id;
-	uint64_t calls = atomic_load(&lane.context_calls);
+	uint64_t calls = atomic_load(&dispatcher.context_calls);
 	CUresult result;
 
 	if (r->has_context && r->context == id && r->context_calls == calls)
 		return CUDA_SUCCESS;
-	result = vcuda_resolve(s, VCUDA_ACCEPT(VCUDA_KIND_CONTEXT), 1, &context);
+	result = worker_resolve(s, WORKER_ACCEPT(VCUDA_KIND_CONTEXT), 1, &context);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuCtxSetCurrent(context);
 	r->has_context = result == CUDA_SUCCESS;
@@ -102,11 +102,11 @@ static CUresult enter_context(struct vcuda_session *s, struct runner *r, uint64_
  * not: the driver was seen to fail where one thread ends a context and others, in which that is current, go on to
  * another one (doc/measured.md).
  */
-static void leave_context(struct vcuda_session *s, struct runner *r)
+static void leave_context(struct worker_session *s, struct runner *r)
 {
-	uint64_t first = atomic_load_explicit(&lane.first_context, memory_order_relaxed);
+	uint64_t first = atomic_load_explicit(&dispatcher.first_context, memory_order_relaxed);
 
-	if (first == r->context || (!first && atomic_compare_exchange_strong(&lane.first_context, &first, r->context)))
+	if (first == r->context || (!first && atomic_compare_exchange_strong(&dispatcher.first_context, &first, r->context)))
 		return;
 	s->ops->cuCtxSetCurrent(NULL);
 	r->has_context = false;
@@ -118,33 +118,33 @@ static bool minds_copies(unsigned int op)
 	return op == VCUDA_OP_vcudaStageIn || op == VCUDA_OP_vcudaLaunchKernel;
 }
 
-static CUresult dispatch(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
+static CUresult dispatch(struct worker_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const uint8_t *body = (const uint8_t *)(c + 1);
 	struct vcuda_reader reader = vcuda_reader_init(body, c->size - sizeof(*c));
 	struct vcuda_arena arena = {r->arena, r->arena + sizeof(r->arena)};
 	CUresult result;
 
-	vcuda_command_begin(c);
-	vcuda_release_wait();
-	if (c->op >= VCUDA_OP_LIMIT || !vcuda_dispatch_table[c->op])
-		return vcuda_malformed(s);
+	worker_command_begin(c);
+	worker_release_wait();
+	if (c->op >= VCUDA_OP_LIMIT || !worker_dispatch_table[c->op])
+		return worker_malformed(s);
 	if (!s->ops && c->op != VCUDA_OP_vcudaHello)
 		return CUDA_ERROR_NOT_INITIALIZED;
-	if (!minds_copies(c->op) && vcuda_stage_queue_any())
-		vcuda_stage_queue_settle(s);
+	if (!minds_copies(c->op) && worker_stage_queue_any())
+		worker_stage_queue_drain(s);
 	if (vcuda_call_table[c->op].context) {
 		result = enter_context(s, r, c->context);
 		if (result != CUDA_SUCCESS)
 			return result;
-		result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
+		result = worker_dispatch_table[c->op](s, &reader, &arena, w);
 		leave_context(s, r);
 		return result;
 	}
 	/* Calls without a context may change the thread's current one behind our back, and end those of other threads.
 	 */
-	result = vcuda_dispatch_table[c->op](s, &reader, &arena, w);
-	atomic_fetch_add(&lane.context_calls, 1);
+	result = worker_dispatch_table[c->op](s, &reader, &arena, w);
+	atomic_fetch_add(&dispatcher.context_calls, 1);
 	return result;
 }
 
@@ -154,7 +154,7 @@ static const char *name_of(unsigned int op)
 	return op < VCUDA_OP_LIMIT ? vcuda_call_table[op].name : NULL;
 }
 
-static CUresult run_command(struct vcuda_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
+static CUresult run_command(struct worker_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const struct vcuda_shm *shm = s->shm;
 	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
@@ -165,32 +165,32 @@ static CUresult run_command(struct vcuda_session *s, struct runner *r, const str
 	result = dispatch(s, r, c, w);
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
-		vcuda_profile_add(c->op, now_ns() - start);
+		worker_profile_add(c->op, now_ns() - start);
 	return result;
 }
 
 /* The guest learns of it first, then vcudad (or the guest, of the closed channel) as of any worker that is gone. */
-static _Noreturn void end_session(struct vcuda_session *s)
+static _Noreturn void end_session(struct worker_session *s)
 {
 	if (vcuda_complete_lost(s->shm, CUDA_ERROR_LAUNCH_FAILED))
-		vcuda_lane_wake_guest(s);
+		worker_dispatcher_wake_guest(s);
 	_exit(1);
 }
 
-static void run_async(struct vcuda_session *s, struct runner *r)
+static void run_async(struct worker_session *s, struct runner *r)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
 	CUresult result = run_command(s, r, c, &w);
 
 	if (result != CUDA_SUCCESS)
-		vcuda_command_keep_error(s, c, result);
+		worker_command_record_error(s, c, result);
 	if (s->broken)
 		end_session(s);
 }
 
 /* The first call of each kind, for who looks at start-up. */
-static void mark_first(unsigned int op, const char *when)
+static void trace_first_call(unsigned int op, const char *when)
 {
 	static _Atomic bool seen[2][VCUDA_OP_LIMIT];
 	char line[100];
@@ -198,7 +198,7 @@ static void mark_first(unsigned int op, const char *when)
 	if (op >= VCUDA_OP_LIMIT || atomic_exchange(&seen[*when == 'e'][op], true))
 		return;
 	snprintf(line, sizeof(line), "worker: first %s %s", vcuda_call_table[op].name, when);
-	vcuda_mark(line);
+	vcuda_trace_point(line);
 }
 
 /* What has done nothing when it fails. */
@@ -208,22 +208,22 @@ static bool may_run_again(const struct vcuda_command *c)
 }
 
 /* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
-static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *bytes)
+static CUresult run_sync(struct worker_session *s, struct runner *r, uint32_t *bytes)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
 	CUresult result;
 
-	if (lane.marks)
-		mark_first(c->op, "begins");
+	if (dispatcher.has_trace_points)
+		trace_first_call(c->op, "begins");
 	result = run_command(s, r, c, &w);
 	/* The memory of a process that has ended may not be free yet, where natively it would be. */
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && may_run_again(c) && vcuda_roster_wait_for_ends()) {
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && may_run_again(c) && worker_table_wait_for_ends()) {
 		w = vcuda_writer_init(r->reply, sizeof(r->reply));
 		result = run_command(s, r, c, &w);
 	}
-	if (lane.marks)
-		mark_first(c->op, "ends");
+	if (dispatcher.has_trace_points)
+		trace_first_call(c->op, "ends");
 	if (s->broken)
 		end_session(s);
 	if (w.error) {
@@ -236,9 +236,9 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 	 */
 	if (c->op < VCUDA_OP_LIMIT &&
 	    (vcuda_call_table[c->op].waits || !vcuda_call_table[c->op].context || vcuda_is_sticky(result)))
-		vcuda_output_check(s);
+		worker_output_check(s);
 	if (c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].waits) {
-		CUresult earlier = vcuda_command_take_error(s, c);
+		CUresult earlier = worker_command_take_error(s, c);
 
 		if (earlier != CUDA_SUCCESS)
 			result = earlier;
@@ -247,7 +247,7 @@ static CUresult run_sync(struct vcuda_session *s, struct runner *r, uint32_t *by
 	return result;
 }
 
-static void answer(struct vcuda_session *s, const struct runner *r, CUresult result, uint32_t bytes)
+static void answer(struct worker_session *s, const struct runner *r, CUresult result, uint32_t bytes)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_slot *slot = vcuda_shm_slot(s->shm, c->slot);
@@ -261,16 +261,16 @@ static void answer(struct vcuda_session *s, const struct runner *r, CUresult res
 #endif
 	memcpy(slot->data, r->reply, bytes);
 	if (vcuda_complete_slot(s->shm, c->slot, c->seq, (int32_t)result, bytes))
-		vcuda_lane_wake_guest(s);
+		worker_dispatcher_wake_guest(s);
 }
 
-/* What the driver answers at once, whatever the device does: the lane is kept, and no follower made ready. */
+/* What the driver answers at once, whatever the device does: the dispatcher is kept, and no follower made ready. */
 static bool is_prompt(unsigned int op)
 {
 	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
 }
 
-static void run_prompt(struct vcuda_session *s, struct runner *r)
+static void run_prompt(struct worker_session *s, struct runner *r)
 {
 	uint32_t bytes;
 	CUresult result = run_sync(s, r, &bytes);
@@ -282,29 +282,29 @@ static bool own(void)
 {
 	bool no = false;
 
-	return atomic_compare_exchange_strong(&lane.owned, &no, true);
+	return atomic_compare_exchange_strong(&dispatcher.owned, &no, true);
 }
 
 /*
- * Gives the lane up. What was published after the last look is rung for, unless the publisher found us awake; then
- * somebody has to look once more, and that is us. Returns true if we own the lane again.
+ * Gives the dispatcher up. What was published after the last look is rung for, unless the publisher found us awake; then
+ * somebody has to look once more, and that is us. Returns true if we own the dispatcher again.
  */
 static bool disown_idle(void)
 {
-	uint64_t head = lane.consumer.head;
+	uint64_t head = dispatcher.consumer.head;
 
-	atomic_store(&lane.owned, false);
-	/* A flag that was taken: the ring may have gone to a follower that found the lane owned, and the next publisher
+	atomic_store(&dispatcher.owned, false);
+	/* A flag that was taken: the ring may have gone to a follower that found the dispatcher owned, and the next publisher
 	 * would not ring. */
-	if (atomic_load(&lane.consumer.shm->tail) == head && atomic_load(&lane.consumer.shm->consumer_sleeps))
+	if (atomic_load(&dispatcher.consumer.shm->tail) == head && atomic_load(&dispatcher.consumer.shm->consumer_sleeps))
 		return false;
 	return own();
 }
 
-/* Gives the lane up to a follower that has commands to run. */
-static void hand_over(struct vcuda_session *s)
+/* Gives the dispatcher up to a follower that has commands to run. */
+static void hand_over(struct worker_session *s)
 {
-	atomic_store(&lane.owned, false);
+	atomic_store(&dispatcher.owned, false);
 	if (write(s->doorbell, &(uint64_t){1}, 8) < 0)
 		vcuda_log("cannot ring a follower: %s", strerror(errno));
 }
@@ -316,42 +316,42 @@ static void add_thread(void)
 	pthread_attr_t attributes;
 	pthread_t thread;
 
-	if (atomic_fetch_add(&lane.threads, 1) >= MAX_THREADS) {
-		atomic_fetch_sub(&lane.threads, 1);
+	if (atomic_fetch_add(&dispatcher.threads, 1) >= MAX_THREADS) {
+		atomic_fetch_sub(&dispatcher.threads, 1);
 		return;
 	}
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	atomic_fetch_add(&lane.idle, 1);
+	atomic_fetch_add(&dispatcher.idle, 1);
 	if (pthread_create(&thread, &attributes, follower, NULL)) {
-		atomic_fetch_sub(&lane.idle, 1);
-		atomic_fetch_sub(&lane.threads, 1);
+		atomic_fetch_sub(&dispatcher.idle, 1);
+		atomic_fetch_sub(&dispatcher.threads, 1);
 	}
 	pthread_attr_destroy(&attributes);
 }
 
-/* Runs a synchronous command with the lane given up. Returns true if this thread owns the lane again afterwards. */
-static bool run_sync_disowned(struct vcuda_session *s, struct runner *r)
+/* Runs a synchronous command with the dispatcher given up. Returns true if this thread owns the dispatcher again afterwards. */
+static bool run_sync_disowned(struct worker_session *s, struct runner *r)
 {
 	CUresult result;
 	uint32_t bytes;
 	bool owner;
 
-	if (atomic_load(&lane.idle) == 0)
+	if (atomic_load(&dispatcher.idle) == 0)
 		add_thread();
 	/* From here on a publisher rings; what it published before that must not wait. */
-	if (!vcuda_consumer_prepare_sleep(&lane.consumer) || disown_idle())
+	if (!vcuda_consumer_prepare_sleep(&dispatcher.consumer) || disown_idle())
 		hand_over(s);
 	result = run_sync(s, r, &bytes);
 	/* Before the guest has its answer: its next command then finds us awake and needs no doorbell. */
 	owner = own();
 	if (owner)
-		vcuda_consumer_awake(&lane.consumer);
+		vcuda_consumer_awake(&dispatcher.consumer);
 	answer(s, r, result, bytes);
 	return owner;
 }
 
-static bool with_gpu(const struct vcuda_session *s)
+static bool with_gpu(const struct worker_session *s)
 {
 	return s->ops && strcmp(s->ops->name, "cpu");
 }
@@ -359,12 +359,12 @@ static bool with_gpu(const struct vcuda_session *s)
 /* For less time than it takes to look at the clock often. */
 static void look_for_more(void)
 {
-	for (int i = 0; i < 16 && atomic_load(&lane.consumer.shm->tail) == lane.consumer.head; i++)
+	for (int i = 0; i < 16 && atomic_load(&dispatcher.consumer.shm->tail) == dispatcher.consumer.head; i++)
 		__builtin_ia32_pause();
 }
 
-/* Runs what was taken from the ring. Returns true if this thread owns the lane still. */
-static bool run_taken(struct vcuda_session *s, struct runner *r)
+/* Runs what was taken from the ring. Returns true if this thread owns the dispatcher still. */
+static bool run_taken(struct worker_session *s, struct runner *r)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 
@@ -378,29 +378,29 @@ static bool run_taken(struct vcuda_session *s, struct runner *r)
 	return true;
 }
 
-/* Owns the lane until the ring has been empty for a while or another thread took over. */
-static void lead(struct vcuda_session *s, struct runner *r)
+/* Owns the dispatcher until the ring has been empty for a while or another thread took over. */
+static void lead(struct worker_session *s, struct runner *r)
 {
 	uint64_t idle_since = 0;
 
 	for (;;) {
 		const struct vcuda_command *c = (const struct vcuda_command *)r->command;
-		int n = vcuda_consumer_take(&lane.consumer, r->command);
-		bool copies = !n && vcuda_stage_queue_any();
+		int n = vcuda_consumer_take(&dispatcher.consumer, r->command);
+		bool copies = !n && worker_stage_queue_any();
 
 		if (n < 0 || (n > 0 && c->flags & VCUDA_COMMAND_SYNC && c->slot >= VCUDA_SLOTS)) {
-			vcuda_malformed(s);
+			worker_malformed(s);
 			end_session(s);
 		} else if (n > 0) {
 			idle_since = 0;
-			if (atomic_load_explicit(&lane.consumer.shm->profile, memory_order_relaxed))
-				vcuda_profile_add(0, vcuda_consumer_backlog(&lane.consumer) + (unsigned int)n);
-			if (vcuda_consumer_made_room(&lane.consumer))
-				vcuda_lane_wake_guest(s);
+			if (atomic_load_explicit(&dispatcher.consumer.shm->profile, memory_order_relaxed))
+				worker_profile_add(0, vcuda_consumer_backlog(&dispatcher.consumer) + (unsigned int)n);
+			if (vcuda_consumer_made_room(&dispatcher.consumer))
+				worker_dispatcher_wake_guest(s);
 			if (!run_taken(s, r))
 				return;
 		} else if (copies) {
-			vcuda_stage_queue_look(s);
+			worker_stage_queue_look(s);
 			idle_since = now_ns();
 		} else if (!idle_since) {
 			idle_since = now_ns();
@@ -408,10 +408,10 @@ static void lead(struct vcuda_session *s, struct runner *r)
 			look_for_more();
 		} else if (with_gpu(s) && now_ns() - idle_since < GPU_SPIN_NS) {
 			sched_yield();
-		} else if (vcuda_consumer_prepare_sleep(&lane.consumer)) {
+		} else if (vcuda_consumer_prepare_sleep(&dispatcher.consumer)) {
 			if (!disown_idle())
 				return;
-			vcuda_consumer_awake(&lane.consumer);
+			vcuda_consumer_awake(&dispatcher.consumer);
 			idle_since = 0;
 		}
 	}
@@ -420,7 +420,7 @@ static void lead(struct vcuda_session *s, struct runner *r)
 /* A thread of the pool; counted as idle by whoever made it. */
 static void *follower(void *unused)
 {
-	struct vcuda_session *s = lane.session;
+	struct worker_session *s = dispatcher.session;
 	struct runner *r = calloc(1, sizeof(*r));
 	uint64_t rings;
 
@@ -432,25 +432,25 @@ static void *follower(void *unused)
 		VCUDA_PROBE(worker_wake);
 		if (n < 0 && errno != EINTR)
 			break;
-		vcuda_callback_rung();
+		worker_callback_rung();
 		if (n < 0 || !own())
 			continue;
-		atomic_fetch_sub(&lane.idle, 1);
-		vcuda_consumer_awake(&lane.consumer);
+		atomic_fetch_sub(&dispatcher.idle, 1);
+		vcuda_consumer_awake(&dispatcher.consumer);
 		lead(s, r);
-		atomic_fetch_add(&lane.idle, 1);
+		atomic_fetch_add(&dispatcher.idle, 1);
 	}
 	free(r);
 	return unused;
 }
 
-void vcuda_lane_serve(struct vcuda_session *s)
+void worker_dispatcher_serve(struct worker_session *s)
 {
-	lane.session = s;
-	lane.marks = vcuda_marks_wanted();
-	vcuda_consumer_init(&lane.consumer, s->shm);
-	lane.idle = 1;
-	lane.threads = 1;
+	dispatcher.session = s;
+	dispatcher.has_trace_points = vcuda_trace_points_wanted();
+	vcuda_consumer_init(&dispatcher.consumer, s->shm);
+	dispatcher.idle = 1;
+	dispatcher.threads = 1;
 	/* The first commands may be there already, published before anybody could be rung for. */
 	if (write(s->doorbell, &(uint64_t){1}, 8) < 0)
 		vcuda_log("cannot use the doorbell: %s", strerror(errno));

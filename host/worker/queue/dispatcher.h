@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lane: takes commands from the ring in order and runs them.
+ * The dispatcher: takes commands from the ring in order and runs them.
  *
- * Leader and followers: one thread at a time owns the lane. Asynchronous commands it runs itself, one after the other.
- * Before a synchronous one, which may wait for long, it gives the lane up, so that a follower goes on with the commands
- * of other guest threads; while only one guest thread is active nobody comes, and the call costs no hand-over.
- * Followers sleep on the doorbell.
+ * Leader and followers: one thread at a time owns the dispatcher. Asynchronous commands it runs itself, one after the
+ * other. Before a synchronous one, which may wait for long, it gives the dispatcher up, so that a follower goes on with
+ * the commands of other guest threads; while only one guest thread is active nobody comes, and the call costs no
+ * hand-over. Followers sleep on the doorbell.
  */
 #ifndef VCUDA_DISPATCHER_H
 #define VCUDA_DISPATCHER_H
 
-struct vcuda_session;
+struct worker_session;
 
 /*
  * Serves until the session breaks: then the guest is told through shm->lost and the process ends. Returns only if it
  * cannot serve at all. Called once.
  */
-void vcuda_lane_serve(struct vcuda_session *s);
+void worker_dispatcher_serve(struct worker_session *s);
 
 /* After a function of ring.h said that guest threads sleep. Any thread. */
-void vcuda_lane_wake_guest(struct vcuda_session *s);
+void worker_dispatcher_wake_guest(struct worker_session *s);
 
 #endif

@@ -30,7 +30,7 @@ static const char print[] = "vprintf";
 /* An image that is to be looked at, and is kept until then. */
 struct look {
 	struct look *next;
-	struct vcuda_worker_image *image;
+	struct worker_image *image;
 };
 
 static struct {
@@ -41,14 +41,14 @@ static struct {
 	unsigned int waiting;	/* images in the queue, and the one that is being looked at */
 	struct look *first, **last;
 	_Atomic size_t bytes_looked_at; /* of code, unpacked; of several threads at once some more */
-} marks = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &marks.first};
+} fences = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &fences.first};
 
 static bool names_print(const void *code, size_t bytes)
 {
 	return memmem(code, bytes, print, sizeof(print) - 1);
 }
 
-static bool takes_major(struct vcuda_session *s, unsigned int major)
+static bool takes_major(struct worker_session *s, unsigned int major)
 {
 	int count = 0, has;
 
@@ -76,7 +76,7 @@ static int unpack_copy(struct fatbin_entry e, char **code, size_t *bytes)
 }
 
 /* Machine code for other devices is not used. */
-static bool entry_may_print(struct vcuda_session *s, const struct fatbin_entry *e)
+static bool entry_may_print(struct worker_session *s, const struct fatbin_entry *e)
 {
 	bool may = true;
 	size_t bytes;
@@ -85,9 +85,9 @@ static bool entry_may_print(struct vcuda_session *s, const struct fatbin_entry *
 	if (e->kind == FATBIN_ELF && !takes_major(s, e->sm / 10))
 		return false;
 	if ((e->kind != FATBIN_ELF && e->kind != FATBIN_PTX) ||
-	    e->bytes + atomic_load(&marks.bytes_looked_at) > MOST_BYTES)
+	    e->bytes + atomic_load(&fences.bytes_looked_at) > MOST_BYTES)
 		return true;
-	atomic_fetch_add(&marks.bytes_looked_at, e->bytes);
+	atomic_fetch_add(&fences.bytes_looked_at, e->bytes);
 	if (!unpack_copy(*e, &code, &bytes)) {
 		may = names_print(code, bytes);
 		free(code);
@@ -95,7 +95,7 @@ static bool entry_may_print(struct vcuda_session *s, const struct fatbin_entry *
 	return may;
 }
 
-static bool container_may_print(struct vcuda_session *s, const void *image, size_t bytes)
+static bool container_may_print(struct worker_session *s, const void *image, size_t bytes)
 {
 	struct fatbin_reader reader;
 	struct fatbin_entry entry;
@@ -116,7 +116,7 @@ static bool is_container(const void *image, size_t bytes)
 	return bytes >= FATBIN_HEADER_BYTES && fatbin_size(image);
 }
 
-static bool may_print(struct vcuda_session *s, const void *image, size_t bytes)
+static bool may_print(struct worker_session *s, const void *image, size_t bytes)
 {
 	if (is_container(image, bytes))
 		return container_may_print(s, image, bytes);
@@ -124,45 +124,45 @@ static bool may_print(struct vcuda_session *s, const void *image, size_t bytes)
 }
 
 /* With the lock held. */
-static void tell_guest(struct vcuda_session *s)
+static void tell_guest(struct worker_session *s)
 {
 	struct vcuda_shm *shm = s->shm;
 
-	atomic_store(&shm->marks, marks.offered && !marks.prints && !marks.waiting);
+	atomic_store(&shm->fences, fences.offered && !fences.prints && !fences.waiting);
 }
 
 /* With the lock held, which it gives up while it looks. */
-static void look_at_first(struct vcuda_session *s)
+static void look_at_first(struct worker_session *s)
 {
-	struct look *l = marks.first;
-	bool prints, known = marks.prints;
+	struct look *l = fences.first;
+	bool prints, known = fences.prints;
 
-	marks.first = l->next;
+	fences.first = l->next;
 	if (!l->next)
-		marks.last = &marks.first;
-	pthread_mutex_unlock(&marks.lock);
+		fences.last = &fences.first;
+	pthread_mutex_unlock(&fences.lock);
 	prints = !known && may_print(s, l->image->data, l->image->bytes);
-	pthread_mutex_lock(&marks.lock);
+	pthread_mutex_lock(&fences.lock);
 	/* It may have been decided meanwhile. */
-	marks.prints |= prints;
-	marks.waiting--;
+	fences.prints |= prints;
+	fences.waiting--;
 	tell_guest(s);
-	vcuda_image_release(l->image);
+	worker_image_release(l->image);
 	free(l);
 }
 
 static void *looks(void *session)
 {
-	pthread_mutex_lock(&marks.lock);
+	pthread_mutex_lock(&fences.lock);
 	for (;;) {
-		while (!marks.first)
-			pthread_cond_wait(&marks.more, &marks.lock);
+		while (!fences.first)
+			pthread_cond_wait(&fences.more, &fences.lock);
 		look_at_first(session);
 	}
 	return NULL;
 }
 
-static bool start_looking(struct vcuda_session *s)
+static bool start_looking(struct worker_session *s)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -175,7 +175,7 @@ static bool start_looking(struct vcuda_session *s)
 	return started;
 }
 
-void vcuda_marks_offer(struct vcuda_session *s)
+void worker_fences_offer(struct worker_session *s)
 {
 	int has = 0;
 
@@ -183,51 +183,51 @@ void vcuda_marks_offer(struct vcuda_session *s)
 	if (!strcmp(s->ops->name, "cpu") || !s->peer_minor || !s->ops->cuStreamWriteValue32_v2 ||
 	    s->ops->cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0) || !has)
 		return;
-	pthread_mutex_lock(&marks.lock);
-	if (!marks.offered)
-		marks.offered = start_looking(s);
+	pthread_mutex_lock(&fences.lock);
+	if (!fences.offered)
+		fences.offered = start_looking(s);
 	tell_guest(s);
-	pthread_mutex_unlock(&marks.lock);
+	pthread_mutex_unlock(&fences.lock);
 }
 
 /* With the lock held. False: it is to be looked at now. */
-static bool put_off(struct vcuda_worker_image *image)
+static bool put_off(struct worker_image *image)
 {
-	struct look *l = marks.waiting < MOST_WAITING ? malloc(sizeof(*l)) : NULL;
+	struct look *l = fences.waiting < MOST_WAITING ? malloc(sizeof(*l)) : NULL;
 
 	if (!l)
 		return false;
-	vcuda_image_keep(image);
+	worker_image_retain(image);
 	*l = (struct look){.image = image};
-	*marks.last = l;
-	marks.last = &l->next;
-	marks.waiting++;
-	pthread_cond_signal(&marks.more);
+	*fences.last = l;
+	fences.last = &l->next;
+	fences.waiting++;
+	pthread_cond_signal(&fences.more);
 	return true;
 }
 
-static bool is_for_later(const struct vcuda_worker_image *image)
+static bool is_for_later(const struct worker_image *image)
 {
 	return image->bytes <= LARGE_BYTES && (image->bytes > LITTLE_BYTES || is_container(image->data, image->bytes));
 }
 
-void vcuda_marks_look_at(struct vcuda_session *s, struct vcuda_worker_image *image)
+void worker_fences_inspect(struct worker_session *s, struct worker_image *image)
 {
 	bool later = is_for_later(image), prints;
 
-	pthread_mutex_lock(&marks.lock);
-	if (!marks.offered || marks.prints) {
-		pthread_mutex_unlock(&marks.lock);
+	pthread_mutex_lock(&fences.lock);
+	if (!fences.offered || fences.prints) {
+		pthread_mutex_unlock(&fences.lock);
 		return;
 	}
 	if (later && put_off(image)) {
 		prints = false;
 	} else {
-		pthread_mutex_unlock(&marks.lock);
+		pthread_mutex_unlock(&fences.lock);
 		prints = may_print(s, image->data, image->bytes);
-		pthread_mutex_lock(&marks.lock);
+		pthread_mutex_lock(&fences.lock);
 	}
-	marks.prints |= prints;
+	fences.prints |= prints;
 	tell_guest(s);
-	pthread_mutex_unlock(&marks.lock);
+	pthread_mutex_unlock(&fences.lock);
 }

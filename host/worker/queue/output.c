@@ -20,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static off_t taken;      /* bytes that the guest has */
 static const char *text; /* the file, mapped; NULL: there is none */
 
-int vcuda_output_open(void)
+int worker_output_open(void)
 {
 	static char buffer[1 << 16];
 	int fd = memfd_create("vcuda-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -67,7 +67,7 @@ static bool is_quiet(void)
 	return !__fpending(stdout) && taken < MAX_BYTES && !*(const volatile char *)&text[taken];
 }
 
-void vcuda_output_check(struct vcuda_session *s)
+void worker_output_check(struct worker_session *s)
 {
 	struct vcuda_shm *shm = s->shm;
 
@@ -79,7 +79,7 @@ void vcuda_output_check(struct vcuda_session *s)
 	pthread_mutex_unlock(&lock);
 }
 
-size_t vcuda_output_read(struct vcuda_session *s, void *to, size_t room)
+size_t worker_output_read(struct worker_session *s, void *to, size_t room)
 {
 	struct vcuda_shm *shm = s->shm;
 	ssize_t n = 0;
@@ -101,8 +101,8 @@ size_t vcuda_output_read(struct vcuda_session *s, void *to, size_t room)
 	return n > 0 ? (size_t)n : 0;
 }
 
-CUresult vcuda_handle_vcudaOutputRead(struct vcuda_session *s, struct vcuda_args_vcudaOutputRead *a)
+CUresult vcuda_handle_vcudaOutputRead(struct worker_session *s, struct vcuda_args_vcudaOutputRead *a)
 {
-	a->bytes = (unsigned int)vcuda_output_read(s, a->text, a->room);
+	a->bytes = (unsigned int)worker_output_read(s, a->text, a->room);
 	return CUDA_SUCCESS;
 }

@@ -8,15 +8,15 @@
 
 #include <stddef.h>
 
-struct vcuda_session;
+struct worker_session;
 
 /* Makes the file; called once, before anything is printed. -1: errno says why. */
-int vcuda_output_open(void);
+int worker_output_open(void);
 
 /* Tells the guest, in the shared area, if there is anything. */
-void vcuda_output_check(struct vcuda_session *s);
+void worker_output_check(struct worker_session *s);
 
 /* Takes at most `room` bytes, and tells the guest if that was all. */
-size_t vcuda_output_read(struct vcuda_session *s, void *to, size_t room);
+size_t worker_output_read(struct worker_session *s, void *to, size_t room);
 
 #endif

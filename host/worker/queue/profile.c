@@ -10,7 +10,7 @@ static struct {
 	_Atomic uint64_t count, sum, most;
 } kinds[VCUDA_OP_LIMIT];
 
-void vcuda_profile_add(unsigned int op, uint64_t value)
+void worker_profile_add(unsigned int op, uint64_t value)
 {
 	uint64_t most = atomic_load_explicit(&kinds[op].most, memory_order_relaxed);
 
@@ -21,7 +21,7 @@ void vcuda_profile_add(unsigned int op, uint64_t value)
 		continue;
 }
 
-CUresult vcuda_handle_vcudaProfile(struct vcuda_session *s, struct vcuda_args_vcudaProfile *a)
+CUresult vcuda_handle_vcudaProfile(struct worker_session *s, struct vcuda_args_vcudaProfile *a)
 {
 	(void)s;
 	a->used = 0;

@@ -10,19 +10,19 @@
 #include "ring/ring.h"
 #include "session/session.h"
 
-struct vcuda_stage_events {
-	uint64_t context, life;
+struct worker_stage_events {
+	uint64_t context, generation;
 	unsigned int count;
 	CUevent events[VCUDA_STAGE_BLOCKS];
 };
 
 /* At least `count` events of the context that the command is in, which is current. What a failed call has made is to be
  * given back too. */
-CUresult vcuda_stage_events_take(struct vcuda_session *s, struct vcuda_stage_events *set, unsigned int count);
+CUresult worker_stage_events_take(struct worker_session *s, struct worker_stage_events *set, unsigned int count);
 /* `good`: they can be used again. */
-void vcuda_stage_events_give(struct vcuda_session *s, struct vcuda_stage_events *set, bool good);
+void worker_stage_events_give(struct worker_session *s, struct worker_stage_events *set, bool good);
 
 /* Before a context ends, whichever it is. */
-void vcuda_stage_events_drop(struct vcuda_session *s);
+void worker_stage_events_drop(struct worker_session *s);
 
 #endif

@@ -21,7 +21,7 @@ static struct {
 	CUcontext context;
 } pin = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void try_to(struct vcuda_session *s)
+static void try_to(struct worker_session *s)
 {
 	CUresult result;
 
@@ -37,7 +37,7 @@ static void try_to(struct vcuda_session *s)
 			  (int)result);
 }
 
-void vcuda_stage_pin(struct vcuda_session *s, size_t bytes)
+void worker_stage_pin(struct worker_session *s, size_t bytes)
 {
 	if (atomic_load_explicit(&pin.tried, memory_order_acquire) || !s->ops->cuMemHostRegister_v2)
 		return;
@@ -51,7 +51,7 @@ void vcuda_stage_pin(struct vcuda_session *s, size_t bytes)
 	pthread_mutex_unlock(&pin.lock);
 }
 
-void vcuda_stage_pin_forget(CUcontext context)
+void worker_stage_pin_forget(CUcontext context)
 {
 	pthread_mutex_lock(&pin.lock);
 	if (pin.context == context)

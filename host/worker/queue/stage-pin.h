@@ -10,9 +10,9 @@
 #include "session/session.h"
 
 /* Before a copy of so many bytes: pins them in the current context once enough is copied, unless they are. */
-void vcuda_stage_pin(struct vcuda_session *s, size_t bytes);
+void worker_stage_pin(struct worker_session *s, size_t bytes);
 
 /* The context has ended, or may have. */
-void vcuda_stage_pin_forget(CUcontext context);
+void worker_stage_pin_forget(CUcontext context);
 
 #endif

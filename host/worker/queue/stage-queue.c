@@ -48,7 +48,7 @@ static struct {
 /* ---- with the lock held ---- */
 
 /* The context's handles may mean nothing in another. Returns the one that was current. */
-static CUcontext enter(struct vcuda_session *s, const struct line *l)
+static CUcontext enter(struct worker_session *s, const struct line *l)
 {
 	CUcontext before = NULL;
 
@@ -58,13 +58,13 @@ static CUcontext enter(struct vcuda_session *s, const struct line *l)
 	return before;
 }
 
-static void leave(struct vcuda_session *s, const struct line *l, CUcontext before)
+static void leave(struct worker_session *s, const struct line *l, CUcontext before)
 {
 	if (before != l->context)
 		s->ops->cuCtxSetCurrent(before);
 }
 
-static void end_line(struct vcuda_session *s, struct line *l)
+static void end_line(struct worker_session *s, struct line *l)
 {
 	CUcontext before = enter(s, l);
 
@@ -78,7 +78,7 @@ static void end_line(struct vcuda_session *s, struct line *l)
 	*l = (struct line){0};
 }
 
-static CUresult begin_line(struct vcuda_session *s, struct line *l, uint64_t id)
+static CUresult begin_line(struct worker_session *s, struct line *l, uint64_t id)
 {
 	CUresult result = s->ops->cuCtxGetCurrent(&l->context);
 
@@ -96,22 +96,22 @@ static CUresult begin_line(struct vcuda_session *s, struct line *l, uint64_t id)
 	return result;
 }
 
-static void publish(struct vcuda_session *s, struct flight f)
+static void publish(struct worker_session *s, struct flight f)
 {
 	struct vcuda_shm *shm = s->shm;
 
-	atomic_store(&shm->turns[f.block].turn, f.ticket);
+	atomic_store(&shm->handovers[f.block].count, f.ticket);
 }
 
 /* The first has been read, or never will be. */
-static void land(struct vcuda_session *s)
+static void land(struct worker_session *s)
 {
 	publish(s, queue.flights[queue.first]);
 	queue.first = (queue.first + 1) % FLIGHTS;
 	queue.count--;
 }
 
-static void land_all(struct vcuda_session *s)
+static void land_all(struct worker_session *s)
 {
 	while (queue.count)
 		land(s);
@@ -121,7 +121,7 @@ static void land_all(struct vcuda_session *s)
 	atomic_store(&queue.any, false);
 }
 
-static void wait_for_first(struct vcuda_session *s)
+static void wait_for_first(struct worker_session *s)
 {
 	VCUDA_PROBE(copies_wait_begin);
 	s->ops->cuEventSynchronize(queue.line->flown[queue.first]);
@@ -130,7 +130,7 @@ static void wait_for_first(struct vcuda_session *s)
 }
 
 /* Gives what is open an event. */
-static void close_open(struct vcuda_session *s)
+static void close_open(struct worker_session *s)
 {
 	unsigned int at;
 
@@ -149,13 +149,13 @@ static void close_open(struct vcuda_session *s)
 	}
 }
 
-static void land_what_is_through(struct vcuda_session *s)
+static void land_what_is_through(struct worker_session *s)
 {
 	while (queue.count && s->ops->cuEventQuery(queue.line->flown[queue.first]) != CUDA_ERROR_NOT_READY)
 		land(s);
 }
 
-static void settle(struct vcuda_session *s)
+static void drain(struct worker_session *s)
 {
 	CUcontext before = enter(s, queue.line);
 
@@ -168,9 +168,9 @@ static void settle(struct vcuda_session *s)
 
 /* The stream and events of the command's context; NULL: they cannot be had. Nothing is on its way in another one then.
  */
-static struct line *find_line(struct vcuda_session *s)
+static struct line *find_line(struct worker_session *s)
 {
-	uint64_t id = vcuda_command_context();
+	uint64_t id = worker_command_context();
 	struct line *l = queue.lines;
 
 	if (queue.line && queue.line->id == id)
@@ -179,7 +179,7 @@ static struct line *find_line(struct vcuda_session *s)
 	    !s->ops->cuStreamWaitEvent)
 		return NULL;
 	if (atomic_load(&queue.any))
-		settle(s);
+		drain(s);
 	queue.line = NULL;
 	/* A guest may name no context: lines that nobody has are not that one's. */
 	if (!id)
@@ -197,7 +197,7 @@ static struct line *find_line(struct vcuda_session *s)
 }
 
 /* The copy has been issued: its part of the block is the guest's again when the stream is through. */
-static void add(struct vcuda_session *s, const struct vcuda_staged *copy)
+static void add(struct worker_session *s, const struct worker_staged *copy)
 {
 	if (queue.open_bytes && queue.open.block != copy->block)
 		close_open(s);
@@ -212,11 +212,11 @@ static void add(struct vcuda_session *s, const struct vcuda_staged *copy)
 }
 
 /* Has the device make what comes next in the stream wait. False: it cannot, or not in this context. */
-static bool precede(struct vcuda_session *s, CUstream stream)
+static bool precede(struct worker_session *s, CUstream stream)
 {
 	struct line *l = queue.line;
 
-	if (l->id != vcuda_command_context())
+	if (l->id != worker_command_context())
 		return false;
 	close_open(s);
 	/* The guest may wait for its block, while others of its threads launch on and on. */
@@ -231,7 +231,7 @@ static bool precede(struct vcuda_session *s, CUstream stream)
 }
 
 /* What the default stream has to do comes first. */
-static CUresult follow_default(struct vcuda_session *s, struct line *l)
+static CUresult follow_default(struct worker_session *s, struct line *l)
 {
 	unsigned int commands = atomic_load(&queue.commands);
 	CUresult result = s->ops->cuEventRecordWithFlags(l->before, NULL, 0);
@@ -245,12 +245,12 @@ static CUresult follow_default(struct vcuda_session *s, struct line *l)
 
 /* ---- from outside ---- */
 
-void vcuda_stage_queue_follow(void)
+void worker_stage_queue_follow(void)
 {
 	atomic_fetch_add(&queue.commands, 1);
 }
 
-static CUresult put_now(struct vcuda_session *s, const struct vcuda_staged *copy)
+static CUresult put_now(struct worker_session *s, const struct worker_staged *copy)
 {
 	CUresult result = s->ops->cuMemcpyHtoD_v2(copy->to, copy->from, copy->bytes);
 
@@ -258,7 +258,7 @@ static CUresult put_now(struct vcuda_session *s, const struct vcuda_staged *copy
 	return result;
 }
 
-CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_staged *copy)
+CUresult worker_stage_queue_put(struct worker_session *s, const struct worker_staged *copy)
 {
 	/* The software GPU's threads take longer to wake up than the one that waits takes for the copy. */
 	bool with_gpu = strcmp(s->ops->name, "cpu");
@@ -267,7 +267,7 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 
 	pthread_mutex_lock(&queue.lock);
 	if (!with_gpu && atomic_load(&queue.any))
-		settle(s);
+		drain(s);
 	l = with_gpu ? find_line(s) : NULL;
 	/* Where it cannot be made to come behind, it is made where the others are. */
 	if (l && l->followed != atomic_load(&queue.commands) && follow_default(s, l) != CUDA_SUCCESS)
@@ -281,7 +281,7 @@ CUresult vcuda_stage_queue_put(struct vcuda_session *s, const struct vcuda_stage
 }
 
 /* Where it can be read by the driver's call: pinned memory is read by the device, later, and that takes it longer. */
-static const void *take_in(const struct vcuda_staged *copy)
+static const void *take_in(const struct worker_staged *copy)
 {
 	return copy->bytes <= sizeof(queue.own) ? memcpy(queue.own, copy->from, copy->bytes) : copy->from;
 }
@@ -291,7 +291,7 @@ static const void *take_in(const struct vcuda_staged *copy)
  * guest as soon as it may. Until the guest has its answer nobody comes behind the copy, which may wait for long, and
  * nobody waits for it.
  */
-CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcuda_staged *copy)
+CUresult worker_stage_queue_put_behind(struct worker_session *s, const struct worker_staged *copy)
 {
 	CUresult result = CUDA_SUCCESS, before;
 	struct line *l;
@@ -317,12 +317,12 @@ CUresult vcuda_stage_queue_put_behind(struct vcuda_session *s, const struct vcud
 	return result != CUDA_SUCCESS ? result : before;
 }
 
-bool vcuda_stage_queue_any(void)
+bool worker_stage_queue_any(void)
 {
 	return atomic_load(&queue.any);
 }
 
-void vcuda_stage_queue_look(struct vcuda_session *s)
+void worker_stage_queue_look(struct worker_session *s)
 {
 	CUcontext before;
 
@@ -337,30 +337,30 @@ void vcuda_stage_queue_look(struct vcuda_session *s)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-void vcuda_stage_queue_settle(struct vcuda_session *s)
+void worker_stage_queue_drain(struct worker_session *s)
 {
 	pthread_mutex_lock(&queue.lock);
 	if (atomic_load(&queue.any))
-		settle(s);
+		drain(s);
 	pthread_mutex_unlock(&queue.lock);
 }
 
-void vcuda_stage_queue_precede(struct vcuda_session *s, CUstream stream)
+void worker_stage_queue_precede(struct worker_session *s, CUstream stream)
 {
-	if (!vcuda_stage_queue_any())
+	if (!worker_stage_queue_any())
 		return;
 	pthread_mutex_lock(&queue.lock);
 	if (atomic_load(&queue.any) && !precede(s, stream))
-		settle(s);
+		drain(s);
 	pthread_mutex_unlock(&queue.lock);
 }
 
-void vcuda_stage_queue_close(struct vcuda_session *s, CUcontext context)
+void worker_stage_queue_close(struct worker_session *s, CUcontext context)
 {
 	pthread_mutex_lock(&queue.lock);
 	queue.ending++;
 	if (atomic_load(&queue.any))
-		settle(s);
+		drain(s);
 	queue.line = NULL;
 	for (struct line *l = queue.lines; l < queue.lines + LINES; l++)
 		if (l->id && (!context || l->context == context))
@@ -368,7 +368,7 @@ void vcuda_stage_queue_close(struct vcuda_session *s, CUcontext context)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-void vcuda_stage_queue_reopen(void)
+void worker_stage_queue_reopen(void)
 {
 	pthread_mutex_lock(&queue.lock);
 	queue.ending--;

@@ -5,17 +5,17 @@
 
 static __thread const struct vcuda_command *running;
 
-void vcuda_command_begin(const struct vcuda_command *c)
+void worker_command_begin(const struct vcuda_command *c)
 {
 	running = c;
 }
 
-uint64_t vcuda_command_context(void)
+uint64_t worker_command_context(void)
 {
 	return running ? running->context : 0;
 }
 
-void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *worker_command_stage(struct worker_session *s, uint32_t block, uint64_t bytes)
 {
 	if (block >= vcuda_shm_blocks(s->peer_minor) || bytes > VCUDA_STAGE_BLOCK_BYTES)
 		return NULL;
@@ -34,26 +34,26 @@ static bool is_in_context(uint64_t pending, uint64_t context)
 }
 
 /* The place of the context's error, or else a free place, or else another context's. */
-static _Atomic uint64_t *place_of_error(struct vcuda_session *s, const struct vcuda_command *c)
+static _Atomic uint64_t *place_of_error(struct worker_session *s, const struct vcuda_command *c)
 {
-	_Atomic uint64_t *all = s->async_error[c->thread % VCUDA_THREADS], *place = NULL;
+	_Atomic uint64_t *all = s->async_error[c->thread % WORKER_THREADS], *place = NULL;
 
-	for (int i = 0; i < VCUDA_PENDING_ERRORS; i++) {
+	for (int i = 0; i < WORKER_PENDING_ERRORS; i++) {
 		if (is_in_context(atomic_load(&all[i]), c->context))
 			return &all[i];
 		if (!place && !atomic_load(&all[i]))
 			place = &all[i];
 	}
 	/* Errors of ended contexts stay, so that all places may be taken: one is replaced. */
-	return place ? place : &all[c->context % VCUDA_PENDING_ERRORS];
+	return place ? place : &all[c->context % WORKER_PENDING_ERRORS];
 }
 
-bool vcuda_command_has_error(struct vcuda_session *s)
+bool worker_command_has_error(struct worker_session *s)
 {
 	return is_in_context(atomic_load(place_of_error(s, running)), running->context);
 }
 
-void vcuda_command_keep_error(struct vcuda_session *s, const struct vcuda_command *c, CUresult error)
+void worker_command_record_error(struct worker_session *s, const struct vcuda_command *c, CUresult error)
 {
 	_Atomic uint64_t *place = place_of_error(s, c);
 	uint64_t there = atomic_load(place);
@@ -63,7 +63,7 @@ void vcuda_command_keep_error(struct vcuda_session *s, const struct vcuda_comman
 		continue;
 }
 
-CUresult vcuda_command_take_error(struct vcuda_session *s, const struct vcuda_command *c)
+CUresult worker_command_take_error(struct worker_session *s, const struct vcuda_command *c)
 {
 	_Atomic uint64_t *place = place_of_error(s, c);
 	uint64_t there = atomic_load(place);

@@ -9,27 +9,27 @@
 #include "protocol/cuda-abi.h"
 
 struct vcuda_command;
-struct vcuda_session;
+struct worker_session;
 
 /* From now on the thread runs `c`, which stays valid until the next call. */
-void vcuda_command_begin(const struct vcuda_command *c);
+void worker_command_begin(const struct vcuda_command *c);
 
 /* The id of the context that the thread's command was issued in, 0: none. */
-uint64_t vcuda_command_context(void);
+uint64_t worker_command_context(void);
 
 /* The staging block `block`, or NULL if there is none or `bytes` does not fit. */
-void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes);
+void *worker_command_stage(struct worker_session *s, uint32_t block, uint64_t bytes);
 
 /*
  * Whether an earlier asynchronous command of the same guest thread in the same context has failed, and no synchronous
  * command has reported that.
  */
-bool vcuda_command_has_error(struct vcuda_session *s);
+bool worker_command_has_error(struct worker_session *s);
 
 /* Keeps the error of an asynchronous command; the first error of a context stays. */
-void vcuda_command_keep_error(struct vcuda_session *s, const struct vcuda_command *c, CUresult error);
+void worker_command_record_error(struct worker_session *s, const struct vcuda_command *c, CUresult error);
 
 /* Returns and forgets the error that was kept for the thread and context of `c`; CUDA_SUCCESS: none. */
-CUresult vcuda_command_take_error(struct vcuda_session *s, const struct vcuda_command *c);
+CUresult worker_command_take_error(struct worker_session *s, const struct vcuda_command *c);
 
 #endif

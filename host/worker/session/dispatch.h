@@ -5,48 +5,48 @@
 
 #include "protocol/calls.h"
 
-struct vcuda_session;
+struct worker_session;
 
-typedef CUresult (*vcuda_run_call)(struct vcuda_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w);
+typedef CUresult (*worker_run_call)(struct worker_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w);
 
 /* By number; NULL: no such call. Each decodes the arguments, resolves handles, runs the handler and encodes the reply.
  */
-extern const vcuda_run_call vcuda_dispatch_table[VCUDA_OP_LIMIT];
+extern const worker_run_call worker_dispatch_table[VCUDA_OP_LIMIT];
 
-#define VCUDA_ACCEPT(kind) (1u << (kind))
+#define WORKER_ACCEPT(kind) (1u << (kind))
 
 /* Arguments that do not decode: logs once and ends the session. Returns CUDA_ERROR_INVALID_VALUE. */
-CUresult vcuda_malformed(struct vcuda_session *s);
+CUresult worker_malformed(struct worker_session *s);
 
 /* A call the back end does not have: logs its name once. Returns CUDA_ERROR_NOT_SUPPORTED. */
-CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op);
+CUresult worker_unsupported(struct worker_session *s, unsigned int op);
 
 /*
  * Replaces the id in *handle by the back end's object, if it names a live object of an accepted kind (bits
- * VCUDA_ACCEPT); ids below `specials` stay as they are. Else CUDA_ERROR_INVALID_HANDLE (CUDA_ERROR_INVALID_CONTEXT for
+ * WORKER_ACCEPT); ids below `specials` stay as they are. Else CUDA_ERROR_INVALID_HANDLE (CUDA_ERROR_INVALID_CONTEXT for
  * contexts).
  */
-CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle);
+CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t specials, void **handle);
 
 /* Before an object is made: whether the guest may have one more. Each of the worker's threads may make one of the last.
  */
-bool vcuda_room(struct vcuda_session *s, enum vcuda_kind kind);
+bool worker_room(struct worker_session *s, enum vcuda_kind kind);
 
 /*
  * Replaces a back-end object in *handle by a new id, or by its present id where the kind is `shared` and it has one.
  * The id dies with `parent` (an id, 0: none: what it was looked up in) and with the context that is current.
  */
-CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle);
+CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle);
 
 /*
- * For a call that destroys: as vcuda_resolve(), and nobody else resolves the id from then on. vcuda_destroyed() ends
+ * For a call that destroys: as worker_resolve(), and nobody else resolves the id from then on. worker_destroyed() ends
  * it: the object is gone, or, where `result` is an error, lives on.
  */
-CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle);
-void vcuda_destroyed(struct vcuda_session *s, uint64_t id, CUresult result);
+CUresult worker_claim(struct worker_session *s, uint32_t kinds, void **handle);
+void worker_destroyed(struct worker_session *s, uint64_t id, CUresult result);
 
-/* CUDA_SUCCESS if [p, p + bytes) lies in one window of the session, writable if so asked; else
+/* CUDA_SUCCESS if [p, p + bytes) lies in one mapping of the session, writable if so asked; else
  * CUDA_ERROR_INVALID_VALUE. */
-CUresult vcuda_check_window(struct vcuda_session *s, const void *p, uint64_t bytes, bool writable);
+CUresult worker_mapping_check(struct worker_session *s, const void *p, uint64_t bytes, bool writable);
 
 #endif

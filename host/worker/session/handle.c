@@ -19,7 +19,7 @@ struct entry {
 	uint32_t next_free;	/* index + 1 of the next free entry, 0: none */
 };
 
-struct vcuda_handles {
+struct worker_handles {
 	pthread_rwlock_t lock;
 	struct entry *entries;
 	uint32_t used, size;
@@ -27,16 +27,16 @@ struct vcuda_handles {
 	uint32_t live[KINDS];	/* by kind */
 };
 
-struct vcuda_handles *vcuda_handles_create(void)
+struct worker_handles *worker_handles_create(void)
 {
-	struct vcuda_handles *h = calloc(1, sizeof(*h));
+	struct worker_handles *h = calloc(1, sizeof(*h));
 
 	if (h)
 		pthread_rwlock_init(&h->lock, NULL);
 	return h;
 }
 
-void vcuda_handles_destroy(struct vcuda_handles *h)
+void worker_handles_destroy(struct worker_handles *h)
 {
 	if (!h)
 		return;
@@ -45,7 +45,7 @@ void vcuda_handles_destroy(struct vcuda_handles *h)
 	free(h);
 }
 
-static uint64_t entry_id(const struct vcuda_handles *h, uint32_t index)
+static uint64_t entry_id(const struct worker_handles *h, uint32_t index)
 {
 	const struct entry *e = &h->entries[index];
 
@@ -53,7 +53,7 @@ static uint64_t entry_id(const struct vcuda_handles *h, uint32_t index)
 }
 
 /* The live entry of `id`, or NULL. The caller holds the lock. */
-static struct entry *find(const struct vcuda_handles *h, uint64_t id)
+static struct entry *find(const struct worker_handles *h, uint64_t id)
 {
 	uint32_t index = (uint32_t)(id & ((1u << INDEX_BITS) - 1)) - 1;
 
@@ -62,7 +62,7 @@ static struct entry *find(const struct vcuda_handles *h, uint64_t id)
 	return &h->entries[index];
 }
 
-static bool grow(struct vcuda_handles *h)
+static bool grow(struct worker_handles *h)
 {
 	uint32_t size = h->size ? h->size * 2 : 64;
 	struct entry *entries;
@@ -77,7 +77,7 @@ static bool grow(struct vcuda_handles *h)
 	return true;
 }
 
-static void set_parent(struct vcuda_handles *h, uint64_t id)
+static void set_parent(struct worker_handles *h, uint64_t id)
 {
 	struct entry *e = find(h, id);
 
@@ -85,7 +85,7 @@ static void set_parent(struct vcuda_handles *h, uint64_t id)
 		e->is_parent = true;
 }
 
-static uint64_t add_locked(struct vcuda_handles *h, unsigned int kind, void *object, uint64_t parent, uint64_t context)
+static uint64_t add_locked(struct worker_handles *h, unsigned int kind, void *object, uint64_t parent, uint64_t context)
 {
 	uint32_t index;
 	struct entry *e;
@@ -112,7 +112,7 @@ static uint64_t add_locked(struct vcuda_handles *h, unsigned int kind, void *obj
 	return entry_id(h, index);
 }
 
-uint64_t vcuda_handle_add(struct vcuda_handles *h, unsigned int kind, bool shared, void *object, uint64_t parent, uint64_t context)
+uint64_t worker_handle_add(struct worker_handles *h, unsigned int kind, bool shared, void *object, uint64_t parent, uint64_t context)
 {
 	uint64_t id = 0;
 
@@ -126,7 +126,7 @@ uint64_t vcuda_handle_add(struct vcuda_handles *h, unsigned int kind, bool share
 	return id;
 }
 
-void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
+void *worker_handle_get(struct worker_handles *h, uint64_t id, uint32_t kinds)
 {
 	void *object = NULL;
 	struct entry *e;
@@ -139,7 +139,7 @@ void *vcuda_handle_get(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
 	return object;
 }
 
-bool vcuda_handles_live(struct vcuda_handles *h, const uint64_t *ids, uint32_t count)
+bool worker_handles_live(struct worker_handles *h, const uint64_t *ids, uint32_t count)
 {
 	bool live = true;
 
@@ -153,7 +153,7 @@ bool vcuda_handles_live(struct vcuda_handles *h, const uint64_t *ids, uint32_t c
 	return live;
 }
 
-uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind)
+uint32_t worker_handle_live(struct worker_handles *h, unsigned int kind)
 {
 	uint32_t live;
 
@@ -163,7 +163,7 @@ uint32_t vcuda_handle_live(struct vcuda_handles *h, unsigned int kind)
 	return live;
 }
 
-bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *object)
+bool worker_handle_names(struct worker_handles *h, unsigned int kind, const void *object)
 {
 	bool found = false;
 
@@ -175,7 +175,7 @@ bool vcuda_handle_names(struct vcuda_handles *h, unsigned int kind, const void *
 }
 
 /* Marks, or unmarks, `id` and all that dies with it. */
-static void mark(struct vcuda_handles *h, uint64_t id, bool dying)
+static void set_dying(struct worker_handles *h, uint64_t id, bool dying)
 {
 	struct entry *e = find(h, id);
 
@@ -187,11 +187,11 @@ static void mark(struct vcuda_handles *h, uint64_t id, bool dying)
 	for (uint32_t i = 0; i < h->used; i++) {
 		e = &h->entries[i];
 		if (e->object && e->dying != dying && (e->parent == id || e->context == id))
-			mark(h, entry_id(h, i), dying);
+			set_dying(h, entry_id(h, i), dying);
 	}
 }
 
-void *vcuda_handle_claim(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
+void *worker_handle_claim(struct worker_handles *h, uint64_t id, uint32_t kinds)
 {
 	void *object = NULL;
 	struct entry *e;
@@ -200,20 +200,20 @@ void *vcuda_handle_claim(struct vcuda_handles *h, uint64_t id, uint32_t kinds)
 	e = find(h, id);
 	if (e && !e->dying && kinds & 1u << e->kind) {
 		object = e->object;
-		mark(h, id, true);
+		set_dying(h, id, true);
 	}
 	pthread_rwlock_unlock(&h->lock);
 	return object;
 }
 
-void vcuda_handle_unclaim(struct vcuda_handles *h, uint64_t id)
+void worker_handle_unclaim(struct worker_handles *h, uint64_t id)
 {
 	pthread_rwlock_wrlock(&h->lock);
-	mark(h, id, false);
+	set_dying(h, id, false);
 	pthread_rwlock_unlock(&h->lock);
 }
 
-static void remove_entry(struct vcuda_handles *h, struct entry *e)
+static void remove_entry(struct worker_handles *h, struct entry *e)
 {
 	e->object = NULL;
 	h->live[e->kind % KINDS]--;
@@ -221,7 +221,7 @@ static void remove_entry(struct vcuda_handles *h, struct entry *e)
 	h->first_free = (uint32_t)(e - h->entries) + 1;
 }
 
-static void remove_children(struct vcuda_handles *h, uint64_t id)
+static void remove_children(struct worker_handles *h, uint64_t id)
 {
 	for (uint32_t i = 0; i < h->used; i++) {
 		struct entry *e = &h->entries[i];
@@ -235,7 +235,7 @@ static void remove_children(struct vcuda_handles *h, uint64_t id)
 	}
 }
 
-void vcuda_handle_remove_children(struct vcuda_handles *h, uint64_t id)
+void worker_handle_remove_children(struct worker_handles *h, uint64_t id)
 {
 	pthread_rwlock_wrlock(&h->lock);
 	if (find(h, id))
@@ -243,7 +243,7 @@ void vcuda_handle_remove_children(struct vcuda_handles *h, uint64_t id)
 	pthread_rwlock_unlock(&h->lock);
 }
 
-void vcuda_handle_remove(struct vcuda_handles *h, uint64_t id)
+void worker_handle_remove(struct worker_handles *h, uint64_t id)
 {
 	struct entry *e;
 

@@ -23,7 +23,7 @@ static void *run(void *unused)
 	return unused;
 }
 
-bool vcuda_release_later(void (*part)(void *argument), void *argument)
+bool worker_release_later(void (*part)(void *argument), void *argument)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -44,7 +44,7 @@ bool vcuda_release_later(void (*part)(void *argument), void *argument)
 	return starts;
 }
 
-void vcuda_release_wait(void)
+void worker_release_wait(void)
 {
 	if (!atomic_load(&later.busy))
 		return;

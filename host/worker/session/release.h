@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /* Runs part(argument) on a thread of its own, where no other is under way. False: it does not. */
-bool vcuda_release_later(void (*part)(void *argument), void *argument);
+bool worker_release_later(void (*part)(void *argument), void *argument);
 
 /* Until it is done. From any thread but its own. */
-void vcuda_release_wait(void);
+void worker_release_wait(void);
 
 #endif

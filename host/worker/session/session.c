@@ -7,7 +7,7 @@
 #include "common/log.h"
 #include "session/worker-table-slot.h"
 
-CUresult vcuda_malformed(struct vcuda_session *s)
+CUresult worker_malformed(struct worker_session *s)
 {
 	if (!s->broken)
 		vcuda_log("the guest process (pid %d) sent a malformed command; its session ends", (int)s->guest_pid);
@@ -15,7 +15,7 @@ CUresult vcuda_malformed(struct vcuda_session *s)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 {
 	static _Atomic bool logged[VCUDA_OP_LIMIT];
 
@@ -28,37 +28,37 @@ CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
 
 /* CUDA takes a CUkernel for a CUfunction in launches, but not in all that we do with a function: use the one of this
  * context. */
-static CUresult function_of(struct vcuda_session *s, uint64_t id, void **handle)
+static CUresult function_of(struct worker_session *s, uint64_t id, void **handle)
 {
-	CUkernel kernel = vcuda_handle_get(s->handles, id, VCUDA_ACCEPT(VCUDA_KIND_KERNEL));
+	CUkernel kernel = worker_handle_get(s->handles, id, WORKER_ACCEPT(VCUDA_KIND_KERNEL));
 
 	if (!kernel)
 		return CUDA_SUCCESS;
 	if (!s->ops->cuKernelGetFunction)
-		return vcuda_unsupported(s, VCUDA_OP_cuKernelGetFunction);
+		return worker_unsupported(s, VCUDA_OP_cuKernelGetFunction);
 	return s->ops->cuKernelGetFunction((CUfunction *)handle, kernel);
 }
 
-CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle)
+CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t specials, void **handle)
 {
 	uint64_t id = (uint64_t)(uintptr_t)*handle;
 
 	if (id < specials)
 		return CUDA_SUCCESS;
-	*handle = vcuda_handle_get(s->handles, id, kinds);
-	if (*handle && kinds & VCUDA_ACCEPT(VCUDA_KIND_KERNEL) && kinds & VCUDA_ACCEPT(VCUDA_KIND_FUNCTION))
+	*handle = worker_handle_get(s->handles, id, kinds);
+	if (*handle && kinds & WORKER_ACCEPT(VCUDA_KIND_KERNEL) && kinds & WORKER_ACCEPT(VCUDA_KIND_FUNCTION))
 		return function_of(s, id, handle);
 	if (*handle)
 		return CUDA_SUCCESS;
-	return kinds & VCUDA_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+	return kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult vcuda_claim(struct vcuda_session *s, uint32_t kinds, void **handle)
+CUresult worker_claim(struct worker_session *s, uint32_t kinds, void **handle)
 {
-	*handle = vcuda_handle_claim(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
+	*handle = worker_handle_claim(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
 	if (*handle)
 		return CUDA_SUCCESS;
-	return kinds & VCUDA_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+	return kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /*
@@ -71,14 +71,14 @@ static const uint32_t most[] = {
 	[VCUDA_KIND_EVENT] = 1 << 18,	  [VCUDA_KIND_IMAGE] = 1 << 10,	     [VCUDA_KIND_POOL] = 1 << 10,
 	[VCUDA_KIND_ARRAY] = 1 << 16,	  [VCUDA_KIND_MIPMAPPED] = 1 << 16,  [VCUDA_KIND_TEXTURE] = 1 << 18,
 	[VCUDA_KIND_SURFACE] = 1 << 18,	  [VCUDA_KIND_ALLOCATION] = 1 << 18,  [VCUDA_KIND_GENERATOR] = 1 << 12,
-	[VCUDA_KIND_KEPT] = 1 << 16,	  [VCUDA_KIND_LINK] = 1 << 10,
+	[VCUDA_KIND_GRAPH] = 1 << 16,	  [VCUDA_KIND_LINK] = 1 << 10,
 };
 
-bool vcuda_room(struct vcuda_session *s, enum vcuda_kind kind)
+bool worker_room(struct worker_session *s, enum vcuda_kind kind)
 {
 	static _Atomic bool logged;
 	uint32_t limit = (size_t)kind < sizeof(most) / sizeof(most[0]) ? most[kind] : 0;
-	bool room = vcuda_handle_live(s->handles, kind) < limit;
+	bool room = worker_handle_live(s->handles, kind) < limit;
 
 	if (!room && !atomic_exchange(&logged, true))
 		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid, limit);
@@ -92,28 +92,28 @@ static bool dies_with_context(enum vcuda_kind kind)
 	       kind != VCUDA_KIND_POOL && kind != VCUDA_KIND_ALLOCATION;
 }
 
-CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
+CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
 {
-	uint64_t context = dies_with_context(kind) ? vcuda_command_context() : 0;
-	uint64_t id = vcuda_handle_add(s->handles, kind, shared, *handle, parent, context);
+	uint64_t context = dies_with_context(kind) ? worker_command_context() : 0;
+	uint64_t id = worker_handle_add(s->handles, kind, shared, *handle, parent, context);
 
 	if (kind == VCUDA_KIND_CONTEXT)
-		vcuda_roster_computes();
+		worker_table_computes();
 	*handle = (void *)(uintptr_t)id;
 	return id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void vcuda_destroyed(struct vcuda_session *s, uint64_t id, CUresult result)
+void worker_destroyed(struct worker_session *s, uint64_t id, CUresult result)
 {
 	if (result == CUDA_SUCCESS)
-		vcuda_handle_remove(s->handles, id);
+		worker_handle_remove(s->handles, id);
 	else
-		vcuda_handle_unclaim(s->handles, id);
+		worker_handle_unclaim(s->handles, id);
 }
 
-CUresult vcuda_check_window(struct vcuda_session *s, const void *p, uint64_t bytes, bool writable)
+CUresult worker_mapping_check(struct worker_session *s, const void *p, uint64_t bytes, bool writable)
 {
-	if (bytes == 0 || vcuda_window_covers(s->windows, p, bytes, writable))
+	if (bytes == 0 || worker_mapping_covers(s->mappings, p, bytes, writable))
 		return CUDA_SUCCESS;
 	return CUDA_ERROR_INVALID_VALUE;
 }

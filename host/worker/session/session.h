@@ -2,8 +2,8 @@
 /*
  * A session: what one worker keeps for its guest process. There is one per worker.
  *
- * Locking: `handles` and `windows` have locks of their own; the rest is set before the lane starts and then constant,
- * or belongs to the lane.
+ * Locking: `handles` and `mappings` have locks of their own; the rest is set before the dispatcher starts and then
+ * constant, or belongs to the dispatcher.
  */
 #ifndef VCUDA_SESSION_H
 #define VCUDA_SESSION_H
@@ -20,22 +20,22 @@
 #include "memory/mapping.h"
 
 /* Async errors are kept by guest thread number modulo this. */
-#define VCUDA_THREADS 256
+#define WORKER_THREADS 256
 
-#define VCUDA_PENDING_ERRORS 4
+#define WORKER_PENDING_ERRORS 4
 
-struct vcuda_session {
+struct worker_session {
 	const struct vcuda_backend_ops *ops;
-	struct vcuda_handles *handles;
-	struct vcuda_windows *windows;
+	struct worker_handles *handles;
+	struct worker_mappings *mappings;
 	void *shm;           /* VCUDA_SHM_BYTES, or VCUDA_SHM_BYTES_0 with a guest of minor 0 */
-	int doorbell;        /* eventfd: the guest published while the lane slept */
+	int doorbell;        /* eventfd: the guest published while the dispatcher slept */
 	int notify;          /* eventfd for vcudad to wake the guest (virtio), or -1: wake the futex (local) */
 	uint32_t peer_minor; /* the guest library's protocol minor */
 	pid_t guest_pid;     /* as the guest says, for messages */
 	_Atomic bool broken; /* malformed input: the session ends */
 	/* Of async calls of each thread's in some contexts, that no sync call has reported yet. */
-	_Atomic uint64_t async_error[VCUDA_THREADS][VCUDA_PENDING_ERRORS];
+	_Atomic uint64_t async_error[WORKER_THREADS][WORKER_PENDING_ERRORS];
 };
 
 #endif

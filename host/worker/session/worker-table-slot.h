@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This worker's place in the roster. */
+/* This worker's place in the worker table. */
 #ifndef VCUDA_WORKER_TABLE_SLOT_H
 #define VCUDA_WORKER_TABLE_SLOT_H
 
@@ -9,31 +9,31 @@
 #include "protocol/ipc/worker-table.h"
 
 /*
- * Maps the roster and takes a slot for guest process `pid`, or the one that it has. Without a roster the worker goes on
- * without. The descriptor stays open.
+ * Maps the worker table and takes a slot for guest process `pid`, or the one that it has. Without a worker table the
+ * worker goes on without. The descriptor stays open.
  */
-void vcuda_roster_join(bool local, pid_t pid);
+void worker_table_join(bool local, pid_t pid);
 
 /* Where this worker's device memory is counted; a place of no consequence where it has no slot. */
-_Atomic uint64_t *vcuda_roster_bytes(void);
+_Atomic uint64_t *worker_table_bytes(void);
 
 /* Its guest process is gone. */
-void vcuda_roster_ends(void);
+void worker_table_ends(void);
 
 /*
  * Waits for the workers whose guest processes are gone by now, so that what they had on the GPU is free, as it is
  * natively when a program has ended. False: there is none, or they take longer than a second.
  */
-bool vcuda_roster_wait_for_ends(void);
+bool worker_table_wait_for_ends(void);
 
 /* From its first context on the process is listed. */
-void vcuda_roster_computes(void);
+void worker_table_computes(void);
 
 /* The slot at or behind *at that its guest may see, NULL at the end; *at is then behind it. */
-const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at);
+const struct vcuda_worker_table_slot *worker_table_next(unsigned int *at);
 
 /* Whether this worker's guest is a VM, and whether a process of the host is a worker of the same guest and vcudad. */
-bool vcuda_roster_is_vm(void);
-bool vcuda_roster_same_guest(pid_t worker);
+bool worker_table_is_vm(void);
+bool worker_table_same_guest(pid_t worker);
 
 #endif

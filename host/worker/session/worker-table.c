@@ -12,8 +12,8 @@
 #define NAP_US 1000
 #define MAX_NAPS 1000
 
-static struct vcuda_roster *roster;
-static struct vcuda_roster_slot *own;
+static struct vcuda_worker_table *worker_table;
+static struct vcuda_worker_table_slot *own;
 static uint64_t group;
 static _Atomic uint64_t nowhere;
 
@@ -25,71 +25,71 @@ static uint64_t group_of_peer(bool local)
 	socklen_t length = sizeof(who);
 
 	if (!local)
-		return VCUDA_ROSTER_VM;
+		return VCUDA_WORKER_TABLE_VM;
 	return getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_PEERCRED, &who, &length) ? UINT32_MAX : who.uid;
 }
 
-static struct vcuda_roster_slot *take_slot(void)
+static struct vcuda_worker_table_slot *take_slot(void)
 {
-	/* The program that ran in this process before may have taken one (vcuda_channel_restart()). */
-	for (unsigned int i = 0; i < VCUDA_ROSTER_SLOTS; i++)
-		if (atomic_load(&roster->slots[i].worker) == getpid())
-			return &roster->slots[i];
-	for (unsigned int i = 0; i < VCUDA_ROSTER_SLOTS; i++) {
+	/* The program that ran in this process before may have taken one (worker_channel_restart()). */
+	for (unsigned int i = 0; i < VCUDA_WORKER_TABLE_SLOTS; i++)
+		if (atomic_load(&worker_table->slots[i].worker) == getpid())
+			return &worker_table->slots[i];
+	for (unsigned int i = 0; i < VCUDA_WORKER_TABLE_SLOTS; i++) {
 		int32_t none = 0;
 
-		if (atomic_compare_exchange_strong(&roster->slots[i].worker, &none, getpid()))
-			return &roster->slots[i];
+		if (atomic_compare_exchange_strong(&worker_table->slots[i].worker, &none, getpid()))
+			return &worker_table->slots[i];
 	}
 	return NULL;
 }
 
-void vcuda_roster_join(bool local, pid_t pid)
+void worker_table_join(bool local, pid_t pid)
 {
 	struct stat s;
 
-	if (fstat(VCUDA_ROSTER_FD, &s) || !S_ISREG(s.st_mode) || s.st_size != sizeof(*roster))
+	if (fstat(VCUDA_WORKER_TABLE_FD, &s) || !S_ISREG(s.st_mode) || s.st_size != sizeof(*worker_table))
 		return;
-	roster = mmap(NULL, sizeof(*roster), PROT_READ | PROT_WRITE, MAP_SHARED, VCUDA_ROSTER_FD, 0);
-	if (roster == MAP_FAILED)
-		roster = NULL;
+	worker_table = mmap(NULL, sizeof(*worker_table), PROT_READ | PROT_WRITE, MAP_SHARED, VCUDA_WORKER_TABLE_FD, 0);
+	if (worker_table == MAP_FAILED)
+		worker_table = NULL;
 	group = group_of_peer(local);
-	own = roster ? take_slot() : NULL;
+	own = worker_table ? take_slot() : NULL;
 	if (own) {
 		own->pid = (uint32_t)pid;
 		own->group = group;
 	}
 }
 
-_Atomic uint64_t *vcuda_roster_bytes(void)
+_Atomic uint64_t *worker_table_bytes(void)
 {
 	return own ? &own->bytes : &nowhere;
 }
 
-void vcuda_roster_computes(void)
+void worker_table_computes(void)
 {
 	if (own)
 		atomic_store(&own->computes, 1);
 }
 
-void vcuda_roster_ends(void)
+void worker_table_ends(void)
 {
 	if (own)
 		atomic_store(&own->ends, 1);
 }
 
 /* vcudad empties the slot when the process has ended. */
-static bool is_ending(const struct vcuda_roster_slot *slot)
+static bool is_ending(const struct vcuda_worker_table_slot *slot)
 {
 	return atomic_load(&slot->worker) && atomic_load(&slot->ends) && slot != own;
 }
 
-bool vcuda_roster_wait_for_ends(void)
+bool worker_table_wait_for_ends(void)
 {
 	bool any = false, waited;
 
-	for (unsigned int i = 0, naps = 0; roster && i < VCUDA_ROSTER_SLOTS; i++) {
-		for (waited = false; is_ending(&roster->slots[i]); naps++) {
+	for (unsigned int i = 0, naps = 0; worker_table && i < VCUDA_WORKER_TABLE_SLOTS; i++) {
+		for (waited = false; is_ending(&worker_table->slots[i]); naps++) {
 			if (naps == MAX_NAPS)
 				return any;
 			waited = true;
@@ -100,10 +100,10 @@ bool vcuda_roster_wait_for_ends(void)
 	return any;
 }
 
-const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at)
+const struct vcuda_worker_table_slot *worker_table_next(unsigned int *at)
 {
-	while (roster && *at < VCUDA_ROSTER_SLOTS) {
-		const struct vcuda_roster_slot *slot = &roster->slots[(*at)++];
+	while (worker_table && *at < VCUDA_WORKER_TABLE_SLOTS) {
+		const struct vcuda_worker_table_slot *slot = &worker_table->slots[(*at)++];
 
 		if (atomic_load(&slot->worker) && atomic_load(&slot->computes) && slot->group == group)
 			return slot;
@@ -111,15 +111,15 @@ const struct vcuda_roster_slot *vcuda_roster_next(unsigned int *at)
 	return NULL;
 }
 
-bool vcuda_roster_is_vm(void)
+bool worker_table_is_vm(void)
 {
-	return group == VCUDA_ROSTER_VM;
+	return group == VCUDA_WORKER_TABLE_VM;
 }
 
-bool vcuda_roster_same_guest(pid_t worker)
+bool worker_table_same_guest(pid_t worker)
 {
-	for (unsigned int i = 0; roster && i < VCUDA_ROSTER_SLOTS; i++)
-		if (atomic_load(&roster->slots[i].worker) == worker)
-			return roster->slots[i].group == group;
+	for (unsigned int i = 0; worker_table && i < VCUDA_WORKER_TABLE_SLOTS; i++)
+		if (atomic_load(&worker_table->slots[i].worker) == worker)
+			return worker_table->slots[i].group == group;
 	return false;
 }

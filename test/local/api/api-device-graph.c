@@ -549,7 +549,7 @@ static void run_captured(CUstream s)
 
 /* ---- cases ---- */
 
-void api_kept_graphs(void)
+void api_device_graphs(void)
 {
 	CUstream s, t;
 
@@ -564,7 +564,7 @@ void api_kept_graphs(void)
 }
 
 /* How many commands this takes is counted from outside. */
-void api_kept_issue(void)
+void api_device_graph_issue(void)
 {
 	struct plan p = {.count = 10};
 	struct buffers b;

@@ -162,37 +162,37 @@ void api_pools(void)
 }
 
 /* What a program's pool that grows by one mapping after the other hands out lies in two of them at times. All is 1. */
-static void over_the_seam(CUdeviceptr p, size_t granule)
+static void over_the_boundary(CUdeviceptr p, size_t granule)
 {
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
-	CUdeviceptr seam = p + granule;
+	CUdeviceptr boundary = p + granule;
 	CUDA_TEXTURE_DESC how = {0};
 	uint32_t in[8], out[8];
 	CUtexObject texture;
 
-	OK(cuMemcpyDtoH_v2(out, seam - 16, 32));
+	OK(cuMemcpyDtoH_v2(out, boundary - 16, 32));
 	for (uint32_t i = 0; i < 8; i++) {
 		CHECK(out[i] == 1);
 		in[i] = i + 10;
 	}
-	OK(cuMemcpyHtoDAsync_v2(seam - 16, in, 32, NULL));
-	OK(cuMemcpyDtoDAsync_v2(p, seam - 16, 32, NULL));
+	OK(cuMemcpyHtoDAsync_v2(boundary - 16, in, 32, NULL));
+	OK(cuMemcpyDtoDAsync_v2(p, boundary - 16, 32, NULL));
 	OK(cuMemcpyDtoH_v2(out, p, 32));
 	CHECK(memcmp(out, in, sizeof(in)) == 0);
-	OK(cuMemcpy(seam - 12, p, 32));
-	OK(cuMemcpyDtoH_v2(out, seam - 12, 32));
+	OK(cuMemcpy(boundary - 12, p, 32));
+	OK(cuMemcpyDtoH_v2(out, boundary - 12, 32));
 	CHECK(memcmp(out, in, sizeof(in)) == 0);
-	resource.res.linear.devPtr = seam - 512;
+	resource.res.linear.devPtr = boundary - 512;
 	resource.res.linear.format = CU_AD_FORMAT_UNSIGNED_INT32;
 	resource.res.linear.numChannels = 1;
 	resource.res.linear.sizeInBytes = 1024;
 	OK(cuTexObjectCreate(&texture, &resource, &how, NULL));
 	OK(cuTexObjectDestroy(texture));
-	OK(cuMemsetD2D8_v2(seam - 16, 16, 3, 16, 3));
-	OK(cuMemcpyDtoH_v2(out, seam - 12, 32));
+	OK(cuMemsetD2D8_v2(boundary - 16, 16, 3, 16, 3));
+	OK(cuMemcpyDtoH_v2(out, boundary - 12, 32));
 	for (uint32_t i = 0; i < 8; i++)
 		CHECK(out[i] == 0x03030303);
-	OK(cuMemsetD32Async(seam - 16, 1, 12, NULL));
+	OK(cuMemsetD32Async(boundary - 16, 1, 12, NULL));
 	OK(cuMemsetD32Async(p, 1, 8, NULL));
 }
 
@@ -229,7 +229,7 @@ void api_mapped(void)
 	OK(cuMemSetAccess(p, 2 * granule, &access, 1));
 	OK(cuMemsetD8Async(p, 0, 2 * granule, NULL));
 	api_step(p, 1, n, NULL);
-	over_the_seam(p, granule);
+	over_the_boundary(p, granule);
 	OK(cuMemUnmap(p + granule, granule));
 	GIVES(cuMemcpyDtoH_v2(out, p + granule, 16), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemcpyDtoH_v2(out, p + granule - 16, 32), CUDA_ERROR_INVALID_VALUE);

@@ -40,8 +40,8 @@ static const struct {
 	{"frames", api_frames},
 	{"vectors", api_vectors},
 	{"capture_modes", api_capture_modes},
-	{"kept_graphs", api_kept_graphs},
-	{"kept_issue", api_kept_issue},
+	{"device_graphs", api_device_graphs},
+	{"device_graph_issue", api_device_graph_issue},
 };
 
 static const char ptx[] =

@@ -257,7 +257,7 @@ static int start(void **state)
 	struct reply r;
 	int ends_of[2];
 
-	vcuda_cuda_share(&ops);
+	backend_share(&ops);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends_of))
 		return -1;
 	peer = ends_of[0];

@@ -117,7 +117,7 @@ static CUresult set_limit(CUlimit limit, size_t value)
 static int begin(void **state)
 {
 	(void)state;
-	vcuda_cuda_launch_forget();
+	backend_launch_forget();
 	ops = (struct vcuda_backend_ops){0};
 #define HAS(name, function) ops.name = (__typeof__(ops.name))(function)
 	HAS(cuLaunchKernel, launch);
@@ -141,7 +141,7 @@ static int begin(void **state)
 	made = alive = priority = 0;
 	refuses_params = refuses_graphs = false;
 	with_clusters = CLUSTERS;
-	vcuda_cuda_launch_init(&ops);
+	backend_launch_init(&ops);
 	plain_result = CUDA_SUCCESS;
 	plain = by_graph = 0;
 	return 0;
@@ -262,7 +262,7 @@ static void ends_with_what_it_names(void **state)
 	ops.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096);
 	assert_int_equal(alive, 0);
 	launches(MANY + 1, FUNCTION, 0x40);
-	vcuda_cuda_launch_forget();
+	backend_launch_forget();
 	assert_int_equal(alive, 0);
 }
 
@@ -285,7 +285,7 @@ static void without_graphs(void **state)
 	begin(state);
 	ops.cuGraphExecKernelNodeSetParams_v2 = NULL;
 	ops.cuLaunchKernel = (__typeof__(ops.cuLaunchKernel))launch;
-	vcuda_cuda_launch_init(&ops);
+	backend_launch_init(&ops);
 	launches(MANY + 10, FUNCTION, 0x40);
 	expect(MANY + 10, 0, 0);
 }

@@ -24,7 +24,8 @@ static void warn(int error)
 	warnings++;
 }
 
-static const struct vcuda_cache_kind kind = {"cache-t", vcuda_sha256, warn}, another = {"cache-u", vcuda_sha256, NULL};
+static const struct vcuda_cache_kind kind = {"cache-t", libcuda_sha256, warn},
+				     another = {"cache-u", libcuda_sha256, NULL};
 
 static struct vcuda_cache_key key_of(unsigned number)
 {

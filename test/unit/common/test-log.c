@@ -103,12 +103,12 @@ static void test_keep(void **state)
 {
 	char buffer[10];
 
-	vcuda_log_keep(buffer, sizeof(buffer));
+	vcuda_log_capture(buffer, sizeof(buffer));
 	vcuda_log("abc");
 	assert_string_equal(buffer, "abc\n");
 	vcuda_log("defghij");
 	assert_string_equal(buffer, "abc\ndefgh");
-	assert_int_equal(vcuda_log_keep(NULL, 0), 9);
+	assert_int_equal(vcuda_log_capture(NULL, 0), 9);
 	vcuda_log("not kept");
 	assert_string_equal(buffer, "abc\ndefgh");
 	assert_string_equal(written(), "program: abc\nprogram: defghij\nprogram: not kept\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger of windows against a plain model of it. */
+/* The mapping quota of mappings against a plain model of it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,94 +17,94 @@
 		}                                                                                                      \
 	} while (0)
 
-static struct vcuda_part whole(unsigned int page, unsigned int pages)
+static struct daemon_part whole(unsigned int page, unsigned int pages)
 {
-	return (struct vcuda_part){.address = page * 4096ull,
-				   .length = pages * 4096ull,
-				   .bytes = pages * 4096ull,
-				   .extents = pages,
-				   .writable = true,
-				   .last = true};
+	return (struct daemon_part){.address = page * 4096ull,
+				    .length = pages * 4096ull,
+				    .bytes = pages * 4096ull,
+				    .extents = pages,
+				    .writable = true,
+				    .last = true};
 }
 
 static void test_random(void)
 {
-	struct vcuda_quota quota = {.max_pinned = 40 * 4096, .max_windows = 12, .max_extents = 36};
-	struct vcuda_ledger ledger;
+	struct daemon_device_quota shared = {.max_pinned = 40 * 4096, .max_mappings = 12, .max_extents = 36};
+	struct daemon_mapping_quota quota;
 	uint64_t serials[PAGES] = {0};
-	unsigned int lengths[PAGES] = {0}, i, round, used = 0, windows = 0;
+	unsigned int lengths[PAGES] = {0}, i, round, used = 0, mappings = 0;
 
-	vcuda_ledger_init(&ledger, &quota);
+	daemon_mapping_quota_init(&quota, &shared);
 	srand(1);
 	for (round = 0; round < 200000; round++) {
 		unsigned int page = (unsigned int)rand() % PAGES, pages = 1 + (unsigned int)rand() % 8;
-		struct vcuda_part part = whole(page, pages);
+		struct daemon_part part = whole(page, pages);
 		int expected = 0, status;
 		uint64_t serial = 0;
 
 		if (rand() % 2) {
-			struct vcuda_window *window = vcuda_ledger_find(&ledger, part.address, part.length);
+			struct daemon_mapping *mapping = daemon_mapping_quota_find(&quota, part.address, part.length);
 
-			check(!window == (lengths[page] != pages));
-			if (!window)
+			check(!mapping == (lengths[page] != pages));
+			if (!mapping)
 				continue;
-			check(window->serial == serials[page]);
-			vcuda_ledger_strike(&ledger, window->serial);
+			check(mapping->serial == serials[page]);
+			daemon_mapping_quota_remove(&quota, mapping->serial);
 			used -= pages;
-			windows--;
+			mappings--;
 			lengths[page] = 0;
 			continue;
 		}
 		for (i = 0; i < PAGES; i++)
 			if (lengths[i] && i < page + pages && page < i + lengths[i])
 				expected = -EEXIST;
-		if (!expected && (used + pages > 40 || windows == 12))
+		if (!expected && (used + pages > 40 || mappings == 12))
 			expected = -EDQUOT;
 		if (used + pages > 36)
 			expected = -ENOMEM;
-		status = vcuda_ledger_enter(&ledger, &part, &serial);
+		status = daemon_mapping_quota_add(&quota, &part, &serial);
 		check(status == expected);
 		if (status)
 			continue;
 		lengths[page] = pages;
 		serials[page] = serial;
 		used += pages;
-		windows++;
-		check(quota.pinned == used * 4096ull && quota.windows == windows && ledger.extents == used);
+		mappings++;
+		check(shared.pinned == used * 4096ull && shared.mappings == mappings && quota.extents == used);
 	}
-	vcuda_ledger_free(&ledger);
-	check(!quota.pinned && !quota.windows);
+	daemon_mapping_quota_free(&quota);
+	check(!shared.pinned && !shared.mappings);
 }
 
 static void test_parts(void)
 {
-	struct vcuda_quota quota = {.max_pinned = 1 << 20, .max_windows = 4, .max_extents = 100};
-	struct vcuda_part part = {.address = 4096, .length = 3 * 4096, .bytes = 4096, .extents = 1};
-	struct vcuda_ledger ledger;
+	struct daemon_device_quota shared = {.max_pinned = 1 << 20, .max_mappings = 4, .max_extents = 100};
+	struct daemon_part part = {.address = 4096, .length = 3 * 4096, .bytes = 4096, .extents = 1};
+	struct daemon_mapping_quota quota;
 	uint64_t first, serial;
 
-	vcuda_ledger_init(&ledger, &quota);
-	check(!vcuda_ledger_enter(&ledger, &part, &first));
-	check(quota.pinned == 3 * 4096);
+	daemon_mapping_quota_init(&quota, &shared);
+	check(!daemon_mapping_quota_add(&quota, &part, &first));
+	check(shared.pinned == 3 * 4096);
 	part.offset = 8192;
-	check(vcuda_ledger_enter(&ledger, &part, &serial) == -EINVAL);
+	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.offset = 4096;
 	part.writable = true;
-	check(vcuda_ledger_enter(&ledger, &part, &serial) == -EINVAL);
+	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.writable = false;
-	check(!vcuda_ledger_enter(&ledger, &part, &serial) && serial == first);
+	check(!daemon_mapping_quota_add(&quota, &part, &serial) && serial == first);
 	part.offset = 8192;
 	part.last = true;
-	check(!vcuda_ledger_enter(&ledger, &part, &serial) && serial == first);
-	check(vcuda_ledger_enter(&ledger, &part, &serial) == -EINVAL);
+	check(!daemon_mapping_quota_add(&quota, &part, &serial) && serial == first);
+	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.length = 4096;
-	check(vcuda_ledger_enter(&ledger, &part, &serial) == -ENOENT);
+	check(daemon_mapping_quota_add(&quota, &part, &serial) == -ENOENT);
 	/* What was discharged when the worker was reaped is not given back twice. */
-	vcuda_ledger_discharge(&ledger);
-	check(!quota.pinned && !quota.windows);
-	vcuda_ledger_strike(&ledger, first);
-	check(!quota.pinned && !quota.windows && !ledger.count && !ledger.extents);
-	vcuda_ledger_free(&ledger);
+	daemon_mapping_quota_release(&quota);
+	check(!shared.pinned && !shared.mappings);
+	daemon_mapping_quota_remove(&quota, first);
+	check(!shared.pinned && !shared.mappings && !quota.count && !quota.extents);
+	daemon_mapping_quota_free(&quota);
 }
 
 int main(void)

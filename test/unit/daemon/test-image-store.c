@@ -33,7 +33,7 @@ static int enter(uint64_t guest, uint64_t bytes, uint32_t number, int *fd)
 
 	*fd = eventfd(0, EFD_CLOEXEC);
 	assert_true(*fd >= 0);
-	return vcuda_image_store_enter(guest, bytes, &n, *fd);
+	return daemon_image_store_enter(guest, bytes, &n, *fd);
 }
 
 static bool is_open(int fd)
@@ -45,13 +45,13 @@ static int find(uint64_t guest, uint64_t bytes, uint32_t number)
 {
 	struct vcuda_image_name n = name(number);
 
-	return vcuda_image_store_find(guest, bytes, &n);
+	return daemon_image_store_find(guest, bytes, &n);
 }
 
 static int empty(void **state)
 {
 	for (uint64_t guest = 0; guest < 4; guest++)
-		vcuda_image_store_drop(guest);
+		daemon_image_store_drop(guest);
 	return 0;
 }
 
@@ -59,8 +59,8 @@ static void none(void **state)
 {
 	int fd;
 
-	vcuda_image_store_set_limit(0);
-	assert_int_equal(vcuda_image_store_look(1, MIB), VCUDA_IMAGE_NEVER);
+	daemon_image_store_set_limit(0);
+	assert_int_equal(daemon_image_store_look(1, MIB), VCUDA_IMAGE_NEVER);
 	assert_int_equal(enter(1, MIB, 1, &fd), -EFBIG);
 	assert_false(is_open(fd));
 	assert_int_equal(find(1, MIB, 1), -1);
@@ -70,11 +70,11 @@ static void by_name_and_length(void **state)
 {
 	int fd, again;
 
-	vcuda_image_store_set_limit(16 * MIB);
-	assert_int_equal(vcuda_image_store_look(1, MIB), VCUDA_IMAGE_NONE);
+	daemon_image_store_set_limit(16 * MIB);
+	assert_int_equal(daemon_image_store_look(1, MIB), VCUDA_IMAGE_NONE);
 	assert_int_equal(enter(1, MIB, 1, &fd), 0);
-	assert_int_equal(vcuda_image_store_look(1, MIB), VCUDA_IMAGE_SOME);
-	assert_int_equal(vcuda_image_store_look(1, MIB + 1), VCUDA_IMAGE_NONE);
+	assert_int_equal(daemon_image_store_look(1, MIB), VCUDA_IMAGE_SOME);
+	assert_int_equal(daemon_image_store_look(1, MIB + 1), VCUDA_IMAGE_NONE);
 	assert_int_equal(find(1, MIB, 1), fd);
 	assert_int_equal(find(1, MIB, 2), -1);
 	assert_int_equal(find(1, MIB + 1, 1), -1);
@@ -89,14 +89,14 @@ static void too_small_and_too_large(void **state)
 					   1ull << 40, UINT64_MAX, UINT64_MAX - 4096};
 	int fd;
 
-	vcuda_image_store_set_limit(16 * MIB);
+	daemon_image_store_set_limit(16 * MIB);
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		assert_int_equal(vcuda_image_store_look(1, lengths[i]), VCUDA_IMAGE_NEVER);
+		assert_int_equal(daemon_image_store_look(1, lengths[i]), VCUDA_IMAGE_NEVER);
 		assert_int_equal(enter(1, lengths[i], 1, &fd), -EFBIG);
 		assert_false(is_open(fd));
 	}
-	assert_int_equal(vcuda_image_store_look(1, 16 * MIB - VCUDA_IMAGE_PADDING), VCUDA_IMAGE_NONE);
-	assert_int_equal(vcuda_image_store_look(1, VCUDA_IMAGE_LEAST_BYTES), VCUDA_IMAGE_NONE);
+	assert_int_equal(daemon_image_store_look(1, 16 * MIB - VCUDA_IMAGE_PADDING), VCUDA_IMAGE_NONE);
+	assert_int_equal(daemon_image_store_look(1, VCUDA_IMAGE_LEAST_BYTES), VCUDA_IMAGE_NONE);
 }
 
 /* Four fit; the one that nobody has asked for longest goes, and what is in use elsewhere stays there. */
@@ -104,7 +104,7 @@ static void oldest_goes(void **state)
 {
 	int fds[6];
 
-	vcuda_image_store_set_limit(4 * vcuda_image_file_bytes(MIB));
+	daemon_image_store_set_limit(4 * vcuda_image_file_bytes(MIB));
 	for (uint32_t n = 0; n < 4; n++)
 		assert_int_equal(enter(1, MIB, n, &fds[n]), 0);
 	assert_int_equal(find(1, MIB, 0), fds[0]);
@@ -126,14 +126,14 @@ static void each_guest_its_own(void **state)
 {
 	int one, two;
 
-	vcuda_image_store_set_limit(16 * MIB);
+	daemon_image_store_set_limit(16 * MIB);
 	assert_int_equal(enter(1, MIB, 1, &one), 0);
-	assert_int_equal(vcuda_image_store_look(2, MIB), VCUDA_IMAGE_NONE);
+	assert_int_equal(daemon_image_store_look(2, MIB), VCUDA_IMAGE_NONE);
 	assert_int_equal(find(2, MIB, 1), -1);
 	assert_int_equal(enter(2, MIB, 1, &two), 0);
 	assert_int_equal(find(1, MIB, 1), one);
 	assert_int_equal(find(2, MIB, 1), two);
-	vcuda_image_store_drop(1);
+	daemon_image_store_drop(1);
 	assert_int_equal(find(1, MIB, 1), -1);
 	assert_false(is_open(one));
 	assert_int_equal(find(2, MIB, 1), two);
@@ -144,7 +144,7 @@ static void many(void **state)
 {
 	int first, fd;
 
-	vcuda_image_store_set_limit(UINT64_MAX >> 1);
+	daemon_image_store_set_limit(UINT64_MAX >> 1);
 	assert_int_equal(enter(1, MIB, 0, &first), 0);
 	for (uint32_t n = 1; n < 5000; n++)
 		assert_int_equal(enter(1, MIB, n, &fd), 0);

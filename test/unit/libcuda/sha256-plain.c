@@ -5,17 +5,17 @@
 #include "guest/libcuda/module/sha256-x86.h"
 #include "guest/libcuda/module/sha256.h"
 
-bool vcuda_sha256_is_fast(void)
+bool libcuda_sha256_is_fast(void)
 {
 	return false;
 }
 
-void vcuda_sha256_x86(uint32_t state[8], const uint8_t *blocks, size_t count)
+void libcuda_sha256_x86(uint32_t state[8], const uint8_t *blocks, size_t count)
 {
 	abort();
 }
 
-void vcuda_sha256_x86_two(uint32_t *const states[2], const uint8_t *const blocks[2], size_t count)
+void libcuda_sha256_x86_two(uint32_t *const states[2], const uint8_t *const blocks[2], size_t count)
 {
 	abort();
 }

@@ -16,14 +16,14 @@
 #include "guest/libcuda/module/compute-cache.h"
 #include "test/unit/folder.h"
 
-struct vcuda_host_info vcuda_host = {.backend = "cuda"};
+struct vcuda_host_info libcuda_host = {.backend = "cuda"};
 
-CUresult vcuda_require_init(void)
+CUresult libcuda_require_init(void)
 {
 	return CUDA_SUCCESS;
 }
 
-void (*vcuda_hook_note)(const char *format, ...);
+void (*libcuda_hook_note)(const char *format, ...);
 
 /* Where the cache is and how large is decided once a process: each scenario is one, and ends with EXPECT's line. */
 #define EXPECT(condition)                                                                                              \
@@ -72,40 +72,40 @@ static const struct job translate = {2, CODE, sizeof(CODE), "-arch=compute_90", 
 			assemble = {1, CODE, sizeof(CODE), "-arch=sm_90", "HOST64", "today", 90, 0},
 			from_text = {1, TEXT, sizeof(TEXT), "-arch=sm_90", "HOST64", "today", 90, 0};
 
-static struct vcuda_compute_key *key_of(struct job j)
+static struct libcuda_compute_key *key_of(struct job j)
 {
-	struct vcuda_compute_key *key = (void *)-1;
+	struct libcuda_compute_key *key = (void *)-1;
 	CUresult result =
-		vcuda_compute_key(&key, j.stage, j.input, j.size, j.options, j.host, j.build, j.architecture, j.flag);
+		libcuda_compute_key(&key, j.stage, j.input, j.size, j.options, j.host, j.build, j.architecture, j.flag);
 
 	EXPECT((result == CUDA_SUCCESS) == (key != NULL));
 	return key;
 }
 
-static bool keep(struct vcuda_compute_key *key, const char *text)
+static bool keep(struct libcuda_compute_key *key, const char *text)
 {
-	CUresult result = vcuda_compute_store(key, 0, text, (uint32_t)strlen(text));
+	CUresult result = libcuda_compute_store(key, 0, text, (uint32_t)strlen(text));
 
-	EXPECT(vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	EXPECT(libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return result == CUDA_SUCCESS;
 }
 
 /* What a key finds, to compare: "" if nothing. */
-static const char *found(struct vcuda_compute_key *key)
+static const char *found(struct libcuda_compute_key *key)
 {
 	static char text[64];
 	void *data = (void *)-1;
 	uint32_t size = 77;
 
 	memset(text, 0, sizeof(text));
-	if (vcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS) {
+	if (libcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS) {
 		EXPECT(size && size < sizeof(text));
 		memcpy(text, data, size);
-		EXPECT(vcuda_compute_free(data) == CUDA_SUCCESS);
+		EXPECT(libcuda_compute_free(data) == CUDA_SUCCESS);
 	} else {
 		EXPECT(!data && !size);
 	}
-	EXPECT(vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	EXPECT(libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return text;
 }
 
@@ -179,15 +179,15 @@ static void scenario_stages(void)
 /* ---- where nothing runs machine code ---- */
 
 /* What is found for machine code, which is text with its end. */
-static bool finds_text(struct vcuda_compute_key *key, const char *text)
+static bool finds_text(struct libcuda_compute_key *key, const char *text)
 {
 	void *data;
 	uint32_t size;
 	bool same;
 
-	EXPECT(key && vcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
+	EXPECT(key && libcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
 	same = size == strlen(text) + 1 && !memcmp(data, text, size);
-	EXPECT(vcuda_compute_free(data) == CUDA_SUCCESS && vcuda_compute_key_free(key) == CUDA_SUCCESS);
+	EXPECT(libcuda_compute_free(data) == CUDA_SUCCESS && libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return same;
 }
 
@@ -207,7 +207,7 @@ static void scenario_text(void)
 	EXPECT(keep(key_of(translate), "PTX"));
 	EXPECT(keep(key_of(assemble), "machine code"));
 	EXPECT(keep(key_of(from_text), "of text"));
-	strcpy(vcuda_host.backend, "cpu");
+	strcpy(libcuda_host.backend, "cpu");
 	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
 	EXPECT(finds_text(key_of(assemble), "PTX"));
 	otherwise.options = "-arch=compute_90 -ftz=1";
@@ -232,7 +232,7 @@ static void scenario_text(void)
 
 static void scenario_text_without_cache(void)
 {
-	strcpy(vcuda_host.backend, "cpu");
+	strcpy(libcuda_host.backend, "cpu");
 	EXPECT(!keep(key_of(translate), "PTX"));
 	EXPECT(finds_text(key_of(assemble), "PTX"));
 	EXPECT(!*found(key_of(translate)));
@@ -256,23 +256,23 @@ static void scenario_threads(void)
 
 static void scenario_mistakes(void)
 {
-	struct vcuda_compute_key *key = key_of(from_text), *none = (void *)-1;
+	struct libcuda_compute_key *key = key_of(from_text), *none = (void *)-1;
 	uint32_t size = 1;
 	void *data;
 
-	EXPECT(vcuda_compute_key(NULL, 1, TEXT, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(vcuda_compute_key(&none, 1, NULL, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
-	EXPECT(vcuda_compute_key(&none, 1, TEXT, 0, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
-	EXPECT(vcuda_compute_key(&none, 1, TEXT, 4, NULL, NULL, NULL, 90, 0) == CUDA_SUCCESS && none);
-	EXPECT(vcuda_compute_key_free(none) == CUDA_SUCCESS);
-	EXPECT(vcuda_compute_store(key, 0, "x", 1) == CUDA_SUCCESS);
-	EXPECT(vcuda_compute_store(key, 1, "x", 1) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(vcuda_compute_store(key, 0, NULL, 1) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(vcuda_compute_store(NULL, 0, "x", 1) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(vcuda_compute_load(key, 1, &data, &size) == CUDA_ERROR_INVALID_VALUE && !data && !size);
-	EXPECT(vcuda_compute_load(NULL, 0, &data, &size) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(vcuda_compute_load(key, 0, NULL, &size) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(vcuda_compute_free(NULL) == CUDA_SUCCESS && vcuda_compute_key_free(NULL) == CUDA_SUCCESS);
+	EXPECT(libcuda_compute_key(NULL, 1, TEXT, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(libcuda_compute_key(&none, 1, NULL, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
+	EXPECT(libcuda_compute_key(&none, 1, TEXT, 0, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
+	EXPECT(libcuda_compute_key(&none, 1, TEXT, 4, NULL, NULL, NULL, 90, 0) == CUDA_SUCCESS && none);
+	EXPECT(libcuda_compute_key_free(none) == CUDA_SUCCESS);
+	EXPECT(libcuda_compute_store(key, 0, "x", 1) == CUDA_SUCCESS);
+	EXPECT(libcuda_compute_store(key, 1, "x", 1) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(libcuda_compute_store(key, 0, NULL, 1) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(libcuda_compute_store(NULL, 0, "x", 1) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(libcuda_compute_load(key, 1, &data, &size) == CUDA_ERROR_INVALID_VALUE && !data && !size);
+	EXPECT(libcuda_compute_load(NULL, 0, &data, &size) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(libcuda_compute_load(key, 0, NULL, &size) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(libcuda_compute_free(NULL) == CUDA_SUCCESS && libcuda_compute_key_free(NULL) == CUDA_SUCCESS);
 	EXPECT(!strcmp(found(key), "x"));
 }
 

@@ -45,8 +45,8 @@ static void check_same(size_t bytes)
 	struct vcuda_image_name ours, theirs;
 	int fd = make(data, bytes, vcuda_image_file_bytes(bytes), VCUDA_IMAGE_SEALS, 0);
 
-	assert_true(vcuda_image_name_of(data, bytes, &ours));
-	assert_int_equal(vcuda_image_check_file(fd, bytes, &theirs), 0);
+	assert_true(libcuda_image_name_of(data, bytes, &ours));
+	assert_int_equal(daemon_image_check_file(fd, bytes, &theirs), 0);
 	assert_memory_equal(&ours, &theirs, sizeof(ours));
 	close(fd);
 }
@@ -82,7 +82,7 @@ static void as_defined(void **state)
 		sha256_update(&whole, sizeof(hash), hash);
 	}
 	sha256_digest(&whole, sizeof(hash), hash);
-	assert_true(vcuda_image_name_of(data, bytes, &name));
+	assert_true(libcuda_image_name_of(data, bytes, &name));
 	assert_memory_equal(name.bytes, hash, sizeof(hash));
 }
 
@@ -92,10 +92,10 @@ static void differs(void **state)
 	struct vcuda_image_name name, other;
 	const size_t bytes = 4 * PART + 100, places[] = {0, PART - 1, PART, 3 * PART + 77, bytes - 1};
 
-	assert_true(vcuda_image_name_of(data, bytes, &name));
+	assert_true(libcuda_image_name_of(data, bytes, &name));
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		data[places[i]] ^= 1;
-		assert_true(vcuda_image_name_of(data, bytes, &other));
+		assert_true(libcuda_image_name_of(data, bytes, &other));
 		assert_memory_not_equal(&name, &other, sizeof(name));
 		data[places[i]] ^= 1;
 	}
@@ -105,9 +105,9 @@ static void differs(void **state)
 		data[i] = data[PART + i];
 		data[PART + i] = byte;
 	}
-	assert_true(vcuda_image_name_of(data, bytes, &other));
+	assert_true(libcuda_image_name_of(data, bytes, &other));
 	assert_memory_not_equal(&name, &other, sizeof(name));
-	assert_true(vcuda_image_name_of(data, bytes - 1, &name));
+	assert_true(libcuda_image_name_of(data, bytes - 1, &name));
 	assert_memory_not_equal(&name, &other, sizeof(name));
 }
 
@@ -116,7 +116,7 @@ static void *name_often(void *right)
 	struct vcuda_image_name name;
 
 	for (int i = 0; i < 20; i++) {
-		assert_true(vcuda_image_name_of(data, MOST, &name));
+		assert_true(libcuda_image_name_of(data, MOST, &name));
 		assert_memory_equal(&name, right, sizeof(name));
 	}
 	return NULL;
@@ -127,7 +127,7 @@ static void by_several_at_once(void **state)
 	struct vcuda_image_name right;
 	pthread_t threads[4];
 
-	assert_true(vcuda_image_name_of(data, MOST, &right));
+	assert_true(libcuda_image_name_of(data, MOST, &right));
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, name_often, &right), 0);
 	for (int i = 0; i < 4; i++)
@@ -138,7 +138,7 @@ static void refused(int fd, size_t bytes)
 {
 	struct vcuda_image_name name;
 
-	assert_true(vcuda_image_check_file(fd, bytes, &name) < 0);
+	assert_true(daemon_image_check_file(fd, bytes, &name) < 0);
 	close(fd);
 }
 

@@ -208,7 +208,7 @@ static void paced(void **state)
 	CUstream streams[41];
 	pthread_t thread;
 
-	strcpy(vcuda_host.backend, "cuda");
+	strcpy(libcuda_host.backend, "cuda");
 	fake.most_behind = 0;
 	run_threads(produce, PRODUCERS);
 	assert_in_range(fake.most_behind, 1, 1000);
@@ -279,7 +279,7 @@ static void ended(void **state)
 	fake.stands = false;
 	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
 	assert_int_equal(cuMemAlloc_v2(&memory, 65536), CUDA_SUCCESS);
-	strcpy(vcuda_host.backend, "cpu");
+	strcpy(libcuda_host.backend, "cpu");
 }
 
 /* More threads that wait than there are reply slots. */

@@ -73,7 +73,7 @@ static CUresult (*const all[])(void) = {query_stream, wait_for_stream, query_def
 #define ALL (sizeof(all) / sizeof(*all))
 
 /* Twice in a row. */
-static void expect_known(CUresult (*call)(void))
+static void expect_completed(CUresult (*call)(void))
 {
 	for (int i = 0; i < TRIES; i++) {
 		OK(call());
@@ -100,7 +100,7 @@ static void known(void **state)
 	OK(cuEventRecord(event, stream));
 	OK(cuCtxSynchronize());
 	for (size_t i = 0; i < ALL; i++)
-		expect_known(all[i]);
+		expect_completed(all[i]);
 }
 
 static void put_in_stream(void)

@@ -13,7 +13,7 @@ struct fake_graphs fake_graphs;
 static uint64_t last_id = FIRST_ID;
 static bool is_finished;
 
-static bool is_open(vcuda_kept id)
+static bool is_open(vcuda_graph_id id)
 {
 	bool open = (uintptr_t)id == last_id && !is_finished;
 
@@ -21,7 +21,7 @@ static bool is_open(vcuda_kept id)
 	return open;
 }
 
-static struct fake_node *add(vcuda_kept id, unsigned int op, uint32_t count, const uint32_t *deps)
+static struct fake_node *add(vcuda_graph_id id, unsigned int op, uint32_t count, const uint32_t *deps)
 {
 	static struct fake_node nowhere;
 	struct fake_node *n = &fake_graphs.node[fake_graphs.nodes];
@@ -45,7 +45,7 @@ static void *memory(uint64_t address)
 }
 
 /* Copies of the last graph, one row each: what a test can see. */
-static void run(vcuda_kept id)
+static void run(vcuda_graph_id id)
 {
 	if ((uintptr_t)id != last_id)
 		return;
@@ -61,7 +61,7 @@ static void run(vcuda_kept id)
 	case VCUDA_OP_##name: {                                                                                        \
 		struct vcuda_args_##name a = {0};                                                                      \
 		vcuda_decode_##name(&r, &arena, &a);
-#define NODE(name) struct fake_node *n = add(a.kept, VCUDA_OP_##name, a.count, a.deps);
+#define NODE(name) struct fake_node *n = add(a.graph, VCUDA_OP_##name, a.count, a.deps);
 #define END                                                                                                            \
 	return CUDA_SUCCESS;                                                                                           \
 	}
@@ -78,7 +78,7 @@ CUresult fake_graph_answer(const struct vcuda_command *c, struct vcuda_writer *w
 		fake_graphs.created++;
 		fake_graphs.nodes = 0;
 		is_finished = false;
-		a.kept = (vcuda_kept)++last_id;
+		a.graph = (vcuda_graph_id)++last_id;
 		if (fake_graphs.create_gives == CUDA_SUCCESS)
 			vcuda_encode_reply_vcudaGraphCreate(w, &a);
 		return (CUresult)fake_graphs.create_gives;
@@ -94,22 +94,22 @@ CUresult fake_graph_answer(const struct vcuda_command *c, struct vcuda_writer *w
 		n->copy = a;
 	END
 	CASE(vcudaGraphFinish)
-		if (is_open(a.kept) && fake_graphs.finish_gives == CUDA_SUCCESS) {
+		if (is_open(a.graph) && fake_graphs.finish_gives == CUDA_SUCCESS) {
 			fake_graphs.finished++;
 			is_finished = true;
 		}
 		return (CUresult)fake_graphs.finish_gives;
 	}
 	CASE(vcudaGraphLaunch)
-		fake_graphs.misplaced += (uintptr_t)a.kept <= FIRST_ID || (uintptr_t)a.kept > last_id ||
-					 ((uintptr_t)a.kept == last_id && !is_finished);
+		fake_graphs.misplaced += (uintptr_t)a.graph <= FIRST_ID || (uintptr_t)a.graph > last_id ||
+					 ((uintptr_t)a.graph == last_id && !is_finished);
 		fake_graphs.launched++;
 		fake_graphs.stream = a.hStream;
-		run(a.kept);
+		run(a.graph);
 	END
 	CASE(vcudaGraphDestroy)
 		fake_graphs.destroyed++;
-		is_finished &= (uintptr_t)a.kept != last_id;
+		is_finished &= (uintptr_t)a.graph != last_id;
 	END
 	default:
 		return CUDA_ERROR_UNKNOWN;

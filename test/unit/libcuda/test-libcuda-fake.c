@@ -22,7 +22,7 @@
 
 struct fake_worker fake;
 
-static struct vcuda_transport transport;
+static struct client_transport transport;
 static int doorbell;
 static char device[FAKE_DEVICE_BYTES];
 static uint64_t allocated = 4096, ids = 0x1000;
@@ -93,7 +93,7 @@ static void read_staged(unsigned int but)
 		const struct vcuda_args_vcudaStageIn *a = &on_the_way[i];
 
 		memcpy(fake_memory(a->dstDevice), (char *)vcuda_shm_stage(shm, a->block) + a->offset, a->ByteCount);
-		atomic_store(&shm->turns[a->block].turn, a->ticket);
+		atomic_store(&shm->handovers[a->block].count, a->ticket);
 	}
 	memmove(on_the_way, on_the_way + i, staged_count * sizeof(on_the_way[0]));
 }
@@ -117,19 +117,19 @@ static void stage_later(const struct vcuda_args_vcudaStageIn *a)
 	}
 
 /*
- * The queues of streams, which another thread works off: how much was put in, how much is through, and the marks behind
- * which that is known.
+ * The queues of streams, which another thread works off: how much was put in, how much is through, and the fences
+ * behind which that is known.
  */
 #define STREAMS 64
-#define MARKS 4096
+#define FENCES 4096
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t queued[STREAMS], through[STREAMS];
 static struct {
 	unsigned int stream;
 	uint64_t queued;
 	uint32_t *word, value;
-} marks[MARKS];
-static _Atomic unsigned int first_mark, last_mark;
+} pending_fences[FENCES];
+static _Atomic unsigned int first_fence, last_fence;
 
 static unsigned int stream_of(CUstream stream)
 {
@@ -152,26 +152,26 @@ static void write_later(CUstream stream, const uint64_t *op)
 	unsigned int m;
 
 	pthread_mutex_lock(&queue_lock);
-	m = last_mark++ % MARKS;
-	marks[m].stream = stream_of(stream);
-	marks[m].queued = queued[marks[m].stream];
-	marks[m].word = (uint32_t *)(uintptr_t)op[1];
-	marks[m].value = (uint32_t)op[2];
+	m = last_fence++ % FENCES;
+	pending_fences[m].stream = stream_of(stream);
+	pending_fences[m].queued = queued[pending_fences[m].stream];
+	pending_fences[m].word = (uint32_t *)(uintptr_t)op[1];
+	pending_fences[m].value = (uint32_t)op[2];
 	pthread_mutex_unlock(&queue_lock);
 }
 
-/* Up to the next mark. Returns whether there was one. */
+/* Up to the next fence. Returns whether there was one. */
 static bool work_off(void)
 {
 	bool any;
 
 	pthread_mutex_lock(&queue_lock);
-	any = first_mark != last_mark;
+	any = first_fence != last_fence;
 	if (any) {
-		unsigned int m = first_mark++ % MARKS;
+		unsigned int m = first_fence++ % FENCES;
 
-		through[marks[m].stream] = marks[m].queued;
-		__atomic_store_n(marks[m].word, marks[m].value, __ATOMIC_RELEASE);
+		through[pending_fences[m].stream] = pending_fences[m].queued;
+		__atomic_store_n(pending_fences[m].word, pending_fences[m].value, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&queue_lock);
 	return any;
@@ -270,12 +270,12 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		fake.memsets++;
 		queue(a.hStream);
 		END CASE(vcudaStreamMemOps) write_later(a.hStream, a.ops);
-		END CASE(vcudaStreamMark) fake.stream_marks++;
-		if (fake.ends_marks)
-			atomic_store(&((struct vcuda_shm *)transport.shm)->marks, 0);
-		if (!fake.loses_marks)
+		END CASE(vcudaStreamMark) fake.stream_fences++;
+		if (fake.ends_fences)
+			atomic_store(&((struct vcuda_shm *)transport.shm)->fences, 0);
+		if (!fake.loses_fences)
 			__atomic_store_n((uint32_t *)(uintptr_t)a.address, a.value, __ATOMIC_RELEASE);
-		END CASE(cuStreamQuery) if (fake.busy || first_mark != last_mark) return CUDA_ERROR_NOT_READY;
+		END CASE(cuStreamQuery) if (fake.busy || first_fence != last_fence) return CUDA_ERROR_NOT_READY;
 		END CASE(cuEventQuery) if (fake.busy) return CUDA_ERROR_NOT_READY;
 		END CASE(cuMemHostUnregister) work_off_all();
 		END CASE(cuCtxSynchronize) fake.whole_waits++;
@@ -435,11 +435,11 @@ static void *work(void *unused)
 	return unused;
 }
 
-static int fake_open(struct vcuda_transport **t, const char *where)
+static int fake_open(struct client_transport **t, const char *where)
 {
 	pthread_t thread;
 
-	transport.ops = &vcuda_transport_local;
+	transport.ops = &client_transport_local;
 	transport.host_minor = VCUDA_PROTOCOL_MINOR;
 	transport.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	madvise(transport.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
@@ -451,19 +451,19 @@ static int fake_open(struct vcuda_transport **t, const char *where)
 	return 0;
 }
 
-static int no_device(struct vcuda_transport **t, const char *where)
+static int no_device(struct client_transport **t, const char *where)
 {
 	return -ENOENT;
 }
 
-static void ring(struct vcuda_transport *t)
+static void ring(struct client_transport *t)
 {
 	fake.doorbells++;
 	if (write(doorbell, &(uint64_t){1}, 8) != 8)
 		abort();
 }
 
-static int wait_word(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_us)
+static int wait_word(struct client_transport *t, uint32_t seen, uint32_t timeout_us)
 {
 	struct vcuda_shm *shm = t->shm;
 	struct timespec limit = {.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000L};
@@ -474,38 +474,38 @@ static int wait_word(struct vcuda_transport *t, uint32_t seen, uint32_t timeout_
 	return fake.gone ? -EPIPE : -errno;
 }
 
-static int window_create(struct vcuda_transport *t, void *address, size_t bytes)
+static int mapping_create(struct client_transport *t, void *address, size_t bytes)
 {
 	if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return -errno;
-	fake.windows++;
+	fake.mappings++;
 	return 0;
 }
 
-static int window_register(struct vcuda_transport *t, void *address, size_t bytes, bool writable,
-			   enum vcuda_window *window)
+static int mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
+			    enum client_mapping_release *pages)
 {
-	*window = VCUDA_WINDOW_AS_IT_WAS;
-	fake.windows++;
+	*pages = CLIENT_MAPPING_KEEP_PAGES;
+	fake.mappings++;
 	return 0;
 }
 
-static int window_release(struct vcuda_transport *t, void *address, size_t bytes, enum vcuda_window window)
+static int mapping_release(struct client_transport *t, void *address, size_t bytes, enum client_mapping_release pages)
 {
-	fake.windows--;
-	if (window == VCUDA_WINDOW_CREATED)
+	fake.mappings--;
+	if (pages == CLIENT_MAPPING_REMOVE_PAGES)
 		mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	return 0;
 }
 
-const struct vcuda_transport_ops vcuda_transport_virtio = {.name = "virtio", .open = no_device};
-const struct vcuda_transport_ops vcuda_transport_local = {
+const struct client_transport_ops client_transport_virtio = {.name = "virtio", .open = no_device};
+const struct client_transport_ops client_transport_local = {
 	.name = "local",
 	.gpu_spin_ns = 1000000,
 	.open = fake_open,
 	.doorbell = ring,
 	.wait = wait_word,
-	.window_create = window_create,
-	.window_register = window_register,
-	.window_release = window_release,
+	.mapping_create = mapping_create,
+	.mapping_register = mapping_register,
+	.mapping_release = mapping_release,
 };

@@ -21,7 +21,7 @@ struct fake_worker {
 	_Atomic uint64_t events;       /* made */
 	_Atomic uint64_t out_of_order; /* memsets of a thread whose values do not count up */
 	_Atomic uint64_t doorbells;
-	_Atomic uint64_t windows;     /* live ones */
+	_Atomic uint64_t mappings;     /* live ones */
 	_Atomic uint64_t image_bytes; /* of the last image */
 	_Atomic uint64_t image_sum;   /* of its bytes */
 	_Atomic uint64_t images_staged; /* created with their first bytes */
@@ -34,9 +34,9 @@ struct fake_worker {
 	_Atomic unsigned int reads_late; /* so many staged copies are on their way until something else comes */
 	_Atomic uint64_t staged, behind; /* staged copies; those that waited for the default stream */
 	_Atomic bool loses_staged;       /* they are refused, and their place is not given back */
-	_Atomic uint64_t stream_marks, whole_waits; /* marks; waits for streams and contexts that came here */
-	_Atomic bool loses_marks;                   /* no stream gets to one */
-	_Atomic bool ends_marks;                    /* there are none any more when a stream gets to one */
+	_Atomic uint64_t stream_fences, whole_waits; /* fences; waits for streams and contexts that came here */
+	_Atomic bool loses_fences;                   /* no stream gets to one */
+	_Atomic bool ends_fences;                    /* there are none any more when a stream gets to one */
 	_Atomic uint64_t outputs;                   /* parts of output that were fetched */
 	_Atomic int delay_us;                       /* before each answer */
 	_Atomic int fail_next;                      /* CUresult of the next command that waits */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits that a mark of the stream's answers, alone and while other threads do what makes such an answer wrong. */
+/* Waits that a fence of the stream's answers, alone and while other threads do what makes such an answer wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,12 +64,12 @@ static CUresult wait_for_default(void)
 	return cuStreamSynchronize(NULL);
 }
 
-/* Each test begins where marks are used: before the first one there are some waits in which it is seen that there are
+/* Each test begins where fences are used: before the first one there are some waits in which it is seen that there are
  * many. One processor is the worker's while this thread looks. */
 static int offer(void **state)
 {
 	for (int i = 0; i < 20; i++) {
-		fake_shm()->marks = 1;
+		fake_shm()->fences = 1;
 		OK(launch(NULL));
 		OK(wait_for_default());
 	}
@@ -79,7 +79,7 @@ static int offer(void **state)
 
 static int withdraw(void **state)
 {
-	fake_shm()->marks = 0;
+	fake_shm()->fences = 0;
 	return 0;
 }
 
@@ -89,22 +89,22 @@ static void need_two_processors(void)
 		skip();
 }
 
-/* Waits behind launches; for a few the worker may be asked, as who looks at a mark may lose his processor. */
-static void wait_behind(CUstream s, CUresult (*wait)(void), bool by_mark)
+/* Waits behind launches; for a few the worker may be asked, as who looks at a fence may lose his processor. */
+static void wait_behind(CUstream s, CUresult (*wait)(void), bool by_fence)
 {
-	uint64_t whole = fake.whole_waits, marks = fake.stream_marks;
+	uint64_t whole = fake.whole_waits, fences = fake.stream_fences;
 
 	for (int i = 0; i < TRIES; i++) {
 		OK(launch(s));
 		OK(wait());
 	}
-	if (by_mark)
-		assert_true(fake.whole_waits - whole < TRIES && fake.stream_marks - marks == TRIES);
+	if (by_fence)
+		assert_true(fake.whole_waits - whole < TRIES && fake.stream_fences - fences == TRIES);
 	else
-		assert_true(fake.whole_waits - whole == TRIES && fake.stream_marks == marks);
+		assert_true(fake.whole_waits - whole == TRIES && fake.stream_fences == fences);
 }
 
-static void by_marks(void **state)
+static void by_fences(void **state)
 {
 	need_two_processors();
 	wait_behind(stream, wait_for_stream, true);
@@ -113,36 +113,36 @@ static void by_marks(void **state)
 	wait_behind(NULL, cuCtxSynchronize, true);
 	/* The default stream does not wait for this one. */
 	wait_behind(stream, cuCtxSynchronize, false);
-	fake_shm()->marks = 0;
+	fake_shm()->fences = 0;
 	wait_behind(stream, wait_for_stream, false);
 }
 
 /* Behind a copy, or whatever else is no launch; a stream that gets to none; code that may print was loaded. */
-static void not_by_marks(void **state)
+static void not_by_fences(void **state)
 {
-	uint64_t marks, whole;
+	uint64_t fences, whole;
 
 	need_two_processors();
-	marks = fake.stream_marks;
+	fences = fake.stream_fences;
 	for (int i = 0; i < 100; i++) {
 		OK(launch(stream));
 		OK(cuMemsetD32Async(memory, 0, 1, stream));
 		OK(wait_for_stream());
 	}
-	assert_int_equal(fake.stream_marks, marks);
-	fake.loses_marks = true;
+	assert_int_equal(fake.stream_fences, fences);
+	fake.loses_fences = true;
 	whole = fake.whole_waits;
 	for (int i = 0; i < 100; i++) {
 		OK(launch(stream));
 		OK(wait_for_stream());
 	}
-	assert_int_equal(fake.stream_marks, marks + 100);
+	assert_int_equal(fake.stream_fences, fences + 100);
 	assert_int_equal(fake.whole_waits, whole + 100);
-	fake.loses_marks = false;
-	fake_shm()->marks = 0;
+	fake.loses_fences = false;
+	fake_shm()->fences = 0;
 	OK(launch(stream));
 	OK(wait_for_stream());
-	assert_int_equal(fake.stream_marks, marks + 100);
+	assert_int_equal(fake.stream_fences, fences + 100);
 }
 
 static void *launch_there(void *unused)
@@ -155,7 +155,7 @@ static void *launch_there(void *unused)
 /* The last command of the stream counts, whichever thread issued it, and not the last command of the thread. */
 static void by_stream(void **state)
 {
-	uint64_t marks = fake.stream_marks;
+	uint64_t fences = fake.stream_fences;
 	pthread_t thread;
 
 	need_two_processors();
@@ -164,30 +164,30 @@ static void by_stream(void **state)
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		OK(wait_for_stream());
 	}
-	assert_int_equal(fake.stream_marks, marks + 100);
+	assert_int_equal(fake.stream_fences, fences + 100);
 	for (int i = 0; i < 100; i++) {
 		OK(cuMemsetD32Async(memory, 0, 1, stream));
 		OK(launch(NULL));
 		OK(wait_for_stream());
 	}
-	assert_int_equal(fake.stream_marks, marks + 100);
+	assert_int_equal(fake.stream_fences, fences + 100);
 }
 
-/* Another thread has loaded code that may print, and launched it in front of the mark: the wait must bring its output.
+/* Another thread has loaded code that may print, and launched it in front of the fence: the wait must bring its output.
  */
 static void prints_meanwhile(void **state)
 {
-	uint64_t marks = fake.stream_marks, whole = fake.whole_waits;
+	uint64_t fences = fake.stream_fences, whole = fake.whole_waits;
 
 	need_two_processors();
-	fake.ends_marks = true;
+	fake.ends_fences = true;
 	for (int i = 0; i < ROUNDS; i++) {
-		fake_shm()->marks = 1;
+		fake_shm()->fences = 1;
 		OK(launch(stream));
 		OK(wait_for_stream());
 	}
-	fake.ends_marks = false;
-	assert_int_equal(fake.stream_marks, marks + ROUNDS);
+	fake.ends_fences = false;
+	assert_int_equal(fake.stream_fences, fences + ROUNDS);
 	assert_int_equal(fake.whole_waits, whole + ROUNDS);
 }
 
@@ -233,7 +233,7 @@ static CUresult end_wait(pthread_t thread)
 	return (CUresult)(uintptr_t)result;
 }
 
-/* More than the default stream may be behind: this thread waits, with the stream's marks in its hand. */
+/* More than the default stream may be behind: this thread waits, with the stream's fences in its hand. */
 static void *floods(void *stop)
 {
 	OK(cuCtxSetCurrent(context));
@@ -266,9 +266,9 @@ static CUresult ask_again_and_again(void)
 }
 
 /*
- * A wait for all of a context has seen that the default stream waits for all that there is, and waits for it by a mark.
- * In front of the mark another thread gives a stream something to do that the default one does not wait for. That is
- * not known to be done then.
+ * A wait for all of a context has seen that the default stream waits for all that there is, and waits for it by a
+ * fence. In front of the fence another thread gives a stream something to do that the default one does not wait for.
+ * That is not known to be done then.
  */
 static bool works_meanwhile(void)
 {
@@ -280,7 +280,7 @@ static bool works_meanwhile(void)
 	OK(cuCtxSynchronize());
 	whole = fake.whole_waits;
 	waiting = begin_launch(cuCtxSynchronize);
-	strcpy(vcuda_host.backend, "cuda");
+	strcpy(libcuda_host.backend, "cuda");
 	fake.stands = true;
 	assert_int_equal(pthread_create(&flooding, NULL, floods, &stop), 0);
 	wait_until_stuck();
@@ -294,7 +294,7 @@ static bool works_meanwhile(void)
 	answer = ask_again_and_again();
 	fake.busy = false;
 	assert_int_equal(pthread_join(flooding, NULL), 0);
-	strcpy(vcuda_host.backend, "cpu");
+	strcpy(libcuda_host.backend, "cpu");
 	/* The worker may have been asked to wait for all, as ever. */
 	if (fake.whole_waits != whole)
 		return false;
@@ -308,17 +308,17 @@ static void work_of_others(void **state)
 
 	need_two_processors();
 	for (int i = 0; i < 20 && !met; i++) {
-		fake_shm()->marks = 1;
+		fake_shm()->fences = 1;
 		met = works_meanwhile();
 	}
 	assert_true(met);
 }
 
-/* The memory that the mark is written to goes with the context, while another thread looks at it. */
+/* The memory that the fence is written to goes with the context, while another thread looks at it. */
 static void context_ends(void **state)
 {
 	need_two_processors();
-	fake.loses_marks = true;
+	fake.loses_fences = true;
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		pthread_t thread = begin_launch(wait_for_default);
 
@@ -327,25 +327,25 @@ static void context_ends(void **state)
 		OK(cuDevicePrimaryCtxReset_v2(0));
 		end_wait(thread); /* that it ends is enough: its context may be gone */
 		begin();
-		fake_shm()->marks = 1;
+		fake_shm()->fences = 1;
 	}
-	fake.loses_marks = false;
+	fake.loses_fences = false;
 }
 
-/* A stream ends that another thread waits for, and has not got to its mark: a new stream's marks are none of it. */
+/* A stream ends that another thread waits for, and has not got to its fence: a new stream's fences are none of it. */
 static void stream_ends(void **state)
 {
 	need_two_processors();
 	for (int i = 0; i < ROUNDS; i++) {
 		pthread_t thread = begin_launch(wait_for_stream);
-		uint64_t whole = fake.whole_waits, marks = fake.stream_marks;
+		uint64_t whole = fake.whole_waits, fences = fake.stream_fences;
 
-		fake.loses_marks = true;
+		fake.loses_fences = true;
 		begin_wait();
-		while (fake.stream_marks == marks && fake.whole_waits == whole)
+		while (fake.stream_fences == fences && fake.whole_waits == whole)
 			continue;
 		OK(cuStreamDestroy_v2(stream));
-		fake.loses_marks = false;
+		fake.loses_fences = false;
 		OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 		OK(launch(stream));
 		OK(wait_for_stream());
@@ -354,14 +354,14 @@ static void stream_ends(void **state)
 	}
 }
 
-#define WITH_MARKS(test) cmocka_unit_test_setup_teardown(test, offer, withdraw)
+#define WITH_FENCES(test) cmocka_unit_test_setup_teardown(test, offer, withdraw)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_MARKS(by_marks),         WITH_MARKS(not_by_marks),   WITH_MARKS(by_stream),
-		WITH_MARKS(prints_meanwhile), WITH_MARKS(work_of_others), WITH_MARKS(stream_ends),
-		WITH_MARKS(context_ends),
+		WITH_FENCES(by_fences),        WITH_FENCES(not_by_fences),  WITH_FENCES(by_stream),
+		WITH_FENCES(prints_meanwhile), WITH_FENCES(work_of_others), WITH_FENCES(stream_ends),
+		WITH_FENCES(context_ends),
 	};
 
 	setenv("VCUDA_TRANSPORT", "local", 1);

@@ -182,7 +182,7 @@ static int sound(void **state)
 
 /* ---- tests ---- */
 
-static void kept_at_second_launch(void **state)
+static void device_graph_at_second_launch(void **state)
 {
 	CUgraph g = new_graph();
 	CUgraphNode a = add_kernel(g, 1, NULL, 0), b = add_kernel(g, 2, &a, 1);
@@ -366,7 +366,7 @@ static void expect_replayed(CUgraph g)
 	OK(cuGraphDestroy(g));
 }
 
-static void not_kept(void **state)
+static void no_device_graph(void **state)
 {
 	static uint32_t pageable[64];
 	CUDA_HOST_NODE_PARAMS host = {nothing, NULL};
@@ -517,13 +517,13 @@ static void all_replayed(void **state)
 int main(void)
 {
 	const struct CMUnitTest kept[] = {
-		TEST(kept_at_second_launch),
+		TEST(device_graph_at_second_launch),
 		TEST(shapes),
 		TEST(empty_child),
 		TEST(copies),
 		TEST(changed),
 		TEST(too_many_threads),
-		TEST(not_kept),
+		TEST(no_device_graph),
 		TEST(refused),
 		TEST(other_streams),
 		TEST(context_ends),

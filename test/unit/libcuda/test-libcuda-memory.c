@@ -144,7 +144,7 @@ static void staged_lost(void **state)
 
 static void pinned(void **state)
 {
-	uint64_t windows = fake.windows, commands;
+	uint64_t windows = fake.mappings, commands;
 	CUdeviceptr p, q;
 	void *h, *h2;
 
@@ -152,7 +152,7 @@ static void pinned(void **state)
 	assert_int_equal(cuMemHostAlloc(&h, 10000, 0), CUDA_SUCCESS);
 	assert_int_equal(cuMemHostAlloc(&h2, 5 << 20, 0), CUDA_SUCCESS);
 	assert_true((uintptr_t)h2 % (2 << 20) == 0);
-	assert_int_equal(fake.windows, windows + 2);
+	assert_int_equal(fake.mappings, windows + 2);
 	memcpy(h, host, 10000);
 	commands = fake.async_commands;
 	assert_int_equal(cuMemcpyHtoDAsync_v2(p, h, 10000, NULL), CUDA_SUCCESS);
@@ -167,7 +167,7 @@ static void pinned(void **state)
 	assert_int_equal(cuMemFreeHost(h), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFreeHost(h2), CUDA_SUCCESS);
 	assert_int_equal(cuMemFreeHost(NULL), CUDA_SUCCESS);
-	assert_int_equal(fake.windows, windows);
+	assert_int_equal(fake.mappings, windows);
 	/* What was freed is used again. */
 	assert_int_equal(cuMemHostAlloc(&h2, 1, 0), CUDA_SUCCESS);
 	assert_ptr_equal(h2, h);

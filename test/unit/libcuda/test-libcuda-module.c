@@ -69,40 +69,40 @@ static void lengths(void **state)
 	size_t bytes;
 
 	memset(parts[1].entries, 7, sizeof(parts[1].entries));
-	assert_int_equal(vcuda_image_find(ptx, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(ptx, &data, &bytes), CUDA_SUCCESS);
 	assert_true(data == ptx && bytes == sizeof(ptx));
-	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(&c, &data, &bytes), CUDA_SUCCESS);
 	assert_true(data == &c && bytes == 64);
-	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
 	assert_true(data == &c && bytes == 64);
 	w.data = ptx;
-	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
 	assert_true(data == ptx && bytes == sizeof(ptx));
-	assert_int_equal(vcuda_image_find(&elf, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(&elf, &data, &bytes), CUDA_SUCCESS);
 	assert_true(data == &elf && bytes == sizeof(elf));
 	elf.sections[1].sh_offset = ~0ull;
-	assert_int_equal(vcuda_image_find(&elf, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_find("hello world", &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_find(NULL, &data, &bytes), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(libcuda_image_find(&elf, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_find("hello world", &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_find(NULL, &data, &bytes), CUDA_ERROR_INVALID_VALUE);
 	c.bytes = 1ull << 40;
-	assert_int_equal(vcuda_image_find(&c, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_find(&c, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 	/* Relocatable code: what it was linked from, behind what it was linked to, */
 	c.bytes = 48;
 	w = (struct wrapper){.magic = 0x466243b1, .version = 2, .data = &c, .extra = list};
-	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
 	assert_int_equal(bytes, 3 * 64);
 	assert_memory_equal(data, &c, 64);
 	assert_memory_equal((const char *)data + 64, &parts[0], 64);
 	assert_memory_equal((const char *)data + 128, &parts[1], 64);
 	/* which is empty where nobody linked it. */
 	c.bytes = 0;
-	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
 	assert_int_equal(bytes, 16 + 2 * 64);
 	assert_memory_equal(data, &c, 16);
 	assert_memory_equal((const char *)data + 16, &parts[0], 64);
 	assert_memory_equal((const char *)data + 80, &parts[1], 64);
 	parts[1].magic = 1;
-	assert_int_equal(vcuda_image_find(&w, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 }
 
 /* What a file says of itself may be wrong. */
@@ -120,17 +120,17 @@ static void lengths_in_files(void **state)
 	const void *data;
 	size_t bytes;
 
-	assert_int_equal(vcuda_image_in_file(ptx, sizeof(ptx) - 1, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_in_file(ptx, sizeof(ptx) - 1, &data, &bytes), CUDA_SUCCESS);
 	assert_int_equal(bytes, sizeof(ptx));
-	assert_int_equal(vcuda_image_in_file(&c, 64, &data, &bytes), CUDA_SUCCESS);
-	assert_int_equal(vcuda_image_in_file(&c, 62, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&c, 8, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&w, sizeof(w), &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &data, &bytes), CUDA_SUCCESS);
-	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf) - 1, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&c, 64, &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_in_file(&c, 62, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&c, 8, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&w, sizeof(w), &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&elf, sizeof(elf), &data, &bytes), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_in_file(&elf, sizeof(elf) - 1, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 	elf.head.e_shoff = 1u << 29;
-	assert_int_equal(vcuda_image_in_file(&elf, sizeof(elf), &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	assert_int_equal(vcuda_image_in_file(&elf, 4, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&elf, sizeof(elf), &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&elf, 4, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 }
 
 /* What cuLinkComplete() gives for the software GPU: containers in one that can be kept in a file. */
@@ -146,9 +146,9 @@ static void linked_images(void **state)
 	size_t found;
 	CUmodule m;
 
-	assert_int_equal(vcuda_image_in_file(&image, sizeof(image), &data, &found), CUDA_SUCCESS);
+	assert_int_equal(libcuda_image_in_file(&image, sizeof(image), &data, &found), CUDA_SUCCESS);
 	assert_true(data == &image.part && found == 64);
-	assert_int_equal(vcuda_image_in_file(&image, sizeof(image) - 9, &data, &found), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(libcuda_image_in_file(&image, sizeof(image) - 9, &data, &found), CUDA_ERROR_INVALID_IMAGE);
 	assert_int_equal(cuModuleLoadData(&m, &image), CUDA_SUCCESS);
 	assert_int_equal(fake.image_bytes, 64);
 	assert_int_equal(fake.image_sum, sum(&image.part, 64));
@@ -271,7 +271,7 @@ static void upload(void **state)
 	for (int i = 0; i < 4; i++) {
 		size_t bytes = i % 2 ? 3000 : most;
 
-		vcuda_session.transport->host_minor = i < 2 ? 0 : VCUDA_PROTOCOL_MINOR;
+		client_session.transport->host_minor = i < 2 ? 0 : VCUDA_PROTOCOL_MINOR;
 		memset(text, 'a' + i, bytes - 1);
 		text[0] = '/';
 		text[bytes - 1] = 0;

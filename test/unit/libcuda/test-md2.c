@@ -10,11 +10,11 @@
 
 #include "guest/libcuda/private/md2.h"
 
-static const char *hex(const uint8_t digest[VCUDA_MD2_BYTES])
+static const char *hex(const uint8_t digest[LIBCUDA_MD2_BYTES])
 {
-	static char text[2 * VCUDA_MD2_BYTES + 1];
+	static char text[2 * LIBCUDA_MD2_BYTES + 1];
 
-	for (int i = 0; i < VCUDA_MD2_BYTES; i++)
+	for (int i = 0; i < LIBCUDA_MD2_BYTES; i++)
 		snprintf(text + 2 * i, 3, "%02x", digest[i]);
 	return text;
 }
@@ -29,21 +29,21 @@ static void rfc_1319_suite(void **state)
 		{"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
 		 "d5976f79d83d3a0dc9806c3c66f3efd8"},
 	};
-	uint8_t digest[VCUDA_MD2_BYTES];
+	uint8_t digest[LIBCUDA_MD2_BYTES];
 
 	for (size_t i = 0; i < sizeof(suite) / sizeof(suite[0]); i++) {
-		vcuda_md2(suite[i][0], strlen(suite[i][0]), digest);
+		libcuda_md2(suite[i][0], strlen(suite[i][0]), digest);
 		assert_string_equal(hex(digest), suite[i][1]);
 	}
 }
 
 static void hmac_depends_on_key_and_message(void **state)
 {
-	uint8_t a[VCUDA_MD2_BYTES], b[VCUDA_MD2_BYTES], c[VCUDA_MD2_BYTES], key[VCUDA_MD2_BYTES] = {1}, other[VCUDA_MD2_BYTES] = {2};
+	uint8_t a[LIBCUDA_MD2_BYTES], b[LIBCUDA_MD2_BYTES], c[LIBCUDA_MD2_BYTES], key[LIBCUDA_MD2_BYTES] = {1}, other[LIBCUDA_MD2_BYTES] = {2};
 
-	vcuda_hmac_md2(key, "message", 7, a);
-	vcuda_hmac_md2(other, "message", 7, b);
-	vcuda_hmac_md2(key, "massage", 7, c);
+	libcuda_hmac_md2(key, "message", 7, a);
+	libcuda_hmac_md2(other, "message", 7, b);
+	libcuda_hmac_md2(key, "massage", 7, c);
 	assert_memory_not_equal(a, b, sizeof(a));
 	assert_memory_not_equal(a, c, sizeof(a));
 }

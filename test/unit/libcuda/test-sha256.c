@@ -12,11 +12,11 @@
 
 #include "guest/libcuda/module/sha256.h"
 
-static const char *hex(const uint8_t digest[VCUDA_SHA256_BYTES])
+static const char *hex(const uint8_t digest[LIBCUDA_SHA256_BYTES])
 {
-	static char text[2 * VCUDA_SHA256_BYTES + 1];
+	static char text[2 * LIBCUDA_SHA256_BYTES + 1];
 
-	for (int i = 0; i < VCUDA_SHA256_BYTES; i++)
+	for (int i = 0; i < LIBCUDA_SHA256_BYTES; i++)
 		snprintf(text + 2 * i, 3, "%02x", digest[i]);
 	return text;
 }
@@ -32,10 +32,10 @@ static void examples(void **state)
 		 "mnopqrstnopqrstu",
 		 "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
 	};
-	uint8_t digest[VCUDA_SHA256_BYTES];
+	uint8_t digest[LIBCUDA_SHA256_BYTES];
 
 	for (size_t i = 0; i < sizeof(suite) / sizeof(suite[0]); i++) {
-		vcuda_sha256(suite[i][0], strlen(suite[i][0]), digest);
+		libcuda_sha256(suite[i][0], strlen(suite[i][0]), digest);
 		assert_string_equal(hex(digest), suite[i][1]);
 	}
 }
@@ -43,20 +43,20 @@ static void examples(void **state)
 /* A million times "a", in pieces of all lengths up to two blocks. */
 static void million(void **state)
 {
-	uint8_t digest[VCUDA_SHA256_BYTES];
-	struct vcuda_sha256 sha;
+	uint8_t digest[LIBCUDA_SHA256_BYTES];
+	struct libcuda_sha256 sha;
 	char piece[130];
 	size_t left = 1000000;
 
 	memset(piece, 'a', sizeof(piece));
-	vcuda_sha256_start(&sha);
+	libcuda_sha256_start(&sha);
 	for (size_t n = 0; left; n = (n + 1) % sizeof(piece)) {
 		size_t size = n < left ? n : left;
 
-		vcuda_sha256_add(&sha, piece, size);
+		libcuda_sha256_add(&sha, piece, size);
 		left -= size;
 	}
-	vcuda_sha256_end(&sha, digest);
+	libcuda_sha256_end(&sha, digest);
 	assert_string_equal(hex(digest), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
@@ -69,14 +69,14 @@ static void lengths(void **state)
 		[63] = "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34",
 		[64] = "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb",
 	};
-	uint8_t digest[VCUDA_SHA256_BYTES];
+	uint8_t digest[LIBCUDA_SHA256_BYTES];
 	char text[64];
 
 	memset(text, 'a', sizeof(text));
 	for (size_t n = 0; n <= sizeof(text); n++) {
 		if (!suite[n])
 			continue;
-		vcuda_sha256(text, n, digest);
+		libcuda_sha256(text, n, digest);
 		assert_string_equal(hex(digest), suite[n]);
 	}
 }
@@ -94,22 +94,22 @@ static void fill(void)
 		text[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
 }
 
-static void by_nettle(const uint8_t *data, size_t size, uint8_t digest[VCUDA_SHA256_BYTES])
+static void by_nettle(const uint8_t *data, size_t size, uint8_t digest[LIBCUDA_SHA256_BYTES])
 {
 	struct sha256_ctx ctx;
 
 	sha256_init(&ctx);
 	sha256_update(&ctx, size, data);
-	sha256_digest(&ctx, VCUDA_SHA256_BYTES, digest);
+	sha256_digest(&ctx, LIBCUDA_SHA256_BYTES, digest);
 }
 
 static void every_length(void **state)
 {
-	uint8_t digest[VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
+	uint8_t digest[LIBCUDA_SHA256_BYTES], right[LIBCUDA_SHA256_BYTES];
 
 	for (size_t n = 0; n <= MOST; n++) {
 		/* at every place in a line as well */
-		vcuda_sha256(text + n % 64, n, digest);
+		libcuda_sha256(text + n % 64, n, digest);
 		by_nettle(text + n % 64, n, right);
 		assert_memory_equal(digest, right, sizeof(right));
 	}
@@ -117,10 +117,10 @@ static void every_length(void **state)
 
 static void two(void **state)
 {
-	uint8_t digests[2][VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
+	uint8_t digests[2][LIBCUDA_SHA256_BYTES], right[LIBCUDA_SHA256_BYTES];
 
 	for (size_t n = 0; n <= MOST; n++) {
-		vcuda_sha256_two((const void *const[]){text, text + MOST}, n,
+		libcuda_sha256_two((const void *const[]){text, text + MOST}, n,
 				 (uint8_t *const[]){digests[0], digests[1]});
 		for (int i = 0; i < 2; i++) {
 			by_nettle(text + i * MOST, n, right);
@@ -132,16 +132,16 @@ static void two(void **state)
 /* Pieces of which some end in a block and some are several. */
 static void pieces(void **state)
 {
-	uint8_t digest[VCUDA_SHA256_BYTES], right[VCUDA_SHA256_BYTES];
+	uint8_t digest[LIBCUDA_SHA256_BYTES], right[LIBCUDA_SHA256_BYTES];
 
 	by_nettle(text, MOST, right);
 	for (size_t piece = 1; piece <= MOST; piece++) {
-		struct vcuda_sha256 sha;
+		struct libcuda_sha256 sha;
 
-		vcuda_sha256_start(&sha);
+		libcuda_sha256_start(&sha);
 		for (size_t at = 0; at < MOST; at += piece)
-			vcuda_sha256_add(&sha, text + at, MOST - at < piece ? MOST - at : piece);
-		vcuda_sha256_end(&sha, digest);
+			libcuda_sha256_add(&sha, text + at, MOST - at < piece ? MOST - at : piece);
+		libcuda_sha256_end(&sha, digest);
 		assert_memory_equal(digest, right, sizeof(right));
 	}
 }

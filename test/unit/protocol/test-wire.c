@@ -39,12 +39,12 @@ static void test_words(void **state)
 	const uint8_t little_endian[] = {8, 7, 6, 5, 4, 3, 2, 1};
 
 	(void)state;
-	vcuda_put_word(&w, 0x0102030405060708);
-	vcuda_put_word(&w, (uint64_t)-5);
+	vcuda_writer_put_word(&w, 0x0102030405060708);
+	vcuda_writer_put_word(&w, (uint64_t)-5);
 	assert_false(w.error);
 	assert_memory_equal(buffer, little_endian, 8);
-	assert_true(vcuda_get_word(&r) == 0x0102030405060708);
-	assert_int_equal(vcuda_get_i32(&r), -5);
+	assert_true(vcuda_reader_get_word(&r) == 0x0102030405060708);
+	assert_int_equal(vcuda_reader_get_i32(&r), -5);
 	assert_true(vcuda_reader_finished(&r));
 }
 
@@ -54,17 +54,17 @@ static void test_writer_error_is_sticky(void **state)
 	struct vcuda_writer w = vcuda_writer_init(buffer, 8);
 
 	(void)state;
-	vcuda_put_bytes(&w, "123456789", 9);
+	vcuda_writer_put_bytes(&w, "123456789", 9);
 	assert_true(w.error);
-	vcuda_put_word(&w, 1);
+	vcuda_writer_put_word(&w, 1);
 	assert_true(w.error);
 	assert_ptr_equal(w.at, buffer);
 	assert_int_equal(buffer[0], 0);
 	w = vcuda_writer_init(buffer, 8);
-	vcuda_put_bytes(&w, "", SIZE_MAX);
+	vcuda_writer_put_bytes(&w, "", SIZE_MAX);
 	assert_true(w.error);
 	w = vcuda_writer_init(buffer, 8);
-	vcuda_put_array(&w, "", (1ull << 61) + 1, 8);
+	vcuda_writer_put_array(&w, "", (1ull << 61) + 1, 8);
 	assert_true(w.error);
 }
 
@@ -75,7 +75,7 @@ static void test_padding_is_zero(void **state)
 
 	(void)state;
 	memset(buffer, 0xff, sizeof(buffer));
-	vcuda_put_bytes(&w, "abc", 3);
+	vcuda_writer_put_bytes(&w, "abc", 3);
 	assert_memory_equal(buffer, "abc\0\0\0\0\0", 8);
 }
 
@@ -85,11 +85,11 @@ static void test_reader_error_is_sticky(void **state)
 	struct vcuda_reader r = vcuda_reader_init(buffer, 15);
 
 	(void)state;
-	assert_int_equal(vcuda_get_word(&r), 42);
-	assert_int_equal(vcuda_get_word(&r), 0);
+	assert_int_equal(vcuda_reader_get_word(&r), 42);
+	assert_int_equal(vcuda_reader_get_word(&r), 0);
 	assert_true(r.error);
 	r.end++;
-	assert_int_equal(vcuda_get_word(&r), 0);
+	assert_int_equal(vcuda_reader_get_word(&r), 0);
 	assert_false(vcuda_reader_finished(&r));
 }
 
@@ -99,19 +99,19 @@ static void test_narrow(void **state)
 	struct vcuda_reader r = vcuda_reader_init(&buffer[0], 8);
 
 	(void)state;
-	vcuda_get_u32(&r);
+	vcuda_reader_get_u32(&r);
 	assert_true(r.error);
 	r = vcuda_reader_init(&buffer[1], 8);
-	vcuda_get_i32(&r);
+	vcuda_reader_get_i32(&r);
 	assert_true(r.error);
 	r = vcuda_reader_init(&buffer[1], 8);
-	assert_true(vcuda_get_u32(&r) == 0x80000000);
+	assert_true(vcuda_reader_get_u32(&r) == 0x80000000);
 	assert_false(r.error);
 	r = vcuda_reader_init(&buffer[2], 8);
-	vcuda_get_i32(&r);
+	vcuda_reader_get_i32(&r);
 	assert_true(r.error);
 	r = vcuda_reader_init(&buffer[3], 8);
-	assert_true(vcuda_get_i32(&r) == INT32_MIN);
+	assert_true(vcuda_reader_get_i32(&r) == INT32_MIN);
 	assert_false(r.error);
 }
 
@@ -128,7 +128,7 @@ static void test_array_overflow(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct vcuda_reader r = vcuda_reader_init(buffer, sizeof(buffer));
 
-		assert_null(vcuda_get_array(&r, bad[i].count, bad[i].size));
+		assert_null(vcuda_reader_get_array(&r, bad[i].count, bad[i].size));
 		assert_true(r.error);
 	}
 }
@@ -146,10 +146,10 @@ static void test_strings(void **state)
 	struct vcuda_reader r = string_reader(buffer, 4, "abc\0\0\0\0");
 
 	(void)state;
-	assert_string_equal(vcuda_get_string(&r), "abc");
+	assert_string_equal(vcuda_reader_get_string(&r), "abc");
 	assert_true(vcuda_reader_finished(&r));
 	r = string_reader(buffer, 1, "\0\0\0\0\0\0\0");
-	assert_string_equal(vcuda_get_string(&r), "");
+	assert_string_equal(vcuda_reader_get_string(&r), "");
 	assert_false(r.error);
 }
 
@@ -172,7 +172,7 @@ static void test_bad_strings(void **state)
 		uint64_t buffer[2];
 		struct vcuda_reader r = string_reader(buffer, bad[i].bytes, bad[i].text);
 
-		assert_string_equal(vcuda_get_string(&r), "");
+		assert_string_equal(vcuda_reader_get_string(&r), "");
 		assert_true(r.error);
 	}
 }

@@ -11,12 +11,12 @@ CHECK = pathlib.Path(__file__).resolve().parents[3] / "scripts/check-saved-field
 SETTERS = """
 void enter(struct context *context)
 {
-	vcuda_thread()->context = context;
+	libcuda_thread()->context = context;
 }
 
 void leave(void)
 {
-	vcuda_thread()->context = NULL;
+	libcuda_thread()->context = NULL;
 }
 """
 
@@ -36,14 +36,14 @@ CASES = [
     ("nothing: a position that the callee moves", function("int old = b->way;\n\tif (call(b))\n\t\tb->way = old;"), []),
     ("nothing: a flag of an object", function("b->busy = true;\n\tcall(b);\n\tb->busy = false;"), []),
     ("nothing: in a comment", function("/* b->way = new; call(b); */\n\tint old = b->way;\n\tcall(b);\n\tb->way = old;"), []),
-    ("a flag of the thread", function("vcuda_thread()->sync = true;\n\tcall(b);\n\tvcuda_thread()->sync = false;"), ["x.c:6: run() sets vcuda_thread()->sync"]),
+    ("a flag of the thread", function("libcuda_thread()->sync = true;\n\tcall(b);\n\tlibcuda_thread()->sync = false;"), ["x.c:6: run() sets libcuda_thread()->sync"]),
     ("a flag of the thread by another name",
-     function("struct vcuda_thread *t = vcuda_thread();\n\n\tt->sync = true;\n\tcall(b);\n\tt->sync = false;"), ["x.c:8: run() sets vcuda_thread()->sync"]),
+     function("struct libcuda_thread *t = libcuda_thread();\n\n\tt->sync = true;\n\tcall(b);\n\tt->sync = false;"), ["x.c:8: run() sets libcuda_thread()->sync"]),
     ("a _Thread_local flag", function("deep = true;\n\tcall(b);\n\tdeep = false;", "static _Thread_local bool deep;\n"), ["x.c:7: run() sets deep"]),
-    ("nothing: a value of the thread that stays", function("vcuda_thread()->last = NULL;\n\tcall(b);\n\tvcuda_thread()->last = b;"), []),
+    ("nothing: a value of the thread that stays", function("libcuda_thread()->last = NULL;\n\tcall(b);\n\tlibcuda_thread()->last = b;"), []),
     ("nothing: that the thread runs the program's function",
-     function("vcuda_thread()->in_callback = true;\n\tcall(b);\n\tvcuda_thread()->in_callback = false;"), []),
-    ("setters", function("enter(b->context);\n\tcall(b);\n\tleave();", SETTERS), ["x.c:14: run() calls enter(), which sets vcuda_thread()->context"]),
+     function("libcuda_thread()->in_callback = true;\n\tcall(b);\n\tlibcuda_thread()->in_callback = false;"), []),
+    ("setters", function("enter(b->context);\n\tcall(b);\n\tleave();", SETTERS), ["x.c:14: run() calls enter(), which sets libcuda_thread()->context"]),
     ("the second setter alone", function("enter_both(b);\n\tcall(b);\n\tleave();", SETTERS), ["x.c:16: run() calls leave()"]),
 ]
 

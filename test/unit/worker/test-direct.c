@@ -43,7 +43,7 @@ static struct {
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static __thread CUcontext current;
-static struct vcuda_session session;
+static struct worker_session session;
 
 static CUresult set_current(CUcontext context)
 {
@@ -66,7 +66,7 @@ static CUresult host_register(void *p, size_t bytes, unsigned int flags)
 	assert_non_null(current);
 	fake.asked = true;
 	assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE);
-	assert_int_equal((uintptr_t)p / VCUDA_RAM_PIECE, ((uintptr_t)p + bytes - 1) / VCUDA_RAM_PIECE);
+	assert_int_equal((uintptr_t)p / WORKER_RAM_PIECE, ((uintptr_t)p + bytes - 1) / WORKER_RAM_PIECE);
 	pthread_mutex_lock(&fake.lock);
 	result = fake.registers;
 	if (result == CUDA_SUCCESS) {
@@ -80,7 +80,7 @@ static CUresult host_register(void *p, size_t bytes, unsigned int flags)
 static CUresult note(const void *memory, size_t bytes)
 {
 	assert_true(bytes > 0);
-	assert_int_equal((uintptr_t)memory / VCUDA_RAM_PIECE, ((uintptr_t)memory + bytes - 1) / VCUDA_RAM_PIECE);
+	assert_int_equal((uintptr_t)memory / WORKER_RAM_PIECE, ((uintptr_t)memory + bytes - 1) / WORKER_RAM_PIECE);
 	if (fake.copies != CUDA_SUCCESS && fake.issued >= fake.fails_at)
 		return fake.copies;
 	fake.issued++;
@@ -150,7 +150,7 @@ static const struct vcuda_backend_ops ops = {
 };
 
 /* What stage-events.c asks. */
-uint64_t vcuda_command_context(void)
+uint64_t worker_command_context(void)
 {
 	return (uintptr_t)current;
 }
@@ -198,7 +198,7 @@ static int map(uint64_t address, bool writable, const struct vcuda_channel_exten
 
 	for (unsigned int i = 0; i < count; i++)
 		length += extents[i].length;
-	return vcuda_direct_map(address, length, 0, writable, true, extents, count);
+	return worker_direct_map(address, length, 0, writable, true, extents, count);
 }
 
 static void test_not_wanted(void **state)
@@ -209,10 +209,10 @@ static void test_not_wanted(void **state)
 	assert_false(is_ready());
 	assert_int_equal(map(RANGE, true, &page, 1), -EOPNOTSUPP);
 	assert_int_equal(copy(device, RANGE, 16, true), CUDA_ERROR_INVALID_VALUE);
-	vcuda_ram_want();
+	worker_ram_want();
 	assert_false(is_ready());
 	assert_int_equal(map(RANGE, true, &page, 1), -EINVAL);
-	vcuda_ram_files(files, FILES);
+	worker_ram_files(files, FILES);
 }
 
 /* A registration that fails is not tried again in that context; in the next it is. */
@@ -227,8 +227,8 @@ static void test_register_fails(void **state)
 	}
 	fake.registers = CUDA_SUCCESS;
 	assert_false(is_ready());
-	vcuda_ram_close(context);
-	vcuda_ram_reopen(context, true);
+	worker_ram_close(context);
+	worker_ram_reopen(context, true);
 	current = (CUcontext)2;
 	await_ready();
 	assert_int_equal(fake.registered_bytes, file_bytes[0] + file_bytes[1]);
@@ -254,27 +254,27 @@ static void test_extents(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct vcuda_channel_extent both[2] = {good, bad[i]};
 
-		assert_true(vcuda_direct_map(RANGE, bad[i].length ? bad[i].length : PAGE, 0, true, true, &bad[i], 1) <
+		assert_true(worker_direct_map(RANGE, bad[i].length ? bad[i].length : PAGE, 0, true, true, &bad[i], 1) <
 			    0);
-		assert_true(vcuda_direct_map(RANGE, 2 * PAGE + bad[i].length, 0, true, true, both, 2) < 0);
-		assert_int_equal(vcuda_direct_unmap(RANGE, 2 * PAGE), -ENOENT);
+		assert_true(worker_direct_map(RANGE, 2 * PAGE + bad[i].length, 0, true, true, both, 2) < 0);
+		assert_int_equal(worker_direct_unmap(RANGE, 2 * PAGE), -ENOENT);
 	}
 	/* Not as long as it says, or longer; over the end of all addresses. */
-	assert_int_equal(vcuda_direct_map(RANGE, PAGE, 0, true, true, &good, 1), -EINVAL);
-	assert_int_equal(vcuda_direct_map(RANGE, 4 * PAGE, 0, true, true, &good, 1), -EINVAL);
-	assert_int_equal(vcuda_direct_map(RANGE, 2 * PAGE, 0, true, false, &good, 1), -EINVAL);
-	assert_int_equal(vcuda_direct_map(-PAGE, 2 * PAGE, 0, true, true, &good, 1), -EINVAL);
-	assert_int_equal(vcuda_direct_map(RANGE, 4 * PAGE, 2 * PAGE, true, true, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(RANGE, PAGE, 0, true, true, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(RANGE, 4 * PAGE, 0, true, true, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(RANGE, 2 * PAGE, 0, true, false, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(-PAGE, 2 * PAGE, 0, true, true, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(RANGE, 4 * PAGE, 2 * PAGE, true, true, &good, 1), -EINVAL);
 	/* In parts, of one kind. */
-	assert_int_equal(vcuda_direct_map(RANGE, 4 * PAGE, 0, true, false, &good, 1), 0);
+	assert_int_equal(worker_direct_map(RANGE, 4 * PAGE, 0, true, false, &good, 1), 0);
 	assert_int_equal(copy(views[0], RANGE, PAGE, true), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(vcuda_direct_map(RANGE, 4 * PAGE, 2 * PAGE, false, true, &good, 1), -EINVAL);
-	assert_int_equal(vcuda_direct_map(RANGE, 4 * PAGE, 2 * PAGE, true, true, &good, 1), 0);
-	assert_int_equal(vcuda_direct_map(RANGE, 4 * PAGE, 2 * PAGE, true, true, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(RANGE, 4 * PAGE, 2 * PAGE, false, true, &good, 1), -EINVAL);
+	assert_int_equal(worker_direct_map(RANGE, 4 * PAGE, 2 * PAGE, true, true, &good, 1), 0);
+	assert_int_equal(worker_direct_map(RANGE, 4 * PAGE, 2 * PAGE, true, true, &good, 1), -EINVAL);
 	assert_int_equal(map(RANGE + 3 * PAGE, true, &good, 1), -EEXIST);
-	assert_int_equal(vcuda_direct_unmap(RANGE, 2 * PAGE), -ENOENT);
-	assert_int_equal(vcuda_direct_unmap(RANGE + PAGE, 3 * PAGE), -ENOENT);
-	assert_int_equal(vcuda_direct_unmap(RANGE, 4 * PAGE), 0);
+	assert_int_equal(worker_direct_unmap(RANGE, 2 * PAGE), -ENOENT);
+	assert_int_equal(worker_direct_unmap(RANGE + PAGE, 3 * PAGE), -ENOENT);
+	assert_int_equal(worker_direct_unmap(RANGE, 4 * PAGE), 0);
 }
 
 /* Runs out of order, of both files, neighbours, and over borders of what is registered by itself. */
@@ -328,7 +328,7 @@ static void test_contents(void **state)
 		assert_int_equal(device[bytes], 'x');
 		free(device);
 	}
-	assert_int_equal(vcuda_direct_unmap(RANGE, length), 0);
+	assert_int_equal(worker_direct_unmap(RANGE, length), 0);
 }
 
 /* Neighbours are one copy, but where registrations meet. */
@@ -344,7 +344,7 @@ static void test_merges(void **state)
 	fake.largest = 0;
 	assert_int_equal(copy(device, RANGE, 512 * PAGE, true), CUDA_SUCCESS);
 	assert_true(fake.issued <= 2 && fake.largest >= 256 * PAGE);
-	assert_int_equal(vcuda_direct_unmap(RANGE, 512 * PAGE), 0);
+	assert_int_equal(worker_direct_unmap(RANGE, 512 * PAGE), 0);
 	free(device);
 	/* note() looks at each. */
 	assert_int_equal(map(RANGE, true, scattered, SCATTERED), 0);
@@ -354,7 +354,7 @@ static void test_merges(void **state)
 	fake.only_notes = false;
 	/* Two of the runs are neighbours; 560 MiB have two or three borders. */
 	assert_in_range(fake.issued, SCATTERED - 1 + 2, SCATTERED - 1 + 5);
-	assert_int_equal(vcuda_direct_unmap(RANGE, scattered_bytes()), 0);
+	assert_int_equal(worker_direct_unmap(RANGE, scattered_bytes()), 0);
 }
 
 /* What is not whole in one range that may be had for that is refused before anything is copied. */
@@ -380,9 +380,9 @@ static void test_hostile_copies(void **state)
 	assert_int_equal(fake.issued, 0);
 	assert_int_equal(copy(device, RANGE, 16, true), CUDA_SUCCESS);
 	assert_int_equal(copy(device, RANGE + 4 * PAGE, 16, false), CUDA_SUCCESS);
-	assert_int_equal(vcuda_direct_unmap(RANGE, 4 * PAGE), 0);
+	assert_int_equal(worker_direct_unmap(RANGE, 4 * PAGE), 0);
 	assert_int_equal(copy(device, RANGE, 16, true), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(vcuda_direct_unmap(RANGE + 4 * PAGE, 4 * PAGE), 0);
+	assert_int_equal(worker_direct_unmap(RANGE + 4 * PAGE, 4 * PAGE), 0);
 }
 
 /* A copy that fails half-way is waited for; what cannot be waited for keeps its pages. */
@@ -402,34 +402,34 @@ static void test_failing_copies(void **state)
 		assert_int_equal(fake.waited, at > 0);
 	}
 	fake.copies = CUDA_SUCCESS;
-	assert_int_equal(vcuda_direct_unmap(RANGE, 3 * PAGE), 0);
+	assert_int_equal(worker_direct_unmap(RANGE, 3 * PAGE), 0);
 	assert_int_equal(map(RANGE, true, extents, 3), 0);
 	fake.waits = CUDA_ERROR_ILLEGAL_ADDRESS;
 	assert_int_equal(copy(device, RANGE, 3 * PAGE, true), CUDA_ERROR_ILLEGAL_ADDRESS);
 	fake.waits = CUDA_SUCCESS;
-	assert_int_equal(vcuda_direct_unmap(RANGE, 3 * PAGE), -EBUSY);
+	assert_int_equal(worker_direct_unmap(RANGE, 3 * PAGE), -EBUSY);
 	assert_int_equal(copy(device, RANGE, 3 * PAGE, true), CUDA_SUCCESS);
-	assert_int_equal(vcuda_direct_unmap(RANGE, 3 * PAGE), -EBUSY);
+	assert_int_equal(worker_direct_unmap(RANGE, 3 * PAGE), -EBUSY);
 }
 
 static void test_held(void **state)
 {
 	const struct vcuda_channel_extent page = {1, 0, 0, PAGE};
-	struct vcuda_direct *first, *second;
+	struct worker_direct *first, *second;
 
 	assert_int_equal(map(RANGE + MIB, true, &page, 1), 0);
-	first = vcuda_direct_hold(RANGE + MIB, PAGE, true);
-	second = vcuda_direct_hold(RANGE + MIB + 8, 8, false);
+	first = worker_direct_hold(RANGE + MIB, PAGE, true);
+	second = worker_direct_hold(RANGE + MIB + 8, 8, false);
 	assert_true(first && first == second);
-	vcuda_direct_release(first);
-	assert_int_equal(vcuda_direct_unmap(RANGE + MIB, PAGE), -EBUSY);
-	vcuda_direct_release(second);
-	assert_int_equal(vcuda_direct_unmap(RANGE + MIB, PAGE), 0);
+	worker_direct_release(first);
+	assert_int_equal(worker_direct_unmap(RANGE + MIB, PAGE), -EBUSY);
+	worker_direct_release(second);
+	assert_int_equal(worker_direct_unmap(RANGE + MIB, PAGE), 0);
 }
 
 static void *close_it(void *done)
 {
-	vcuda_ram_close((CUcontext)2);
+	worker_ram_close((CUcontext)2);
 	*(_Atomic bool *)done = true;
 	return NULL;
 }
@@ -444,24 +444,24 @@ static void test_context_ends(void **state)
 	char device[8];
 
 	assert_int_equal(map(RANGE + MIB, true, &page, 1), 0);
-	assert_true(vcuda_ram_use());
+	assert_true(worker_ram_use());
 	assert_int_equal(pthread_create(&thread, NULL, close_it, &done), 0);
 	usleep(50000);
 	assert_false(done);
-	assert_false(vcuda_ram_use());
-	vcuda_ram_leave();
+	assert_false(worker_ram_use());
+	worker_ram_leave();
 	pthread_join(thread, NULL);
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_ERROR_NOT_READY);
 	/* It did not end after all: all is as it was. */
-	vcuda_ram_reopen((CUcontext)2, false);
+	worker_ram_reopen((CUcontext)2, false);
 	assert_true(is_ready());
 	assert_int_equal(fake.registered, before);
 	/* Another's end is nothing to it. */
-	vcuda_ram_close((CUcontext)7);
-	vcuda_ram_reopen((CUcontext)7, true);
+	worker_ram_close((CUcontext)7);
+	worker_ram_reopen((CUcontext)7, true);
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_SUCCESS);
 	close_it(&done);
-	vcuda_ram_reopen((CUcontext)2, true);
+	worker_ram_reopen((CUcontext)2, true);
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_ERROR_NOT_READY);
 	current = (CUcontext)3;
 	fake.slow = true;
@@ -470,8 +470,8 @@ static void test_context_ends(void **state)
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_ERROR_NOT_READY);
 	fake.slow = false;
 	/* Stopped after a piece, and gone on with: each piece is registered once. */
-	vcuda_ram_close((CUcontext)3);
-	vcuda_ram_reopen((CUcontext)3, false);
+	worker_ram_close((CUcontext)3);
+	worker_ram_reopen((CUcontext)3, false);
 	await_ready();
 	assert_int_equal(fake.registered, 2 * before);
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_SUCCESS);

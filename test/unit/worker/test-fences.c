@@ -24,7 +24,7 @@
 #define LZ4 0x2000u
 #define ZSTD 0x8000u
 
-static struct vcuda_session session;
+static struct worker_session session;
 static struct vcuda_backend_ops ops;
 static _Alignas(4096) unsigned char page[VCUDA_RING_OFFSET];
 static int can_write;
@@ -56,12 +56,12 @@ static CUresult write_value(CUstream stream, CUdeviceptr address, unsigned int v
 	return CUDA_SUCCESS;
 }
 
-void vcuda_image_keep(struct vcuda_worker_image *image)
+void worker_image_retain(struct worker_image *image)
 {
 	kept++;
 }
 
-void vcuda_image_release(struct vcuda_worker_image *image)
+void worker_image_release(struct worker_image *image)
 {
 	kept--;
 	free(image);
@@ -69,7 +69,7 @@ void vcuda_image_release(struct vcuda_worker_image *image)
 
 static bool is_offered(void)
 {
-	return ((struct vcuda_shm *)page)->marks;
+	return ((struct vcuda_shm *)page)->fences;
 }
 
 static int setup(void **state)
@@ -103,13 +103,13 @@ static int in_child(int (*part)(void))
 
 static void load(const void *code, size_t bytes)
 {
-	struct vcuda_worker_image *image = calloc(1, sizeof(*image) + bytes);
+	struct worker_image *image = calloc(1, sizeof(*image) + bytes);
 
 	assert_non_null(image);
 	image->data = image->own;
 	memcpy(image->data, code, bytes);
 	image->bytes = bytes;
-	vcuda_marks_look_at(&session, image);
+	worker_fences_inspect(&session, image);
 }
 
 /* ... and waits until it has been looked at. */
@@ -186,7 +186,7 @@ static void add_text(uint16_t kind, uint32_t sm, uint64_t flags, const char *cod
 
 static int load_image(void)
 {
-	vcuda_marks_offer(&session);
+	worker_fences_offer(&session);
 	if (!is_offered())
 		return 2;
 	look_at(image.bytes, image.used);
@@ -208,7 +208,7 @@ static bool stays(void)
 
 static int offer(void)
 {
-	vcuda_marks_offer(&session);
+	worker_fences_offer(&session);
 	return is_offered();
 }
 
@@ -229,7 +229,7 @@ static void offers(void **state)
 
 static int load_texts(void)
 {
-	vcuda_marks_offer(&session);
+	worker_fences_offer(&session);
 	look_at(QUIET, sizeof(QUIET));
 	if (!is_offered())
 		return 1;
@@ -248,7 +248,7 @@ static void text(void **state)
 
 static int load_slowly(void)
 {
-	vcuda_marks_offer(&session);
+	worker_fences_offer(&session);
 	may_look = false;
 	for (int i = 0; i < 50; i++)
 		load(image.bytes, image.used);
@@ -278,7 +278,7 @@ static int load_slowly(void)
 /* What is found out meanwhile stays. */
 static int load_beside(void)
 {
-	vcuda_marks_offer(&session);
+	worker_fences_offer(&session);
 	may_look = false;
 	load(image.bytes, image.used);
 	nap();
@@ -340,7 +340,7 @@ static int load_large(void)
 {
 	static char code[2u << 20];
 
-	vcuda_marks_offer(&session);
+	worker_fences_offer(&session);
 	memset(code, ' ', sizeof(code));
 	load(code, sizeof(code));
 	if (!is_offered() || kept)

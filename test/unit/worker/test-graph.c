@@ -19,30 +19,30 @@
 #include "host/worker/session/session.h"
 
 #define MOST_BYTES (1ull << 30)
-#define WINDOW 0x200000000000ull
-#define WINDOW_BYTES 4096
+#define MAPPED 0x200000000000ull
+#define MAPPED_BYTES 4096
 
-static bool window_there = true;
+static bool mapping_there = true;
 static sem_t launching, go_on;
 
 /* ---- what the handlers call ---- */
 
-CUresult vcuda_resolve(struct vcuda_session *s, uint32_t kinds, uint64_t specials, void **handle)
+CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t specials, void **handle)
 {
-	*handle = vcuda_handle_get(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
+	*handle = worker_handle_get(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
 	return *handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult vcuda_check_window(struct vcuda_session *s, const void *p, uint64_t bytes, bool writable)
+CUresult worker_mapping_check(struct worker_session *s, const void *p, uint64_t bytes, bool writable)
 {
 	uint64_t at = (uint64_t)(uintptr_t)p;
 
-	return window_there && at >= WINDOW && at < WINDOW + WINDOW_BYTES && bytes <= WINDOW + WINDOW_BYTES - at
+	return mapping_there && at >= MAPPED && at < MAPPED + MAPPED_BYTES && bytes <= MAPPED + MAPPED_BYTES - at
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
+CUDA_MEMCPY3D worker_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
 {
 	return (CUDA_MEMCPY3D){.srcMemoryType = src ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE,
 			       .dstMemoryType = dst ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE,
@@ -51,12 +51,12 @@ CUDA_MEMCPY3D vcuda_box_describe(const vcuda_box *box, CUarray dst, CUarray src)
 			       .WidthInBytes = box->width};
 }
 
-bool vcuda_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes)
+bool worker_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes)
 {
 	return box->width <= bytes;
 }
 
-unsigned int vcuda_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
+unsigned int worker_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
 {
 	return count / VCUDA_MEMORY_OP_WORDS;
 }
@@ -206,24 +206,24 @@ static const struct vcuda_backend_ops with_graphs = {
 	.cuFuncGetParamInfo = param_info,
 };
 static struct vcuda_backend_ops ops;
-static struct vcuda_session session = {.ops = &ops};
+static struct worker_session session = {.ops = &ops};
 static uint64_t function, array;
 
 static int setup(void **state)
 {
 	memset(&backend, 0, sizeof(backend));
 	ops = with_graphs;
-	window_there = true;
-	session.handles = vcuda_handles_create();
-	function = vcuda_handle_add(session.handles, VCUDA_KIND_FUNCTION, false, (void *)0xf000, 0, 0);
-	array = vcuda_handle_add(session.handles, VCUDA_KIND_ARRAY, false, (void *)0xa000, 0, 0);
+	mapping_there = true;
+	session.handles = worker_handles_create();
+	function = worker_handle_add(session.handles, VCUDA_KIND_FUNCTION, false, (void *)0xf000, 0, 0);
+	array = worker_handle_add(session.handles, VCUDA_KIND_ARRAY, false, (void *)0xa000, 0, 0);
 	return 0;
 }
 
 /* Whatever a test did, nothing is left. */
 static int teardown(void **state)
 {
-	vcuda_handles_destroy(session.handles);
+	worker_handles_destroy(session.handles);
 	assert_int_equal(backend.graphs, 0);
 	assert_int_equal(backend.execs, 0);
 	return 0;
@@ -231,38 +231,38 @@ static int teardown(void **state)
 
 /* ---- calls ---- */
 
-static vcuda_kept new_kept(void)
+static vcuda_graph_id device_graph_new(void)
 {
 	struct vcuda_args_vcudaGraphCreate a = {0};
 
 	assert_int_equal(vcuda_handle_vcudaGraphCreate(&session, &a), CUDA_SUCCESS);
-	return a.kept;
+	return a.graph;
 }
 
-static CUresult add_empty(vcuda_kept kept, uint32_t count, uint32_t *deps)
+static CUresult add_empty(vcuda_graph_id kept, uint32_t count, uint32_t *deps)
 {
 	return vcuda_handle_vcudaGraphAddEmpty(
-		&session, &(struct vcuda_args_vcudaGraphAddEmpty){.kept = kept, .count = count, .deps = deps});
+		&session, &(struct vcuda_args_vcudaGraphAddEmpty){.graph = kept, .count = count, .deps = deps});
 }
 
-static CUresult finish(vcuda_kept kept)
+static CUresult finish(vcuda_graph_id kept)
 {
-	return vcuda_handle_vcudaGraphFinish(&session, &(struct vcuda_args_vcudaGraphFinish){.kept = kept});
+	return vcuda_handle_vcudaGraphFinish(&session, &(struct vcuda_args_vcudaGraphFinish){.graph = kept});
 }
 
-static CUresult launch_it(vcuda_kept kept)
+static CUresult launch_it(vcuda_graph_id kept)
 {
-	return vcuda_handle_vcudaGraphLaunch(&session, &(struct vcuda_args_vcudaGraphLaunch){.kept = kept});
+	return vcuda_handle_vcudaGraphLaunch(&session, &(struct vcuda_args_vcudaGraphLaunch){.graph = kept});
 }
 
-static CUresult destroy(vcuda_kept kept)
+static CUresult destroy(vcuda_graph_id kept)
 {
-	return vcuda_handle_vcudaGraphDestroy(&session, &(struct vcuda_args_vcudaGraphDestroy){.kept = kept});
+	return vcuda_handle_vcudaGraphDestroy(&session, &(struct vcuda_args_vcudaGraphDestroy){.graph = kept});
 }
 
-static struct vcuda_args_vcudaGraphAddCopy copy_of(vcuda_kept kept)
+static struct vcuda_args_vcudaGraphAddCopy copy_of(vcuda_graph_id kept)
 {
-	return (struct vcuda_args_vcudaGraphAddCopy){.kept = kept, .box.width = 64};
+	return (struct vcuda_args_vcudaGraphAddCopy){.graph = kept, .box.width = 64};
 }
 
 /* ---- tests ---- */
@@ -275,15 +275,15 @@ static void nodes(void **state)
 	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .gridDimX = 3, .paramBytes = 8, .params = params};
 	struct vcuda_args_vcudaGraphAddCopy c;
 
-	k.kept = new_kept();
-	assert_int_equal(add_empty(k.kept, 0, NULL), CUDA_SUCCESS);
+	k.graph = device_graph_new();
+	assert_int_equal(add_empty(k.graph, 0, NULL), CUDA_SUCCESS);
 	assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
 	assert_ptr_equal(backend.kernel.func, (CUfunction)0xf000);
 	assert_int_equal(backend.kernel.gridDimX, 3);
 	assert_true(backend.extra);
 	assert_memory_equal(backend.params, params, 8);
 	assert_int_equal(backend.attributes[0] + backend.attributes[1], 0);
-	assert_int_equal(add_empty(k.kept, 2, deps), CUDA_SUCCESS);
+	assert_int_equal(add_empty(k.graph, 2, deps), CUDA_SUCCESS);
 	assert_int_equal(backend.dep_count[2], 2);
 	assert_int_equal(backend.dep[2][0], 2);
 	assert_int_equal(backend.dep[2][1], 1);
@@ -297,16 +297,16 @@ static void nodes(void **state)
 	assert_memory_equal(backend.params, params, 8);
 	assert_int_equal(backend.attributes[0], 1);
 	assert_int_equal(backend.attributes[1], 123);
-	c = copy_of(k.kept);
+	c = copy_of(k.graph);
 	c.dst = array;
-	c.box.src.address = WINDOW;
+	c.box.src.address = MAPPED;
 	c.srcBytes = 64;
 	assert_int_equal(vcuda_handle_vcudaGraphAddCopy(&session, &c), CUDA_SUCCESS);
 	assert_ptr_equal(backend.copy.dstArray, (CUarray)0xa000);
 	assert_int_equal(backend.copy.srcMemoryType, CU_MEMORYTYPE_HOST);
-	assert_ptr_equal(backend.copy.srcHost, (void *)WINDOW);
+	assert_ptr_equal(backend.copy.srcHost, (void *)MAPPED);
 	assert_int_equal(
-		vcuda_handle_vcudaGraphAddMemset(&session, &(struct vcuda_args_vcudaGraphAddMemset){.kept = k.kept,
+		vcuda_handle_vcudaGraphAddMemset(&session, &(struct vcuda_args_vcudaGraphAddMemset){.graph = k.graph,
 												    .dst = 5,
 												    .pitch = 6,
 												    .value = 7,
@@ -318,15 +318,15 @@ static void nodes(void **state)
 	assert_int_equal(backend.memset.height, 9);
 	assert_int_equal(
 		vcuda_handle_vcudaGraphAddMemOps(
-			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.kept = k.kept, .words = 6, .ops = words}),
+			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.graph = k.graph, .words = 6, .ops = words}),
 		CUDA_SUCCESS);
 	assert_int_equal(backend.ops, 2);
-	assert_int_equal(finish(k.kept), CUDA_SUCCESS);
+	assert_int_equal(finish(k.graph), CUDA_SUCCESS);
 	assert_int_equal(backend.graphs, 0);
-	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
-	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
+	assert_int_equal(launch_it(k.graph), CUDA_SUCCESS);
+	assert_int_equal(launch_it(k.graph), CUDA_SUCCESS);
 	assert_int_equal(backend.launches, 2);
-	assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+	assert_int_equal(destroy(k.graph), CUDA_SUCCESS);
 }
 
 /* What is wrong with a node is said when the graph is finished: nobody waits for the node, and no thread of the guest's
@@ -338,23 +338,23 @@ static void bad_nodes(void **state)
 	struct vcuda_args_vcudaGraphAddCopy c;
 
 	for (int i = 0; i < 7; i++) {
-		k.kept = new_kept();
-		c = copy_of(k.kept);
-		assert_int_equal(add_empty(k.kept, 0, NULL), CUDA_SUCCESS);
+		k.graph = device_graph_new();
+		c = copy_of(k.graph);
+		assert_int_equal(add_empty(k.graph, 0, NULL), CUDA_SUCCESS);
 		switch (i) {
 		case 0:
-			assert_int_equal(add_empty(k.kept, 1, ahead), CUDA_SUCCESS);
+			assert_int_equal(add_empty(k.graph, 1, ahead), CUDA_SUCCESS);
 			break;
 		case 1:
 			assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
 			break;
-		case 2: /* past the window's end */
+		case 2: /* past the mapping's end */
 			c.srcBytes = 64;
-			c.box.src.address = WINDOW + WINDOW_BYTES - 63;
+			c.box.src.address = MAPPED + MAPPED_BYTES - 63;
 			break;
 		case 3: /* more than it says */
 			c.dstBytes = 63;
-			c.box.dst.address = WINDOW;
+			c.box.dst.address = MAPPED;
 			break;
 		case 4: /* a function is no array */
 			c.dst = function;
@@ -362,7 +362,7 @@ static void bad_nodes(void **state)
 		case 5: /* an array and memory at once */
 			c.src = array;
 			c.srcBytes = 64;
-			c.box.src.address = WINDOW;
+			c.box.src.address = MAPPED;
 			break;
 		default: /* parameters that the function does not have there */
 			k.f = function;
@@ -374,18 +374,18 @@ static void bad_nodes(void **state)
 		if (i >= 2 && i < 6)
 			assert_int_equal(vcuda_handle_vcudaGraphAddCopy(&session, &c), CUDA_SUCCESS);
 		assert_int_equal(backend.nodes, 1);
-		assert_int_equal(add_empty(k.kept, 1, first), CUDA_SUCCESS);
+		assert_int_equal(add_empty(k.graph, 1, first), CUDA_SUCCESS);
 		assert_int_equal(backend.nodes, 1); /* the rest is not looked at */
-		assert_int_equal(finish(k.kept),
+		assert_int_equal(finish(k.graph),
 				 i == 1 || i == 4 ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE);
-		assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_VALUE);
-		assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+		assert_int_equal(launch_it(k.graph), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(destroy(k.graph), CUDA_SUCCESS);
 	}
 }
 
 static void bad_order(void **state)
 {
-	vcuda_kept kept = new_kept();
+	vcuda_graph_id kept = device_graph_new();
 
 	assert_int_equal(launch_it(kept), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(add_empty(kept, 0, NULL), CUDA_SUCCESS);
@@ -404,29 +404,29 @@ static void bad_order(void **state)
 /* The back end never launches what names something that is gone. */
 static void gone(void **state)
 {
-	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .kept = new_kept()};
-	struct vcuda_args_vcudaGraphAddCopy c = copy_of(k.kept);
+	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .graph = device_graph_new()};
+	struct vcuda_args_vcudaGraphAddCopy c = copy_of(k.graph);
 
 	c.dst = array;
 	c.srcBytes = 64;
-	c.box.src.address = WINDOW;
+	c.box.src.address = MAPPED;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
 		assert_int_equal(vcuda_handle_vcudaGraphAddCopy(&session, &c), CUDA_SUCCESS);
 	}
-	assert_int_equal(finish(k.kept), CUDA_SUCCESS);
-	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
-	window_there = false;
-	assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_VALUE);
-	window_there = true;
-	vcuda_handle_claim(session.handles, array, ~0u);
-	assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_HANDLE);
-	vcuda_handle_unclaim(session.handles, array);
-	assert_int_equal(launch_it(k.kept), CUDA_SUCCESS);
-	vcuda_handle_remove(session.handles, function);
-	assert_int_equal(launch_it(k.kept), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(finish(k.graph), CUDA_SUCCESS);
+	assert_int_equal(launch_it(k.graph), CUDA_SUCCESS);
+	mapping_there = false;
+	assert_int_equal(launch_it(k.graph), CUDA_ERROR_INVALID_VALUE);
+	mapping_there = true;
+	worker_handle_claim(session.handles, array, ~0u);
+	assert_int_equal(launch_it(k.graph), CUDA_ERROR_INVALID_HANDLE);
+	worker_handle_unclaim(session.handles, array);
+	assert_int_equal(launch_it(k.graph), CUDA_SUCCESS);
+	worker_handle_remove(session.handles, function);
+	assert_int_equal(launch_it(k.graph), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(backend.launches, 2);
-	assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+	assert_int_equal(destroy(k.graph), CUDA_SUCCESS);
 }
 
 static CUresult add_large_kernel(void *node, void *graph, void *deps, size_t count, void *params)
@@ -439,17 +439,17 @@ static void limit(void **state)
 	static uint8_t params[32768];
 	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .paramBytes = sizeof(params), .params = params};
 	unsigned int most = MOST_BYTES / sizeof(params), n = 0;
-	vcuda_kept large, other;
+	vcuda_graph_id large, other;
 
 	for (int round = 0; round < 2; round++) {
-		k.kept = large = new_kept();
-		other = new_kept();
+		k.graph = large = device_graph_new();
+		other = device_graph_new();
 		ops.cuGraphAddKernelNode_v2 = add_large_kernel;
 		for (n = 0; n < most + 1; n++)
 			vcuda_handle_vcudaGraphAddKernel(&session, &k);
 		assert_in_range(backend.nodes, most / 2, most);
-		assert_int_equal(finish(k.kept), CUDA_ERROR_OUT_OF_MEMORY);
-		k.kept = other;
+		assert_int_equal(finish(k.graph), CUDA_ERROR_OUT_OF_MEMORY);
+		k.graph = other;
 		vcuda_handle_vcudaGraphAddKernel(&session, &k);
 		assert_int_equal(finish(other), CUDA_ERROR_OUT_OF_MEMORY);
 		/* What is destroyed counts no more. */
@@ -466,7 +466,7 @@ static void *launch_in_thread(void *kept)
 /* A launch that is under way keeps what it launches. */
 static void destroyed_while_launched(void **state)
 {
-	vcuda_kept kept = new_kept();
+	vcuda_graph_id kept = device_graph_new();
 	pthread_t thread;
 	void *result;
 
@@ -492,24 +492,24 @@ static void not_there(void **state)
 	uint64_t words[3] = {0};
 	struct vcuda_args_vcudaGraphCreate a;
 	struct vcuda_args_vcudaGraphAddKernel k = {.f = function, .clusterDimX = 1};
-	vcuda_kept kept;
+	vcuda_graph_id kept;
 
 	ops.cuGraphInstantiateWithFlags = NULL;
 	assert_int_equal(vcuda_handle_vcudaGraphCreate(&session, &a), CUDA_ERROR_NOT_SUPPORTED);
 	ops = with_graphs;
 	ops.cuGraphAddBatchMemOpNode = NULL;
 	ops.cuGraphKernelNodeSetAttribute = NULL;
-	kept = new_kept();
+	kept = device_graph_new();
 	assert_int_equal(
 		vcuda_handle_vcudaGraphAddMemOps(
-			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.kept = kept, .words = 3, .ops = words}),
+			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.graph = kept, .words = 3, .ops = words}),
 		CUDA_SUCCESS);
 	assert_int_equal(finish(kept), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(destroy(kept), CUDA_SUCCESS);
-	k.kept = new_kept();
+	k.graph = device_graph_new();
 	assert_int_equal(vcuda_handle_vcudaGraphAddKernel(&session, &k), CUDA_SUCCESS);
-	assert_int_equal(finish(k.kept), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(destroy(k.kept), CUDA_SUCCESS);
+	assert_int_equal(finish(k.graph), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(destroy(k.graph), CUDA_SUCCESS);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -24,7 +24,7 @@
 #define BYTES 100000u
 #define MOST ((1ull << 30) - (40u << 10)) /* of all images together, whose headers count */
 
-struct vcuda_backend vcuda_worker_loaded;
+struct worker_backend worker_loaded;
 
 static uint8_t stage[4096];
 static sem_t loading, go_on;
@@ -32,12 +32,12 @@ static uint64_t sum; /* of what the back end saw */
 
 /* ---- what the handlers call ---- */
 
-void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *worker_command_stage(struct worker_session *s, uint32_t block, uint64_t bytes)
 {
 	return !block && bytes <= sizeof(stage) ? stage : NULL;
 }
 
-CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -62,7 +62,7 @@ static CUresult load(CUmodule *module, const void *image, unsigned int count, CU
 }
 
 static const struct vcuda_backend_ops ops = {.cuModuleLoadDataEx = load};
-static struct vcuda_session session = {.ops = &ops};
+static struct worker_session session = {.ops = &ops};
 
 static CUresult create(uint64_t bytes, vcuda_image *image)
 {
@@ -178,7 +178,7 @@ static void test_cleared(void **state)
 		assert_int_equal(vcuda_handle_vcudaImageRead(&session, &all), CUDA_SUCCESS);
 		for (size_t i = 0; i < sizeof(stage); i++)
 			assert_int_equal(stage[i], 0);
-		assert_int_equal(vcuda_image_options((struct vcuda_worker_image *)image).count, 0);
+		assert_int_equal(worker_image_options((struct worker_image *)image).count, 0);
 		assert_int_equal(vcuda_handle_vcudaImageLog(&session, &log), CUDA_SUCCESS);
 		assert_int_equal(log.length, 0);
 		memset(stage, 1, sizeof(stage));
@@ -187,7 +187,7 @@ static void test_cleared(void **state)
 			struct vcuda_args_vcudaImageOption o = {.image = image, .option = CU_JIT_ERROR_LOG_BUFFER};
 
 			assert_int_equal(vcuda_handle_vcudaImageOption(&session, &o), CUDA_SUCCESS);
-			strcpy(((struct vcuda_worker_image *)image)->jit.errors, "wrong");
+			strcpy(((struct worker_image *)image)->jit.errors, "wrong");
 		}
 		assert_int_equal(destroy(image), CUDA_SUCCESS);
 	}
@@ -202,7 +202,7 @@ static void test_many(void **state)
 	assert_non_null(all);
 	while (n < 1 << 18 && create(1, &all[n]) == CUDA_SUCCESS)
 		n++;
-	assert_in_range(n, 1000, (1 << 30) / sizeof(struct vcuda_worker_image));
+	assert_in_range(n, 1000, (1 << 30) / sizeof(struct worker_image));
 	assert_int_equal(create(1, &all[n]), CUDA_ERROR_OUT_OF_MEMORY);
 	while (n)
 		assert_int_equal(destroy(all[--n]), CUDA_SUCCESS);
@@ -216,18 +216,18 @@ static void test_lent(void **state)
 
 	assert_int_equal(create(MOST, &image), CUDA_SUCCESS);
 	assert_int_equal(create(MOST, &other), CUDA_ERROR_OUT_OF_MEMORY);
-	assert_true(vcuda_image_lend((struct vcuda_worker_image *)image));
-	assert_false(vcuda_image_lend((struct vcuda_worker_image *)image));
+	assert_true(worker_image_lend((struct worker_image *)image));
+	assert_false(worker_image_lend((struct worker_image *)image));
 	assert_int_equal(create(MOST, &other), CUDA_SUCCESS);
 	assert_int_equal(create(MOST, &none), CUDA_ERROR_OUT_OF_MEMORY);
 	/* the guest still has both: more than it may, but no third one */
-	vcuda_image_take_back((struct vcuda_worker_image *)image);
+	worker_image_take_back((struct worker_image *)image);
 	assert_int_equal(create(1, &none), CUDA_ERROR_OUT_OF_MEMORY);
-	assert_false(vcuda_image_lend((struct vcuda_worker_image *)image));
+	assert_false(worker_image_lend((struct worker_image *)image));
 	assert_int_equal(destroy(image), CUDA_SUCCESS);
-	assert_true(vcuda_image_lend((struct vcuda_worker_image *)other));
+	assert_true(worker_image_lend((struct worker_image *)other));
 	assert_int_equal(destroy(other), CUDA_SUCCESS);
-	vcuda_image_take_back((struct vcuda_worker_image *)other);
+	worker_image_take_back((struct worker_image *)other);
 	assert_int_equal(create(MOST, &image), CUDA_SUCCESS);
 	assert_int_equal(create(MOST, &none), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(destroy(image), CUDA_SUCCESS);
@@ -253,7 +253,7 @@ static void test_adopted(void **state)
 
 	memset(data, 3, BYTES);
 	mprotect(data, BYTES, PROT_READ);
-	assert_int_equal(vcuda_image_adopt(BYTES, data, &image), CUDA_SUCCESS);
+	assert_int_equal(worker_image_adopt(BYTES, data, &image), CUDA_SUCCESS);
 	assert_int_equal(write_to(image, 0, 1), CUDA_ERROR_INVALID_VALUE);
 	all.image = image;
 	assert_int_equal(vcuda_handle_vcudaImageRead(&session, &all), CUDA_SUCCESS);
@@ -269,7 +269,7 @@ static void test_adopted(void **state)
 	assert_int_equal(mincore(data, 4096, &resident), -1);
 	assert_int_equal(create(MOST, &other), CUDA_SUCCESS);
 	data = map(BYTES, PROT_READ);
-	assert_int_equal(vcuda_image_adopt(BYTES, data, &image), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(worker_image_adopt(BYTES, data, &image), CUDA_ERROR_OUT_OF_MEMORY);
 	munmap(data, vcuda_image_file_bytes(BYTES));
 	assert_int_equal(destroy(other), CUDA_SUCCESS);
 	test_cleared(state);
@@ -289,6 +289,6 @@ int main(void)
 
 	sem_init(&loading, 0, 0);
 	sem_init(&go_on, 0, 0);
-	vcuda_worker_loaded.set_image_bound = set_image_bound;
+	worker_loaded.set_image_bound = set_image_bound;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,12 +31,12 @@ static char stage[4096];
 
 /* ---- what the handlers call ---- */
 
-void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *worker_command_stage(struct worker_session *s, uint32_t block, uint64_t bytes)
 {
 	return !block && bytes <= sizeof(stage) ? stage : NULL;
 }
 
-CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -134,7 +134,7 @@ static const struct vcuda_backend_ops ops = {.cuCtxGetCurrent = get_current,
 					     .cuLinkAddData_v2 = link_add,
 					     .cuLinkComplete = link_complete,
 					     .cuLinkDestroy = link_destroy};
-static struct vcuda_session session = {.ops = &ops};
+static struct worker_session session = {.ops = &ops};
 
 /* ---- what a guest sends ---- */
 
@@ -170,7 +170,7 @@ static CUresult add(vcuda_link link, uint32_t type, char *name, const char *text
 {
 	vcuda_image image;
 
-	assert_int_equal(vcuda_image_new(strlen(text), text, strlen(text), &image), CUDA_SUCCESS);
+	assert_int_equal(worker_image_new(strlen(text), text, strlen(text), &image), CUDA_SUCCESS);
 	return add_image(link, type, image, name);
 }
 
@@ -264,7 +264,7 @@ static void test_logs(void **state)
 	assert_int_equal(read_log(a.link, CU_JIT_ERROR_LOG_BUFFER, sizeof(stage) + 1, &length),
 			 CUDA_ERROR_INVALID_VALUE);
 	/* a part's numbers go along, its logs would outlive it */
-	assert_int_equal(vcuda_image_new(4, "text", 4, &image), CUDA_SUCCESS);
+	assert_int_equal(worker_image_new(4, "text", 4, &image), CUDA_SUCCESS);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(vcuda_handle_vcudaImageOption(
 					 &session, &(struct vcuda_args_vcudaImageOption){image, options[i], values[i]}),
@@ -299,14 +299,14 @@ static void test_hostile(void **state)
 	assert_int_equal(add(link, UINT32_MAX, "a", "text"), CUDA_ERROR_INVALID_VALUE);
 	/* all parts of all links count, but for those that were refused */
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(vcuda_image_new(MOST / 2, "", 0, &image), CUDA_SUCCESS);
+		assert_int_equal(worker_image_new(MOST / 2, "", 0, &image), CUDA_SUCCESS);
 		assert_int_equal(add_image(i ? other : link, CU_JIT_INPUT_PTX, image, "half"),
 				 i < 2 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "a", "text"), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(destroy(other), CUDA_SUCCESS);
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "a", "bad"), CUDA_ERROR_INVALID_PTX);
-	assert_int_equal(vcuda_image_new(MOST / 2, "", 0, &image), CUDA_SUCCESS);
+	assert_int_equal(worker_image_new(MOST / 2, "", 0, &image), CUDA_SUCCESS);
 	assert_int_equal(add_image(link, CU_JIT_INPUT_PTX, image, "half"), CUDA_SUCCESS);
 	assert_int_equal(destroy(link), CUDA_SUCCESS);
 	assert_int_equal(linker.live, 0);
@@ -324,7 +324,7 @@ static void *destroy_it(void *link)
 
 static void *end_context(void *unused)
 {
-	vcuda_links_end(&session, linker.context);
+	worker_links_end(&session, linker.context);
 	return NULL;
 }
 
@@ -366,7 +366,7 @@ static void test_context_ends(void **state)
 	linker.context = (CUcontext)&linker;
 	first = create();
 	second = create();
-	vcuda_links_end(&session, NULL);
+	worker_links_end(&session, NULL);
 	assert_int_equal(linker.live, 3);
 	end_context(NULL);
 	assert_int_equal(linker.live, 1);

@@ -26,7 +26,7 @@
 #include "host/worker/process/worker.h"
 
 /* The lane's. */
-uint64_t vcuda_command_context(void)
+uint64_t worker_command_context(void)
 {
 	return 0;
 }
@@ -149,7 +149,7 @@ static const struct vcuda_backend_ops ops = {
 	.cuCtxSynchronize = synchronize,
 };
 
-bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *windows, const char *which)
+bool worker_backend_load(struct worker_backend *backend, struct worker_mappings *mappings, const char *which)
 {
 	usleep(20000);
 	backend->ops = driver.loads ? &ops : NULL;
@@ -157,21 +157,21 @@ bool vcuda_backend_load(struct vcuda_backend *backend, struct vcuda_windows *win
 }
 
 /* What the handlers need of the rest. */
-CUresult vcuda_publish(struct vcuda_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
+CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
 {
 	return CUDA_SUCCESS;
 }
 
-CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void vcuda_handle_remove_children(struct vcuda_handles *h, uint64_t id)
+void worker_handle_remove_children(struct worker_handles *h, uint64_t id)
 {
 }
 
-void vcuda_links_end(struct vcuda_session *s, CUcontext context)
+void worker_links_end(struct worker_session *s, CUcontext context)
 {
 	for (CUdevice dev = 0; dev < DEVICES; dev++)
 		if (context == context_of(dev) && driver.retained[dev])
@@ -180,15 +180,15 @@ void vcuda_links_end(struct vcuda_session *s, CUcontext context)
 		driver.unlinked = context;
 }
 
-void vcuda_unload_begin(void)
+void worker_unload_begin(void)
 {
 }
 
-void vcuda_unload_end(void)
+void worker_unload_end(void)
 {
 }
 
-static struct vcuda_session session;
+static struct worker_session session;
 
 /* In a process of its own, since a worker is warm once: 0 is success. `device`: -2: not warm. */
 static int in_worker(int device, bool claimed, int (*part)(void))
@@ -198,15 +198,15 @@ static int in_worker(int device, bool claimed, int (*part)(void))
 
 	if (!child) {
 		if (device > -2)
-			vcuda_warm_start(device);
+			worker_warm_start(device);
 		if (claimed)
-			vcuda_warm_claim();
+			worker_warm_claim();
 		if (!part)
 			for (;;)
 				pause();
-		if (!vcuda_warm_backend())
+		if (!worker_warm_backend())
 			_exit(100);
-		session.ops = vcuda_worker_loaded.ops;
+		session.ops = worker_loaded.ops;
 		_exit(part());
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -246,7 +246,7 @@ static int take_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &a) == CUDA_SUCCESS && driver.retained[1] == 1);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 1}) == CUDA_SUCCESS);
-	vcuda_release_wait();
+	worker_release_wait();
 	NEED(driver.retained[1] == 0 && driver.unlinked == context_of(1));
 	return 0;
 }
@@ -297,7 +297,7 @@ static int reset_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 1}) == CUDA_SUCCESS);
 	NEED(driver.unlinked == context_of(1));
-	NEED(!vcuda_warm_take(1, &(CUcontext){NULL}));
+	NEED(!worker_warm_take(1, &(CUcontext){NULL}));
 	return 0;
 }
 
@@ -311,7 +311,7 @@ static int release_it(void)
 	driver.ending = 300000;
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &a) == CUDA_SUCCESS && driver.retained[0] > 0);
-	vcuda_release_wait();
+	worker_release_wait();
 	NEED(driver.retained[0] == 0 && state(0, &flags) == 0);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
 	driver.state = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -324,8 +324,8 @@ static int release_it(void)
 static unsigned int pins(CUcontext context)
 {
 	driver.current = context;
-	vcuda_stage_pin(&session, 4096);
-	vcuda_stage_pin(&session, 4096);
+	worker_stage_pin(&session, 4096);
+	worker_stage_pin(&session, 4096);
 	return driver.pins;
 }
 
@@ -334,7 +334,7 @@ static CUresult release_primary(void)
 	CUresult result = vcuda_handle_cuDevicePrimaryCtxRelease_v2(
 		&session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 0});
 
-	vcuda_release_wait();
+	worker_release_wait();
 	return result;
 }
 
@@ -351,9 +351,9 @@ static int pin_again(void)
 	/* not for a few copies, but for many small ones or one large one */
 	NEED(pins(first) == 0);
 	for (int n = 0; n < 500; n++)
-		vcuda_stage_pin(&session, 4);
+		worker_stage_pin(&session, 4);
 	NEED(driver.pins == 0);
-	vcuda_stage_pin(&session, 1 << 20);
+	worker_stage_pin(&session, 1 << 20);
 	NEED(pins(first) == 1 && pins(own) == 1);
 	NEED(vcuda_handle_cuCtxDestroy_v2(&session, &(struct vcuda_args_cuCtxDestroy_v2){.ctx = own}) == CUDA_SUCCESS);
 	NEED(pins(first) == 1);
@@ -378,10 +378,10 @@ static int failed_meanwhile(void)
 {
 	unsigned int flags;
 
-	vcuda_warm_hides(1, &flags); /* waits until it is there */
-	NEED(vcuda_warm_is_sound());
+	worker_warm_hides(1, &flags); /* waits until it is there */
+	NEED(worker_warm_is_sound());
 	driver.state = CUDA_ERROR_ECC_UNCORRECTABLE;
-	NEED(!vcuda_warm_is_sound());
+	NEED(!worker_warm_is_sound());
 	return 0;
 }
 
@@ -389,8 +389,8 @@ static int has_none(void)
 {
 	unsigned int flags;
 
-	NEED(!vcuda_warm_hides(0, &flags) && !vcuda_warm_take(0, &(CUcontext){NULL}) && vcuda_warm_is_sound());
-	vcuda_warm_drop();
+	NEED(!worker_warm_hides(0, &flags) && !worker_warm_take(0, &(CUcontext){NULL}) && worker_warm_is_sound());
+	worker_warm_drop();
 	NEED(driver.made[0] == 0 && driver.made[1] == 0);
 	return 0;
 }

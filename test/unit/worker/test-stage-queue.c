@@ -9,25 +9,25 @@
 
 #define PART (64u * 1024)
 
-static uint64_t lane_context;
+static uint64_t dispatcher_context;
 
-CUresult vcuda_unsupported(struct vcuda_session *s, unsigned int op)
+CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* The lane's. */
-uint64_t vcuda_command_context(void)
+uint64_t worker_command_context(void)
 {
-	return lane_context;
+	return dispatcher_context;
 }
 
-void *vcuda_command_stage(struct vcuda_session *s, uint32_t block, uint64_t bytes)
+void *worker_command_stage(struct worker_session *s, uint32_t block, uint64_t bytes)
 {
 	return block < VCUDA_STAGE_BLOCKS && bytes <= VCUDA_STAGE_BLOCK_BYTES ? vcuda_shm_stage(s->shm, block) : NULL;
 }
 
-static struct vcuda_session session = {.ops = &ops};
+static struct worker_session session = {.ops = &ops};
 static uint8_t device[16 * PART];
 
 static uint8_t *stage(uint32_t block, size_t offset)
@@ -42,35 +42,35 @@ static bool in_stage(const void *p)
 
 static uint32_t turn(uint32_t block)
 {
-	return atomic_load(&((struct vcuda_shm *)session.shm)->turns[block].turn);
+	return atomic_load(&((struct vcuda_shm *)session.shm)->handovers[block].count);
 }
 
 static void enter(uint64_t context)
 {
-	lane_context = context;
+	dispatcher_context = context;
 	driver.current = (CUcontext)(uintptr_t)(context * 16);
 }
 
 /* A part of the device's memory is given the value of its ticket. */
-static struct vcuda_staged staged(uint32_t ticket, size_t bytes)
+static struct worker_staged staged(uint32_t ticket, size_t bytes)
 {
 	uint8_t *from = stage(3, ticket % 4 * PART);
 
 	memset(from, (int)ticket, bytes);
-	return (struct vcuda_staged){(uintptr_t)device + ticket % 16 * PART, from, bytes, 3, ticket};
+	return (struct worker_staged){(uintptr_t)device + ticket % 16 * PART, from, bytes, 3, ticket};
 }
 
 static CUresult put(uint32_t ticket, size_t bytes)
 {
-	struct vcuda_staged copy = staged(ticket, bytes);
+	struct worker_staged copy = staged(ticket, bytes);
 
-	return vcuda_stage_queue_put(&session, &copy);
+	return worker_stage_queue_put(&session, &copy);
 }
 
 static void end(CUcontext context)
 {
-	vcuda_stage_queue_close(&session, context);
-	vcuda_stage_queue_reopen();
+	worker_stage_queue_close(&session, context);
+	worker_stage_queue_reopen();
 }
 
 static bool has(uint32_t ticket, size_t bytes)
@@ -98,7 +98,7 @@ static int setup(void **state)
 static void begin_context(void)
 {
 	assert_int_equal(put(0, 1), CUDA_SUCCESS);
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	driver.count = 0;
 }
 
@@ -107,7 +107,7 @@ static int teardown(void **state)
 	end(NULL);
 	for (unsigned int i = 0; i < driver.count; i++)
 		free(driver.ops[i].taken);
-	return vcuda_stage_queue_any() || driver.streams || driver.events;
+	return worker_stage_queue_any() || driver.streams || driver.events;
 }
 
 /* The guest learns of a part when the device has read it, not before, and in order. */
@@ -116,19 +116,19 @@ static void in_order(void **state)
 	begin_context();
 	for (uint32_t t = 1; t <= 3; t++)
 		assert_int_equal(put(t, PART), CUDA_SUCCESS);
-	vcuda_stage_queue_look(&session);
+	worker_stage_queue_look(&session);
 	assert_int_equal(turn(3), 0);
-	assert_true(vcuda_stage_queue_any());
+	assert_true(worker_stage_queue_any());
 	for (uint32_t t = 1; t <= 3; t++) {
 		assert_true(run_next()); /* the copy */
-		vcuda_stage_queue_look(&session);
+		worker_stage_queue_look(&session);
 		assert_int_equal(turn(3), t - 1);
 		assert_true(run_next()); /* its event */
-		vcuda_stage_queue_look(&session);
+		worker_stage_queue_look(&session);
 		assert_int_equal(turn(3), t);
 		assert_true(has(t, PART));
 	}
-	assert_false(vcuda_stage_queue_any());
+	assert_false(worker_stage_queue_any());
 }
 
 /* Small ones are given back together; when nothing else comes, at once. */
@@ -141,39 +141,39 @@ static void together(void **state)
 	assert_int_equal(put(4, PART / 4), CUDA_SUCCESS);
 	assert_int_equal(driver.count, 5);
 	assert_int_equal(put(6, 7), CUDA_SUCCESS); /* in the place of the second */
-	vcuda_stage_queue_look(&session);
+	worker_stage_queue_look(&session);
 	assert_int_equal(driver.count, 7);
 	while (run_next())
 		continue;
-	vcuda_stage_queue_look(&session);
+	worker_stage_queue_look(&session);
 	assert_int_equal(turn(3), 6);
-	assert_false(vcuda_stage_queue_any());
+	assert_false(worker_stage_queue_any());
 	assert_true(has(1, PART / 4) && has(4, PART / 4) && has(6, 7));
 }
 
 /* Each block learns of its own. */
 static void two_blocks(void **state)
 {
-	struct vcuda_staged copy = staged(1, 100);
+	struct worker_staged copy = staged(1, 100);
 
-	assert_int_equal(vcuda_stage_queue_put(&session, &copy), CUDA_SUCCESS);
+	assert_int_equal(worker_stage_queue_put(&session, &copy), CUDA_SUCCESS);
 	copy.block = 5;
 	copy.ticket = 77;
-	assert_int_equal(vcuda_stage_queue_put(&session, &copy), CUDA_SUCCESS);
-	vcuda_stage_queue_settle(&session);
+	assert_int_equal(worker_stage_queue_put(&session, &copy), CUDA_SUCCESS);
+	worker_stage_queue_drain(&session);
 	assert_int_equal(turn(3), 1);
 	assert_int_equal(turn(5), 77);
 }
 
-static void settled(void **state)
+static void drained(void **state)
 {
 	for (uint32_t t = 1; t <= 15; t++)
 		assert_int_equal(put(t, t % 2 ? 1000 : 70), CUDA_SUCCESS);
 	enter(9); /* whoever waits, in whatever context */
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	assert_ptr_equal(driver.current, (CUcontext)(9 * 16));
 	assert_int_equal(turn(3), 15);
-	assert_false(vcuda_stage_queue_any());
+	assert_false(worker_stage_queue_any());
 	for (uint32_t t = 12; t <= 15; t++)
 		assert_true(has(t, 70));
 	enter(1);
@@ -185,7 +185,7 @@ static void many(void **state)
 	for (uint32_t t = 1; t <= 40; t++)
 		assert_int_equal(put(t, PART), CUDA_SUCCESS);
 	assert_true(turn(3) >= 30 && turn(3) < 40);
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	assert_int_equal(turn(3), 40);
 }
 
@@ -194,7 +194,7 @@ static void refused(void **state)
 	driver.refuses = CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(put(1, PART), CUDA_ERROR_INVALID_VALUE);
 	driver.refuses = CUDA_SUCCESS;
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	assert_int_equal(turn(3), 1);
 }
 
@@ -228,15 +228,15 @@ static void contexts(void **state)
 /* The device makes the copy when the default stream has done what it had to do. */
 static void behind(void **state)
 {
-	struct vcuda_staged copy = staged(1, 5000);
+	struct worker_staged copy = staged(1, 5000);
 
 	issue(OTHER, NULL);
-	assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
+	assert_int_equal(worker_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
 	assert_true(driver.ops[0].done);
 	assert_false(has(1, 5000));
 	assert_int_equal(turn(3), 0);
-	assert_true(vcuda_stage_queue_any());
-	vcuda_stage_queue_settle(&session);
+	assert_true(worker_stage_queue_any());
+	worker_stage_queue_drain(&session);
 	assert_true(has(1, 5000));
 	assert_int_equal(turn(3), 1);
 }
@@ -254,14 +254,14 @@ static const struct op *last_copy(void)
 static void little_behind(void **state)
 {
 	for (uint32_t t = 1; t <= 3; t++) {
-		struct vcuda_staged copy = staged(t, t < 3 ? PART / 2 : PART / 2 + 1);
+		struct worker_staged copy = staged(t, t < 3 ? PART / 2 : PART / 2 + 1);
 
 		issue(OTHER, NULL);
-		assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
+		assert_int_equal(worker_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
 		assert_int_equal(!last_copy()->taken, t == 3);
 		if (t < 3)
 			memset(stage(3, t * PART), 0xa5, copy.bytes);
-		vcuda_stage_queue_settle(&session);
+		worker_stage_queue_drain(&session);
 		assert_true(has(t, copy.bytes));
 	}
 }
@@ -280,18 +280,18 @@ static void behind_a_command(void **state)
 		assert_int_equal(put(3, 100), CUDA_SUCCESS);
 		assert_int_equal(run_next(), !follows);
 		assert_int_equal(synchronize_stream(NULL), CUDA_SUCCESS);
-		vcuda_stage_queue_settle(&session);
+		worker_stage_queue_drain(&session);
 		assert_true(has(3, 100));
 	}
 	/* Where it cannot be made to come behind it is made by the default stream itself. */
-	vcuda_stage_queue_follow();
+	worker_stage_queue_follow();
 	driver.refuses_events = CUDA_ERROR_OUT_OF_MEMORY;
 	assert_int_equal(put(4, 100), CUDA_SUCCESS);
 	assert_int_equal(driver.copies_now, 2);
 	assert_true(has(4, 100));
 	driver.refuses_events = CUDA_SUCCESS;
 	assert_int_equal(put(3, 100), CUDA_SUCCESS);
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	/* once is enough */
 	issue(OTHER, NULL);
 	assert_int_equal(put(5, 100), CUDA_SUCCESS);
@@ -322,15 +322,15 @@ static void before_a_kernel(void **state)
 
 	begin_context();
 	assert_int_equal(put(1, 100), CUDA_SUCCESS);
-	vcuda_stage_queue_precede(&session, NULL);
+	worker_stage_queue_precede(&session, NULL);
 	kernel = issue(OTHER, NULL);
 	assert_false(may_run(kernel));
-	vcuda_stage_queue_precede(&session, NULL);
-	assert_true(nothing_is_done() && vcuda_stage_queue_any());
+	worker_stage_queue_precede(&session, NULL);
+	assert_true(nothing_is_done() && worker_stage_queue_any());
 	assert_int_equal(waits_in(&driver.null), 1);
 	/* What has come since then is waited for, too. */
 	assert_int_equal(put(2, 100), CUDA_SUCCESS);
-	vcuda_stage_queue_precede(&session, NULL);
+	worker_stage_queue_precede(&session, NULL);
 	assert_int_equal(waits_in(&driver.null), 2);
 	assert_true(nothing_is_done());
 	while (run_next())
@@ -339,9 +339,9 @@ static void before_a_kernel(void **state)
 	run_one(kernel);
 	/* The guest is told, although it is never idle. */
 	assert_int_equal(turn(3), 0);
-	vcuda_stage_queue_precede(&session, NULL);
+	worker_stage_queue_precede(&session, NULL);
 	assert_int_equal(turn(3), 2);
-	assert_false(vcuda_stage_queue_any());
+	assert_false(worker_stage_queue_any());
 	assert_int_equal(waits_in(&driver.null), 2);
 }
 
@@ -360,9 +360,9 @@ static void by_the_launch(void **state)
 	assert_int_equal(put(1, 100), CUDA_SUCCESS);
 	ops.cuLaunchKernel = launch;
 	assert_int_equal(vcuda_handle_vcudaLaunchKernel(&session, &a), CUDA_SUCCESS);
-	assert_true(nothing_is_done() && vcuda_stage_queue_any());
+	assert_true(nothing_is_done() && worker_stage_queue_any());
 	assert_false(may_run(&driver.ops[driver.count - 1]));
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	while (run_next())
 		continue;
 	assert_true(may_run(&driver.ops[driver.count - 1]));
@@ -375,12 +375,12 @@ static void before_kernels_of_streams(void **state)
 
 	begin_context();
 	assert_int_equal(put(1, 100), CUDA_SUCCESS);
-	vcuda_stage_queue_precede(&session, NULL);
-	vcuda_stage_queue_precede(&session, (CUstream)&other);
-	vcuda_stage_queue_precede(&session, (CUstream)&other);
+	worker_stage_queue_precede(&session, NULL);
+	worker_stage_queue_precede(&session, (CUstream)&other);
+	worker_stage_queue_precede(&session, (CUstream)&other);
 	assert_int_equal(waits_in(&other), 2);
 	assert_true(nothing_is_done());
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	assert_true(has(1, 100));
 	driver.count = 0;
 }
@@ -393,8 +393,8 @@ static void before_other_kernels(void **state)
 		assert_int_equal(put(t, 100), CUDA_SUCCESS);
 		driver.refuses_waits = t == 1 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 		enter(t);
-		vcuda_stage_queue_precede(&session, NULL);
-		assert_true(has(t, 100) && !vcuda_stage_queue_any());
+		worker_stage_queue_precede(&session, NULL);
+		assert_true(has(t, 100) && !worker_stage_queue_any());
 		assert_int_equal(turn(3), t);
 	}
 	enter(1);
@@ -402,27 +402,27 @@ static void before_other_kernels(void **state)
 
 static void end_second(void)
 {
-	lane_context = 2;
+	dispatcher_context = 2;
 	end((CUcontext)32);
-	lane_context = 1;
+	dispatcher_context = 1;
 }
 
 /* A context that ends takes nothing away from a copy in another, which is not yet made. */
 static void other_ends(void **state)
 {
-	struct vcuda_staged copy = staged(1, 5000);
+	struct worker_staged copy = staged(1, 5000);
 
 	enter(2);
 	assert_int_equal(put(7, 100), CUDA_SUCCESS);
 	enter(1);
 	issue(OTHER, NULL);
 	driver.meanwhile = end_second;
-	assert_int_equal(vcuda_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
+	assert_int_equal(worker_stage_queue_put_behind(&session, &copy), CUDA_SUCCESS);
 	assert_int_equal(driver.streams, 1);
-	vcuda_stage_queue_look(&session);
+	worker_stage_queue_look(&session);
 	assert_false(has(1, 5000));
 	assert_int_equal(turn(3), 7);
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	assert_true(has(1, 5000));
 	assert_int_equal(turn(3), 1);
 }
@@ -434,14 +434,14 @@ static void while_it_ends(void **state)
 	enter(2);
 	assert_int_equal(put(2, 100), CUDA_SUCCESS);
 	enter(1);
-	vcuda_stage_queue_close(&session, driver.current);
+	worker_stage_queue_close(&session, driver.current);
 	assert_int_equal(put(3, 100), CUDA_SUCCESS);
 	assert_int_equal(driver.copies_now, 1);
 	assert_int_equal(driver.streams, 1);
 	enter(2); /* has its own */
 	assert_int_equal(put(4, 100), CUDA_SUCCESS);
 	assert_int_equal(driver.copies_now, 1);
-	vcuda_stage_queue_reopen();
+	worker_stage_queue_reopen();
 	enter(1);
 	assert_int_equal(put(5, 100), CUDA_SUCCESS);
 	assert_int_equal(driver.copies_now, 1);
@@ -452,10 +452,10 @@ static void while_it_ends(void **state)
  */
 static void no_context(void **state)
 {
-	lane_context = 0;
+	dispatcher_context = 0;
 	driver.current = NULL;
 	assert_int_equal(put(1, 100), CUDA_SUCCESS);
-	vcuda_stage_queue_look(&session);
+	worker_stage_queue_look(&session);
 	assert_int_equal(driver.count, 0);
 	assert_int_equal(driver.copies_now, 1);
 	assert_int_equal(turn(3), 1);
@@ -508,10 +508,10 @@ static void bounds(void **state)
 			assert_int_equal(vcuda_handle_vcudaStageIn(&session, &a), CUDA_ERROR_INVALID_VALUE);
 		}
 	assert_int_equal(driver.count, 0);
-	assert_false(vcuda_stage_queue_any());
+	assert_false(worker_stage_queue_any());
 	assert_int_equal(vcuda_handle_vcudaStageIn(&session, &whole), CUDA_SUCCESS);
 	assert_int_equal(vcuda_handle_vcudaStageIn(&session, &last), CUDA_SUCCESS);
-	vcuda_stage_queue_settle(&session);
+	worker_stage_queue_drain(&session);
 	assert_int_equal(turn(2), 8);
 }
 
@@ -520,7 +520,7 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(in_order), TEST(together), TEST(two_blocks), TEST(settled),       TEST(many),
+		TEST(in_order), TEST(together), TEST(two_blocks), TEST(drained),       TEST(many),
 		TEST(refused),  TEST(contexts), TEST(behind),     TEST(little_behind), TEST(behind_a_command),
 		TEST(without),  TEST(bounds),   TEST(no_context), TEST(other_ends),    TEST(while_it_ends),
 		TEST(before_a_kernel), TEST(by_the_launch), TEST(before_kernels_of_streams), TEST(before_other_kernels),
