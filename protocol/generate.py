@@ -231,7 +231,7 @@ def emit_guest_api_c(desc):
         if c.uncaptured:
             steps.append("libcuda_capture_unsafe()")
         steps.append(f"vcuda_call_{c.name}({', '.join(p.name for p in c.params)})")
-        out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{", f"\tCUresult result = {'client_require_context' if c.context else 'libcuda_require_init'}();\n"]
+        out += [f"VCUDA_EXPORT CUresult {c.name}({c.prototype()})\n{{", f"\tCUresult result = {'libcuda_require_context' if c.context else 'libcuda_require_init'}();\n"]
         out += [f"\tif (result == CUDA_SUCCESS)\n\t\tresult = {step};" for step in steps]
         out += [f"\tif (result == CUDA_SUCCESS)\n\t\tlibcuda_object_drop({p.name});" for p in c.params if p.direction == "destroy" and p.resolver]
         out.append("\treturn result;\n}\n")

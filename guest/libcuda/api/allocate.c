@@ -108,7 +108,7 @@ VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 
 VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct call_options how;
 	struct libcuda_range r;
 

@@ -48,7 +48,7 @@ VCUDA_EXPORT CUresult cuVcudaBlasValue(CUstream stream, unsigned int function, u
 VCUDA_EXPORT CUresult cuVcudaMatmulAsk(const vcuda_matmul_question *question, unsigned int room, unsigned int *count,
 				       uint64_t *words)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaMatmulAsk(*question, room, count, words) : result;
 }
@@ -71,14 +71,14 @@ VCUDA_EXPORT CUresult cuVcudaTransform(CUstream stream, const vcuda_transform *t
 
 VCUDA_EXPORT CUresult cuVcudaRandomCreate(vcuda_generator *generator, unsigned int type)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomCreate(generator, type) : result;
 }
 
 VCUDA_EXPORT CUresult cuVcudaRandomDestroy(vcuda_generator generator)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	return result == CUDA_SUCCESS ? vcuda_call_vcudaRandomDestroy(generator) : result;
 }

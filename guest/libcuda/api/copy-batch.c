@@ -14,7 +14,7 @@
 /* Visits the stream, which is none of the default ones that others wait for. */
 static CUresult visit(CUstream *stream, struct call_options *how)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS && (!*stream || *stream == CU_STREAM_LEGACY))
 		result = CUDA_ERROR_INVALID_VALUE;

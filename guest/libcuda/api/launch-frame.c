@@ -24,7 +24,7 @@ static CUresult find(CUfunction function, struct libcuda_frame **frame)
 {
 	struct libcuda_function_entry *e;
 	struct libcuda_frame *none = NULL, *new;
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_function_lookup(libcuda_context_current(), function, &e);

@@ -113,7 +113,7 @@ static CUresult get_locked(struct reference **found, CUmodule module, const char
 
 static CUresult get(void *to, CUmodule module, const char *name, bool surface)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct reference *r;
 
 	if (result != CUDA_SUCCESS)
@@ -142,7 +142,7 @@ VCUDA_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *ref, CUmodule module, const 
 
 static CUresult find(const void *ref, bool surface, struct reference **found)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "copy/operand.h"
+#include "memory/range.h"
 #include "protocol/types.h"
 
 /* One side of CUDA_MEMCPY3D, which names them apart. */

@@ -2,7 +2,7 @@
 #ifndef VCUDA_COPY_H
 #define VCUDA_COPY_H
 
-#include "copy/operand.h"
+#include "memory/range.h"
 
 /* A copy's two ends. */
 struct libcuda_copy_end {

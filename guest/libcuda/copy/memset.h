@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "copy/operand.h"
+#include "memory/range.h"
 #include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 

@@ -61,7 +61,7 @@ static CUresult check_places(const struct ranges *b)
 /* All of them or none. What is discarded may keep its contents: the memory stays where it is. */
 static CUresult check_ranges(const struct ranges *b, unsigned long long flags, CUstream stream)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)

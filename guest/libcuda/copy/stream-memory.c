@@ -4,7 +4,6 @@
 #include "core/request.h"
 #include "core/device.h"
 #include "protocol/guest-calls.h"
-#include "copy/operand.h"
 #include "memory/range.h"
 #include "core/thread.h"
 

@@ -19,9 +19,7 @@ struct extent {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct extent *free_extents;
-static struct vcuda_address_range devices[8];
-static bool kept[VCUDA_ADDRESS_RANGES]; /* reserved here */
-static uint32_t device_count;
+static bool kept[VCUDA_ADDRESS_RANGES]; /* the host's address ranges that are reserved here */
 
 static bool reserve(uint64_t start, uint64_t length)
 {
@@ -65,11 +63,10 @@ void libcuda_arena_reserve(const vcuda_host_info *host)
 	for (uint32_t i = 0; i < host->range_count; i++) {
 		const struct vcuda_address_range *r = &host->ranges[i];
 
-		kept[device_count] = reserve(r->start, r->length);
-		if (!kept[device_count])
+		kept[i] = reserve(r->start, r->length);
+		if (!kept[i])
 			vcuda_log("address range 0x%llx-0x%llx, where device memory lies, is not free in this process",
 				  (unsigned long long)r->start, (unsigned long long)(r->start + r->length));
-		devices[device_count++] = *r;
 	}
 	if (!reserve_arena(host))
 		vcuda_log("address range 0x%llx-0x%llx is not free in this process (or `ulimit -v` is set): no pinned "
@@ -78,19 +75,14 @@ void libcuda_arena_reserve(const vcuda_host_info *host)
 			  (unsigned long long)(host->arena_start + host->arena_length));
 }
 
-bool libcuda_arena_is_device(uint64_t address)
-{
-	for (uint32_t i = 0; i < device_count; i++)
-		if (address - devices[i].start < devices[i].length)
-			return true;
-	return false;
-}
-
 bool libcuda_arena_is_reserved(uint64_t start, uint64_t end)
 {
-	for (uint32_t i = 0; i < device_count; i++)
-		if (kept[i] && start >= devices[i].start && start < end && end - devices[i].start <= devices[i].length)
+	for (uint32_t i = 0; i < libcuda_host.range_count; i++) {
+		const struct vcuda_address_range *r = &libcuda_host.ranges[i];
+
+		if (kept[i] && start >= r->start && start < end && end - r->start <= r->length)
 			return true;
+	}
 	return false;
 }
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/init.h"
 #include "protocol/types.h"
 
 /* Reserves what the worker named. What cannot be reserved is logged: then pinned memory has nowhere to lie. */
@@ -21,7 +22,13 @@ int libcuda_arena_take(size_t bytes, void **address);
 void libcuda_arena_give(void *address, size_t bytes);
 
 /* True if the address can be a device's. */
-bool libcuda_arena_is_device(uint64_t address);
+static inline bool libcuda_arena_is_device(uint64_t address)
+{
+	for (uint32_t i = 0; i < libcuda_host.range_count; i++)
+		if (address - libcuda_host.ranges[i].start < libcuda_host.ranges[i].length)
+			return true;
+	return false;
+}
 
 /* True if [start, end) is such address space and reserved: nothing of the program's lies there. */
 bool libcuda_arena_is_reserved(uint64_t start, uint64_t end);

@@ -18,13 +18,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, primary co
 static struct libcuda_context *_Atomic contexts;
 static _Atomic uint64_t numbers;
 
-struct libcuda_context *libcuda_context_current(void)
-{
-	struct libcuda_thread *t = libcuda_thread();
-
-	return t->depth ? t->stack[t->depth - 1] : NULL;
-}
-
 bool libcuda_context_is_only_one(void)
 {
 	return atomic_load(&numbers) == 1;
@@ -101,7 +94,7 @@ CUresult libcuda_context_usable(struct libcuda_context *context)
 	return (CUresult)atomic_load(&context->error);
 }
 
-CUresult client_require_context(void)
+CUresult libcuda_require_context(void)
 {
 	CUresult result = libcuda_require_init();
 
@@ -256,7 +249,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int f
 
 VCUDA_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -415,7 +408,7 @@ VCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 VCUDA_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_context *c = libcuda_context_current();
 
 	if (result != CUDA_SUCCESS)
@@ -512,7 +505,7 @@ VCUDA_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 /* Bank widths: a hint that no device since compute capability 5.0 takes. */
 VCUDA_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -524,7 +517,7 @@ VCUDA_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 
 VCUDA_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

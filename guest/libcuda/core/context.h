@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/thread.h"
 #include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
@@ -51,7 +52,12 @@ struct libcuda_context {
 };
 
 /* The calling thread's current context, NULL if it has none. */
-struct libcuda_context *libcuda_context_current(void);
+static inline struct libcuda_context *libcuda_context_current(void)
+{
+	const struct libcuda_thread *t = libcuda_thread();
+
+	return t->depth ? t->stack[t->depth - 1] : NULL;
+}
 
 /* Whether the process never had another one. */
 bool libcuda_context_is_only_one(void);

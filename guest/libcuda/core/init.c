@@ -24,16 +24,7 @@ extern char **environ;
 struct vcuda_host_info libcuda_host;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool ready;
-
-CUresult libcuda_require_init(void)
-{
-	if (!atomic_load_explicit(&ready, memory_order_acquire) || client_session_forked())
-		return CUDA_ERROR_NOT_INITIALIZED;
-	if (libcuda_thread()->in_callback)
-		return CUDA_ERROR_NOT_PERMITTED;
-	return (CUresult)client_session_error();
-}
+_Atomic bool libcuda_ready;
 
 static bool goes_to_the_worker(const char *variable)
 {
@@ -120,13 +111,13 @@ static CUresult connect_locked(void)
 
 	if (client_session_forked())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	if (!atomic_load(&ready)) {
+	if (!atomic_load(&libcuda_ready)) {
 		result = open_session();
 		if (result == CUDA_SUCCESS)
 			result = hello();
 		if (result != CUDA_SUCCESS)
 			return result;
-		atomic_store(&ready, true);
+		atomic_store(&libcuda_ready, true);
 		vcuda_trace_point("libcuda: is ready");
 		say_where();
 	}

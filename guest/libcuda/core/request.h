@@ -15,6 +15,7 @@
 
 #include "core/context.h"
 #include "core/hooks.h"
+#include "core/init.h"
 #include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
@@ -49,12 +50,8 @@ static inline struct libcuda_context *libcuda_request_context(const struct call_
 /* The worker has answered the calling thread, and the context has not failed. */
 void libcuda_request_confirmed(struct libcuda_context *context);
 
-/* CUDA_SUCCESS, or why no call may be made: CUDA_ERROR_NOT_INITIALIZED (cuInit first; also in a forked child),
- * DEINITIALIZED. */
-CUresult libcuda_require_init(void);
-
-/* The same and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
-CUresult client_require_context(void);
+/* libcuda_require_init(), and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
+CUresult libcuda_require_context(void);
 
 /* ---- streams: the stream room defines these; `stream` is resolved ---- */
 

@@ -61,7 +61,7 @@ static void destroy(struct exec *e)
 static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, CUgraphInstantiateResult *why)
 {
 	struct libcuda_graph *g = libcuda_graph_find(graph);
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o;
 	struct exec *e;
 	bool cycle = false;

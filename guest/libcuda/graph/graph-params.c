@@ -315,7 +315,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNo
 		n->kernel.launch.cooperative = value->cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		result = client_require_context();
+		result = libcuda_require_context();
 		if (result != CUDA_SUCCESS)
 			return result;
 		return libcuda_launch_set_cluster(&n->kernel.launch, libcuda_context_current()->device,

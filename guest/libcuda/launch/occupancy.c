@@ -38,7 +38,7 @@ VCUDA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *
 									   size_t shared, unsigned int flags)
 {
 	struct libcuda_occupancy o = {libcuda_function_changes() + 1, shared, flags, block_size, 0};
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
@@ -70,7 +70,7 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, i
 								CUoccupancyB2DSize shared_of, size_t shared, int limit,
 								unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	int best = 0, best_blocks = 0, largest, warp;
 	struct libcuda_function_entry *e;
 	CUdevice dev;
@@ -119,7 +119,7 @@ VCUDA_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block
 
 static CUresult check_config(const void *result_place, CUfunction f, const CUlaunchConfig *c)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)

@@ -39,7 +39,7 @@ size_t libcuda_texel_bytes(CUarray_format format, unsigned int channels)
 
 static CUresult check(const void *to, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -99,7 +99,7 @@ VCUDA_EXPORT CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPT
 
 VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_array_find(array);
 	struct call_options how;
 
@@ -118,7 +118,7 @@ VCUDA_EXPORT CUresult cuArrayDestroy(CUarray array)
 
 static CUresult find(CUarray array, const void *to, struct libcuda_object **o)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -209,7 +209,7 @@ VCUDA_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *mipmapped, const 
 
 VCUDA_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmapped)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, mipmapped);
 	struct call_options how;
 
@@ -229,7 +229,7 @@ static size_t at_level(size_t size, unsigned int level)
 
 VCUDA_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmapped, unsigned int level)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MIPMAPPED, mipmapped);
 	CUDA_ARRAY3D_DESCRIPTOR d;
 
@@ -252,7 +252,7 @@ VCUDA_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray 
 
 static CUresult mipmapped_is_not_such(CUmipmappedArray mipmapped, const void *to)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
 
 	libcuda_memory_is_watched = true;
@@ -49,7 +49,7 @@ static CUresult open_locked(CUdeviceptr *dptr, CUipcMemHandle handle)
 
 VCUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	libcuda_memory_is_watched = true;
 	if (result == CUDA_SUCCESS)
@@ -87,7 +87,7 @@ static CUresult close_locked(CUdeviceptr dptr)
 
 VCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -102,7 +102,7 @@ VCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 {
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_EVENT, event);
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
@@ -117,7 +117,7 @@ VCUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent even
 
 VCUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)

@@ -17,7 +17,7 @@
 
 VCUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	void *p;
 
 	if (result == CUDA_SUCCESS)
@@ -84,7 +84,7 @@ static void set_accessed_by(struct libcuda_advice *a, CUmemLocation where, bool 
 
 VCUDA_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation where)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	bool anywhere = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
 			advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 	struct libcuda_range r;
@@ -190,7 +190,7 @@ static CUresult get_attribute(void *data, size_t bytes, CUmem_range_attribute at
 VCUDA_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes,
 					      size_t count, CUdeviceptr address, size_t bytes)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)

@@ -83,7 +83,7 @@ static CUresult record(CUdeviceptr address, size_t bytes)
 
 VCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -98,7 +98,7 @@ VCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
 					 unsigned int element)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -112,7 +112,7 @@ VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_
 
 VCUDA_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)

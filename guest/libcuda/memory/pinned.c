@@ -178,7 +178,7 @@ CUresult libcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes
 
 VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -207,7 +207,7 @@ static CUresult release_range(uint64_t address, enum libcuda_range_kind kind, CU
 
 VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -218,7 +218,7 @@ VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 
 VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r = {
 		.start = (uintptr_t)p, .bytes = bytes, .kind = LIBCUDA_RANGE_REGISTERED, .flags = flags};
 	struct client_transport *t;
@@ -252,7 +252,7 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 
 VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -263,7 +263,7 @@ VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 
 VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
@@ -276,7 +276,7 @@ VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, u
 
 VCUDA_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)

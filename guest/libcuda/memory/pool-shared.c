@@ -61,7 +61,7 @@ VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, voi
 
 VCUDA_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr dptr)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	CUipcMemHandle shared;
 	struct libcuda_range r;
 
@@ -83,7 +83,7 @@ VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool poo
 	size_t bytes;
 
 	if (result == CUDA_SUCCESS)
-		result = dptr ? client_require_context() : CUDA_ERROR_INVALID_VALUE;
+		result = dptr ? libcuda_require_context() : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	memcpy(&shared, data, sizeof(shared));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
+
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct libcuda_range **table; /* by start */
 static size_t used, room;
@@ -162,4 +164,33 @@ bool libcuda_range_set_advice(uint64_t address, const struct libcuda_advice *adv
 		r->advice = *advice;
 	pthread_rwlock_unlock(&lock);
 	return r;
+}
+
+CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side side, struct libcuda_operand *operand)
+{
+	struct libcuda_range r;
+	bool inside;
+
+	*operand = (struct libcuda_operand){.kind = LIBCUDA_MEMORY_PAGEABLE};
+	if (!address || address + bytes < address)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!libcuda_range_find(address, &r)) {
+		if (libcuda_arena_is_device(address) && side != LIBCUDA_SIDE_HOST)
+			*operand = (struct libcuda_operand){.kind = LIBCUDA_MEMORY_DEVICE, .unsure = true};
+		else if (libcuda_arena_is_device(address) || side == LIBCUDA_SIDE_DEVICE)
+			return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_SUCCESS;
+	}
+	inside = bytes <= r.bytes - (address - r.start);
+	/* The program's own copy, which is made equal before and after. */
+	if (r.kind == LIBCUDA_RANGE_MIRROR && side == LIBCUDA_SIDE_HOST)
+		return CUDA_SUCCESS;
+	if (r.kind & (LIBCUDA_RANGE_ON_DEVICE | LIBCUDA_RANGE_MIRROR)) {
+		operand->kind = LIBCUDA_MEMORY_DEVICE;
+		operand->unsure = r.kind == LIBCUDA_RANGE_RESERVED;
+		return inside && side != LIBCUDA_SIDE_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	}
+	if (inside)
+		operand->kind = LIBCUDA_MEMORY_MAPPED;
+	return inside || side != LIBCUDA_SIDE_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -69,6 +69,28 @@ bool libcuda_range_remove(uint64_t start, unsigned int kinds, struct libcuda_ran
 /* Takes out one range of the context, or of the owner (whichever is given); false when there is none left. */
 bool libcuda_range_remove_next(struct libcuda_context *context, uint64_t owner, struct libcuda_range *range);
 
+/* ---- the operands of copies and memsets ---- */
+
+/* Where the application says that an operand is. */
+enum libcuda_side { LIBCUDA_SIDE_DEVICE, LIBCUDA_SIDE_HOST, LIBCUDA_SIDE_ANY };
+
+enum libcuda_memory_kind {
+	LIBCUDA_MEMORY_DEVICE,
+	LIBCUDA_MEMORY_MAPPED,   /* host memory that the worker maps */
+	LIBCUDA_MEMORY_PAGEABLE, /* other host memory */
+};
+
+struct libcuda_operand {
+	enum libcuda_memory_kind kind;
+	bool unsure; /* a device address outside of the table: only the worker knows whether it is valid */
+};
+
+/*
+ * The kind of memory of the operand [address, address + bytes). CUDA_ERROR_INVALID_VALUE: the operand is elsewhere than
+ * the application says, or exceeds its allocation.
+ */
+CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side side, struct libcuda_operand *operand);
+
 bool libcuda_range_set_sync_memops(uint64_t address, bool on);
 bool libcuda_range_set_advice(uint64_t address, const struct libcuda_advice *advice);
 

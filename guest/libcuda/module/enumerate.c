@@ -46,7 +46,7 @@ static const struct kind library_kind = {LIBCUDA_OBJECT_LIBRARY, names_of_librar
 
 static CUresult check(const struct kind *kind, const void *owner, const void *result_place)
 {
-	CUresult result = kind == &module_kind ? client_require_context() : libcuda_require_init();
+	CUresult result = kind == &module_kind ? libcuda_require_context() : libcuda_require_init();
 
 	if (result != CUDA_SUCCESS)
 		return result;

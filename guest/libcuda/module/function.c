@@ -180,7 +180,7 @@ static CUresult get_attribute(struct libcuda_context *c, int *value, CUfunction_
 
 VCUDA_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	return result != CUDA_SUCCESS ? result : get_attribute(libcuda_context_current(), value, attribute, handle);
 }
@@ -221,7 +221,7 @@ static CUresult refresh(struct libcuda_context *c, CUfunction handle)
 
 VCUDA_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_function_entry *e;
 
 	if (result == CUDA_SUCCESS)
@@ -268,7 +268,7 @@ VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache confi
 
 VCUDA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -280,7 +280,7 @@ VCUDA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache confi
 /* Bank widths: a hint that no device since compute capability 5.0 takes. */
 VCUDA_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -310,7 +310,7 @@ static CUresult get_param_info(CUfunction handle, size_t index, size_t *offset, 
 
 VCUDA_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	return result != CUDA_SUCCESS ? result : get_param_info(handle, index, offset, size);
 }
@@ -347,7 +347,7 @@ VCUDA_EXPORT CUresult cuKernelGetName(const char **name, CUkernel kernel)
 
 VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_function_entry *e;
 
 	return result != CUDA_SUCCESS ? result : libcuda_function_lookup(libcuda_context_current(), handle, &e);
@@ -355,7 +355,7 @@ VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 
 VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)

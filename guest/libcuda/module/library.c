@@ -128,7 +128,7 @@ VCUDA_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 	CUresult result = require_library(library);
 
 	if (result == CUDA_SUCCESS)
-		result = client_require_context();
+		result = libcuda_require_context();
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = vcuda_call_cuLibraryGetModule(module, library);
@@ -145,7 +145,7 @@ VCUDA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlib
 	size_t size;
 
 	if (result == CUDA_SUCCESS)
-		result = client_require_context();
+		result = libcuda_require_context();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name || (!dptr && !bytes))
@@ -212,7 +212,7 @@ VCUDA_EXPORT CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
 
 VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_KERNEL, kernel);
 	struct libcuda_function_entry *e;
 

@@ -183,7 +183,7 @@ static CUresult create(struct CUlinkState_st *s, const struct libcuda_jit *jit)
 VCUDA_EXPORT CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state)
 {
 	const struct libcuda_jit jit = {count, options, values};
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct CUlinkState_st *s;
 
 	if (result == CUDA_SUCCESS)
@@ -212,7 +212,7 @@ VCUDA_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, v
 				       const char *name, unsigned int count, CUjit_option *options, void **values)
 {
 	const struct libcuda_jit jit = {count, options, values};
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_jit_start(&jit);
@@ -223,7 +223,7 @@ VCUDA_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, c
 				       CUjit_option *options, void **values)
 {
 	const struct libcuda_jit jit = {count, options, values};
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	const void *data;
 	size_t room, bytes;
 	void *file;
@@ -286,7 +286,7 @@ static CUresult result_of(struct CUlinkState_st *s, void **cubin, size_t *bytes)
 
 VCUDA_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *bytes)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -46,7 +46,7 @@ VCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, un
 					 void **values)
 {
 	const struct libcuda_jit jit = {count, options, values};
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	const void *data;
 	size_t bytes;
 
@@ -69,7 +69,7 @@ VCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin
 
 VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	size_t bytes, room;
 	const void *data;
 	void *file;
@@ -90,7 +90,7 @@ VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 
 VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -107,7 +107,7 @@ VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 /* Functions and variables are of the module's context, which need not be the current one. */
 VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MODULE, module);
 	struct libcuda_context *home = o ? o->context : NULL;
 	struct call_options how;
@@ -127,7 +127,7 @@ VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 
 VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	CUdeviceptr address;
 	size_t size;
 
@@ -151,7 +151,7 @@ VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUm
 
 VCUDA_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, function);
 
 	if (result != CUDA_SUCCESS)

@@ -10,7 +10,7 @@
 
 VCUDA_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o;
 	uint64_t generation;
 	bool reused;

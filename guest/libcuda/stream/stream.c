@@ -111,7 +111,7 @@ CUresult libcuda_stream_resolve(CUstream stream, CUstream *resolved)
 
 static CUresult enter(CUstream *stream, struct libcuda_context **home)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	return result != CUDA_SUCCESS ? result : resolve(*stream, stream, home);
 }
@@ -133,7 +133,7 @@ CUresult libcuda_stream_enter_current(CUstream *stream)
 	return !home || home == libcuda_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult libcuda_stream_visit(CUstream *stream, struct call_options *how)
+CUresult libcuda_stream_visit_named(CUstream *stream, struct call_options *how)
 {
 	struct libcuda_context *home;
 	CUresult result = enter(stream, &home);
@@ -154,7 +154,7 @@ CUresult libcuda_stream_wait(const struct call_options *how, CUstream resolved)
 
 VCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
@@ -272,7 +272,7 @@ VCUDA_EXPORT CUresult cuCtxSynchronize(void)
 /* A stream of the application's, or NULL for a default one. */
 static CUresult describe(CUstream stream, struct libcuda_object **o)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	*o = NULL;
 	if (result != CUDA_SUCCESS || !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)

@@ -5,6 +5,7 @@
 #define VCUDA_STREAM_H
 
 #include "core/context.h"
+#include "core/request.h"
 #include "protocol/cuda-abi.h"
 
 /* The stream that a function with the suffix _ptds or _ptsz means. */
@@ -14,18 +15,27 @@
  */
 CUresult libcuda_stream_resolve(CUstream stream, CUstream *resolved);
 
-/* The same, with client_require_context() first. */
+/* The same, with libcuda_require_context() first. */
 CUresult libcuda_stream_enter(CUstream *stream);
 
 /* The same for what must be in a stream of the current context: CUDA_ERROR_INVALID_HANDLE for another's. */
 CUresult libcuda_stream_enter_current(CUstream *stream);
+
+/* libcuda_stream_visit() of a stream that is not the legacy default stream. */
+CUresult libcuda_stream_visit_named(CUstream *stream, struct call_options *how);
 
 /*
  * The same for work that may be in a stream of another context than the current one; `how` names the stream's context,
  * in which the work's calls are made. Copies may (CUDA C Programming Guide, "Stream and Event Behavior"), and launches
  * of what belongs to that context.
  */
-CUresult libcuda_stream_visit(CUstream *stream, struct call_options *how);
+static inline CUresult libcuda_stream_visit(CUstream *stream, struct call_options *how)
+{
+	if (*stream && *stream != CU_STREAM_LEGACY)
+		return libcuda_stream_visit_named(stream, how);
+	*how = libcuda_context_options(libcuda_context_current());
+	return libcuda_require_context();
+}
 
 /*
  * The same for a stream of any context where the calling thread may have no current one. A default stream belongs to

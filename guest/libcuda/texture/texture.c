@@ -134,7 +134,7 @@ CUresult libcuda_texture_resource(const CUDA_RESOURCE_DESC *d, vcuda_resource *r
 VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
 					const CUDA_TEXTURE_DESC *descriptor, const CUDA_RESOURCE_VIEW_DESC *view)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	static const CUDA_RESOURCE_VIEW_DESC no_view;
 	vcuda_texture id;
 	vcuda_resource r;
@@ -168,7 +168,7 @@ VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE
 /* As the driver does (doc/measured.md): what is no object is destroyed without a word. */
 VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct texture t;
 
 	if (result != CUDA_SUCCESS)
@@ -178,7 +178,7 @@ VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 
 static CUresult find(unsigned long long object, bool surface, const void *to, struct texture *t)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -219,7 +219,7 @@ VCUDA_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *vi
 
 VCUDA_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOURCE_DESC *resource)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	vcuda_surface id;
 	vcuda_resource r;
 	struct texture *t;
@@ -249,7 +249,7 @@ VCUDA_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOUR
 
 VCUDA_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject object)
 {
-	CUresult result = client_require_context();
+	CUresult result = libcuda_require_context();
 	struct texture t;
 
 	if (result != CUDA_SUCCESS)

@@ -18,9 +18,25 @@
 
 struct vcuda_host_info libcuda_host = {.backend = "cuda"};
 
-CUresult libcuda_require_init(void)
+_Atomic bool libcuda_ready = true;
+
+/* A session that lives. */
+static struct vcuda_shm shm;
+static struct client_transport transport = {.shm = &shm};
+struct client_session client_session = {.transport = &transport};
+
+int client_session_lose(int error)
 {
-	return CUDA_SUCCESS;
+	return error;
+}
+
+_Thread_local struct libcuda_thread *libcuda_thread_cached;
+
+struct libcuda_thread *libcuda_thread_begin(void)
+{
+	static struct libcuda_thread thread;
+
+	return libcuda_thread_cached = &thread;
 }
 
 void (*libcuda_hook_note)(const char *format, ...);
