@@ -10,9 +10,6 @@
 #include "stream/stream.h"
 #include "core/thread.h"
 
-/* Below that, asking the kernel and the host for the pages takes longer than it saves. */
-#define LARGE (16u << 20)
-
 /* A huge page. What is less at the ends goes by staging: small pages are copied faster by a processor. */
 #define GRAIN ((size_t)2 << 20)
 
@@ -22,9 +19,7 @@
 #define LARGEST_PART ((size_t)32 << 20)
 
 struct copy {
-	const struct call_options *how;
-	char *host;
-	bool to_device;
+	const struct libcuda_transfer *transfer;
 	size_t part, end;
 	size_t next;                       /* where the next part to be pinned begins */
 	struct libcuda_span ahead, behind; /* pinned: to be copied, and copied already; empty: none is */
@@ -42,7 +37,7 @@ static void unpin(struct copy *c, struct libcuda_span *span)
 
 	libcuda_thread()->calls.waits++;
 	/* Where it fails the pages stay pinned, and charged, until the context's end. */
-	t->ops->direct_unpin(t, c->host + span->from, span->to - span->from);
+	t->ops->direct_unpin(t, c->transfer->host + span->from, span->to - span->from);
 	*span = (struct libcuda_span){0};
 }
 
@@ -55,7 +50,7 @@ static bool pin_ahead(struct copy *c)
 	if (c->refused || !is_empty(&c->ahead) || is_empty(&span))
 		return false;
 	libcuda_thread()->calls.waits++;
-	c->refused = t->ops->direct_pin(t, c->host + span.from, span.to - span.from, !c->to_device);
+	c->refused = t->ops->direct_pin(t, c->transfer->host + span.from, span.to - span.from, !c->transfer->to_device);
 	if (c->refused)
 		return true;
 	c->ahead = span;
@@ -89,21 +84,22 @@ static bool is_ready(const struct call_options *how)
 	return atomic_load(&ready);
 }
 
-static CUresult copy_part(struct copy *c, const struct libcuda_span *part, uint64_t device, CUstream stream)
+static CUresult copy_part(struct copy *c, const struct libcuda_span *part)
 {
-	struct call_options options = *c->how;
+	struct call_options options = *c->transfer->how;
 	CUresult result;
 
 	options.meanwhile = work;
 	options.argument = c;
-	result = vcuda_call_vcudaCopyDirect_with(&options, device + part->from, (uintptr_t)c->host + part->from,
-						 c->to_device, part->to - part->from, stream);
+	result = vcuda_call_vcudaCopyDirect_with(&options, c->transfer->device + part->from,
+						 (uintptr_t)c->transfer->host + part->from, c->transfer->to_device,
+						 part->to - part->from, c->transfer->stream);
 	if (result == CUDA_ERROR_NOT_READY)
 		atomic_store(&ready, false);
 	return result;
 }
 
-static CUresult copy_parts(struct copy *c, uint64_t device, CUstream stream, struct libcuda_span *done)
+static CUresult copy_parts(struct copy *c, struct libcuda_span *done)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -112,7 +108,7 @@ static CUresult copy_parts(struct copy *c, uint64_t device, CUstream stream, str
 		struct libcuda_span part = c->ahead;
 
 		c->ahead = (struct libcuda_span){0};
-		result = copy_part(c, &part, device, stream);
+		result = copy_part(c, &part);
 		unpin_behind(c);
 		c->behind = part;
 		if (result == CUDA_SUCCESS) {
@@ -133,27 +129,27 @@ static bool is_offered(void)
 	return t->direct && t->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyDirect].since_minor;
 }
 
-CUresult libcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
-			     CUstream stream, struct libcuda_span *done)
+CUresult libcuda_direct_copy(const struct libcuda_transfer *t, struct libcuda_span *done)
 {
-	size_t start = -(uintptr_t)host % GRAIN, end = bytes - ((uintptr_t)host + bytes) % GRAIN;
-	struct copy c = {.how = how, .host = host, .to_device = to_device, .next = start, .end = end};
+	uintptr_t address = (uintptr_t)t->host;
+	size_t start = -address % GRAIN, end = t->bytes - (address + t->bytes) % GRAIN;
+	struct copy c = {.transfer = t, .next = start, .end = end};
 	CUresult result;
 	int cancel_state;
 
 	*done = (struct libcuda_span){0};
-	if (bytes < LARGE || !is_offered() || !is_ready(how))
+	if (!is_offered() || !is_ready(t->how))
 		return CUDA_SUCCESS;
 	c.part = (end - start) / PARTS / GRAIN * GRAIN;
 	c.part = c.part < LEAST_PART ? LEAST_PART : c.part > LARGEST_PART ? LARGEST_PART : c.part;
-	/* As any copy of pageable memory; and nothing is pinned for what others have the device do first. */
-	result = libcuda_stream_wait(how, stream);
+	/* Nothing is pinned while the stream's earlier work takes its time. */
+	result = libcuda_stream_wait(t->how, t->stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*done = (struct libcuda_span){start, start};
 	/* A thread that is cancelled in here would leave pages pinned. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	result = copy_parts(&c, device, stream, done);
+	result = copy_parts(&c, done);
 	pthread_setcancelstate(cancel_state, NULL);
 	if (is_empty(done))
 		*done = (struct libcuda_span){0};

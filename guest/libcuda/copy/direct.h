@@ -7,12 +7,9 @@
 #ifndef VCUDA_GUEST_DIRECT_H
 #define VCUDA_GUEST_DIRECT_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "guest/client/call.h"
-#include "protocol/cuda-abi.h"
+#include "copy/copy-policy.h"
 
 /* Of a copy: the bytes [from, to). */
 struct libcuda_span {
@@ -20,11 +17,10 @@ struct libcuda_span {
 };
 
 /*
- * Copies what it can of `bytes` bytes on one of the worker's streams and waits for that. What it has not copied, before
- * and behind *done, is the caller's to copy in another way: all of it where nothing is offered or the copy is not
- * large, the ends, and what is left where the kernel pins no more (a limit, or pages in too many pieces). Thread-safe.
+ * Copies a part of pageable memory, *done, and waits for it. The caller copies the rest in another form: everything
+ * where the host does not offer direct copies, the ends, and what is left where the kernel pins no more (a limit, or
+ * pages in too many pieces). Thread-safe.
  */
-CUresult libcuda_direct_copy(const struct call_options *how, void *host, uint64_t device, size_t bytes, bool to_device,
-			     CUstream stream, struct libcuda_span *done);
+CUresult libcuda_direct_copy(const struct libcuda_transfer *t, struct libcuda_span *done);
 
 #endif

@@ -19,9 +19,6 @@
 #include "common/start-thread.h"
 #include "stream/stream.h"
 
-/* Below that, blocks one by one are as fast. */
-#define LARGE (512u * 1024)
-
 /* Of all large copies together; the others are for the small copies of other threads. */
 #define MOST_BLOCKS 9
 #define MOST_THREADS 8
@@ -334,35 +331,41 @@ static void end(struct copy *c, bool succeeded)
 	pthread_mutex_unlock(&lock);
 }
 
-bool libcuda_stage_double_buffer(const struct call_options *how, void *host, uint64_t device, size_t bytes,
-				 bool to_device, CUstream stream, CUresult *result)
+/* The pieces of a copy, and the threads that it can use. */
+static struct copy describe(const struct libcuda_transfer *t)
 {
-	struct copy c = {.host = host, .bytes = bytes, .piece = bytes / PIECES, .to_device = to_device};
-	struct call_options options = *how;
+	size_t piece = t->bytes / PIECES & ~(size_t)4095, shares = t->bytes / HELPED;
+	struct copy c = {.host = t->host, .bytes = t->bytes, .to_device = t->to_device};
+
+	c.piece = piece < LEAST_PIECE ? LEAST_PIECE : piece > VCUDA_STAGE_BLOCK_BYTES ? VCUDA_STAGE_BLOCK_BYTES : piece;
+	c.pieces = (t->bytes - 1) / c.piece + 1;
+	c.useful = shares < MOST_THREADS ? (unsigned int)shares : MOST_THREADS;
+	return c;
+}
+
+bool libcuda_stage_double_buffer(const struct libcuda_transfer *t, CUresult *result)
+{
+	struct call_options options = *t->how;
+	struct copy c = describe(t);
 	bool has_begun;
 	int cancel_state;
 
 	pthread_once(&once, choose_threads);
-	if (bytes < LARGE || !wanted_threads ||
+	if (!wanted_threads ||
 	    client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
 		return false;
-	/* Nothing can be copied before; and who waits with the blocks may wait for who waits for them. */
-	*result = libcuda_stream_wait(how, stream);
+	/* Blocks that are held during a wait are missing to the thread that is waited for. */
+	*result = libcuda_stream_wait(t->how, t->stream);
 	if (*result != CUDA_SUCCESS)
 		return true;
-	c.piece = c.piece < LEAST_PIECE               ? LEAST_PIECE
-		  : c.piece > VCUDA_STAGE_BLOCK_BYTES ? VCUDA_STAGE_BLOCK_BYTES
-						      : c.piece & ~(size_t)4095;
-	c.pieces = (bytes - 1) / c.piece + 1;
-	c.useful = bytes / HELPED < MOST_THREADS ? (unsigned int)(bytes / HELPED) : MOST_THREADS;
 	/* A thread that is cancelled in here would leave others with its copy. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	has_begun = take_blocks(&c) && begin(&c);
 	if (has_begun) {
 		options.meanwhile = work_myself;
 		options.argument = &c;
-		*result = vcuda_call_vcudaStageTurns_with(&options, device, to_device, c.mask, (uint32_t)c.piece, bytes,
-							  stream);
+		*result = vcuda_call_vcudaStageTurns_with(&options, t->device, t->to_device, c.mask, (uint32_t)c.piece,
+							  t->bytes, t->stream);
 		end(&c, *result == CUDA_SUCCESS);
 	}
 	give_blocks(&c);

@@ -7,18 +7,14 @@
 #define VCUDA_DOUBLE_BUFFER_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "guest/client/call.h"
-#include "protocol/cuda-abi.h"
+#include "copy/copy-policy.h"
 
 /*
- * Copies between `host` and device memory on one of the worker's streams, and waits for the end. False: it has not
- * begun, since it is not large or there are no threads or no blocks for it now. The threads leave SIGSEGV and SIGBUS to
- * the application's handlers, which must return. Thread-safe.
+ * Copies pageable memory and waits for the end. Returns false, and does nothing, where there are no threads or no
+ * blocks for the copy now. The threads leave SIGSEGV and SIGBUS to the application's handlers, which must return.
+ * Thread-safe.
  */
-bool libcuda_stage_double_buffer(const struct call_options *how, void *host, uint64_t device, size_t bytes,
-				 bool to_device, CUstream stream, CUresult *result);
+bool libcuda_stage_double_buffer(const struct libcuda_transfer *t, CUresult *result);
 
 #endif

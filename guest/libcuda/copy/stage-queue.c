@@ -13,18 +13,18 @@
 #include "protocol/guest-calls.h"
 #include "ring/ring.h"
 
-/* The place of a piece is counted in these from the beginning of time; a ticket is where a piece ends. */
+/* Positions count units since the session's start; a ticket is the position of a piece's end. */
 #define UNIT 64u
 #define UNITS (VCUDA_STAGE_BLOCK_BYTES / UNIT)
 
-/* How often to look for room at once, and with others let run in between. */
+/* The number of looks for room before the thread yields, and with it; pauses of the processor between two looks. */
 #define LOOKS 64
 #define YIELDS 256
 #define GLANCES 16
 
-/* Who has the lock fills the block. Nobody waits for it: there are other ways to copy. */
+/* A thread that finds the lock taken copies by blocks of its own. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool has_block; /* which is kept from then on */
+static bool has_block; /* from the first copy on */
 static uint32_t block, end;
 static char *memory;
 
@@ -46,7 +46,7 @@ static bool is_free(uint32_t units)
 	return end + units - atomic_load(&client_call_shm()->handovers[block].count) <= UNITS;
 }
 
-/* Any call that is waited for comes behind all copies, those that were refused before they were one included. */
+/* The worker answers a call after all pieces before it, also those that it refused. */
 static CUresult free_all(void)
 {
 	unsigned int flags;
@@ -57,7 +57,7 @@ static CUresult free_all(void)
 	return result;
 }
 
-/* Where the next `units` are, which are in one piece. */
+/* The place of the next `units`, without a gap. */
 static CUresult find_room(uint32_t units, uint32_t *at)
 {
 	uint32_t to_end = UNITS - end % UNITS, skipped = units > to_end ? to_end : 0;
@@ -74,77 +74,132 @@ static CUresult find_room(uint32_t units, uint32_t *at)
 	return CUDA_SUCCESS;
 }
 
-/* CUDA_ERROR_NOT_READY: the context is not drained, and nothing was sent. */
-static CUresult send_if_drained(struct call_context *context, uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
-{
-	const struct call_options options = {.context = context, .only_drained = true};
+/* ---- posted pieces ---- */
 
-	return vcuda_call_vcudaStageIn_with(&options, dst, block, at % UNITS * UNIT, ticket, bytes, 0);
+/* Up to LIBCUDA_STAGE_PIECE bytes, which are in the block. CUDA_ERROR_NOT_READY: nothing was sent. */
+static CUresult send_if_drained(const struct libcuda_transfer *t, uint32_t at, uint32_t ticket)
+{
+	const struct call_options options = {.context = t->how->context, .only_drained = true};
+
+	return vcuda_call_vcudaStageIn_with(&options, t->device, block, at % UNITS * UNIT, ticket, t->bytes, 0);
 }
 
 /* Waits for the work that the default stream depends on. */
-static CUresult send_behind(struct call_context *context, uint64_t dst, uint32_t at, uint32_t ticket, size_t bytes)
+static CUresult send_behind(const struct libcuda_transfer *t, uint32_t at, uint32_t ticket)
 {
 	struct call_receipt receipt;
-	const struct call_options options = {.context = context, .wait = true, .receipt = &receipt};
-	CUresult result = vcuda_call_vcudaStageIn_with(&options, dst, block, at % UNITS * UNIT, ticket, bytes, 1);
+	const struct call_options options = {.context = t->how->context, .wait = true, .receipt = &receipt};
+	CUresult result =
+		vcuda_call_vcudaStageIn_with(&options, t->device, block, at % UNITS * UNIT, ticket, t->bytes, 1);
 
 	if (result == CUDA_SUCCESS)
-		client_call_drained(context, &receipt);
+		client_call_drained(t->how->context, &receipt);
 	return result;
 }
 
-/* Up to LIBCUDA_STAGE_PIECE bytes. */
-static CUresult fill_and_send(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle)
+static CUresult post(const struct libcuda_transfer *t, bool only_idle)
 {
-	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), at;
+	uint32_t units = (uint32_t)((t->bytes + UNIT - 1) / UNIT), at;
 	CUresult result = find_room(units, &at);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* Memory that the device may write to is read when the device has nothing left to do. */
-	if (only_idle && !libcuda_context_is_idle(c))
+	if (only_idle && !libcuda_context_is_idle(libcuda_request_context(t->how)))
 		return CUDA_ERROR_NOT_READY;
-	memcpy(memory + at % UNITS * (size_t)UNIT, src, bytes);
-	result = send_if_drained(&c->calls, dst, at, at + units, bytes);
+	memcpy(memory + at % UNITS * (size_t)UNIT, t->host, t->bytes);
+	result = send_if_drained(t, at, at + units);
 	if (result == CUDA_ERROR_NOT_READY && only_idle)
 		return result;
 	if (result == CUDA_ERROR_NOT_READY)
-		result = send_behind(&c->calls, dst, at, at + units, bytes);
-	/* What was sent is the worker's until it gives it back, whatever has come of it. */
+		result = send_behind(t, at, at + units);
+	/* The worker gives back what was sent, whatever the result is. */
 	end = at + units;
 	return result;
 }
 
-static bool queue_in(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, bool only_idle,
-		     CUresult *result)
+/* Returns how many bytes were taken before *result: less than all where another thread uses the block. */
+static size_t post_all(const struct libcuda_transfer *t, bool only_idle, CUresult *result)
 {
-	bool begins;
+	size_t done = 0;
 	int cancel_state;
 
+	*result = CUDA_SUCCESS;
 	if (client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageIn].since_minor ||
-	    pthread_mutex_trylock(&lock))
-		return false;
+	    !libcuda_transfer_is_plain(t) || !libcuda_copy_may_return_early(t) || pthread_mutex_trylock(&lock))
+		return 0;
 	/* A thread that is cancelled in here would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	begins = take_block();
-	for (size_t done = 0, part; begins && done < bytes; done += part) {
-		part = bytes - done < LIBCUDA_STAGE_PIECE ? bytes - done : LIBCUDA_STAGE_PIECE;
-		*result = fill_and_send(c, dst + done, src + done, part, only_idle);
-		if (*result != CUDA_SUCCESS)
-			break;
+	while (take_block() && done < t->bytes && *result == CUDA_SUCCESS) {
+		size_t rest = t->bytes - done, bytes = rest < LIBCUDA_STAGE_PIECE ? rest : LIBCUDA_STAGE_PIECE;
+		struct libcuda_transfer piece = libcuda_transfer_part(t, done, done + bytes);
+
+		*result = post(&piece, only_idle);
+		done += bytes;
 	}
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(cancel_state, NULL);
-	return begins;
+	return done;
 }
 
-bool libcuda_stage_queue_in(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
+bool libcuda_stage_queue_copy_idle(const struct libcuda_transfer *t, CUresult *result)
 {
-	return queue_in(c, dst, src, bytes, false, result);
+	return post_all(t, true, result) && *result != CUDA_ERROR_NOT_READY;
 }
 
-bool libcuda_stage_queue_idle(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result)
+/* ---- pieces that are waited for: a block each ---- */
+
+static CUresult copy_block(const struct libcuda_transfer *t, uint32_t taken, void *bytes)
 {
-	return queue_in(c, dst, src, bytes, true, result) && *result != CUDA_ERROR_NOT_READY;
+	struct call_options options = *t->how;
+	struct call_receipt receipt;
+	CUresult result;
+
+	if (t->to_device) {
+		memcpy(bytes, t->host, t->bytes);
+		return vcuda_call_vcudaStageHtoD_with(&options, t->device, taken, t->bytes, t->stream,
+						      !libcuda_transfer_is_plain(t));
+	}
+	options.receipt = &receipt;
+	result = vcuda_call_vcudaStageDtoH_with(&options, t->device, taken, t->bytes, t->stream,
+						!libcuda_transfer_is_plain(t));
+	if (result != CUDA_SUCCESS)
+		return result;
+	memcpy(t->host, bytes, t->bytes);
+	if (libcuda_transfer_is_plain(t) && options.context)
+		client_call_drained(options.context, &receipt);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_blocks(const struct libcuda_transfer *t)
+{
+	CUresult result = CUDA_SUCCESS;
+	void *bytes;
+	uint32_t taken = client_stage_take(&bytes);
+
+	for (size_t done = 0; done < t->bytes && result == CUDA_SUCCESS;) {
+		size_t rest = t->bytes - done, part = rest < VCUDA_STAGE_BLOCK_BYTES ? rest : VCUDA_STAGE_BLOCK_BYTES;
+		struct libcuda_transfer piece = libcuda_transfer_part(t, done, done + part);
+
+		result = copy_block(&piece, taken, bytes);
+		done += part;
+	}
+	client_stage_give(taken);
+	return result;
+}
+
+CUresult libcuda_stage_queue_copy(const struct libcuda_transfer *t)
+{
+	struct libcuda_transfer rest;
+	CUresult result;
+	size_t done;
+
+	if (!t->to_device)
+		return copy_blocks(t);
+	libcuda_transfer_touch(t);
+	done = post_all(t, false, &result);
+	if (done == t->bytes || result != CUDA_SUCCESS)
+		return result;
+	rest = libcuda_transfer_part(t, done, t->bytes);
+	return copy_blocks(&rest);
 }

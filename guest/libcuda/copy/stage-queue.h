@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory on its way to the device through one staging block, in pieces that follow one another: the caller
+ * Copies of host memory through one staging block. To the device they go in pieces that follow one another: the caller
  * fills one while the device reads those before it, and need not wait for the last.
  */
 #ifndef VCUDA_STAGE_QUEUE_H
@@ -8,23 +8,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "protocol/cuda-abi.h"
+#include "copy/copy-policy.h"
 
-/* In one piece. */
+/* The size of a piece, in bytes. */
 #define LIBCUDA_STAGE_PIECE ((size_t)64 * 1024)
 
-struct libcuda_context;
+/*
+ * Copies pageable memory. Returns when the stream's earlier work is done and the bytes are taken, or there.
+ * Thread-safe.
+ */
+CUresult libcuda_stage_queue_copy(const struct libcuda_transfer *t);
 
 /*
- * The synchronous copy on the default stream of a context: returns once the work before it is done and the bytes are
- * taken. False: nothing has happened, since another thread uses the block or there is none. Thread-safe.
+ * Copies at most one piece of memory that the device may write to. Returns false, and does nothing, unless the context
+ * is idle (core/context.h) and the block is free. Thread-safe.
  */
-bool libcuda_stage_queue_in(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
-
-/* The same with at most one piece, of memory that the device may write to: false as well unless the context is idle
- * (call.h). */
-bool libcuda_stage_queue_idle(struct libcuda_context *c, uint64_t dst, const char *src, size_t bytes, CUresult *result);
+bool libcuda_stage_queue_copy_idle(const struct libcuda_transfer *t, CUresult *result);
 
 #endif

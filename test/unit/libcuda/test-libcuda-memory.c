@@ -83,7 +83,7 @@ static void copy_staged(CUdeviceptr p, size_t bytes, bool busy)
 	assert_int_equal(cuMemcpyDtoH_v2(back, p, bytes), CUDA_SUCCESS);
 	assert_memory_equal(back, host, bytes);
 	assert_int_equal(fake.behind - behind, busy);
-	assert_int_equal(fake.staged - staged, bytes > 4096 || busy ? (bytes + 65535) / 65536 : 0);
+	assert_int_equal(fake.staged - staged, (bytes + 65535) / 65536);
 }
 
 static void staged(void **state)
@@ -97,6 +97,35 @@ static void staged(void **state)
 			for (int busy = 0; busy < 2; busy++)
 				copy_staged(p, sizes[i], busy);
 	fake.reads_late = 0;
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* On another stream the copy waits for that stream alone: no piece is posted, which might wait for the default one. */
+static void staged_on_stream(void **state)
+{
+	uint64_t staged = fake.staged;
+	const size_t bytes = 200001;
+	CUstream stream;
+	CUdeviceptr p;
+
+	assert_int_equal(cuMemAlloc_v2(&p, sizeof(host)), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	for (int async = 0; async < 2; async++) {
+		assert_int_equal(cuMemsetD32Async(p, 0, 1, NULL), CUDA_SUCCESS);
+		assert_int_equal(cuMemsetD32Async(p, 0, 1, async ? stream : CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+		assert_int_equal(async ? cuMemcpyHtoDAsync_v2(p, host, bytes, stream)
+				       : cuMemcpyHtoD_v2_ptds(p, host, bytes),
+				 CUDA_SUCCESS);
+		assert_int_equal(cuMemcpyDtoH_v2(back, p, bytes), CUDA_SUCCESS);
+		assert_memory_equal(back, host, bytes);
+	}
+	/* As much as commands hold returns at once. */
+	memset(back, 0, sizeof(back));
+	assert_int_equal(cuMemcpyHtoDAsync_v2(p, host, 65536, stream), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyDtoH_v2(back, p, 65536), CUDA_SUCCESS);
+	assert_memory_equal(back, host, 65536);
+	assert_int_equal(fake.staged, staged);
+	assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
@@ -394,19 +423,13 @@ static void box_3d(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bounds),
-		cmocka_unit_test(pageable),
-		cmocka_unit_test(staged),
-		cmocka_unit_test(staged_in_a_row),
-		cmocka_unit_test(staged_lost),
-		cmocka_unit_test(pinned),
-		cmocka_unit_test(pinned_in_idle_context),
-		cmocka_unit_test(registered),
-		cmocka_unit_test(pointers),
-		cmocka_unit_test(boxes),
-		cmocka_unit_test(box_errors),
-		cmocka_unit_test(box_3d),
-		cmocka_unit_test(always_made),
+		cmocka_unit_test(bounds),          cmocka_unit_test(pageable),
+		cmocka_unit_test(staged),          cmocka_unit_test(staged_on_stream),
+		cmocka_unit_test(staged_in_a_row), cmocka_unit_test(staged_lost),
+		cmocka_unit_test(pinned),          cmocka_unit_test(pinned_in_idle_context),
+		cmocka_unit_test(registered),      cmocka_unit_test(pointers),
+		cmocka_unit_test(boxes),           cmocka_unit_test(box_errors),
+		cmocka_unit_test(box_3d),          cmocka_unit_test(always_made),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
