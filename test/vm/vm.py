@@ -274,12 +274,10 @@ def direct_limit(vm):
 def direct_ends(vm):
     """Of processes and of workers, in the middle of copies."""
     vm.run("direct killed")
-    vm.run("mkfifo /tmp/fifo; direct worker-dies >/tmp/fifo & ( read word; cat >/tmp/died ) </tmp/fifo & sleep 0")
-    wait_until(lambda: len(vm.workers()) == 1, "no worker")
+    vm.run("mkfifo /tmp/fifo; direct worker-dies >/tmp/fifo & ( read word; echo $word >/tmp/word; cat >/tmp/died ) </tmp/fifo & sleep 0")
+    wait_until(lambda: "ready" in vm.sh("cat /tmp/word")[1], "the process does not begin to copy")
     (worker,) = vm.workers()
-    # All of the VM's memory is in reach: warmed up.
-    wait_until(lambda: resident_kib(worker) > 1000 * 1024, "the RAM is not registered")
-    time.sleep(1)
+    check(resident_kib(worker) > 1000 * 1024, "the RAM is not registered")
     os.kill(worker, signal.SIGKILL)
     wait_until(lambda: "warmed" in vm.sh("cat /tmp/died")[1], "the process is not told")
     check("CUDA error 719" in vm.run("cat /tmp/died; rm /tmp/fifo"), "the process was told something else")
