@@ -160,7 +160,7 @@ def attach(path, major, minor):
 
 
 def versions():
-    """Another major version is refused, and the refusal says the worker's; minor 0 of this major is served."""
+    """Another major version is refused, and the refusal says the worker's; minor 0 of this major is served, and retired calls are answered."""
     with daemon() as (_, env):
         status, major, minor, _, s = attach(env["VCUDA_SOCKET"], 99, 0)
         check(status == -93, f"major 99 was answered with {status}")
@@ -169,6 +169,13 @@ def versions():
         status, _, _, fds, s = attach(env["VCUDA_SOCKET"], major, 0)
         check(status == 0 and len(fds) == 2, f"minor 0: {status}, {len(fds)} descriptors")
         s.close()
+        ring = Ring(env["VCUDA_SOCKET"])
+        check(ring.status == 0 and ring.call(HELLO, struct.pack("<QQ", 1, 0))[0] == 0, "hello by hand")
+        answer = ring.call(IMAGE_LOOK, struct.pack("<Q", 1 << 20))
+        check(answer == (0, bytes(8)), f"an older guest that looks for an image: {answer}")
+        answer = ring.call(IMAGE_FIND, struct.pack("<Q32s", 1 << 20, bytes(32)))
+        check(answer == (500, b""), f"an older guest that asks for an image: {answer}")
+        ring.close()
 
 
 def hostile():
@@ -263,7 +270,7 @@ class Ring:
             os.close(fd)
 
 
-HELLO, RETAIN, ALLOC, DIRECT_READY, COPY_DIRECT = 1, 20, 41, 292, 293  # protocol/driver.api
+HELLO, RETAIN, ALLOC, DIRECT_READY, COPY_DIRECT, IMAGE_LOOK, IMAGE_FIND = 1, 20, 41, 292, 293, 294, 295  # protocol/driver.api
 
 
 def hostile_direct():
