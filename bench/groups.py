@@ -181,7 +181,7 @@ GROUPS = {
     "memory": ("allocations: of the device, pinned, in stream order", driver_group("memory")),
     "event": ("events and queries", driver_group("event")),
     "module": ("loading modules, new ones and cached ones", driver_group("module")),
-    "image": ("getting code of 1 to 100 MiB to the host, new and known there", driver_group("image")),
+    "image": ("getting code of 1 to 100 MiB to the host", driver_group("image")),
     "graph": ("graphs of 1, 10 and 100 nodes", driver_group("graph")),
     "start": ("a program that adds vectors, from start to exit", start_jobs),
     "processes": ("launches and copies of several processes together", processes_jobs),

@@ -77,6 +77,7 @@ class Call:
         self.waits = False
         self.quiet = False
         self.uncaptured = False
+        self.retired = False
         self.queues = None
         self.guest = "auto" if name.startswith("cu") else "none"
         self.host = "auto"
@@ -233,6 +234,8 @@ class Description:
                 call.quiet = True
             elif word == "uncaptured":
                 call.uncaptured = True
+            elif word == "retired":
+                call.retired = True
             elif word == "queues" and rest and rest[0].isdecimal():
                 call.queues = int(rest.pop(0))
             elif word == "guest=manual":
@@ -251,6 +254,8 @@ class Description:
             raise DescriptionError("a call says since which version it exists")
         if call.uncaptured and call.guest != "auto":
             raise DescriptionError("'uncaptured' is for a function that is written here")
+        if call.retired and call.guest == "auto":
+            raise DescriptionError(f"{call.name} is retired: no guest function can be generated that sends it")
         if not call.context:
             call.quiet = True
         if call.host == "auto" and not call.name.startswith("cu"):

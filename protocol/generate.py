@@ -161,13 +161,18 @@ def with_options(c):
     return ", ".join(["const struct call_options *how"] + [c.prototype()] * bool(c.params))
 
 
+def sent_calls(desc):
+    """The calls that this guest sends: a retired one comes from older guests only."""
+    return [c for c in desc.calls if not c.retired]
+
+
 def emit_guest_h(desc):
     out = [HEADER, "#ifndef VCUDA_GUEST_CALLS_H\n#define VCUDA_GUEST_CALLS_H\n", '#include <stddef.h>\n', '#include "calls.h"\n#include "cuda-functions.h"\n',
            "struct call_options; /* guest/client/call.h */\n",
            "/*",
            " * Two functions a call. Each sends the call to the worker; a sync call waits for its result. The first takes options, NULL for none.",
            " */"]
-    for c in desc.calls:
+    for c in sent_calls(desc):
         names = ", ".join(["NULL"] + [p.name for p in c.params])
         out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)});",
                 f"static inline CUresult vcuda_call_{c.name}({c.prototype()})\n{{\n\treturn vcuda_call_{c.name}_with({names});\n}}\n"]
@@ -179,7 +184,7 @@ def emit_guest_h(desc):
 
 def emit_guest_c(desc):
     out = [HEADER, '#include "guest-calls.h"\n#include "core/request.h"\n']
-    for c in desc.calls:
+    for c in sent_calls(desc):
         out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct client_call call;", "\tCUresult result;\n"]
         for p in c.params:
             if p.direction == "out" and p.kind != "mapping" or p.kind == "string":
@@ -340,7 +345,7 @@ def emit_coverage_md(desc):
            f"{len(desc.calls)} calls; {manual_guest} have a hand-written function in the guest, {manual_host} a hand-written handler in the worker.", "",
            "| number | call | kind | guest | host | since |", "|---|---|---|---|---|---|"]
     for c in sorted(desc.calls, key=lambda call: call.number):
-        out.append(f"| {c.number} | `{c.name}` | {'sync' if c.sync else 'async'} | {c.guest} | {c.host} | {c.since} |")
+        out.append(f"| {c.number} | `{c.name}` | {'sync' if c.sync else 'async'} | {'retired' if c.retired else c.guest} | {c.host} | {c.since} |")
     return out
 
 

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "cuda-abi.h"
-#include "image-cache.h"
 #include "matmul-abi.h"
 #include "random-abi.h"
 
@@ -22,6 +21,14 @@ static inline bool vcuda_is_sticky(CUresult result)
 
 typedef unsigned short ushort16;
 typedef struct vcuda_image_st *vcuda_image; /* an id, as every handle in the guest */
+
+/* The answer to an older guest's vcudaImageLook: the host keeps no image of that length. */
+#define VCUDA_IMAGE_NEVER 0
+
+/* The name by which an older guest asks for an image. */
+typedef struct vcuda_image_name {
+	uint8_t bytes[32];
+} vcuda_image_name;
 
 typedef struct vcuda_allocation_st *vcuda_allocation; /* memory that was created and not mapped */
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
-#include "protocol/ipc/image-channel.h"
 #include "launch.h"
 #include "worker-table.h"
 #include "protocol/ipc/layout.h"
@@ -48,15 +47,17 @@ static char **worker_environment(void)
 	return result;
 }
 
-/* -1: the worker has none, nor whatever has that number in this process. */
-static int give(posix_spawn_file_actions_t *actions, int fd, int number)
+/* Without a worker table the worker has no descriptor of that number. */
+static int give_table(posix_spawn_file_actions_t *actions)
 {
+	int fd = daemon_worker_table_fd();
+
 	if (fd >= 0)
-		return posix_spawn_file_actions_adddup2(actions, fd, number);
-	return posix_spawn_file_actions_addclose(actions, number);
+		return posix_spawn_file_actions_adddup2(actions, fd, VCUDA_WORKER_TABLE_FD);
+	return posix_spawn_file_actions_addclose(actions, VCUDA_WORKER_TABLE_FD);
 }
 
-static int set_actions(posix_spawn_file_actions_t *actions, int channel, int images)
+static int set_actions(posix_spawn_file_actions_t *actions, int channel)
 {
 	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 
@@ -64,11 +65,9 @@ static int set_actions(posix_spawn_file_actions_t *actions, int channel, int ima
 	if (!error)
 		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
 	if (!error)
-		error = give(actions, daemon_worker_table_fd(), VCUDA_WORKER_TABLE_FD);
+		error = give_table(actions);
 	if (!error)
-		error = give(actions, images, VCUDA_IMAGE_CHANNEL_FD);
-	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_IMAGE_CHANNEL_FD + 1);
+		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_WORKER_TABLE_FD + 1);
 	return error;
 }
 
@@ -110,8 +109,8 @@ static int spawn(pid_t *pid, const struct daemon_options *options, const posix_s
 	return error;
 }
 
-static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int images,
-	       char **environment, pid_t *pid)
+static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, char **environment,
+	       pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
 	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
@@ -136,7 +135,7 @@ static int run(const struct daemon_options *options, enum daemon_launch_kind kin
 	error = posix_spawnattr_init(&attributes);
 	if (error)
 		goto destroy_actions;
-	error = set_actions(&actions, channel, images);
+	error = set_actions(&actions, channel);
 	if (!error)
 		error = set_attributes(&attributes);
 	if (!error)
@@ -147,15 +146,15 @@ destroy_actions:
 	return error;
 }
 
-int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int images,
-		  pid_t *pid, int *pidfd)
+int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, pid_t *pid,
+		  int *pidfd)
 {
 	char **environment = worker_environment();
 	int error;
 
 	if (!environment)
 		return -ENOMEM;
-	error = run(options, kind, channel, images, environment, pid);
+	error = run(options, kind, channel, environment, pid);
 	free(environment);
 	if (error)
 		return -error;

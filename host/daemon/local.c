@@ -74,7 +74,6 @@ static bool start(struct client *client, int fd)
 		daemon_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
 	if (!client->worker)
 		return false;
-	daemon_worker_serves(client->worker, client->who.uid);
 	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	return true;
@@ -94,7 +93,6 @@ static bool start_warm(struct client *client, int fd)
 		client->fd = -1;
 		return false;
 	}
-	daemon_worker_serves(client->worker, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	if (daemon_worker_send(client->worker, &m, NULL, &fd, 1))

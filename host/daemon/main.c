@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/descriptors.h"
-#include "images/image-peer.h"
 #include "local.h"
 #include "common/log.h"
 #include "common/trace-point.h"
@@ -167,10 +166,9 @@ int main(int argc, char **argv)
 	}
 	d->loop.owner = d;
 	d->loop.idle = turn;
-	/* A kept image has one, and so has much of a worker. Where there are no more, the rest says so. */
+	/* A worker has several. Where the limit stays low, the calls that need one report it. */
 	vcuda_descriptors_raise();
 	daemon_worker_table_fd();
-	daemon_image_peers_open(&d->loop, d->options.image_cache);
 	if (open_sockets(d))
 		return 1;
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);

@@ -12,8 +12,6 @@
 
 #define DAEMON_CONTEXTS_DEFAULT 64
 #define DAEMON_CONTEXTS_MAX 1024
-#define DAEMON_IMAGE_CACHE_MIB 1024
-#define DAEMON_IMAGE_CACHE_MIB_MAX (1u << 20)
 #define DAEMON_WARM_MAX 64
 #define DAEMON_DEVICE_MAX 63
 
@@ -34,8 +32,6 @@ static const char help[] =
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
-	"  --image-cache MIB       memory for code that guest processes have sent, so that others need not (default: "
-	"1024; 0: none)\n"
 	"  --warm N                keep N workers ready, each with a context on the GPU, for guest processes to come "
 	"(default: 0).\n"
 	"                          Each takes the memory of an empty context, some 500 MiB of a large GPU's\n"
@@ -58,7 +54,6 @@ enum {
 	CONTEXTS,
 	PINNED,
 	REGISTER_RAM,
-	IMAGE_CACHE,
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
@@ -81,7 +76,6 @@ static const struct option long_options[] = {
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
-	{"image-cache", required_argument, NULL, IMAGE_CACHE},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
@@ -243,9 +237,6 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
-	case IMAGE_CACHE:
-		options->image_cache = number("--image-cache", value, 10, 0, DAEMON_IMAGE_CACHE_MIB_MAX) << 20;
-		break;
 	case WARM:
 		options->warm = (unsigned int)number("--warm", value, 10, 0, DAEMON_WARM_MAX);
 		break;
@@ -295,7 +286,6 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	*options = (struct daemon_options){.backend = "auto",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
-					   .image_cache = (uint64_t)DAEMON_IMAGE_CACHE_MIB << 20,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

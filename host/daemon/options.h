@@ -14,7 +14,6 @@ struct daemon_options {
 	unsigned int max_contexts;
 	uint64_t max_pinned;
 	unsigned int warm;           /* workers in advance */
-	uint64_t image_cache;        /* bytes, 0: none */
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */

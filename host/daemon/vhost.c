@@ -8,7 +8,6 @@
 
 #include "common/log.h"
 #include "vhost.h"
-#include "protocol/ipc/worker-table.h"
 #include "vhost-message.h"
 
 #define VHOST_USER_VERSION 0x1
@@ -52,7 +51,6 @@ static void disconnect(struct daemon_vhost *vhost)
 	vhost->features = vhost->protocol_features = 0;
 	vhost->status = 0;
 	daemon_device_forget(&vhost->device);
-	daemon_image_peers_forget(VCUDA_WORKER_TABLE_VM);
 	vcuda_log_debug("the VM is gone");
 	vhost->ended = vhost->options->once;
 }

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "protocol/ipc/image-channel.h"
 #include "common/log.h"
 #include "protocol/ipc/worker-table.h"
 
@@ -23,7 +22,7 @@ static int make(void)
 
 	if (low < 0)
 		return -1;
-	fd = fcntl(low, F_DUPFD_CLOEXEC, VCUDA_IMAGE_CHANNEL_FD + 1);
+	fd = fcntl(low, F_DUPFD_CLOEXEC, VCUDA_WORKER_TABLE_FD + 1);
 	close(low);
 	if (fd < 0)
 		return -1;

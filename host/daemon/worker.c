@@ -59,7 +59,6 @@ void daemon_worker_kill(struct daemon_worker *w)
 {
 	w->ending = true;
 	close_channel(w);
-	daemon_image_peer_close(&w->images);
 	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
 		vcuda_log("cannot kill worker %d: %m", w->pid);
 }
@@ -78,11 +77,6 @@ bool daemon_worker_has_ended(const struct daemon_worker *w)
 	siginfo_t info = {0};
 
 	return waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
-}
-
-void daemon_worker_serves(struct daemon_worker *w, uint64_t guest)
-{
-	daemon_image_peer_serves(&w->images, guest);
 }
 
 void daemon_worker_let_go(struct daemon_worker *w)
@@ -134,7 +128,6 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 		return;
 	describe_end(w, &info);
 	close_channel(w);
-	daemon_image_peer_end(&w->images);
 	daemon_source_remove(w->loop, &w->exit_source);
 	daemon_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
@@ -257,21 +250,16 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 static int worker_run(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
 		      int fd)
 {
-	int images = daemon_image_peer_open(&w->images, w->loop);
-	int status = daemon_launch(options, kind, fd, images, &w->pid, &w->pidfd);
+	int status = daemon_launch(options, kind, fd, &w->pid, &w->pidfd);
 
-	if (images >= 0)
-		close(images);
 	if (status) {
 		vcuda_log("cannot start %s: %s", options->worker, strerror(-status));
-		daemon_image_peer_close(&w->images);
 		return status;
 	}
 	status = daemon_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
 	if (status) {
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
-		daemon_image_peer_close(&w->images);
 		close_fd(&w->pidfd);
 		return status;
 	}

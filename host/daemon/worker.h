@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include "protocol/ipc/channel.h"
-#include "images/image-peer.h"
 #include "loop/loop.h"
 #include "options.h"
 
@@ -37,7 +36,6 @@ struct daemon_worker {
 	pid_t pid;
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
-	struct daemon_image_peer images;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */
 	struct daemon_timer reply_timer; /* until the oldest request is overdue */
@@ -58,9 +56,6 @@ struct daemon_worker *daemon_worker_start(struct daemon_loop *loop, const struct
 struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const struct daemon_options *options,
 					       bool quiet, const struct daemon_worker_ops *ops, void *owner,
 					       int *status);
-
-/* Whose process it serves: VCUDA_WORKER_TABLE_VM, or a user of the host. Before that it has nothing of anybody's. */
-void daemon_worker_serves(struct daemon_worker *worker, uint64_t guest);
 
 /* Its process is no more, though not yet reaped. */
 bool daemon_worker_has_ended(const struct daemon_worker *worker);

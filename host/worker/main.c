@@ -17,7 +17,6 @@
 #include "protocol/ipc/channel.h"
 #include "common/descriptors.h"
 #include "process/channel-serve.h"
-#include "images/image-share.h"
 #include "queue/dispatcher.h"
 #include "protocol/ipc/layout.h"
 #include "common/log.h"
@@ -138,7 +137,6 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	raise_descriptors();
-	worker_image_share_open();
 	session.doorbell = session.notify = -1;
 	if (worker_output_open())
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));

@@ -21,7 +21,6 @@ import time
 
 import harness
 from awkward import awkward, awkward_compile, awkward_ends, awkward_environment, awkward_queues, awkward_runtime
-from images import image_cache
 from harness import (ATTACH, BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
                      need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until, wait_warm)
 
@@ -161,7 +160,7 @@ def attach(path, major, minor):
 
 
 def versions():
-    """Another major version is refused, and the refusal says the worker's; minor 0 of this major is served."""
+    """Another major version is refused, and the refusal says the worker's; minor 0 of this major is served, and retired calls are answered."""
     with daemon() as (_, env):
         status, major, minor, _, s = attach(env["VCUDA_SOCKET"], 99, 0)
         check(status == -93, f"major 99 was answered with {status}")
@@ -170,6 +169,13 @@ def versions():
         status, _, _, fds, s = attach(env["VCUDA_SOCKET"], major, 0)
         check(status == 0 and len(fds) == 2, f"minor 0: {status}, {len(fds)} descriptors")
         s.close()
+        ring = Ring(env["VCUDA_SOCKET"])
+        check(ring.status == 0 and ring.call(HELLO, struct.pack("<QQ", 1, 0))[0] == 0, "hello by hand")
+        answer = ring.call(IMAGE_LOOK, struct.pack("<Q", 1 << 20))
+        check(answer == (0, bytes(8)), f"an older guest that looks for an image: {answer}")
+        answer = ring.call(IMAGE_FIND, struct.pack("<Q32s", 1 << 20, bytes(32)))
+        check(answer == (500, b""), f"an older guest that asks for an image: {answer}")
+        ring.close()
 
 
 def hostile():
@@ -264,7 +270,7 @@ class Ring:
             os.close(fd)
 
 
-HELLO, RETAIN, ALLOC, DIRECT_READY, COPY_DIRECT = 1, 20, 41, 292, 293  # protocol/driver.api
+HELLO, RETAIN, ALLOC, DIRECT_READY, COPY_DIRECT, IMAGE_LOOK, IMAGE_FIND = 1, 20, 41, 292, 293, 294, 295  # protocol/driver.api
 
 
 def hostile_direct():
@@ -553,7 +559,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, image_cache, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment)}
 
 

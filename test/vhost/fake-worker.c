@@ -19,7 +19,6 @@
 
 #include "protocol/ipc/channel.h"
 #include "protocol/control.h"
-#include "protocol/ipc/image-channel.h"
 #include "ring/ring.h"
 
 enum misbehaviour {
@@ -35,9 +34,6 @@ enum misbehaviour {
 	SLOW_ATTACH, /* 300 ms */
 	FLOODS,      /* 1,000 replies that nobody asked for */
 	NO_CHANNEL,  /* closes the channel, and stays */
-	GIVES_IMAGES, /* local ATTACH: a third descriptor, its way to the image cache, where the test is hostile */
-	LOOKS,        /* on a doorbell, for an image of as many bytes as the third word says; the answer in the fourth.
-		       * With the fifth word it offers one, all zeroes, afterwards */
 };
 
 static struct {
@@ -97,7 +93,7 @@ static void reply(int status, const int *fds, unsigned int count)
 					  .pid = (uint32_t)getpid(),
 					  .uid = q.m.uid};
 	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 3)];
+		char bytes[CMSG_SPACE(sizeof(int) * 2)];
 		struct cmsghdr align;
 	} control = {0};
 	struct iovec part = {&m, sizeof(m)};
@@ -167,7 +163,7 @@ static void attach_virtio(void)
 
 static void attach_local(void)
 {
-	int fds[3] = {memfd_create("fake", MFD_CLOEXEC), eventfd(0, EFD_CLOEXEC), VCUDA_IMAGE_CHANNEL_FD};
+	int fds[2] = {memfd_create("fake", MFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
 
 	misbehaviour = q.m.flags;
 	if (ftruncate(fds[0], VCUDA_SHM_BYTES))
@@ -176,7 +172,7 @@ static void attach_local(void)
 		_exit(5);
 	if (misbehaviour == CRASHES_ON_MAP)
 		raise(SIGSEGV);
-	reply(0, fds, misbehaviour == GIVES_IMAGES ? 3 : 2);
+	reply(0, fds, 2);
 }
 
 static int map(void)
@@ -235,35 +231,6 @@ static void serve(int local)
 	}
 }
 
-static uint64_t look(uint64_t bytes)
-{
-	struct vcuda_image_message m = {.type = VCUDA_IMAGE_LOOK, .bytes = bytes};
-
-	if (send(VCUDA_IMAGE_CHANNEL_FD, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m) ||
-	    recv(VCUDA_IMAGE_CHANNEL_FD, &m, sizeof(m), 0) != sizeof(m))
-		fail("the image cache does not answer");
-	return m.look;
-}
-
-static void offer(uint64_t bytes)
-{
-	struct vcuda_image_message m = {.type = VCUDA_IMAGE_OFFER, .bytes = bytes};
-	int fd = memfd_create("fake-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {.align = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
-	struct iovec part = {&m, sizeof(m)};
-	struct msghdr h = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-
-	memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
-	if (ftruncate(fd, (off_t)vcuda_image_file_bytes(bytes)) || fcntl(fd, F_ADD_SEALS, VCUDA_IMAGE_SEALS) ||
-	    sendmsg(VCUDA_IMAGE_CHANNEL_FD, &h, MSG_NOSIGNAL) < 0)
-		fail("the image cache takes no offer");
-	close(fd);
-}
-
 static void rung(void)
 {
 	uint64_t count, one = 1;
@@ -272,10 +239,6 @@ static void rung(void)
 		fail("the doorbell cannot be read");
 	if (misbehaviour == CRASHES_ON_DOORBELL)
 		raise(SIGSEGV);
-	if (misbehaviour == LOOKS)
-		shared[3] = look(shared[2]);
-	if (misbehaviour == LOOKS && shared[4])
-		offer(shared[2]);
 	shared[1] += count;
 	if (write(notify, &one, sizeof(one)) != sizeof(one))
 		fail("cannot notify");

@@ -28,7 +28,7 @@ WRITABLE, LAST, DIRECT = 1, 2, 4
 WAKE, LOST = 1, 2
 SHM_BYTES = 4096 + (256 << 10) + 64 * 8192 + 8 * (256 << 10)  # of protocol minor 0, the least that there is
 (EXITS_BEFORE_REPLY, REFUSES, OTHER_VERSION, WRONG_COOKIE, IGNORES_END, CRASHES_ON_DOORBELL, REFUSES_MAP,
- CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL, GIVES_IMAGES, LOOKS) = range(1001, 1015)
+ CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL) = range(1001, 1013)
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
@@ -100,8 +100,6 @@ def has_descriptors(pid, count):
 class Client:
     """What a guest library does first, over the local transport."""
 
-    images = None  # with GIVES_IMAGES, its worker's way to the image cache
-
     def __init__(self, daemon):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(LIMIT)
@@ -111,15 +109,12 @@ class Client:
         """Returns the worker's process number; None if it ended instead."""
         self.socket.send(struct.pack('<IIQQQQIIIIiI', 1, misbehaviour, 77, 0, 0, 0, 1, 0, 0, 0, 0, 0))
         try:
-            data, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(12))
+            data, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(8))
         except ConnectionError:
             return None
         if not data:
             return None
         fds = array.array('i', control[0][2])
-        if misbehaviour == GIVES_IMAGES:
-            self.images = socket.socket(fileno=fds.pop())
-            self.images.settimeout(LIMIT)
         for fd in fds:
             os.close(fd)
         assert len(fds) == 2
@@ -128,8 +123,6 @@ class Client:
         return pid
 
     def close(self):
-        if self.images:
-            self.images.close()
         self.socket.close()
 
 

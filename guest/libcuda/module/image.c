@@ -6,11 +6,7 @@
 #include <string.h>
 
 #include "protocol/guest-calls.h"
-#include "protocol/image-cache.h"
-#include "module/image-name.h"
-#include "common/log.h"
 #include "ring/ring.h"
-#include "module/sha256.h"
 #include "guest/client/stage.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
@@ -181,7 +177,8 @@ CUresult libcuda_image_find(const void *image, const void **data, size_t *bytes)
 /* What elf_bytes() reads is there. */
 static bool elf_headers_fit(const Elf64_Ehdr *h, size_t room)
 {
-	return room >= sizeof(*h) && h->e_shoff <= room && (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) <= room - h->e_shoff;
+	return room >= sizeof(*h) && h->e_shoff <= room &&
+	       (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) <= room - h->e_shoff;
 }
 
 /* What plain_container() reads is there. */
@@ -203,7 +200,9 @@ CUresult libcuda_image_in_file(const void *file, size_t room, const void **data,
 		return CUDA_ERROR_INVALID_IMAGE;
 	result = libcuda_image_find(file, data, bytes);
 	/* The one is the NUL behind text. */
-	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file) ? CUDA_ERROR_INVALID_IMAGE : result;
+	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file)
+		       ? CUDA_ERROR_INVALID_IMAGE
+		       : result;
 }
 
 /* ---- to the worker ---- */
@@ -240,37 +239,6 @@ static CUresult ship(vcuda_image *image, const char *data, size_t bytes)
 	return result;
 }
 
-static void say_found(size_t bytes)
-{
-	const char *verbose = getenv("VCUDA_VERBOSE");
-
-	if (verbose && strcmp(verbose, "0"))
-		vcuda_log("the host has an image of %zu bytes already: it is not shipped", bytes);
-}
-
-/*
- * What an earlier process has shipped is there, if the host keeps such. `offer`: it is not, and may be kept once it is
- * shipped. To name an image takes a third of the time of shipping it, so that it is done only where there is one as
- * long; and where the processor cannot do it fast, shipping is faster.
- */
-static bool find(vcuda_image *image, const char *data, size_t bytes, bool *offer)
-{
-	uint32_t look = VCUDA_IMAGE_NEVER;
-	struct vcuda_image_name name;
-
-	*offer = false;
-	if (bytes < VCUDA_IMAGE_LEAST_BYTES || !libcuda_sha256_is_fast() ||
-	    vcuda_call_vcudaImageLook(bytes, &look) != CUDA_SUCCESS)
-		return false;
-	*offer = look != VCUDA_IMAGE_NEVER;
-	if (look != VCUDA_IMAGE_SOME || !libcuda_image_name_of(data, bytes, &name) ||
-	    vcuda_call_vcudaImageFind(image, bytes, name) != CUDA_SUCCESS)
-		return false;
-	*offer = false;
-	say_found(bytes);
-	return true;
-}
-
 CUresult libcuda_image_read(vcuda_image image, char *data, size_t bytes)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -295,12 +263,11 @@ static CUresult read_log(void *image, uint32_t option, uint32_t block, size_t by
 }
 
 CUresult libcuda_image_load(const void *data, size_t bytes, const struct libcuda_jit *jit,
-			  CUresult (*load)(void *object, vcuda_image image), void *object)
+			    CUresult (*load)(void *object, vcuda_image image), void *object)
 {
 	double start = libcuda_jit_ms();
-	bool offer;
 	vcuda_image image;
-	CUresult result = find(&image, data, bytes, &offer) ? CUDA_SUCCESS : ship(&image, data, bytes);
+	CUresult result = ship(&image, data, bytes);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -309,9 +276,6 @@ CUresult libcuda_image_load(const void *data, size_t bytes, const struct libcuda
 		result = load(object, image);
 		libcuda_jit_finish(jit, read_log, image, jit->values, (float)(libcuda_jit_ms() - start));
 	}
-	/* Not before: to copy it takes the host some time. */
-	if (offer)
-		vcuda_call_vcudaImageOffer(image);
 	vcuda_call_vcudaImageDestroy(image);
 	return result;
 }

@@ -20,8 +20,8 @@ CUresult libcuda_image_find(const void *image, const void **data, size_t *bytes)
 CUresult libcuda_image_in_file(const void *file, size_t room, const void **data, size_t *bytes);
 
 /*
- * Ships an image, unless the host has it from an earlier process, and lets the worker load it with the program's
- * options, which libcuda_jit_start() has seen: `load` makes `object` of it. Their answers are there when this returns.
+ * Ships an image and lets the worker load it with the program's options, which libcuda_jit_start() has seen: `load`
+ * makes `object` of it. The options' answers are complete when this returns.
  */
 CUresult libcuda_image_load(const void *data, size_t bytes, const struct libcuda_jit *jit,
 			    CUresult (*load)(void *object, vcuda_image image), void *object);

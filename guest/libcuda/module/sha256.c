@@ -4,10 +4,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "module/sha256-x86.h"
-
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
-const uint32_t libcuda_sha256_roots[64] = {
+static const uint32_t roots[64] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
 	0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
 	0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -49,23 +47,13 @@ static void mix(uint32_t state[8], const uint8_t block[64])
 	for (int t = 0; t < 64; t++) {
 		uint32_t a = WORD(0), b = WORD(1), c = WORD(2), e = WORD(4), f = WORD(5), g = WORD(6);
 		uint32_t add = WORD(7) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) +
-			       libcuda_sha256_roots[t] + w[t];
+			       roots[t] + w[t];
 
 		WORD(3) += add;
 		WORD(7) = add + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));
 	}
 	for (int i = 0; i < 8; i++)
 		state[i] += s[i];
-}
-
-static void mix_all(uint32_t state[8], const uint8_t *blocks, size_t count)
-{
-	if (libcuda_sha256_is_fast()) {
-		libcuda_sha256_x86(state, blocks, count);
-		return;
-	}
-	for (; count; count--, blocks += 64)
-		mix(state, blocks);
 }
 
 void libcuda_sha256_start(struct libcuda_sha256 *sha)
@@ -82,14 +70,9 @@ void libcuda_sha256_add(struct libcuda_sha256 *sha, const void *data, size_t siz
 	while (size) {
 		size_t used = sha->length % 64, n = 64 - used < size ? 64 - used : size;
 
-		if (!used && size >= 64) {
-			n = size & ~(size_t)63;
-			mix_all(sha->state, from, n / 64);
-		} else {
-			memcpy(sha->block + used, from, n);
-			if (used + n == 64)
-				mix_all(sha->state, sha->block, 1);
-		}
+		memcpy(sha->block + used, from, n);
+		if (used + n == 64)
+			mix(sha->state, sha->block);
 		sha->length += n;
 		from += n;
 		size -= n;
@@ -117,21 +100,4 @@ void libcuda_sha256(const void *data, size_t size, uint8_t digest[LIBCUDA_SHA256
 	libcuda_sha256_start(&sha);
 	libcuda_sha256_add(&sha, data, size);
 	libcuda_sha256_end(&sha, digest);
-}
-
-void libcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const digests[2])
-{
-	size_t whole = libcuda_sha256_is_fast() ? size & ~(size_t)63 : 0;
-	struct libcuda_sha256 sha[2];
-
-	for (int i = 0; i < 2; i++)
-		libcuda_sha256_start(&sha[i]);
-	if (whole)
-		libcuda_sha256_x86_two((uint32_t *const[]){sha[0].state, sha[1].state},
-				       (const uint8_t *const[]){data[0], data[1]}, whole / 64);
-	for (int i = 0; i < 2; i++) {
-		sha[i].length = whole;
-		libcuda_sha256_add(&sha[i], (const uint8_t *)data[i] + whole, size - whole);
-		libcuda_sha256_end(&sha[i], digests[i]);
-	}
 }

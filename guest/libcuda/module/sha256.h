@@ -3,7 +3,6 @@
 #ifndef VCUDA_SHA256_H
 #define VCUDA_SHA256_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,11 +20,5 @@ void libcuda_sha256_end(struct libcuda_sha256 *sha, uint8_t digest[LIBCUDA_SHA25
 
 /* All at once. */
 void libcuda_sha256(const void *data, size_t size, uint8_t digest[LIBCUDA_SHA256_BYTES]);
-
-/* Two of the same size, which together take little longer than one where the processor has instructions for it. */
-void libcuda_sha256_two(const void *const data[2], size_t size, uint8_t *const digests[2]);
-
-/* Whether it has. Without, this takes four times as long. */
-bool libcuda_sha256_is_fast(void);
 
 #endif

@@ -25,7 +25,7 @@ static CUresult write_image(struct worker_session *s, struct worker_image *image
 	struct vcuda_args_vcudaImageWrite *a = arguments;
 	const void *from = worker_command_stage(s, a->block, a->bytes);
 
-	if (!from || worker_image_is_adopted(image) || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
+	if (!from || a->offset > image->bytes || a->bytes > image->bytes - a->offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(image->data + a->offset, from, a->bytes);
 	return CUDA_SUCCESS;
@@ -79,4 +79,23 @@ static CUresult read_log(struct worker_session *s, struct worker_image *image, v
 CUresult vcuda_handle_vcudaImageLog(struct worker_session *s, struct vcuda_args_vcudaImageLog *a)
 {
 	return worker_image_with(s, a->image, read_log, a);
+}
+
+/* ---- older guests ---- */
+
+CUresult vcuda_handle_vcudaImageLook(struct worker_session *s, struct vcuda_args_vcudaImageLook *a)
+{
+	a->look = VCUDA_IMAGE_NEVER;
+	return CUDA_SUCCESS;
+}
+
+CUresult vcuda_handle_vcudaImageFind(struct worker_session *s, struct vcuda_args_vcudaImageFind *a)
+{
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+/* An error would be reported by another call of the guest. */
+CUresult vcuda_handle_vcudaImageOffer(struct worker_session *s, struct vcuda_args_vcudaImageOffer *a)
+{
+	return CUDA_SUCCESS;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "protocol/ipc/image-channel.h"
 #include "ring/ring.h"
 
 /* What one guest process may ship and not yet have loaded. */
@@ -15,8 +14,11 @@
 /* Put on huge pages: it is written from end to end at once. */
 #define LARGE_BYTES (2u << 20)
 
+/* Zeroes behind an image, so that PTX text ends. */
+#define IMAGE_PADDING 64
+
 /* What is kept of memory for the next image. */
-#define KEPT_BYTES (sizeof(struct worker_image) + VCUDA_STAGE_BLOCK_BYTES + VCUDA_IMAGE_PADDING)
+#define KEPT_BYTES (sizeof(struct worker_image) + VCUDA_STAGE_BLOCK_BYTES + IMAGE_PADDING)
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
@@ -25,7 +27,7 @@ static struct worker_image *spare_image; /* as it was left, NULL: none */
 
 static size_t memory_bytes(size_t bytes)
 {
-	return sizeof(struct worker_image) + bytes + VCUDA_IMAGE_PADDING;
+	return sizeof(struct worker_image) + bytes + IMAGE_PADDING;
 }
 
 /* The pages that it may come to. */
@@ -94,7 +96,6 @@ static struct worker_image *take_memory(size_t bytes)
 	}
 	if (image) {
 		clear(image);
-		image->data = image->own;
 		return image;
 	}
 	image = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -102,25 +103,12 @@ static struct worker_image *take_memory(size_t bytes)
 		return NULL;
 	if (bytes >= LARGE_BYTES)
 		madvise(image, all, MADV_HUGEPAGE);
-	image->data = image->own;
 	return image;
-}
-
-/* What is left is as an image without bytes. */
-static void unmap_adopted(struct worker_image *image)
-{
-	munmap(image->data, vcuda_image_file_bytes(image->bytes));
-	image->data = image->own;
-	image->bytes = 0;
 }
 
 static void give_memory(struct worker_image *image)
 {
-	bool small;
-
-	if (worker_image_is_adopted(image))
-		unmap_adopted(image);
-	small = memory_bytes(image->bytes) <= KEPT_BYTES;
+	bool small = memory_bytes(image->bytes) <= KEPT_BYTES;
 
 	if (small) {
 		struct worker_image *other;
@@ -148,35 +136,11 @@ void worker_image_release(struct worker_image *image)
 
 	pthread_mutex_lock(&images_lock);
 	last = !--image->users;
-	if (last && !image->lent)
+	if (last)
 		images_bytes -= cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
 	if (last)
 		give_memory(image);
-}
-
-bool worker_image_lend(struct worker_image *image)
-{
-	bool can;
-
-	pthread_mutex_lock(&images_lock);
-	can = !image->offered && !worker_image_is_adopted(image);
-	if (can) {
-		image->lent = image->offered = true;
-		image->users++;
-		images_bytes -= cost(image->bytes);
-	}
-	pthread_mutex_unlock(&images_lock);
-	return can;
-}
-
-void worker_image_take_back(struct worker_image *image)
-{
-	pthread_mutex_lock(&images_lock);
-	image->lent = false;
-	images_bytes += cost(image->bytes);
-	pthread_mutex_unlock(&images_lock);
-	worker_image_release(image);
 }
 
 CUresult worker_image_with(struct worker_session *s, vcuda_image handle,
@@ -217,23 +181,6 @@ CUresult worker_image_new(size_t bytes, const void *data, size_t count, vcuda_im
 	}
 	image->bytes = bytes;
 	memcpy(image->data, data, count);
-	*made = publish(image);
-	return CUDA_SUCCESS;
-}
-
-CUresult worker_image_adopt(size_t bytes, void *data, vcuda_image *made)
-{
-	struct worker_image *image;
-
-	if (!account(bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	image = take_memory(0);
-	if (!image) {
-		unaccount(bytes);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	image->bytes = bytes;
-	image->data = data;
 	*made = publish(image);
 	return CUDA_SUCCESS;
 }

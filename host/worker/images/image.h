@@ -11,55 +11,33 @@
 
 struct worker_session;
 
-/*
- * Another thread of the guest may write to it at any time, unless it is adopted. Zeroes follow, so that PTX text ends.
- */
+/* Another thread of the guest may write to it at any time. Zeroes follow, so that PTX text ends. */
 struct worker_image {
 	struct worker_image *next; /* with the number of users, under the images' lock */
-	unsigned int users;		 /* the handle, and each call and thread that is at it */
+	unsigned int users;        /* the handle, and each call and thread that is at it */
 	size_t bytes;
 	struct worker_jit jit; /* its options under the lock: a guest's threads may use one image at once */
-	uint8_t *data;               /* `own`, or what was adopted */
-	bool lent, offered;          /* not counted as the guest's; lent once, under the images' lock */
-	_Alignas(64) uint8_t own[];
+	_Alignas(64) uint8_t data[];
 };
 
 /*
  * A new one of `bytes` bytes, which begins with the `count` bytes of `data` and goes on with zeroes, which the guest's
- * handle names, and which the guest may destroy at once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may have.
+ * handle names, and which the guest may destroy at once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may
+ * have.
  */
 CUresult worker_image_new(size_t bytes, const void *data, size_t count, vcuda_image *image);
-
-/*
- * The same of what is mapped already, vcuda_image_file_bytes() for reading, zeroes behind the image: it is the image's
- * if this succeeds, and unmapped with it.
- */
-CUresult worker_image_adopt(size_t bytes, void *data, vcuda_image *image);
-
-/* Whether its bytes are of worker_image_adopt(): then nothing writes to them. */
-static inline bool worker_image_is_adopted(const struct worker_image *image)
-{
-	return image->data != image->own;
-}
 
 /* Ends a handle. CUDA_ERROR_INVALID_HANDLE: there is none. */
 CUresult worker_image_destroy(vcuda_image image);
 
 /* Runs a call's own part with its image, which stays until that is done. CUDA_ERROR_INVALID_HANDLE: there is none. */
 CUresult worker_image_with(struct worker_session *s, vcuda_image handle,
-			  CUresult (*part)(struct worker_session *s, struct worker_image *image, void *arguments),
-			  void *arguments);
+			   CUresult (*part)(struct worker_session *s, struct worker_image *image, void *arguments),
+			   void *arguments);
 
 /* For who has one and needs it for longer: it stays until it is released as often. From any thread. */
 void worker_image_retain(struct worker_image *image);
 void worker_image_release(struct worker_image *image);
-
-/*
- * The same for who copies one: it does not count as the guest's meanwhile, which may ship the next. Once for each.
- * False: it was lent before, or adopted.
- */
-bool worker_image_lend(struct worker_image *image);
-void worker_image_take_back(struct worker_image *image);
 
 /* Adds an option of the guest's, as worker_jit_add(). */
 CUresult worker_image_add_option(struct worker_image *image, uint32_t option, uint64_t value);

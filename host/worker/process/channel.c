@@ -19,8 +19,6 @@
 #include "process/channel-serve.h"
 #include "protocol/control.h"
 #include "memory/direct.h"
-#include "protocol/ipc/image-channel.h"
-#include "images/image-share.h"
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "memory/ram.h"
@@ -291,9 +289,7 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
  * freed. */
 static void keep_descriptors(int state)
 {
-	int last = worker_image_share_has_way() ? VCUDA_IMAGE_CHANNEL_FD : VCUDA_WORKER_TABLE_FD;
-
-	close_range((unsigned int)last + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+	close_range(VCUDA_WORKER_TABLE_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 	fcntl(state, F_SETFD, 0);
 	for (unsigned int i = 0; i < attached.fd_count; i++)
 		fcntl(attached.fds[i], F_SETFD, 0);
@@ -435,7 +431,6 @@ static void *serve(void *session)
 		vcuda_log("the control channel is broken: %s", strerror(-n));
 	vcuda_trace_point("worker: guest process is gone");
 	worker_table_ends();
-	worker_image_share_finish();
 	/* The guest process is gone: so is everything that it had. The driver frees it with this process. */
 	_exit(n < 0 ? 1 : 0);
 }

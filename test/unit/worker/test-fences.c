@@ -106,7 +106,6 @@ static void load(const void *code, size_t bytes)
 	struct worker_image *image = calloc(1, sizeof(*image) + bytes);
 
 	assert_non_null(image);
-	image->data = image->own;
 	memcpy(image->data, code, bytes);
 	image->bytes = bytes;
 	worker_fences_inspect(&session, image);
