@@ -11,7 +11,7 @@
 #define LANES 81920
 #define LEGACY_LANES 4096
 #define CHUNK 64
-#define FENCES_A_PAGE 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
+#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
 #define M1 4294967087u
 #define M2 4294944443u
 #define A12 1403580u
@@ -221,7 +221,7 @@ static const struct rng_lanes lanes_of_mrg32k3a = {
 	.chunk = CHUNK, .per_lane = 1, .count = count, .seed = seed, .turn = turn};
 
 const struct rng_type rng_mrg32k3a = {
-	.state_bytes = FENCES_A_PAGE * LANES * sizeof(uint32_t),
+	.state_bytes = WORDS * LANES * sizeof(uint32_t),
 	.chunks = LANES / CHUNK,
 	.begin = rng_lanes_begin,
 	.run = rng_lanes_run,

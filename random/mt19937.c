@@ -22,16 +22,16 @@
 #define TURNS (N / PER_LANE) /* of a block */
 #define MATRIX 0x9908b0dfu
 #define DEGREE 19937
-#define FENCES_A_PAGE ((DEGREE + 63) / 64)
+#define WORDS ((DEGREE + 63) / 64)
 #define APART 2048
 #define JUMPS 13  /* by 1 to 4096 lanes */
 #define GROUP 5   /* coefficients of a jump that are taken at once */
 #define PIECE 104 /* of a block, with what follows it for a group: */
-#define MAPPED 112
+#define WINDOW 112
 #define TERMS 256
 
 struct polynomial {
-	uint64_t bits[FENCES_A_PAGE];
+	uint64_t bits[WORDS];
 };
 
 struct lane {
@@ -71,19 +71,19 @@ static void add(uint64_t *to, const uint64_t *from, unsigned int words, unsigned
  */
 static void find_terms(void)
 {
-	static uint64_t sum[2 * FENCES_A_PAGE], power[2 * FENCES_A_PAGE], next[2 * FENCES_A_PAGE];
+	static uint64_t sum[2 * WORDS], power[2 * WORDS], next[2 * WORDS];
 
 	power[0] = 1;
 	sum[0] = MATRIX >> 31;
 	for (unsigned int k = 0; k <= 31; k++) {
 		/* power is v^k, whose factor a_(30 - k) is; the highest has 1. */
 		if (k == 31 || MATRIX >> (30 - k) & 1) {
-			add(sum, power, FENCES_A_PAGE, N);
-			add(sum, power, FENCES_A_PAGE, M);
+			add(sum, power, WORDS, N);
+			add(sum, power, WORDS, M);
 		}
 		memset(next, 0, sizeof(next));
-		add(next, power, FENCES_A_PAGE, N - 1);
-		add(next, power, FENCES_A_PAGE, M - 1);
+		add(next, power, WORDS, N - 1);
+		add(next, power, WORDS, M - 1);
 		memcpy(power, next, sizeof(power));
 	}
 	for (unsigned int i = 0; i < DEGREE; i++)
@@ -99,13 +99,13 @@ static void add_word(uint64_t *to, uint64_t word, unsigned int shift)
 }
 
 /* The highest term but one is more than 64 below the highest: whole words go at once. */
-static void reduce(uint64_t wide[2 * FENCES_A_PAGE])
+static void reduce(uint64_t wide[2 * WORDS])
 {
 	for (int at = 2 * DEGREE - 64; at > DEGREE - 64; at -= 64) {
 		unsigned int low = at < DEGREE ? DEGREE : (unsigned int)at, shift = low % 64;
 		uint64_t word = wide[low / 64] >> shift;
 
-		if (shift && low / 64 + 1 < 2 * FENCES_A_PAGE)
+		if (shift && low / 64 + 1 < 2 * WORDS)
 			word |= wide[low / 64 + 1] << (64 - shift);
 		if (low != (unsigned int)at)
 			word &= (1ull << (at + 64 - DEGREE)) - 1;
@@ -128,10 +128,10 @@ static uint64_t spread(uint32_t bits)
 
 static void square(struct polynomial *p)
 {
-	uint64_t wide[2 * FENCES_A_PAGE + 1] = {0};
+	uint64_t wide[2 * WORDS + 1] = {0};
 
 	/* Each bit goes to twice its place. */
-	for (unsigned int i = 0; i < FENCES_A_PAGE; i++) {
+	for (unsigned int i = 0; i < WORDS; i++) {
 		wide[2 * i] = spread((uint32_t)p->bits[i]);
 		wide[2 * i + 1] = spread((uint32_t)(p->bits[i] >> 32));
 	}
@@ -155,8 +155,8 @@ static void next_block(uint32_t words[N])
 }
 
 struct jump_room {
-	uint32_t sequence[DEGREE + GROUP + N + MAPPED];
-	uint32_t sums[1 << GROUP][MAPPED];
+	uint32_t sequence[DEGREE + GROUP + N + WINDOW];
+	uint32_t sums[1 << GROUP][WINDOW];
 };
 
 static void xor_words(uint32_t *to, const uint32_t *from, unsigned int count)
@@ -167,15 +167,15 @@ static void xor_words(uint32_t *to, const uint32_t *from, unsigned int count)
 
 /* Words of the block from a place in the sequence on. */
 static void jump_piece(uint32_t words[PIECE], const struct polynomial *p, const uint32_t *sequence,
-		       uint32_t sums[][MAPPED])
+		       uint32_t sums[][WINDOW])
 {
 	memset(sums, 0, sizeof(*sums) << GROUP);
 	for (unsigned int i = 0; i < DEGREE; i += GROUP) {
 		unsigned int alike = (unsigned int)(p->bits[i / 64] >> i % 64);
 
-		if (i % 64 > 64 - GROUP && i / 64 + 1 < FENCES_A_PAGE)
+		if (i % 64 > 64 - GROUP && i / 64 + 1 < WORDS)
 			alike |= (unsigned int)(p->bits[i / 64 + 1] << (64 - i % 64));
-		xor_words(sums[alike & ((1u << GROUP) - 1)], sequence + i, MAPPED);
+		xor_words(sums[alike & ((1u << GROUP) - 1)], sequence + i, WINDOW);
 	}
 	memset(words, 0, PIECE * sizeof(*words));
 	for (unsigned int k = 0; k < GROUP; k++)

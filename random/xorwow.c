@@ -10,7 +10,7 @@
 #define LANES 4096
 #define CHUNK 64
 #define BITS 160
-#define FENCES_A_PAGE 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
+#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
 #define APART 67
 #define COUNTER_STEP 362437u
 #define SEED_STEP 3133713u /* between the seeds of lanes that are seeded one by one */
@@ -213,7 +213,7 @@ static const struct rng_lanes lanes_of_xorwow = {
 	.chunk = CHUNK, .per_lane = 1, .count = count, .seed = seed, .turn = turn};
 
 const struct rng_type rng_xorwow = {
-	.state_bytes = FENCES_A_PAGE * LANES * sizeof(uint32_t),
+	.state_bytes = WORDS * LANES * sizeof(uint32_t),
 	.chunks = LANES / CHUNK,
 	.begin = rng_lanes_begin,
 	.run = rng_lanes_run,

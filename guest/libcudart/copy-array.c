@@ -152,16 +152,16 @@ static cudaError_t run_of_bytes(cudaArray_const_t array, size_t x, size_t y, con
 
 /* The four entry points of a copy. */
 #define STREAM , cudaStream_t stream
-#define CREDITS_A_FENCE(X, name)                                                                                       \
+#define EACH(X, name)                                                                                                  \
 	X(name, order_default)                                                                                         \
 	X(name##_ptds, order_per_thread)                                                                               \
 	X(name##Async, order_async(stream), STREAM)                                                                    \
 	X(name##Async_ptsz, order_async_per_thread(stream), STREAM)
 
-CREDITS_A_FENCE(TO_ARRAY, cudaMemcpy2DToArray)
-CREDITS_A_FENCE(FROM_ARRAY, cudaMemcpy2DFromArray)
-CREDITS_A_FENCE(BYTES_TO_ARRAY, cudaMemcpyToArray)
-CREDITS_A_FENCE(BYTES_FROM_ARRAY, cudaMemcpyFromArray)
+EACH(TO_ARRAY, cudaMemcpy2DToArray)
+EACH(FROM_ARRAY, cudaMemcpy2DFromArray)
+EACH(BYTES_TO_ARRAY, cudaMemcpyToArray)
+EACH(BYTES_FROM_ARRAY, cudaMemcpyFromArray)
 
 static cudaError_t between_arrays(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t x, size_t y,
 				  size_t width, size_t height, enum cudaMemcpyKind kind, struct order order)

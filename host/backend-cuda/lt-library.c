@@ -80,13 +80,13 @@ const struct lt_library *backend_lt_open(void)
 
 /* ---- algorithms ---- */
 
-#define CACHE_ENTRIES 8192 /* a power of 2; a guest may ask for as many as it likes, and gets no more kept */
+#define PLACES 8192 /* a power of 2; a guest may ask for as many as it likes, and gets no more kept */
 
 static struct checked_algo {
 	bool used;
 	cublasLtMatmulAlgo_t algo;
 	struct vcuda_matmul_algo settings;
-} checked_algos[CACHE_ENTRIES];
+} checked_algos[PLACES];
 
 static pthread_mutex_t checked_algos_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -119,7 +119,7 @@ struct vcuda_matmul_algo backend_lt_algo_add(const struct lt_library *lt, const 
 
 	pthread_mutex_lock(&checked_algos_lock);
 	for (uint32_t i = 0; i < 64 && !s.place; i++) {
-		uint32_t place = (first + i) % CACHE_ENTRIES;
+		uint32_t place = (first + i) % PLACES;
 		struct checked_algo *k = &checked_algos[place];
 
 		if (k->used && memcmp(&k->algo, algo, sizeof(*algo)))
@@ -135,10 +135,10 @@ struct vcuda_matmul_algo backend_lt_algo_add(const struct lt_library *lt, const 
 
 static bool recall(const struct vcuda_matmul_algo *settings, cublasLtMatmulAlgo_t *algo)
 {
-	const struct checked_algo *k = &checked_algos[(settings->place - 1) % CACHE_ENTRIES];
+	const struct checked_algo *k = &checked_algos[(settings->place - 1) % PLACES];
 	bool same;
 
-	if (!settings->place || settings->place > CACHE_ENTRIES)
+	if (!settings->place || settings->place > PLACES)
 		return false;
 	pthread_mutex_lock(&checked_algos_lock);
 	same = k->used && !memcmp(&k->settings, settings, sizeof(*settings));

@@ -6,7 +6,7 @@
 
 #include "runtime/ptx-run.h"
 
-#define CREDITS_A_FENCE(out_type, expression)                                                                          \
+#define EACH(out_type, expression)                                                                                     \
 	for (uint32_t n = 0; n < lanes; n++)                                                                           \
 		((out_type *)out)[n] = (expression);                                                                   \
 	break
@@ -19,23 +19,23 @@
 		const type *x = a, *y = b, *z = c;                                                                     \
 		switch (operation & 255) {                                                                             \
 		case ROUND_ADD:                                                                                        \
-			CREDITS_A_FENCE(type, x[n] + y[n]);                                                            \
+			EACH(type, x[n] + y[n]);                                                                       \
 		case ROUND_SUB:                                                                                        \
-			CREDITS_A_FENCE(type, x[n] - y[n]);                                                            \
+			EACH(type, x[n] - y[n]);                                                                       \
 		case ROUND_MUL:                                                                                        \
-			CREDITS_A_FENCE(type, x[n] * y[n]);                                                            \
+			EACH(type, x[n] * y[n]);                                                                       \
 		case ROUND_DIV:                                                                                        \
-			CREDITS_A_FENCE(type, x[n] / y[n]);                                                            \
+			EACH(type, x[n] / y[n]);                                                                       \
 		case ROUND_FMA:                                                                                        \
-			CREDITS_A_FENCE(type, fused(x[n], y[n], z[n]));                                                \
+			EACH(type, fused(x[n], y[n], z[n]));                                                           \
 		case ROUND_SQRT:                                                                                       \
-			CREDITS_A_FENCE(type, root(x[n]));                                                             \
+			EACH(type, root(x[n]));                                                                        \
 		case ROUND_FROM_S64:                                                                                   \
-			CREDITS_A_FENCE(type, (type)((const int64_t *)a)[n]);                                          \
+			EACH(type, (type)((const int64_t *)a)[n]);                                                     \
 		case ROUND_FROM_U64:                                                                                   \
-			CREDITS_A_FENCE(type, (type)((const uint64_t *)a)[n]);                                         \
+			EACH(type, (type)((const uint64_t *)a)[n]);                                                    \
 		case ROUND_NARROW:                                                                                     \
-			CREDITS_A_FENCE(float, (float)x[n]);                                                           \
+			EACH(float, (float)x[n]);                                                                      \
 		}                                                                                                      \
 	}
 

@@ -9,10 +9,10 @@
 #define LANES 2u /* so few threads run one after the other */
 #define MOST_ROUNDS 96u
 #define MOST_LOADS 3
-#define FENCES_A_PAGE 1024u
+#define WORDS 1024u
 
 /* Each thread keeps in each round what it read then; `memory`, but for its margins and a gap, is what may be read. */
-static _Alignas(64) uint32_t out[LANES * MOST_ROUNDS], memory[FENCES_A_PAGE];
+static _Alignas(64) uint32_t out[LANES * MOST_ROUNDS], memory[WORDS];
 #define IN_FIRST 256u
 #define IN_END 320u
 #define OTHER_FIRST 384u
@@ -33,8 +33,8 @@ static bool may_read(uint64_t address, unsigned bytes)
 {
 	uint64_t at = address - (uintptr_t)memory;
 
-	return (at >= IN_FIRST * 4 && at + bytes <= IN_END * 4 && at < FENCES_A_PAGE * 4) ||
-	       (at >= OTHER_FIRST * 4 && at + bytes <= OTHER_END * 4 && at < FENCES_A_PAGE * 4);
+	return (at >= IN_FIRST * 4 && at + bytes <= IN_END * 4 && at < WORDS * 4) ||
+	       (at >= OTHER_FIRST * 4 && at + bytes <= OTHER_END * 4 && at < WORDS * 4);
 }
 
 /* The first bad access, or nothing; fills in what should be in out[]. */
@@ -164,7 +164,7 @@ static void check_all(const struct walk *w)
 static int fill(void **state)
 {
 	(void)state;
-	for (uint32_t n = 0; n < FENCES_A_PAGE; n++)
+	for (uint32_t n = 0; n < WORDS; n++)
 		memory[n] = 0x01010101u * (n % 200 + 1);
 	return 0;
 }
