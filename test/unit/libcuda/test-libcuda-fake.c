@@ -246,8 +246,6 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		if (!on_device(a.dstDevice, a.ByteCount))
 			return CUDA_ERROR_INVALID_VALUE;
 		memcpy(fake_memory(a.dstDevice), vcuda_shm_stage(transport.shm, a.block), a.ByteCount);
-		END CASE(vcudaCopyIn) if (!on_device(a.dstDevice, a.bytes)) return CUDA_ERROR_INVALID_VALUE;
-		memcpy(fake_memory(a.dstDevice), a.data, a.bytes);
 		END CASE(vcudaStageIn) if (fake.loses_staged ||
 					   !on_device(a.dstDevice, a.ByteCount)) return CUDA_ERROR_INVALID_VALUE;
 		if (a.offset + a.ByteCount > VCUDA_STAGE_BLOCK_BYTES) {
