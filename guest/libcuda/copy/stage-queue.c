@@ -24,8 +24,8 @@
 
 /* A thread that finds the lock taken copies by blocks of its own. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool has_block; /* from the first copy on */
-static uint32_t block, end;
+static bool has_block;                  /* from the first copy on */
+static uint32_t block, end, given_back; /* positions: of the last piece's end, of what the worker has given back */
 static char *memory;
 
 static bool take_block(void)
@@ -36,14 +36,18 @@ static bool take_block(void)
 		return has_block;
 	block = (uint32_t)__builtin_ctz(bit);
 	memory = vcuda_shm_stage(client_call_shm(), block);
+	given_back = end;
 	atomic_store(&client_call_shm()->handovers[block].count, end);
 	has_block = true;
 	return true;
 }
 
+/* Reads the word that the worker writes only where its last value leaves no room. */
 static bool is_free(uint32_t units)
 {
-	return end + units - atomic_load(&client_call_shm()->handovers[block].count) <= UNITS;
+	if (end + units - given_back > UNITS)
+		given_back = atomic_load(&client_call_shm()->handovers[block].count);
+	return end + units - given_back <= UNITS;
 }
 
 /* The worker answers a call after all pieces before it, also those that it refused. */
