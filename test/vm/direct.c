@@ -24,8 +24,9 @@
 
 #define MIB ((size_t)1 << 20)
 #define GRAIN (2 * MIB)
-#define WARM (16 * MIB) /* the least that goes directly */
-#define SMALL (256 * 1024)
+#define WARM (16 * MIB)    /* the least that goes directly */
+#define SMALL (256 * 1024) /* a staging block */
+#define PIECE (64 * 1024)  /* of a staged copy to the device */
 
 #define DRIVER(X)                                                                                                      \
 	X(cuInit, unsigned int)                                                                                        \
@@ -61,7 +62,7 @@ static void check(bool good, int line, const char *what)
 }
 
 /* What vm.py compares: copies of WARM bytes that may have gone either way, and what was to go each way since. */
-static unsigned int warmed, parts, blocks;
+static unsigned int warmed, parts, pieces, blocks;
 
 static unsigned long status_kib(const char *row)
 {
@@ -174,10 +175,28 @@ static bool is_filled(const void *from, size_t bytes, uint64_t seed)
 
 /* ---- copies that do not go directly ---- */
 
+static unsigned int times(size_t bytes, size_t each)
+{
+	return (unsigned int)((bytes + each - 1) / each);
+}
+
+/* `posted`: to the device, on the default stream. */
+static void expect_staged(size_t bytes, bool posted)
+{
+	if (posted)
+		pieces += times(bytes, PIECE);
+	else
+		blocks += times(bytes, SMALL);
+}
+
 static void put(CUdeviceptr device, const uint8_t *from, size_t bytes)
 {
-	for (size_t at = 0; at < bytes; at += SMALL)
-		CHECK(!cuMemcpyHtoD_v2(device + at, from + at, bytes - at < SMALL ? bytes - at : SMALL));
+	for (size_t at = 0; at < bytes; at += SMALL) {
+		size_t part = bytes - at < SMALL ? bytes - at : SMALL;
+
+		CHECK(!cuMemcpyHtoD_v2(device + at, from + at, part));
+		expect_staged(part, true);
+	}
 }
 
 static void get(uint8_t *to, CUdeviceptr device, size_t bytes)
@@ -190,23 +209,19 @@ static void get(uint8_t *to, CUdeviceptr device, size_t bytes)
 
 /* ---- what is to be expected of a copy, by libcuda's rules (direct.c) ---- */
 
-static unsigned int blocks_of(size_t bytes)
-{
-	return (unsigned int)((bytes + SMALL - 1) / SMALL);
-}
-
-static void expect(const uint8_t *host, size_t bytes)
+static void expect(const uint8_t *host, size_t bytes, bool posted)
 {
 	size_t start = -(uintptr_t)host % GRAIN, end = bytes - ((uintptr_t)host + bytes) % GRAIN;
 	size_t part = (end - start) / 4 / GRAIN * GRAIN;
 
 	part = part < 8 * MIB ? 8 * MIB : part > 32 * MIB ? 32 * MIB : part;
 	if (bytes < WARM) {
-		blocks += blocks_of(bytes);
+		expect_staged(bytes, posted);
 		return;
 	}
 	parts += (unsigned int)((end - start + part - 1) / part);
-	blocks += blocks_of(start) + blocks_of(bytes - end);
+	expect_staged(start, posted);
+	expect_staged(bytes - end, posted);
 }
 
 static CUdeviceptr device_memory(size_t bytes)
@@ -262,7 +277,7 @@ static void copy_shape(size_t offset, size_t bytes, CUstream stream, bool async)
 	CUdeviceptr device = device_memory(bytes + 512) + 3;
 
 	fill(host, bytes, offset + 1);
-	expect(host, bytes);
+	expect(host, bytes, !async);
 	CHECK(!(async ? cuMemcpyHtoDAsync_v2(device, host, bytes, stream) : cuMemcpyHtoD_v2(device, host, bytes)));
 	/* It is pageable memory: the application may use it again. */
 	memset(host, 0, bytes);
@@ -272,7 +287,7 @@ static void copy_shape(size_t offset, size_t bytes, CUstream stream, bool async)
 	CHECK(is_filled(check_memory, bytes, offset + 1));
 	fill(check_memory, bytes, offset + 2);
 	put(device, check_memory, bytes);
-	expect(host, bytes);
+	expect(host, bytes, false);
 	CHECK(!(async ? cuMemcpyDtoHAsync_v2(host, device, bytes, stream) : cuMemcpyDtoH_v2(host, device, bytes)));
 	CHECK(is_filled(host, bytes, offset + 2));
 	CHECK((!offset || host[-1] == 0xee) && host[bytes] == 0xee);
@@ -307,7 +322,7 @@ static void read_only(void)
 	fill(host, bytes, 7);
 	CHECK(fd >= 0 && write(fd, host, bytes) == (ssize_t)bytes);
 	CHECK(!mprotect(host, bytes, PROT_READ));
-	expect(host, bytes);
+	expect(host, bytes, true);
 	CHECK(!cuMemcpyHtoD_v2(device, host, bytes));
 	get(check_memory, device, bytes);
 	CHECK(is_filled(check_memory, bytes, 7));
@@ -390,7 +405,8 @@ static void fragmented(void)
 	check_memory = memory(bytes, 0);
 	device = device_memory(bytes);
 	fill(host, bytes, 5);
-	blocks += 2 * blocks_of(bytes);
+	expect_staged(bytes, true);
+	expect_staged(bytes, false);
 	CHECK(!cuMemcpyHtoD_v2(device, host, bytes));
 	get(check_memory, device, bytes);
 	CHECK(is_filled(check_memory, bytes, 5));
@@ -404,7 +420,8 @@ static void fragmented(void)
 	madvise(host, good, MADV_HUGEPAGE);
 	fill(host, bytes, 6);
 	parts += 2 * 2;
-	blocks += 2 * blocks_of(bytes - good);
+	expect_staged(bytes - good, true);
+	expect_staged(bytes - good, false);
 	CHECK(!cuMemcpyHtoD_v2(device, host, bytes));
 	get(check_memory, device, bytes);
 	CHECK(is_filled(check_memory, bytes, 6));
@@ -427,14 +444,14 @@ static void limit(void)
 	/* Long enough for all to be registered. */
 	for (int i = 0; i < 20; i++) {
 		CHECK(!cuMemcpyHtoD_v2(device, host, bytes));
-		blocks += blocks_of(bytes);
+		expect_staged(bytes, true);
 		usleep(100000);
 	}
 	get(check_memory, device, bytes);
 	CHECK(is_filled(check_memory, bytes, 9) && !pinned_kib());
 	memset(host, 0, bytes);
 	CHECK(!cuMemcpyDtoH_v2(host, device, bytes));
-	blocks += blocks_of(bytes);
+	expect_staged(bytes, false);
 	CHECK(is_filled(host, bytes, 9));
 }
 
@@ -452,7 +469,8 @@ static void no_way(void)
 		CHECK(!cuMemcpyHtoD_v2(device, host, bytes));
 		memset(host, 0, bytes);
 		CHECK(!cuMemcpyDtoH_v2(host, device, bytes) && is_filled(host, bytes, i));
-		blocks += 2 * blocks_of(bytes);
+		expect_staged(bytes, true);
+		expect_staged(bytes, false);
 	}
 }
 
@@ -628,7 +646,7 @@ int main(int argc, char **argv)
 			puts(cases[i].name);
 		} else if (!strcmp(argv[1], cases[i].name)) {
 			cases[i].run();
-			printf("warmed %u parts %u blocks %u\n", warmed, parts, blocks);
+			printf("warmed %u parts %u pieces %u blocks %u\n", warmed, parts, pieces, blocks);
 			return 0;
 		}
 	}

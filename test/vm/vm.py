@@ -225,23 +225,28 @@ def pause(vm):
 def direct(vm, case, setting=""):
     """Runs one case of test/vm/direct.c: what the worker ran, by command, and the numbers that the program expects."""
     out = vm.run(f"VCUDA_STATS=1 {setting} direct {case}")
-    said = re.search(r"^warmed (\d+) parts (\d+) blocks (\d+)$", out, re.M)
+    said = re.search(r"^warmed (\d+) parts (\d+) pieces (\d+) blocks (\d+)$", out, re.M)
     check(said and "What the worker ran" in out, f"{case} said\n{out}")
     ran = {name: int(count) for count, name in re.findall(r" (\d+)  (vcuda\w+)$", out, re.M)}
     print(f"  {case}: {said.group()}, {ran.get('vcudaCopyDirect', 0)} copied directly")
     return ran, *map(int, said.groups())
 
 
+def staged(case, ran, pieces, blocks):
+    found = ran["vcudaStageIn"], ran.get("vcudaStageHtoD", 0) + ran["vcudaStageDtoH"]
+    check(found == (pieces, blocks), f"{case}: {found} pieces and blocks were staged, not {(pieces, blocks)}")
+
+
 def exactly(vm, case, either=0):
-    """Each copy went the way it was to go. One of those that warm up was staged for each question answered with no, in 64 blocks;
+    """Each copy went the way it was to go. One of those that warm up was staged for each question answered with no, in 256 pieces;
     the others went directly, in two parts. `either`: parts of 8 MiB that may go either way."""
-    ran, warmed, parts, blocks = direct(vm, case)
+    ran, warmed, parts, pieces, blocks = direct(vm, case)
     no = ran["vcudaDirectReady"] - 1
-    copied, staged = ran.get("vcudaCopyDirect", 0), ran["vcudaStageHtoD"] + ran["vcudaStageDtoH"]
+    copied = ran.get("vcudaCopyDirect", 0)
     check(0 <= no < warmed, f"{case}: {no} of {warmed} copies were staged to begin with")
     more = copied - parts - 2 * (warmed - no)
     check(0 <= more <= either, f"{case}: {copied} parts went directly, of {parts} and {warmed - no} copies")
-    check(staged == blocks + 64 * no + 32 * (either - more), f"{case}: {staged} blocks were staged, not {blocks} and those of {no} copies")
+    staged(case, ran, pieces + 256 * no + 128 * (either - more), blocks)
 
 
 def direct_contents(vm):
@@ -265,10 +270,10 @@ def direct_limit(vm):
     """A user who may pin next to nothing: all by staging, though it is offered."""
     parameter = "/sys/module/virtio_cuda/parameters/max_pinned_mib"
     vm.run(f"echo 6 >{parameter}")
-    ran, _, _, blocks = direct(vm, "limit")
+    ran, _, _, pieces, blocks = direct(vm, "limit")
     vm.run(f"echo 0 >{parameter}")
     check("vcudaCopyDirect" not in ran and ran["vcudaDirectReady"] > 0, f"over the limit: {ran}")
-    check(ran["vcudaStageHtoD"] + ran["vcudaStageDtoH"] == blocks, f"{blocks} blocks: {ran}")
+    staged("limit", ran, pieces, blocks)
 
 
 def direct_ends(vm):
@@ -293,7 +298,7 @@ def balloon(kernel):
     """With a balloon in the VM pages may be exchanged under the device: nothing goes directly, and the driver says so."""
     with Machine(BUILD, programs(), kernel, options=["--register-ram"], devices=["-device", "virtio-balloon-pci"]) as vm:
         said = vm.run("VCUDA_STATS=1 direct no-way")
-        check("vcudaStageHtoD" in said and "vcudaDirect" not in said and "vcudaCopyDirect" not in said, said)
+        check("vcudaStageIn" in said and "vcudaDirect" not in said and "vcudaCopyDirect" not in said, said)
         check("memory balloon" in vm.run("dmesg"), "the driver does not say why")
 
 

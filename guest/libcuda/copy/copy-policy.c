@@ -2,9 +2,7 @@
 #include "copy/copy-policy.h"
 
 #include "copy/stage-queue.h"
-#include "core/hooks.h"
 #include "core/request.h"
-#include "memory/memory.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -40,19 +38,13 @@ static const struct rule {
 	{BOTH, LIBCUDA_MEMORY_PAGEABLE, ANY, SIZE_MAX, LIBCUDA_COPY_DIRECT},
 };
 
-bool libcuda_copy_may_return_early(const struct libcuda_transfer *t)
-{
-	return !libcuda_mirror_ops() && !libcuda_memory_is_watched && !t->how->wait;
-}
-
 static bool is_in_state(const struct libcuda_transfer *t, enum state state)
 {
 	switch (state) {
 	case ASYNC:
 		return t->async;
 	case IDLE:
-		return libcuda_transfer_is_plain(t) && libcuda_copy_may_return_early(t) &&
-		       libcuda_context_is_idle(libcuda_request_context(t->how));
+		return libcuda_transfer_is_plain(t) && libcuda_context_is_idle(libcuda_request_context(t->how));
 	default:
 		return true;
 	}

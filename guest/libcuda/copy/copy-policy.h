@@ -36,12 +36,6 @@ struct libcuda_transfer {
 /* The form of a copy; `host`: LIBCUDA_MEMORY_MAPPED or LIBCUDA_MEMORY_PAGEABLE. Thread-safe. */
 enum libcuda_copy_form libcuda_copy_form_of(const struct libcuda_transfer *t, enum libcuda_memory_kind host);
 
-/*
- * A copy may be in progress when its function returns: later work waits for it, and its address is known to be good.
- * False where another process may read the memory, and where managed variables are mirrored.
- */
-bool libcuda_copy_may_return_early(const struct libcuda_transfer *t);
-
 /* The bytes [from, to) of a copy. */
 static inline struct libcuda_transfer libcuda_transfer_part(const struct libcuda_transfer *t, size_t from, size_t to)
 {

@@ -84,12 +84,11 @@ static CUresult copy_mapped(const struct libcuda_transfer *t)
 
 /* ---- pageable memory ---- */
 
-static CUresult copy_staged(const struct libcuda_transfer *t)
+static CUresult copy_staged(const struct libcuda_transfer *t, enum libcuda_copy_form form)
 {
 	CUresult result;
 
-	if (libcuda_copy_form_of(t, LIBCUDA_MEMORY_PAGEABLE) >= LIBCUDA_COPY_STRIPED &&
-	    libcuda_stage_double_buffer(t, &result))
+	if (form >= LIBCUDA_COPY_STRIPED && libcuda_stage_double_buffer(t, &result))
 		return result;
 	return libcuda_stage_queue_copy(t);
 }
@@ -98,7 +97,7 @@ static CUresult copy_staged_part(const struct libcuda_transfer *t, size_t from, 
 {
 	struct libcuda_transfer part = libcuda_transfer_part(t, from, to);
 
-	return from < to ? copy_staged(&part) : CUDA_SUCCESS;
+	return from < to ? copy_staged(&part, libcuda_copy_form_of(&part, LIBCUDA_MEMORY_PAGEABLE)) : CUDA_SUCCESS;
 }
 
 static CUresult copy_pinned_for_it(const struct libcuda_transfer *t)
@@ -120,7 +119,7 @@ static CUresult copy_pageable(const struct libcuda_transfer *t)
 	if (form == LIBCUDA_COPY_INLINE &&
 	    client_session.transport->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyInAsync].since_minor)
 		return copy_inline(t);
-	return form == LIBCUDA_COPY_DIRECT ? copy_pinned_for_it(t) : copy_staged(t);
+	return form == LIBCUDA_COPY_DIRECT ? copy_pinned_for_it(t) : copy_staged(t, form);
 }
 
 static CUresult transfer(const struct libcuda_transfer *t, enum libcuda_memory_kind host)

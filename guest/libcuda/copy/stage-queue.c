@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/hooks.h"
 #include "core/request.h"
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
+#include "memory/memory.h"
 #include "protocol/guest-calls.h"
 #include "ring/ring.h"
 
@@ -122,6 +124,15 @@ static CUresult post(const struct libcuda_transfer *t, bool only_idle)
 	return result;
 }
 
+/*
+ * Whether the copy may be in progress when its function returns: later work waits for it, and its address is known to
+ * be good. Not where another process may read the memory, and not where managed variables are mirrored.
+ */
+static bool may_return_early(const struct libcuda_transfer *t)
+{
+	return !libcuda_mirror_ops() && !libcuda_memory_is_watched && !t->how->wait;
+}
+
 /* Returns how many bytes were taken before *result: less than all where another thread uses the block. */
 static size_t post_all(const struct libcuda_transfer *t, bool only_idle, CUresult *result)
 {
@@ -130,7 +141,7 @@ static size_t post_all(const struct libcuda_transfer *t, bool only_idle, CUresul
 
 	*result = CUDA_SUCCESS;
 	if (client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageIn].since_minor ||
-	    !libcuda_transfer_is_plain(t) || !libcuda_copy_may_return_early(t) || pthread_mutex_trylock(&lock))
+	    !libcuda_transfer_is_plain(t) || !may_return_early(t) || pthread_mutex_trylock(&lock))
 		return 0;
 	/* A thread that is cancelled in here would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
