@@ -224,6 +224,16 @@ static bool is_drained(const struct call_context *context)
 	return context && busy_seq < context->drained_seq;
 }
 
+bool client_call_is_drained(const struct call_context *context)
+{
+	bool drained;
+
+	pthread_mutex_lock(&ring_lock);
+	drained = is_drained(context);
+	pthread_mutex_unlock(&ring_lock);
+	return drained;
+}
+
 bool client_call_is_idle(const struct call_context *context)
 {
 	bool idle;

@@ -101,6 +101,7 @@ void client_call_end(struct client_call *call);
  * waited for that stream.
  */
 void client_call_drained(struct call_context *context, const struct call_receipt *receipt);
+bool client_call_is_drained(const struct call_context *context);
 
 /*
  * A context is idle if no work of any stream is outstanding. The receipt is of a call that waited for all streams.

@@ -20,7 +20,7 @@ enum vcuda_channel_type {
 	/*
 	 * First message. local: major, minor; the worker makes the shared area, the reply carries fds {shm memfd,
 	 * doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM
-	 * memfds...}. The doorbell wakes the worker's lane; the notify eventfd is written by the worker where a guest
+	 * memfds...}. The doorbell wakes the worker's dispatcher; the notify eventfd is written by the worker where a guest
 	 * sleeper must be woken.
 	 */
 	VCUDA_CHANNEL_ATTACH = 1,

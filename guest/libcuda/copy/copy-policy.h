@@ -14,6 +14,7 @@
 #include "memory/range.h"
 #include "protocol/cuda-abi.h"
 
+/* In this order: a form that cannot be used leaves the copy to the one before it. */
 enum libcuda_copy_form {
 	LIBCUDA_COPY_INLINE,  /* the bytes travel in commands: vcudaCopyInAsync */
 	LIBCUDA_COPY_QUEUED,  /* a piece at a time through a staging block: vcudaStageIn, vcudaStageHtoD, vcudaStageDtoH

@@ -100,7 +100,7 @@ static CUresult copy_staged_part(const struct libcuda_transfer *t, size_t from, 
 	return from < to ? copy_staged(&part, libcuda_copy_form_of(&part, LIBCUDA_MEMORY_PAGEABLE)) : CUDA_SUCCESS;
 }
 
-static CUresult copy_pinned_for_it(const struct libcuda_transfer *t)
+static CUresult copy_direct(const struct libcuda_transfer *t)
 {
 	struct libcuda_span done;
 	CUresult result = libcuda_direct_copy(t, &done);
@@ -119,7 +119,7 @@ static CUresult copy_pageable(const struct libcuda_transfer *t)
 	if (form == LIBCUDA_COPY_INLINE &&
 	    client_session.transport->host_minor >= vcuda_call_table[VCUDA_OP_vcudaCopyInAsync].since_minor)
 		return copy_inline(t);
-	return form == LIBCUDA_COPY_DIRECT ? copy_pinned_for_it(t) : copy_staged(t, form);
+	return form == LIBCUDA_COPY_DIRECT ? copy_direct(t) : copy_staged(t, form);
 }
 
 static CUresult transfer(const struct libcuda_transfer *t, enum libcuda_memory_kind host)

@@ -142,7 +142,7 @@ CUresult libcuda_direct_copy(const struct libcuda_transfer *t, struct libcuda_sp
 		return CUDA_SUCCESS;
 	c.part = (end - start) / PARTS / GRAIN * GRAIN;
 	c.part = c.part < LEAST_PART ? LEAST_PART : c.part > LARGEST_PART ? LARGEST_PART : c.part;
-	/* Nothing is pinned while the stream's earlier work takes its time. */
+	/* Nothing is pinned until the stream's earlier work is done. */
 	result = libcuda_stream_wait(t->how, t->stream);
 	if (result != CUDA_SUCCESS)
 		return result;

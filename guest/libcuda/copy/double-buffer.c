@@ -34,7 +34,8 @@
 #define PIECES 16
 #define LEAST_PIECE (128u * 1024)
 
-/* The number of looks for a piece before a thread yields, and before it sleeps; the length of its sleeps. */
+/* A thread looks for a piece LOOKS times, then YIELDS times with a yield before each, and then sleeps between looks. It
+ * pauses GLANCES times in a look. */
 #define LOOKS 30
 #define GLANCES 64
 #define YIELDS 200
@@ -327,7 +328,7 @@ bool libcuda_stage_double_buffer(const struct libcuda_transfer *t, CUresult *res
 	if (!wanted_threads ||
 	    client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageTurns].since_minor)
 		return false;
-	/* Blocks that are held during a wait are missing to the thread that is waited for. */
+	/* The thread that ends the wait may need a block, so none is held meanwhile. */
 	*result = libcuda_stream_wait(t->how, t->stream);
 	if (*result != CUDA_SUCCESS)
 		return true;
@@ -337,8 +338,8 @@ bool libcuda_stage_double_buffer(const struct libcuda_transfer *t, CUresult *res
 	if (has_begun) {
 		options.meanwhile = work_myself;
 		options.argument = &c;
-		*result = vcuda_call_vcudaStageTurns_with(&options, t->device, t->to_device, c.mask,
-							  VCUDA_STAGE_BLOCK_BYTES, t->bytes, t->stream);
+		*result = vcuda_call_vcudaStageTurns_with(&options, t->device, t->to_device, c.mask, (uint32_t)c.piece,
+							  t->bytes, t->stream);
 		end(&c, *result == CUDA_SUCCESS);
 	}
 	give_blocks(&c);

@@ -14,17 +14,22 @@
 #include "memory/memory.h"
 #include "protocol/guest-calls.h"
 #include "ring/ring.h"
+#include "stream/stream.h"
 
 /* Positions count units since the session's start; a ticket is the position of a piece's end. */
 #define UNIT 64u
 #define UNITS (VCUDA_STAGE_BLOCK_BYTES / UNIT)
 
-/* The number of looks for room before the thread yields, and with it; pauses of the processor between two looks. */
+/* A thread looks for room LOOKS times, then YIELDS times with a yield before each. It pauses GLANCES times in a look.
+ */
 #define LOOKS 64
 #define YIELDS 256
 #define GLANCES 16
 
-/* A thread that finds the lock taken copies by blocks of its own. */
+/* A thread keeps the lock for so many bytes. */
+#define LOCKED_BYTES ((size_t)512 * 1024)
+
+/* A thread that cannot take the lock copies by blocks of its own. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool has_block;                  /* from the first copy on */
 static uint32_t block, end, given_back; /* positions: of the last piece's end, of what the worker has given back */
@@ -42,6 +47,12 @@ static bool take_block(void)
 	atomic_store(&client_call_shm()->handovers[block].count, end);
 	has_block = true;
 	return true;
+}
+
+static void glance(void)
+{
+	for (unsigned int k = 0; k < GLANCES; k++)
+		__builtin_ia32_pause();
 }
 
 /* Reads the word that the worker writes only where its last value leaves no room. */
@@ -72,8 +83,7 @@ static CUresult find_room(uint32_t units, uint32_t *at)
 	for (unsigned int i = 0; !is_free(skipped + units); i++) {
 		if (i == LOOKS + YIELDS)
 			return free_all();
-		for (unsigned int k = 0; k < GLANCES; k++)
-			__builtin_ia32_pause();
+		glance();
 		if (i >= LOOKS)
 			sched_yield();
 	}
@@ -133,6 +143,18 @@ static bool may_return_early(const struct libcuda_transfer *t)
 	return !libcuda_mirror_ops() && !libcuda_memory_is_watched && !t->how->wait;
 }
 
+/* While the context is drained other threads hold the lock for a piece only; else they may wait for a kernel with it.
+ */
+static bool take_lock(struct call_context *context)
+{
+	for (unsigned int i = 0; pthread_mutex_trylock(&lock); i++) {
+		if (i == LOOKS || !client_call_is_drained(context))
+			return false;
+		glance();
+	}
+	return true;
+}
+
 /* Returns how many bytes were taken before *result: less than all where another thread uses the block. */
 static size_t post_all(const struct libcuda_transfer *t, bool only_idle, CUresult *result)
 {
@@ -141,7 +163,7 @@ static size_t post_all(const struct libcuda_transfer *t, bool only_idle, CUresul
 
 	*result = CUDA_SUCCESS;
 	if (client_session.transport->host_minor < vcuda_call_table[VCUDA_OP_vcudaStageIn].since_minor ||
-	    !libcuda_transfer_is_plain(t) || !may_return_early(t) || pthread_mutex_trylock(&lock))
+	    !libcuda_transfer_is_plain(t) || !may_return_early(t) || !take_lock(t->how->context))
 		return 0;
 	/* A thread that is cancelled in here would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -159,6 +181,7 @@ static size_t post_all(const struct libcuda_transfer *t, bool only_idle, CUresul
 
 bool libcuda_stage_queue_copy_idle(const struct libcuda_transfer *t, CUresult *result)
 {
+	libcuda_transfer_touch(t);
 	return post_all(t, true, result) && *result != CUDA_ERROR_NOT_READY;
 }
 
@@ -203,6 +226,24 @@ static CUresult copy_blocks(const struct libcuda_transfer *t)
 	return result;
 }
 
+/* Returns how many bytes were taken before *result. The lock is free between two parts. */
+static size_t post_parts(const struct libcuda_transfer *t, CUresult *result)
+{
+	size_t done = 0, part = t->bytes, taken = t->bytes;
+
+	*result = CUDA_SUCCESS;
+	for (; done < t->bytes && taken == part && *result == CUDA_SUCCESS; done += taken) {
+		size_t rest = t->bytes - done;
+		struct libcuda_transfer piece;
+
+		part = rest < LOCKED_BYTES ? rest : LOCKED_BYTES;
+		piece = libcuda_transfer_part(t, done, done + part);
+		libcuda_transfer_touch(&piece);
+		taken = post_all(&piece, false, result);
+	}
+	return done;
+}
+
 CUresult libcuda_stage_queue_copy(const struct libcuda_transfer *t)
 {
 	struct libcuda_transfer rest;
@@ -211,8 +252,10 @@ CUresult libcuda_stage_queue_copy(const struct libcuda_transfer *t)
 
 	if (!t->to_device)
 		return copy_blocks(t);
-	libcuda_transfer_touch(t);
-	done = post_all(t, false, &result);
+	done = post_parts(t, &result);
+	/* The thread that ends the wait may need a block, so none is held meanwhile. */
+	if (done < t->bytes && result == CUDA_SUCCESS)
+		result = libcuda_stream_wait(t->how, t->stream);
 	if (done == t->bytes || result != CUDA_SUCCESS)
 		return result;
 	rest = libcuda_transfer_part(t, done, t->bytes);

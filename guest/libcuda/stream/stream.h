@@ -25,16 +25,20 @@ CUresult libcuda_stream_enter_current(CUstream *stream);
 CUresult libcuda_stream_visit_named(CUstream *stream, struct call_options *how);
 
 /*
- * The same for work that may be in a stream of another context than the current one; `how` names the stream's context,
- * in which the work's calls are made. Copies may (CUDA C Programming Guide, "Stream and Event Behavior"), and launches
- * of what belongs to that context.
+ * libcuda_stream_enter() for work that may be in a stream of another context than the current one; `how` names the
+ * stream's context, in which the work's calls are made. Copies may (CUDA C Programming Guide, "Stream and Event
+ * Behavior"), and launches of what belongs to that context.
  */
 static inline CUresult libcuda_stream_visit(CUstream *stream, struct call_options *how)
 {
+	CUresult result;
+
 	if (*stream && *stream != CU_STREAM_LEGACY)
 		return libcuda_stream_visit_named(stream, how);
-	*how = libcuda_context_options(libcuda_context_current());
-	return libcuda_require_context();
+	result = libcuda_require_context();
+	if (result == CUDA_SUCCESS)
+		*how = libcuda_context_options(libcuda_context_current());
+	return result;
 }
 
 /*

@@ -44,9 +44,29 @@ static void there_and_back(CUdeviceptr p, size_t bytes, size_t odd, CUstream str
 	free(back);
 }
 
+/* Each direction against small copies: errors of a large copy there and a large one back may cancel out. */
+static void one_way(CUdeviceptr p, size_t bytes)
+{
+	const size_t small = 100000;
+	uint8_t *out = malloc(bytes), *back = malloc(bytes);
+
+	fill(out, bytes, bytes);
+	OK(cuMemcpyHtoD_v2(p, out, bytes));
+	for (size_t i = 0; i < bytes; i += small)
+		OK(cuMemcpyDtoH_v2(back + i, p + i, bytes - i < small ? bytes - i : small));
+	CHECK(!memcmp(out, back, bytes));
+	fill(out, bytes, bytes + 1);
+	for (size_t i = 0; i < bytes; i += small)
+		OK(cuMemcpyHtoD_v2(p + i, out + i, bytes - i < small ? bytes - i : small));
+	OK(cuMemcpyDtoH_v2(back, p, bytes));
+	CHECK(!memcmp(out, back, bytes));
+	free(out);
+	free(back);
+}
+
 static void sizes(void)
 {
-	static const size_t all[] = {512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1, 3 * MIB + 4097, 17 * MIB + 13};
+	static const size_t all[] = {512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1, MIB, 3 * MIB + 4097, 17 * MIB + 13};
 	CUstream stream;
 	CUdeviceptr p;
 
@@ -56,6 +76,8 @@ static void sizes(void)
 		for (size_t odd = 0; odd <= 3; odd += 3)
 			for (int async = 0; async < 2; async++)
 				there_and_back(p, all[i], odd, stream, async);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		one_way(p, all[i]);
 	OK(cuStreamDestroy_v2(stream));
 	OK(cuMemFree_v2(p));
 }
