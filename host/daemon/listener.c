@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -14,6 +15,9 @@
 #include "common/log.h"
 
 #define DAEMON_BACKLOG 64
+
+/* Behind the path of a socket that does not accept connections yet. */
+#define UNNAMED ".new"
 
 /* Somebody answers, or would, at the address. */
 static bool is_live(const struct sockaddr_un *address, int type)
@@ -56,19 +60,30 @@ static int clear_place(const struct sockaddr_un *address, int type)
 	return 0;
 }
 
+/* The socket gets its name once connections are accepted: a client that finds the name is not refused. */
 static int bind_and_listen(struct daemon_listener *listener, const struct sockaddr_un *address, int type, mode_t mode)
 {
+	struct sockaddr_un unnamed = *address;
+	const char *path = address->sun_path;
 	struct stat stat;
 	mode_t before;
 	int status = clear_place(address, type);
 
+	strcat(unnamed.sun_path, UNNAMED);
+	if (!status)
+		status = clear_place(&unnamed, type);
 	if (status)
 		return status;
 	before = umask(0777 & ~mode);
-	status = bind(listener->fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno : 0;
+	status = bind(listener->fd, (const struct sockaddr *)&unnamed, sizeof(unnamed)) ? -errno : 0;
 	umask(before);
-	if (status || listen(listener->fd, DAEMON_BACKLOG) || lstat(address->sun_path, &stat))
-		return cannot_listen(address->sun_path, status ? status : -errno);
+	if (status)
+		return cannot_listen(path, status);
+	if (listen(listener->fd, DAEMON_BACKLOG) || rename(unnamed.sun_path, path) || lstat(path, &stat)) {
+		status = -errno;
+		unlink(unnamed.sun_path);
+		return cannot_listen(path, status);
+	}
 	listener->device = stat.st_dev;
 	listener->inode = stat.st_ino;
 	return 0;
@@ -107,8 +122,9 @@ int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *l
 	listener->path = path;
 	listener->source = (struct daemon_source){.fd = -1, .ready = listener_ready};
 	listener->fd = -1;
-	if (strlen(path) >= sizeof(address.sun_path)) {
-		vcuda_log("%s: a socket's path has at most %zu characters", path, sizeof(address.sun_path) - 1);
+	if (strlen(path) > sizeof(address.sun_path) - sizeof(UNNAMED)) {
+		vcuda_log("%s: a socket's path has at most %zu characters", path,
+			  sizeof(address.sun_path) - sizeof(UNNAMED));
 		return -ENAMETOOLONG;
 	}
 	strcpy(address.sun_path, path);

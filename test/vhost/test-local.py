@@ -2,6 +2,7 @@
 """Local programs, sockets and the command line."""
 import os
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
@@ -108,6 +109,34 @@ class Local(unittest.TestCase):
         client = Client(self.daemon)
         self.assertTrue(client.attach())
         client.close()
+
+    def test_a_path_that_is_there_answers(self):
+        """A client that tries all the time finds no path, and then a daemon: it is never refused."""
+        for _ in range(40):
+            with tempfile.TemporaryDirectory(prefix='vcuda-test-') as directory:
+                path = os.path.join(directory, 'socket')
+                process = subprocess.Popen([vmm.VCUDAD, '--socket', path, '--worker', vmm.FAKE_WORKER], stderr=subprocess.DEVNULL)
+                end, connected = time.monotonic() + vmm.LIMIT, False
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                    while not connected and time.monotonic() < end:
+                        try:
+                            client.connect(path)
+                            connected = True
+                        except FileNotFoundError:
+                            pass
+                process.terminate()
+                self.assertEqual((connected, process.wait(vmm.LIMIT)), (True, 0))
+
+    def test_what_is_behind_the_path_is_kept(self):
+        with tempfile.TemporaryDirectory(prefix='vcuda-test-') as directory:
+            path = os.path.join(directory, 'socket')
+            with open(path + '.new', 'w', encoding='utf-8') as file:
+                file.write('mine')
+            result = run('--socket', path, '--worker', vmm.FAKE_WORKER)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn('exists and is not a socket', result.stderr)
+            with open(path + '.new', encoding='utf-8') as file:
+                self.assertEqual(file.read(), 'mine')
 
     def test_killed_daemon(self):
         """Its workers end with it, and the next one replaces its socket."""
