@@ -323,6 +323,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 		context_free(context);
 		return -EIO;
 	}
+	context->worker->log.guest_pid = r->pid;
 	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
 			context->worker->pid, r->pid, r->uid);
 	status = attach(context, p);

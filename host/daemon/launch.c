@@ -57,10 +57,14 @@ static int give_table(posix_spawn_file_actions_t *actions)
 	return posix_spawn_file_actions_addclose(actions, VCUDA_WORKER_TABLE_FD);
 }
 
-static int set_actions(posix_spawn_file_actions_t *actions, int channel)
+static int set_actions(posix_spawn_file_actions_t *actions, int channel, int log)
 {
-	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	int error = posix_spawn_file_actions_adddup2(actions, log, STDERR_FILENO);
 
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(actions, log, STDOUT_FILENO);
+	if (!error)
+		error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	/* Equal numbers are fine: the close-on-exec flag is then cleared. */
 	if (!error)
 		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
@@ -109,8 +113,8 @@ static int spawn(pid_t *pid, const struct daemon_options *options, const posix_s
 	return error;
 }
 
-static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, char **environment,
-	       pid_t *pid)
+static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log,
+	       char **environment, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
 	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
@@ -135,7 +139,7 @@ static int run(const struct daemon_options *options, enum daemon_launch_kind kin
 	error = posix_spawnattr_init(&attributes);
 	if (error)
 		goto destroy_actions;
-	error = set_actions(&actions, channel);
+	error = set_actions(&actions, channel, log);
 	if (!error)
 		error = set_attributes(&attributes);
 	if (!error)
@@ -146,7 +150,7 @@ destroy_actions:
 	return error;
 }
 
-int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, pid_t *pid,
+int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, pid_t *pid,
 		  int *pidfd)
 {
 	char **environment = worker_environment();
@@ -154,7 +158,7 @@ int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind 
 
 	if (!environment)
 		return -ENOMEM;
-	error = run(options, kind, channel, environment, pid);
+	error = run(options, kind, channel, log, environment, pid);
 	free(environment);
 	if (error)
 		return -error;

@@ -74,6 +74,7 @@ static bool start(struct client *client, int fd)
 		daemon_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
 	if (!client->worker)
 		return false;
+	client->worker->log.guest_pid = (uint32_t)client->who.pid;
 	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	return true;
@@ -93,6 +94,7 @@ static bool start_warm(struct client *client, int fd)
 		client->fd = -1;
 		return false;
 	}
+	client->worker->log.guest_pid = (uint32_t)client->who.pid;
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	if (daemon_worker_send(client->worker, &m, NULL, &fd, 1))

@@ -126,6 +126,8 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 
 	if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
 		return;
+	/* The worker's last words come before the line about its end. */
+	daemon_worker_log_close(&w->log);
 	describe_end(w, &info);
 	close_channel(w);
 	daemon_source_remove(w->loop, &w->exit_source);
@@ -246,11 +248,26 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 	return w;
 }
 
+static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
+{
+	int log, status = daemon_worker_log_open(&w->log, w->loop, &log);
+
+	if (status)
+		return status;
+	status = daemon_launch(options, kind, fd, log, &w->pid, &w->pidfd);
+	close(log);
+	if (status)
+		daemon_worker_log_close(&w->log);
+	else
+		daemon_worker_log_start(&w->log, w->pid);
+	return status;
+}
+
 /* Without its pidfd in the loop a worker could not be reaped: then it does not live on. */
 static int worker_run(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
 		      int fd)
 {
-	int status = daemon_launch(options, kind, fd, &w->pid, &w->pidfd);
+	int status = launch(w, options, kind, fd);
 
 	if (status) {
 		vcuda_log("cannot start %s: %s", options->worker, strerror(-status));
@@ -261,6 +278,7 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
 		close_fd(&w->pidfd);
+		daemon_worker_log_close(&w->log);
 		return status;
 	}
 	vcuda_log_debug("worker %d started", w->pid);

@@ -15,6 +15,7 @@
 #include "protocol/ipc/channel.h"
 #include "loop/loop.h"
 #include "options.h"
+#include "worker-log.h"
 
 /* A worker that is told to end gets this long. */
 #define DAEMON_WORKER_GRACE_MS 2000
@@ -36,6 +37,7 @@ struct daemon_worker {
 	pid_t pid;
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
+	struct daemon_worker_log log;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */
 	struct daemon_timer reply_timer; /* until the oldest request is overdue */

@@ -6,6 +6,7 @@
  * warm one VCUDA_FAKE_WARM says it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,6 +35,10 @@ enum misbehaviour {
 	SLOW_ATTACH, /* 300 ms */
 	FLOODS,      /* 1,000 replies that nobody asked for */
 	NO_CHANNEL,  /* closes the channel, and stays */
+	/* local, by stderr: */
+	WRITES_ESCAPES, /* hostile text; tries to truncate the log */
+	FLOODS_LOG,     /* 1 MiB, waits for room; then last words, and abort() */
+	FILLS_LOG,      /* 1 MiB before the reply */
 };
 
 static struct {
@@ -161,6 +166,40 @@ static void attach_virtio(void)
 	}
 }
 
+/* What has no room is lost, or waited for, as the descriptor says. */
+static void write_log(const char *text)
+{
+	ssize_t written = write(STDERR_FILENO, text, strlen(text));
+
+	(void)written;
+}
+
+static void flood_log(void)
+{
+	char line[32];
+	unsigned int i;
+
+	for (i = 0; i < (1 << 20) / 14; i++) {
+		snprintf(line, sizeof(line), "flood %07u\n", i);
+		write_log(line);
+	}
+}
+
+static void end_loudly(void)
+{
+	fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) & ~O_NONBLOCK);
+	flood_log();
+	write_log("the reason of the crash\nwithout a newline");
+	abort();
+}
+
+static void write_escapes(void)
+{
+	if (ftruncate(STDERR_FILENO, 0) && ftruncate(STDOUT_FILENO, 0))
+		write_log("the log cannot be truncated\n");
+	write_log("\x1b[2Jescape\nGrüße\nvcudad: all is well\n");
+}
+
 static void attach_local(void)
 {
 	int fds[2] = {memfd_create("fake", MFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
@@ -172,7 +211,13 @@ static void attach_local(void)
 		_exit(5);
 	if (misbehaviour == CRASHES_ON_MAP)
 		raise(SIGSEGV);
+	if (misbehaviour == FILLS_LOG)
+		flood_log();
+	if (misbehaviour == WRITES_ESCAPES)
+		write_escapes();
 	reply(0, fds, 2);
+	if (misbehaviour == FLOODS_LOG)
+		end_loudly();
 }
 
 static int map(void)

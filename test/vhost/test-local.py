@@ -43,7 +43,7 @@ class Local(unittest.TestCase):
         pid = client.attach()
         held = lambda: len(os.listdir(f'/proc/{self.daemon.process.pid}/fd'))
         # The worker may answer before the daemon has closed what it gave away.
-        self.assertTrue(wait(lambda: held() == before + 1), f'{held() - before}: only a pidfd')
+        self.assertTrue(wait(lambda: held() == before + 2), f'{held() - before}: only a pidfd and a log')
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(client.socket.recv(10), b'')
         client.close()

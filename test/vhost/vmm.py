@@ -28,7 +28,7 @@ WRITABLE, LAST, DIRECT = 1, 2, 4
 WAKE, LOST = 1, 2
 SHM_BYTES = 4096 + (256 << 10) + 64 * 8192 + 8 * (256 << 10)  # of protocol minor 0, the least that there is
 (EXITS_BEFORE_REPLY, REFUSES, OTHER_VERSION, WRONG_COOKIE, IGNORES_END, CRASHES_ON_DOORBELL, REFUSES_MAP,
- CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL) = range(1001, 1013)
+ CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL, WRITES_ESCAPES, FLOODS_LOG, FILLS_LOG) = range(1001, 1016)
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
@@ -48,7 +48,7 @@ def eventfd():
 class Daemon:
     """A vcudad of its own, with its sockets in a directory of its own."""
 
-    def __init__(self, *options, vhost=True, local=False, worker=FAKE_WORKER):
+    def __init__(self, *options, vhost=True, local=False, worker=FAKE_WORKER, log=None):
         self.directory = tempfile.TemporaryDirectory(prefix='vcuda-test-')
         self.vhost_path = os.path.join(self.directory.name, 'vhost')
         self.local_path = os.path.join(self.directory.name, 'local')
@@ -57,9 +57,9 @@ class Daemon:
         command += ['--vhost-socket', self.vhost_path] if vhost else []
         command += ['--socket', self.local_path] if local else []
         ready, theirs = os.pipe()
-        with open(self.log_path, 'wb') as log:
-            self.process = subprocess.Popen(command + ['--ready-fd', str(theirs), *options], stdout=log, stderr=log,
-                                            pass_fds=[theirs])
+        with open(self.log_path, 'wb') as file:
+            self.process = subprocess.Popen(command + ['--ready-fd', str(theirs), *options], stdout=file,
+                                            stderr=file if log is None else log, pass_fds=[theirs])
         os.close(theirs)
         with os.fdopen(ready, 'rb') as pipe:
             said = pipe.read()

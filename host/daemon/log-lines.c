@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "log-lines.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CUT_MARK " [cut]"
+
+/* A pipe takes as much at once or not at all (PIPE_BUF). */
+#define CLEAN_BYTES 4096
+
+/* Room behind the text: one replaced byte, CUT_MARK and a newline. */
+#define RESERVE 16
+
+_Static_assert(CLEAN_BYTES <= DAEMON_LOG_RESUME_BYTES && CLEAN_BYTES <= DAEMON_LOG_LAST_BYTES, "each line can pass");
+
+void daemon_log_lines_init(struct daemon_log_lines *lines, pid_t worker, uint64_t now,
+			   bool (*emit)(struct daemon_log_lines *lines, const char *text, size_t length))
+{
+	*lines = (struct daemon_log_lines){
+		.emit = emit, .tokens = DAEMON_LOG_BURST_BYTES * UINT64_C(1000), .refilled = now};
+	snprintf(lines->name, sizeof(lines->name), "vcuda-worker[%d]: ", (int)worker);
+}
+
+/* The number of bytes of the UTF-8 character at `p`; 0: there is no valid one. */
+static size_t decode(const unsigned char *p, size_t left, uint32_t *code)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t bytes = *p < 0x80 ? 1 : *p < 0xc0 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf8 ? 4 : 0, i;
+
+	if (bytes > left)
+		return 0;
+	*code = bytes == 1 ? *p : *p & (0x7fu >> bytes);
+	for (i = 1; i < bytes; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (p[i] & 0x3f);
+	}
+	return *code < least[bytes] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : bytes;
+}
+
+/* Controls of a terminal, of lines and of the direction of text. */
+static bool is_control(uint32_t code)
+{
+	return (code < 0x20 && code != '\t') || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
+}
+
+/* Adds the line to what `out` has and returns the length of both. What `out` has no room for is cut. */
+static size_t clean(struct daemon_log_lines *lines, char *out, size_t used)
+{
+	const unsigned char *p = (const unsigned char *)lines->line, *end = p + lines->length;
+	uint32_t code;
+	size_t bytes;
+
+	for (; p < end && used < CLEAN_BYTES - RESERVE; p += bytes) {
+		bytes = decode(p, (size_t)(end - p), &code);
+		if (bytes && !is_control(code)) {
+			memcpy(out + used, p, bytes);
+			used += bytes;
+			continue;
+		}
+		bytes = 1;
+		used += (size_t)sprintf(out + used, "\\x%02x", *p);
+	}
+	lines->is_cut = lines->is_cut || p < end;
+	return used;
+}
+
+static bool begins(const struct daemon_log_lines *lines, const char *with)
+{
+	size_t length = strlen(with);
+
+	return lines->length >= length && !memcmp(lines->line, with, length);
+}
+
+static size_t compose(struct daemon_log_lines *lines, char *out)
+{
+	size_t used = 0;
+
+	if (begins(lines, "vcudad: ") || (begins(lines, "vcuda-worker[") && !begins(lines, lines->name)))
+		used = strlen(strcpy(out, lines->name));
+	used = clean(lines, out, used);
+	if (lines->is_cut)
+		used += strlen(strcpy(out + used, CUT_MARK));
+	out[used++] = '\n';
+	return used;
+}
+
+static bool take_tokens(struct daemon_log_lines *lines, size_t bytes, uint64_t now)
+{
+	const uint64_t most = DAEMON_LOG_BURST_BYTES * UINT64_C(1000);
+	uint64_t gained = (now - lines->refilled) * DAEMON_LOG_BYTES_PER_S, needed;
+
+	lines->tokens = gained < most - lines->tokens ? lines->tokens + gained : most;
+	lines->refilled = now;
+	needed = lines->is_over ? DAEMON_LOG_RESUME_BYTES : bytes;
+	lines->is_over = lines->tokens < needed * UINT64_C(1000);
+	if (lines->is_over)
+		return false;
+	lines->tokens -= bytes * UINT64_C(1000);
+	return true;
+}
+
+/* The second half of the buffer spares a move for each line. */
+static void keep_last(struct daemon_log_lines *lines, const char *text, size_t length)
+{
+	size_t rest = lines->last_length;
+
+	if (lines->last_length + length > sizeof(lines->last)) {
+		rest = DAEMON_LOG_LAST_BYTES;
+		memmove(lines->last, lines->last + lines->last_length - rest, rest);
+	}
+	memcpy(lines->last + rest, text, length);
+	lines->last_length = rest + length;
+}
+
+static void complete(struct daemon_log_lines *lines, uint64_t now)
+{
+	char text[CLEAN_BYTES];
+	size_t length;
+
+	if (!lines->length)
+		return;
+	length = compose(lines, text);
+	lines->length = 0;
+	lines->is_cut = false;
+	if (take_tokens(lines, length, now) && lines->emit(lines, text, length)) {
+		lines->last_length = 0;
+		return;
+	}
+	lines->dropped += length;
+	keep_last(lines, text, length);
+}
+
+static void append(struct daemon_log_lines *lines, const char *text, size_t length)
+{
+	size_t room = sizeof(lines->line) - lines->length;
+
+	lines->is_cut = lines->is_cut || length > room;
+	length = length > room ? room : length;
+	memcpy(lines->line + lines->length, text, length);
+	lines->length += length;
+}
+
+void daemon_log_lines_add(struct daemon_log_lines *lines, const char *text, size_t length, uint64_t now)
+{
+	const char *end = text + length, *newline;
+
+	while (text < end) {
+		newline = memchr(text, '\n', (size_t)(end - text));
+		append(lines, text, (size_t)((newline ? newline : end) - text));
+		if (!newline)
+			return;
+		complete(lines, now);
+		text = newline + 1;
+	}
+}
+
+uint64_t daemon_log_lines_take_dropped(struct daemon_log_lines *lines)
+{
+	uint64_t dropped = lines->dropped;
+
+	lines->dropped = 0;
+	return dropped;
+}
+
+void daemon_log_lines_finish(struct daemon_log_lines *lines, uint64_t now)
+{
+	const char *from = lines->last, *end;
+
+	complete(lines, now);
+	end = lines->last + lines->last_length;
+	/* From the beginning of a line on: the oldest line in the buffer may lack its beginning. */
+	if (lines->last_length > DAEMON_LOG_LAST_BYTES) {
+		from = memchr(end - DAEMON_LOG_LAST_BYTES - 1, '\n', DAEMON_LOG_LAST_BYTES + 1);
+		from++;
+	}
+	lines->last_length = (size_t)(end - from);
+	memmove(lines->last, from, lines->last_length);
+	lines->dropped -= lines->last_length < lines->dropped ? lines->last_length : lines->dropped;
+}
+
+void daemon_log_lines_emit_last(struct daemon_log_lines *lines)
+{
+	if (lines->last_length)
+		lines->emit(lines, lines->last, lines->last_length);
+	lines->last_length = 0;
+}
