@@ -100,6 +100,9 @@ enum ptx_symbol_kind {
 
 struct ptx_function;
 
+/* The shared variables of a kernel, or the local variables or parameters of a function, together; fits an int. */
+#define PTX_MAX_SPACE_BYTES (1ull << 30)
+
 /* What a .calltargets or .branchtargets directive lists: functions or labels. */
 struct ptx_targets {
 	const struct ptx_symbol **list;

@@ -80,8 +80,8 @@ static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_functio
 		}
 		if (!parse_param(p, fn, slot, *count - 1))
 			break;
-		if (offsets)
-			ptx_parse_place(&fn->param_bytes, *slot);
+		if (offsets && !ptx_parse_place(p, &fn->param_bytes, *slot))
+			break;
 		if (!ptx_parse_accept(p, ','))
 			break;
 	}

@@ -7,6 +7,7 @@
 
 #define MAX_VARIABLE_BYTES (1ull << 36)
 #define MAX_INIT_BYTES (256ull << 20)
+#define MAX_CONSTANT_BYTES (64u << 10)
 
 unsigned ptx_parse_space(const struct ptx_token *token)
 {
@@ -38,6 +39,15 @@ static void parse_attribute(struct ptx_parser *p, struct ptx_declaration *d)
 	ptx_parse_expect(p, ')');
 }
 
+/* The product of the dimensions must not overflow: NVIDIA's assembler takes 2^70 bytes for none. */
+static bool multiply_size(struct ptx_declaration *d, uint64_t n)
+{
+	bool global = d->space == PTX_GLOBAL || d->space == PTX_CONST;
+
+	return !__builtin_mul_overflow(d->size, n, &d->size) &&
+	       d->size <= (global ? MAX_VARIABLE_BYTES : PTX_MAX_SPACE_BYTES);
+}
+
 static void parse_dimensions(struct ptx_parser *p, struct ptx_declaration *d)
 {
 	while (ptx_parse_accept(p, '[')) {
@@ -45,10 +55,8 @@ static void parse_dimensions(struct ptx_parser *p, struct ptx_declaration *d)
 
 		if (p->token.kind == ']')
 			d->open_array = true;
-		else if (ptx_parse_number(p, &n) && (n > MAX_VARIABLE_BYTES || d->size * n > MAX_VARIABLE_BYTES))
+		else if (ptx_parse_number(p, &n) && !multiply_size(d, n))
 			ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` is too large", (int)d->name_length, d->name);
-		else
-			d->size *= n;
 		ptx_parse_expect(p, ']');
 	}
 }
@@ -258,6 +266,18 @@ static bool parse_initialiser(struct ptx_parser *p, struct ptx_declaration *d, s
 	return p->status == PTX_OK;
 }
 
+/* NVIDIA's assembler has the same limit of a text's constants. */
+static bool count_constant(struct ptx_parser *p, const struct ptx_declaration *d)
+{
+	if (d->space != PTX_CONST)
+		return true;
+	if (__builtin_add_overflow(p->constant_bytes, d->size, &p->constant_bytes) ||
+	    p->constant_bytes > MAX_CONSTANT_BYTES)
+		return ptx_parse_fail(p, PTX_INVALID, "with `%.*s` there are more than %u KiB of constants",
+				      (int)d->name_length, d->name, MAX_CONSTANT_BYTES >> 10);
+	return true;
+}
+
 static bool define_global(struct ptx_parser *p, struct ptx_declaration *d, struct ptx_symbol *symbol, bool visible)
 {
 	struct ptx_module *m = p->module;
@@ -284,13 +304,15 @@ static bool define_global(struct ptx_parser *p, struct ptx_declaration *d, struc
 	if (ptx_parse_accept(p, '='))
 		parse_initialiser(p, d, v, r);
 	symbol->size = v->size;
-	return p->status == PTX_OK;
+	return p->status == PTX_OK && count_constant(p, d);
 }
 
-void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol)
+bool ptx_parse_place(struct ptx_parser *p, uint64_t *end, struct ptx_symbol *symbol)
 {
 	symbol->offset = (*end + symbol->align - 1) & ~(symbol->align - 1);
-	*end = symbol->offset + symbol->size;
+	if (__builtin_add_overflow(symbol->offset, symbol->size, end) || *end > PTX_MAX_SPACE_BYTES)
+		return ptx_parse_fail(p, PTX_INVALID, "`%s` is too large for its state space", symbol->name);
+	return true;
 }
 
 static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, struct ptx_symbol *symbol, bool visible)
@@ -301,13 +323,11 @@ static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, stru
 			p->function->dynamic_shared = true;
 		return true;
 	}
-	if ((d->space == PTX_SHARED || d->space == PTX_LOCAL) && d->size > (1u << 30))
-		return ptx_parse_fail(p, PTX_INVALID, "`%s` is too large for its state space", symbol->name);
 	if (d->space == PTX_SHARED)
 		return true; /* each kernel has its own place for it */
 	if (d->space == PTX_LOCAL && p->function)
-		ptx_parse_place(&p->function->local_bytes, symbol);
-	else if (d->space == PTX_PARAM && p->function)
+		return ptx_parse_place(p, &p->function->local_bytes, symbol);
+	if (d->space == PTX_PARAM && p->function)
 		symbol->kind = PTX_SYM_PARAM;
 	else if (d->space == PTX_LOCAL || d->space == PTX_PARAM)
 		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: this state space is not supported at module scope",
@@ -362,7 +382,7 @@ static struct ptx_symbol *define_symbol(struct ptx_parser *p, struct ptx_declara
 	}
 	v = d->space == PTX_GLOBAL || d->space == PTX_CONST ? &p->module->variables[old->index] : NULL;
 	if (v && old->common && (linkage & PTX_LINK_COMMON)) {
-		if (!enlarge(p, v, d->size))
+		if (!count_constant(p, d) || !enlarge(p, v, d->size))
 			return NULL;
 		v->align = v->align > d->align ? v->align : d->align;
 		old->size = v->size;
@@ -398,6 +418,9 @@ bool ptx_parse_variable(struct ptx_parser *p, unsigned linkage)
 	do {
 		if (!ptx_parse_declaration(p, &d))
 			return false;
+		if (!d.size && !is_extern)
+			return ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` has no elements", (int)d.name_length,
+					      d.name);
 		symbol = define_symbol(p, &d, linkage, &again);
 		if (again)
 			continue;

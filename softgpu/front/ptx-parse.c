@@ -301,6 +301,7 @@ static void parse_text(struct ptx_parser *p, const struct ptx_text *text)
 	p->lexer = (struct ptx_lexer){text->text, text->text + length, 1};
 	p->start = text->text;
 	p->text++;
+	p->constant_bytes = 0;
 	ptx_parse_next(p);
 	if (p->status == PTX_OK && !ptx_token_is(&p->token, ".version"))
 		ptx_parse_fail(p, PTX_INVALID, "a PTX module must start with .version");

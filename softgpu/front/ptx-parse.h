@@ -42,6 +42,7 @@ struct ptx_parser {
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
 	uint32_t text; /* at hand, from 1 */
+	uint64_t constant_bytes;  /* of its constants so far */
 	const char *start;        /* of it */
 	struct ptx_token closing; /* the } of the last body */
 	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* of blocks in braces */
@@ -158,7 +159,8 @@ void ptx_parse_tex_operands(struct ptx_instr *i);
 unsigned ptx_parse_space(const struct ptx_token *token);
 bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 /* Puts a symbol behind what lies before `*end`, aligned. */
-void ptx_parse_place(uint64_t *end, struct ptx_symbol *symbol);
+/* Gives a symbol the next place behind `*end`. Fails if its state space then exceeds PTX_MAX_SPACE_BYTES. */
+bool ptx_parse_place(struct ptx_parser *p, uint64_t *end, struct ptx_symbol *symbol);
 bool ptx_parse_alias(struct ptx_parser *p); /* ptx-alias.c */
 bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
 /* A body, whose { is the token at hand. What is visible in it, but for the parameters, is in scope. */

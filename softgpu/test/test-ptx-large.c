@@ -40,7 +40,7 @@ static void many_names(void **state)
 
 	(void)state;
 	for (unsigned n = 0; n < MANY_NAMES; n++)
-		end += sprintf(end, ".const .u32 a%u;\n", n);
+		end += sprintf(end, ".global .u32 a%u;\n", n);
 	for (unsigned n = 0; n < MANY_KERNELS; n++)
 		end += sprintf(end, ".visible .entry k%u()\n{\nret;\n}\n", n);
 	m = load_large(text, end);

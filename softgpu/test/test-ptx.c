@@ -120,6 +120,66 @@ static void managed_variables(void **state)
 	refuse(PTX_HEAD ".global .attribute(.unified) .u32 c;\n", PTX_NOT_SUPPORTED, 4, ".unified");
 }
 
+#define KERNEL(body) PTX_HEAD ".visible .entry k()\n{\n" body "ret;\n}\n"
+#define HALF_SPACE "536870912"
+
+static void refuse_size(const char *text, unsigned line, const char *part)
+{
+	struct ptx_module *module;
+	struct ptx_error error = {0};
+
+	if (ptx_module_create(text, strlen(text), &module, &error) != PTX_INVALID || error.line != line ||
+	    !strstr(error.text, part))
+		fail_msg("line %u, not %u: `%s` lacks `%s`", error.line, line, error.text, part);
+}
+
+static void accept_size(const char *text)
+{
+	ptx_module_destroy(load(text));
+}
+
+/* Sizes whose products and sums overflow, or do not fit the device's numbers of bytes. */
+static void sizes_do_not_overflow(void **state)
+{
+	(void)state;
+	refuse_size(PTX_HEAD ".global .b8 a[17179869184][68719476736];\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".global .b8 a[65536][65536][65536][65536];\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".global .v4 .b64 a[576460752303423488];\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".global .b8 a[17179869184][68719476736] = {1};\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".extern .global .b8 a[17179869184][68719476736];\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".common .global .b8 a[17179869184][68719476736];\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".const .b8 a[17179869184][68719476736];\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".shared .b8 a[17179869184][68719476736];\n", 4, "`a` is too large");
+	refuse_size(KERNEL(".local .b8 a[17179869184][68719476736];\n"), 6, "`a` is too large");
+	refuse_size(KERNEL(".param .b8 a[17179869184][68719476736];\n"), 6, "`a` is too large");
+	refuse_size(KERNEL(".param .b8 a[4294967304];\n"), 6, "`a` is too large");
+	refuse_size(PTX_HEAD ".func f(.param .b8 a[17179869184][68719476736]);\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".entry k(.param .b8 a[17179869184][68719476736]) { ret; }\n", 4, "`a` is too large");
+	refuse_size(PTX_HEAD ".global .b8 a[4294967296 * 4294967296];\n", 4, "`a` has no elements");
+	refuse_size(PTX_HEAD ".global .b8 a[0];\n", 4, "`a` has no elements");
+	accept_size(PTX_HEAD ".extern .shared .b8 a[0];\n");
+}
+
+static void sums_of_sizes_do_not_overflow(void **state)
+{
+	static const char large[] = PTX_HEAD ".const .b8 a[40000];\n";
+	const struct ptx_text texts[] = {{large, sizeof(large) - 1}, {large, sizeof(large) - 1}};
+	struct ptx_module *m;
+	struct ptx_error error;
+
+	(void)state;
+	accept_size(KERNEL(".local .b8 a[" HALF_SPACE "], b[" HALF_SPACE "];\n"));
+	refuse_size(KERNEL(".local .b8 a[" HALF_SPACE "], b[" HALF_SPACE "], c;\n"), 6, "`c` is too large");
+	refuse_size(KERNEL(".shared .b8 a[" HALF_SPACE "], b[" HALF_SPACE "], c;\n.reg .b32 r;\n"
+			   "mov.b32 r, a;\nmov.b32 r, b;\nmov.b32 r, c;\n"),
+		    6, "`c` is too large");
+	accept_size(PTX_HEAD ".const .b8 a[40000], b[25536];\n");
+	refuse_size(PTX_HEAD ".const .b8 a[40000];\n.const .b8 b[25537];\n", 5, "`b` there are");
+	/* each text has its own constants */
+	assert_int_equal(ptx_module_link(texts, 2, &m, &error), PTX_OK);
+	ptx_module_destroy(m);
+}
+
 static void module_is_described(void **state)
 {
 	struct ptx_module *m = load(sample_block_sum);
@@ -257,6 +317,8 @@ int main(void)
 		cmocka_unit_test(vectors_are_whole),
 		cmocka_unit_test(heads_and_vectors),
 		cmocka_unit_test(managed_variables),
+		cmocka_unit_test(sizes_do_not_overflow),
+		cmocka_unit_test(sums_of_sizes_do_not_overflow),
 		cmocka_unit_test(module_is_described),
 		cmocka_unit_test(shared_by_use),
 		cmocka_unit_test(mutated),
