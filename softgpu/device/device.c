@@ -11,6 +11,7 @@
 #include "device/arena.h"
 #include "device/attributes.h"
 #include "common/log.h"
+#include "device/memory-limit.h"
 #include "device/schedule.h"
 #include "device/time-limit.h"
 
@@ -43,24 +44,10 @@ static uint64_t parse_bytes(const char *text)
 	return n;
 }
 
-/* What the memory controller leaves this process, where there is one. */
-static uint64_t memory_limit(void)
-{
-	unsigned long long n = UINT64_MAX;
-	FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
-
-	if (!f)
-		return UINT64_MAX;
-	/* "max", where there is no limit, is no number. */
-	if (fscanf(f, "%llu", &n) != 1)
-		n = UINT64_MAX;
-	fclose(f);
-	return n;
-}
-
 static uint64_t half_of_memory(void)
 {
-	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), cap = memory_limit();
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t cap = softgpu_memory_limit("");
 
 	return (ram < cap ? ram : cap) / 2;
 }
