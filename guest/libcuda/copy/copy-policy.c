@@ -19,7 +19,7 @@ enum state {
  * The first rule that fits. The thresholds were measured on an H100 (doc/benchmarks.md):
  *
  * - 64 KiB: NVIDIA's driver returns at once from an asynchronous copy of as much pageable memory.
- * - 512 KiB: below this size the calling thread alone is as fast as with others that wake up first.
+ * - 512 KiB: up to this size the calling thread alone is as fast as with others that wake up first.
  * - 16 MiB: below this size pinning pages for the copy takes longer than it saves.
  * - 64 KiB of mapped memory: a copy that need not be waited for takes 0.5 us instead of 8.
  */
@@ -31,7 +31,7 @@ static const struct rule {
 	enum libcuda_copy_form form;
 } rules[] = {
 	{IN, LIBCUDA_MEMORY_PAGEABLE, ASYNC, 64 * KIB, LIBCUDA_COPY_INLINE},
-	{BOTH, LIBCUDA_MEMORY_PAGEABLE, ANY, 512 * KIB - 1, LIBCUDA_COPY_QUEUED},
+	{BOTH, LIBCUDA_MEMORY_PAGEABLE, ANY, 512 * KIB, LIBCUDA_COPY_QUEUED},
 	{BOTH, LIBCUDA_MEMORY_PAGEABLE, ANY, 16 * MIB - 1, LIBCUDA_COPY_STRIPED},
 	{IN, LIBCUDA_MEMORY_MAPPED, IDLE, LIBCUDA_STAGE_PIECE, LIBCUDA_COPY_QUEUED},
 	{BOTH, LIBCUDA_MEMORY_MAPPED, ANY, SIZE_MAX, LIBCUDA_COPY_DIRECT},
