@@ -20,7 +20,7 @@ struct client_transport {
 	bool direct;        /* direct_pin() and direct_unpin() are there, and the worker's vcudaCopyDirect */
 };
 
-/* What the pages of a mapping are, and become when it is released. */
+/* The kind of a mapping's pages, and their state after its release. */
 enum client_mapping_release {
 	CLIENT_MAPPING_REMOVE_PAGES,  /* new ones: PROT_NONE again */
 	CLIENT_MAPPING_KEEP_PAGES,    /* the application's: nothing happens to them */

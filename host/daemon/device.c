@@ -11,7 +11,7 @@
 #define DAEMON_MAPS_OF_WORKER 4096 /* mappings that a worker has for itself */
 #define DAEMON_MAPS_DEFAULT 65530
 
-/* What vm.max_map_count leaves for mappings. */
+/* The number of mappings that vm.max_map_count allows. */
 static uint32_t maps_for_guests(void)
 {
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");

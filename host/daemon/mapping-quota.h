@@ -18,7 +18,7 @@ struct daemon_mapping {
 	bool leaving; /* being unmapped */
 };
 
-/* What all mappings of a device share. */
+/* The limits and counts of all mappings of a device. */
 struct daemon_device_quota {
 	uint64_t pinned, max_pinned;
 	uint32_t mappings, max_mappings;

@@ -15,7 +15,7 @@ static struct {
 	bool tried;
 } worker_table = {.fd = -1};
 
-/* Of a size that no worker can change, which would have us run into what is not there. */
+/* The seal keeps the file's size: a worker that shrank it would crash vcudad. */
 static int make(void)
 {
 	int low = memfd_create("vcuda-worker-table", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd;

@@ -19,7 +19,8 @@ enum state {
  * The first rule that fits. The thresholds were measured on an H100 (doc/benchmarks.md):
  *
  * - 64 KiB: NVIDIA's driver returns at once from an asynchronous copy of as much pageable memory.
- * - 512 KiB: up to this size the calling thread alone is as fast as with others that wake up first.
+ * - 512 KiB: below this size the calling thread alone is as fast as with others that wake up first. At this size it
+ *   copies alone, so that faults in its memory happen on a thread of the application.
  * - 16 MiB: below this size pinning pages for the copy takes longer than it saves.
  * - 64 KiB of mapped memory: a copy that need not be waited for takes 0.5 us instead of 8.
  */

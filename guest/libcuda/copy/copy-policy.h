@@ -14,7 +14,7 @@
 #include "memory/range.h"
 #include "protocol/cuda-abi.h"
 
-/* In this order: a form that cannot be used leaves the copy to the one before it. */
+/* Direct leaves a copy that it cannot make to striped, striped leaves it to queued, and inline to queued. */
 enum libcuda_copy_form {
 	LIBCUDA_COPY_INLINE,  /* the bytes travel in commands: vcudaCopyInAsync */
 	LIBCUDA_COPY_QUEUED,  /* a piece at a time through a staging block: vcudaStageIn, vcudaStageHtoD, vcudaStageDtoH

@@ -28,7 +28,7 @@ struct libcuda_fence_page {
 	_Atomic unsigned int waits;   /* the first few */
 };
 
-/* What was waited for: positions in the ring (completion.h). */
+/* How far waits have come, as positions in the ring (completion.h). */
 struct libcuda_completion {
 	_Atomic uint64_t all;            /* all that was issued before it is done */
 	_Atomic uint64_t blocking;       /* so is what the default stream had to do */

@@ -16,7 +16,7 @@
 #include "graph/graph.h"
 #include "protocol/types.h"
 
-/* Of one executable graph; all zeroes at first. */
+/* The device graph of one executable graph. All members are zero at first. */
 struct libcuda_device_graph {
 	_Atomic(vcuda_graph_id) id; /* the worker's, or NULL */
 	struct libcuda_context *context;

@@ -66,7 +66,7 @@ CUresult libcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 	}
 }
 
-/* What the transport does with mappings, another process or the kernel answers. */
+/* The transport, whose operations on mappings wait for another process or the kernel. */
 static struct client_transport *waited_for(void)
 {
 	libcuda_thread()->calls.waits++;

@@ -366,8 +366,8 @@ CUresult libcuda_throttle_take(const struct call_options *options, CUstream stre
 /* After so many waits in a context it is worth while to have words. */
 #define FEW_WAITS 16
 
-/* Who waits for longer than these asks the worker: another thread may have use for the processor, and a stream that has
- * failed gets to no fence. About 100 us, by a clock of 2 to 4 GHz. */
+/* A thread polls a fence for this long and then asks the worker: another thread may need the processor, and a stream
+ * that has failed reaches no fence. About 100 us, by a clock of 2 to 4 GHz. */
 #define WAIT_TICKS (1u << 18)
 
 /* Gives the stream a fence for a wait; 0: it has no word. */
