@@ -317,7 +317,7 @@ def run_api(case, *setting):
 
 def api():
     """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
-    for case in ("callbacks", "waits", "polls", "lives", "managed", "pools", "shared_memory", "shared_memory_refused", "mapped", "graphs", "capture", "legacy_capture", "capture_modes", "values", "logs", "contexts", "questions", "batches", "frames"):
+    for case in ("callbacks", "waits", "polls", "lives", "managed", "pools", "shared_memory", "shared_memory_refused", "mapped", "graphs", "capture", "legacy_capture", "capture_modes", "values", "logs", "contexts", "questions", "batches", "frames", "small_copies"):
         run_api(case)
     for threads in (0, 1, 3, 6):
         run_api("copies", f"VCUDA_COPY_THREADS={threads}")
