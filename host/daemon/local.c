@@ -9,6 +9,7 @@
 #include "local.h"
 #include "common/log.h"
 #include "common/trace-point.h"
+#include "quotas.h"
 #include "worker.h"
 
 struct client {
@@ -74,7 +75,7 @@ static bool start(struct client *client, int fd)
 		daemon_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
 	if (!client->worker)
 		return false;
-	client->worker->log.guest_pid = (uint32_t)client->who.pid;
+	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
 	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	return true;
@@ -94,7 +95,7 @@ static bool start_warm(struct client *client, int fd)
 		client->fd = -1;
 		return false;
 	}
-	client->worker->log.guest_pid = (uint32_t)client->who.pid;
+	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	if (daemon_worker_send(client->worker, &m, NULL, &fd, 1))
@@ -150,8 +151,9 @@ static void accepted(struct daemon_listener *listener, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || !may_enter(local, &who))
 		goto close;
 	if (local->count >= local->options->max_contexts) {
-		vcuda_log_peer("process %d is refused: there are %u clients (raise --max-contexts)", who.pid,
-			       local->count);
+		daemon_quota_refuse(DAEMON_QUOTA_CONTEXTS);
+		vcuda_log_peer("process %d of user %u is refused: there are %u clients (raise --max-contexts)", who.pid,
+			       who.uid, local->count);
 		goto close;
 	}
 	serve(local, fd, &who);

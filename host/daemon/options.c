@@ -9,9 +9,9 @@
 
 #include "common/log.h"
 #include "options.h"
+#include "quotas.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
-#define DAEMON_CONTEXTS_MAX 1024
 #define DAEMON_WARM_MAX 64
 #define DAEMON_DEVICE_MAX 63
 
@@ -106,25 +106,14 @@ static uint64_t number(const char *option, const char *text, int base, uint64_t 
 	return value;
 }
 
-static uint64_t size(const char *option, const char *text)
+static void set_quota(struct daemon_options *options, enum daemon_quota quota, const char *value)
 {
-	static const char units[] = "KMGT";
-	char *end;
-	const char *unit;
-	unsigned long long value;
-	unsigned int shift = 0;
+	char range[64];
 
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end) {
-		unit = strchr(units, *end & ~0x20);
-		if (!unit || end[1])
-			fail("%s %s: give a size such as 512M or 8G", option, text);
-		shift = 10 * ((unsigned int)(unit - units) + 1);
-	}
-	if (errno || end == text || *text == '-' || value > (UINT64_MAX >> 1) >> shift)
-		fail("%s %s: give a size such as 512M or 8G", option, text);
-	return value << shift;
+	if (daemon_quota_set(options, quota, value))
+		return;
+	daemon_quota_range(quota, range, sizeof(range));
+	fail("--%s %s: give %s", daemon_quota_kind(quota)->name, value, range);
 }
 
 /* One processor's number at the beginning of `text`, which moves behind it. */
@@ -229,10 +218,10 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		options->worker = value;
 		break;
 	case CONTEXTS:
-		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, DAEMON_CONTEXTS_MAX);
+		set_quota(options, DAEMON_QUOTA_CONTEXTS, value);
 		break;
 	case PINNED:
-		options->max_pinned = size("--max-pinned", value);
+		set_quota(options, DAEMON_QUOTA_PINNED, value);
 		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
@@ -298,8 +287,8 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 		fail("--register-ram: only a VM has memory to register, and local programs share theirs as it is; give "
 		     "--vhost-socket PATH, or leave it out");
 	if (options->warm > options->max_contexts)
-		fail("--warm %u: more than --max-contexts, %u, lets in at a time", options->warm,
-		     options->max_contexts);
+		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
+		     (unsigned long long)options->max_contexts);
 	if (!options->worker)
 		options->worker = find_worker();
 	if (!options->worker)

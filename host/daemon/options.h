@@ -11,8 +11,7 @@ struct daemon_options {
 	const char *vhost_socket, *socket; /* NULL: not wanted */
 	const char *backend;
 	char *worker; /* an executable file */
-	unsigned int max_contexts;
-	uint64_t max_pinned;
+	uint64_t max_contexts, max_pinned;
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
