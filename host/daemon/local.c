@@ -171,12 +171,36 @@ int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, cons
 	return daemon_listener_open(&local->listener, loop, options->socket, SOCK_SEQPACKET, options->socket_mode);
 }
 
-void daemon_local_close(struct daemon_local *local)
+void daemon_local_each(struct daemon_local *local, void (*call)(const struct daemon_worker *worker, void *argument),
+		       void *argument)
 {
 	struct client *client, *after;
 
+	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
+		call(client->worker, argument);
+}
+
+unsigned int daemon_local_kill(struct daemon_local *local, uint32_t pid)
+{
+	struct client *client, *after;
+	unsigned int killed = 0;
+
+	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry) {
+		if (pid && client->worker->guest.pid != pid)
+			continue;
+		/* Else the client would get another worker. */
+		if (client->fd >= 0)
+			close(client->fd);
+		client->fd = -1;
+		daemon_worker_kill(client->worker);
+		killed++;
+	}
+	return killed;
+}
+
+void daemon_local_close(struct daemon_local *local)
+{
 	local->closed = true;
 	daemon_listener_close(&local->listener);
-	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
-		daemon_worker_kill(client->worker);
+	daemon_local_kill(local, 0);
 }

@@ -21,6 +21,13 @@ struct daemon_local {
 int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, const struct daemon_options *options,
 		      struct daemon_warm_pool *pool);
 
+/* Calls with each worker that serves a client. */
+void daemon_local_each(struct daemon_local *local, void (*call)(const struct daemon_worker *worker, void *argument),
+		       void *argument);
+
+/* Kills the workers of a process; pid 0: of all. Returns how many. */
+unsigned int daemon_local_kill(struct daemon_local *local, uint32_t pid);
+
 /* Takes no more clients and kills the workers; count falls to 0 as they are reaped. */
 void daemon_local_close(struct daemon_local *local);
 

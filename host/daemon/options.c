@@ -25,6 +25,9 @@ static const char help[] =
 	"\n"
 	"  --vhost-socket PATH     serve the VM whose QEMU connects here (chardev of vhost-user-test-device-pci)\n"
 	"  --socket PATH           serve local programs that connect here\n"
+	"  --name NAME             the name in `vcuda vm list` (default: the socket's file name, or the process id)\n"
+	"  --control PATH|none     the socket through which `vcuda vm` and `vcuda top` reach this vcudad (default: a\n"
+	"                          file in $XDG_RUNTIME_DIR/vcuda/control, or /run/vcuda/control for root)\n"
 	"  --backend auto|cuda|cpu what workers compute on (default: auto)\n"
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
@@ -49,6 +52,8 @@ static const char help[] =
 enum {
 	VHOST_SOCKET = 256,
 	SOCKET,
+	NAME,
+	CONTROL,
 	BACKEND,
 	WORKER,
 	CONTEXTS,
@@ -71,6 +76,8 @@ enum {
 static const struct option long_options[] = {
 	{"vhost-socket", required_argument, NULL, VHOST_SOCKET},
 	{"socket", required_argument, NULL, SOCKET},
+	{"name", required_argument, NULL, NAME},
+	{"control", required_argument, NULL, CONTROL},
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
@@ -202,6 +209,38 @@ static void set_backend(struct daemon_options *options, const char *backend)
 	options->backend = backend;
 }
 
+static bool is_name_character(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c && strchr("-_.", c));
+}
+
+static void set_name(struct daemon_options *options, const char *name)
+{
+	size_t length = 0;
+
+	while (is_name_character(name[length]))
+		length++;
+	if (!length || name[length] || length >= sizeof(options->name))
+		fail("--name %s: give 1 to %zu letters, digits, \"-\", \"_\" or \".\"", name,
+		     sizeof(options->name) - 1);
+	strcpy(options->name, name);
+}
+
+/* The socket's file name without its ending. Of a name that says nothing the process id is the better one. */
+static void choose_name(struct daemon_options *options)
+{
+	const char *path = options->vhost_socket ? options->vhost_socket : options->socket;
+	const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	size_t length = 0;
+
+	while (file[length] && file[length] != '.' && length < sizeof(options->name) - 1) {
+		options->name[length] = is_name_character(file[length]) ? file[length] : '_';
+		length++;
+	}
+	if (!length || !strcmp(options->name, "socket"))
+		snprintf(options->name, sizeof(options->name), "%d", (int)getpid());
+}
+
 static void set_option(struct daemon_options *options, int option, char *value)
 {
 	switch (option) {
@@ -210,6 +249,12 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case SOCKET:
 		options->socket = value;
+		break;
+	case NAME:
+		set_name(options, value);
+		break;
+	case CONTROL:
+		options->control = value;
 		break;
 	case BACKEND:
 		set_backend(options, value);
@@ -289,6 +334,8 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	if (options->warm > options->max_contexts)
 		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
 		     (unsigned long long)options->max_contexts);
+	if (!*options->name)
+		choose_name(options);
 	if (!options->worker)
 		options->worker = find_worker();
 	if (!options->worker)

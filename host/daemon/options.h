@@ -7,8 +7,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define DAEMON_NAME_BYTES 64
+
 struct daemon_options {
 	const char *vhost_socket, *socket; /* NULL: not wanted */
+	const char *control;               /* path of the control socket; NULL: the default, "none": not wanted */
+	char name[DAEMON_NAME_BYTES];      /* of the VM: letters, digits, "-", "_" and "." */
 	const char *backend;
 	char *worker; /* an executable file */
 	uint64_t max_contexts, max_pinned;
