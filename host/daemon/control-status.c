@@ -93,6 +93,8 @@ void daemon_control_status(struct daemon_control *control, FILE *answer)
 	write_path("local-socket", options->socket, answer);
 	if (options->vhost_socket)
 		fprintf(answer, "vm %s\n", control->vhost->fd >= 0 ? "connected" : "absent");
+	if (options->socket)
+		fprintf(answer, "waiting %u\n", control->local->waiting_count);
 	for (quota = 0; quota < DAEMON_QUOTAS; quota++)
 		write_quota(control, quota, answer);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)

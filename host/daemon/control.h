@@ -16,6 +16,7 @@
  *   name NAME              pid PID    version VERSION    uptime SECONDS
  *   vhost-socket PATH      local-socket PATH      each only if there is one
  *   vm connected|absent    only with a vhost socket
+ *   waiting N              only with a local socket: connections of users who connect too often
  *   quota name=NAME unit=bytes|count used=N limit=N refused=N
  *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|ending|lost age=SECONDS mappings=N
  *           pinned=BYTES device-memory=BYTES log-dropped=BYTES

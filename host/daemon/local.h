@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Local programs: each connection is handed to a worker of its own, and nothing of what passes over it is seen here. */
+/*
+ * Local programs: each connection is handed to a worker of its own, and nothing of what passes over it is seen here.
+ *
+ * A user who connects too often waits (limits/connection-rate.h). With --allow-any-user a user has at most as many
+ * clients as there are free places: half of them where the user is alone, and another user always finds one.
+ */
 #ifndef VCUDA_LOCAL_H
 #define VCUDA_LOCAL_H
 
 #include "common/list.h"
+#include "limits/connection-rate.h"
 #include "listener.h"
 #include "options.h"
 #include "warm-pool.h"
@@ -12,8 +18,11 @@ struct daemon_local {
 	const struct daemon_options *options;
 	struct daemon_warm_pool *warm_pool;
 	struct daemon_listener listener;
+	struct daemon_connection_rate rate;
 	struct vcuda_list clients;
-	unsigned int count;
+	struct vcuda_list waiting; /* connections over their user's rate, oldest first */
+	struct daemon_timer waiting_timer;
+	unsigned int count, waiting_count;
 	bool closed;
 };
 

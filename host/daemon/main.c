@@ -35,7 +35,7 @@ static struct daemon {
 
 static unsigned int clients(const struct daemon *d)
 {
-	return d->local.count + d->vhost.device.count + (d->vhost.fd >= 0);
+	return d->local.count + d->local.waiting_count + d->vhost.device.count + (d->vhost.fd >= 0);
 }
 
 static void end(struct daemon *d)

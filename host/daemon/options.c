@@ -12,6 +12,8 @@
 #include "quotas.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
+#define DAEMON_CLIENT_TIMEOUT_DEFAULT 10
+#define DAEMON_CLIENT_TIMEOUT_MAX 3600
 #define DAEMON_WARM_MAX 64
 #define DAEMON_DEVICE_MAX 63
 
@@ -42,7 +44,8 @@ static const char help[] =
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
 	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
-	"  --allow-any-user        serve local programs of other users too\n"
+	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
+	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
 	"  --exit-when-idle SECS   end once there has been no client for that long\n"
 	"  --ready-fd N            write \"ready\" to this file descriptor once listening\n"
@@ -65,6 +68,7 @@ enum {
 	CPUS,
 	MODE,
 	ANY_USER,
+	CLIENT_TIMEOUT,
 	ONCE,
 	IDLE,
 	READY,
@@ -89,6 +93,7 @@ static const struct option long_options[] = {
 	{"cpus", required_argument, NULL, CPUS},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
+	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
 	{"once", no_argument, NULL, ONCE},
 	{"exit-when-idle", required_argument, NULL, IDLE},
 	{"ready-fd", required_argument, NULL, READY},
@@ -290,6 +295,10 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case ANY_USER:
 		options->allow_any_user = true;
 		break;
+	case CLIENT_TIMEOUT:
+		options->client_timeout =
+			(unsigned int)number("--client-timeout", value, 10, 1, DAEMON_CLIENT_TIMEOUT_MAX);
+		break;
 	case ONCE:
 		options->once = true;
 		break;
@@ -320,6 +329,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	*options = (struct daemon_options){.backend = "auto",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
+					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

@@ -20,6 +20,7 @@ struct daemon_options {
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
+	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	mode_t socket_mode;
 	int ready_fd; /* -1: none */
 	bool allow_any_user, once, warm_once, register_ram, verbose;

@@ -232,7 +232,7 @@ class Defaults(unittest.TestCase):
 
     def test_mistakes(self):
         for options, status, text in ((['--name', ''], 2, '--name'), (['--name', 'a b'], 2, '--name'), (['--name', 'x' * 64], 2, '--name'),
-                                      (['--control', '/dev/null/x'], 1, 'cannot listen')):
+                                      (['--control', '/dev/null/x'], 1, 'cannot listen'), (['--client-timeout', '0'], 2, 'number from 1')):
             result = subprocess.run([vmm.VCUDAD, '--worker', vmm.FAKE_WORKER, '--socket', '/tmp/vcuda-test-unused', *options],
                                     capture_output=True, text=True, timeout=vmm.LIMIT, check=False)
             self.assertEqual(result.returncode, status, result.stderr)
