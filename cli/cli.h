@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi.c, doctor.c), and what they share.
+ * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi.c, top.c, doctor.c), and what they share.
  *
  * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself failed.
  */
@@ -35,6 +35,7 @@ void cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_run(const struct cli_paths *paths, int argc, char **argv);
 int cli_bench(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
+int cli_top(const struct cli_paths *paths, int argc, char **argv);
 int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
 
 /* ---- elf.c ---- */

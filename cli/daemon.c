@@ -94,7 +94,7 @@ static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *path
 			int ready, pid_t parent)
 {
 	const char *libraries = getenv("LD_LIBRARY_PATH");
-	char number[16], device[16];
+	char number[16], device[16], name[32];
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -112,9 +112,10 @@ static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *path
 	/* The program's library chooses; a driver that does so too leaves it to choose among what is left. */
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	snprintf(number, sizeof(number), "%d", ready);
+	snprintf(name, sizeof(name), "run-%d", (int)parent);
 	/* The worker gets ready while the program starts. */
-	execl(paths->daemon, "vcudad", "--socket", d->socket, "--backend", backend, "--warm", "1", "--warm-once",
-	      "--warm-device", device, "--ready-fd", number, NULL);
+	execl(paths->daemon, "vcudad", "--socket", d->socket, "--name", name, "--backend", backend, "--warm", "1",
+	      "--warm-once", "--warm-device", device, "--ready-fd", number, NULL);
 	cli_message("cannot start %s: %s. VCUDA_DAEMON names the daemon.", paths->daemon, strerror(errno));
 	_exit(127);
 }

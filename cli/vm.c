@@ -37,6 +37,7 @@ void vm_message(const char *format, ...)
 static int usage(FILE *out)
 {
 	fputs("usage: vcuda vm run [options] [--] PROGRAM [ARGUMENT...]\n"
+	      "       vcuda vm list | kill | set ...          (see `vcuda vm list --help`)\n"
 	      "\n"
 	      "Runs the program in a VM that sees this machine's files, read-only under a scratch layer, and has a "
 	      "CUDA device.\n"
@@ -424,6 +425,12 @@ int cli_vm(int argc, char **argv)
 {
 	if (argc >= 2 && !strcmp(argv[1], "run"))
 		return vm_run(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "list"))
+		return vm_list(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "kill"))
+		return vm_kill(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "set"))
+		return vm_set(argc - 1, argv + 1);
 	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return usage(stdout);
 	return usage(stderr);

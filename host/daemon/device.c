@@ -53,7 +53,7 @@ void daemon_device_config(const struct daemon_device *device, struct vcuda_confi
 	*config = (struct vcuda_config){.magic = VCUDA_CONFIG_MAGIC,
 					.major = VCUDA_CONTROL_MAJOR,
 					.minor = VCUDA_CONTROL_MINOR,
-					.max_contexts = device->options->max_contexts,
+					.max_contexts = (uint32_t)device->options->max_contexts,
 					.page_shift = device->memory.page_shift,
 					.max_mapping_bytes = DAEMON_MAPPING_MAX,
 					.max_pinned_bytes = device->options->max_pinned,

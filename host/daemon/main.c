@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/descriptors.h"
+#include "control.h"
 #include "local.h"
 #include "common/log.h"
 #include "common/trace-point.h"
@@ -26,6 +27,7 @@ static struct daemon {
 	struct daemon_vhost vhost;
 	struct daemon_local local;
 	struct daemon_warm_pool warm_pool;
+	struct daemon_control control;
 	struct daemon_source signals;
 	struct daemon_timer idle_timer, end_timer;
 	bool ending;
@@ -33,7 +35,7 @@ static struct daemon {
 
 static unsigned int clients(const struct daemon *d)
 {
-	return d->local.count + d->vhost.device.count + (d->vhost.fd >= 0);
+	return d->local.count + d->local.waiting_count + d->vhost.device.count + (d->vhost.fd >= 0);
 }
 
 static void end(struct daemon *d)
@@ -42,6 +44,7 @@ static void end(struct daemon *d)
 		return;
 	d->ending = true;
 	daemon_timer_clear(&d->idle_timer);
+	daemon_control_close(&d->control);
 	daemon_local_close(&d->local);
 	daemon_vhost_close(&d->vhost);
 	daemon_warm_pool_close(&d->warm_pool);
@@ -126,7 +129,13 @@ static int open_sockets(struct daemon *d)
 		return status;
 	status = daemon_local_open(&d->local, &d->loop, &d->options, &d->warm_pool);
 	if (status)
-		daemon_listener_close(&d->vhost.listener);
+		goto close_vhost;
+	status = daemon_control_open(&d->control, &d->loop, &d->options, &d->vhost, &d->local);
+	if (!status)
+		return 0;
+	daemon_listener_close(&d->local.listener);
+close_vhost:
+	daemon_listener_close(&d->vhost.listener);
 	return status;
 }
 

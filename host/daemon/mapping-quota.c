@@ -70,7 +70,9 @@ static int enter_first(struct daemon_mapping_quota *quota, const struct daemon_p
 
 	if (place < quota->count && quota->mappings[place].address < part->address + part->length)
 		return -EEXIST;
-	if (part->length > shared->max_pinned - shared->pinned || shared->mappings == shared->max_mappings)
+	/* The limit may have been lowered since. */
+	if (shared->pinned > shared->max_pinned || part->length > shared->max_pinned - shared->pinned ||
+	    shared->mappings == shared->max_mappings)
 		return -EDQUOT;
 	if (grow(quota))
 		return -ENOMEM;

@@ -9,9 +9,11 @@
 
 #include "common/log.h"
 #include "options.h"
+#include "quotas.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
-#define DAEMON_CONTEXTS_MAX 1024
+#define DAEMON_CLIENT_TIMEOUT_DEFAULT 10
+#define DAEMON_CLIENT_TIMEOUT_MAX 3600
 #define DAEMON_WARM_MAX 64
 #define DAEMON_DEVICE_MAX 63
 
@@ -25,6 +27,9 @@ static const char help[] =
 	"\n"
 	"  --vhost-socket PATH     serve the VM whose QEMU connects here (chardev of vhost-user-test-device-pci)\n"
 	"  --socket PATH           serve local programs that connect here\n"
+	"  --name NAME             the name in `vcuda vm list` (default: the socket's file name, or the process id)\n"
+	"  --control PATH|none     the socket through which `vcuda vm` and `vcuda top` reach this vcudad (default: a\n"
+	"                          file in $XDG_RUNTIME_DIR/vcuda/control, or /run/vcuda/control for root)\n"
 	"  --backend auto|cuda|cpu what workers compute on (default: auto)\n"
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
@@ -39,7 +44,8 @@ static const char help[] =
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
 	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
-	"  --allow-any-user        serve local programs of other users too\n"
+	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
+	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
 	"  --exit-when-idle SECS   end once there has been no client for that long\n"
 	"  --ready-fd N            write \"ready\" to this file descriptor once listening\n"
@@ -49,6 +55,8 @@ static const char help[] =
 enum {
 	VHOST_SOCKET = 256,
 	SOCKET,
+	NAME,
+	CONTROL,
 	BACKEND,
 	WORKER,
 	CONTEXTS,
@@ -60,6 +68,7 @@ enum {
 	CPUS,
 	MODE,
 	ANY_USER,
+	CLIENT_TIMEOUT,
 	ONCE,
 	IDLE,
 	READY,
@@ -71,6 +80,8 @@ enum {
 static const struct option long_options[] = {
 	{"vhost-socket", required_argument, NULL, VHOST_SOCKET},
 	{"socket", required_argument, NULL, SOCKET},
+	{"name", required_argument, NULL, NAME},
+	{"control", required_argument, NULL, CONTROL},
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
@@ -82,6 +93,7 @@ static const struct option long_options[] = {
 	{"cpus", required_argument, NULL, CPUS},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
+	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
 	{"once", no_argument, NULL, ONCE},
 	{"exit-when-idle", required_argument, NULL, IDLE},
 	{"ready-fd", required_argument, NULL, READY},
@@ -106,25 +118,14 @@ static uint64_t number(const char *option, const char *text, int base, uint64_t 
 	return value;
 }
 
-static uint64_t size(const char *option, const char *text)
+static void set_quota(struct daemon_options *options, enum daemon_quota quota, const char *value)
 {
-	static const char units[] = "KMGT";
-	char *end;
-	const char *unit;
-	unsigned long long value;
-	unsigned int shift = 0;
+	char range[64];
 
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end) {
-		unit = strchr(units, *end & ~0x20);
-		if (!unit || end[1])
-			fail("%s %s: give a size such as 512M or 8G", option, text);
-		shift = 10 * ((unsigned int)(unit - units) + 1);
-	}
-	if (errno || end == text || *text == '-' || value > (UINT64_MAX >> 1) >> shift)
-		fail("%s %s: give a size such as 512M or 8G", option, text);
-	return value << shift;
+	if (daemon_quota_set(options, quota, value))
+		return;
+	daemon_quota_range(quota, range, sizeof(range));
+	fail("--%s %s: give %s", daemon_quota_kind(quota)->name, value, range);
 }
 
 /* One processor's number at the beginning of `text`, which moves behind it. */
@@ -213,6 +214,38 @@ static void set_backend(struct daemon_options *options, const char *backend)
 	options->backend = backend;
 }
 
+static bool is_name_character(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c && strchr("-_.", c));
+}
+
+static void set_name(struct daemon_options *options, const char *name)
+{
+	size_t length = 0;
+
+	while (is_name_character(name[length]))
+		length++;
+	if (!length || name[length] || length >= sizeof(options->name))
+		fail("--name %s: give 1 to %zu letters, digits, \"-\", \"_\" or \".\"", name,
+		     sizeof(options->name) - 1);
+	strcpy(options->name, name);
+}
+
+/* The socket's file name without its ending. Of a name that says nothing the process id is the better one. */
+static void choose_name(struct daemon_options *options)
+{
+	const char *path = options->vhost_socket ? options->vhost_socket : options->socket;
+	const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	size_t length = 0;
+
+	while (file[length] && file[length] != '.' && length < sizeof(options->name) - 1) {
+		options->name[length] = is_name_character(file[length]) ? file[length] : '_';
+		length++;
+	}
+	if (!length || !strcmp(options->name, "socket"))
+		snprintf(options->name, sizeof(options->name), "%d", (int)getpid());
+}
+
 static void set_option(struct daemon_options *options, int option, char *value)
 {
 	switch (option) {
@@ -222,6 +255,12 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case SOCKET:
 		options->socket = value;
 		break;
+	case NAME:
+		set_name(options, value);
+		break;
+	case CONTROL:
+		options->control = value;
+		break;
 	case BACKEND:
 		set_backend(options, value);
 		break;
@@ -229,10 +268,10 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		options->worker = value;
 		break;
 	case CONTEXTS:
-		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, DAEMON_CONTEXTS_MAX);
+		set_quota(options, DAEMON_QUOTA_CONTEXTS, value);
 		break;
 	case PINNED:
-		options->max_pinned = size("--max-pinned", value);
+		set_quota(options, DAEMON_QUOTA_PINNED, value);
 		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
@@ -255,6 +294,10 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case ANY_USER:
 		options->allow_any_user = true;
+		break;
+	case CLIENT_TIMEOUT:
+		options->client_timeout =
+			(unsigned int)number("--client-timeout", value, 10, 1, DAEMON_CLIENT_TIMEOUT_MAX);
 		break;
 	case ONCE:
 		options->once = true;
@@ -286,6 +329,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	*options = (struct daemon_options){.backend = "auto",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
+					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
@@ -298,8 +342,10 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 		fail("--register-ram: only a VM has memory to register, and local programs share theirs as it is; give "
 		     "--vhost-socket PATH, or leave it out");
 	if (options->warm > options->max_contexts)
-		fail("--warm %u: more than --max-contexts, %u, lets in at a time", options->warm,
-		     options->max_contexts);
+		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
+		     (unsigned long long)options->max_contexts);
+	if (!*options->name)
+		choose_name(options);
 	if (!options->worker)
 		options->worker = find_worker();
 	if (!options->worker)

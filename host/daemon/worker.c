@@ -72,6 +72,12 @@ void daemon_worker_end(struct daemon_worker *w)
 	daemon_timer_set(w->loop, &w->end_timer, DAEMON_WORKER_GRACE_MS);
 }
 
+void daemon_worker_serve(struct daemon_worker *w, uint32_t pid, uint32_t uid)
+{
+	w->guest = (struct daemon_guest){.pid = pid, .uid = uid, .since = daemon_now()};
+	w->log.guest_pid = pid;
+}
+
 bool daemon_worker_has_ended(const struct daemon_worker *w)
 {
 	siginfo_t info = {0};
@@ -96,7 +102,8 @@ static void reply_expired(struct daemon_timer *timer)
 {
 	struct daemon_worker *w = container_of(timer, struct daemon_worker, reply_timer);
 
-	vcuda_log_peer("worker %d did not answer within %d s: it is killed", w->pid, DAEMON_WORKER_REPLY_MS / 1000);
+	vcuda_log_peer("worker %d (guest process %u of user %u) did not answer within %d s: it is killed", w->pid,
+		       w->guest.pid, w->guest.uid, DAEMON_WORKER_REPLY_MS / 1000);
 	daemon_worker_kill(w);
 }
 
@@ -177,7 +184,8 @@ static bool take_reply(struct daemon_worker *w, const struct vcuda_channel_messa
 			return w->channel >= 0;
 		}
 	}
-	vcuda_log_peer("worker %d sent what nobody asked for: it is killed", w->pid);
+	vcuda_log_peer("worker %d (guest process %u of user %u) sent what nobody asked for: it is killed", w->pid,
+		       w->guest.pid, w->guest.uid);
 	daemon_worker_kill(w);
 	return false;
 }

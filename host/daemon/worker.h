@@ -30,11 +30,18 @@ struct daemon_worker_ops {
 	void (*reaped)(struct daemon_worker *worker);
 };
 
+/* The guest process that a worker serves, as its kernel or the socket says; pid 0: none yet. */
+struct daemon_guest {
+	uint32_t pid, uid;
+	uint64_t since; /* daemon_now() */
+};
+
 struct daemon_worker {
 	struct daemon_loop *loop;
 	const struct daemon_worker_ops *ops;
 	void *owner;
 	pid_t pid;
+	struct daemon_guest guest;
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
 	struct daemon_worker_log log;
@@ -58,6 +65,9 @@ struct daemon_worker *daemon_worker_start(struct daemon_loop *loop, const struct
 struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const struct daemon_options *options,
 					       bool quiet, const struct daemon_worker_ops *ops, void *owner,
 					       int *status);
+
+/* Notes the guest process that the worker serves from now on. */
+void daemon_worker_serve(struct daemon_worker *worker, uint32_t pid, uint32_t uid);
 
 /* Its process is no more, though not yet reaped. */
 bool daemon_worker_has_ended(const struct daemon_worker *worker);

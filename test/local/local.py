@@ -178,6 +178,33 @@ def versions():
         ring.close()
 
 
+def silent():
+    """A client that connects and says nothing gives its place back, by a warm worker too; one that has attached keeps it."""
+    for options in ((), ("--warm", "1")):
+        with daemon("--client-timeout", "1", "--max-contexts", "4", *options) as (d, env):
+            if options:
+                wait_warm(d, 1)
+            _, _, _, _, attached = attach(env["VCUDA_SOCKET"], 1, 0)
+            quiet = []
+            for _ in range(3):
+                quiet.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                quiet[-1].settimeout(LIMIT)
+                quiet[-1].connect(env["VCUDA_SOCKET"])
+            for s in quiet:
+                with contextlib.suppress(ConnectionError):
+                    check(s.recv(10) == b"", "a silent client gets an answer")
+                s.close()
+            def told():
+                with open(d.log_path, encoding="utf-8") as log:
+                    return log.read().count("raise --client-timeout") == 3
+            wait_until(told, "the log does not tell of silent clients")
+            time.sleep(1.5)
+            attached.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                check(attached.recv(10) is None, "the attached client was dropped too")
+            attached.close()
+
+
 def hostile():
     """Garbage in the ring, on the socket and in mapping requests ends that session only."""
     with daemon() as (d, env):
@@ -559,7 +586,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment)}
 
 

@@ -172,6 +172,42 @@ class Few(unittest.TestCase):
             client.close()
         self.assertIn('--max-contexts', daemon.stop())
 
+    def test_shares_of_users(self):
+        """With other users, one user gets half of the places, and the next one finds some."""
+        daemon = Daemon('--max-contexts', '4', '--allow-any-user', '--socket-mode', '0666', vhost=False, local=True)
+        clients = [Client(daemon) for _ in range(2)]
+        self.assertTrue(clients[0].attach() and clients[1].attach())
+        third = Client(daemon)
+        with self.assertRaises((AssertionError, ConnectionError)):
+            self.assertTrue(third.attach())
+        third.close()
+        self.assertIn('are for other users', daemon.log())
+        if not os.geteuid():
+            os.chmod(daemon.directory.name, 0o755)
+            code = ('import os, sys; sys.path.insert(0, sys.argv[1]); import vmm; os.setuid(12345)\n'
+                    'class D: local_path = sys.argv[2]\n'
+                    'sys.exit(not vmm.Client(D).attach())')
+            subprocess.run(['python3', '-c', code, os.path.dirname(__file__), daemon.local_path], check=True, timeout=vmm.LIMIT)
+        for client in clients:
+            client.close()
+        daemon.stop()
+
+    def test_a_user_who_connects_too_often_waits(self):
+        daemon = Daemon('--max-contexts', '8', vhost=False, local=True)
+        waits = lambda: int(daemon.status()['waiting']) > 0
+        end = time.monotonic() + vmm.LIMIT
+        while not waits():
+            self.assertLess(time.monotonic(), end, 'nobody ever waits')
+            for _ in range(50):
+                Client(daemon).close()
+        client = Client(daemon)
+        self.assertTrue(client.attach(), 'who waits is served')
+        client.close()
+        # The end of vcudad does not wait for them.
+        while not waits():
+            Client(daemon).close()
+        daemon.stop()
+
     def test_exit_when_idle(self):
         daemon = Daemon('--exit-when-idle', '1', vhost=False, local=True)
         client = Client(daemon)

@@ -53,7 +53,8 @@ class Daemon:
         self.vhost_path = os.path.join(self.directory.name, 'vhost')
         self.local_path = os.path.join(self.directory.name, 'local')
         self.log_path = os.path.join(self.directory.name, 'log')
-        command = [VCUDAD, '--worker', worker, '--verbose']
+        self.control_path = os.path.join(self.directory.name, 'control')
+        command = [VCUDAD, '--worker', worker, '--verbose', '--control', self.control_path]
         command += ['--vhost-socket', self.vhost_path] if vhost else []
         command += ['--socket', self.local_path] if local else []
         ready, theirs = os.pipe()
@@ -85,6 +86,33 @@ class Daemon:
         assert 'Sanitizer' not in log and 'runtime error' not in log, log
         assert status == 0, f'vcudad ended with {status}: {log}'
         return log
+
+    def ask(self, request):
+        """Sends one line to the control socket and returns the answer's lines."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            control.settimeout(LIMIT)
+            control.connect(self.control_path)
+            control.sendall(request if isinstance(request, bytes) else request.encode() + b'\n')
+            answer = b''
+            while part := control.recv(4096):
+                answer += part
+        return answer.decode().splitlines()
+
+    def status(self):
+        """The lines of a status by key; of quotas and processes a list of their words."""
+        lines = self.ask('status')
+        assert lines[0] == 'ok', lines
+        status = {'quota': [], 'process': []}
+        for key, _, value in (line.partition(' ') for line in lines[1:]):
+            if key in ('quota', 'process'):
+                status[key].append(dict(word.split('=') for word in value.split()))
+            else:
+                status[key] = value
+        return status
+
+    def quota(self, name):
+        quota, = [quota for quota in self.status()['quota'] if quota['name'] == name]
+        return int(quota['used']), int(quota['limit']), int(quota['refused'])
 
     def resident(self):
         with open(f'/proc/{self.process.pid}/status') as status:

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "process/channel-serve.h"
@@ -265,6 +266,24 @@ static int claim(struct request *q)
 	return 1;
 }
 
+/* vcudad has limited the time for a local client's first message, which is here. */
+static void wait_for_ever(void)
+{
+	setsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0}, sizeof(struct timeval));
+}
+
+static void report_silence(void)
+{
+	struct timeval patience = {0};
+	struct ucred who = {0};
+
+	getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_PEERCRED, &who, &(socklen_t){sizeof(who)});
+	getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &patience, &(socklen_t){sizeof(patience)});
+	vcuda_log("process %d of user %u is refused: it has sent nothing for %ld s since it connected (raise "
+		  "--client-timeout)",
+		  who.pid, who.uid, patience.tv_sec);
+}
+
 int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kind)
 {
 	int n = receive(&attached), err = 0;
@@ -276,8 +295,11 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
 		return err;
 	if (err)
 		n = receive(&attached);
+	if (n == -EAGAIN)
+		report_silence();
 	if (n <= 0)
 		return n ? n : -ECONNRESET;
+	wait_for_ever();
 	err = attach(s);
 	reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
 	if (!err && channel.local && kind == WORKER_CHANNEL_LOCAL)
