@@ -20,7 +20,7 @@
 #define require(condition)                                                                                             \
 	do {                                                                                                           \
 		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-ptx: line %d: " #condition "\n", __LINE__);                              \
+			fprintf(stderr, "fuzz-ptx: line %d: %s\n", __LINE__, #condition);                              \
 			abort();                                                                                       \
 		}                                                                                                      \
 	} while (0)

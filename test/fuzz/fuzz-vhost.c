@@ -25,6 +25,7 @@
 
 #include "common/log.h"
 #include "host/daemon/vhost.h"
+#include "host/daemon/worker-table.h"
 
 #define RAM_BYTES (4u << 20)
 #define USER 0x10000000ull
@@ -35,7 +36,7 @@ const struct vcuda_log_program vcuda_log_program = {.name = "fuzz-vhost"};
 #define require(condition)                                                                                             \
 	do {                                                                                                           \
 		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-vhost: line %d: " #condition "\n", __LINE__);                            \
+			fprintf(stderr, "fuzz-vhost: line %d: %s\n", __LINE__, #condition);                            \
 			abort();                                                                                       \
 		}                                                                                                      \
 	} while (0)
@@ -103,6 +104,7 @@ static void set_up(void)
 	vcuda_log_quiet(true);
 	require(!daemon_loop_init(&loop));
 	loop.idle = after_turn;
+	daemon_worker_table_fd(); /* kept from the first use on */
 	daemon_warm_pool_open(&pool, &loop, &options);
 	require(!daemon_vhost_open(&vhost, &loop, &options, &pool));
 	ram = memfd_create("ram", MFD_CLOEXEC);
@@ -275,7 +277,7 @@ static void put_queue(uint8_t **at, uint32_t index)
 	put_message(at, 9, &address, sizeof(address), 0);
 	put_message(at, 10, base, sizeof(base), 0);
 	put_message(at, 18, enable, sizeof(enable), 0);
-	put_message(at, 12, &kick, sizeof(kick), 0x21);
+	put_message(at, 12, &kick, sizeof(kick), 0x21 + 0x10 * index);
 }
 
 /* A request of the control queue with its reply behind it, as the nth chain. */
@@ -285,13 +287,13 @@ static void put_request(uint8_t **at, unsigned int n, const struct vcuda_ctl_req
 	const struct vring_desc d[] = {
 		{place, (uint32_t)(sizeof(*r) + r->extents * sizeof(*e)), VRING_DESC_F_NEXT, (uint16_t)(2 * n + 1)},
 		{place + 0x100, sizeof(struct vcuda_ctl_reply), VRING_DESC_F_WRITE, 0}};
-	const uint16_t head = (uint16_t)(2 * n), index = (uint16_t)(n + 1);
+	const uint16_t index = (uint16_t)(n + 1);
 
 	put_memory(at, place, r, sizeof(*r));
 	if (r->extents)
 		put_memory(at, place + sizeof(*r), e, r->extents * sizeof(*e));
 	put_memory(at, n * 2 * sizeof(d[0]), d, sizeof(d));
-	put_memory(at, 0x400, (const uint16_t[]){0, index, head, head + 2, head + 4, head + 6}, 12);
+	put_memory(at, 0x400, (const uint16_t[]){0, index, 0, 2, 4, 6}, 12);
 	put(at, (const uint8_t[]){5, 4, 0, 5}, 4);
 }
 
@@ -304,7 +306,7 @@ size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 		} region;
 	} table = {1, 0, {0, RAM_BYTES, USER, 0}};
 	const uint64_t features = 1ull << 32 | 1ull << 30, protocol = 1 | 1 << 3 | 1 << 9 | 1 << 15 | 1 << 16;
-	const struct vcuda_extent shared = {0x100000, 0x300000 + 0x80000}, more = {0x10000, 0x4000};
+	const struct vcuda_extent shared = {0x100000, 0x2f0000}, more = {0x10000, 0x4000};
 	uint8_t *at = buffer;
 
 	put_message(&at, 1, "", 0, 0);
