@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-TARGET [--runs N] [FILE...]: see fuzz.h. */
+/*
+ * fuzz-TARGET [--runs N [--seed N]]   random inputs; the seed that is printed repeats a run
+ * fuzz-TARGET FILE...                 these inputs
+ * fuzz-TARGET --corpus FOLDER N       writes the seeds 0 to N - 1 of the target to the folder
+ */
 #include "fuzz.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define INPUT_BYTES (64u * 1024)
 
-static uint64_t state = 0x2545f4914f6cdd1d;
+static uint64_t state; /* never 0 */
 
 static uint64_t random_word(void)
 {
@@ -95,16 +101,48 @@ static int run_file(const char *path)
 	return 0;
 }
 
+static int write_corpus(const char *folder, unsigned int count)
+{
+	static uint8_t buffer[INPUT_BYTES];
+
+	for (unsigned int i = 0; i < count; i++) {
+		size_t bytes = fuzz_seed(i, buffer, sizeof(buffer));
+		char path[4096];
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/seed-%u", folder, i);
+		f = fopen(path, "wb");
+		if (!f || fwrite(buffer, 1, bytes, f) != bytes || fclose(f)) {
+			perror(path);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* An unfortunate seed is found by one run of many, so that each run has its own. */
+static uint64_t new_seed(void)
+{
+	uint32_t seed;
+
+	return getrandom(&seed, sizeof(seed), 0) == sizeof(seed) && seed ? seed : 1;
+}
+
 int main(int argc, char **argv)
 {
+	unsigned long runs = argc > 2 && !strcmp(argv[1], "--runs") ? strtoul(argv[2], NULL, 10) : 100000;
+	bool given = argc == 5 && !strcmp(argv[3], "--seed");
 	int failed = 0;
 
-	if (argc == 3 && !strcmp(argv[1], "--runs"))
-		run_random(strtoul(argv[2], NULL, 10));
-	else if (argc > 1)
+	if (argc == 4 && !strcmp(argv[1], "--corpus"))
+		return write_corpus(argv[2], (unsigned int)strtoul(argv[3], NULL, 10));
+	if (argc > 1 && strcmp(argv[1], "--runs")) {
 		for (int i = 1; i < argc; i++)
 			failed |= run_file(argv[i]);
-	else
-		run_random(100000);
-	return failed;
+		return failed;
+	}
+	state = given ? strtoull(argv[4], NULL, 10) : new_seed();
+	fprintf(stderr, "%s --runs %lu --seed %llu\n", argv[0], runs, (unsigned long long)state);
+	run_random(runs);
+	return 0;
 }

@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh NAME FUZZER: runs a fuzzer that is linked with libFuzzer, from the inputs in corpus/NAME and with a random seed, which it prints.
+# FUZZ_SECONDS=N: for so long (default: 30). FUZZ_KEEP=DIR: inputs that reach new code go to DIR/NAME. An input that fails stays in
+# the build folder as NAME-crash-..., and "FUZZER FILE" repeats it.
+set -eu
+name=$1 fuzzer=$2
+corpus=$(dirname "$(readlink -f "$0")")/corpus/$name
+found=${FUZZ_KEEP:+$FUZZ_KEEP/$name}
+if [ -z "$found" ]; then
+	found=$(mktemp -d)
+	trap 'rm -rf "$found"' EXIT
+fi
+mkdir -p "$found"
+[ -d "$corpus" ] || corpus=
+dictionary=$(dirname "$(readlink -f "$0")")/$name.dict
+# A kernel that ends with SIGSEGV is the software GPU's to notice.
+# shellcheck disable=SC2086
+"$fuzzer" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=60 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
+	-handle_segv=0 -handle_bus=0 -artifact_prefix="$name-" $([ ! -f "$dictionary" ] || echo "-dict=$dictionary") "$found" $corpus
