@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-TARGET [--runs N] [FILE...]: see fuzz.h. */
+/* fuzz-TARGET [--runs N] [--seed N], or fuzz-TARGET FILE...: see fuzz.h. */
 #include "fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/seed.h"
+
 #define INPUT_BYTES (64u * 1024)
 
-static uint64_t state = 0x2545f4914f6cdd1d;
+static uint64_t state;
 
 static uint64_t random_word(void)
 {
@@ -97,14 +99,21 @@ static int run_file(const char *path)
 
 int main(int argc, char **argv)
 {
-	int failed = 0;
+	unsigned long runs = 100000;
+	int failed = 0, i = 1;
 
-	if (argc == 3 && !strcmp(argv[1], "--runs"))
-		run_random(strtoul(argv[2], NULL, 10));
-	else if (argc > 1)
-		for (int i = 1; i < argc; i++)
-			failed |= run_file(argv[i]);
-	else
-		run_random(100000);
+	for (; i + 1 < argc && !strncmp(argv[i], "--", 2); i += 2)
+		if (!strcmp(argv[i], "--runs"))
+			runs = strtoul(argv[i + 1], NULL, 10);
+		else if (!strcmp(argv[i], "--seed"))
+			setenv("VCUDA_TEST_SEED", argv[i + 1], 1);
+		else
+			break;
+	if (i == argc) {
+		state = test_seed_state(test_seed());
+		run_random(runs);
+	}
+	for (; i < argc; i++)
+		failed |= run_file(argv[i]);
 	return failed;
 }
