@@ -80,6 +80,10 @@ enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
  */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 
+/* For the functions that compiled code calls, a part of each stack. Device printf needs the most of them, below 32 KiB. */
+#define PTX_RUNTIME_STACK (128ull << 10)
+#define PTX_RUNTIME_STACK_USED (32ull << 10)
+
 /* One version of a kernel, and the stack that a fiber needs to run it. */
 struct ptx_machine_code {
 	ptx_code code;
