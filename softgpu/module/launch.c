@@ -394,10 +394,8 @@ static CUresult check_memory(const struct launch *l, bool cooperative)
 
 	if (each > most) {
 		if (!told)
-			vcuda_log("kernel %s: a block needs %llu MiB for its threads, more than VCUDA_CPU_BLOCK_MEMORY "
-				  "allows "
-				  "(%llu MiB)",
-				  l->name, (unsigned long long)(each >> 20), (unsigned long long)(most >> 20));
+			vcuda_log("kernel %s: a block needs %llu MiB, VCUDA_CPU_BLOCK_MEMORY is %llu MiB", l->name,
+				  (unsigned long long)(each >> 20), (unsigned long long)(most >> 20));
 		told = true;
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	}
