@@ -170,7 +170,11 @@ struct ptx_launch {
 	 * that it has wait for others.
 	 */
 	bool (*claim)(void *owner, uint64_t *index);
-	void (*stalled)(void *owner); /* called now and then while all that a thread has wait for long; may be NULL */
+	/*
+	 * Called now and then while all that a thread has wait for long, or for memory. Gives back how many nanoseconds the
+	 * thread is to sleep each time before it looks again, until something moves. May be NULL.
+	 */
+	uint64_t (*stalled)(void *owner);
 	void *owner;
 	uint32_t share, resident;
 	uint32_t multiprocessors;	/* %nsmid: threads that run blocks have numbers below it; 0 is as 1 */

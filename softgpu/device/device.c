@@ -10,8 +10,8 @@
 
 #include "device/arena.h"
 #include "device/attributes.h"
+#include "device/group-limits.h"
 #include "common/log.h"
-#include "device/memory-limit.h"
 #include "device/schedule.h"
 #include "device/time-limit.h"
 #include "kernel.h"
@@ -89,7 +89,7 @@ static void choose_block_memory(void)
 	ptx_limit_memory(device.block_memory);
 }
 
-static unsigned int usable_cpus(void)
+static unsigned int allowed_cpus(void)
 {
 	cpu_set_t set;
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -97,6 +97,14 @@ static unsigned int usable_cpus(void)
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		return (unsigned int)CPU_COUNT(&set);
 	return online > 0 ? (unsigned int)online : 1;
+}
+
+static unsigned int usable_cpus(void)
+{
+	unsigned int allowed = allowed_cpus();
+	uint64_t limit = softgpu_cpu_limit("");
+
+	return limit < allowed ? (unsigned int)limit : allowed;
 }
 
 static void choose_threads(void)

@@ -288,12 +288,15 @@ static bool claim(void *owner, uint64_t *index)
 }
 
 /* What it waits for may be another kernel, or a copy, for which no thread is left. */
-static void stalled(void *owner)
+static uint64_t stalled(void *owner)
 {
+	uint64_t rest;
+
 	(void)owner;
 	softgpu_lock();
-	softgpu_worker_stalled();
+	rest = softgpu_worker_stalled();
 	softgpu_unlock();
+	return rest;
 }
 
 /*

@@ -329,6 +329,7 @@ struct residents {
 	uint32_t companions; /* how many of them may begin beside those at hand */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;
+	uint64_t rest_ns; /* between two looks at blocks that wait; 0: none */
 	bool claims;    /* blocks wait for one another: it asks for more */
 	bool exhausted; /* no block is left to claim */
 };
@@ -415,6 +416,17 @@ static bool begin_next(struct residents *r)
 	return provided == PTX_PROVIDED && begin_beside(r, r->next++);
 }
 
+/* Lets other threads run. */
+static void rest(const struct residents *r)
+{
+	struct timespec time = {.tv_nsec = (long)r->rest_ns};
+
+	if (r->rest_ns)
+		nanosleep(&time, NULL);
+	else
+		sched_yield();
+}
+
 /* True now and then while all blocks have done nothing but look again for long. */
 static bool is_stalled(struct residents *r, bool idle)
 {
@@ -422,19 +434,20 @@ static bool is_stalled(struct residents *r, bool idle)
 
 	if (!idle) {
 		r->idle_turns = 0;
+		r->rest_ns = 0;
 		return false;
 	}
 	if (r->idle_turns++ == 0)
 		r->idle_since = monotonic_ns();
-	if (r->idle_turns % IDLE_TURNS)
+	if (r->idle_turns % IDLE_TURNS && !r->rest_ns)
 		return false;
-	sched_yield();
+	rest(r);
 	now = monotonic_ns();
 	if (now - r->idle_since < PATIENCE_NS)
 		return false;
 	if (r->launch->stalled && now - r->stalled_at > PATIENCE_NS) {
 		r->stalled_at = now;
-		r->launch->stalled(r->launch->owner);
+		r->rest_ns = r->launch->stalled(r->launch->owner);
 	}
 	return true;
 }

@@ -66,13 +66,14 @@ static bool claim(void *owner, uint64_t *index)
 }
 
 /* After so many calls no further block is begun. */
-static void stalled(void *owner)
+static uint64_t stalled(void *owner)
 {
 	(void)owner;
 	if (++stalls == 20)
 		__atomic_store_n(&words.go, 1, __ATOMIC_RELAXED);
 	if (!words.go)
 		assert_in_range(claimed, 1, 4);
+	return 0;
 }
 
 /* Of 16 blocks that wait, three fit. All of them end. */
@@ -153,10 +154,11 @@ static void idle_threads(void **state)
 	assert_int_equal(words.blocks, 4);
 }
 
-static void let_go(void *owner)
+static uint64_t let_go(void *owner)
 {
 	(void)owner;
 	__atomic_store_n(&words.go, 1, __ATOMIC_RELAXED);
+	return 0;
 }
 
 /* A block waits until that of another thread has ended. */
