@@ -75,8 +75,13 @@ static int set_actions(posix_spawn_file_actions_t *actions, int channel, int log
 	return error;
 }
 
+/*
+ * Each worker is a session of its own: where Linux gives each session its part of the processors (autogroup), a worker
+ * with many threads takes nothing from the others.
+ */
 static int set_attributes(posix_spawnattr_t *attributes)
 {
+	const short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID;
 	sigset_t set;
 	int error;
 
@@ -86,7 +91,7 @@ static int set_attributes(posix_spawnattr_t *attributes)
 	if (!error)
 		error = posix_spawnattr_setsigdefault(attributes, &set);
 	if (!error)
-		error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+		error = posix_spawnattr_setflags(attributes, flags);
 	return error;
 }
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-TARGET [--runs N [--seed N]]   random inputs; the seed that is printed repeats a run
+ * fuzz-TARGET [--runs N] [--seed N]   random inputs; the seed that is printed repeats a run
  * fuzz-TARGET FILE...                 these inputs
  * fuzz-TARGET --corpus FOLDER N       writes the seeds 0 to N - 1 of the target to the folder
+ *
+ * VCUDA_TEST_SEED=N does what --seed N does.
  */
 #include "fuzz.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include "test/seed.h"
 
 #define INPUT_BYTES (64u * 1024)
 
@@ -120,29 +122,25 @@ static int write_corpus(const char *folder, unsigned int count)
 	return 0;
 }
 
-/* An unfortunate seed is found by one run of many, so that each run has its own. */
-static uint64_t new_seed(void)
-{
-	uint32_t seed;
-
-	return getrandom(&seed, sizeof(seed), 0) == sizeof(seed) && seed ? seed : 1;
-}
-
 int main(int argc, char **argv)
 {
-	unsigned long runs = argc > 2 && !strcmp(argv[1], "--runs") ? strtoul(argv[2], NULL, 10) : 100000;
-	bool given = argc == 5 && !strcmp(argv[3], "--seed");
-	int failed = 0;
+	unsigned long runs = 100000;
+	int failed = 0, i = 1;
 
 	if (argc == 4 && !strcmp(argv[1], "--corpus"))
 		return write_corpus(argv[2], (unsigned int)strtoul(argv[3], NULL, 10));
-	if (argc > 1 && strcmp(argv[1], "--runs")) {
-		for (int i = 1; i < argc; i++)
-			failed |= run_file(argv[i]);
-		return failed;
+	for (; i + 1 < argc && !strncmp(argv[i], "--", 2); i += 2)
+		if (!strcmp(argv[i], "--runs"))
+			runs = strtoul(argv[i + 1], NULL, 10);
+		else if (!strcmp(argv[i], "--seed"))
+			setenv("VCUDA_TEST_SEED", argv[i + 1], 1);
+		else
+			break;
+	if (i == argc) {
+		state = test_seed_state(test_seed());
+		run_random(runs);
 	}
-	state = given ? strtoull(argv[4], NULL, 10) : new_seed();
-	fprintf(stderr, "%s --runs %lu --seed %llu\n", argv[0], runs, (unsigned long long)state);
-	run_random(runs);
-	return 0;
+	for (; i < argc; i++)
+		failed |= run_file(argv[i]);
+	return failed;
 }

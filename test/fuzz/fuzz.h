@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fuzz target is one function with libFuzzer's name and one file per target. `fuzz-main.c` runs it with random inputs
- * or with the files named on the command line. In a build with -Dfuzz=true libFuzzer runs it (run.sh).
+ * or with the files named on the command line. It prints the seed of the inputs; --seed N or VCUDA_TEST_SEED=N repeats
+ * them. In a build with -Dfuzz=true libFuzzer runs it (run.sh).
  */
 #ifndef FUZZ_H
 #define FUZZ_H

@@ -10,6 +10,7 @@ import contextlib
 import glob
 import mmap
 import os
+import random
 import re
 import signal
 import socket
@@ -22,7 +23,8 @@ import time
 import harness
 from awkward import awkward, awkward_compile, awkward_ends, awkward_environment, awkward_queues, awkward_runtime
 from harness import (ATTACH, BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
-                     need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until, wait_warm)
+                     need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
+                     wait_warm)
 
 
 def examples():
@@ -209,26 +211,26 @@ def hostile():
     """Garbage in the ring, on the socket and in mapping requests ends that session only."""
     with daemon() as (d, env):
         path = env["VCUDA_SOCKET"]
-        with open("/dev/urandom", "rb") as random:
-            for trial in range(12):
-                _, _, _, fds, s = attach(path, 1, 0)
-                shm = mmap.mmap(fds[0], 0)
-                if trial % 3 == 0:
-                    shm[4096:4096 + 65536] = random.read(65536)
-                    shm[0:8] = struct.pack("<Q", 65536)
-                elif trial % 3 == 1:
-                    shm[0:8] = random.read(8)
-                else:
-                    s.send(random.read(trial * 37 % 200 + 1))
-                os.write(fds[1], struct.pack("<Q", 1))
-                s.settimeout(LIMIT)
-                with contextlib.suppress(OSError):
-                    while s.recv(4096):
-                        pass
-                shm.close()
-                for fd in fds:
-                    os.close(fd)
-                s.close()
+        bytes_of = random.Random(random_seed()).randbytes
+        for trial in range(12):
+            _, _, _, fds, s = attach(path, 1, 0)
+            shm = mmap.mmap(fds[0], 0)
+            if trial % 3 == 0:
+                shm[4096:4096 + 65536] = bytes_of(65536)
+                shm[0:8] = struct.pack("<Q", 65536)
+            elif trial % 3 == 1:
+                shm[0:8] = bytes_of(8)
+            else:
+                s.send(bytes_of(trial * 37 % 200 + 1))
+            os.write(fds[1], struct.pack("<Q", 1))
+            s.settimeout(LIMIT)
+            with contextlib.suppress(OSError):
+                while s.recv(4096):
+                    pass
+            shm.close()
+            for fd in fds:
+                os.close(fd)
+            s.close()
         # a synchronous command that means nothing: the session is declared lost, and the worker goes
         _, _, _, fds, s = attach(path, 1, 0)
         shm = mmap.mmap(fds[0], 0)
@@ -329,8 +331,8 @@ def hostile_direct():
 def stress():
     """Sixteen threads do everything at once, others are cancelled in the middle; every result is checked."""
     with daemon() as (d, env):
-        seed = str(int(time.time()) % 100000)
-        command = [build("test/local/stress"), "10", "16", seed]
+        seed = random_seed() % 100000
+        command = [build("test/local/stress"), "10", "16", str(seed)]
         r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
         check(r.returncode == 0, f"seed {seed}, status {r.returncode}:\n{r.stdout}{r.stderr}")
         wait_until(lambda: not children(d.pid), "a worker is left")

@@ -5,6 +5,7 @@ import errno
 import faulthandler
 import mmap
 import os
+import random
 import select
 import signal
 import socket
@@ -39,6 +40,13 @@ NEED_REPLY = 8
 
 DESC_NEXT, DESC_WRITE, DESC_INDIRECT = 1, 2, 4
 LOW = 256 << 20  # guest RAM below 4 GiB; never touched for the most part
+
+
+def random_source():
+    """Random numbers for a search; VCUDA_TEST_SEED=N repeats a run."""
+    seed = int(os.environ.get('VCUDA_TEST_SEED') or random.randrange(1, 1 << 32))
+    print(f'seed: VCUDA_TEST_SEED={seed} repeats this run', file=sys.stderr, flush=True)
+    return random.Random(seed)
 
 
 def eventfd():

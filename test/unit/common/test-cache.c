@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "common/cache.h"
+#include "test/seed.h"
 #include "test/unit/folder.h"
 #include "guest/libcuda/module/sha256.h"
 
@@ -264,13 +265,14 @@ static void child(unsigned seed)
 /* They store, read and evict the same entries: each finds what belongs to the key, or nothing. */
 static void processes(void **state)
 {
+	unsigned seed = test_seed();
 	char command[160];
 
 	(void)state;
 	for (unsigned n = 0; n < PROCESSES; n++)
 		if (!fork()) {
 			alarm(600);
-			child(n + 1);
+			child(seed + n);
 			_exit(0);
 		}
 	for (unsigned n = 0; n < PROCESSES; n++) {

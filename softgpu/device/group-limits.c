@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory-limit.h"
+#include "group-limits.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A hierarchy of groups: version 2, or the one of version 1 that has the memory controller. */
+/* A hierarchy of groups: version 2, or the one of version 1 that has a controller. */
 struct hierarchy {
-	const char *type;     /* of its file system */
-	const char *limit;    /* the file with a group's limit */
-	bool named;           /* its controllers are named where it is listed */
+	const char *type;                     /* of its file system */
+	const char *controller;               /* named where the hierarchy is listed; NULL in version 2 */
+	uint64_t (*limit)(const char *folder); /* of a group; UINT64_MAX: none */
 	char group[PATH_MAX]; /* the process's own; empty: it is in none */
 };
 
@@ -49,7 +49,7 @@ static void parse_group(char *line, struct hierarchy *h)
 	*group++ = '\0';
 	controllers++;
 	group[strcspn(group, "\n")] = '\0';
-	if (h->named ? has_word(controllers, "memory") : !*controllers)
+	if (h->controller ? has_word(controllers, h->controller) : !*controllers)
 		snprintf(h->group, sizeof(h->group), "%s", group);
 }
 
@@ -105,35 +105,70 @@ static const char *path_in_mount(const struct hierarchy *h, const struct mount *
 {
 	size_t above = strcmp(m->root, "/") ? strlen(m->root) : 0;
 
-	if (strcmp(m->type, h->type) || (h->named && !has_word(m->options, "memory")))
+	if (strcmp(m->type, h->type) || (h->controller && !has_word(m->options, h->controller)))
 		return NULL;
 	if (strncmp(h->group, m->root, above) || (h->group[above] && h->group[above] != '/'))
 		return NULL;
 	return h->group + above;
 }
 
-static uint64_t read_limit(const char *folder, const char *name)
+/* The numbers, two at most, that a file begins with: "max", where there is no limit, is none. */
+static int read_numbers(const char *folder, const char *name, long long numbers[2])
 {
-	unsigned long long n = UINT64_MAX;
 	FILE *f = open_below(folder, name);
+	int count;
 
 	if (!f)
-		return UINT64_MAX;
-	/* "max", where there is no limit, is no number. */
-	if (fscanf(f, "%llu", &n) != 1)
-		n = UINT64_MAX;
+		return 0;
+	count = fscanf(f, "%lld %lld", &numbers[0], &numbers[1]);
 	fclose(f);
-	return n;
+	return count > 0 ? count : 0;
+}
+
+static uint64_t memory_2(const char *folder)
+{
+	long long n[2];
+
+	return read_numbers(folder, "memory.max", n) && n[0] >= 0 ? (uint64_t)n[0] : UINT64_MAX;
+}
+
+static uint64_t memory_1(const char *folder)
+{
+	long long n[2];
+
+	return read_numbers(folder, "memory.limit_in_bytes", n) && n[0] >= 0 ? (uint64_t)n[0] : UINT64_MAX;
+}
+
+/* A quota of -1 is none. */
+static uint64_t whole_cpus(long long quota, long long period)
+{
+	return quota > 0 && period > 0 ? (uint64_t)(quota / period + (quota % period != 0)) : UINT64_MAX;
+}
+
+static uint64_t cpus_2(const char *folder)
+{
+	long long n[2];
+
+	return read_numbers(folder, "cpu.max", n) == 2 ? whole_cpus(n[0], n[1]) : UINT64_MAX;
+}
+
+static uint64_t cpus_1(const char *folder)
+{
+	long long quota[2], period[2];
+
+	if (!read_numbers(folder, "cpu.cfs_quota_us", quota) || !read_numbers(folder, "cpu.cfs_period_us", period))
+		return UINT64_MAX;
+	return whole_cpus(quota[0], period[0]);
 }
 
 /* From the group's folder up to the mount, whose path is the first `top` characters. */
-static uint64_t lowest_limit(char *folder, size_t top, const char *name)
+static uint64_t lowest_limit(char *folder, size_t top, const struct hierarchy *h)
 {
-	uint64_t lowest = read_limit(folder, name), limit;
+	uint64_t lowest = h->limit(folder), limit;
 
 	for (char *slash; (slash = strrchr(folder + top, '/'));) {
 		*slash = '\0';
-		limit = read_limit(folder, name);
+		limit = h->limit(folder);
 		lowest = limit < lowest ? limit : lowest;
 	}
 	return lowest;
@@ -150,7 +185,7 @@ static uint64_t limit_in_mount(const char *root, const struct hierarchy *h, cons
 	length = snprintf(folder, sizeof(folder), "%s%s%s", root, m->point, path);
 	if (length < 0 || (size_t)length >= sizeof(folder))
 		return UINT64_MAX;
-	return lowest_limit(folder, strlen(root) + strlen(m->point), h->limit);
+	return lowest_limit(folder, strlen(root) + strlen(m->point), h);
 }
 
 static uint64_t limit_in_hierarchy(const char *root, struct hierarchy *h)
@@ -175,8 +210,17 @@ static uint64_t limit_in_hierarchy(const char *root, struct hierarchy *h)
 
 uint64_t softgpu_memory_limit(const char *root)
 {
-	struct hierarchy second = {.type = "cgroup2", .limit = "memory.max"};
-	struct hierarchy first = {.type = "cgroup", .limit = "memory.limit_in_bytes", .named = true};
+	struct hierarchy second = {.type = "cgroup2", .limit = memory_2};
+	struct hierarchy first = {.type = "cgroup", .limit = memory_1, .controller = "memory"};
+	uint64_t a = limit_in_hierarchy(root, &second), b = limit_in_hierarchy(root, &first);
+
+	return a < b ? a : b;
+}
+
+uint64_t softgpu_cpu_limit(const char *root)
+{
+	struct hierarchy second = {.type = "cgroup2", .limit = cpus_2};
+	struct hierarchy first = {.type = "cgroup", .limit = cpus_1, .controller = "cpu"};
 	uint64_t a = limit_in_hierarchy(root, &second), b = limit_in_hierarchy(root, &first);
 
 	return a < b ? a : b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory that control groups leave a process, in made-up trees of files. */
+/* The memory and the CPUs that control groups leave a process, in made-up trees of files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softgpu/device/memory-limit.h"
+#include "softgpu/device/group-limits.h"
 #include "test/unit/folder.h"
 
 #define TMPFS "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
@@ -82,6 +82,40 @@ static void parts_of_trees(void **state)
 	assert_true(softgpu_memory_limit(folder) == 7000000000);
 }
 
+static void cpus_of_version_2(void **state)
+{
+	(void)state;
+	set_group("0::/user.slice/job\n", SECOND("/", "/sys/fs/cgroup"));
+	assert_true(softgpu_cpu_limit(folder) == UINT64_MAX);
+	put("sys/fs/cgroup/user.slice/job/cpu.max", "max 100000\n");
+	put("sys/fs/cgroup/user.slice/other/cpu.max", "1 100000\n");
+	assert_true(softgpu_cpu_limit(folder) == UINT64_MAX);
+	put("sys/fs/cgroup/user.slice/job/cpu.max", "400000 100000\n");
+	assert_true(softgpu_cpu_limit(folder) == 4);
+	put("sys/fs/cgroup/user.slice/cpu.max", "250000 100000\n");
+	assert_true(softgpu_cpu_limit(folder) == 3);
+	put("sys/fs/cgroup/cpu.max", "1000 100000\n");
+	assert_true(softgpu_cpu_limit(folder) == 1);
+}
+
+static void cpus_of_version_1(void **state)
+{
+	(void)state;
+	set_group("3:cpu,cpuacct:/job/part\n2:cpuset:/elsewhere\n",
+		  TMPFS FIRST("/", "/sys/fs/cgroup/cpu", "cpu,cpuacct") FIRST("/", "/sys/fs/cgroup/cpuset", "cpuset"));
+	put("sys/fs/cgroup/cpuset/elsewhere/cpu.cfs_quota_us", "1\n");
+	put("sys/fs/cgroup/cpuset/elsewhere/cpu.cfs_period_us", "1\n");
+	put("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+	put("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+	assert_true(softgpu_cpu_limit(folder) == UINT64_MAX);
+	put("sys/fs/cgroup/cpu/job/part/cpu.cfs_quota_us", "150000\n");
+	assert_true(softgpu_cpu_limit(folder) == UINT64_MAX);
+	put("sys/fs/cgroup/cpu/job/part/cpu.cfs_period_us", "100000\n");
+	assert_true(softgpu_cpu_limit(folder) == 2);
+	put("sys/fs/cgroup/cpu/job/part/cpu.cfs_period_us", "0\n");
+	assert_true(softgpu_cpu_limit(folder) == UINT64_MAX);
+}
+
 static void damaged(void **state)
 {
 	char group[9000];
@@ -109,6 +143,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(version_2, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(version_1, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(parts_of_trees, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(cpus_of_version_2, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(cpus_of_version_1, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(damaged, set_up, tear_down),
 	};
 
