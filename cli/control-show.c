@@ -51,11 +51,12 @@ static void show_time(char *text, size_t size, uint64_t seconds)
 
 static void print_processes(const struct control_daemon *daemon)
 {
-	char age[TEXT_BYTES], memory[TEXT_BYTES], device[TEXT_BYTES], pinned[TEXT_BYTES], dropped[TEXT_BYTES];
+	char age[TEXT_BYTES], memory[TEXT_BYTES], device[TEXT_BYTES], pinned[TEXT_BYTES], queue[TEXT_BYTES],
+		dropped[TEXT_BYTES];
 
 	if (daemon->process_count)
-		printf("  %10s %-5s %8s %-8s %8s %9s %7s %7s %8s %7s %7s\n", "PROCESS", "KIND", "USER", "STATE",
-		       "WORKER", "AGE", "MEMORY", "DEVICE", "MAPPINGS", "PINNED", "LOGLOST");
+		printf("  %10s %-5s %8s %-8s %8s %9s %7s %7s %8s %7s %7s %7s\n", "PROCESS", "KIND", "USER", "STATE",
+		       "WORKER", "AGE", "MEMORY", "DEVICE", "MAPPINGS", "PINNED", "QUEUE", "LOGLOST");
 	for (unsigned int i = 0; i < daemon->process_count; i++) {
 		const struct control_process *p = &daemon->processes[i];
 
@@ -63,9 +64,12 @@ static void print_processes(const struct control_daemon *daemon)
 		show_size(memory, sizeof(memory), p->worker_memory);
 		show_size(device, sizeof(device), p->device_memory);
 		show_size(pinned, sizeof(pinned), p->pinned);
+		snprintf(queue, sizeof(queue), "-");
+		if (p->queue != UINT64_MAX)
+			show_size(queue, sizeof(queue), p->queue);
 		show_size(dropped, sizeof(dropped), p->log_dropped);
-		printf("  %10u %-5s %8u %-8s %8u %9s %7s %7s %8llu %7s %7s\n", p->pid, p->kind, p->uid, p->state,
-		       p->worker, age, memory, device, (unsigned long long)p->mappings, pinned, dropped);
+		printf("  %10u %-5s %8u %-8s %8u %9s %7s %7s %8llu %7s %7s %7s\n", p->pid, p->kind, p->uid, p->state,
+		       p->worker, age, memory, device, (unsigned long long)p->mappings, pinned, queue, dropped);
 	}
 }
 
@@ -137,6 +141,8 @@ static void write_process(struct json *json, const struct control_process *p)
 	json_number(json, "device_memory", p->device_memory);
 	json_number(json, "mappings", p->mappings);
 	json_number(json, "pinned", p->pinned);
+	if (p->queue != UINT64_MAX)
+		json_number(json, "queue", p->queue);
 	json_number(json, "log_dropped", p->log_dropped);
 	json_close(json, '}');
 }

@@ -74,7 +74,7 @@ static void parse_quota(struct control_daemon *daemon, char *words)
 
 static bool parse_process(struct control_daemon *daemon, char *words)
 {
-	struct control_process p = {0}, *processes;
+	struct control_process p = {.queue = UINT64_MAX}, *processes;
 	const struct field fields[] = {TEXT("kind", p.kind),
 				       TEXT("state", p.state),
 				       NUMBER("pid", p.pid),
@@ -83,6 +83,7 @@ static bool parse_process(struct control_daemon *daemon, char *words)
 				       NUMBER("age", p.age),
 				       NUMBER("mappings", p.mappings),
 				       NUMBER("pinned", p.pinned),
+				       NUMBER("queue", p.queue),
 				       NUMBER("device-memory", p.device_memory),
 				       NUMBER("log-dropped", p.log_dropped),
 				       {0}};

@@ -21,6 +21,7 @@ struct control_process {
 	unsigned int pid, uid, worker; /* worker: a process of this host, 0: none */
 	uint64_t age;                  /* seconds */
 	uint64_t mappings, pinned;     /* 0 over the local socket */
+	uint64_t queue;                /* bytes of commands that the worker has not taken; UINT64_MAX: not known */
 	uint64_t device_memory;        /* as the worker says, 0 where its back end does not count it */
 	uint64_t worker_memory;        /* bytes of RAM of the worker, 0: not known */
 	uint64_t log_dropped;          /* bytes */

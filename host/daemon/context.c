@@ -320,6 +320,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 		free(pending);
 		return -ENOMEM;
 	}
+	context->shared = p->first;
 	context->worker = daemon_warm_pool_take(device->warm_pool, &worker_ops, context);
 	if (!context->worker)
 		context->worker = daemon_worker_start(device->loop, device->options, &worker_ops, context, &status);

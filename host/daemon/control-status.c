@@ -3,6 +3,7 @@
 
 #include "control.h"
 #include "quotas.h"
+#include "ring/ring.h"
 #include "worker-table.h"
 
 /* What is in use of a quota. */
@@ -47,6 +48,22 @@ static const char *state_of(const struct daemon_context *context)
 	return context->ready ? "running" : "starting";
 }
 
+/*
+ * Bytes of commands that the guest process has written and its worker has not taken. The guest may write anything
+ * there: for display.
+ */
+static uint64_t count_queued(const struct daemon_context *context)
+{
+	struct daemon_memory *memory = &context->device->memory;
+	uint64_t tail, head;
+
+	if (!context->worker || context->forgotten ||
+	    !daemon_memory_read(memory, &tail, context->shared + offsetof(struct vcuda_shm, tail), sizeof(tail)) ||
+	    !daemon_memory_read(memory, &head, context->shared + offsetof(struct vcuda_shm, head), sizeof(head)))
+		return 0;
+	return tail - head <= VCUDA_RING_BYTES ? tail - head : 0;
+}
+
 static void write_context(const struct daemon_context *context, FILE *answer)
 {
 	uint64_t pinned = 0;
@@ -54,8 +71,9 @@ static void write_context(const struct daemon_context *context, FILE *answer)
 
 	for (i = 0; i < context->mappings.count; i++)
 		pinned += context->mappings.mappings[i].length;
-	fprintf(answer, "process kind=vm pid=%u uid=%u state=%s mappings=%u pinned=%llu", context->pid, context->uid,
-		state_of(context), context->mappings.count, (unsigned long long)pinned);
+	fprintf(answer, "process kind=vm pid=%u uid=%u state=%s mappings=%u pinned=%llu queue=%llu", context->pid,
+		context->uid, state_of(context), context->mappings.count, (unsigned long long)pinned,
+		(unsigned long long)count_queued(context));
 	if (context->worker)
 		write_worker(context->worker, answer);
 	fputc('\n', answer);
@@ -99,5 +117,6 @@ void daemon_control_status(struct daemon_control *control, FILE *answer)
 		write_quota(control, quota, answer);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)
 		write_context(context, answer);
+	daemon_memory_trim(&device->memory);
 	daemon_local_each(control->local, write_local, answer);
 }

@@ -19,10 +19,11 @@
  *   waiting N              only with a local socket: connections of users who connect too often
  *   quota name=NAME unit=bytes|count used=N limit=N refused=N
  *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|ending|lost age=SECONDS mappings=N
- *           pinned=BYTES device-memory=BYTES log-dropped=BYTES
+ *           pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
  *
  * New keys and words may come; clients ignore what they do not know. device-memory is what the worker says, and 0 where
- * its back end does not count it.
+ * its back end does not count it. queue is what the guest says of commands that the worker has not taken; mappings,
+ * pinned and queue are of VMs.
  *
  * A client that is slow costs vcudad a descriptor and no time: it is dropped after DAEMON_CONTROL_MS.
  */

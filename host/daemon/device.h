@@ -48,6 +48,7 @@ struct daemon_context {
 	struct daemon_worker *worker; /* NULL once it is reaped */
 	uint64_t id;                  /* 0: of a VM that is gone */
 	uint32_t uid, pid;
+	uint64_t shared;              /* guest-physical address of the control page of its shared area */
 	unsigned int events; /* bits: 1 << VCUDA_EVENT_* that the guest has not been told */
 	int why;             /* status of LOST */
 	bool ready;          /* the worker answered ATTACH */

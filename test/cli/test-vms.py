@@ -85,6 +85,12 @@ def listing():
         check([daemon["name"] for daemon in only] == ["two"], only)
         client.close()
     check(vcuda("vm", "list", "--json").stdout == "[]\n", "sockets are left")
+    # A path may have anything but NUL; bytes that are not UTF-8 become U+FFFD.
+    strange = Daemon('q"\\\t\u00fc\udcff')
+    daemon, = listed().values()
+    check(daemon["name"] == "q__________"[:len(daemon["name"])] and len(daemon["name"]) == 7, daemon)
+    check(daemon["local_socket"] == strange.local_path.replace("\t", "?").replace("\udcff", "\ufffd"), daemon)
+    strange.stop()
 
 
 def killing():

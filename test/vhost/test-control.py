@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -39,6 +40,14 @@ class Vm(vmm.Test):
         self.assertEqual(self.daemon.quota('max-pinned'), (16384, 65536, 0))
         self.vmm.socket.close()
         self.assertTrue(wait(lambda: self.daemon.status()['vm'] == 'absent' and not self.processes()))
+
+    def test_queue(self):
+        """What the guest says of its ring is shown as far as it can be true."""
+        _, extents = self.vmm.create(1, pid=77)
+        for tail, head, queue in ((5000, 4200, 800), (1 << 20, (1 << 20) - (256 << 10), 256 << 10), (0, 8, 0), (1 << 40, 0, 0)):
+            self.vmm.ram.write(extents[0][0], struct.pack('<Q', tail))
+            self.vmm.ram.write(extents[0][0] + 64, struct.pack('<Q', head))
+            self.assertEqual(int(self.processes()[77]['queue']), queue)
 
     def test_kill_one(self):
         self.vmm.create(1, pid=77, uid=1000)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Local programs, sockets and the command line."""
+import contextlib
 import os
 import signal
 import socket
@@ -195,17 +196,45 @@ class Few(unittest.TestCase):
     def test_a_user_who_connects_too_often_waits(self):
         daemon = Daemon('--max-contexts', '8', vhost=False, local=True)
         waits = lambda: int(daemon.status()['waiting']) > 0
-        end = time.monotonic() + vmm.LIMIT
-        while not waits():
-            self.assertLess(time.monotonic(), end, 'nobody ever waits')
-            for _ in range(50):
-                Client(daemon).close()
+
+        def connect_until_one_waits():
+            end = time.monotonic() + vmm.LIMIT
+            while not waits():
+                self.assertLess(time.monotonic(), end, 'nobody ever waits')
+                for _ in range(50):
+                    # One that blocks waits for the daemon to accept others.
+                    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as short:
+                        short.connect(daemon.local_path)
+
+        connect_until_one_waits()
         client = Client(daemon)
         self.assertTrue(client.attach(), 'who waits is served')
         client.close()
         # The end of vcudad does not wait for them.
-        while not waits():
-            Client(daemon).close()
+        connect_until_one_waits()
+        daemon.stop()
+
+    def test_ten_thousand_connections(self):
+        """Those that say nothing, or nonsense, and go leave nothing behind, on either socket."""
+        daemon = Daemon('--max-contexts', '8', vhost=False, local=True)
+        first = Client(daemon)
+        worker = first.attach()
+        held = lambda: len(os.listdir(f'/proc/{daemon.process.pid}/fd'))
+        before, resident = held(), daemon.resident()
+        for i in range(10000):
+            path, kind = ((daemon.local_path, socket.SOCK_SEQPACKET), (daemon.control_path, socket.SOCK_STREAM))[i % 2]
+            with socket.socket(socket.AF_UNIX, kind) as hostile:
+                hostile.connect(path)
+                if i % 3:
+                    with contextlib.suppress(ConnectionError):
+                        hostile.send(bytes([i % 256]) * (1 + i % 600))
+        self.assertTrue(wait(lambda: held() <= before and daemon.workers() == [worker]), daemon.status())
+        if not vmm.SANITIZED:
+            self.assertLess(daemon.resident(), resident + (2 << 20))
+        second = Client(daemon)
+        self.assertTrue(second.attach())
+        for client in (first, second):
+            client.close()
         daemon.stop()
 
     def test_exit_when_idle(self):
