@@ -15,7 +15,7 @@ fi
 mkdir -p "$found"
 [ -d "$corpus" ] || corpus=
 dictionary=$(dirname "$(readlink -f "$0")")/$name.dict
-# A kernel that ends with SIGSEGV is the software GPU's to notice.
+# A busy machine may take long. A kernel that ends with SIGSEGV is the software GPU's to notice.
 # shellcheck disable=SC2086
-"$fuzzer" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=60 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
+"$fuzzer" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=600 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
 	-handle_segv=0 -handle_bus=0 -artifact_prefix="$name-" $([ ! -f "$dictionary" ] || echo "-dict=$dictionary") "$found" $corpus
