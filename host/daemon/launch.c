@@ -117,11 +117,12 @@ static int run(const struct daemon_options *options, enum daemon_launch_kind kin
 	       char **environment, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
-	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
+	char *arguments[12] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
+			       (char *)options->backend, "--sandbox",   (char *)options->sandbox};
 	char device[16];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
-	unsigned int count = 5;
+	unsigned int count = 7;
 	int error;
 
 	/* A warm one may become a VM's. */

@@ -27,6 +27,10 @@ static const char help[] =
 	"  --socket PATH           serve local programs that connect here\n"
 	"  --backend auto|cuda|cpu what workers compute on (default: auto)\n"
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
+	"  --sandbox MODE          what a worker that a guest takes over can still reach (doc/threat-model.md):\n"
+	"                          best-effort: as little as the kernel can limit it to (the default)\n"
+	"                          strict: no worker starts where the kernel cannot limit all of it\n"
+	"                          log: system calls that are not expected are logged, and go on; off: no sandbox\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
@@ -51,6 +55,7 @@ enum {
 	SOCKET,
 	BACKEND,
 	WORKER,
+	SANDBOX,
 	CONTEXTS,
 	PINNED,
 	REGISTER_RAM,
@@ -73,6 +78,7 @@ static const struct option long_options[] = {
 	{"socket", required_argument, NULL, SOCKET},
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
+	{"sandbox", required_argument, NULL, SANDBOX},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
@@ -213,6 +219,13 @@ static void set_backend(struct daemon_options *options, const char *backend)
 	options->backend = backend;
 }
 
+static void set_sandbox(struct daemon_options *options, const char *mode)
+{
+	if (strcmp(mode, "strict") && strcmp(mode, "best-effort") && strcmp(mode, "log") && strcmp(mode, "off"))
+		fail("--sandbox %s: choose strict, best-effort, log or off", mode);
+	options->sandbox = mode;
+}
+
 static void set_option(struct daemon_options *options, int option, char *value)
 {
 	switch (option) {
@@ -227,6 +240,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case WORKER:
 		options->worker = value;
+		break;
+	case SANDBOX:
+		set_sandbox(options, value);
 		break;
 	case CONTEXTS:
 		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, DAEMON_CONTEXTS_MAX);
@@ -284,10 +300,14 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	int option;
 
 	*options = (struct daemon_options){.backend = "auto",
+					   .sandbox = "best-effort",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
+	/* The tests run with each mode. */
+	if (getenv("VCUDA_SANDBOX"))
+		set_sandbox(options, getenv("VCUDA_SANDBOX"));
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		set_option(options, option, optarg);
 	if (optind < argc)

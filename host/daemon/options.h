@@ -10,6 +10,7 @@
 struct daemon_options {
 	const char *vhost_socket, *socket; /* NULL: not wanted */
 	const char *backend;
+	const char *sandbox; /* of workers: "strict", "best-effort", "log", "off" */
 	char *worker; /* an executable file */
 	unsigned int max_contexts;
 	uint64_t max_pinned;

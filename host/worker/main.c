@@ -26,6 +26,7 @@
 #include "session/session.h"
 #include "process/warm.h"
 #include "process/worker.h"
+#include "sandbox/sandbox.h"
 
 static struct worker_session session;
 
@@ -40,7 +41,8 @@ static void choose_address_layout(char **argv)
 	if (now < 0 || ((unsigned long)now & layout) == layout)
 		return;
 	if (personality((unsigned long)now | layout) < 0) {
-		vcuda_log("cannot choose the address layout (%s): some cudaHostRegister calls of the guest will be refused",
+		vcuda_log("cannot choose the address layout (%s): some cudaHostRegister calls of the guest will be "
+			  "refused",
 			  strerror(errno));
 		return;
 	}
@@ -69,7 +71,7 @@ static bool parse(int argc, char **argv)
 		{"transport", required_argument, NULL, 't'}, {"backend", required_argument, NULL, 'b'},
 		{"warm", required_argument, NULL, 'w'},      {"quiet", no_argument, NULL, 'q'},
 		{"resume", required_argument, NULL, 'r'},    {"register-ram", no_argument, NULL, 'm'},
-		{0},
+		{"sandbox", required_argument, NULL, 's'},   {0},
 	};
 	const char *transport = NULL;
 	int c;
@@ -87,7 +89,7 @@ static bool parse(int argc, char **argv)
 			wanted.resume = atoi(optarg);
 		else if (c == 'm')
 			worker_ram_want();
-		else
+		else if (c != 's' || !worker_sandbox_choose(optarg))
 			return false;
 	}
 	if (optind != argc || !transport ||
@@ -106,6 +108,15 @@ static void raise_descriptors(void)
 
 	if (err)
 		vcuda_log("cannot raise the limit of open files: %s", strerror(-err));
+}
+
+static bool enter_sandbox(void)
+{
+	struct worker_sandbox_needs needs = {.cpu = strcmp(worker_backend, "cuda") != 0,
+					     .cuda = strcmp(worker_backend, "cpu") != 0,
+					     .libraries = worker_backend_folders()};
+
+	return worker_sandbox_enter(&needs);
 }
 
 static int attach(void)
@@ -137,6 +148,8 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	raise_descriptors();
+	if (!enter_sandbox())
+		return 1;
 	session.doorbell = session.notify = -1;
 	if (worker_output_open())
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));

@@ -27,6 +27,7 @@
 #include "process/warm.h"
 #include "protocol/wire.h"
 #include "process/worker.h"
+#include "sandbox/sandbox.h"
 
 /* One request as it arrived. Descriptors that the handler does not take are closed. */
 struct request {
@@ -304,6 +305,8 @@ int worker_channel_restart(void)
 			      channel.local ? "local" : "virtio",
 			      "--backend",
 			      (char *)worker_backend,
+			      "--sandbox",
+			      (char *)worker_sandbox_mode(),
 			      "--resume",
 			      number,
 			      worker_ram_is_wanted() ? "--register-ram" : NULL,
