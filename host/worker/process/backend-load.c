@@ -13,6 +13,7 @@
 #include "common/share.h"
 #include "host/backend-cuda/backend-cuda.h"
 #include "memory/mapping.h"
+#include "protocol/ipc/layout.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
@@ -72,14 +73,15 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 }
 
 /*
- * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout (main.c), and a fixed
- * range near 8 GiB. Measured with driver 580; both hold no memory of a guest process unless it asks for these very
- * addresses.
+ * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout, and a fixed range near 8
+ * GiB. Measured with driver 580; both hold no memory of a guest process unless it asks for these very addresses.
  */
 static void cuda_ranges(struct worker_backend *backend)
 {
 	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x200000000, 0x200000000};
-	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x2aaaaaaab000, 0x100000000000};
+	backend->ranges[backend->range_count++] = (struct vcuda_address_range){
+		VCUDA_WORKER_MMAP_LOWEST,
+		VCUDA_WORKER_MMAP_START + VCUDA_WORKER_MMAP_LENGTH - VCUDA_WORKER_MMAP_LOWEST};
 }
 
 static void cpu_range(struct worker_backend *backend, void *library)

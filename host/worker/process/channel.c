@@ -18,6 +18,7 @@
 
 #include "process/channel-serve.h"
 #include "protocol/control.h"
+#include "protocol/ipc/layout.h"
 #include "memory/direct.h"
 #include "common/log.h"
 #include "common/trace-point.h"
@@ -299,6 +300,7 @@ static void keep_descriptors(int state)
 int worker_channel_restart(void)
 {
 	int state = memfd_create("vcuda-attached", 0);
+	struct rlimit stack;
 	char number[16];
 	char *const argv[] = {"vcuda-worker",
 			      "--transport",
@@ -317,6 +319,7 @@ int worker_channel_restart(void)
 	if (write(state, &attached, sizeof(attached)) == sizeof(attached)) {
 		snprintf(number, sizeof(number), "%d", state);
 		keep_descriptors(state);
+		vcuda_worker_layout(&stack);
 		execv("/proc/self/exe", argv);
 	}
 	close(state);
