@@ -103,12 +103,28 @@ def ends():
             wait_until(lambda: said(d, text) and said(d, "was killed by SIGSYS"), f"no line '{text}'")
 
 
+def code_of(worker):
+    """Where executable memory begins, by the file's name, but for the program and the kernel's page of old, which have fixed places."""
+    with open(f"/proc/{worker}/maps", encoding="utf-8") as f:
+        fields = [line.split() for line in f]
+    check("[heap]" not in [field[-1] for field in fields], "a heap behind the program")
+    return {field[5]: field[0] for field in fields if "x" in field[1] and len(field) > 5 and not field[5].endswith(("/vcuda-worker", "[vsyscall]"))}
+
+
+def layout():
+    """No code of two workers is in the same place."""
+    with at_work() as (_, _, arguments):
+        one, other = code_of(arguments[0]), code_of(arguments[2])
+        check("[vdso]" in one and any("/libvcuda-worker.so" in name for name in one), f"{one}")
+        check(one.keys() == other.keys() and all(one[name] != other[name] for name in one), f"{one}\n{other}")
+
+
 def main():
     harness.BUILD = os.path.abspath(sys.argv[1])
     if os.geteuid() or harness.THREAD_SANITIZER:
         print("only root may stop a worker; and the thread sanitizer needs calls of its own")
         sys.exit(77)
-    for part in (refused, off, log, ends):
+    for part in (refused, off, log, ends, layout):
         part()
     print("ok")
 

@@ -3,6 +3,7 @@
  * Which files a worker opens. A driver or compiler opens more of them while it works: libraries, its cache, the GPU's
  * nodes. What is not here, above all the files of the worker's user, it cannot open.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -70,15 +71,45 @@ static int allow_proc(int ruleset, bool cuda)
 	return err;
 }
 
-/* Colons part the paths, and for the loader semicolons too. */
-static int allow_list(int ruleset, const char *list, uint64_t rights)
+/* A library's name may be a link to a file in another folder. */
+static int allow_linked(int ruleset, DIR *folder)
+{
+	struct dirent *entry;
+	char to[PATH_MAX], path[PATH_MAX];
+	int err = 0;
+
+	while (!err && (entry = readdir(folder))) {
+		ssize_t n = entry->d_type == DT_LNK ? readlinkat(dirfd(folder), entry->d_name, to, sizeof(to)) : 0;
+
+		if (n <= 0 || !memchr(to, '/', (size_t)n) || !strstr(entry->d_name, ".so"))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd(folder), entry->d_name);
+		err = landlock_allow(ruleset, path, LANDLOCK_READ_FILE);
+	}
+	return err;
+}
+
+static int allow_library_folder(int ruleset, const char *path)
+{
+	int err = landlock_allow(ruleset, path, READ);
+	DIR *folder = err ? NULL : opendir(path);
+
+	if (!folder)
+		return err;
+	err = allow_linked(ruleset, folder);
+	closedir(folder);
+	return err;
+}
+
+/* The loader parts the paths by colons and semicolons. */
+static int allow_library_path(int ruleset, const char *list)
 {
 	char *copy = list ? strdup(list) : NULL, *rest = copy, *path;
 	int err = 0;
 
 	while (!err && (path = strsep(&rest, ":;")))
 		if (*path)
-			err = landlock_allow(ruleset, path, rights);
+			err = allow_library_folder(ruleset, path);
 	free(copy);
 	return err;
 }
@@ -216,7 +247,7 @@ static int allow_needed(int ruleset, const struct worker_sandbox_needs *needs)
 	if (!err)
 		err = allow_all(ruleset, needs->libraries, READ);
 	if (!err)
-		err = allow_list(ruleset, getenv("LD_LIBRARY_PATH"), READ);
+		err = allow_library_path(ruleset, getenv("LD_LIBRARY_PATH"));
 	if (!err)
 		err = allow_all(ruleset, devices, DEVICE);
 	if (!err)
