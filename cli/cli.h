@@ -70,9 +70,15 @@ bool cli_socket_find(char *path, size_t size);
 bool cli_is_listening(const char *path);
 
 /* Starts a vcudad of our own in a new directory that only this user can enter, and a worker, with a context if the
- * program that it is for computes. Prints a message when it returns false.
+ * program that it is for computes; sandbox: the daemon's option, NULL: its default. Prints a message when it returns
+ * false.
  */
-bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend, bool computes);
+bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend, bool computes,
+		      const char *sandbox);
+
+/* Whether the daemon's --sandbox knows it. */
+bool cli_is_sandbox(const char *mode);
+
 /*
  * For the daemon's --warm-device: the device that a program with our environment begins with, or "none" where that is
  * not told by a number.

@@ -302,6 +302,7 @@ int cli_doctor(const struct cli_paths *paths, int argc, char **argv)
 	check_daemon_socket();
 	check_limits();
 	check_device();
+	doctor_sandbox();
 	vm = doctor_vm(paths) && run;
 	printf("\n`vcuda run` %s. `vcuda vm run` %s.\n", run ? "can work" : "cannot work yet",
 	       vm ? "can work" : "cannot work yet");

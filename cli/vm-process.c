@@ -167,10 +167,19 @@ bool vm_start_daemon(struct vm *vm)
 		"--warm-once",
 		"--warm-device",
 		device,
-		vm->options->register_ram ? "--register-ram" : NULL,
+		NULL,
+		NULL,
+		NULL,
 		NULL,
 	};
+	size_t count = 10;
 
+	if (vm->options->register_ram)
+		argv[count++] = "--register-ram";
+	if (vm->options->sandbox) {
+		argv[count++] = "--sandbox";
+		argv[count++] = (char *)vm->options->sandbox;
+	}
 	cli_warm_device(device, sizeof(device));
 	choose_name(vm, name);
 	snprintf(path, sizeof(path), "%s/cuda.sock", vm->directory);

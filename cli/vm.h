@@ -28,6 +28,7 @@ struct vm_options {
 	unsigned int cpus;
 	unsigned int memory_mib;
 	bool register_ram; /* of the VM, with the GPU */
+	const char *sandbox; /* of workers; NULL: the daemon's default */
 	bool unprivileged; /* virtiofsd runs in no namespace, behind Landlock */
 	bool verbose;
 	char **program; /* ends with NULL */

@@ -7,7 +7,7 @@ set -euo pipefail
 
 # For the build; for fetching QEMU and a kernel; for building the guest's driver, whose objtool is linked with libelf.
 REQUIRED="gcc libc6-dev make meson ninja-build pkg-config python3
-	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libcmocka-dev procps binutils libelf-dev
+	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libseccomp-dev libcmocka-dev procps binutils libelf-dev
 	apt ca-certificates debian-archive-keyring xz-utils zstd"
 
 # The compiler of the examples where there is no toolkit of NVIDIA's. The tests use it beside nvcc too.

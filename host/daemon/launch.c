@@ -103,16 +103,19 @@ static int spawn(pid_t *pid, const struct daemon_options *options, const posix_s
 		 const posix_spawnattr_t *attributes, char **arguments, char **environment)
 {
 	int layout = personality(0xffffffff), error;
+	struct rlimit stack;
 	cpu_set_t ours;
 	bool moves = CPU_COUNT(&options->cpus) && !sched_getaffinity(0, sizeof(ours), &ours);
 
 	if (moves && sched_setaffinity(0, sizeof(options->cpus), &options->cpus))
 		return errno;
 	if (layout >= 0)
-		personality((unsigned long)layout | VCUDA_WORKER_LAYOUT);
+		personality((unsigned long)layout | vcuda_worker_layout(&stack));
 	error = posix_spawn(pid, options->worker, actions, attributes, arguments, environment);
-	if (layout >= 0)
+	if (layout >= 0) {
 		personality((unsigned long)layout);
+		setrlimit(RLIMIT_STACK, &stack);
+	}
 	if (moves)
 		sched_setaffinity(0, sizeof(ours), &ours);
 	return error;
@@ -122,11 +125,12 @@ static int run(const struct daemon_options *options, enum daemon_launch_kind kin
 	       char **environment, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
-	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
+	char *arguments[12] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
+			       (char *)options->backend, "--sandbox",   (char *)options->sandbox};
 	char device[16];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
-	unsigned int count = 5;
+	unsigned int count = 7;
 	int error;
 
 	/* A warm one may become a VM's. */

@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "options.h"
+#include "sandbox.h"
 #include "worker-table.h"
 #include "vhost.h"
 
@@ -164,6 +165,8 @@ int main(int argc, char **argv)
 	setvbuf(stderr, NULL, _IOLBF, 1024);
 	daemon_options_parse(&d->options, argc, argv);
 	vcuda_log_verbose(d->options.verbose);
+	if (daemon_sandbox_prepare(&d->options))
+		return 1;
 	daemon_timer_init(&d->idle_timer, idle_expired);
 	daemon_timer_init(&d->end_timer, end_expired);
 	status = daemon_loop_init(&d->loop);

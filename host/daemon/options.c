@@ -32,6 +32,10 @@ static const char help[] =
 	"                          file in $XDG_RUNTIME_DIR/vcuda/control, or /run/vcuda/control for root)\n"
 	"  --backend auto|cuda|cpu what workers compute on (default: auto)\n"
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
+	"  --sandbox MODE          what a worker that a guest takes over can still reach (doc/threat-model.md):\n"
+	"                          best-effort: as little as the kernel can limit it to (the default)\n"
+	"                          strict: no worker starts where the kernel cannot limit all of it\n"
+	"                          log: system calls that are not expected are logged, and go on; off: no sandbox\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
@@ -59,6 +63,7 @@ enum {
 	CONTROL,
 	BACKEND,
 	WORKER,
+	SANDBOX,
 	CONTEXTS,
 	PINNED,
 	REGISTER_RAM,
@@ -84,6 +89,7 @@ static const struct option long_options[] = {
 	{"control", required_argument, NULL, CONTROL},
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
+	{"sandbox", required_argument, NULL, SANDBOX},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
@@ -246,6 +252,13 @@ static void choose_name(struct daemon_options *options)
 		snprintf(options->name, sizeof(options->name), "%d", (int)getpid());
 }
 
+static void set_sandbox(struct daemon_options *options, const char *mode)
+{
+	if (strcmp(mode, "strict") && strcmp(mode, "best-effort") && strcmp(mode, "log") && strcmp(mode, "off"))
+		fail("--sandbox %s: choose strict, best-effort, log or off", mode);
+	options->sandbox = mode;
+}
+
 static void set_option(struct daemon_options *options, int option, char *value)
 {
 	switch (option) {
@@ -266,6 +279,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case WORKER:
 		options->worker = value;
+		break;
+	case SANDBOX:
+		set_sandbox(options, value);
 		break;
 	case CONTEXTS:
 		set_quota(options, DAEMON_QUOTA_CONTEXTS, value);
@@ -327,11 +343,15 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	int option;
 
 	*options = (struct daemon_options){.backend = "auto",
+					   .sandbox = "best-effort",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
 					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
+	/* The tests run with each mode. */
+	if (getenv("VCUDA_SANDBOX"))
+		set_sandbox(options, getenv("VCUDA_SANDBOX"));
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		set_option(options, option, optarg);
 	if (optind < argc)

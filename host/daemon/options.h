@@ -14,6 +14,7 @@ struct daemon_options {
 	const char *control;               /* path of the control socket; NULL: the default, "none": not wanted */
 	char name[DAEMON_NAME_BYTES];      /* of the VM: letters, digits, "-", "_" and "." */
 	const char *backend;
+	const char *sandbox; /* of workers: "strict", "best-effort", "log", "off" */
 	char *worker; /* an executable file */
 	uint64_t max_contexts, max_pinned;
 	unsigned int warm;           /* workers in advance */

@@ -38,6 +38,11 @@ void worker_warm_start(int device)
 {
 }
 
+const char *worker_sandbox_mode(void)
+{
+	return "off";
+}
+
 /* The worker keeps the files that it is given once. A process of many sessions has these. */
 void worker_ram_files(const int *fds, unsigned int count)
 {

@@ -293,10 +293,10 @@ int main(int argc, char **argv)
 {
 	struct pollfd fds[2] = {{.fd = VCUDA_CHANNEL_FD, .events = POLLIN}, {.events = POLLIN}};
 	const char *warm = getenv("VCUDA_FAKE_WARM") ? getenv("VCUDA_FAKE_WARM") : "";
-	int local, later, first = argc > 5 && !strcmp(argv[5], "--register-ram") ? 6 : 5;
+	int local, later, first = argc > 7 && !strcmp(argv[7], "--register-ram") ? 8 : 7;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (argc < 5 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend"))
+	if (argc < 7 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend") || strcmp(argv[5], "--sandbox"))
 		fail("called with other arguments than vcudad gives");
 	local = !strcmp(argv[2], "local");
 	later = !strcmp(argv[2], "later");

@@ -51,7 +51,7 @@ class Warm(unittest.TestCase):
         for pid in first:
             # It is there before it runs its program.
             wait(lambda: arguments_of(pid))
-            self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--warm', '3'])
+            self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--sandbox', 'best-effort', '--warm', '3'])
             self.assertTrue(vmm.has_descriptors(pid, 5), 'it has a descriptor of a guest')
         clients = [Client(self.daemon), Client(self.daemon)]
         pids = {client.attach() for client in clients}
@@ -72,7 +72,7 @@ class Warm(unittest.TestCase):
         self.assertEqual(len(set(pids)), 4)
         self.assertEqual(pids[0], warm)
         for pid in pids[1:]:
-            self.assertEqual(arguments_of(pid), ['--transport', 'local', '--backend', 'auto'])
+            self.assertEqual(arguments_of(pid), ['--transport', 'local', '--backend', 'auto', '--sandbox', 'best-effort'])
         for client in clients:
             client.close()
         self.wait_for(1)

@@ -19,6 +19,7 @@
 
 #include "process/channel-serve.h"
 #include "protocol/control.h"
+#include "protocol/ipc/layout.h"
 #include "memory/direct.h"
 #include "common/log.h"
 #include "common/trace-point.h"
@@ -28,6 +29,7 @@
 #include "process/warm.h"
 #include "protocol/wire.h"
 #include "process/worker.h"
+#include "sandbox/sandbox.h"
 
 /* One request as it arrived. Descriptors that the handler does not take are closed. */
 struct request {
@@ -320,12 +322,15 @@ static void keep_descriptors(int state)
 int worker_channel_restart(void)
 {
 	int state = memfd_create("vcuda-attached", 0);
+	struct rlimit stack;
 	char number[16];
 	char *const argv[] = {"vcuda-worker",
 			      "--transport",
 			      channel.local ? "local" : "virtio",
 			      "--backend",
 			      (char *)worker_backend,
+			      "--sandbox",
+			      (char *)worker_sandbox_mode(),
 			      "--resume",
 			      number,
 			      worker_ram_is_wanted() ? "--register-ram" : NULL,
@@ -336,6 +341,7 @@ int worker_channel_restart(void)
 	if (write(state, &attached, sizeof(attached)) == sizeof(attached)) {
 		snprintf(number, sizeof(number), "%d", state);
 		keep_descriptors(state);
+		vcuda_worker_layout(&stack);
 		execv("/proc/self/exe", argv);
 	}
 	close(state);
