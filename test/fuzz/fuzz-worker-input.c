@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "protocol/calls.h"
+#include "protocol/random-abi.h"
 #include "ring/ring.h"
 #include "test/fuzz/fuzz-worker.h"
 #include "test/unit/protocol/codec-test.h"
@@ -49,8 +50,21 @@ static void put_record(struct input *in, unsigned int number, const void *argume
 
 #define REFER(n) ((void *)(uintptr_t)(FUZZ_WORKER_REFERENCE | (n)))
 
-/* The words of replies, in the order of the calls. */
-enum { CONTEXT, IMAGE, MODULE, MANAGED, FUNCTION, MEMORY, STREAM, EVENT, GRAPH };
+/* The words of replies, in the order of the calls. The software GPU has no graphs. */
+enum {
+	CONTEXT,
+	IMAGE,
+	MODULE,
+	MANAGED,
+	FUNCTION,
+	MEMORY,
+	STREAM,
+	EVENT,
+	GRAPH,
+	IMAGE_2 = GRAPH,
+	LIBRARY,
+	LINK = LIBRARY + 3
+};
 
 static void put_program(struct input *in)
 {
@@ -94,6 +108,29 @@ static void put_graph(struct input *in)
 	PUT(in, vcudaGraphFinish, .graph = REFER(GRAPH));
 	PUT(in, vcudaGraphLaunch, .graph = REFER(GRAPH), .hStream = REFER(STREAM));
 	PUT(in, vcudaGraphDestroy, .graph = REFER(GRAPH));
+}
+
+/* An object of each further kind, and a use of most. A reference that fits none moves on (fuzz-worker.c). */
+static void put_objects(struct input *in)
+{
+	PUT(in, vcudaImageStaged, .total = sizeof(ptx), .bytes = sizeof(ptx));
+	PUT(in, cuLibraryLoadData, .image = REFER(IMAGE_2));
+	PUT(in, cuLibraryGetKernel, .library = REFER(LIBRARY), .name = "k");
+	PUT(in, vcudaLinkCreate, .count = 0);
+	PUT(in, vcudaLinkAdd, .link = REFER(LINK), .image = REFER(IMAGE_2), .type = 1, .name = "part");
+	PUT(in, vcudaLinkComplete, .link = REFER(LINK));
+	PUT(in, vcudaMemPoolCreate, .dev = 0);
+	PUT(in, cuMemAllocFromPoolAsync, .bytesize = 4096, .pool = REFER(0));
+	PUT(in, vcudaMemCreate, .size = 2 << 20);
+	PUT(in, cuMemAddressReserve, .size = 2 << 20);
+	PUT(in, vcudaArrayCreate, .descriptor = {.Width = 16, .Height = 16, .Format = 0x20, .NumChannels = 1});
+	PUT(in, vcudaTextureCreate, .resource = {.type = 0, .array = FUZZ_WORKER_REFERENCE});
+	PUT(in, vcudaSurfaceCreate, .resource = {.type = 0, .array = FUZZ_WORKER_REFERENCE});
+	PUT(in, vcudaRandomCreate, .type = VCUDA_RANDOM_PHILOX);
+	PUT(in, vcudaFunctionInfo, .func = REFER(0));
+	PUT(in, vcudaModuleNames, .hmod = REFER(0), .bytes = 256);
+	PUT(in, vcudaLibraryNames, .library = REFER(0), .bytes = 256);
+	PUT(in, cuCtxSynchronize);
 }
 
 /* ---- commands that decode ---- */
@@ -145,7 +182,7 @@ static void put_call(struct codec_random *random, struct input *in)
 	put_record(in, number_of(c->name), encoded, bytes);
 }
 
-/* 0 to 3: the seeds in the tree. */
+/* 0 to 7: the seeds in the tree. */
 size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 {
 	struct codec_random random = {number + 1ull};
@@ -156,7 +193,9 @@ size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 		put_copies(&in);
 	if (number & 2)
 		put_graph(&in);
-	for (unsigned int i = 0; number > 3 && i < number % 8; i++)
+	if (number & 4)
+		put_objects(&in);
+	for (unsigned int i = 0; number > 7 && i < number % 8; i++)
 		put_call(&random, &in);
 	return (size_t)(in.at - buffer);
 }

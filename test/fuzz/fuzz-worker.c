@@ -180,18 +180,41 @@ static void destroy_rest(void)
 	unsigned int count = word_count;
 
 	memcpy(known, words, sizeof(known));
-	for (unsigned int i = 0; i < count; i++)
+	/* The context is the first. */
+	for (unsigned int i = count; i-- > 0;)
 		for (unsigned int n = 0; known[i] >> 32 && n < sizeof(calls) / sizeof(calls[0]); n++)
 			run(calls[n], &known[i], 8);
 	/* Reserved addresses have lengths. */
 	session.ops->cuDevicePrimaryCtxReset_v2(0);
 }
 
-static void refer(uint64_t *arguments, size_t count)
+/* Whether there are any. */
+static bool refer(uint64_t *arguments, size_t count, unsigned int shift)
 {
-	for (size_t i = 0; i < count; i++)
-		if (arguments[i] >> 16 == FUZZ_WORKER_REFERENCE >> 16 && word_count)
-			arguments[i] = words[(arguments[i] & 0xffff) % word_count];
+	bool refers = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (arguments[i] >> 16 != FUZZ_WORKER_REFERENCE >> 16 || !word_count)
+			continue;
+		arguments[i] = words[((arguments[i] & 0xffff) + shift) % word_count];
+		refers = true;
+	}
+	return refers;
+}
+
+/* References that name objects of other kinds move on, one and all, until the command takes them. */
+static void run_referring(unsigned int op, const uint64_t *arguments, size_t bytes)
+{
+	uint64_t resolved[FUZZ_WORKER_RECORD / 8];
+	unsigned int count = word_count;
+	CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+	for (unsigned int shift = 0; shift <= count && result == CUDA_ERROR_INVALID_HANDLE; shift++) {
+		memcpy(resolved, arguments, bytes);
+		if (!refer(resolved, bytes / 8, shift))
+			shift = count;
+		result = run(op, resolved, bytes);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -217,8 +240,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		if (head[0] & 0x8000) {
 			memcpy((char *)vcuda_shm_stage(session.shm, 0) + (head[0] & 0xfff) * 64, arguments, size);
 		} else if (head[0] < VCUDA_OP_LIMIT && worker_dispatch_table[head[0]]) {
-			refer(arguments, size / 8);
-			run(head[0], arguments, size);
+			run_referring(head[0], arguments, size);
 		}
 	}
 	destroy_rest();
