@@ -7,7 +7,7 @@
 # Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
 # bookworm or trixie; loaded (`make check` beside four endless loops); ends (programs that end beside threads that print, 5,000 times,
 # beside three endless loops); random (all recorded random kernels); fuzz (twenty times the runs of
-# `make check`, under the address sanitizer).
+# `make check`, under the address sanitizer); faults (ten times those of `make check`: 1,000 starts, 10,000 hostile connections).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
@@ -15,7 +15,7 @@ BUILD=$(realpath -m "${BUILD:-build}")
 BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -43,6 +43,11 @@ fuzz() {
 		"$BUILD_ASAN/softgpu/test/fuzz-object" --runs 40000000 && "$BUILD_ASAN/test/vhost/fuzz-control" --runs 20000000
 }
 
+faults() {
+	build && VCUDAD="$BUILD/host/daemon/vcudad" FAKE_WORKER="$BUILD/test/vhost/fake-worker" VCUDA_TEST_TIMES=10 \
+		python3 test/vhost/test-faults.py && VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" faults
+}
+
 part() {
 	case $1 in
 	bare-*-root) scripts/try-bare.sh "$(cut -d - -f 2 <<<"$1")" ;;
@@ -52,6 +57,7 @@ part() {
 	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$BUILD" awkward_ends ;;
 	random) build && test/ptx/run.sh "$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
 	fuzz) fuzz ;;
+	faults) faults ;;
 	esac
 }
 
