@@ -48,38 +48,42 @@ static char **worker_environment(void)
 	return result;
 }
 
+struct launch {
+	const struct daemon_options *options;
+	struct daemon_worker_group *group;
+	int channel, log;
+	char **arguments, **environment;
+};
+
 /* ---- in the child ---- */
 
-/* A descriptor that has its number already must lose the flag that closes it. */
+/* -1: the worker has none of that number. */
 static int give(int fd, int number)
 {
+	if (fd < 0) {
+		close(number);
+		return 0;
+	}
+	/* One that has its number already must lose the flag that closes it. */
 	return (fd == number ? fcntl(fd, F_SETFD, 0) : dup2(fd, number)) < 0 ? -errno : 0;
 }
 
-/* Without a worker table the worker has no descriptor of that number. */
-static int give_table(void)
+static int set_descriptors(const struct launch *launch)
 {
-	int fd = daemon_worker_table_fd();
-
-	if (fd >= 0)
-		return give(fd, VCUDA_WORKER_TABLE_FD);
-	close(VCUDA_WORKER_TABLE_FD);
-	return 0;
-}
-
-static int set_descriptors(int channel, int log)
-{
-	int status = give(log, STDERR_FILENO), null = open("/dev/null", O_RDONLY);
+	/* From VCUDA_CHANNEL_FD on. Each but the channel has a greater number in vcudad than any of these. */
+	const int fds[] = {launch->channel, daemon_worker_table_fd()};
+	const int count = sizeof(fds) / sizeof(fds[0]);
+	int status = give(launch->log, STDERR_FILENO);
 
 	if (!status)
-		status = give(log, STDOUT_FILENO);
-	if (!status)
-		status = null < 0 ? -errno : give(null, STDIN_FILENO);
-	if (!status)
-		status = give(channel, VCUDA_CHANNEL_FD);
-	if (!status)
-		status = give_table();
-	closefrom(VCUDA_WORKER_TABLE_FD + 1);
+		status = give(launch->log, STDOUT_FILENO);
+	/* The lowest number that is free is the one that was closed. */
+	close(STDIN_FILENO);
+	if (!status && open("/dev/null", O_RDONLY))
+		status = -errno;
+	for (int i = 0; !status && i < count; i++)
+		status = give(fds[i], VCUDA_CHANNEL_FD + i);
+	closefrom(VCUDA_CHANNEL_FD + count);
 	return status;
 }
 
@@ -108,20 +112,13 @@ static int set_process(const struct daemon_options *options)
 	return 0;
 }
 
-struct launch {
-	const struct daemon_options *options;
-	struct daemon_worker_group *group;
-	int channel, log;
-	char **arguments, **environment;
-};
-
 /* Returns -errno where the worker does not start. */
 static int become_worker(const struct launch *launch)
 {
 	int status = daemon_worker_group_enter(launch->group);
 
 	if (!status)
-		status = set_descriptors(launch->channel, launch->log);
+		status = set_descriptors(launch);
 	if (!status)
 		status = set_process(launch->options);
 	if (status)
