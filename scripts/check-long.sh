@@ -7,7 +7,8 @@
 # Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
 # bookworm or trixie; loaded (`make check` beside four endless loops); ends (programs that end beside threads that print, 5,000 times,
 # beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
-# each fuzzer for so many minutes, 15 unless told).
+# each fuzzer for so many minutes, 15 unless told); faults (ten times those of `make check`: 1,000
+# starts, 10,000 hostile connections).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
@@ -15,7 +16,7 @@ BUILD=$(realpath -m "${BUILD:-build}")
 BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -43,6 +44,11 @@ fuzz() {
 		FUZZ_SECONDS=$((60 * $1)) meson test -C "$BUILD_FUZZ" --no-rebuild --print-errorlogs --suite fuzz
 }
 
+faults() {
+	build && VCUDAD="$BUILD/host/daemon/vcudad" FAKE_WORKER="$BUILD/test/vhost/fake-worker" VCUDA_TEST_TIMES=10 \
+		python3 test/vhost/test-faults.py && VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" faults
+}
+
 part() {
 	case $1 in
 	bare-*-root) scripts/try-bare.sh "$(cut -d - -f 2 <<<"$1")" ;;
@@ -53,6 +59,7 @@ part() {
 	random) build && test/ptx/run.sh "$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
 	fuzz) fuzz 15 ;;
 	fuzz:*) fuzz "${1#fuzz:}" ;;
+	faults) faults ;;
 	esac
 }
 

@@ -80,7 +80,6 @@ struct daemon_device {
 	bool greeted;                 /* a driver of our major version said HELLO */
 	void (*stopped)(void *owner); /* set while stopping */
 	void *stopped_owner;
-	struct daemon_timer stop_timer;
 	struct daemon_parsed parsed; /* of the request being handled */
 	uint8_t message[DAEMON_REQUEST_MAX];
 };
@@ -96,10 +95,9 @@ void daemon_device_kick(struct daemon_device *device, unsigned int index);
 void daemon_device_continue(struct daemon_device *device);
 
 /*
- * Kills every worker and calls `stopped` (perhaps at once) when they are reaped, or after DAEMON_STOP_MS with a log
- * line. No chain is taken meanwhile. Contexts stay known, and the guest hears later that they are lost.
+ * Kills every worker and calls `stopped` (perhaps at once) when they are reaped. No chain is taken meanwhile. Contexts
+ * stay known, and the guest hears later that they are lost.
  */
-#define DAEMON_STOP_MS 5000
 void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owner), void *owner);
 
 /* The VM is gone: so is everything of it, but for workers that are not yet reaped. */

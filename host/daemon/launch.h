@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "options.h"
+#include "worker-group.h"
 
 /* Whose process it is to serve: a local client's, the VM's, or one's that is yet to come. */
 enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUNCH_WARM, DAEMON_LAUNCH_WARM_QUIET };
@@ -12,9 +13,10 @@ enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUN
 /*
  * Runs the worker program with `log` as its stdout and stderr, `channel` as its descriptor VCUDA_CHANNEL_FD, the worker
  * table as VCUDA_WORKER_TABLE_FD and no other descriptor of vcudad, with default signals and only the environment that
- * concerns the worker. 0 or -errno; *pidfd is the caller's to close.
+ * concerns the worker. The worker is in `group` before its first instruction. 0 or -errno; *pidfd is the caller's to
+ * close.
  */
-int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, pid_t *pid,
-		  int *pidfd);
+int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log,
+		  struct daemon_worker_group *group, pid_t *pid, int *pidfd);
 
 #endif

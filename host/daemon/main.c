@@ -19,8 +19,12 @@
 #include "common/trace-point.h"
 #include "options.h"
 #include "sandbox.h"
+#include "worker-group.h"
 #include "worker-table.h"
 #include "vhost.h"
+
+/* At the end of vcudad killed workers have this long. */
+#define DAEMON_END_MS 5000
 
 static struct daemon {
 	struct daemon_options options;
@@ -49,7 +53,7 @@ static void end(struct daemon *d)
 	daemon_local_close(&d->local);
 	daemon_vhost_close(&d->vhost);
 	daemon_warm_pool_close(&d->warm_pool);
-	daemon_timer_set(&d->loop, &d->end_timer, DAEMON_STOP_MS);
+	daemon_timer_set(&d->loop, &d->end_timer, DAEMON_END_MS);
 }
 
 static void end_expired(struct daemon_timer *timer)
@@ -181,12 +185,17 @@ int main(int argc, char **argv)
 	/* A worker has several. Where the limit stays low, the calls that need one report it. */
 	vcuda_descriptors_raise();
 	daemon_worker_table_fd();
-	if (open_sockets(d))
+	if (daemon_worker_groups_open(&d->loop))
 		return 1;
+	if (open_sockets(d)) {
+		daemon_worker_groups_close();
+		return 1;
+	}
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
 	daemon_loop_run(&d->loop);
+	daemon_worker_groups_close();
 	daemon_loop_close(&d->loop);
 	return 0;
 }

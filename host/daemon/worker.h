@@ -3,7 +3,9 @@
  * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel and two eventfds. Whatever comes from it
  * is hostile.
  *
- * From daemon_worker_start() on it lives until its process is reaped; then `reaped` is called once, and it is gone.
+ * From daemon_worker_start() on it lives until its process and all processes of its group (worker-group.h) are gone;
+ * then `reaped` is called once, and it is gone. While a process cannot end, `reaped` is not called, and a log line says
+ * so.
  */
 #ifndef VCUDA_WORKER_H
 #define VCUDA_WORKER_H
@@ -15,6 +17,7 @@
 #include "protocol/ipc/channel.h"
 #include "loop/loop.h"
 #include "options.h"
+#include "worker-group.h"
 #include "worker-log.h"
 
 /* A worker that is told to end gets this long. */
@@ -45,9 +48,11 @@ struct daemon_worker {
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
 	struct daemon_worker_log log;
+	struct daemon_worker_group group;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */
 	struct daemon_timer reply_timer; /* until the oldest request is overdue */
+	struct daemon_timer late_timer;  /* from the first kill on, until the log says that it had no effect */
 	struct vcuda_list sent;          /* requests without reply, oldest first */
 	struct vcuda_list unsent;        /* messages that the socket had no room for */
 	uint64_t next_cookie;
