@@ -281,7 +281,7 @@ static void strays_ended(void)
 			step(group);
 }
 
-/* In clock ticks since the start of the machine; 0: no such process. */
+/* In clock ticks since the start of the machine; 0: it cannot be read. */
 static unsigned long long start_of(pid_t process)
 {
 	unsigned long long start = 0;
@@ -312,6 +312,13 @@ static unsigned long long own_namespace(void)
 	return stat("/proc/self/ns/pid", &own) ? 0 : own.st_ino;
 }
 
+static bool is_gone(pid_t process, unsigned long long start)
+{
+	unsigned long long now = start_of(process);
+
+	return now ? now != start : kill(process, 0) && errno == ESRCH;
+}
+
 /* Is it the group of a vcudad that is gone? */
 static bool is_stale(const char *name)
 {
@@ -319,7 +326,7 @@ static bool is_stale(const char *name)
 	int process, length = 0;
 
 	return sscanf(name, "vcudad-%llu-%d-%llu%n", &namespace, &process, &start, &length) == 3 && !name[length] &&
-	       namespace == own_namespace() && start_of(process) != start;
+	       namespace == own_namespace() && is_gone(process, start);
 }
 
 static void stale_empty(struct daemon_worker_group *group)

@@ -35,7 +35,7 @@ def inventory(pid):
         with contextlib.suppress(FileNotFoundError):
             found["descriptor " + re.sub(r"\d+", "N", os.readlink(f"/proc/{pid}/fd/{fd}"))] += 1
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        found["maps"] = sum("[heap]" not in line for line in maps)
+        found["mapped files"] = sum(" /" in line for line in maps)
     found["threads"] = len(os.listdir(f"/proc/{pid}/task"))
     found["children"] = len(children(pid))
     found["groups"] = sum(entry.is_dir() for path in groups(pid) for entry in os.scandir(path))

@@ -33,7 +33,7 @@ def inventory(pid):
         with contextlib.suppress(FileNotFoundError):
             found['descriptor ' + re.sub(r'\d+', 'N', os.readlink(f'/proc/{pid}/fd/{fd}'))] += 1
     with open(f'/proc/{pid}/maps') as maps:
-        found['maps'] = sum('[heap]' not in line for line in maps)
+        found['mapped files'] = sum(' /' in line for line in maps)
     found['threads'] = len(os.listdir(f'/proc/{pid}/task'))
     with open(f'/proc/{pid}/task/{pid}/children') as children:
         found['children'] = len(children.read().split())
