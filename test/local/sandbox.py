@@ -17,7 +17,7 @@ SIGSYS = "SIGSYS"
 PROBES = {
     "open-read": (-errno.EACCES, ""), "open-write": (-errno.EACCES, ""), "open-daemon-log": (-errno.EACCES, ""),
     "ftruncate-log": (-errno.EACCES, ""), "socket-tcp": (-errno.EAFNOSUPPORT, ""), "socket-netlink": (-errno.EAFNOSUPPORT, ""),
-    "kill-daemon": (SIGSYS, ""), "ptrace-daemon": (SIGSYS, ""), "fork": (SIGSYS, ""), "clone3": (-errno.ENOSYS, ""),
+    "kill-daemon": (SIGSYS, ""), "f_setown-daemon": (-errno.EPERM, ""), "ptrace-daemon": (SIGSYS, ""), "fork": (SIGSYS, ""), "clone3": (-errno.ENOSYS, ""),
     # The kernel wants one thread for it.
     "unshare-user": (SIGSYS, errno.EINVAL), "io_uring": (SIGSYS, ""), "bpf": (SIGSYS, ""), "perf": (SIGSYS, ""),
     "memfd_secret": (SIGSYS, ""), "keyctl": (SIGSYS, ""), "mount": (SIGSYS, ""), "init_module": (SIGSYS, errno.ENOEXEC),
@@ -69,7 +69,7 @@ def works(program, d, worker):
 
 
 def refused():
-    with at_work() as (d, program, arguments):
+    with at_work("--sandbox", "best-effort") as (d, program, arguments):
         results = probe(arguments)
         check(results == {name: str(result) for name, (result, _) in PROBES.items()}, f"refused: {results}")
         works(program, d, arguments[0])
