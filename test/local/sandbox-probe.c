@@ -287,6 +287,14 @@ static long forks(void)
 	return result > 0 ? 0 : result;
 }
 
+/* As the C library's fork(). */
+static long clones_process(void)
+{
+	long result = call(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+
+	return result > 0 ? 0 : result;
+}
+
 static long clones(void)
 {
 	struct clone_args arguments = {.exit_signal = SIGCHLD};
@@ -394,6 +402,7 @@ static const struct {
 	{"f_setown-daemon", owns_daemon},
 	{"ptrace-daemon", traces_daemon},
 	{"fork", forks},
+	{"clone", clones_process},
 	{"clone3", clones},
 	{"unshare-user", leaves_user_namespace},
 	{"io_uring", makes_io_uring},

@@ -54,6 +54,8 @@ const struct sandbox_calls sandbox_allowed[] = {
 	 CALLS_BOTH},
 	/* NVIDIA's driver speaks to its kernel part by ioctl. Only the GPU's nodes can be opened. */
 	{CALLS(S(ioctl)), CALLS_CUDA},
+	/* NVIDIA's driver sets it before it makes files. */
+	{CALLS(S(umask)), CALLS_CUDA},
 	/* NVIDIA's driver asks where memory of the host lies. */
 	{CALLS(S(get_mempolicy)), CALLS_CUDA},
 };
@@ -104,7 +106,13 @@ const struct sandbox_refusal sandbox_refused[] = {
 	{S(socket), EAFNOSUPPORT, CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_NE, AF_UNIX)}},
 	/* The C library asks whether a file is a terminal. */
 	{S(ioctl), ENOTTY, CALLS_CPU, 1, {SCMP_A1(SCMP_CMP_EQ, TCGETS)}},
-	/* NVIDIA's driver links names of its nodes in /dev/char, as far as it may. */
+	/* NVIDIA's driver starts nvidia-modprobe where that is installed; vcudad has done so. */
+	{S(clone), EAGAIN, CALLS_CUDA, 1, {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)}},
+	/* It makes nodes that are missing, and links names of them in /dev/char, as far as it may. */
+	{S(mknod), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(mknodat), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(chmod), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(chown), EPERM, CALLS_CUDA, 0, {{0}}},
 	{S(symlink), EPERM, CALLS_CUDA, 0, {{0}}},
 	/* OpenBLAS places its memory. Processors and their memory are vcudad's to choose, and so are limits. */
 	{S(mbind), EPERM, CALLS_BOTH, 0, {{0}}},
