@@ -109,7 +109,7 @@ tools_are_there() {
 	for tool in gcc meson ninja pkg-config python3; do
 		command -v "$tool" >/dev/null || die "'$tool' is missing (package '$(package_of "$tool")' in Debian)."
 	done
-	pkg-config --exists libzstd liblz4 cmocka || die "libzstd, liblz4 or cmocka is missing, with its headers."
+	pkg-config --exists libzstd liblz4 libseccomp cmocka || die "libzstd, liblz4, libseccomp or cmocka is missing, with its headers."
 }
 
 package_of() {

@@ -11,7 +11,6 @@
 #ifndef VCUDA_LAYOUT_H
 #define VCUDA_LAYOUT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/personality.h>
 #include <sys/random.h>

@@ -136,6 +136,13 @@ static long give(const void *data, size_t bytes)
 	return (long)to;
 }
 
+static void take(void *data, long from, size_t bytes)
+{
+	if (process_vm_readv(p.worker, &(struct iovec){data, bytes}, 1, &(struct iovec){(void *)from, bytes}, 1, 0) !=
+	    (ssize_t)bytes)
+		fail("process_vm_readv");
+}
+
 static long text(const char *folder, const char *name)
 {
 	char path[1024];
@@ -254,6 +261,20 @@ static long signals_daemon(void)
 	return call(SYS_kill, p.daemon, 0, 0, 0, 0, 0);
 }
 
+/* When something comes to a pipe of its own. */
+static long owns_daemon(void)
+{
+	long ends = give(&(int[2]){-1, -1}, 2 * sizeof(int)), result;
+	int fds[2];
+
+	call(SYS_pipe2, ends, O_CLOEXEC, 0, 0, 0, 0);
+	take(fds, ends, sizeof(fds));
+	result = call(SYS_fcntl, fds[0], F_SETOWN, p.daemon, 0, 0, 0);
+	closed(fds[0]);
+	closed(fds[1]);
+	return result;
+}
+
 static long traces_daemon(void)
 {
 	return call(SYS_ptrace, PTRACE_SEIZE, p.daemon, 0, 0, 0, 0);
@@ -262,6 +283,14 @@ static long traces_daemon(void)
 static long forks(void)
 {
 	long result = call(SYS_fork, 0, 0, 0, 0, 0, 0);
+
+	return result > 0 ? 0 : result;
+}
+
+/* As the C library's fork(). */
+static long clones_process(void)
+{
+	long result = call(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
 
 	return result > 0 ? 0 : result;
 }
@@ -370,8 +399,10 @@ static const struct {
 	{"socket-tcp", makes_tcp_socket},
 	{"socket-netlink", makes_netlink_socket},
 	{"kill-daemon", signals_daemon},
+	{"f_setown-daemon", owns_daemon},
 	{"ptrace-daemon", traces_daemon},
 	{"fork", forks},
+	{"clone", clones_process},
 	{"clone3", clones},
 	{"unshare-user", leaves_user_namespace},
 	{"io_uring", makes_io_uring},

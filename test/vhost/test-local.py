@@ -321,6 +321,7 @@ class CommandLine(unittest.TestCase):
         worker = ['--worker', vmm.FAKE_WORKER]
         for arguments, text in [([], 'nothing to serve'),
                                 (['--socket', '/x', '--backend', 'rocm'], 'auto, cuda or cpu'),
+                                (['--socket', '/x', '--sandbox', 'some'], 'strict, best-effort, log or off'),
                                 (['--socket', '/x', '--worker', '/dev/null/x'], '--worker /dev/null/x'),
                                 (['--socket', '/x', '--max-contexts', '0'], 'number from 1'),
                                 (['--socket', '/x', '--max-pinned', '3X'], 'such as'),

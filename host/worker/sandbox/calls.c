@@ -5,7 +5,9 @@
  */
 #include "sandbox/calls.h"
 
+#include <asm/sockios.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
@@ -52,6 +54,8 @@ const struct sandbox_calls sandbox_allowed[] = {
 	 CALLS_BOTH},
 	/* NVIDIA's driver speaks to its kernel part by ioctl. Only the GPU's nodes can be opened. */
 	{CALLS(S(ioctl)), CALLS_CUDA},
+	/* NVIDIA's driver sets it before it makes files. */
+	{CALLS(S(umask)), CALLS_CUDA},
 	/* NVIDIA's driver asks where memory of the host lies. */
 	{CALLS(S(get_mempolicy)), CALLS_CUDA},
 };
@@ -102,11 +106,34 @@ const struct sandbox_refusal sandbox_refused[] = {
 	{S(socket), EAFNOSUPPORT, CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_NE, AF_UNIX)}},
 	/* The C library asks whether a file is a terminal. */
 	{S(ioctl), ENOTTY, CALLS_CPU, 1, {SCMP_A1(SCMP_CMP_EQ, TCGETS)}},
-	/* NVIDIA's driver links names of its nodes in /dev/char, as far as it may. */
+	/* NVIDIA's driver starts nvidia-modprobe where that is installed; vcudad has done so. */
+	{S(clone), EAGAIN, CALLS_CUDA, 1, {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)}},
+	/* It makes nodes that are missing, and links names of them in /dev/char, as far as it may. */
+	{S(mknod), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(mknodat), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(chmod), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(chown), EPERM, CALLS_CUDA, 0, {{0}}},
 	{S(symlink), EPERM, CALLS_CUDA, 0, {{0}}},
-	/* Limits are vcudad's to choose. */
+	/* OpenBLAS places its memory. Processors and their memory are vcudad's to choose, and so are limits. */
+	{S(mbind), EPERM, CALLS_BOTH, 0, {{0}}},
+	{S(set_mempolicy), EPERM, CALLS_BOTH, 0, {{0}}},
+	{S(sched_setaffinity), EPERM, CALLS_BOTH, 0, {{0}}},
 	{S(prlimit64), EPERM, CALLS_BOTH, 1, {SCMP_A2(SCMP_CMP_NE, 0)}},
 	{S(setrlimit), EPERM, CALLS_BOTH, 0, {{0}}},
 };
 
 const unsigned int sandbox_refused_count = COUNT(sandbox_refused);
+
+const struct sandbox_forbidden sandbox_forbidden[] = {
+	/* Descriptors that send signals to any process of the user when something can be read. */
+	{S(fcntl), 1, F_SETOWN},
+	{S(fcntl), 1, F_SETOWN_EX},
+	{S(fcntl), 1, F_SETSIG},
+	{S(ioctl), 1, FIOSETOWN},
+	{S(ioctl), 1, SIOCSPGRP},
+	/* Text that a terminal takes for its user's. */
+	{S(ioctl), 1, TIOCSTI},
+	{S(ioctl), 1, TIOCLINUX},
+};
+
+const unsigned int sandbox_forbidden_count = COUNT(sandbox_forbidden);

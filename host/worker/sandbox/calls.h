@@ -4,6 +4,7 @@
 #define VCUDA_WORKER_SANDBOX_CALLS_H
 
 #include <seccomp.h>
+#include <stdint.h>
 
 /* Which back end a rule is for. */
 enum {
@@ -43,5 +44,15 @@ struct sandbox_refusal {
 
 extern const struct sandbox_refusal sandbox_refused[];
 extern const unsigned int sandbox_refused_count;
+
+/* Calls that are allowed else fail with EPERM where this argument, of which the kernel reads 32 bits, has the value. */
+struct sandbox_forbidden {
+	int number;
+	unsigned int argument;
+	uint32_t value;
+};
+
+extern const struct sandbox_forbidden sandbox_forbidden[];
+extern const unsigned int sandbox_forbidden_count;
 
 #endif

@@ -153,6 +153,27 @@ static int set_attributes(scmp_filter_ctx filter)
 	return err ? err : seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 }
 
+/*
+ * A filter of its own in front of the list, as the library joins rules of one filter for a call: one that allows all of
+ * its arguments would win.
+ */
+static int forbid_values(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int err = filter ? set_attributes(filter) : -ENOMEM;
+
+	for (unsigned int i = 0; i < sandbox_forbidden_count && !err; i++) {
+		const struct sandbox_forbidden *f = &sandbox_forbidden[i];
+
+		err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), f->number, 1,
+				       SCMP_CMP(f->argument, SCMP_CMP_MASKED_EQ, UINT32_MAX, f->value));
+	}
+	if (!err)
+		err = seccomp_load(filter);
+	seccomp_release(filter);
+	return err;
+}
+
 static int fill_and_load(scmp_filter_ctx filter, unsigned int back_end)
 {
 	int err = set_attributes(filter);
@@ -179,6 +200,8 @@ int sandbox_limit_calls(bool cpu, enum sandbox_unknown unknown)
 	if (!cpu)
 		read_driver_version();
 	err = unknown == SANDBOX_LOG_AND_END ? catch_unknown_calls() : 0;
+	if (!err)
+		err = forbid_values();
 	if (!err)
 		err = fill_and_load(filter, cpu ? CALLS_CPU : CALLS_CUDA);
 	if (!err && unknown == SANDBOX_LOG_AND_GO_ON)
