@@ -153,6 +153,8 @@ bool vm_start_daemon(struct vm *vm)
 		"--warm-once",
 		"--warm-device",
 		device,
+		"--cache",
+		"run", /* its socket has another name each time */
 		vm->options->register_ram ? "--register-ram" : NULL,
 		NULL,
 	};

@@ -18,6 +18,7 @@ struct daemon_options {
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	mode_t socket_mode;
+	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
 	int ready_fd; /* -1: none */
 	bool allow_any_user, once, warm_once, register_ram, verbose;
 };
