@@ -167,12 +167,14 @@ bool vm_start_daemon(struct vm *vm)
 		"--warm-once",
 		"--warm-device",
 		device,
+		"--cache",
+		"run", /* its socket has another name each time */
 		NULL,
 		NULL,
 		NULL,
 		NULL,
 	};
-	size_t count = 10;
+	size_t count = 14;
 
 	if (vm->options->register_ram)
 		argv[count++] = "--register-ram";

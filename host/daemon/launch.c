@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
+#include "cache-folder.h"
 #include "launch.h"
 #include "worker-table.h"
 #include "protocol/ipc/layout.h"
@@ -34,16 +35,20 @@ static bool wanted(const char *variable)
 	return false;
 }
 
-static char **worker_environment(void)
+static char **worker_environment(const struct daemon_options *options)
 {
+	const char *cache[DAEMON_CACHE_VARIABLES];
 	size_t count = 0, kept = 0, i;
 	char **result;
 
+	daemon_cache_variables(options, cache);
 	while (environ[count])
 		count++;
-	result = calloc(count + 1, sizeof(*result));
+	result = calloc(count + DAEMON_CACHE_VARIABLES + 1, sizeof(*result));
+	for (i = 0; result && i < DAEMON_CACHE_VARIABLES && cache[i]; i++)
+		result[kept++] = (char *)cache[i];
 	for (i = 0; result && i < count; i++)
-		if (wanted(environ[i]))
+		if (wanted(environ[i]) && !(cache[0] && !strncmp(environ[i], "VCUDA_CACHE=", 12)))
 			result[kept++] = environ[i];
 	return result;
 }
@@ -184,7 +189,7 @@ int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind 
 				.group = group,
 				.channel = channel,
 				.log = log,
-				.environment = worker_environment()};
+				.environment = worker_environment(options)};
 	int status;
 
 	if (!launch.environment)

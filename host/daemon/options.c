@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "cache-folder.h"
 #include "options.h"
 #include "quotas.h"
 
@@ -47,6 +48,8 @@ static const char help[] =
 	"  --warm-device N|none    the device of these contexts (default: 0; none: no context)\n"
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
 	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
+	"  --cache NAME|shared     where a VM's workers keep compiled code: in vm/NAME of the user's cache, or where all\n"
+	"                          of the user's do (default: a folder named by the VM's socket)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
 	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
@@ -71,6 +74,7 @@ enum {
 	WARM_DEVICE,
 	WARM_ONCE,
 	CPUS,
+	CACHE,
 	MODE,
 	ANY_USER,
 	CLIENT_TIMEOUT,
@@ -97,6 +101,7 @@ static const struct option long_options[] = {
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
 	{"cpus", required_argument, NULL, CPUS},
+	{"cache", required_argument, NULL, CACHE},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
 	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
@@ -304,6 +309,11 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case CPUS:
 		options->cpus = processors(value);
+		break;
+	case CACHE:
+		if (!daemon_cache_is_name(value))
+			fail("--cache %s: give letters, digits, dots and dashes, e.g. --cache web-1", value);
+		options->cache = value;
 		break;
 	case MODE:
 		options->socket_mode = (mode_t)number("--socket-mode", value, 8, 0, 0777);

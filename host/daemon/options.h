@@ -23,6 +23,7 @@ struct daemon_options {
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	mode_t socket_mode;
+	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
 	int ready_fd; /* -1: none */
 	bool allow_any_user, once, warm_once, register_ram, verbose;
 };

@@ -146,7 +146,13 @@ void softgpu_range_remove(uint64_t start)
 
 CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum softgpu_range_kind kind, uint64_t *address)
 {
-	uint64_t total = softgpu_device()->memory, slot;
+	return softgpu_memory_alloc_aligned(context, bytes, SOFTGPU_ALIGNMENT, kind, address);
+}
+
+CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
+				      enum softgpu_range_kind kind, uint64_t *address)
+{
+	uint64_t total = softgpu_device()->memory, slot, start;
 	struct softgpu_range range = {
 		.size = bytes,
 		.context = context,
@@ -157,14 +163,17 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 
 	if (bytes > total)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	slot = softgpu_arena_slot(bytes);
+	range.taken = bytes + (align > SOFTGPU_ALIGNMENT ? align - SOFTGPU_ALIGNMENT : 0);
+	slot = softgpu_arena_slot(range.taken);
 	if (slot > total - used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range.start = softgpu_arena_alloc(bytes);
-	if (!range.start)
+	start = softgpu_arena_alloc(range.taken);
+	if (!start)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	range.lead = -start & (align - 1);
+	range.start = start + range.lead;
 	if (!softgpu_range_add(&range)) {
-		softgpu_arena_free(range.start, bytes);
+		softgpu_arena_free(start, range.taken);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	account(slot);
@@ -187,8 +196,8 @@ static void give_back(const struct softgpu_range *range)
 	} else {
 		softgpu_arena_discard(range->start, range->size);
 	}
-	softgpu_arena_free(range->start, range->size);
-	account(-softgpu_arena_slot(range->size));
+	softgpu_arena_free(range->start - range->lead, range->taken);
+	account(-softgpu_arena_slot(range->taken));
 	if (range->pool)
 		softgpu_pool_freed(range->pool, range->size);
 }
