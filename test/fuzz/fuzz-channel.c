@@ -106,6 +106,13 @@ static void set_up(void)
 	require(!ftruncate(files[1], RAM_BYTES) && !ftruncate(files[2], 4096));
 }
 
+/* Before libFuzzer opens files: the channel has a number that one of these could have. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	set_up();
+	return 0;
+}
+
 /* Returns the request as the worker will have it. */
 static struct vcuda_channel_message send_message(struct bytes *in, unsigned int type)
 {

@@ -33,6 +33,7 @@
 #define MAPPED_BYTES (1u << 20)
 #define MOST_WORDS 192
 #define MOST_RECORDS 64
+#define MOST_PIECES 32
 
 static struct worker_session session = {.doorbell = -1, .notify = -1, .peer_minor = VCUDA_PROTOCOL_MINOR};
 static uint64_t words[MOST_WORDS]; /* of replies */
@@ -54,12 +55,12 @@ static void *guest(void *unused)
 {
 	struct vcuda_shm *shm = session.shm;
 
-	for (;;) {
+	for (uint32_t turn = 0;; turn++) {
 		uint64_t begun = begun_ms;
 
 		atomic_store(&shm->callbacks_done, atomic_load(&shm->callbacks_due));
 		for (unsigned int i = 0; i < VCUDA_STAGE_BLOCKS; i++)
-			atomic_fetch_add(&shm->handovers[i].count, 1);
+			atomic_store(&shm->handovers[i].count, turn % (2 * MOST_PIECES));
 		if (begun && now_ms() - begun > PATIENCE_MS) {
 			session.ops->cuCtxDestroy_v2(object);
 			session.ops->cuDevicePrimaryCtxReset_v2(0);
@@ -202,6 +203,19 @@ static bool refer(uint64_t *arguments, size_t count, unsigned int shift)
 	return refers;
 }
 
+/* Whether a copy needs more of the guest than that does: the worker follows the guest for as long as the guest likes.
+ */
+static bool is_endless(unsigned int op, const void *arguments, size_t bytes)
+{
+	struct vcuda_reader reader = vcuda_reader_init(arguments, bytes);
+	struct vcuda_args_vcudaStageTurns a = {.piece = 1};
+
+	if (op != VCUDA_OP_vcudaStageTurns)
+		return false;
+	vcuda_decode_vcudaStageTurns(&reader, NULL, &a);
+	return a.piece && a.ByteCount / a.piece > MOST_PIECES;
+}
+
 /* References that name objects of other kinds move on, one and all, until the command takes them. */
 static void run_referring(unsigned int op, const uint64_t *arguments, size_t bytes)
 {
@@ -213,7 +227,7 @@ static void run_referring(unsigned int op, const uint64_t *arguments, size_t byt
 		memcpy(resolved, arguments, bytes);
 		if (!refer(resolved, bytes / 8, shift))
 			shift = count;
-		result = run(op, resolved, bytes);
+		result = is_endless(op, resolved, bytes) ? CUDA_ERROR_INVALID_VALUE : run(op, resolved, bytes);
 	}
 }
 
