@@ -67,7 +67,8 @@ static int allow_proc(int ruleset, bool cuda)
 		err = landlock_allow_in_proc(ruleset, *path, READ);
 	/* NVIDIA's driver names its threads. */
 	if (!err && cuda)
-		err = landlock_allow_in_proc(ruleset, "/proc/self/task", READ | LANDLOCK_WRITE_FILE);
+		err = landlock_allow_in_proc(ruleset, "/proc/self/task",
+					     READ | LANDLOCK_WRITE_FILE | LANDLOCK_TRUNCATE);
 	return err;
 }
 
