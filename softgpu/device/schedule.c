@@ -27,10 +27,12 @@
 
 /*
  * However many they are, workers beyond the device's number are to take little from other processes, so that each
- * process has about as much of the processors as its device has workers: they have the least weight. A worker whose
- * kernel waits leaves the processors to them, the longer the more they are.
+ * process has about as much of the processors as its device has workers. The more they are, the less weight the next
+ * one has: the first has a third, all together have that of three workers. A worker whose kernel waits leaves the
+ * processors to them, the longer the more they are.
  */
-#define EXTRA_NICE 19
+#define EXTRA_NICE 4
+#define MOST_NICE 19
 #define WAIT_NS_OF_EXTRA 50000
 #define MOST_WAIT_NS 5000000
 
@@ -443,9 +445,9 @@ static bool rest(bool is_extra)
 
 static void *worker(void *is_extra)
 {
-	if (is_extra)
-		setpriority(PRIO_PROCESS, 0, EXTRA_NICE); /* of the calling thread */
 	softgpu_lock();
+	if (is_extra) /* of the calling thread */
+		setpriority(PRIO_PROCESS, 0, extra < MOST_NICE - EXTRA_NICE ? EXTRA_NICE + (int)extra : MOST_NICE);
 	do {
 		struct softgpu_op *op;
 
