@@ -16,6 +16,7 @@
 #include "launch.h"
 #include "worker-table.h"
 #include "protocol/ipc/layout.h"
+#include "protocol/ipc/ledger.h"
 #include "protocol/ipc/worker-table.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
@@ -57,7 +58,7 @@ static int give_table(posix_spawn_file_actions_t *actions)
 	return posix_spawn_file_actions_addclose(actions, VCUDA_WORKER_TABLE_FD);
 }
 
-static int set_actions(posix_spawn_file_actions_t *actions, int channel, int log)
+static int set_actions(posix_spawn_file_actions_t *actions, int channel, int log, int ledger)
 {
 	int error = posix_spawn_file_actions_adddup2(actions, log, STDERR_FILENO);
 
@@ -71,7 +72,9 @@ static int set_actions(posix_spawn_file_actions_t *actions, int channel, int log
 	if (!error)
 		error = give_table(actions);
 	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_WORKER_TABLE_FD + 1);
+		error = posix_spawn_file_actions_adddup2(actions, ledger, VCUDA_LEDGER_FD);
+	if (!error)
+		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_LEDGER_FD + 1);
 	return error;
 }
 
@@ -113,7 +116,7 @@ static int spawn(pid_t *pid, const struct daemon_options *options, const posix_s
 	return error;
 }
 
-static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log,
+static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
 	       char **environment, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
@@ -139,7 +142,7 @@ static int run(const struct daemon_options *options, enum daemon_launch_kind kin
 	error = posix_spawnattr_init(&attributes);
 	if (error)
 		goto destroy_actions;
-	error = set_actions(&actions, channel, log);
+	error = set_actions(&actions, channel, log, ledger);
 	if (!error)
 		error = set_attributes(&attributes);
 	if (!error)
@@ -150,15 +153,15 @@ destroy_actions:
 	return error;
 }
 
-int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, pid_t *pid,
-		  int *pidfd)
+int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
+		  pid_t *pid, int *pidfd)
 {
 	char **environment = worker_environment();
 	int error;
 
 	if (!environment)
 		return -ENOMEM;
-	error = run(options, kind, channel, log, environment, pid);
+	error = run(options, kind, channel, log, ledger, environment, pid);
 	free(environment);
 	if (error)
 		return -error;

@@ -15,6 +15,7 @@
 #include "common/descriptors.h"
 #include "local.h"
 #include "common/log.h"
+#include "ledger.h"
 #include "common/trace-point.h"
 #include "options.h"
 #include "worker-table.h"
@@ -169,6 +170,8 @@ int main(int argc, char **argv)
 	/* A worker has several. Where the limit stays low, the calls that need one report it. */
 	vcuda_descriptors_raise();
 	daemon_worker_table_fd();
+	daemon_ledger_set_limits(&(struct daemon_ledger_limits){d->options.max_device_memory,
+								d->options.max_process_device_memory});
 	if (open_sockets(d))
 		return 1;
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);

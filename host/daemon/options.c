@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "options.h"
+#include "protocol/ipc/ledger.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
 #define DAEMON_CONTEXTS_MAX 1024
@@ -29,6 +30,11 @@ static const char help[] =
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
+	"  --max-device-memory SIZE\n"
+	"                          memory of each GPU that all guest processes have together, which is then the\n"
+	"                          GPU's size for them, e.g. 16G (default: no limit)\n"
+	"  --max-process-device-memory SIZE\n"
+	"                          the same for each guest process (default: no limit)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -53,6 +59,8 @@ enum {
 	WORKER,
 	CONTEXTS,
 	PINNED,
+	DEVICE_MEMORY,
+	PROCESS_DEVICE_MEMORY,
 	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
@@ -75,6 +83,8 @@ static const struct option long_options[] = {
 	{"worker", required_argument, NULL, WORKER},
 	{"max-contexts", required_argument, NULL, CONTEXTS},
 	{"max-pinned", required_argument, NULL, PINNED},
+	{"max-device-memory", required_argument, NULL, DEVICE_MEMORY},
+	{"max-process-device-memory", required_argument, NULL, PROCESS_DEVICE_MEMORY},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
@@ -234,6 +244,12 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case PINNED:
 		options->max_pinned = size("--max-pinned", value);
 		break;
+	case DEVICE_MEMORY:
+		options->max_device_memory = size("--max-device-memory", value);
+		break;
+	case PROCESS_DEVICE_MEMORY:
+		options->max_process_device_memory = size("--max-process-device-memory", value);
+		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
@@ -286,6 +302,8 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	*options = (struct daemon_options){.backend = "auto",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
+					   .max_device_memory = VCUDA_LEDGER_NO_LIMIT,
+					   .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

@@ -128,6 +128,8 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 		return;
 	/* The worker's last words come before the line about its end. */
 	daemon_worker_log_close(&w->log);
+	/* Before others learn from the table that it is gone, and ask for its memory. */
+	daemon_ledger_close(&w->ledger);
 	describe_end(w, &info);
 	close_channel(w);
 	daemon_source_remove(w->loop, &w->exit_source);
@@ -248,18 +250,37 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 	return w;
 }
 
-static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
+static void ledger_broken(struct daemon_ledger_row *row)
+{
+	daemon_worker_kill(container_of(row, struct daemon_worker, ledger));
+}
+
+static int launch_with_log(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
+			   int fd, int ledger)
 {
 	int log, status = daemon_worker_log_open(&w->log, w->loop, &log);
 
 	if (status)
 		return status;
-	status = daemon_launch(options, kind, fd, log, &w->pid, &w->pidfd);
+	status = daemon_launch(options, kind, fd, log, ledger, &w->pid, &w->pidfd);
 	close(log);
 	if (status)
 		daemon_worker_log_close(&w->log);
 	else
 		daemon_worker_log_start(&w->log, w->pid);
+	return status;
+}
+
+static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
+{
+	int ledger, status = daemon_ledger_open(&w->ledger, w->loop, &ledger);
+
+	if (status)
+		return status;
+	status = launch_with_log(w, options, kind, fd, ledger);
+	close(ledger);
+	if (status)
+		daemon_ledger_close(&w->ledger);
 	return status;
 }
 
@@ -274,11 +295,15 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 		return status;
 	}
 	status = daemon_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
+	if (!status)
+		status = daemon_ledger_start(&w->ledger, w->pid, &w->log.guest_pid, ledger_broken);
 	if (status) {
+		daemon_source_remove(w->loop, &w->exit_source);
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
 		close_fd(&w->pidfd);
 		daemon_worker_log_close(&w->log);
+		daemon_ledger_close(&w->ledger);
 		return status;
 	}
 	vcuda_log_debug("worker %d started", w->pid);

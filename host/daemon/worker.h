@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "protocol/ipc/channel.h"
+#include "ledger.h"
 #include "loop/loop.h"
 #include "options.h"
 #include "worker-log.h"
@@ -38,6 +39,7 @@ struct daemon_worker {
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
 	struct daemon_worker_log log;
+	struct daemon_ledger_row ledger;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */
 	struct daemon_timer reply_timer; /* until the oldest request is overdue */

@@ -52,7 +52,7 @@ class Warm(unittest.TestCase):
             # It is there before it runs its program.
             wait(lambda: arguments_of(pid))
             self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--warm', '3'])
-            self.assertTrue(vmm.has_descriptors(pid, 5), 'it has a descriptor of a guest')
+            self.assertTrue(vmm.has_descriptors(pid, 6), 'it has a descriptor of a guest')
         clients = [Client(self.daemon), Client(self.daemon)]
         pids = {client.attach() for client in clients}
         self.assertEqual(pids, first, 'each its own')
