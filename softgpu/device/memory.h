@@ -76,6 +76,9 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 bool softgpu_memory_count(uint64_t bytes);
 void softgpu_memory_uncount(uint64_t bytes);
 
+/* The device's size as the program sees it, and how much of it the program may still allocate. */
+uint64_t softgpu_memory_size(uint64_t *left);
+
 /* Allocated memory is from now on one of a pool's. */
 void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
 

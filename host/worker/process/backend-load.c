@@ -13,6 +13,7 @@
 #include "common/share.h"
 #include "host/backend-cuda/backend-cuda.h"
 #include "memory/mapping.h"
+#include "session/ledger.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
@@ -40,6 +41,7 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 {
 	void *library = *handle = open_cpu_library();
 	const struct vcuda_backend_ops *(*get)(void) = NULL;
+	void (*meter)(const struct vcuda_meter *);
 
 	if (library)
 		get = (const struct vcuda_backend_ops *(*)(void))dlsym(library, "vcuda_backend_cpu");
@@ -49,6 +51,9 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 	}
 	backend->ops = get();
 	backend->count_memory = (void (*)(_Atomic uint64_t *))dlsym(library, "vcuda_cpu_count_memory");
+	meter = (void (*)(const struct vcuda_meter *))dlsym(library, "vcuda_cpu_meter");
+	if (meter)
+		meter(&worker_ledger_meter);
 	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
 	backend->share_scope = (void (*)(bool (*)(pid_t)))dlsym(library, "vcuda_cpu_share_scope");
 	return true;

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This worker's device memory in vcudad's ledger (protocol/ipc/ledger.h). Grants come in chunks, and a small surplus
+ * stays here, so that an allocation seldom asks. Without a limit nothing is asked: vcudad is only told. A worker that
+ * was not started by vcudad has no ledger and no limit.
+ *
+ * GPUs are the back end's device numbers. Thread-safe. May be called with locks of a back end held.
+ */
+#ifndef VCUDA_WORKER_LEDGER_H
+#define VCUDA_WORKER_LEDGER_H
+
+#include "protocol/meter.h"
+
+/* What a back end counts its memory with. */
+extern const struct vcuda_meter worker_ledger_meter;
+
+#endif
