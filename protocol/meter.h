@@ -17,6 +17,8 @@ struct vcuda_meter {
 	 * still take; both may be more than the device has.
 	 */
 	bool (*limit)(unsigned int gpu, uint64_t *limit, uint64_t *left);
+	/* How many commands may be queued, and how much of the host's memory these may hold. */
+	void (*queue)(uint64_t *commands, uint64_t *bytes);
 };
 
 #endif

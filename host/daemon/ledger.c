@@ -17,15 +17,8 @@
 
 static struct {
 	struct vcuda_ledger_page *page; /* also the daemon's own books: workers cannot write it */
-	int fd;
-	struct daemon_ledger_limits limits;
-} ledger = {.fd = -1, .limits = {VCUDA_LEDGER_NO_LIMIT, VCUDA_LEDGER_NO_LIMIT}};
-
-static void show_limits(void)
-{
-	atomic_store(&ledger.page->limit, ledger.limits.device_memory);
-	atomic_store(&ledger.page->process_limit, ledger.limits.process_device_memory);
-}
+	int fd;                         /* -1: there is no page */
+} ledger = {.fd = -1};
 
 /* The seals leave this process's mapping the only one that can write, and keep the size. */
 static int make_page(void)
@@ -39,7 +32,6 @@ static int make_page(void)
 		if (ledger.page != MAP_FAILED &&
 		    !fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 			ledger.fd = fd;
-			show_limits();
 			return 0;
 		}
 	}
@@ -48,13 +40,25 @@ static int make_page(void)
 	return error;
 }
 
-void daemon_ledger_set_limits(const struct daemon_ledger_limits *limits)
+static void show(_Atomic uint64_t *limit, uint64_t value)
 {
-	ledger.limits = *limits;
-	if (ledger.fd >= 0)
-		show_limits();
-	else
-		make_page();
+	if (atomic_load_explicit(limit, memory_order_relaxed) != value)
+		atomic_store(limit, value);
+}
+
+void daemon_ledger_refresh(const struct daemon_options *options)
+{
+	struct vcuda_ledger_page *page;
+
+	if (ledger.fd < 0 && make_page())
+		return;
+	page = ledger.page;
+	show(&page->limit, options->max_device_memory);
+	show(&page->process_limit, options->max_process_device_memory);
+	show(&page->process_limits[VCUDA_LEDGER_STREAMS], options->max_streams);
+	show(&page->process_limits[VCUDA_LEDGER_HANDLES], options->max_handles);
+	show(&page->process_limits[VCUDA_LEDGER_QUEUED_COMMANDS], options->max_queued_commands);
+	show(&page->process_limits[VCUDA_LEDGER_QUEUED_BYTES], options->max_queued);
 }
 
 uint64_t daemon_ledger_granted(unsigned int gpu)
@@ -74,8 +78,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t room(const struct daemon_ledger_row *row, unsigned int gpu)
 {
-	return least(left(ledger.limits.device_memory, daemon_ledger_granted(gpu)),
-		     left(ledger.limits.process_device_memory, row->granted[gpu]));
+	return least(left(atomic_load(&ledger.page->limit), daemon_ledger_granted(gpu)),
+		     left(atomic_load(&ledger.page->process_limit), row->granted[gpu]));
 }
 
 /* At most the room that is left. */
@@ -102,7 +106,7 @@ static void take_all_back(struct daemon_ledger_row *row)
 /* The second time that a worker asks for the same it has its answer. */
 static void log_refusal(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes)
 {
-	bool by_process = bytes > left(ledger.limits.process_device_memory, row->granted[gpu]);
+	bool by_process = bytes > left(atomic_load(&ledger.page->process_limit), row->granted[gpu]);
 
 	if (row->refusals++ != 1)
 		return;
@@ -111,7 +115,8 @@ static void log_refusal(struct daemon_ledger_row *row, unsigned int gpu, uint64_
 		"MiB are "
 		"in use (raise %s)",
 		*row->guest_pid, row->worker, (unsigned long long)(bytes >> 10), gpu,
-		(unsigned long long)((by_process ? ledger.limits.process_device_memory : ledger.limits.device_memory) >>
+		(unsigned long long)((by_process ? atomic_load(&ledger.page->process_limit)
+						 : atomic_load(&ledger.page->limit)) >>
 				     20),
 		by_process ? "one process" : "all processes",
 		(unsigned long long)((by_process ? row->granted[gpu] : daemon_ledger_granted(gpu)) >> 20),
@@ -215,11 +220,11 @@ static void ready(struct daemon_source *source, uint32_t events)
 
 int daemon_ledger_open(struct daemon_ledger_row *row, struct daemon_loop *loop, int *worker_end)
 {
-	int error = ledger.fd < 0 ? make_page() : 0, pair[2];
+	int error, pair[2];
 
 	*row = (struct daemon_ledger_row){.loop = loop, .fd = -1, .source = {.fd = -1, .ready = ready}};
-	if (error)
-		return error;
+	if (ledger.fd < 0)
+		return -ENOMEM;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
 	/* Above the descriptors that a worker is given, which are set one after the other. */

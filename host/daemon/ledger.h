@@ -14,15 +14,13 @@
 
 #include "protocol/ipc/ledger.h"
 #include "loop/loop.h"
+#include "options.h"
 
-/* Bytes of each GPU; VCUDA_LEDGER_NO_LIMIT: none. */
-struct daemon_ledger_limits {
-	uint64_t device_memory;
-	uint64_t process_device_memory;
-};
-
-/* From now on grants keep to them. What was granted before stays granted. */
-void daemon_ledger_set_limits(const struct daemon_ledger_limits *limits);
+/*
+ * Takes the limits from the options, which may have changed since the last call. From now on grants keep to them. What
+ * was granted before stays granted. Cheap.
+ */
+void daemon_ledger_refresh(const struct daemon_options *options);
 
 struct daemon_ledger_row {
 	struct daemon_loop *loop;

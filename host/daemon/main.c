@@ -77,6 +77,7 @@ static void turn(struct daemon_loop *loop)
 {
 	struct daemon *d = loop->owner;
 
+	daemon_ledger_refresh(&d->options);
 	daemon_device_continue(&d->vhost.device);
 	if (d->vhost.ended && !d->options.socket)
 		end(d);
@@ -170,10 +171,9 @@ int main(int argc, char **argv)
 	/* A worker has several. Where the limit stays low, the calls that need one report it. */
 	vcuda_descriptors_raise();
 	daemon_worker_table_fd();
-	daemon_ledger_set_limits(&(struct daemon_ledger_limits){d->options.max_device_memory,
-								d->options.max_process_device_memory});
 	if (open_sockets(d))
 		return 1;
+	daemon_ledger_refresh(&d->options);
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);

@@ -35,6 +35,11 @@ static const char help[] =
 	"                          GPU's size for them, e.g. 16G (default: no limit)\n"
 	"  --max-process-device-memory SIZE\n"
 	"                          the same for each guest process (default: no limit)\n"
+	"  --max-streams N         streams of each guest process (default: 65536)\n"
+	"  --max-handles N         objects of all kinds of each guest process (default: 2097152)\n"
+	"  --max-queued SIZE       memory of the host that commands hold which a guest process has queued on the software\n"
+	"                          GPU (default: 128M)\n"
+	"  --max-queued-commands N how many commands those may be (default: 262144)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -61,6 +66,10 @@ enum {
 	PINNED,
 	DEVICE_MEMORY,
 	PROCESS_DEVICE_MEMORY,
+	STREAMS,
+	HANDLES,
+	QUEUED,
+	QUEUED_COMMANDS,
 	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
@@ -85,6 +94,10 @@ static const struct option long_options[] = {
 	{"max-pinned", required_argument, NULL, PINNED},
 	{"max-device-memory", required_argument, NULL, DEVICE_MEMORY},
 	{"max-process-device-memory", required_argument, NULL, PROCESS_DEVICE_MEMORY},
+	{"max-streams", required_argument, NULL, STREAMS},
+	{"max-handles", required_argument, NULL, HANDLES},
+	{"max-queued", required_argument, NULL, QUEUED},
+	{"max-queued-commands", required_argument, NULL, QUEUED_COMMANDS},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
@@ -250,6 +263,18 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case PROCESS_DEVICE_MEMORY:
 		options->max_process_device_memory = size("--max-process-device-memory", value);
 		break;
+	case STREAMS:
+		options->max_streams = number("--max-streams", value, 10, 1, VCUDA_LEDGER_STREAMS_DEFAULT);
+		break;
+	case HANDLES:
+		options->max_handles = number("--max-handles", value, 10, 1, VCUDA_LEDGER_HANDLES_DEFAULT);
+		break;
+	case QUEUED:
+		options->max_queued = size("--max-queued", value);
+		break;
+	case QUEUED_COMMANDS:
+		options->max_queued_commands = number("--max-queued-commands", value, 10, 1, INT_MAX);
+		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
@@ -304,6 +329,10 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .max_pinned = UINT64_MAX >> 1,
 					   .max_device_memory = VCUDA_LEDGER_NO_LIMIT,
 					   .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT,
+					   .max_streams = VCUDA_LEDGER_STREAMS_DEFAULT,
+					   .max_handles = VCUDA_LEDGER_HANDLES_DEFAULT,
+					   .max_queued = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
+					   .max_queued_commands = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

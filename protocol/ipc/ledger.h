@@ -18,7 +18,7 @@
 /* Device numbers of the back end. Memory of a device beyond is refused. */
 #define VCUDA_LEDGER_GPUS 64
 
-#define VCUDA_LEDGER_NO_LIMIT UINT64_MAX
+#define VCUDA_LEDGER_NO_LIMIT (UINT64_MAX >> 1)
 
 enum vcuda_ledger_type {
 	/* The program of this worker begins, with no memory. The reply carries {page}. */
@@ -42,11 +42,26 @@ struct vcuda_ledger_message {
 	uint64_t bytes, spare;
 };
 
+/* What one worker may have, besides device memory, and what that is where vcudad says nothing. */
+enum vcuda_ledger_process_limit {
+	VCUDA_LEDGER_STREAMS,
+	VCUDA_LEDGER_HANDLES,
+	VCUDA_LEDGER_QUEUED_COMMANDS, /* that a stream has taken and not ended */
+	VCUDA_LEDGER_QUEUED_BYTES,    /* of the host's memory that they hold */
+	VCUDA_LEDGER_PROCESS_LIMITS
+};
+
+#define VCUDA_LEDGER_STREAMS_DEFAULT (1u << 16)
+#define VCUDA_LEDGER_HANDLES_DEFAULT (1u << 21)
+#define VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT (1u << 18)
+#define VCUDA_LEDGER_QUEUED_BYTES_DEFAULT (128ull << 20)
+
 /* Bytes of one GPU; VCUDA_LEDGER_NO_LIMIT: none. vcudad may change a limit at any time, also below what is granted. */
 struct vcuda_ledger_page {
 	_Atomic uint64_t limit;                      /* of all workers together */
 	_Atomic uint64_t process_limit;              /* of one worker */
 	_Atomic uint64_t granted[VCUDA_LEDGER_GPUS]; /* to all workers together */
+	_Atomic uint64_t process_limits[VCUDA_LEDGER_PROCESS_LIMITS];
 };
 
 #endif

@@ -9,7 +9,6 @@
 #include "device/device.h"
 #include "device/ipc.h"
 #include "device/pool.h"
-#include "protocol/meter.h"
 
 static struct softgpu_range *table;
 static size_t count, capacity;
@@ -43,6 +42,11 @@ __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_m
 __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to)
 {
 	meter = to;
+}
+
+const struct vcuda_meter *softgpu_meter(void)
+{
+	return meter;
 }
 
 bool softgpu_memory_count(uint64_t bytes)

@@ -12,6 +12,7 @@
 
 #include "device/context.h"
 #include "kernel.h"
+#include "protocol/meter.h"
 
 enum softgpu_range_kind {
 	SOFTGPU_ALLOCATION,
@@ -75,6 +76,9 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 /* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
 bool softgpu_memory_count(uint64_t bytes);
 void softgpu_memory_uncount(uint64_t bytes);
+
+/* Who else is asked; NULL: nobody. */
+const struct vcuda_meter *softgpu_meter(void);
 
 /* The device's size as the program sees it, and how much of it the program may still allocate. */
 uint64_t softgpu_memory_size(uint64_t *left);

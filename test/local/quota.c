@@ -2,7 +2,8 @@
 /*
  * Device memory up to vcudad's quota: quota fill MIB WAY..., which takes 16 MiB at a time until the quota of MIB is
  * used up, in each way and again after all is freed; quota hold MIB, which says "ready" and keeps the memory until its
- * stdin ends; quota pairs COUNT BYTES, which times an allocation and its end.
+ * stdin ends; quota pairs COUNT BYTES, which times an allocation and its end; quota queue BYTES and quota streams
+ * COUNT, which are refused at BYTES of queued copies, and at COUNT streams.
  */
 #include <sys/wait.h>
 #include <time.h>
@@ -283,6 +284,63 @@ static void pairs(unsigned int count, size_t bytes)
 	printf("%.2f us\n", least);
 }
 
+/* As many streams as keep the guest's library from waiting itself: it lets no stream have much. */
+#define STREAMS 512
+
+/*
+ * Copies wait for a value in memory, and nothing runs: what they hold is bounded. The command that writes the value is
+ * taken all the same, and all copies that were taken are made.
+ */
+static void queue(size_t bytes)
+{
+	static unsigned char block[32 << 10];
+	unsigned int taken = 0, most = (unsigned int)(bytes / sizeof(block));
+	CUstream waits[STREAMS], writes;
+	CUresult result = CUDA_SUCCESS;
+	CUdeviceptr word, to;
+
+	OK(cuMemAlloc_v2(&word, 4));
+	OK(cuMemAlloc_v2(&to, sizeof(block)));
+	OK(cuMemsetD32_v2(word, 0, 1));
+	OK(cuStreamCreateWithPriority(&writes, CU_STREAM_NON_BLOCKING, 0));
+	for (unsigned int i = 0; i < STREAMS; i++) {
+		OK(cuStreamCreateWithPriority(&waits[i], CU_STREAM_NON_BLOCKING, 0));
+		OK(cuStreamWaitValue32_v2(waits[i], word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+	}
+	while (taken < 2 * most && result == CUDA_SUCCESS) {
+		result = cuMemcpyHtoDAsync_v2(to, block, sizeof(block), waits[taken % STREAMS]);
+		/* Errors of queued commands come with the next answer. */
+		if (result == CUDA_SUCCESS && ++taken % 16 == 0 &&
+		    (result = cuStreamQuery(waits[0])) == CUDA_ERROR_NOT_READY)
+			result = CUDA_SUCCESS;
+	}
+	GIVES(result, CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(taken + 32 >= most && taken <= most + 32);
+	OK(cuStreamWriteValue32_v2(writes, word, 1, 0));
+	for (unsigned int i = 0; i < STREAMS; i++)
+		OK(cuStreamSynchronize(waits[i]));
+	/* and there is room again */
+	OK(cuMemcpyHtoDAsync_v2(to, block, sizeof(block), waits[0]));
+	OK(cuStreamSynchronize(waits[0]));
+	puts("bounded");
+}
+
+static void streams(unsigned int count)
+{
+	CUstream first, next;
+	unsigned int made = 1;
+	CUresult result;
+
+	OK(cuStreamCreateWithPriority(&first, 0, 0));
+	while (made <= count && (result = cuStreamCreateWithPriority(&next, 0, 0)) == CUDA_SUCCESS)
+		made++;
+	CHECK(made == count);
+	GIVES(result, CUDA_ERROR_OUT_OF_MEMORY);
+	OK(cuStreamDestroy_v2(first));
+	OK(cuStreamCreateWithPriority(&first, 0, 0));
+	puts("refused");
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc > 2);
@@ -291,7 +349,11 @@ int main(int argc, char **argv)
 		fill_all(argc - 2, argv + 2);
 	else if (!strcmp(argv[1], "hold"))
 		hold(strtoull(argv[2], NULL, 10) * MIB);
-	else
+	else if (!strcmp(argv[1], "streams"))
+		streams((unsigned int)atoi(argv[2]));
+	else if (!strcmp(argv[1], "queue"))
+		queue(strtoull(argv[2], NULL, 10));
+	else if (argc > 3)
 		pairs((unsigned int)atoi(argv[2]), strtoull(argv[3], NULL, 10));
 	return 0;
 }

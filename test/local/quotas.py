@@ -78,3 +78,21 @@ def quotas_warm():
         quota(env, "fill", "256", "plain", "module")
         quota(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="7"), "fill", "256", "plain")
         check("raise --max-device-memory" in log_of(d), "no line names the quota")
+
+
+def quotas_queued():
+    """What commands hold that wait for ever is bounded, and the command that ends the wait gets through."""
+    with daemon("--max-queued", "8M") as (d, env):
+        quota(env, "queue", str(8 << 20))
+        check("raise vcudad's --max-queued" in log_of(d), "no line names the quota")
+
+
+def quotas_objects():
+    """Streams, and objects of all kinds."""
+    with daemon("--max-streams", "50") as (d, env):
+        quota(env, "streams", "50")
+        check("raise --max-streams" in log_of(d), "no line names the quota")
+    with daemon("--max-handles", "51") as (d, env):
+        # one is the context
+        quota(env, "streams", "50")
+        check("raise --max-handles" in log_of(d), "no line names the quota")

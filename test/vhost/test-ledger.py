@@ -16,7 +16,8 @@ from vmm import Client, Daemon, wait
 JOIN, TAKE, NOTE, GIVE, SYNC = range(1, 6)
 MIB = 1 << 20
 GPUS = 64
-NO_LIMIT = (1 << 64) - 1
+PAGE = 8 * (2 + GPUS + 4)  # struct vcuda_ledger_page
+NO_LIMIT = (1 << 63) - 1
 MESSAGE = struct.Struct('<IIQQ')  # struct vcuda_ledger_message
 
 # Passes its end of the ledger on, and ends with its client.
@@ -93,7 +94,7 @@ class Case(unittest.TestCase):
 
     def page(self, row):
         fd = row.join()
-        page = mmap.mmap(fd, 8 * (2 + GPUS), mmap.MAP_SHARED, mmap.PROT_READ)
+        page = mmap.mmap(fd, PAGE, mmap.MAP_SHARED, mmap.PROT_READ)
         self.addCleanup(page.close)
         os.close(fd)
         return page
@@ -151,7 +152,7 @@ class Limits(Case):
         fd = self.row().join()
         self.addCleanup(os.close, fd)
         with self.assertRaises(PermissionError):
-            mmap.mmap(fd, 8 * (2 + GPUS), mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            mmap.mmap(fd, PAGE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         with self.assertRaises(PermissionError):
             os.pwrite(fd, bytes(8), 0)
         with self.assertRaises(PermissionError):

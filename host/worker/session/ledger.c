@@ -35,8 +35,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static bool is_limited(void)
 {
-	return atomic_load(&ledger.page->limit) != VCUDA_LEDGER_NO_LIMIT ||
-	       atomic_load(&ledger.page->process_limit) != VCUDA_LEDGER_NO_LIMIT;
+	return atomic_load(&ledger.page->limit) < VCUDA_LEDGER_NO_LIMIT ||
+	       atomic_load(&ledger.page->process_limit) < VCUDA_LEDGER_NO_LIMIT;
 }
 
 static bool tell(uint32_t type, unsigned int gpu, uint64_t bytes)
@@ -206,4 +206,23 @@ static bool meter_limit(unsigned int gpu, uint64_t *limit, uint64_t *left)
 	return true;
 }
 
-const struct vcuda_meter worker_ledger_meter = {meter_take, meter_give, meter_limit};
+uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
+{
+	static const uint64_t defaults[VCUDA_LEDGER_PROCESS_LIMITS] = {
+		[VCUDA_LEDGER_STREAMS] = VCUDA_LEDGER_STREAMS_DEFAULT,
+		[VCUDA_LEDGER_HANDLES] = VCUDA_LEDGER_HANDLES_DEFAULT,
+		[VCUDA_LEDGER_QUEUED_COMMANDS] = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
+		[VCUDA_LEDGER_QUEUED_BYTES] = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
+	};
+
+	return has_ledger() ? atomic_load_explicit(&ledger.page->process_limits[which], memory_order_relaxed)
+			    : defaults[which];
+}
+
+static void meter_queue(uint64_t *commands, uint64_t *bytes)
+{
+	*commands = worker_ledger_process_limit(VCUDA_LEDGER_QUEUED_COMMANDS);
+	*bytes = worker_ledger_process_limit(VCUDA_LEDGER_QUEUED_BYTES);
+}
+
+const struct vcuda_meter worker_ledger_meter = {meter_take, meter_give, meter_limit, meter_queue};

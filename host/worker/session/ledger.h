@@ -9,9 +9,13 @@
 #ifndef VCUDA_WORKER_LEDGER_H
 #define VCUDA_WORKER_LEDGER_H
 
+#include "protocol/ipc/ledger.h"
 #include "protocol/meter.h"
 
 /* What a back end counts its memory with. */
 extern const struct vcuda_meter worker_ledger_meter;
+
+/* What this guest process may have now. */
+uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "session/command.h"
 #include "session/dispatch.h"
+#include "session/ledger.h"
 #include "common/log.h"
 #include "session/worker-table-slot.h"
 
@@ -74,13 +75,37 @@ static const uint32_t most[] = {
 	[VCUDA_KIND_GRAPH] = 1 << 16,	  [VCUDA_KIND_LINK] = 1 << 10,
 };
 
+static uint32_t live_objects(struct worker_session *s)
+{
+	uint32_t count = 0;
+
+	for (size_t kind = 0; kind < sizeof(most) / sizeof(most[0]); kind++)
+		count += most[kind] ? worker_handle_live(s->handles, (unsigned int)kind) : 0;
+	return count;
+}
+
+/* The option that would have to be raised; NULL: there is room. */
+static const char *reached_quota(struct worker_session *s, enum vcuda_kind kind)
+{
+	uint64_t handles = worker_ledger_process_limit(VCUDA_LEDGER_HANDLES);
+
+	if (kind == VCUDA_KIND_STREAM &&
+	    worker_handle_live(s->handles, kind) >= worker_ledger_process_limit(VCUDA_LEDGER_STREAMS))
+		return "--max-streams";
+	return handles < VCUDA_LEDGER_HANDLES_DEFAULT && live_objects(s) >= handles ? "--max-handles" : NULL;
+}
+
 bool worker_room(struct worker_session *s, enum vcuda_kind kind)
 {
 	static _Atomic bool logged;
 	uint32_t limit = (size_t)kind < sizeof(most) / sizeof(most[0]) ? most[kind] : 0;
-	bool room = worker_handle_live(s->handles, kind) < limit;
+	const char *quota = reached_quota(s, kind);
+	bool room = !quota && worker_handle_live(s->handles, kind) < limit;
 
-	if (!room && !atomic_exchange(&logged, true))
+	if (quota)
+		vcuda_log_once("the guest process (pid %d) has as many objects as it may have: it gets no more (raise %s)",
+			       (int)s->guest_pid, quota);
+	else if (!room && !atomic_exchange(&logged, true))
 		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid, limit);
 	return room;
 }
