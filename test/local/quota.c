@@ -197,6 +197,7 @@ static void check_size(size_t quota, size_t taken)
 {
 	nvmlDevice_t device;
 	nvmlMemory_t memory;
+	nvmlReturn_t result;
 	size_t total;
 
 	OK(cuDeviceTotalMem_v2(&total, 0));
@@ -204,7 +205,11 @@ static void check_size(size_t quota, size_t taken)
 	CHECK(free_memory(quota) <= quota - taken);
 	OK(nvmlInit_v2());
 	OK(nvmlDeviceGetHandleByIndex_v2(0, &device));
-	OK(nvmlDeviceGetMemoryInfo(device, &memory));
+	result = nvmlDeviceGetMemoryInfo(device, &memory);
+	/* With a GPU the host's library is asked, and a test of the cuda back end has none. */
+	if (result == NVML_ERROR_NOT_SUPPORTED && getenv("VCUDA_TEST_BACKEND"))
+		return;
+	OK(result);
 	CHECK(memory.total == quota && memory.used >= taken && memory.used + memory.free == memory.total);
 }
 

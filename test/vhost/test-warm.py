@@ -95,7 +95,7 @@ class Warm(unittest.TestCase):
             return len([name for name in held() if word in name])
 
         # The worker may answer its client before the daemon has closed what it gave away.
-        self.assertTrue(wait(lambda: count('socket:') == 1), f'its listener: {held()}')
+        self.assertTrue(wait(lambda: count('socket:') == 2), f'its listener and a ledger: {held()}')
         self.assertTrue(wait(lambda: count('eventfd') == 0), held())
         client.close()
         self.assertTrue(wait(lambda: pid not in self.daemon.workers()))

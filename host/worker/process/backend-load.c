@@ -111,7 +111,7 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 {
 	CUresult (*host)(vcuda_host_info * info);
 
-	backend->ops = backend_cuda(&host, why, size);
+	backend->ops = backend_cuda(&host, &worker_ledger_meter, why, size);
 	if (backend->ops && host)
 		worker_mappings_nest(mappings);
 	if (!backend->ops || !init(backend, why, size)) {
@@ -133,6 +133,7 @@ bool worker_backend_load(struct worker_backend *backend, struct worker_mappings 
 	char cuda_why[300] = "not asked for", cpu_why[300] = "not asked for";
 
 	*backend = (struct worker_backend){0};
+	worker_ledger_join();
 	if (try_cuda && load_cuda(backend, mappings, cuda_why, sizeof(cuda_why)))
 		return true;
 	if (try_cpu && load_cpu(backend, &library, cpu_why, sizeof(cpu_why))) {

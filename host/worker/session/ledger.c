@@ -206,6 +206,11 @@ static bool meter_limit(unsigned int gpu, uint64_t *limit, uint64_t *left)
 	return true;
 }
 
+void worker_ledger_join(void)
+{
+	has_ledger();
+}
+
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
 {
 	static const uint64_t defaults[VCUDA_LEDGER_PROCESS_LIMITS] = {

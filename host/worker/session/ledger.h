@@ -12,6 +12,11 @@
 #include "protocol/ipc/ledger.h"
 #include "protocol/meter.h"
 
+/*
+ * Maps vcudad's page, at the latest when it is first needed: a sandbox may take the rights for that away afterwards.
+ */
+void worker_ledger_join(void);
+
 /* What a back end counts its memory with. */
 extern const struct vcuda_meter worker_ledger_meter;
 
