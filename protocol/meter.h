@@ -19,6 +19,8 @@ struct vcuda_meter {
 	bool (*limit)(unsigned int gpu, uint64_t *limit, uint64_t *left);
 	/* How many commands may be queued, and how much of the host's memory these may hold. */
 	void (*queue)(uint64_t *commands, uint64_t *bytes);
+	/* How many bytes of code loaded modules may have. */
+	uint64_t (*modules)(void);
 };
 
 #endif

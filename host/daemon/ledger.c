@@ -59,6 +59,7 @@ void daemon_ledger_refresh(const struct daemon_options *options)
 	show(&page->process_limits[VCUDA_LEDGER_HANDLES], options->max_handles);
 	show(&page->process_limits[VCUDA_LEDGER_QUEUED_COMMANDS], options->max_queued_commands);
 	show(&page->process_limits[VCUDA_LEDGER_QUEUED_BYTES], options->max_queued);
+	show(&page->process_limits[VCUDA_LEDGER_MODULE_BYTES], options->max_module_bytes);
 }
 
 uint64_t daemon_ledger_granted(unsigned int gpu)

@@ -40,6 +40,8 @@ static const char help[] =
 	"  --max-queued SIZE       memory of the host that commands hold which a guest process has queued on the software\n"
 	"                          GPU (default: 128M)\n"
 	"  --max-queued-commands N how many commands those may be (default: 262144)\n"
+	"  --max-module-bytes SIZE PTX text of the modules that a guest process has loaded on the software GPU\n"
+	"                          (default: 1G)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -70,6 +72,7 @@ enum {
 	HANDLES,
 	QUEUED,
 	QUEUED_COMMANDS,
+	MODULE_BYTES,
 	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
@@ -98,6 +101,7 @@ static const struct option long_options[] = {
 	{"max-handles", required_argument, NULL, HANDLES},
 	{"max-queued", required_argument, NULL, QUEUED},
 	{"max-queued-commands", required_argument, NULL, QUEUED_COMMANDS},
+	{"max-module-bytes", required_argument, NULL, MODULE_BYTES},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
@@ -275,6 +279,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case QUEUED_COMMANDS:
 		options->max_queued_commands = number("--max-queued-commands", value, 10, 1, INT_MAX);
 		break;
+	case MODULE_BYTES:
+		options->max_module_bytes = size("--max-module-bytes", value);
+		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
@@ -333,6 +340,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .max_handles = VCUDA_LEDGER_HANDLES_DEFAULT,
 					   .max_queued = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
 					   .max_queued_commands = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
+					   .max_module_bytes = VCUDA_LEDGER_MODULE_BYTES_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

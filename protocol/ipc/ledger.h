@@ -48,6 +48,7 @@ enum vcuda_ledger_process_limit {
 	VCUDA_LEDGER_HANDLES,
 	VCUDA_LEDGER_QUEUED_COMMANDS, /* that a stream has taken and not ended */
 	VCUDA_LEDGER_QUEUED_BYTES,    /* of the host's memory that they hold */
+	VCUDA_LEDGER_MODULE_BYTES,    /* of the host's memory that the code of modules takes */
 	VCUDA_LEDGER_PROCESS_LIMITS
 };
 
@@ -55,6 +56,7 @@ enum vcuda_ledger_process_limit {
 #define VCUDA_LEDGER_HANDLES_DEFAULT (1u << 21)
 #define VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT (1u << 18)
 #define VCUDA_LEDGER_QUEUED_BYTES_DEFAULT (128ull << 20)
+#define VCUDA_LEDGER_MODULE_BYTES_DEFAULT (1ull << 30)
 
 /* Bytes of one GPU; VCUDA_LEDGER_NO_LIMIT: none. vcudad may change a limit at any time, also below what is granted. */
 struct vcuda_ledger_page {

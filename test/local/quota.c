@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory up to vcudad's quota: quota fill MIB WAY..., which takes 16 MiB at a time until the quota of MIB is
- * used up, in each way and again after all is freed; quota hold MIB, which says "ready" and keeps the memory until its
- * stdin ends; quota pairs COUNT BYTES, which times an allocation and its end; quota queue BYTES and quota streams
- * COUNT, which are refused at BYTES of queued copies, and at COUNT streams.
+ * What vcudad's quotas let a program have.
+ *
+ * quota fill MIB WAY...   takes 16 MiB at a time until the quota of MIB is used up, in each way and again after all is
+ * freed quota hold MIB          says "ready" and keeps the memory until its stdin ends quota pairs COUNT BYTES times an
+ * allocation and its end quota queue BYTES       is refused at BYTES of queued copies quota streams COUNT     is
+ * refused at COUNT streams quota modules BYTES     is refused at BYTES of modules' text
  */
 #include <sys/wait.h>
 #include <time.h>
@@ -346,6 +348,29 @@ static void streams(unsigned int count)
 	puts("refused");
 }
 
+/* Each has 16 KiB of comment. */
+static void modules(size_t bytes)
+{
+	enum { COMMENT = 16 << 10 };
+	static char text[COMMENT + 200];
+	CUmodule first, next;
+	CUresult result;
+	size_t taken;
+	int at = sprintf(text, ".version 8.0\n.target sm_70\n.address_size 64\n//");
+
+	memset(text + at, 'x', COMMENT);
+	strcpy(text + at + COMMENT, "\n.visible .entry f()\n{\n\tret;\n}\n");
+	taken = strlen(text);
+	OK(cuModuleLoadData(&first, text));
+	while (taken <= 2 * bytes && (result = cuModuleLoadData(&next, text)) == CUDA_SUCCESS)
+		taken += strlen(text);
+	CHECK(taken <= bytes + 1024 && taken + strlen(text) > bytes - 1024);
+	GIVES(result, CUDA_ERROR_OUT_OF_MEMORY);
+	OK(cuModuleUnload(first));
+	OK(cuModuleLoadData(&first, text));
+	puts("refused");
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc > 2);
@@ -356,6 +381,8 @@ int main(int argc, char **argv)
 		hold(strtoull(argv[2], NULL, 10) * MIB);
 	else if (!strcmp(argv[1], "streams"))
 		streams((unsigned int)atoi(argv[2]));
+	else if (!strcmp(argv[1], "modules"))
+		modules(strtoull(argv[2], NULL, 10));
 	else if (!strcmp(argv[1], "queue"))
 		queue(strtoull(argv[2], NULL, 10));
 	else if (argc > 3)

@@ -88,7 +88,7 @@ def quotas_queued():
 
 
 def quotas_objects():
-    """Streams, and objects of all kinds."""
+    """Streams, objects of all kinds, and the text of modules."""
     with daemon("--max-streams", "50") as (d, env):
         quota(env, "streams", "50")
         check("raise --max-streams" in log_of(d), "no line names the quota")
@@ -96,3 +96,6 @@ def quotas_objects():
         # one is the context
         quota(env, "streams", "50")
         check("raise --max-handles" in log_of(d), "no line names the quota")
+    with daemon("--max-module-bytes", "1M") as (d, env):
+        quota(env, "modules", str(1 << 20))
+        check("raise vcudad's --max-module-bytes" in log_of(d), "no line names the quota")

@@ -16,7 +16,7 @@ from vmm import Client, Daemon, wait
 JOIN, TAKE, NOTE, GIVE, SYNC = range(1, 6)
 MIB = 1 << 20
 GPUS = 64
-PAGE = 8 * (2 + GPUS + 4)  # struct vcuda_ledger_page
+PAGE = 8 * (2 + GPUS + 5)  # struct vcuda_ledger_page
 NO_LIMIT = (1 << 63) - 1
 MESSAGE = struct.Struct('<IIQQ')  # struct vcuda_ledger_message
 

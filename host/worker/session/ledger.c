@@ -218,6 +218,7 @@ uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
 		[VCUDA_LEDGER_HANDLES] = VCUDA_LEDGER_HANDLES_DEFAULT,
 		[VCUDA_LEDGER_QUEUED_COMMANDS] = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
 		[VCUDA_LEDGER_QUEUED_BYTES] = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
+		[VCUDA_LEDGER_MODULE_BYTES] = VCUDA_LEDGER_MODULE_BYTES_DEFAULT,
 	};
 
 	return has_ledger() ? atomic_load_explicit(&ledger.page->process_limits[which], memory_order_relaxed)
@@ -230,4 +231,9 @@ static void meter_queue(uint64_t *commands, uint64_t *bytes)
 	*bytes = worker_ledger_process_limit(VCUDA_LEDGER_QUEUED_BYTES);
 }
 
-const struct vcuda_meter worker_ledger_meter = {meter_take, meter_give, meter_limit, meter_queue};
+static uint64_t meter_modules(void)
+{
+	return worker_ledger_process_limit(VCUDA_LEDGER_MODULE_BYTES);
+}
+
+const struct vcuda_meter worker_ledger_meter = {meter_take, meter_give, meter_limit, meter_queue, meter_modules};
