@@ -11,8 +11,8 @@ enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUN
 
 /*
  * Runs the worker program with `log` as its stdout and stderr, `channel` as its descriptor VCUDA_CHANNEL_FD, the worker
- * table as VCUDA_WORKER_TABLE_FD, `ledger` as VCUDA_LEDGER_FD and no other descriptor of vcudad, with default signals and
- * only the environment that concerns the worker. `ledger` is VCUDA_LEDGER_FD or above. 0 or -errno; *pidfd is the
+ * table as VCUDA_WORKER_TABLE_FD, `ledger` as VCUDA_LEDGER_FD and no other descriptor of vcudad, with default signals
+ * and only the environment that concerns the worker. `ledger` is VCUDA_LEDGER_FD or above. 0 or -errno; *pidfd is the
  * caller's to close.
  */
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,

@@ -37,7 +37,8 @@ static const char help[] =
 	"                          the same for each guest process (default: no limit)\n"
 	"  --max-streams N         streams of each guest process (default: 65536)\n"
 	"  --max-handles N         objects of all kinds of each guest process (default: 2097152)\n"
-	"  --max-queued SIZE       memory of the host that commands hold which a guest process has queued on the software\n"
+	"  --max-queued SIZE       memory of the host that commands hold which a guest process has queued on the "
+	"software\n"
 	"                          GPU (default: 128M)\n"
 	"  --max-queued-commands N how many commands those may be (default: 262144)\n"
 	"  --max-module-bytes SIZE PTX text of the modules that a guest process has loaded on the software GPU\n"
@@ -240,21 +241,10 @@ static void set_backend(struct daemon_options *options, const char *backend)
 	options->backend = backend;
 }
 
-static void set_option(struct daemon_options *options, int option, char *value)
+/* False: it is the option of no quota. */
+static bool set_quota(struct daemon_options *options, int option, const char *value)
 {
 	switch (option) {
-	case VHOST_SOCKET:
-		options->vhost_socket = value;
-		break;
-	case SOCKET:
-		options->socket = value;
-		break;
-	case BACKEND:
-		set_backend(options, value);
-		break;
-	case WORKER:
-		options->worker = value;
-		break;
 	case CONTEXTS:
 		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, DAEMON_CONTEXTS_MAX);
 		break;
@@ -281,6 +271,27 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case MODULE_BYTES:
 		options->max_module_bytes = size("--max-module-bytes", value);
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
+static void set_option(struct daemon_options *options, int option, char *value)
+{
+	switch (option) {
+	case VHOST_SOCKET:
+		options->vhost_socket = value;
+		break;
+	case SOCKET:
+		options->socket = value;
+		break;
+	case BACKEND:
+		set_backend(options, value);
+		break;
+	case WORKER:
+		options->worker = value;
 		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
@@ -323,7 +334,8 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		fputs(help, stdout);
 		exit(0);
 	default:
-		fail("see vcudad --help");
+		if (!set_quota(options, option, value))
+			fail("see vcudad --help");
 	}
 }
 

@@ -14,7 +14,8 @@ struct daemon_options {
 	unsigned int max_contexts;
 	uint64_t max_pinned;
 	uint64_t max_device_memory, max_process_device_memory; /* of each GPU */
-	uint64_t max_streams, max_handles, max_queued_commands, max_queued, max_module_bytes; /* of each guest process */
+	uint64_t max_streams, max_handles, max_queued_commands, max_queued,
+		max_module_bytes;    /* of each guest process */
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
