@@ -31,7 +31,7 @@ install: build
 	@DESTDIR="$(DESTDIR)" meson install -C "$(BUILD)"
 
 clean:
-	rm -rf "$(BUILD)" build-asan build-tsan
+	rm -rf "$(BUILD)" build-asan build-tsan build-fuzz
 
 # The goals share the build folder.
 .NOTPARALLEL:

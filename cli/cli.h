@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi.c, doctor.c), and what they share.
+ * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi.c, top.c, doctor.c), and what they share.
  *
  * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself failed.
  */
@@ -35,6 +35,7 @@ void cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_run(const struct cli_paths *paths, int argc, char **argv);
 int cli_bench(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
+int cli_top(const struct cli_paths *paths, int argc, char **argv);
 int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
 
 /* ---- elf.c ---- */
@@ -69,9 +70,15 @@ bool cli_socket_find(char *path, size_t size);
 bool cli_is_listening(const char *path);
 
 /* Starts a vcudad of our own in a new directory that only this user can enter, and a worker, with a context if the
- * program that it is for computes. Prints a message when it returns false.
+ * program that it is for computes; sandbox: the daemon's option, NULL: its default. Prints a message when it returns
+ * false.
  */
-bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend, bool computes);
+bool cli_daemon_start(struct cli_daemon *daemon, const struct cli_paths *paths, const char *backend, bool computes,
+		      const char *sandbox);
+
+/* Whether the daemon's --sandbox knows it. */
+bool cli_is_sandbox(const char *mode);
+
 /*
  * For the daemon's --warm-device: the device that a program with our environment begins with, or "none" where that is
  * not told by a number.

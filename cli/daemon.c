@@ -37,6 +37,11 @@ bool cli_is_listening(const char *path)
 	return listening;
 }
 
+bool cli_is_sandbox(const char *mode)
+{
+	return !strcmp(mode, "strict") || !strcmp(mode, "best-effort") || !strcmp(mode, "log") || !strcmp(mode, "off");
+}
+
 bool cli_socket_find(char *path, size_t size)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -91,10 +96,10 @@ static bool is_guest(void)
  * it takes our libcuda.so.1 for the driver then.
  */
 static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes,
-			int ready, pid_t parent)
+			const char *sandbox, int ready, pid_t parent)
 {
 	const char *libraries = getenv("LD_LIBRARY_PATH");
-	char number[16], device[16];
+	char number[16], device[16], name[32];
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -112,9 +117,10 @@ static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *path
 	/* The program's library chooses; a driver that does so too leaves it to choose among what is left. */
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	snprintf(number, sizeof(number), "%d", ready);
+	snprintf(name, sizeof(name), "run-%d", (int)parent);
 	/* The worker gets ready while the program starts. */
-	execl(paths->daemon, "vcudad", "--socket", d->socket, "--backend", backend, "--warm", "1", "--warm-once",
-	      "--warm-device", device, "--ready-fd", number, NULL);
+	execl(paths->daemon, "vcudad", "--socket", d->socket, "--name", name, "--backend", backend, "--warm", "1",
+	      "--warm-once", "--warm-device", device, "--ready-fd", number, sandbox ? "--sandbox" : NULL, sandbox, NULL);
 	cli_message("cannot start %s: %s. VCUDA_DAEMON names the daemon.", paths->daemon, strerror(errno));
 	_exit(127);
 }
@@ -133,7 +139,8 @@ static bool wait_ready(int fd)
 	return n > 0 && read(fd, answer, sizeof(answer)) > 0;
 }
 
-bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes)
+bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes,
+		      const char *sandbox)
 {
 	pid_t self = getpid();
 	int ready[2];
@@ -150,7 +157,7 @@ bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const
 	d->pid = fork();
 	if (d->pid == 0) {
 		close(ready[0]);
-		exec_daemon(d, paths, backend, computes, ready[1], self);
+		exec_daemon(d, paths, backend, computes, sandbox, ready[1], self);
 	}
 	close(ready[1]);
 	if (d->pid < 0)

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/control-group.h"
+
 bool doctor_say(enum finding finding, const char *subject, const char *mend, const char *format, ...)
 {
 	static const char *const words[] = {"ok", "note", "missing"};
@@ -271,6 +273,23 @@ static void check_limits(void)
 		doctor_say(FOUND, "RLIMIT_MEMLOCK", NULL, "unlimited");
 }
 
+/* How vcudad ends processes that a worker started: host/daemon/worker-group.h. */
+static void check_groups(void)
+{
+	char folder[PATH_MAX];
+
+	if (vcuda_group_works(VCUDA_GROUP_V2, folder))
+		doctor_say(FOUND, "control groups", NULL, "each worker has one of version 2 in %s", folder);
+	else if (vcuda_group_works(VCUDA_GROUP_V1, folder))
+		doctor_say(FOUND, "control groups", NULL, "each worker has one of version 1 in %s", folder);
+	else
+		doctor_say(
+			NOTED, "control groups",
+			"To end a hostile worker's processes at once, start vcudad with `systemd-run --user --scope`, "
+			"or in a service with Delegate=yes.",
+			"workers have none: vcudad kills the processes that a worker leaves one by one");
+}
+
 static void check_device(void)
 {
 	if (!access("/dev/vcuda", R_OK | W_OK))
@@ -301,7 +320,9 @@ int cli_doctor(const struct cli_paths *paths, int argc, char **argv)
 	run &= check_backends(paths);
 	check_daemon_socket();
 	check_limits();
+	check_groups();
 	check_device();
+	doctor_sandbox();
 	vm = doctor_vm(paths) && run;
 	printf("\n`vcuda run` %s. `vcuda vm run` %s.\n", run ? "can work" : "cannot work yet",
 	       vm ? "can work" : "cannot work yet");

@@ -28,6 +28,10 @@ static int help(void)
 	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--trace] [--stats] [--] PROGRAM "
 	     "[ARGUMENT...]\n"
 	     "        boots a VM that sees this machine's files and runs the program in it\n"
+	     "  vm list [--json], vm kill VM [PROCESS], vm set VM QUOTA=VALUE\n"
+	     "        shows the daemons of this user; ends guest processes; changes quotas\n"
+	     "  top [--once] [--json]\n"
+	     "        shows VMs and guest processes, what they use of their quotas, and refusals\n"
 	     "  bench [--quick] [--only GROUP,...] [--json FILE] [--plots DIR] ...\n"
 	     "        times programs natively and on virtio-cuda, side by side\n"
 	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
@@ -50,6 +54,8 @@ int main(int argc, char **argv)
 		return cli_bench(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "smi"))
 		return cli_smi(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "top"))
+		return cli_top(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {

@@ -16,6 +16,7 @@
 struct run {
 	const struct cli_paths *paths;
 	const char *backend; /* NULL: not asked for */
+	const char *sandbox; /* the same */
 	char **program;      /* ends with NULL */
 	char trace[PATH_MAX]; /* what VCUDA_TRACE is to be: a file, or "1" for standard error; empty: not asked for */
 	char stats[PATH_MAX]; /* the same, for VCUDA_STATS */
@@ -27,8 +28,8 @@ struct run {
 
 static int usage(FILE *out)
 {
-	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--trace[=FILE]] [--stats[=FILE]] [--] PROGRAM "
-	      "[ARGUMENT...]\n"
+	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--sandbox MODE] [--trace[=FILE]] [--stats[=FILE]] [--]\n"
+	      "                 PROGRAM [ARGUMENT...]\n"
 	      "\n"
 	      "Runs a CUDA program on virtio-cuda, without a VM, and returns its exit status.\n"
 	      "\n"
@@ -38,6 +39,7 @@ static int usage(FILE *out)
 	      "$VCUDA_SOCKET,\n"
 	      "                           $XDG_RUNTIME_DIR/vcuda/socket or /run/vcuda/socket is used where one "
 	      "listens.\n"
+	      "  --sandbox MODE           a daemon of the program's own with this --sandbox (see `vcudad --help`)\n"
 	      "  --trace[=FILE]           a line for each call of the CUDA driver: arguments, result, whether it waited "
 	      "for\n"
 	      "                           the worker, time; on standard error, or to the file. VCUDA_TRACE=FILE (1: "
@@ -72,7 +74,8 @@ static int parse(struct run *r, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"backend", required_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'},
-		{"trace", optional_argument, NULL, 't'},   {"stats", optional_argument, NULL, 's'}, {0}};
+		{"trace", optional_argument, NULL, 't'},   {"stats", optional_argument, NULL, 's'},
+		{"sandbox", required_argument, NULL, 'x'}, {0}};
 	int option;
 
 	opterr = 0;
@@ -86,6 +89,8 @@ static int parse(struct run *r, int argc, char **argv)
 		}
 		if (option == 'b')
 			r->backend = optarg;
+		else if (option == 'x')
+			r->sandbox = optarg;
 		else if (option == 't' && !output_file(r->trace, optarg, "trace"))
 			return CLI_FAILED;
 		else if (option == 's' && !output_file(r->stats, optarg, "stats"))
@@ -93,6 +98,10 @@ static int parse(struct run *r, int argc, char **argv)
 	}
 	if (r->backend && strcmp(r->backend, "auto") && strcmp(r->backend, "cuda") && strcmp(r->backend, "cpu")) {
 		cli_message("--backend is auto, cuda or cpu, not '%s'", r->backend);
+		return CLI_FAILED;
+	}
+	if (r->sandbox && !cli_is_sandbox(r->sandbox)) {
+		cli_message("--sandbox is strict, best-effort, log or off, not '%s'", r->sandbox);
 		return CLI_FAILED;
 	}
 	if (optind == argc) {
@@ -311,8 +320,8 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 	for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0}; *s; s++)
 		sigaddset(&r.signals, *s);
 	sigprocmask(SIG_BLOCK, &r.signals, &r.before);
-	if (r.backend || !find_listener(&r)) {
-		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", true))
+	if (r.backend || r.sandbox || !find_listener(&r)) {
+		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", true, r.sandbox))
 			return CLI_FAILED;
 		snprintf(r.socket, sizeof(r.socket), "%s", daemon.socket);
 	} else if (!cli_is_listening(r.socket)) {

@@ -274,7 +274,7 @@ int cli_smi(const struct cli_paths *paths, int argc, char **argv)
 	if (!load(paths))
 		return CLI_FAILED;
 	if (needs_daemon(&r)) {
-		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", false))
+		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", false, NULL))
 			return CLI_FAILED;
 		setenv("VCUDA_SOCKET", daemon.socket, 1);
 		setenv("VCUDA_TRANSPORT", "local", 1);

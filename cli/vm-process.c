@@ -138,14 +138,28 @@ static bool leave_devices_to_guest(const struct vm *vm)
 	return !unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
+/* The program's, with our process id: for `vcuda vm list`. */
+static void choose_name(const struct vm *vm, char name[VM_NAME])
+{
+	const char *program = vm->options->program[0], *slash = strrchr(program, '/');
+	char *c;
+
+	snprintf(name, VM_NAME, "%.32s-%d", slash ? slash + 1 : program, (int)getpid());
+	for (c = name; *c; c++)
+		if (!strchr("-_.", *c) && !(*c >= '0' && *c <= '9') && !((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z'))
+			*c = '_';
+}
+
 bool vm_start_daemon(struct vm *vm)
 {
-	char path[128], device[16];
+	char path[128], device[16], name[VM_NAME];
 	/* The worker gets ready while the VM boots. */
 	char *argv[] = {
 		vm->parts.daemon,
 		"--vhost-socket",
 		path,
+		"--name",
+		name,
 		"--backend",
 		(char *)vm->options->backend,
 		"--warm",
@@ -153,11 +167,23 @@ bool vm_start_daemon(struct vm *vm)
 		"--warm-once",
 		"--warm-device",
 		device,
-		vm->options->register_ram ? "--register-ram" : NULL,
+		"--cache",
+		"run", /* its socket has another name each time */
+		NULL,
+		NULL,
+		NULL,
 		NULL,
 	};
+	size_t count = 14;
 
+	if (vm->options->register_ram)
+		argv[count++] = "--register-ram";
+	if (vm->options->sandbox) {
+		argv[count++] = "--sandbox";
+		argv[count++] = (char *)vm->options->sandbox;
+	}
 	cli_warm_device(device, sizeof(device));
+	choose_name(vm, name);
 	snprintf(path, sizeof(path), "%s/cuda.sock", vm->directory);
 	return start(vm, VM_DAEMON, leave_devices_to_guest, argv) > 0 && await_socket(vm, VM_DAEMON, "cuda.sock");
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
 #include "vm.h"
 
 #include <errno.h>
@@ -37,6 +38,7 @@ void vm_message(const char *format, ...)
 static int usage(FILE *out)
 {
 	fputs("usage: vcuda vm run [options] [--] PROGRAM [ARGUMENT...]\n"
+	      "       vcuda vm list | kill | set ...          (see `vcuda vm list --help`)\n"
 	      "\n"
 	      "Runs the program in a VM that sees this machine's files, read-only under a scratch layer, and has a "
 	      "CUDA device.\n"
@@ -47,6 +49,7 @@ static int usage(FILE *out)
 	      "  --memory SIZE            memory of the VM, such as 4G (default 2G)\n"
 	      "  --register-ram           large copies go at full speed, and each program in the VM reaches all of its "
 	      "memory (see `vcudad --help`)\n"
+	      "  --sandbox MODE           of the workers: strict, best-effort, log or off (see `vcudad --help`)\n"
 	      "  --kernel 6.1|6.12        which of Debian's kernels (default 6.1)\n"
 	      "  --share HOW              how the VM is kept from writing to this machine's files: namespace "
 	      "(default), "
@@ -118,6 +121,9 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 	case 'r':
 		options->register_ram = true;
 		return true;
+	case 'x':
+		options->sandbox = value;
+		return cli_is_sandbox(value);
 	case 'f':
 		options->unprivileged = !strcmp(value, "unprivileged");
 		return one_of(value, shares);
@@ -142,6 +148,7 @@ static int parse(int argc, char **argv, struct vm_options *options)
 		{"memory", required_argument, NULL, 'm'},
 		{"kernel", required_argument, NULL, 'k'},
 		{"register-ram", no_argument, NULL, 'r'},
+		{"sandbox", required_argument, NULL, 'x'},
 		{"trace", no_argument, NULL, 't'},
 		{"stats", no_argument, NULL, 's'},
 		{"verbose", no_argument, NULL, 'v'},
@@ -424,6 +431,12 @@ int cli_vm(int argc, char **argv)
 {
 	if (argc >= 2 && !strcmp(argv[1], "run"))
 		return vm_run(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "list"))
+		return vm_list(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "kill"))
+		return vm_kill(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "set"))
+		return vm_set(argc - 1, argv + 1);
 	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return usage(stdout);
 	return usage(stderr);

@@ -3,6 +3,7 @@
  * `vcuda vm run`: runs a program in a VM that has the host's file system, a CUDA device, and nothing else.
  *
  * vm.c          options, and the run from start to end
+ * vm-control.c  list, kill and set, for VMs that run
  * vm-prepare.c  finds or makes QEMU, kernel, driver and initramfs, by the scripts
  * vm-program.c  what the guest is to run, as an archive behind the initramfs
  * vm-process.c  the daemon, virtiofsd and QEMU
@@ -19,6 +20,7 @@
 #define VM_PATH 4096
 #define VM_END_TAG 33
 #define VM_DIRECTORY 64
+#define VM_NAME 64
 
 struct vm_options {
 	const char *backend; /* auto, cuda, cpu; none: no device */
@@ -26,6 +28,7 @@ struct vm_options {
 	unsigned int cpus;
 	unsigned int memory_mib;
 	bool register_ram; /* of the VM, with the GPU */
+	const char *sandbox; /* of workers; NULL: the daemon's default */
 	bool unprivileged; /* virtiofsd runs in no namespace, behind Landlock */
 	bool verbose;
 	char **program; /* ends with NULL */
@@ -67,6 +70,11 @@ struct vm {
 
 /* argv[0] is "vm". The exit status: the program's, or 125 with a message when the VM could not run it. */
 int cli_vm(int argc, char **argv);
+
+/* vm-control.c: argv[0] is the name. The exit status: 0, or 125 with a message. */
+int vm_list(int argc, char **argv);
+int vm_kill(int argc, char **argv);
+int vm_set(int argc, char **argv);
 
 /* Tries it in a child process, and leaves nothing behind. Prints no message. */
 bool vm_share_try(bool unprivileged, struct vm_share *share);

@@ -26,6 +26,10 @@
 #define TEMPORARY_SECONDS 3600
 /* So often is an entry's time set at most: reading should not write. */
 #define YOUNG_SECONDS 3600
+/* What a file takes beside its blocks: an inode and a name. */
+#define FILE_BYTES 1024
+/* So many files at most, whatever their sizes: a folder with more is slow, and file systems have so many inodes. */
+#define MOST_FILES 16384
 /* Other processes store, too: after so many stores the folder is measured again. */
 #define MEASURE_STORES 64
 
@@ -34,7 +38,8 @@ struct vcuda_cache {
 	const struct vcuda_cache_kind *kind;
 	uint64_t limit;
 	pthread_mutex_t lock;
-	uint64_t bytes;  /* in the folder, as far as is known */
+	uint64_t bytes; /* of the disk that the folder takes, and its files, as far as is known */
+	uint64_t files;
 	unsigned stores; /* since it was measured; 0: never */
 	bool warned;
 };
@@ -218,6 +223,19 @@ static DIR *open_list(const struct vcuda_cache *cache)
 	return list;
 }
 
+static uint64_t whole_blocks(uint64_t bytes)
+{
+	return (bytes + 4095) / 4096 * 4096;
+}
+
+/* Blocks that are not yet written may not count in them. */
+static uint64_t disk_bytes(const struct stat *st)
+{
+	uint64_t blocks = (uint64_t)st->st_blocks * 512, size = whole_blocks((uint64_t)st->st_size);
+
+	return (blocks > size ? blocks : size) + FILE_BYTES;
+}
+
 /* All entries; what a process that died left behind is removed. */
 static struct entry *list_entries(const struct vcuda_cache *cache, size_t *count)
 {
@@ -242,12 +260,17 @@ static struct entry *list_entries(const struct vcuda_cache *cache, size_t *count
 				break;
 			entries = more;
 		}
-		entries[*count] = (struct entry){.time = st.st_mtim, .bytes = (uint64_t)st.st_size};
+		entries[*count] = (struct entry){.time = st.st_mtim, .bytes = disk_bytes(&st)};
 		memcpy(entries[(*count)++].name, d->d_name, NAME_LENGTH + 1);
 	}
 	if (list)
 		closedir(list);
 	return entries;
+}
+
+static bool is_over(const struct vcuda_cache *cache, uint64_t bytes, uint64_t files)
+{
+	return cache->bytes > bytes || cache->files > files;
 }
 
 /* Measures the folder, and removes the oldest entries if it is too large. The caller holds the lock. */
@@ -260,12 +283,14 @@ static void make_room(struct vcuda_cache *cache)
 	cache->stores = 1;
 	for (size_t n = 0; n < count; n++)
 		cache->bytes += entries[n].bytes;
-	if (cache->bytes > cache->limit) {
+	cache->files = count;
+	if (is_over(cache, cache->limit, MOST_FILES)) {
 		qsort(entries, count, sizeof(*entries), by_time);
 		/* a tenth more than must be, so that not every store comes here */
-		for (size_t n = 0; n < count && cache->bytes > cache->limit / 10 * 9; n++) {
+		for (size_t n = 0; n < count && is_over(cache, cache->limit / 10 * 9, MOST_FILES / 10 * 9); n++) {
 			unlinkat(cache->folder, entries[n].name, 0);
 			cache->bytes -= entries[n].bytes;
+			cache->files--;
 		}
 	}
 	free(entries);
@@ -274,8 +299,9 @@ static void make_room(struct vcuda_cache *cache)
 static void account(struct vcuda_cache *cache, uint64_t bytes)
 {
 	pthread_mutex_lock(&cache->lock);
-	cache->bytes += bytes;
-	if (!cache->stores || cache->stores++ >= MEASURE_STORES || cache->bytes > cache->limit)
+	cache->bytes += whole_blocks(bytes) + FILE_BYTES;
+	cache->files++;
+	if (!cache->stores || cache->stores++ >= MEASURE_STORES || is_over(cache, cache->limit, MOST_FILES))
 		make_room(cache);
 	pthread_mutex_unlock(&cache->lock);
 }
@@ -333,7 +359,7 @@ bool vcuda_cache_store(struct vcuda_cache *cache, const struct vcuda_cache_key *
 	char name[NAME_LENGTH + 1];
 
 	/* an entry that pushes most others out is not worth it */
-	if (size > MAX_ENTRY - sizeof(header) || size + sizeof(header) > cache->limit / 2)
+	if (size > MAX_ENTRY - sizeof(header) || whole_blocks(size + sizeof(header)) + FILE_BYTES > cache->limit / 2)
 		return false;
 	memcpy(header.magic, cache->kind->magic, sizeof(header.magic));
 	cache->kind->digest(data, size, header.checksum);

@@ -32,7 +32,8 @@ struct vcuda_cache_kind {
 struct vcuda_cache;
 
 /*
- * Opens a folder, which is made if it is missing; `limit` in bytes. NULL, with errno set, if it cannot be used: it is
+ * Opens a folder, which is made if it is missing; `limit` in bytes of disk: blocks, and 1 KiB for each file. There are
+ * 16384 files at most. NULL, with errno set, if it cannot be used: it is
  * another user's or others may write to it, there is no memory.
  */
 struct vcuda_cache *vcuda_cache_open(const char *path, const struct vcuda_cache_kind *kind, uint64_t limit);

@@ -384,21 +384,25 @@ static int ask(const struct vcuda_share_handle *handle, struct answer *answer, i
 	struct sockaddr_un a;
 	socklen_t length = address_of(handle->server, &a);
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	bool answered;
+	ssize_t bytes = -1;
 
 	if (s < 0) {
 		say_used_up();
 		return -ENOMEM;
 	}
 	be_patient(s);
-	answered = connect(s, (struct sockaddr *)&a, length) == 0 && is_friend(s) &&
-		   send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key) &&
-		   recvmsg(s, &h, MSG_CMSG_CLOEXEC) == sizeof(*answer);
-	if (answered)
+	if (connect(s, (struct sockaddr *)&a, length) == 0 && is_friend(s) &&
+	    send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key))
+		bytes = recvmsg(s, &h, MSG_CMSG_CLOEXEC);
+	/* Descriptors come with an answer of any length. */
+	if (bytes >= 0)
 		*fd = take_fd(&h);
 	close(s);
-	if (!answered)
+	if (bytes != sizeof(*answer)) {
+		if (*fd >= 0)
+			close(*fd);
 		return -EINVAL;
+	}
 	if (*fd >= 0 || (answer->kind != BUSY && !answer->has_fd))
 		return 0;
 	/* either worker has no descriptor left */

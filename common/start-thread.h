@@ -20,6 +20,8 @@ static inline bool vcuda_thread_start_with(const pthread_attr_t *attributes, con
 	bool ok;
 
 	sigfillset(&blocked);
+	/* A refused system call's: blocked, it could not be told from others. */
+	sigdelset(&blocked, SIGSYS);
 	while (kept && *kept)
 		sigdelset(&blocked, *kept++);
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);

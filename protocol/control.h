@@ -107,8 +107,15 @@ struct vcuda_ctl_reply {
 
 enum vcuda_event_type {
 	VCUDA_EVENT_WAKE = 1,	/* wake the sleepers of `context`; they re-read their shared page */
-	VCUDA_EVENT_LOST,	/* the worker of `context` is gone; `status` says why (-errno) */
+	VCUDA_EVENT_LOST,	/* the worker of `context` is gone; `status` says why (-errno, see VCUDA_LOST_*) */
 };
+
+/*
+ * What the driver tells the guest's administrator of LOST. All other values: the worker failed, or was ended with the
+ * device. A host may send values that an older driver does not know.
+ */
+#define VCUDA_LOST_OPERATOR (-125)	/* -ECANCELED: the host's operator ended it */
+#define VCUDA_LOST_QUOTA (-122)		/* -EDQUOT: it was over a quota of the host */
 
 struct vcuda_event {
 	vcuda_u32 type;		/* enum vcuda_event_type */

@@ -324,6 +324,8 @@ class Description:
                 raise DescriptionError(f"{call.name} is async and cannot give back '{p.name}'", p.where)
             if call.sync is False and p.direction == "destroy":
                 raise DescriptionError(f"{call.name} is async and cannot destroy '{p.name}'", p.where)
+            if p.direction == "destroy" and len(call.params) > 1:
+                raise DescriptionError(f"{call.name} destroys '{p.name}' and takes nothing else", p.where)
 
     def length(self, call, p, inputs):
         """The C expression for how many elements `p` has. A product saturates: one that wraps round would pass every check."""

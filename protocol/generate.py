@@ -281,30 +281,48 @@ def emit_handlers_h(desc):
     return out
 
 
+def accepted_kinds(handle):
+    return " | ".join(f"WORKER_ACCEPT(VCUDA_KIND_{k.upper()})" for k in [handle.kind] + handle.accepts)
+
+
+def emit_destruction(desc, c):
+    """A call that destroys has two functions: the second one runs when no command uses the object any more."""
+    p = c.params[0]
+    out = [f"static CUresult destroy_{c.name}(struct worker_session *s, void *object)\n{{"]
+    if c.host == "manual":
+        out.append(f"\treturn vcuda_handle_{c.name}(s, &(struct vcuda_args_{c.name}){{.{p.name} = object}});\n}}\n")
+    else:
+        out.append(f"\treturn s->ops->{c.name}(object);\n}}\n")
+    out += [f"static CUresult run_{c.name}(struct worker_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w)\n{{",
+            f"\tstruct vcuda_args_{c.name} a = {{0}};\n", "\t(void)w;",
+            f"\tvcuda_decode_{c.name}(r, arena, &a);", "\tif (!vcuda_reader_finished(r))\n\t\treturn worker_malformed(s);"]
+    if c.host == "auto":
+        out.append(f"\tif (!s->ops->{c.name})\n\t\treturn worker_unsupported(s, VCUDA_OP_{c.name});")
+    return out + [f"\treturn worker_destroy(s, {accepted_kinds(desc.handles[p.ctype])}, a.{p.name}, destroy_{c.name});\n}}\n"]
+
+
 def emit_dispatch_c(desc):
     out = [HEADER, '#include "handlers.h"\n#include "host/worker/session/dispatch.h"\n#include "host/worker/session/session.h"\n']
     for c in desc.calls:
+        if any(p.direction == "destroy" for p in c.params):
+            out += emit_destruction(desc, c)
+            continue
         out += [f"static CUresult run_{c.name}(struct worker_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w)\n{{",
                 f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tCUresult result;"]
         gives_handle = any(p.kind == "handle" and p.is_out for p in c.params)
         parents = [p for p in c.params if p.kind == "handle" and p.direction == "in" and gives_handle and not desc.handles[p.ctype].transient]
-        keep_id = parents[:1] + [p for p in c.params if p.direction == "destroy"]
+        keep_id = parents[:1]
         out += [f"\tuint64_t id_{p.name};" for p in keep_id]
         out += [f"\n\tvcuda_decode_{c.name}(r, arena, &a);", "\tif (!vcuda_reader_finished(r))\n\t\treturn worker_malformed(s);"]
         if c.host == "auto":
             out.append(f"\tif (!s->ops->{c.name})\n\t\treturn worker_unsupported(s, VCUDA_OP_{c.name});")
-        # What is destroyed comes last: once it is claimed nothing may fail but the call itself.
-        for p in sorted(c.params, key=lambda p: p.direction == "destroy"):
+        for p in c.params:
             if p.kind == "handle" and p.is_in:
                 handle = desc.handles[p.ctype]
                 if p in keep_id:
                     out.append(f"\tid_{p.name} = (uint64_t)(uintptr_t)a.{p.name};")
-                kinds = " | ".join(f"WORKER_ACCEPT(VCUDA_KIND_{k.upper()})" for k in [handle.kind] + handle.accepts)
                 limit = max(handle.specials) + 1 if handle.specials else 0
-                if p.direction == "destroy":
-                    out.append(f"\tresult = worker_claim(s, {kinds}, (void **)&a.{p.name});")
-                else:
-                    out.append(f"\tresult = worker_resolve(s, {kinds}, {limit}, (void **)&a.{p.name});")
+                out.append(f"\tresult = worker_resolve(s, {accepted_kinds(handle)}, {limit}, (void **)&a.{p.name});")
                 out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
             if p.kind == "mapping":
                 bounds = p.bounds.replace("a->", "a.")
@@ -318,9 +336,6 @@ def emit_dispatch_c(desc):
         else:
             names = ", ".join(f"&a.{p.name}" if p.is_out and p.kind not in ("array", "mapping") else f"a.{p.name}" for p in c.params)
             out.append(f"\tresult = s->ops->{c.name}({names});")
-        for p in c.params:
-            if p.direction == "destroy":
-                out.append(f"\tworker_destroyed(s, id_{p.name}, result);")
         if c.outs:
             out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
             for p in c.outs:

@@ -6,16 +6,17 @@
 #
 # Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
 # bookworm or trixie; loaded (`make check` beside four endless loops); ends (programs that end beside threads that print, 5,000 times,
-# beside three endless loops); random (all recorded random kernels); fuzz (twenty times the runs of
-# `make check`, under the address sanitizer).
+# beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
+# each fuzzer for so many minutes, 15 unless told); faults (ten times those of `make check`: 1,000
+# starts, 10,000 hostile connections).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
 BUILD=$(realpath -m "${BUILD:-build}")
-BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
+BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -37,10 +38,15 @@ build() {
 	scripts/setup.sh check && scripts/build.sh "$BUILD" 350 all
 }
 
+# fuzz MINUTES
 fuzz() {
-	scripts/setup.sh check && scripts/build.sh "$BUILD_ASAN" 900 all -- -Db_sanitize=address,undefined || return 1
-	"$BUILD_ASAN/test/fuzz/fuzz-wire" --runs 40000000 && "$BUILD_ASAN/test/fuzz/fuzz-fatbin" --runs 1000000 &&
-		"$BUILD_ASAN/softgpu/test/fuzz-object" --runs 40000000 && "$BUILD_ASAN/test/vhost/fuzz-control" --runs 20000000
+	scripts/setup.sh check && scripts/build-fuzz.sh "$BUILD_FUZZ" &&
+		FUZZ_SECONDS=$((60 * $1)) meson test -C "$BUILD_FUZZ" --no-rebuild --print-errorlogs --suite fuzz
+}
+
+faults() {
+	build && VCUDAD="$BUILD/host/daemon/vcudad" FAKE_WORKER="$BUILD/test/vhost/fake-worker" VCUDA_TEST_TIMES=10 \
+		python3 test/vhost/test-faults.py && VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" faults
 }
 
 part() {
@@ -51,7 +57,9 @@ part() {
 	loaded) beside 4 make check BUILD="$BUILD" ;;
 	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$BUILD" awkward_ends ;;
 	random) build && test/ptx/run.sh "$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
-	fuzz) fuzz ;;
+	fuzz) fuzz 15 ;;
+	fuzz:*) fuzz "${1#fuzz:}" ;;
+	faults) faults ;;
 	esac
 }
 
@@ -73,7 +81,7 @@ passed=0 failed=0
 [ $# -gt 0 ] || set -- $PARTS
 for name in "$@"; do
 	case " $PARTS " in
-	*" $name "*) ;;
+	*" ${name%%:*} "*) ;;
 	*)
 		echo "check-long: there is no part '$name'. Parts: $PARTS" >&2
 		exit 2
@@ -88,7 +96,7 @@ for name in "$@"; do
 	else
 		result=failed failed=$((failed + 1))
 	fi
-	note "$name" "$result" $((SECONDS - begun))
+	note "${name%%:*}" "$result" $((SECONDS - begun))
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

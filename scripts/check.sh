@@ -3,15 +3,16 @@
 #
 # check.sh: builds and runs every test, in ./build, and those that need no VM once more under the address and undefined-behaviour
 # sanitizers, in ./build-asan. Many threads at once run under the thread sanitizer, in ./build-tsan, where no more is
-# built than that needs. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
+# built than that needs. libFuzzer runs each fuzzer for 30 s, in ./build-fuzz. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
 #
-# BUILD=DIR, BUILD_ASAN=DIR, BUILD_TSAN=DIR: other build directories. CHECK_SUITES="unit local": only these suites.
+# BUILD=DIR, BUILD_ASAN=DIR, BUILD_TSAN=DIR, BUILD_FUZZ=DIR: other build directories. CHECK_SUITES="unit local": only these suites.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
 BUILD=${BUILD:-build}
 BUILD_ASAN=${BUILD_ASAN:-build-asan}
 BUILD_TSAN=${BUILD_TSAN:-build-tsan}
+BUILD_FUZZ=${BUILD_FUZZ:-build-fuzz}
 SANITIZED="unit protocol fuzz vhost local"
 # A limit ends what hangs. It must not end what is slow on a busy machine.
 PATIENCE=8
@@ -55,5 +56,13 @@ else
 	broken=$((broken + 1))
 fi
 
+# Status 77: libFuzzer is missing, as the script says.
+scripts/build-fuzz.sh "$BUILD_FUZZ"
+case $? in
+0) run "$BUILD_FUZZ" fuzz ;;
+77) ;;
+*) broken=$((broken + 1)) ;;
+esac
+
 python3 scripts/count-tests.py "$broken" "$BUILD/meson-logs/testlog.json" "$BUILD_ASAN/meson-logs/testlog.json" \
-	"$BUILD_TSAN/meson-logs/testlog.json"
+	"$BUILD_TSAN/meson-logs/testlog.json" "$BUILD_FUZZ/meson-logs/testlog.json"

@@ -7,13 +7,13 @@ set -euo pipefail
 
 # For the build; for fetching QEMU and a kernel; for building the guest's driver, whose objtool is linked with libelf.
 REQUIRED="gcc libc6-dev make meson ninja-build pkg-config python3
-	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libcmocka-dev procps binutils libelf-dev
+	llvm-19-dev libzstd-dev liblz4-dev nettle-dev zlib1g-dev libopenblas0-pthread libseccomp-dev libcmocka-dev procps binutils libelf-dev
 	apt ca-certificates debian-archive-keyring xz-utils zstd"
 
 # The compiler of the examples where there is no toolkit of NVIDIA's. The tests use it beside nvcc too.
 EXAMPLES="clang-19 g++"
 
-TESTS="spin"
+TESTS="spin libclang-rt-19-dev"
 
 # The disk space that all packages need where none is installed.
 NEEDED_MIB=1500
@@ -109,7 +109,7 @@ tools_are_there() {
 	for tool in gcc meson ninja pkg-config python3; do
 		command -v "$tool" >/dev/null || die "'$tool' is missing (package '$(package_of "$tool")' in Debian)."
 	done
-	pkg-config --exists libzstd liblz4 cmocka || die "libzstd, liblz4 or cmocka is missing, with its headers."
+	pkg-config --exists libzstd liblz4 libseccomp cmocka || die "libzstd, liblz4, libseccomp or cmocka is missing, with its headers."
 }
 
 package_of() {

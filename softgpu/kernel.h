@@ -170,11 +170,25 @@ struct ptx_launch {
 	 * that it has wait for others.
 	 */
 	bool (*claim)(void *owner, uint64_t *index);
-	void (*stalled)(void *owner); /* called now and then while all that a thread has wait for long; may be NULL */
+	/*
+	 * Called now and then while all that a thread has wait for long, or for memory. Gives back how many nanoseconds the
+	 * thread is to sleep each time before it looks again, until something moves. May be NULL.
+	 */
+	uint64_t (*stalled)(void *owner);
 	void *owner;
 	uint32_t share, resident;
 	uint32_t multiprocessors;	/* %nsmid: threads that run blocks have numbers below it; 0 is as 1 */
 };
+
+/*
+ * Memory of blocks at hand: local and shared memory, stacks, registers. All blocks of the process have `bytes` of it
+ * together, 256 MiB until this is called, which is before any block runs. A block waits until there is room, and a
+ * launch runs fewer blocks side by side. Where more code has to be compiled for blocks at hand, their stacks may take
+ * the sum up to twice that.
+ */
+void ptx_limit_memory(uint64_t bytes);
+/* What one block of a launch needs, bytes. If it is more than the limit, ptx_run_blocks() fails. */
+uint64_t ptx_launch_memory(const struct ptx_launch *launch);
 
 /* How many blocks that follow one another do best in one call, side by side; 1: it does not matter. */
 uint32_t ptx_launch_side(const struct ptx_launch *launch);

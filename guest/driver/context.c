@@ -312,6 +312,18 @@ int vcuda_context_wait(struct vcuda_context *context, const struct vcuda_wait *a
 	return vcuda_context_usable(context);
 }
 
+/* For the guest's administrator: the process itself gets a CUDA error. */
+static void vcuda_context_report_lost(const struct vcuda_context *context, s32 status)
+{
+	const char *why = "its worker on the host has failed";
+
+	if (status == VCUDA_LOST_OPERATOR)
+		why = "killed by the host's operator";
+	else if (status == VCUDA_LOST_QUOTA)
+		why = "over a quota of the host";
+	pr_notice_ratelimited("vcuda: process %d lost its GPU: %s (%d)\n", pid_nr(context->owner), why, status);
+}
+
 /* Device lock held, in an interrupt. */
 void vcuda_context_event(struct vcuda_device *device, const struct vcuda_event *event)
 {
@@ -320,8 +332,10 @@ void vcuda_context_event(struct vcuda_device *device, const struct vcuda_event *
 	xa_lock(&device->contexts);
 	context = xa_load(&device->contexts, event->context);
 	if (context) {
-		if (event->type == VCUDA_EVENT_LOST)
+		if (event->type == VCUDA_EVENT_LOST) {
 			WRITE_ONCE(context->lost, event->status ? event->status : -EPIPE);
+			vcuda_context_report_lost(context, event->status);
+		}
 		wake_up_all(&context->wait);
 	}
 	xa_unlock(&device->contexts);

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "protocol/ipc/worker-table.h"
+#include "quotas.h"
 
 struct daemon_context *daemon_context_find(struct daemon_device *device, uint64_t id)
 {
@@ -101,8 +102,10 @@ static void mapped(struct daemon_context *context, struct daemon_pending *pendin
 	/* The worker was asked to unmap the parts of a mapping that failed here. */
 	if (pending->verdict) {
 		if (status && status != -ENOENT) {
-			vcuda_log_peer("worker %d cannot unmap a part of a mapping: it is killed",
-				       context->worker->pid);
+			vcuda_log_peer(
+				"worker %d (guest process %u of user %u) cannot unmap a part of a mapping: it is "
+				"killed",
+				context->worker->pid, context->pid, context->uid);
 			vcuda_list_remove(&pending->entry);
 			vcuda_list_add(&pending->entry, &context->waiting);
 			daemon_context_kill(context, -EIO);
@@ -305,8 +308,10 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 	if (daemon_context_find(device, r->context))
 		return -EEXIST;
 	if (device->count >= device->options->max_contexts) {
-		vcuda_log_peer("guest process %u is refused: the VM has its %u contexts (raise --max-contexts)", r->pid,
-			       device->options->max_contexts);
+		daemon_quota_refuse(DAEMON_QUOTA_CONTEXTS);
+		vcuda_log_peer("guest process %u of user %u is refused: the VM has its %u contexts (raise "
+			       "--max-contexts)",
+			       r->pid, r->uid, device->count);
 		return -ENOSPC;
 	}
 	pending = pending_new(VCUDA_CTL_CREATE, owed);
@@ -315,6 +320,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 		free(pending);
 		return -ENOMEM;
 	}
+	context->shared = p->first;
 	context->worker = daemon_warm_pool_take(device->warm_pool, &worker_ops, context);
 	if (!context->worker)
 		context->worker = daemon_worker_start(device->loop, device->options, &worker_ops, context, &status);
@@ -323,7 +329,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 		context_free(context);
 		return -EIO;
 	}
-	context->worker->log.guest_pid = r->pid;
+	daemon_worker_serve(context->worker, r->pid, r->uid);
 	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
 			context->worker->pid, r->pid, r->uid);
 	status = attach(context, p);
@@ -419,6 +425,7 @@ static int map_part(struct daemon_context *context, const struct daemon_parsed *
 	pending = pending_new(VCUDA_CTL_MAP, owed);
 	if (!pending)
 		return -ENOMEM;
+	context->device->quota.max_pinned = context->device->options->max_pinned;
 	status = daemon_mapping_quota_add(&context->mappings, &part, &serial);
 	if (status) {
 		free(pending);
@@ -434,15 +441,16 @@ static void explain(const struct daemon_context *context, int status)
 {
 	const struct daemon_device_quota *shared = &context->device->quota;
 
-	if (status == -EDQUOT)
-		vcuda_log_peer("guest process %u is refused a mapping: %llu MiB are pinned in %u mappings (raise "
-			       "--max-pinned)",
-			       context->pid, (unsigned long long)shared->pinned >> 20, shared->mappings);
-	else if (status == -ENOMEM)
-		vcuda_log_peer(
-			"guest process %u is refused a mapping: its memory is in too many pieces (raise the sysctl "
-			"vm.max_map_count, or use huge pages in the guest)",
-			context->pid);
+	if (status == -EDQUOT) {
+		daemon_quota_refuse(DAEMON_QUOTA_PINNED);
+		vcuda_log_peer("guest process %u of user %u is refused a mapping: %llu MiB are pinned in %u mappings "
+			       "(raise --max-pinned)",
+			       context->pid, context->uid, (unsigned long long)shared->pinned >> 20, shared->mappings);
+	} else if (status == -ENOMEM) {
+		vcuda_log_peer("guest process %u of user %u is refused a mapping: its memory is in too many pieces "
+			       "(raise the sysctl vm.max_map_count, or use huge pages in the guest)",
+			       context->pid, context->uid);
+	}
 }
 
 int daemon_context_map(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)

@@ -24,8 +24,6 @@ static uint32_t maps_for_guests(void)
 	return count > 2 * DAEMON_MAPS_OF_WORKER ? count - DAEMON_MAPS_OF_WORKER : count / 2;
 }
 
-static void stop_expired(struct daemon_timer *timer);
-
 void daemon_device_init(struct daemon_device *device, struct daemon_loop *loop, const struct daemon_options *options,
 			struct daemon_warm_pool *pool)
 {
@@ -43,7 +41,6 @@ void daemon_device_init(struct daemon_device *device, struct daemon_loop *loop, 
 	vcuda_list_init(&device->contexts);
 	vcuda_list_init(&device->hellos);
 	vcuda_list_init(&device->events);
-	daemon_timer_init(&device->stop_timer, stop_expired);
 	for (i = 0; i < VCUDA_QUEUES; i++)
 		daemon_queue_init(&device->queues[i], &device->memory, i);
 }
@@ -53,7 +50,7 @@ void daemon_device_config(const struct daemon_device *device, struct vcuda_confi
 	*config = (struct vcuda_config){.magic = VCUDA_CONFIG_MAGIC,
 					.major = VCUDA_CONTROL_MAJOR,
 					.minor = VCUDA_CONTROL_MINOR,
-					.max_contexts = device->options->max_contexts,
+					.max_contexts = (uint32_t)device->options->max_contexts,
 					.page_shift = device->memory.page_shift,
 					.max_mapping_bytes = DAEMON_MAPPING_MAX,
 					.max_pinned_bytes = device->options->max_pinned,
@@ -321,7 +318,6 @@ static void finish_stop(struct daemon_device *device)
 {
 	void (*stopped)(void *owner) = device->stopped;
 
-	daemon_timer_clear(&device->stop_timer);
 	device->stopped = NULL;
 	stopped(device->stopped_owner);
 }
@@ -333,17 +329,6 @@ void daemon_device_update(struct daemon_device *device)
 		finish_stop(device);
 }
 
-static void stop_expired(struct daemon_timer *timer)
-{
-	struct daemon_device *device = container_of(timer, struct daemon_device, stop_timer);
-
-	vcuda_log("a killed worker does not end within %d s (see dmesg): its guest memory may still be in use",
-		  DAEMON_STOP_MS / 1000);
-	/* The VMM may set up the rings anew after this: what was taken from the old ones is not given back. */
-	device->generation++;
-	finish_stop(device);
-}
-
 void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owner), void *owner)
 {
 	device->stopped = stopped;
@@ -352,7 +337,6 @@ void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owne
 		finish_stop(device);
 		return;
 	}
-	daemon_timer_set(device->loop, &device->stop_timer, DAEMON_STOP_MS);
 	kill_all(device, -ENODEV);
 }
 
@@ -362,7 +346,6 @@ void daemon_device_forget(struct daemon_device *device)
 	struct daemon_pending *pending, *after;
 	unsigned int i;
 
-	daemon_timer_clear(&device->stop_timer);
 	device->stopped = NULL;
 	device->generation++;
 	device->greeted = false;

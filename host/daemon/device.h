@@ -48,6 +48,7 @@ struct daemon_context {
 	struct daemon_worker *worker; /* NULL once it is reaped */
 	uint64_t id;                  /* 0: of a VM that is gone */
 	uint32_t uid, pid;
+	uint64_t shared;              /* guest-physical address of the control page of its shared area */
 	unsigned int events; /* bits: 1 << VCUDA_EVENT_* that the guest has not been told */
 	int why;             /* status of LOST */
 	bool ready;          /* the worker answered ATTACH */
@@ -79,7 +80,6 @@ struct daemon_device {
 	bool greeted;                 /* a driver of our major version said HELLO */
 	void (*stopped)(void *owner); /* set while stopping */
 	void *stopped_owner;
-	struct daemon_timer stop_timer;
 	struct daemon_parsed parsed; /* of the request being handled */
 	uint8_t message[DAEMON_REQUEST_MAX];
 };
@@ -95,10 +95,9 @@ void daemon_device_kick(struct daemon_device *device, unsigned int index);
 void daemon_device_continue(struct daemon_device *device);
 
 /*
- * Kills every worker and calls `stopped` (perhaps at once) when they are reaped, or after DAEMON_STOP_MS with a log
- * line. No chain is taken meanwhile. Contexts stay known, and the guest hears later that they are lost.
+ * Kills every worker and calls `stopped` (perhaps at once) when they are reaped. No chain is taken meanwhile. Contexts
+ * stay known, and the guest hears later that they are lost.
  */
-#define DAEMON_STOP_MS 5000
 void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owner), void *owner);
 
 /* The VM is gone: so is everything of it, but for workers that are not yet reaped. */

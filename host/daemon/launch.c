@@ -2,17 +2,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
+#include "cache-folder.h"
 #include "launch.h"
 #include "worker-table.h"
 #include "protocol/ipc/layout.h"
@@ -34,98 +36,142 @@ static bool wanted(const char *variable)
 	return false;
 }
 
-static char **worker_environment(void)
+static char **worker_environment(const struct daemon_options *options)
 {
+	const char *cache[DAEMON_CACHE_VARIABLES];
 	size_t count = 0, kept = 0, i;
 	char **result;
 
+	daemon_cache_variables(options, cache);
 	while (environ[count])
 		count++;
-	result = calloc(count + 1, sizeof(*result));
+	result = calloc(count + DAEMON_CACHE_VARIABLES + 1, sizeof(*result));
+	for (i = 0; result && i < DAEMON_CACHE_VARIABLES && cache[i]; i++)
+		result[kept++] = (char *)cache[i];
 	for (i = 0; result && i < count; i++)
-		if (wanted(environ[i]))
+		if (wanted(environ[i]) && !(cache[0] && !strncmp(environ[i], "VCUDA_CACHE=", 12)))
 			result[kept++] = environ[i];
 	return result;
 }
 
-/* Without a worker table the worker has no descriptor of that number. */
-static int give_table(posix_spawn_file_actions_t *actions)
-{
-	int fd = daemon_worker_table_fd();
+struct launch {
+	const struct daemon_options *options;
+	struct daemon_worker_group *group;
+	int channel, log, ledger;
+	char **arguments, **environment;
+};
 
-	if (fd >= 0)
-		return posix_spawn_file_actions_adddup2(actions, fd, VCUDA_WORKER_TABLE_FD);
-	return posix_spawn_file_actions_addclose(actions, VCUDA_WORKER_TABLE_FD);
+/* ---- in the child ---- */
+
+/* -1: the worker has none of that number. */
+static int give(int fd, int number)
+{
+	if (fd < 0) {
+		close(number);
+		return 0;
+	}
+	/* One that has its number already must lose the flag that closes it. */
+	return (fd == number ? fcntl(fd, F_SETFD, 0) : dup2(fd, number)) < 0 ? -errno : 0;
 }
 
-static int set_actions(posix_spawn_file_actions_t *actions, int channel, int log, int ledger)
+static int set_descriptors(const struct launch *launch)
 {
-	int error = posix_spawn_file_actions_adddup2(actions, log, STDERR_FILENO);
+	/*
+	 * From VCUDA_CHANNEL_FD on, and set in this order. No descriptor but the channel has a lower number in vcudad
+	 * than in the worker, so that none is overwritten before it is set.
+	 */
+	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger};
+	const int count = sizeof(fds) / sizeof(fds[0]);
+	int status = give(launch->log, STDERR_FILENO);
 
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(actions, log, STDOUT_FILENO);
-	if (!error)
-		error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	/* Equal numbers are fine: the close-on-exec flag is then cleared. */
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(actions, channel, VCUDA_CHANNEL_FD);
-	if (!error)
-		error = give_table(actions);
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(actions, ledger, VCUDA_LEDGER_FD);
-	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, VCUDA_LEDGER_FD + 1);
-	return error;
+	if (!status)
+		status = give(launch->log, STDOUT_FILENO);
+	/* The lowest number that is free is the one that was closed. */
+	close(STDIN_FILENO);
+	if (!status && open("/dev/null", O_RDONLY))
+		status = -errno;
+	for (int i = 0; !status && i < count; i++)
+		status = give(fds[i], VCUDA_CHANNEL_FD + i);
+	closefrom(VCUDA_CHANNEL_FD + count);
+	return status;
 }
 
-static int set_attributes(posix_spawnattr_t *attributes)
+static void set_signals(void)
 {
-	sigset_t set;
-	int error;
+	sigset_t none;
 
-	sigemptyset(&set);
-	error = posix_spawnattr_setsigmask(attributes, &set);
-	sigfillset(&set);
-	if (!error)
-		error = posix_spawnattr_setsigdefault(attributes, &set);
-	if (!error)
-		error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	return error;
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /*
- * The worker has our processors and address layout from its first instruction on: the latter it would else choose
+ * The worker has its processors and address layout from its first instruction on: the latter it would else choose
  * itself, and start a second time for it.
  */
-static int spawn(pid_t *pid, const struct daemon_options *options, const posix_spawn_file_actions_t *actions,
-		 const posix_spawnattr_t *attributes, char **arguments, char **environment)
+static int set_process(const struct daemon_options *options)
 {
-	int layout = personality(0xffffffff), error;
-	cpu_set_t ours;
-	bool moves = CPU_COUNT(&options->cpus) && !sched_getaffinity(0, sizeof(ours), &ours);
+	int layout = personality(0xffffffff);
+	struct rlimit unused;
 
-	if (moves && sched_setaffinity(0, sizeof(options->cpus), &options->cpus))
-		return errno;
+	if (CPU_COUNT(&options->cpus) && sched_setaffinity(0, sizeof(options->cpus), &options->cpus))
+		return -errno;
 	if (layout >= 0)
-		personality((unsigned long)layout | VCUDA_WORKER_LAYOUT);
-	error = posix_spawn(pid, options->worker, actions, attributes, arguments, environment);
-	if (layout >= 0)
-		personality((unsigned long)layout);
-	if (moves)
-		sched_setaffinity(0, sizeof(ours), &ours);
-	return error;
+		personality((unsigned long)layout | vcuda_worker_layout(&unused));
+	return 0;
 }
 
-static int run(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
-	       char **environment, pid_t *pid)
+/*
+ * Returns -errno where the worker does not start. Each worker is a session of its own: where Linux gives each session
+ * its part of the processors (autogroup), a worker with many threads takes nothing from the others.
+ */
+static int become_worker(const struct launch *launch)
+{
+	int status = daemon_worker_group_enter(launch->group);
+
+	if (!status)
+		status = set_descriptors(launch);
+	if (!status)
+		status = set_process(launch->options);
+	if (status)
+		return status;
+	set_signals();
+	setsid();
+	execve(launch->options->worker, launch->arguments, launch->environment);
+	return -errno;
+}
+
+/* ---- in vcudad ---- */
+
+/* The child has memory of its own but for `failure`. vcudad goes on after the child's exec or end. */
+static int spawn(const struct launch *launch, pid_t *pid)
+{
+	int *failure = mmap(NULL, sizeof(*failure), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+
+	if (failure == MAP_FAILED)
+		return -errno;
+	*pid = daemon_worker_group_fork(launch->group);
+	if (!*pid) {
+		*failure = become_worker(launch);
+		_exit(127);
+	}
+	status = *pid < 0 ? *pid : *failure;
+	if (*pid > 0 && status)
+		waitpid(*pid, NULL, 0);
+	munmap(failure, sizeof(*failure));
+	return status;
+}
+
+static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
-	char *arguments[10] = {"vcuda-worker", "--transport", transports[kind], "--backend", (char *)options->backend};
+	const struct daemon_options *options = launch->options;
+	char *arguments[12] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
+			       (char *)options->backend, "--sandbox",   (char *)options->sandbox};
 	char device[16];
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	unsigned int count = 5;
-	int error;
+	unsigned int count = 7;
 
 	/* A warm one may become a VM's. */
 	if (options->register_ram && kind != DAEMON_LAUNCH_LOCAL)
@@ -136,41 +182,33 @@ static int run(const struct daemon_options *options, enum daemon_launch_kind kin
 		arguments[count++] = device;
 		arguments[count++] = kind == DAEMON_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
 	}
-	error = posix_spawn_file_actions_init(&actions);
-	if (error)
-		return error;
-	error = posix_spawnattr_init(&attributes);
-	if (error)
-		goto destroy_actions;
-	error = set_actions(&actions, channel, log, ledger);
-	if (!error)
-		error = set_attributes(&attributes);
-	if (!error)
-		error = spawn(pid, options, &actions, &attributes, arguments, environment);
-	posix_spawnattr_destroy(&attributes);
-destroy_actions:
-	posix_spawn_file_actions_destroy(&actions);
-	return error;
+	launch->arguments = arguments;
+	return spawn(launch, pid);
 }
 
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
-		  pid_t *pid, int *pidfd)
+		  struct daemon_worker_group *group, pid_t *pid, int *pidfd)
 {
-	char **environment = worker_environment();
-	int error;
+	struct launch launch = {.options = options,
+				.group = group,
+				.channel = channel,
+				.log = log,
+				.ledger = ledger,
+				.environment = worker_environment(options)};
+	int status;
 
-	if (!environment)
+	if (!launch.environment)
 		return -ENOMEM;
-	error = run(options, kind, channel, log, ledger, environment, pid);
-	free(environment);
-	if (error)
-		return -error;
+	status = run(&launch, kind, pid);
+	free(launch.environment);
+	if (status)
+		return status;
 	/* Ours and not yet waited for: the number cannot have passed to another process. */
 	*pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
 	if (*pidfd >= 0)
 		return 0;
-	error = errno;
+	status = -errno;
 	kill(*pid, SIGKILL);
 	waitpid(*pid, NULL, 0);
-	return -error;
+	return status;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "quotas.h"
 
 #define MESSAGES_PER_TURN 16
 
@@ -46,25 +47,60 @@ static void show(_Atomic uint64_t *limit, uint64_t value)
 		atomic_store(limit, value);
 }
 
-void daemon_ledger_refresh(const struct daemon_options *options)
-{
-	struct vcuda_ledger_page *page;
+static const enum daemon_quota process_quotas[VCUDA_LEDGER_PROCESS_LIMITS] = {
+	[VCUDA_LEDGER_STREAMS] = DAEMON_QUOTA_STREAMS,
+	[VCUDA_LEDGER_HANDLES] = DAEMON_QUOTA_HANDLES,
+	[VCUDA_LEDGER_QUEUED_COMMANDS] = DAEMON_QUOTA_QUEUED_COMMANDS,
+	[VCUDA_LEDGER_QUEUED_BYTES] = DAEMON_QUOTA_QUEUED,
+	[VCUDA_LEDGER_MODULE_BYTES] = DAEMON_QUOTA_MODULE_BYTES,
+};
 
-	if (ledger.fd < 0 && make_page())
-		return;
-	page = ledger.page;
+int daemon_ledger_refresh(const struct daemon_options *options)
+{
+	int status = ledger.fd < 0 ? make_page() : 0;
+	struct vcuda_ledger_page *page = ledger.page;
+
+	if (status)
+		return status;
 	show(&page->limit, options->max_device_memory);
 	show(&page->process_limit, options->max_process_device_memory);
-	show(&page->process_limits[VCUDA_LEDGER_STREAMS], options->max_streams);
-	show(&page->process_limits[VCUDA_LEDGER_HANDLES], options->max_handles);
-	show(&page->process_limits[VCUDA_LEDGER_QUEUED_COMMANDS], options->max_queued_commands);
-	show(&page->process_limits[VCUDA_LEDGER_QUEUED_BYTES], options->max_queued);
-	show(&page->process_limits[VCUDA_LEDGER_MODULE_BYTES], options->max_module_bytes);
+	for (unsigned int i = 0; i < VCUDA_LEDGER_PROCESS_LIMITS; i++)
+		show(&page->process_limits[i], daemon_quota_get(options, process_quotas[i]));
+	return 0;
 }
 
 uint64_t daemon_ledger_granted(unsigned int gpu)
 {
 	return ledger.fd >= 0 && gpu < VCUDA_LEDGER_GPUS ? atomic_load(&ledger.page->granted[gpu]) : 0;
+}
+
+uint64_t daemon_ledger_most_granted(void)
+{
+	uint64_t most = 0;
+
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		if (daemon_ledger_granted(gpu) > most)
+			most = daemon_ledger_granted(gpu);
+	return most;
+}
+
+uint64_t daemon_ledger_row_most_granted(const struct daemon_ledger_row *row)
+{
+	uint64_t most = 0;
+
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		if (row->granted[gpu] > most)
+			most = row->granted[gpu];
+	return most;
+}
+
+uint64_t daemon_ledger_row_granted(const struct daemon_ledger_row *row)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		sum += row->granted[gpu];
+	return sum;
 }
 
 static uint64_t left(uint64_t limit, uint64_t granted)
@@ -104,13 +140,8 @@ static void take_all_back(struct daemon_ledger_row *row)
 			take_back(row, gpu, row->granted[gpu]);
 }
 
-/* The second time that a worker asks for the same it has its answer. */
-static void log_refusal(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes)
+static void log_refusal(const struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes, bool by_process)
 {
-	bool by_process = bytes > left(atomic_load(&ledger.page->process_limit), row->granted[gpu]);
-
-	if (row->refusals++ != 1)
-		return;
 	vcuda_log_peer(
 		"guest process %u (worker %d) cannot have %llu KiB more of GPU %u: of %llu MiB that %s may have, %llu "
 		"MiB are "
@@ -122,6 +153,18 @@ static void log_refusal(struct daemon_ledger_row *row, unsigned int gpu, uint64_
 		by_process ? "one process" : "all processes",
 		(unsigned long long)((by_process ? row->granted[gpu] : daemon_ledger_granted(gpu)) >> 20),
 		by_process ? "--max-process-device-memory" : "--max-device-memory");
+}
+
+/* A worker asks twice before it refuses its guest process the memory. The log has the first refusal since a grant. */
+static void refuse(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes)
+{
+	bool by_process = bytes > left(atomic_load(&ledger.page->process_limit), row->granted[gpu]);
+
+	if (++row->refusals % 2)
+		return;
+	daemon_quota_refuse(by_process ? DAEMON_QUOTA_PROCESS_DEVICE_MEMORY : DAEMON_QUOTA_DEVICE_MEMORY);
+	if (row->refusals == 2)
+		log_refusal(row, gpu, bytes, by_process);
 }
 
 /* False: the socket is gone, or its peer does not read. */
@@ -152,7 +195,7 @@ static bool serve_take(struct daemon_ledger_row *row, const struct vcuda_ledger_
 		answer.bytes = m->bytes + least(m->spare, (there - m->bytes) / SPARE_PART);
 		row->refusals = 0;
 	} else {
-		log_refusal(row, m->gpu, m->bytes);
+		refuse(row, m->gpu, m->bytes);
 	}
 	if (!reply(row, &answer, -1))
 		return false;
@@ -206,7 +249,7 @@ static void ready(struct daemon_source *source, uint32_t events)
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (bytes <= 0) {
-			/* It ends, or does without; what it was granted stays in its row until it is reaped. */
+			/* It ends, or does without; what it was granted stays in its row until it is gone. */
 			close_socket(row);
 			return;
 		}

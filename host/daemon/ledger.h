@@ -17,10 +17,10 @@
 #include "options.h"
 
 /*
- * Takes the limits from the options, which may have changed since the last call. From now on grants keep to them. What
- * was granted before stays granted. Cheap.
+ * Takes the limits from the options: at the start, and after each change. From now on grants keep to them. What was
+ * granted before stays granted. 0 or -errno; only the first call fails.
  */
-void daemon_ledger_refresh(const struct daemon_options *options);
+int daemon_ledger_refresh(const struct daemon_options *options);
 
 struct daemon_ledger_row {
 	struct daemon_loop *loop;
@@ -28,7 +28,7 @@ struct daemon_ledger_row {
 	int fd; /* -1: closed */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
-	uint32_t refusals;         /* since the last grant: the second is logged */
+	uint32_t refusals;         /* since the last grant */
 	uint64_t granted[VCUDA_LEDGER_GPUS];
 	void (*broken)(struct daemon_ledger_row *row); /* the worker broke the rules; the socket is closed */
 };
@@ -41,10 +41,17 @@ int daemon_ledger_open(struct daemon_ledger_row *row, struct daemon_loop *loop, 
 int daemon_ledger_start(struct daemon_ledger_row *row, pid_t worker, const uint32_t *guest_pid,
 			void (*broken)(struct daemon_ledger_row *row));
 
-/* The worker is reaped, or did not start: its grants are free again. */
+/* No process of the worker is left, or it did not start: its grants are free again. */
 void daemon_ledger_close(struct daemon_ledger_row *row);
 
 /* Granted to all workers, in bytes of that GPU. */
 uint64_t daemon_ledger_granted(unsigned int gpu);
+
+/* The same of the GPU of which most is granted: to all workers, and to one. */
+uint64_t daemon_ledger_most_granted(void);
+uint64_t daemon_ledger_row_most_granted(const struct daemon_ledger_row *row);
+
+/* Granted to one worker, in bytes of all GPUs together. */
+uint64_t daemon_ledger_row_granted(const struct daemon_ledger_row *row);
 
 #endif

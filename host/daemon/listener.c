@@ -16,6 +16,9 @@
 
 #define DAEMON_BACKLOG 64
 
+/* The connection that could not be accepted stays there: without a pause vcudad would try all the time. */
+#define DAEMON_PAUSE_MS 100
+
 /* Behind the path of a socket that does not accept connections yet. */
 #define UNNAMED ".new"
 
@@ -101,6 +104,21 @@ static int lock_directory(const char *path)
 	return fd;
 }
 
+static void pause_expired(struct daemon_timer *timer)
+{
+	struct daemon_listener *listener = container_of(timer, struct daemon_listener, pause);
+
+	if (daemon_source_add(listener->loop, &listener->source, listener->fd, EPOLLIN))
+		daemon_timer_set(listener->loop, timer, DAEMON_PAUSE_MS);
+}
+
+static void accept_later(struct daemon_listener *listener)
+{
+	vcuda_log_peer("cannot accept a connection on %s: %m", listener->path);
+	daemon_source_remove(listener->loop, &listener->source);
+	daemon_timer_set(listener->loop, &listener->pause, DAEMON_PAUSE_MS);
+}
+
 static void listener_ready(struct daemon_source *source, uint32_t events)
 {
 	struct daemon_listener *listener = container_of(source, struct daemon_listener, source);
@@ -109,7 +127,7 @@ static void listener_ready(struct daemon_source *source, uint32_t events)
 	if (fd >= 0)
 		listener->accepted(listener, fd);
 	else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-		vcuda_log_peer("cannot accept a connection on %s: %m", listener->path);
+		accept_later(listener);
 }
 
 int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,
@@ -121,6 +139,7 @@ int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *l
 	listener->loop = loop;
 	listener->path = path;
 	listener->source = (struct daemon_source){.fd = -1, .ready = listener_ready};
+	daemon_timer_init(&listener->pause, pause_expired);
 	listener->fd = -1;
 	if (strlen(path) > sizeof(address.sun_path) - sizeof(UNNAMED)) {
 		vcuda_log("%s: a socket's path has at most %zu characters", path,
@@ -163,6 +182,7 @@ void daemon_listener_close(struct daemon_listener *listener)
 	if (listener->fd < 0)
 		return;
 	daemon_source_remove(listener->loop, &listener->source);
+	daemon_timer_clear(&listener->pause);
 	if (!lstat(listener->path, &stat) && stat.st_dev == listener->device && stat.st_ino == listener->inode)
 		unlink(listener->path);
 	close(listener->fd);

@@ -11,7 +11,8 @@ struct daemon_listener {
 	struct daemon_loop *loop;
 	const char *path;
 	struct daemon_source source;
-	int fd; /* -1: closed */
+	struct daemon_timer pause; /* after an accept that failed for want of descriptors or memory */
+	int fd;                    /* -1: closed */
 	dev_t device;
 	ino_t inode; /* of our socket file: somebody may have put another in its place */
 	void (*accepted)(struct daemon_listener *listener, int fd); /* fd: non-blocking, the callee's */

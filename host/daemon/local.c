@@ -2,14 +2,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "local.h"
 #include "common/log.h"
 #include "common/trace-point.h"
+#include "quotas.h"
 #include "worker.h"
+
+/* Connections that wait, of all users: each is a descriptor of ours. */
+#define WAITING_MAX 1024
+
+struct waiting {
+	struct vcuda_list entry;
+	struct ucred who;
+	int fd;
+};
 
 struct client {
 	struct vcuda_list entry;
@@ -74,9 +86,8 @@ static bool start(struct client *client, int fd)
 		daemon_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
 	if (!client->worker)
 		return false;
-	client->worker->log.guest_pid = (uint32_t)client->who.pid;
-	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid,
-			client->who.uid);
+	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
+	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid, client->who.uid);
 	return true;
 }
 
@@ -94,7 +105,7 @@ static bool start_warm(struct client *client, int fd)
 		client->fd = -1;
 		return false;
 	}
-	client->worker->log.guest_pid = (uint32_t)client->who.pid;
+	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	if (daemon_worker_send(client->worker, &m, NULL, &fd, 1))
@@ -125,9 +136,13 @@ static bool may_enter(const struct daemon_local *local, const struct ucred *who)
 	return false;
 }
 
-/* The worker expects a descriptor that blocks; ours does not outlive this call. */
+/*
+ * The worker expects a descriptor that blocks; ours does not outlive this call. The time for the first message is a
+ * property of the socket, which the worker takes back once it has that message.
+ */
 static void serve(struct daemon_local *local, int fd, const struct ucred *who)
 {
+	struct timeval patience = {.tv_sec = local->options->client_timeout};
 	struct client *client = calloc(1, sizeof(*client));
 
 	if (!client)
@@ -136,8 +151,133 @@ static void serve(struct daemon_local *local, int fd, const struct ucred *who)
 	vcuda_list_add(&client->entry, &local->clients);
 	local->count++;
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (!start_warm(client, fd) && !start(client, fd))
 		client_free(client);
+}
+
+static unsigned int count_clients(struct daemon_local *local, uid_t user)
+{
+	struct client *client, *after;
+	unsigned int count = 0;
+
+	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
+		count += client->who.uid == user;
+	return count;
+}
+
+static bool has_place(struct daemon_local *local, const struct ucred *who)
+{
+	uint64_t most = local->options->max_contexts, left = local->count < most ? most - local->count : 0;
+
+	if (!left) {
+		daemon_quota_refuse(DAEMON_QUOTA_CONTEXTS);
+		vcuda_log_peer("process %d of user %u is refused: there are %u clients (raise --max-contexts)",
+			       who->pid, who->uid, local->count);
+		return false;
+	}
+	if (!local->options->allow_any_user || count_clients(local, who->uid) < left)
+		return true;
+	daemon_quota_refuse(DAEMON_QUOTA_CONTEXTS);
+	vcuda_log_peer("process %d of user %u is refused: the user has %u clients, and the %llu places that are left "
+		       "are for other users (raise --max-contexts)",
+		       who->pid, who->uid, count_clients(local, who->uid), (unsigned long long)left);
+	return false;
+}
+
+/* Closes the connection. One whose client has gone meanwhile needs no worker. */
+static void admit(struct daemon_local *local, int fd, const struct ucred *who)
+{
+	struct pollfd peer = {.fd = fd};
+
+	if (!(poll(&peer, 1, 0) == 1 && peer.revents & POLLHUP) && has_place(local, who))
+		serve(local, fd, who);
+	close(fd);
+}
+
+/* ---- users who connect too often ---- */
+
+static void waiting_free(struct daemon_local *local, struct waiting *waiting)
+{
+	if (waiting->fd >= 0)
+		close(waiting->fd);
+	vcuda_list_remove(&waiting->entry);
+	local->waiting_count--;
+	free(waiting);
+}
+
+static void waiting_expired(struct daemon_timer *timer)
+{
+	struct daemon_local *local = container_of(timer, struct daemon_local, waiting_timer);
+	uint64_t first = UINT64_MAX;
+	struct waiting *waiting, *after;
+
+	vcuda_list_for_each_safe (waiting, after, &local->waiting, struct waiting, entry) {
+		uint64_t pause = daemon_connection_rate_take(&local->rate, waiting->who.uid, daemon_now());
+
+		first = pause && pause < first ? pause : first;
+		if (pause)
+			continue;
+		admit(local, waiting->fd, &waiting->who);
+		waiting->fd = -1;
+		waiting_free(local, waiting);
+	}
+	if (local->waiting_count)
+		daemon_timer_set(local->listener.loop, timer, first);
+}
+
+static unsigned int count_waiting(struct daemon_local *local, uid_t user)
+{
+	struct waiting *waiting, *after;
+	unsigned int count = 0;
+
+	vcuda_list_for_each_safe (waiting, after, &local->waiting, struct waiting, entry)
+		count += waiting->who.uid == user;
+	return count;
+}
+
+/* Connections whose clients have gone make room for others. */
+static void drop_gone(struct daemon_local *local)
+{
+	struct pollfd peers[WAITING_MAX], *peer = peers;
+	struct waiting *waiting, *after;
+
+	vcuda_list_for_each_safe (waiting, after, &local->waiting, struct waiting, entry)
+		*peer++ = (struct pollfd){.fd = waiting->fd};
+	poll(peers, (nfds_t)(peer - peers), 0);
+	peer = peers;
+	vcuda_list_for_each_safe (waiting, after, &local->waiting, struct waiting, entry)
+		if (peer++->revents & POLLHUP)
+			waiting_free(local, waiting);
+}
+
+/* A user has no use for more than there are places. */
+static bool may_wait(struct daemon_local *local, uid_t user)
+{
+	return local->waiting_count < WAITING_MAX && count_waiting(local, user) < local->options->max_contexts;
+}
+
+/* False: too many wait. */
+static bool wait_for_token(struct daemon_local *local, int fd, const struct ucred *who, uint64_t pause)
+{
+	struct waiting *waiting = NULL;
+
+	if (!may_wait(local, who->uid))
+		drop_gone(local);
+	if (may_wait(local, who->uid))
+		waiting = malloc(sizeof(*waiting));
+	if (!waiting) {
+		vcuda_log_peer("process %d of user %u is refused: the user connects more than %d times a second, and "
+			       "%u connections wait",
+			       who->pid, who->uid, DAEMON_CONNECTIONS_PER_S, local->waiting_count);
+		return false;
+	}
+	*waiting = (struct waiting){.who = *who, .fd = fd};
+	vcuda_list_add(&waiting->entry, &local->waiting);
+	local->waiting_count++;
+	if (!local->waiting_timer.at)
+		daemon_timer_set(local->listener.loop, &local->waiting_timer, pause);
+	return true;
 }
 
 static void accepted(struct daemon_listener *listener, int fd)
@@ -145,36 +285,71 @@ static void accepted(struct daemon_listener *listener, int fd)
 	struct daemon_local *local = container_of(listener, struct daemon_local, listener);
 	struct ucred who;
 	socklen_t length = sizeof(who);
+	uint64_t pause;
 
 	vcuda_trace_point("vcudad: a client is there");
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || !may_enter(local, &who))
-		goto close;
-	if (local->count >= local->options->max_contexts) {
-		vcuda_log_peer("process %d is refused: there are %u clients (raise --max-contexts)", who.pid,
-			       local->count);
-		goto close;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || !may_enter(local, &who)) {
+		close(fd);
+		return;
 	}
-	serve(local, fd, &who);
-close:
-	close(fd);
+	/* Behind those of the same user that wait. */
+	pause = count_waiting(local, who.uid) ? 1 : daemon_connection_rate_take(&local->rate, who.uid, daemon_now());
+	if (!pause)
+		admit(local, fd, &who);
+	else if (!wait_for_token(local, fd, &who, pause))
+		close(fd);
 }
 
 int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, const struct daemon_options *options,
-		     struct daemon_warm_pool *pool)
+		      struct daemon_warm_pool *pool)
 {
-	*local = (struct daemon_local){.options = options, .warm_pool = pool, .listener = {.fd = -1, .accepted = accepted}};
+	*local = (struct daemon_local){
+		.options = options, .warm_pool = pool, .listener = {.fd = -1, .accepted = accepted}};
 	vcuda_list_init(&local->clients);
+	vcuda_list_init(&local->waiting);
+	daemon_connection_rate_init(&local->rate);
+	daemon_timer_init(&local->waiting_timer, waiting_expired);
 	if (!options->socket)
 		return 0;
 	return daemon_listener_open(&local->listener, loop, options->socket, SOCK_SEQPACKET, options->socket_mode);
 }
 
-void daemon_local_close(struct daemon_local *local)
+void daemon_local_each(struct daemon_local *local, void (*call)(const struct daemon_worker *worker, void *argument),
+		       void *argument)
 {
 	struct client *client, *after;
 
+	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
+		call(client->worker, argument);
+}
+
+unsigned int daemon_local_kill(struct daemon_local *local, uint32_t pid)
+{
+	struct client *client, *after;
+	unsigned int killed = 0;
+
+	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry) {
+		if (pid && client->worker->guest.pid != pid)
+			continue;
+		/* Else the client would get another worker. */
+		if (client->fd >= 0)
+			close(client->fd);
+		client->fd = -1;
+		daemon_worker_kill(client->worker);
+		killed++;
+	}
+	return killed;
+}
+
+void daemon_local_close(struct daemon_local *local)
+{
+	struct waiting *waiting, *after_waiting;
+
 	local->closed = true;
 	daemon_listener_close(&local->listener);
-	vcuda_list_for_each_safe (client, after, &local->clients, struct client, entry)
-		daemon_worker_kill(client->worker);
+	daemon_timer_clear(&local->waiting_timer);
+	vcuda_list_for_each_safe (waiting, after_waiting, &local->waiting, struct waiting, entry)
+		waiting_free(local, waiting);
+	daemon_connection_rate_free(&local->rate);
+	daemon_local_kill(local, 0);
 }

@@ -13,13 +13,19 @@
 #include <unistd.h>
 
 #include "common/descriptors.h"
+#include "control.h"
 #include "local.h"
 #include "common/log.h"
 #include "ledger.h"
 #include "common/trace-point.h"
 #include "options.h"
+#include "sandbox.h"
+#include "worker-group.h"
 #include "worker-table.h"
 #include "vhost.h"
+
+/* At the end of vcudad killed workers have this long. */
+#define DAEMON_END_MS 5000
 
 static struct daemon {
 	struct daemon_options options;
@@ -27,6 +33,7 @@ static struct daemon {
 	struct daemon_vhost vhost;
 	struct daemon_local local;
 	struct daemon_warm_pool warm_pool;
+	struct daemon_control control;
 	struct daemon_source signals;
 	struct daemon_timer idle_timer, end_timer;
 	bool ending;
@@ -34,7 +41,7 @@ static struct daemon {
 
 static unsigned int clients(const struct daemon *d)
 {
-	return d->local.count + d->vhost.device.count + (d->vhost.fd >= 0);
+	return d->local.count + d->local.waiting_count + d->vhost.device.count + (d->vhost.fd >= 0);
 }
 
 static void end(struct daemon *d)
@@ -43,10 +50,11 @@ static void end(struct daemon *d)
 		return;
 	d->ending = true;
 	daemon_timer_clear(&d->idle_timer);
+	daemon_control_close(&d->control);
 	daemon_local_close(&d->local);
 	daemon_vhost_close(&d->vhost);
 	daemon_warm_pool_close(&d->warm_pool);
-	daemon_timer_set(&d->loop, &d->end_timer, DAEMON_STOP_MS);
+	daemon_timer_set(&d->loop, &d->end_timer, DAEMON_END_MS);
 }
 
 static void end_expired(struct daemon_timer *timer)
@@ -77,7 +85,6 @@ static void turn(struct daemon_loop *loop)
 {
 	struct daemon *d = loop->owner;
 
-	daemon_ledger_refresh(&d->options);
 	daemon_device_continue(&d->vhost.device);
 	if (d->vhost.ended && !d->options.socket)
 		end(d);
@@ -128,7 +135,13 @@ static int open_sockets(struct daemon *d)
 		return status;
 	status = daemon_local_open(&d->local, &d->loop, &d->options, &d->warm_pool);
 	if (status)
-		daemon_listener_close(&d->vhost.listener);
+		goto close_vhost;
+	status = daemon_control_open(&d->control, &d->loop, &d->options, &d->vhost, &d->local);
+	if (!status)
+		return 0;
+	daemon_listener_close(&d->local.listener);
+close_vhost:
+	daemon_listener_close(&d->vhost.listener);
 	return status;
 }
 
@@ -157,11 +170,15 @@ int main(int argc, char **argv)
 	setvbuf(stderr, NULL, _IOLBF, 1024);
 	daemon_options_parse(&d->options, argc, argv);
 	vcuda_log_verbose(d->options.verbose);
+	if (daemon_sandbox_prepare(&d->options))
+		return 1;
 	daemon_timer_init(&d->idle_timer, idle_expired);
 	daemon_timer_init(&d->end_timer, end_expired);
 	status = daemon_loop_init(&d->loop);
 	if (!status)
 		status = catch_signals(d);
+	if (!status)
+		status = daemon_ledger_refresh(&d->options);
 	if (status) {
 		vcuda_log("cannot start: %s", strerror(-status));
 		return 1;
@@ -171,13 +188,17 @@ int main(int argc, char **argv)
 	/* A worker has several. Where the limit stays low, the calls that need one report it. */
 	vcuda_descriptors_raise();
 	daemon_worker_table_fd();
-	if (open_sockets(d))
+	if (daemon_worker_groups_open(&d->loop))
 		return 1;
-	daemon_ledger_refresh(&d->options);
+	if (open_sockets(d)) {
+		daemon_worker_groups_close();
+		return 1;
+	}
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
 	daemon_loop_run(&d->loop);
+	daemon_worker_groups_close();
 	daemon_loop_close(&d->loop);
 	return 0;
 }

@@ -70,7 +70,9 @@ static int enter_first(struct daemon_mapping_quota *quota, const struct daemon_p
 
 	if (place < quota->count && quota->mappings[place].address < part->address + part->length)
 		return -EEXIST;
-	if (part->length > shared->max_pinned - shared->pinned || shared->mappings == shared->max_mappings)
+	/* The limit may have been lowered since. */
+	if (shared->pinned > shared->max_pinned || part->length > shared->max_pinned - shared->pinned ||
+	    shared->mappings == shared->max_mappings)
 		return -EDQUOT;
 	if (grow(quota))
 		return -ENOMEM;
@@ -120,9 +122,12 @@ int daemon_mapping_quota_add(struct daemon_mapping_quota *quota, const struct da
 struct daemon_mapping *daemon_mapping_quota_find(struct daemon_mapping_quota *quota, uint64_t address, uint64_t length)
 {
 	uint32_t place = position(quota, address);
-	struct daemon_mapping *mapping = &quota->mappings[place];
+	struct daemon_mapping *mapping;
 
-	return place < quota->count && mapping->address == address && mapping->length == length ? mapping : NULL;
+	if (place == quota->count)
+		return NULL;
+	mapping = &quota->mappings[place];
+	return mapping->address == address && mapping->length == length ? mapping : NULL;
 }
 
 void daemon_mapping_quota_remove(struct daemon_mapping_quota *quota, uint64_t serial)

@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "cache-folder.h"
 #include "options.h"
 #include "protocol/ipc/ledger.h"
+#include "quotas.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
-#define DAEMON_CONTEXTS_MAX 1024
+#define DAEMON_CLIENT_TIMEOUT_DEFAULT 10
+#define DAEMON_CLIENT_TIMEOUT_MAX 3600
 #define DAEMON_WARM_MAX 64
 #define DAEMON_DEVICE_MAX 63
 
@@ -26,8 +29,15 @@ static const char help[] =
 	"\n"
 	"  --vhost-socket PATH     serve the VM whose QEMU connects here (chardev of vhost-user-test-device-pci)\n"
 	"  --socket PATH           serve local programs that connect here\n"
+	"  --name NAME             the name in `vcuda vm list` (default: the socket's file name, or the process id)\n"
+	"  --control PATH|none     the socket through which `vcuda vm` and `vcuda top` reach this vcudad (default: a\n"
+	"                          file in $XDG_RUNTIME_DIR/vcuda/control, or /run/vcuda/control for root)\n"
 	"  --backend auto|cuda|cpu what workers compute on (default: auto)\n"
 	"  --worker FILE           the worker program (default: vcuda-worker as installed or built with this vcudad)\n"
+	"  --sandbox MODE          what a worker that a guest takes over can still reach (doc/threat-model.md):\n"
+	"                          best-effort: as little as the kernel can limit it to (the default)\n"
+	"                          strict: no worker starts where the kernel cannot limit all of it\n"
+	"                          log: system calls that are not expected are logged, and go on; off: no sandbox\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
 	"  --max-device-memory SIZE\n"
@@ -52,8 +62,11 @@ static const char help[] =
 	"  --warm-device N|none    the device of these contexts (default: 0; none: no context)\n"
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
 	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
+	"  --cache NAME|shared     where a VM's workers keep compiled code: in vm/NAME of the user's cache, or where all\n"
+	"                          of the user's do (default: a folder named by the VM's socket)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
-	"  --allow-any-user        serve local programs of other users too\n"
+	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
+	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
 	"  --exit-when-idle SECS   end once there has been no client for that long\n"
 	"  --ready-fd N            write \"ready\" to this file descriptor once listening\n"
@@ -63,53 +76,55 @@ static const char help[] =
 enum {
 	VHOST_SOCKET = 256,
 	SOCKET,
+	NAME,
+	CONTROL,
 	BACKEND,
 	WORKER,
-	CONTEXTS,
-	PINNED,
-	DEVICE_MEMORY,
-	PROCESS_DEVICE_MEMORY,
-	STREAMS,
-	HANDLES,
-	QUEUED,
-	QUEUED_COMMANDS,
-	MODULE_BYTES,
+	SANDBOX,
 	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
 	CPUS,
+	CACHE,
 	MODE,
 	ANY_USER,
+	CLIENT_TIMEOUT,
 	ONCE,
 	IDLE,
 	READY,
 	VERBOSE,
 	VERSION,
-	HELP
+	HELP,
+	QUOTA /* and behind it the other quotas, by their numbers */
 };
 
 static const struct option long_options[] = {
 	{"vhost-socket", required_argument, NULL, VHOST_SOCKET},
 	{"socket", required_argument, NULL, SOCKET},
+	{"name", required_argument, NULL, NAME},
+	{"control", required_argument, NULL, CONTROL},
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
-	{"max-contexts", required_argument, NULL, CONTEXTS},
-	{"max-pinned", required_argument, NULL, PINNED},
-	{"max-device-memory", required_argument, NULL, DEVICE_MEMORY},
-	{"max-process-device-memory", required_argument, NULL, PROCESS_DEVICE_MEMORY},
-	{"max-streams", required_argument, NULL, STREAMS},
-	{"max-handles", required_argument, NULL, HANDLES},
-	{"max-queued", required_argument, NULL, QUEUED},
-	{"max-queued-commands", required_argument, NULL, QUEUED_COMMANDS},
-	{"max-module-bytes", required_argument, NULL, MODULE_BYTES},
+	{"sandbox", required_argument, NULL, SANDBOX},
+	{"max-contexts", required_argument, NULL, QUOTA + DAEMON_QUOTA_CONTEXTS},
+	{"max-pinned", required_argument, NULL, QUOTA + DAEMON_QUOTA_PINNED},
+	{"max-device-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_DEVICE_MEMORY},
+	{"max-process-device-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_PROCESS_DEVICE_MEMORY},
+	{"max-streams", required_argument, NULL, QUOTA + DAEMON_QUOTA_STREAMS},
+	{"max-handles", required_argument, NULL, QUOTA + DAEMON_QUOTA_HANDLES},
+	{"max-queued", required_argument, NULL, QUOTA + DAEMON_QUOTA_QUEUED},
+	{"max-queued-commands", required_argument, NULL, QUOTA + DAEMON_QUOTA_QUEUED_COMMANDS},
+	{"max-module-bytes", required_argument, NULL, QUOTA + DAEMON_QUOTA_MODULE_BYTES},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
 	{"cpus", required_argument, NULL, CPUS},
+	{"cache", required_argument, NULL, CACHE},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
+	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
 	{"once", no_argument, NULL, ONCE},
 	{"exit-when-idle", required_argument, NULL, IDLE},
 	{"ready-fd", required_argument, NULL, READY},
@@ -134,25 +149,14 @@ static uint64_t number(const char *option, const char *text, int base, uint64_t 
 	return value;
 }
 
-static uint64_t size(const char *option, const char *text)
+static void set_quota(struct daemon_options *options, enum daemon_quota quota, const char *value)
 {
-	static const char units[] = "KMGT";
-	char *end;
-	const char *unit;
-	unsigned long long value;
-	unsigned int shift = 0;
+	char range[64];
 
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end) {
-		unit = strchr(units, *end & ~0x20);
-		if (!unit || end[1])
-			fail("%s %s: give a size such as 512M or 8G", option, text);
-		shift = 10 * ((unsigned int)(unit - units) + 1);
-	}
-	if (errno || end == text || *text == '-' || value > (UINT64_MAX >> 1) >> shift)
-		fail("%s %s: give a size such as 512M or 8G", option, text);
-	return value << shift;
+	if (daemon_quota_set(options, quota, value))
+		return;
+	daemon_quota_range(quota, range, sizeof(range));
+	fail("--%s %s: give %s", daemon_quota_kind(quota)->name, value, range);
 }
 
 /* One processor's number at the beginning of `text`, which moves behind it. */
@@ -241,41 +245,43 @@ static void set_backend(struct daemon_options *options, const char *backend)
 	options->backend = backend;
 }
 
-/* False: it is the option of no quota. */
-static bool set_quota(struct daemon_options *options, int option, const char *value)
+static bool is_name_character(char c)
 {
-	switch (option) {
-	case CONTEXTS:
-		options->max_contexts = (unsigned int)number("--max-contexts", value, 10, 1, DAEMON_CONTEXTS_MAX);
-		break;
-	case PINNED:
-		options->max_pinned = size("--max-pinned", value);
-		break;
-	case DEVICE_MEMORY:
-		options->max_device_memory = size("--max-device-memory", value);
-		break;
-	case PROCESS_DEVICE_MEMORY:
-		options->max_process_device_memory = size("--max-process-device-memory", value);
-		break;
-	case STREAMS:
-		options->max_streams = number("--max-streams", value, 10, 1, VCUDA_LEDGER_STREAMS_DEFAULT);
-		break;
-	case HANDLES:
-		options->max_handles = number("--max-handles", value, 10, 1, VCUDA_LEDGER_HANDLES_DEFAULT);
-		break;
-	case QUEUED:
-		options->max_queued = size("--max-queued", value);
-		break;
-	case QUEUED_COMMANDS:
-		options->max_queued_commands = number("--max-queued-commands", value, 10, 1, INT_MAX);
-		break;
-	case MODULE_BYTES:
-		options->max_module_bytes = size("--max-module-bytes", value);
-		break;
-	default:
-		return false;
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c && strchr("-_.", c));
+}
+
+static void set_name(struct daemon_options *options, const char *name)
+{
+	size_t length = 0;
+
+	while (is_name_character(name[length]))
+		length++;
+	if (!length || name[length] || length >= sizeof(options->name))
+		fail("--name %s: give 1 to %zu letters, digits, \"-\", \"_\" or \".\"", name,
+		     sizeof(options->name) - 1);
+	strcpy(options->name, name);
+}
+
+/* The socket's file name without its ending. Of a name that says nothing the process id is the better one. */
+static void choose_name(struct daemon_options *options)
+{
+	const char *path = options->vhost_socket ? options->vhost_socket : options->socket;
+	const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	size_t length = 0;
+
+	while (file[length] && file[length] != '.' && length < sizeof(options->name) - 1) {
+		options->name[length] = is_name_character(file[length]) ? file[length] : '_';
+		length++;
 	}
-	return true;
+	if (!length || !strcmp(options->name, "socket"))
+		snprintf(options->name, sizeof(options->name), "%d", (int)getpid());
+}
+
+static void set_sandbox(struct daemon_options *options, const char *mode)
+{
+	if (strcmp(mode, "strict") && strcmp(mode, "best-effort") && strcmp(mode, "log") && strcmp(mode, "off"))
+		fail("--sandbox %s: choose strict, best-effort, log or off", mode);
+	options->sandbox = mode;
 }
 
 static void set_option(struct daemon_options *options, int option, char *value)
@@ -287,11 +293,20 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case SOCKET:
 		options->socket = value;
 		break;
+	case NAME:
+		set_name(options, value);
+		break;
+	case CONTROL:
+		options->control = value;
+		break;
 	case BACKEND:
 		set_backend(options, value);
 		break;
 	case WORKER:
 		options->worker = value;
+		break;
+	case SANDBOX:
+		set_sandbox(options, value);
 		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
@@ -309,11 +324,20 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case CPUS:
 		options->cpus = processors(value);
 		break;
+	case CACHE:
+		if (!daemon_cache_is_name(value))
+			fail("--cache %s: give letters, digits, dots and dashes, e.g. --cache web-1", value);
+		options->cache = value;
+		break;
 	case MODE:
 		options->socket_mode = (mode_t)number("--socket-mode", value, 8, 0, 0777);
 		break;
 	case ANY_USER:
 		options->allow_any_user = true;
+		break;
+	case CLIENT_TIMEOUT:
+		options->client_timeout =
+			(unsigned int)number("--client-timeout", value, 10, 1, DAEMON_CLIENT_TIMEOUT_MAX);
 		break;
 	case ONCE:
 		options->once = true;
@@ -334,8 +358,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		fputs(help, stdout);
 		exit(0);
 	default:
-		if (!set_quota(options, option, value))
+		if (option < QUOTA)
 			fail("see vcudad --help");
+		set_quota(options, (enum daemon_quota)(option - QUOTA), value);
 	}
 }
 
@@ -344,6 +369,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	int option;
 
 	*options = (struct daemon_options){.backend = "auto",
+					   .sandbox = "best-effort",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
 					   .max_device_memory = VCUDA_LEDGER_NO_LIMIT,
@@ -353,8 +379,12 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .max_queued = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
 					   .max_queued_commands = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
 					   .max_module_bytes = VCUDA_LEDGER_MODULE_BYTES_DEFAULT,
+					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
+	/* The tests run with each mode. */
+	if (getenv("VCUDA_SANDBOX"))
+		set_sandbox(options, getenv("VCUDA_SANDBOX"));
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		set_option(options, option, optarg);
 	if (optind < argc)
@@ -365,8 +395,10 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 		fail("--register-ram: only a VM has memory to register, and local programs share theirs as it is; give "
 		     "--vhost-socket PATH, or leave it out");
 	if (options->warm > options->max_contexts)
-		fail("--warm %u: more than --max-contexts, %u, lets in at a time", options->warm,
-		     options->max_contexts);
+		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
+		     (unsigned long long)options->max_contexts);
+	if (!*options->name)
+		choose_name(options);
 	if (!options->worker)
 		options->worker = find_worker();
 	if (!options->worker)

@@ -7,21 +7,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define DAEMON_NAME_BYTES 64
+
 struct daemon_options {
 	const char *vhost_socket, *socket; /* NULL: not wanted */
+	const char *control;               /* path of the control socket; NULL: the default, "none": not wanted */
+	char name[DAEMON_NAME_BYTES];      /* of the VM: letters, digits, "-", "_" and "." */
 	const char *backend;
-	char *worker; /* an executable file */
-	unsigned int max_contexts;
-	uint64_t max_pinned;
+	const char *sandbox; /* of workers: "strict", "best-effort", "log", "off" */
+	char *worker;        /* an executable file */
+	uint64_t max_contexts, max_pinned;
 	uint64_t max_device_memory, max_process_device_memory; /* of each GPU */
-	uint64_t max_streams, max_handles, max_queued_commands, max_queued,
+	uint64_t max_streams, max_handles, max_queued, max_queued_commands,
 		max_module_bytes;    /* of each guest process */
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
+	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	mode_t socket_mode;
-	int ready_fd; /* -1: none */
+	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
+	int ready_fd;      /* -1: none */
 	bool allow_any_user, once, warm_once, register_ram, verbose;
 };
 

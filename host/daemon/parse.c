@@ -45,6 +45,7 @@ static int parse_extents(const uint8_t *bytes, const struct daemon_memory *memor
 		int status;
 
 		memcpy(&extent, bytes + i * sizeof(extent), sizeof(extent));
+		out->first = i ? out->first : extent.gpa;
 		if (!extent.length || !aligned(extent.gpa | extent.length, memory->page_shift) ||
 		    __builtin_add_overflow(out->bytes, extent.length, &out->bytes) || out->bytes > DAEMON_MAPPING_MAX)
 			return -EINVAL;
@@ -88,6 +89,7 @@ int daemon_parse(const void *bytes, size_t length, const struct daemon_memory *m
 
 	memset(r, 0, sizeof(*r));
 	out->bytes = 0;
+	out->first = 0;
 	out->count = 0;
 	if (length < sizeof(*r))
 		return -EINVAL;

@@ -20,6 +20,7 @@
 struct daemon_parsed {
 	struct vcuda_ctl_request request;
 	uint64_t bytes; /* of all extents */
+	uint64_t first; /* guest-physical address of the first extent; 0: there is none */
 	unsigned int count;
 	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS]; /* region: the index in memory->files */
 };

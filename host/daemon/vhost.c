@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -143,6 +144,14 @@ static bool handle(struct daemon_vhost *vhost)
 	return finish(vhost, daemon_vhost_handle(vhost)) && !vhost->out_bytes;
 }
 
+/* No message has a socket. With the VMM's end of this connection vcudad would never hear that the VMM is gone. */
+static bool is_socket(int fd)
+{
+	struct stat stat;
+
+	return fstat(fd, &stat) || S_ISSOCK(stat.st_mode);
+}
+
 static void keep_fds(struct daemon_vhost *vhost, struct msghdr *header)
 {
 	struct cmsghdr *c;
@@ -156,7 +165,7 @@ static void keep_fds(struct daemon_vhost *vhost, struct msghdr *header)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (vhost->fd_count < DAEMON_VHOST_FDS)
+			if (vhost->fd_count < DAEMON_VHOST_FDS && !is_socket(fd))
 				vhost->fds[vhost->fd_count++] = fd;
 			else
 				close(fd);

@@ -31,6 +31,7 @@ static void report(struct daemon_worker_log *log)
 {
 	uint64_t dropped = daemon_log_lines_take_dropped(&log->lines);
 
+	log->reported += dropped;
 	if (dropped)
 		vcuda_log_peer("worker %d (guest process %u) writes more than the log takes: %llu bytes were dropped",
 			       (int)log->worker, log->guest_pid, (unsigned long long)dropped);

@@ -21,6 +21,7 @@ struct daemon_worker_log {
 	struct daemon_timer pause_timer;  /* until it is read again */
 	struct daemon_timer report_timer; /* until the dropped bytes are logged */
 	int fd;                           /* -1: closed */
+	uint64_t reported;                /* dropped bytes that the log tells of; lines.dropped come on top */
 	pid_t worker;
 	uint32_t guest_pid; /* for messages, 0: none yet; the owner sets it */
 	struct daemon_log_lines lines;

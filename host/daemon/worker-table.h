@@ -3,12 +3,13 @@
 #ifndef VCUDA_DAEMON_WORKER_TABLE_H
 #define VCUDA_DAEMON_WORKER_TABLE_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /* The daemon's descriptor of it, above those that workers are given; -1: there is none, and workers do without. */
 int daemon_worker_table_fd(void);
 
-/* A worker was reaped. */
+/* No process of the worker is left. */
 void daemon_worker_table_remove(pid_t worker);
 
 #endif

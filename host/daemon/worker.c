@@ -18,6 +18,7 @@
 
 #define DAEMON_WORKER_REPLY_MS 30000
 #define DAEMON_REPLIES_PER_TURN 16
+#define DAEMON_WORKER_LATE_MS 5000
 
 struct sent {
 	struct vcuda_list entry;
@@ -55,21 +56,35 @@ static void close_channel(struct daemon_worker *w)
 	}
 }
 
+static void watch_late(struct daemon_worker *w)
+{
+	if (!w->late_timer.at)
+		daemon_timer_set(w->loop, &w->late_timer, DAEMON_WORKER_LATE_MS);
+}
+
 void daemon_worker_kill(struct daemon_worker *w)
 {
 	w->ending = true;
 	close_channel(w);
-	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
+	watch_late(w);
+	/* Without a pidfd the worker was waited for, and its group is being killed. */
+	if (w->pidfd >= 0 && syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
 		vcuda_log("cannot kill worker %d: %m", w->pid);
 }
 
 void daemon_worker_end(struct daemon_worker *w)
 {
-	if (w->ending)
+	if (w->ending || w->pidfd < 0)
 		return;
 	w->ending = true;
 	close_channel(w);
 	daemon_timer_set(w->loop, &w->end_timer, DAEMON_WORKER_GRACE_MS);
+}
+
+void daemon_worker_serve(struct daemon_worker *w, uint32_t pid, uint32_t uid)
+{
+	w->guest = (struct daemon_guest){.pid = pid, .uid = uid, .since = daemon_now()};
+	w->log.guest_pid = pid;
 }
 
 bool daemon_worker_has_ended(const struct daemon_worker *w)
@@ -92,11 +107,21 @@ static void end_expired(struct daemon_timer *timer)
 	daemon_worker_kill(w);
 }
 
+static void late_expired(struct daemon_timer *timer)
+{
+	struct daemon_worker *w = container_of(timer, struct daemon_worker, late_timer);
+
+	vcuda_log("%sworker %d%s cannot be killed (see dmesg): its guest memory stays in use, and requests that wait "
+		  "for its end get no answer",
+		  w->pidfd < 0 ? "a process that " : "", w->pid, w->pidfd < 0 ? " started" : "");
+}
+
 static void reply_expired(struct daemon_timer *timer)
 {
 	struct daemon_worker *w = container_of(timer, struct daemon_worker, reply_timer);
 
-	vcuda_log_peer("worker %d did not answer within %d s: it is killed", w->pid, DAEMON_WORKER_REPLY_MS / 1000);
+	vcuda_log_peer("worker %d (guest process %u of user %u) did not answer within %d s: it is killed", w->pid,
+		       w->guest.pid, w->guest.uid, DAEMON_WORKER_REPLY_MS / 1000);
 	daemon_worker_kill(w);
 }
 
@@ -118,28 +143,37 @@ static void describe_end(const struct daemon_worker *w, const siginfo_t *info)
 	vcuda_log_peer("worker %d was killed by SIG%s (%s)", w->pid, name ? name : "?", strsignal(info->si_status));
 }
 
+static void group_empty(struct daemon_worker_group *group)
+{
+	struct daemon_worker *w = container_of(group, struct daemon_worker, group);
+	struct sent *sent, *after;
+
+	daemon_timer_clear(&w->late_timer);
+	/* Before others learn from the table that it is gone, and ask for its memory. */
+	daemon_ledger_close(&w->ledger);
+	daemon_worker_table_remove(w->pid);
+	w->ops->reaped(w);
+	vcuda_list_for_each_safe (sent, after, &w->sent, struct sent, entry)
+		free(sent);
+	free(w);
+}
+
 static void exit_ready(struct daemon_source *source, uint32_t events)
 {
 	struct daemon_worker *w = container_of(source, struct daemon_worker, exit_source);
-	struct sent *sent, *after;
 	siginfo_t info = {0};
 
 	if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
 		return;
 	/* The worker's last words come before the line about its end. */
 	daemon_worker_log_close(&w->log);
-	/* Before others learn from the table that it is gone, and ask for its memory. */
-	daemon_ledger_close(&w->ledger);
 	describe_end(w, &info);
 	close_channel(w);
 	daemon_source_remove(w->loop, &w->exit_source);
 	daemon_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
-	daemon_worker_table_remove(w->pid);
-	w->ops->reaped(w);
-	vcuda_list_for_each_safe (sent, after, &w->sent, struct sent, entry)
-		free(sent);
-	free(w);
+	watch_late(w);
+	daemon_worker_group_end(&w->group, group_empty);
 }
 
 /* The peer closed its end: either it is ending right now, or it broke the rules. */
@@ -179,7 +213,8 @@ static bool take_reply(struct daemon_worker *w, const struct vcuda_channel_messa
 			return w->channel >= 0;
 		}
 	}
-	vcuda_log_peer("worker %d sent what nobody asked for: it is killed", w->pid);
+	vcuda_log_peer("worker %d (guest process %u of user %u) sent what nobody asked for: it is killed", w->pid,
+		       w->guest.pid, w->guest.uid);
 	daemon_worker_kill(w);
 	return false;
 }
@@ -245,6 +280,7 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 	w->notify_source = (struct daemon_source){.fd = -1, .ready = notify_ready};
 	daemon_timer_init(&w->end_timer, end_expired);
 	daemon_timer_init(&w->reply_timer, reply_expired);
+	daemon_timer_init(&w->late_timer, late_expired);
 	vcuda_list_init(&w->sent);
 	vcuda_list_init(&w->unsent);
 	return w;
@@ -262,7 +298,12 @@ static int launch_with_log(struct daemon_worker *w, const struct daemon_options 
 
 	if (status)
 		return status;
-	status = daemon_launch(options, kind, fd, log, ledger, &w->pid, &w->pidfd);
+	status = daemon_worker_group_make(&w->group);
+	if (!status) {
+		status = daemon_launch(options, kind, fd, log, ledger, &w->group, &w->pid, &w->pidfd);
+		if (status)
+			daemon_worker_group_drop(&w->group);
+	}
 	close(log);
 	if (status)
 		daemon_worker_log_close(&w->log);
@@ -296,12 +337,13 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 	}
 	status = daemon_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
 	if (!status)
-		status = daemon_ledger_start(&w->ledger, w->pid, &w->log.guest_pid, ledger_broken);
+		status = daemon_ledger_start(&w->ledger, w->pid, &w->guest.pid, ledger_broken);
 	if (status) {
 		daemon_source_remove(w->loop, &w->exit_source);
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
 		close_fd(&w->pidfd);
+		daemon_worker_group_drop(&w->group);
 		daemon_worker_log_close(&w->log);
 		daemon_ledger_close(&w->ledger);
 		return status;

@@ -3,7 +3,9 @@
  * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel and two eventfds. Whatever comes from it
  * is hostile.
  *
- * From daemon_worker_start() on it lives until its process is reaped; then `reaped` is called once, and it is gone.
+ * From daemon_worker_start() on it lives until its process and all processes of its group (worker-group.h) are gone;
+ * then `reaped` is called once, and it is gone. While a process cannot end, `reaped` is not called, and a log line says
+ * so.
  */
 #ifndef VCUDA_WORKER_H
 #define VCUDA_WORKER_H
@@ -16,6 +18,7 @@
 #include "ledger.h"
 #include "loop/loop.h"
 #include "options.h"
+#include "worker-group.h"
 #include "worker-log.h"
 
 /* A worker that is told to end gets this long. */
@@ -31,18 +34,27 @@ struct daemon_worker_ops {
 	void (*reaped)(struct daemon_worker *worker);
 };
 
+/* The guest process that a worker serves, as its kernel or the socket says; pid 0: none yet. */
+struct daemon_guest {
+	uint32_t pid, uid;
+	uint64_t since; /* daemon_now() */
+};
+
 struct daemon_worker {
 	struct daemon_loop *loop;
 	const struct daemon_worker_ops *ops;
 	void *owner;
 	pid_t pid;
+	struct daemon_guest guest;
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
 	struct daemon_worker_log log;
 	struct daemon_ledger_row ledger;
+	struct daemon_worker_group group;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */
 	struct daemon_timer reply_timer; /* until the oldest request is overdue */
+	struct daemon_timer late_timer;  /* from the first kill on, until the log says that it had no effect */
 	struct vcuda_list sent;          /* requests without reply, oldest first */
 	struct vcuda_list unsent;        /* messages that the socket had no room for */
 	uint64_t next_cookie;
@@ -60,6 +72,9 @@ struct daemon_worker *daemon_worker_start(struct daemon_loop *loop, const struct
 struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const struct daemon_options *options,
 					       bool quiet, const struct daemon_worker_ops *ops, void *owner,
 					       int *status);
+
+/* Notes the guest process that the worker serves from now on. */
+void daemon_worker_serve(struct daemon_worker *worker, uint32_t pid, uint32_t uid);
 
 /* Its process is no more, though not yet reaped. */
 bool daemon_worker_has_ended(const struct daemon_worker *worker);

@@ -2,7 +2,7 @@
 /*
  * Who computes: a page that vcudad makes and all of its workers share, descriptor VCUDA_WORKER_TABLE_FD of a new
  * worker. Each takes a slot and keeps its own figures there; vcudad empties the slots of workers that it reaped and
- * reads nothing. What a worker shows its guest of it is of the same guest: the VM, or the user over the local socket.
+ * shows the operator their figures, which it relies on for nothing. What a worker shows its guest of it is of the same guest: the VM, or the user over the local socket.
  */
 #ifndef VCUDA_WORKER_TABLE_H
 #define VCUDA_WORKER_TABLE_H

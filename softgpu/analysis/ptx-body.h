@@ -94,6 +94,7 @@ struct ptx_body {
 	uint32_t *labels, label_count, label_room;
 	struct ptx_block *blocks; /* while the graph is built: in text order; then in running order */
 	uint32_t block_count, block_room;
+	uint32_t choices; /* targets of all brx.idx */
 	uint64_t local_bytes;         /* of each thread: the kernel's own, then the stack of its calls */
 	struct ptx_routine *routines; /* what stands once and is called, then the kernel; see ptx-inline.h */
 	uint32_t routine_count;

@@ -427,6 +427,7 @@ static bool inline_choice(struct ptx_body *body, struct frame *f, const struct p
 		keys[n] = n;
 		labels[n] = f->label_base + targets->list[n]->index;
 	}
+	body->choices += targets->count;
 	if (!copy_operand(body, f, &index) || !skip_unless_guard(body, f, i, &skip))
 		return false;
 	like.guard = -1;

@@ -10,11 +10,12 @@
 
 #include "device/arena.h"
 #include "device/attributes.h"
+#include "device/group-limits.h"
 #include "common/log.h"
-#include "device/memory-limit.h"
 #include "device/memory.h"
 #include "device/schedule.h"
 #include "device/time-limit.h"
+#include "kernel.h"
 
 #define MAX_WORKERS 1024
 
@@ -60,13 +61,36 @@ static void choose_memory(void)
 
 	/* A tebibyte-and-more device would not find its addresses; 1 MiB holds the smallest module. */
 	if (text && (bytes < 1u << 20 || bytes > 1ull << 41)) {
-		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G", text);
+		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G",
+			  text);
 		bytes = 0;
 	}
 	device.memory = (bytes ? bytes : half_of_memory()) / 4096 * 4096;
 }
 
-static unsigned int usable_cpus(void)
+/*
+ * The blocks that a multiprocessor holds have 2 MiB of stacks and some of shared memory. The rest is local memory: one
+ * block of 1024 threads may have 256 KiB each.
+ */
+#define BLOCK_MEMORY (256ull << 20)
+#define BLOCK_MEMORY_OF_THREAD (16ull << 20)
+
+static void choose_block_memory(void)
+{
+	const char *text = getenv("VCUDA_CPU_BLOCK_MEMORY");
+	uint64_t bytes = text ? parse_bytes(text) : 0;
+
+	if (text && (bytes < 16u << 20 || bytes > 1ull << 41)) {
+		vcuda_log("VCUDA_CPU_BLOCK_MEMORY=%s is not used: give bytes from 16M to 2048G, "
+			  "e.g. VCUDA_CPU_BLOCK_MEMORY=512M",
+			  text);
+		bytes = 0;
+	}
+	device.block_memory = bytes ? bytes : BLOCK_MEMORY + device.threads * BLOCK_MEMORY_OF_THREAD;
+	ptx_limit_memory(device.block_memory);
+}
+
+static unsigned int allowed_cpus(void)
 {
 	cpu_set_t set;
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -74,6 +98,14 @@ static unsigned int usable_cpus(void)
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		return (unsigned int)CPU_COUNT(&set);
 	return online > 0 ? (unsigned int)online : 1;
+}
+
+static unsigned int usable_cpus(void)
+{
+	unsigned int allowed = allowed_cpus();
+	uint64_t limit = softgpu_cpu_limit("");
+
+	return limit < allowed ? (unsigned int)limit : allowed;
 }
 
 static void choose_threads(void)
@@ -103,7 +135,7 @@ static void choose_compute(void)
 	if (sscanf(text, "%d.%d%n", &major, &minor, &length) != 2 || text[length] || major < 3 || major > 99 ||
 	    minor < 0 || minor > 9) {
 		vcuda_log("VCUDA_CPU_COMPUTE=%s is not used: give a compute capability, e.g. VCUDA_CPU_COMPUTE=9.0",
-			text);
+			  text);
 		return;
 	}
 	device.major = major;
@@ -200,6 +232,7 @@ static void choose(void)
 	device.cache_bytes = cache_size();
 	choose_memory();
 	choose_threads();
+	choose_block_memory();
 	choose_compute();
 	choose_time_limit();
 	choose_bounds();
@@ -351,7 +384,8 @@ CUresult softgpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 }
 
 /* Asks about two different devices, of which there is only one. */
-CUresult softgpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+CUresult softgpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+					 CUdevice dstDevice)
 {
 	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
@@ -359,7 +393,7 @@ CUresult softgpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attri
 }
 
 CUresult softgpu_cuDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
-					      unsigned count, CUdevice srcDevice, CUdevice dstDevice)
+						  unsigned count, CUdevice srcDevice, CUdevice dstDevice)
 {
 	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;

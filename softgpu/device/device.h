@@ -20,6 +20,7 @@
 #define SOFTGPU_THREADS_PER_SM 2048
 #define SOFTGPU_BLOCKS_PER_SM 32
 #define SOFTGPU_REGISTERS 65536
+#define SOFTGPU_LOCAL_PER_THREAD (512u << 10)
 #define SOFTGPU_MAPPING (2u << 20) /* what a GPU maps memory in */
 #define SOFTGPU_MAX_1D 131072
 #define SOFTGPU_MAX_2D_WIDTH 131072
@@ -42,6 +43,7 @@
 struct softgpu_device {
 	char name[64];
 	uint64_t memory;      /* bytes */
+	uint64_t block_memory; /* bytes that the blocks at hand may have together */
 	unsigned int threads; /* workers, and multiprocessors */
 	int major, minor;     /* compute capability */
 	int clock_khz;        /* 0: not known */

@@ -49,7 +49,7 @@ CUresult softgpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 				   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 	uint64_t start = (uint64_t)(uintptr_t)p;
 	bool read_only = Flags & CU_MEMHOSTREGISTER_READ_ONLY;
-	struct softgpu_range range = {start, bytesize, NULL, SOFTGPU_HOST, !read_only, !read_only, NULL};
+	struct softgpu_range range = {start, bytesize, NULL, SOFTGPU_HOST, !read_only, !read_only, NULL, 0, 0};
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
 

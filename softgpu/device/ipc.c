@@ -249,7 +249,7 @@ static bool map_import(struct import *i, const struct vcuda_share_part *part, in
 	if (!map_file(i->start, i->bytes, fd, part->offset - before))
 		goto free_address;
 	if (softgpu_range_add(
-		    &(struct softgpu_range){i->address, part->bytes, i->context, SOFTGPU_IMPORTED, true, true, NULL}))
+		    &(struct softgpu_range){i->address, part->bytes, i->context, SOFTGPU_IMPORTED, true, true, NULL, 0, 0}))
 		return true;
 	if (!map_own(i->start, i->bytes))
 		return false;

@@ -188,7 +188,13 @@ void softgpu_range_remove(uint64_t start)
 
 CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum softgpu_range_kind kind, uint64_t *address)
 {
-	uint64_t slot;
+	return softgpu_memory_alloc_aligned(context, bytes, SOFTGPU_ALIGNMENT, kind, address);
+}
+
+CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
+				      enum softgpu_range_kind kind, uint64_t *address)
+{
+	uint64_t slot, start;
 	struct softgpu_range range = {
 		.size = bytes,
 		.context = context,
@@ -199,18 +205,21 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 
 	if (bytes > softgpu_device()->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	slot = softgpu_arena_slot(bytes);
+	range.taken = bytes + (align > SOFTGPU_ALIGNMENT ? align - SOFTGPU_ALIGNMENT : 0);
+	slot = softgpu_arena_slot(range.taken);
 	if (!softgpu_memory_count(slot))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range.start = softgpu_arena_alloc(bytes);
-	if (!range.start)
+	start = softgpu_arena_alloc(range.taken);
+	if (!start)
 		goto uncount;
+	range.lead = -start & (align - 1);
+	range.start = start + range.lead;
 	if (!softgpu_range_add(&range))
 		goto free;
 	*address = range.start;
 	return CUDA_SUCCESS;
 free:
-	softgpu_arena_free(range.start, bytes);
+	softgpu_arena_free(start, range.taken);
 uncount:
 	softgpu_memory_uncount(slot);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -231,8 +240,8 @@ static void give_back(const struct softgpu_range *range)
 	} else {
 		softgpu_arena_discard(range->start, range->size);
 	}
-	softgpu_arena_free(range->start, range->size);
-	softgpu_memory_uncount(softgpu_arena_slot(range->size));
+	softgpu_arena_free(range->start - range->lead, range->taken);
+	softgpu_memory_uncount(softgpu_arena_slot(range->taken));
 	if (range->pool)
 		softgpu_pool_freed(range->pool, range->size);
 }

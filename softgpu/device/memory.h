@@ -29,6 +29,7 @@ struct softgpu_range {
 	enum softgpu_range_kind kind;
 	bool kernel_writes, copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
+	uint64_t lead, taken; /* of device memory: bytes of the arena before the start, and in all */
 };
 
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
@@ -72,6 +73,10 @@ bool softgpu_host_remove(uint64_t start, bool managed);
 
 /* New device memory. CUDA_ERROR_OUT_OF_MEMORY where the device's memory or the host's is used up. */
 CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum softgpu_range_kind kind, uint64_t *address);
+/* The same for an alignment, a power of two. All others are aligned to SOFTGPU_ALIGNMENT. */
+#define SOFTGPU_ALIGNMENT 512
+CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
+				      enum softgpu_range_kind kind, uint64_t *address);
 
 /* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
 bool softgpu_memory_count(uint64_t bytes);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "device/context.h"
@@ -24,6 +25,15 @@
 /* Kernels that wait for others hold their workers: so many more are started for the others, and rest so long. */
 #define MOST_EXTRA 126 /* a GPU runs 128 kernels at once */
 #define EXTRA_REST_NS 200000000
+
+/*
+ * However many they are, workers beyond the device's number are to take little from other processes, so that each
+ * process has about as much of the processors as its device has workers: they have the least weight. A worker whose
+ * kernel waits leaves the processors to them, the longer the more they are.
+ */
+#define EXTRA_NICE 19
+#define WAIT_NS_OF_EXTRA 50000
+#define MOST_WAIT_NS 5000000
 
 /*
  * Beyond so many operations, or bytes in them, whoever wants to submit more has to wait, unless the worker says
@@ -456,6 +466,8 @@ static bool rest(bool is_extra)
 
 static void *worker(void *is_extra)
 {
+	if (is_extra)
+		setpriority(PRIO_PROCESS, 0, EXTRA_NICE); /* of the calling thread */
 	softgpu_lock();
 	do {
 		struct softgpu_op *op;
@@ -499,8 +511,12 @@ bool softgpu_workers_start(void)
 	return running > 0;
 }
 
-void softgpu_worker_stalled(void)
+uint64_t softgpu_worker_stalled(void)
 {
+	uint64_t wait;
+
 	if (!idle && extra < MOST_EXTRA && next_ready() && start_worker(true))
 		extra++;
+	wait = (uint64_t)extra * WAIT_NS_OF_EXTRA;
+	return wait < MOST_WAIT_NS ? wait : MOST_WAIT_NS;
 }

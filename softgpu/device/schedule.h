@@ -126,8 +126,11 @@ void softgpu_wait(const struct softgpu_scope *scope);
 void softgpu_wait_any(void);
 void softgpu_wake_waiters(void);
 
-/* A kernel that one worker runs does nothing but wait: if others are ready and no worker is free, they get one. */
-void softgpu_worker_stalled(void);
+/*
+ * A kernel that one worker runs does nothing but wait: if others are ready and no worker is free, they get one. Gives
+ * back how many nanoseconds that kernel's worker is to sleep each time before it looks again.
+ */
+uint64_t softgpu_worker_stalled(void);
 
 /* Starts the workers, once. False: no thread could be started. */
 bool softgpu_workers_start(void);

@@ -392,7 +392,7 @@ CUresult softgpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t
 		if (m->start < ptr || m->start >= ptr + size)
 			continue;
 		m->accessible = softgpu_range_add(
-			&(struct softgpu_range){m->start, m->size, NULL, SOFTGPU_MAPPED, writes, writes, NULL});
+			&(struct softgpu_range){m->start, m->size, NULL, SOFTGPU_MAPPED, writes, writes, NULL, 0, 0});
 		if (!m->accessible)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}

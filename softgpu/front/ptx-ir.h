@@ -102,6 +102,7 @@ struct ptx_function;
 
 /* The shared variables of a kernel, or the local variables or parameters of a function, together; fits an int. */
 #define PTX_MAX_SPACE_BYTES (1ull << 30)
+#define PTX_MAX_SHARED_BYTES (227u << 10) /* what a block of a present GPU may have */
 
 /* What a .calltargets or .branchtargets directive lists: functions or labels. */
 struct ptx_targets {

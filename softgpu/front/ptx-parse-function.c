@@ -102,6 +102,14 @@ static bool is_hint(const struct ptx_token *token)
 	return false;
 }
 
+/* A product that is too large for a number stays so. No factor is 0 or larger than 32 bits, as in the driver. */
+static uint64_t times(struct ptx_parser *p, uint64_t product, uint64_t value)
+{
+	if (!value || value > UINT32_MAX)
+		ptx_parse_fail(p, PTX_INVALID, "a number from 1 to %u is expected", UINT32_MAX);
+	return __builtin_mul_overflow(product, value, &product) || product > UINT32_MAX ? UINT32_MAX : product;
+}
+
 /* .maxntid 256, 1, 1 and the like, between a function's head and its body. */
 static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 {
@@ -120,7 +128,7 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 		ptx_parse_next(p);
 		while (p->token.kind == PTX_TOK_INT || p->token.kind == PTX_TOK_STRING || p->token.kind == ',') {
 			if (p->token.kind == PTX_TOK_INT && ptx_parse_integer(p, &value))
-				product = value <= 65536 && product <= 65536 ? product * value : 0;
+				product = times(p, product, value);
 			else
 				ptx_parse_next(p);
 		}

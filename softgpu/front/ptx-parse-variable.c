@@ -50,6 +50,7 @@ static bool multiply_size(struct ptx_declaration *d, uint64_t n)
 
 static void parse_dimensions(struct ptx_parser *p, struct ptx_declaration *d)
 {
+	d->open_array = false;
 	while (ptx_parse_accept(p, '[')) {
 		uint64_t n = 0;
 
@@ -278,6 +279,11 @@ static bool count_constant(struct ptx_parser *p, const struct ptx_declaration *d
 	return true;
 }
 
+static bool refuse_empty(struct ptx_parser *p, const struct ptx_declaration *d)
+{
+	return ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` has no elements", (int)d->name_length, d->name);
+}
+
 static bool define_global(struct ptx_parser *p, struct ptx_declaration *d, struct ptx_symbol *symbol, bool visible)
 {
 	struct ptx_module *m = p->module;
@@ -303,6 +309,8 @@ static bool define_global(struct ptx_parser *p, struct ptx_declaration *d, struc
 	symbol->index = m->variable_count++;
 	if (ptx_parse_accept(p, '='))
 		parse_initialiser(p, d, v, r);
+	else if (d->open_array)
+		return refuse_empty(p, d);
 	symbol->size = v->size;
 	return p->status == PTX_OK && count_constant(p, d);
 }
@@ -418,9 +426,8 @@ bool ptx_parse_variable(struct ptx_parser *p, unsigned linkage)
 	do {
 		if (!ptx_parse_declaration(p, &d))
 			return false;
-		if (!d.size && !is_extern)
-			return ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` has no elements", (int)d.name_length,
-					      d.name);
+		if (!is_extern && (!d.size || (d.open_array && (d.space == PTX_SHARED || d.space == PTX_LOCAL))))
+			return refuse_empty(p, &d);
 		symbol = define_symbol(p, &d, linkage, &again);
 		if (again)
 			continue;

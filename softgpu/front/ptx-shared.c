@@ -58,7 +58,7 @@ static void add_symbol(struct walk *w, const struct ptx_symbol *symbol)
 	}
 	place->symbol = symbol;
 	place->offset = (w->end + symbol->align - 1) & ~(symbol->align - 1);
-	if (__builtin_add_overflow(place->offset, symbol->size, &w->end) || w->end > PTX_MAX_SPACE_BYTES) {
+	if (__builtin_add_overflow(place->offset, symbol->size, &w->end) || w->end > PTX_MAX_SHARED_BYTES) {
 		ptx_error_set(w->error, symbol->line, "`%s` is too large for its state space", symbol->name);
 		w->status = PTX_INVALID;
 	}

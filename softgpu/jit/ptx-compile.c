@@ -17,8 +17,6 @@
 #include "jit/ptx-compile.h"
 #include "lower/ptx-lower.h"
 
-/* For the functions that compiled code calls: device printf needs the most of them, below 32 KiB. */
-#define RUNTIME_STACK (128ull << 10)
 /* The largest frame that is run: 32 warps of it must fit into the address space with ease. */
 #define MAX_FRAME (16ull << 20)
 
@@ -185,7 +183,7 @@ static LLVMMemoryBufferRef emit(struct lower *l, LLVMTargetMachineRef machine, u
 		LLVMDisposeMemoryBuffer(object);
 		return NULL;
 	}
-	*stack = messages.frame_bytes + RUNTIME_STACK;
+	*stack = messages.frame_bytes + PTX_RUNTIME_STACK;
 	dump(l, object);
 	return object;
 }

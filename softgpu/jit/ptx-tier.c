@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,7 +38,7 @@ static void improve(struct ptx_binary *b, bool masked)
 	struct ptx_error error = {0};
 
 	/* Linux has this per thread; kernels that run come first */
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+	setpriority(PRIO_PROCESS, 0, NICE);
 	/* the quick version compiled, so only memory or an optimiser's limit can be in the way: it stays */
 	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED) &&
 	    ptx_version_make(b, &version, false, false, &code, &error) == PTX_OK) {

@@ -23,12 +23,14 @@ struct piece {
 #define PLAIN_START offsetof(struct ptx_binary, lanes)
 #define PLAIN_BYTES (sizeof(struct ptx_binary) - PLAIN_START)
 /*
- * Measured: what takes more than about 0.3 s to optimise has more instructions. A masked version takes twice as long and
- * often runs for the last warp alone: it is always quick first.
+ * Measured: what takes more than about 0.3 s to optimise has more instructions. A masked version takes twice as long
+ * and often runs for the last warp alone: it is always quick first.
  */
 #define MANY_INSTRUCTIONS 300
 /* What has more than this stays quick: nobody should hold the background thread for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
+/* The same of targets of brx.idx: the time grows with their square. 120 take 0.5 s, 1000 more than a minute. */
+#define OPTIMISED_CHOICES 192
 
 static double now_ms(void)
 {
@@ -46,10 +48,11 @@ static void report(const struct ptx_binary *b, struct ptx_version v, const struc
 
 	if (!wanted || !*wanted)
 		return;
-	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering %.2f, "
-		"passes %.2f, emission %.2f, link %.2f",
-		b->kernel->info.name, d[0], d[1], d[2], v.masked ? "masked" : "full", v.quick ? "quick" : "optimised",
-		from, piece->instructions, t->analysis, t->lowering, t->passes, t->emission, t->link);
+	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering "
+		  "%.2f, "
+		  "passes %.2f, emission %.2f, link %.2f",
+		  b->kernel->info.name, d[0], d[1], d[2], v.masked ? "masked" : "full", v.quick ? "quick" : "optimised",
+		  from, piece->instructions, t->analysis, t->lowering, t->passes, t->emission, t->link);
 }
 
 /* ---- pieces ---- */
@@ -120,7 +123,8 @@ static struct piece *pack(const struct ptx_plan *plan, bool masked, LLVMMemoryBu
 	struct piece head = {.stack = stack,
 			     .object_bytes = LLVMGetBufferSize(object),
 			     .plain_bytes = PLAIN_BYTES,
-			     .instructions = plan->body.instr_count}, *p;
+			     .instructions = plan->body.instr_count},
+		     *p;
 	struct ptx_binary described;
 
 	if (!masked)
@@ -275,11 +279,14 @@ static bool is_patient(void)
 	return wanted && !strcmp(wanted, "optimised");
 }
 
-static bool starts_quick(struct ptx_version v, uint32_t instructions)
+static bool stays_quick(const struct ptx_plan *plan)
 {
-	if (is_patient())
-		return instructions > OPTIMISED_INSTRUCTIONS;
-	return v.masked || instructions > MANY_INSTRUCTIONS;
+	return plan->body.instr_count > OPTIMISED_INSTRUCTIONS || plan->body.choices > OPTIMISED_CHOICES;
+}
+
+static bool starts_quick(struct ptx_version v, const struct ptx_plan *plan)
+{
+	return stays_quick(plan) || (!is_patient() && (v.masked || plan->body.instr_count > MANY_INSTRUCTIONS));
 }
 
 enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bool choose, bool describe,
@@ -301,9 +308,9 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 	if (status != PTX_OK)
 		return status;
 	times.analysis = now_ms() - start;
-	if (choose && starts_quick(*v, plan->body.instr_count))
+	if (choose && starts_quick(*v, plan))
 		*v = quick;
-	if (!v->quick && plan->body.instr_count > OPTIMISED_INSTRUCTIONS)
+	if (!v->quick && stays_quick(plan))
 		status = PTX_NOT_SUPPORTED;
 	else
 		status = compile(b, plan, *v, describe, code, &times, error);

@@ -201,6 +201,15 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* By local and shared memory: each multiprocessor has its part of the memory of all blocks, or of one block. */
+static size_t blocks_by_memory(const struct CUfunc_st *f, unsigned int threads, size_t shared)
+{
+	uint64_t own = f->info->local_bytes * (uint64_t)threads + shared;
+	uint64_t part = softgpu_device()->block_memory / softgpu_device()->threads;
+
+	return own <= part / SOFTGPU_BLOCKS_PER_SM ? SOFTGPU_BLOCKS_PER_SM : own < part ? part / own : 1;
+}
+
 /* Blocks by what the attributes promise of a multiprocessor: threads in whole warps, registers, shared memory. */
 size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
 {
@@ -209,6 +218,7 @@ size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int th
 
 	if (threads > max_threads(f) || shared > SOFTGPU_SHARED_PER_BLOCK_OPTIN)
 		return 0;
+	blocks = least(blocks, blocks_by_memory(f, threads, shared));
 	blocks = least(blocks,
 		       SOFTGPU_REGISTERS / (warps * SOFTGPU_WARP * (f->info->registers ? f->info->registers : 1)));
 	return least(blocks, SOFTGPU_SHARED_PER_SM / (shared + SOFTGPU_SHARED_RESERVED));

@@ -202,6 +202,8 @@ static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
 	if (b[0] > SOFTGPU_MAX_THREADS_PER_BLOCK || b[1] > SOFTGPU_MAX_THREADS_PER_BLOCK || b[2] > SOFTGPU_MAX_BLOCK_Z)
 		return CUDA_ERROR_INVALID_VALUE;
 	threads *= b[2];
+	if (f->info->local_bytes > SOFTGPU_LOCAL_PER_THREAD)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (threads > SOFTGPU_MAX_THREADS_PER_BLOCK || (f->info->max_threads && threads > f->info->max_threads))
 		return CUDA_ERROR_INVALID_VALUE;
 	return s->dynamic_shared <= (size_t)f->max_dynamic ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -286,12 +288,15 @@ static bool claim(void *owner, uint64_t *index)
 }
 
 /* What it waits for may be another kernel, or a copy, for which no thread is left. */
-static void stalled(void *owner)
+static uint64_t stalled(void *owner)
 {
+	uint64_t rest;
+
 	(void)owner;
 	softgpu_lock();
-	softgpu_worker_stalled();
+	rest = softgpu_worker_stalled();
 	softgpu_unlock();
+	return rest;
 }
 
 /*
@@ -308,8 +313,9 @@ static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct s
 	l->ptx.stalled = stalled;
 	l->ptx.owner = l;
 	l->ptx.share = s->cooperative ? (uint32_t)((l->op.units + threads - 1) / threads) : 1;
-	l->ptx.resident = s->cooperative ? (uint32_t)l->op.units
-					 : (uint32_t)softgpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
+	l->ptx.resident = s->cooperative
+				  ? (uint32_t)l->op.units
+				  : (uint32_t)softgpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
 }
 
 /* Blocks claimed at a time: few claims for many small blocks, and still work for all threads. */
@@ -385,6 +391,22 @@ static CUresult check_cooperative(const struct CUfunc_st *f, const struct shape 
 		       : CUDA_SUCCESS;
 }
 
+/* One block has to fit into the memory of blocks; all of a cooperative launch have to. */
+static CUresult check_memory(const struct launch *l, bool cooperative)
+{
+	static bool told;
+	uint64_t each = ptx_launch_memory(&l->ptx), most = softgpu_device()->block_memory;
+
+	if (each > most) {
+		if (!told)
+			vcuda_log("kernel %s: a block needs %llu MiB, VCUDA_CPU_BLOCK_MEMORY is %llu MiB", l->name,
+				  (unsigned long long)(each >> 20), (unsigned long long)(most >> 20));
+		told = true;
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	}
+	return cooperative && l->op.units > most / each ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
 static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct shape *s, CUstream handle, void **params,
 		       void **extra)
 {
@@ -415,6 +437,9 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_HANDLE : result;
 		goto put_module;
 	}
+	result = check_memory(l, s->cooperative);
+	if (result != CUDA_SUCCESS)
+		goto put_module;
 	l->ptx.cancel = &c->cancel;
 	if (ptx_binary_waits(l->ptx.binary))
 		let_wait(l, f, s);
@@ -453,22 +478,20 @@ static CUresult enter_launch(CUfunction f, const struct shape *shape, CUstream s
 	return softgpu_leave(result);
 }
 
-CUresult softgpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
-			    unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
-			    void **kernelParams, void **extra)
+CUresult softgpu_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+				unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+				CUstream hStream, void **kernelParams, void **extra)
 {
-	struct shape shape = {
-		{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, false};
+	struct shape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, false};
 
 	return enter_launch(f, &shape, hStream, kernelParams, extra);
 }
 
 CUresult softgpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
-				       unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
-				       unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
+					   unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+					   unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	struct shape shape = {
-		{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, true};
+	struct shape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, true};
 
 	return enter_launch(f, &shape, hStream, kernelParams, NULL);
 }

@@ -147,7 +147,7 @@ static CUresult place(void *owner, uint32_t index, uint64_t address, size_t byte
 	const struct ptx_variable *variable;
 	struct softgpu_managed *managed;
 	CUresult result = find(owner, index, &managed, &variable);
-	struct softgpu_range range = {address, 0, NULL, SOFTGPU_HOST, true, true, NULL};
+	struct softgpu_range range = {address, 0, NULL, SOFTGPU_HOST, true, true, NULL, 0, 0};
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -151,7 +151,8 @@ static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t
 		if (variables[i].managed)
 			continue;
 		/* constants too may be written by kernels, by their addresses, for launches to come */
-		result = softgpu_memory_alloc(context, bytes, SOFTGPU_VARIABLE, &addresses[i]);
+		result = softgpu_memory_alloc_aligned(context, bytes, variables[i].align, SOFTGPU_VARIABLE,
+						      &addresses[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
 		ptx_module_place(ptx, i, addresses[i]);

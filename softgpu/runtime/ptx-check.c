@@ -291,16 +291,17 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t number, uint32_t mask, const
 	}
 }
 
-const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length)
+const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t limit, size_t *length)
 {
 	uint64_t start, end;
-	const char *text = (const char *)(uintptr_t)address, *close;
+	const char *text = (const char *)(uintptr_t)address;
+	size_t most;
 
 	if (!find_range(ctx, address, 1, false, &start, &end))
 		return NULL;
-	close = memchr(text, 0, end - address);
-	*length = close ? (size_t)(close - text) : 0;
-	return close ? text : NULL;
+	most = end - address < limit ? end - address : limit;
+	*length = strnlen(text, most);
+	return *length < most || most == limit ? text : NULL;
 }
 
 bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes)

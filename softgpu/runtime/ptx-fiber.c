@@ -253,6 +253,7 @@ void ptx_thread_empty(struct ptx_thread *t)
 	__atomic_sub_fetch(&reserved, t->reserved, __ATOMIC_RELAXED);
 	t->reserved = 0;
 	t->serial = 0;
+	ptx_memory_settle(t);
 }
 
 static pthread_key_t key;
@@ -260,6 +261,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void destroy(void *data)
 {
+	ptx_memory_remove(data);
 	for (struct ptx_thread *t = data, *next; t; t = next) {
 		next = t->next;
 		ptx_thread_empty(t);
@@ -285,6 +287,7 @@ struct ptx_thread *ptx_thread_get(void)
 		return NULL;
 	mine->number = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
 	pthread_setspecific(key, mine);
+	ptx_memory_add(mine);
 	return mine;
 }
 

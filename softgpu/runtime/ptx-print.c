@@ -1,40 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that kernels call outside the module: device printf, assert, malloc and free. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/ptx-run.h"
 
-#define MAX_TEXT 4096
+/*
+ * What one call prints goes out in pieces of a fixed size. Measured on an H200: a text of 200,000 bytes and a precision
+ * of 99,999 are printed whole, a conversion that is not known is printed as it is.
+ */
+#define PIECE 4096
+#define MOST_TEXT (1u << 20)
+#define MOST_FORMAT (64u << 10)
+/* Of one conversion, with its end. */
+#define MOST_SPEC 48
+/* No double has more digits behind its point. Those beyond are zeroes. */
+#define MOST_DIGITS 1100
 
 struct printer {
 	struct ptx_context *ctx;
-	uint32_t site;
-	char text[MAX_TEXT];
-	size_t length;
-	uint64_t arguments; /* where the next one lies, in device memory */
-	uint32_t count;     /* of those taken */
+	char piece[PIECE];
+	size_t length, total; /* of the piece, and of all of the call */
+	uint64_t arguments;   /* where the next one lies, in device memory */
+	uint32_t count;       /* of those taken */
 	bool ok;
 };
 
+/* A number that was printed without its width: what lies between its parts is added later. */
+struct number {
+	char text[MOST_DIGITS + 400];
+	size_t length;
+	size_t prefix;  /* bytes: sign, 0x */
+	size_t digits;  /* bytes up to where zeroes beyond MOST_DIGITS belong */
+	size_t zeroes;  /* so many */
+	bool zero_fill; /* the flag 0 has a meaning for it */
+};
+
+struct conversion {
+	bool left, plus, space, alternate, zero;
+	size_t width, precision;
+	bool has_precision;
+	unsigned bytes; /* 1, 2, 4 or 8: of an integer */
+	char type;
+	size_t length; /* of its text, with the % */
+};
+
+static void flush(struct printer *p)
+{
+	if (p->length && p->ctx->launch->print)
+		p->ctx->launch->print(p->ctx->launch->device, p->piece, p->length);
+	p->length = 0;
+}
+
+/* How much of `length` bytes fits into the piece at hand, and into what the call may print. */
+static size_t room(struct printer *p, size_t length)
+{
+	if (p->length == PIECE)
+		flush(p);
+	if (length > MOST_TEXT - p->total)
+		length = MOST_TEXT - p->total;
+	return length < PIECE - p->length ? length : PIECE - p->length;
+}
+
 static void put(struct printer *p, const char *text, size_t length)
 {
-	if (length > MAX_TEXT - p->length)
-		length = MAX_TEXT - p->length;
-	memcpy(p->text + p->length, text, length);
-	p->length += length;
+	for (size_t n; (n = room(p, length)); text += n, length -= n) {
+		memcpy(p->piece + p->length, text, n);
+		p->length += n;
+		p->total += n;
+	}
+}
+
+static void repeat(struct printer *p, char what, size_t count)
+{
+	for (size_t n; (n = room(p, count)); count -= n) {
+		memset(p->piece + p->length, what, n);
+		p->length += n;
+		p->total += n;
+	}
 }
 
 /* Arguments lie one after the other, each aligned to its size. */
 static uint64_t next_argument(struct printer *p, unsigned bytes)
 {
 	uint64_t value = 0, at = (p->arguments + bytes - 1) & ~(uint64_t)(bytes - 1);
-	size_t length = bytes;
 
 	p->arguments = at + bytes;
 	p->count++;
-	if (!ptx_check_bytes(p->ctx, at, length)) {
+	if (!ptx_check_bytes(p->ctx, at, bytes)) {
 		p->ok = false;
 		return 0;
 	}
@@ -42,83 +95,265 @@ static uint64_t next_argument(struct printer *p, unsigned bytes)
 	return value;
 }
 
-/* One conversion, from its % on; returns its length. Only what is known to be harmless reaches snprintf(). */
-static size_t convert(struct printer *p, const char *at)
-{
-	char spec[40], out[512];
-	size_t n = 1, kept = 1, length;
-	bool wide = false;
-	const char *text;
-	uint64_t value;
-	double number;
-	int written = 0;
+/* ---- one conversion ---- */
 
-	spec[0] = '%';
-	while (at[n] && strchr("-+ #0123456789.*", at[n])) {
-		if (at[n] == '*' && kept < 16)
-			kept += (size_t)snprintf(spec + kept, 12, "%d", (int)next_argument(p, 4) % 400);
-		else if (kept < 20)
-			spec[kept++] = at[n];
-		n++;
-	}
-	while (at[n] && strchr("hlLqjzt", at[n])) {
-		wide |= at[n] != 'h';
-		n++;
-	}
-	if (!at[n] || kept > 24)
-		return n;
-	if (strchr("diouxXc", at[n])) {
-		value = next_argument(p, wide && at[n] != 'c' ? 8 : 4);
-		if (at[n] != 'c') {
-			spec[kept++] = 'l';
-			spec[kept++] = 'l';
+static size_t parse_flags(struct conversion *c, const char *spec)
+{
+	size_t n = 1;
+
+	for (;; n++) {
+		switch (spec[n]) {
+		case '-':
+			c->left = true;
+			break;
+		case '+':
+			c->plus = true;
+			break;
+		case ' ':
+			c->space = true;
+			break;
+		case '#':
+			c->alternate = true;
+			break;
+		case '0':
+			c->zero = true;
+			break;
+		default:
+			return n;
 		}
-		spec[kept] = at[n];
-		spec[kept + 1] = 0;
-		if (!wide && strchr("di", at[n]))
-			value = (uint64_t)(int64_t)(int32_t)value;
-		written = at[n] == 'c' ? snprintf(out, sizeof(out), spec, (int)value)
-				       : snprintf(out, sizeof(out), spec, (long long)value);
-	} else if (strchr("eEfFgGaA", at[n])) {
-		value = next_argument(p, 8);
-		memcpy(&number, &value, 8);
-		spec[kept] = at[n];
-		spec[kept + 1] = 0;
-		written = snprintf(out, sizeof(out), spec, number);
-	} else if (at[n] == 'p') {
-		written = snprintf(out, sizeof(out), "0x%llx", (unsigned long long)next_argument(p, 8));
-	} else if (at[n] == 's') {
-		text = ptx_check_string(p->ctx, next_argument(p, 8), &length);
-		if (text)
-			put(p, text, length);
-		else
-			p->ok = false;
-	} else {
-		put(p, at[n] == '%' ? "%" : at, at[n] == '%' ? 1 : n + 1);
 	}
-	if (written > 0)
-		put(p, out, (size_t)written < sizeof(out) ? (size_t)written : sizeof(out) - 1);
-	return n + 1;
+}
+
+/* Digits; more than a call prints is as good as that. */
+static size_t parse_digits(const char *text, size_t *value)
+{
+	size_t n = 0;
+
+	for (*value = 0; text[n] >= '0' && text[n] <= '9'; n++)
+		if (*value < MOST_TEXT)
+			*value = *value * 10 + (size_t)(text[n] - '0');
+	return n;
+}
+
+/* A number or an argument. False: it is negative. */
+static bool parse_amount(struct printer *p, const char *spec, size_t *n, size_t *value)
+{
+	int64_t given;
+
+	if (spec[*n] != '*') {
+		*n += parse_digits(spec + *n, value);
+		return true;
+	}
+	++*n;
+	given = (int32_t)next_argument(p, 4);
+	*value = (size_t)(given < 0 ? -given : given);
+	return given >= 0;
+}
+
+static size_t parse_length(struct conversion *c, const char *spec, size_t n)
+{
+	c->bytes = 4;
+	if (spec[n] == 'h') {
+		c->bytes = spec[n + 1] == 'h' ? 1 : 2;
+		return n + (spec[n + 1] == 'h' ? 2 : 1);
+	}
+	if (!spec[n] || !strchr("lLqjzt", spec[n]))
+		return n;
+	c->bytes = 8;
+	return n + (spec[n] == 'l' && spec[n + 1] == 'l' ? 2 : 1);
+}
+
+/* spec: from the % on, with an end. False: it is none. */
+static bool parse_conversion(struct printer *p, struct conversion *c, const char *spec)
+{
+	size_t n = parse_flags(c, spec);
+
+	if (!parse_amount(p, spec, &n, &c->width))
+		c->left = true;
+	if (spec[n] == '.') {
+		n++;
+		c->has_precision = true;
+		if (!parse_amount(p, spec, &n, &c->precision))
+			return false;
+	}
+	n = parse_length(c, spec, n);
+	c->type = spec[n];
+	c->length = n + 1;
+	return c->type && strchr("diouxXceEfFgGaAps", c->type);
+}
+
+/* Only what is known to be harmless reaches snprintf(). */
+static void make_spec(const struct conversion *c, const char *length, char spec[16])
+{
+	snprintf(spec, 16, "%%%s%s%s%s%s%c", c->plus ? "+" : "", c->space ? " " : "", c->alternate ? "#" : "",
+		 c->has_precision ? ".*" : "", length, c->type);
+}
+
+static int clamped(const struct conversion *c)
+{
+	return (int)(c->precision < MOST_DIGITS ? c->precision : MOST_DIGITS);
+}
+
+static void find_prefix(struct number *number)
+{
+	const char *t = number->text;
+
+	number->prefix = t[0] == '+' || t[0] == '-' || t[0] == ' ';
+	if (t[number->prefix] == '0' && (t[number->prefix + 1] == 'x' || t[number->prefix + 1] == 'X'))
+		number->prefix += 2;
+}
+
+static size_t missing_digits(const struct conversion *c)
+{
+	return c->has_precision && c->precision > MOST_DIGITS ? c->precision - MOST_DIGITS : 0;
+}
+
+/* The bits beyond the size are cut off, and the sign goes on where there is one. */
+static uint64_t cut(const struct conversion *c, uint64_t value)
+{
+	unsigned unused = 64 - 8 * c->bytes;
+
+	value <<= unused;
+	return c->type == 'd' || c->type == 'i' ? (uint64_t)((int64_t)value >> unused) : value >> unused;
+}
+
+static void print_integer(struct printer *p, const struct conversion *c, struct number *number)
+{
+	uint64_t value = cut(c, next_argument(p, c->bytes == 8 ? 8 : 4));
+	char spec[16];
+
+	make_spec(c, "ll", spec);
+	number->length =
+		(size_t)(c->has_precision
+				 ? snprintf(number->text, sizeof(number->text), spec, clamped(c), (long long)value)
+				 : snprintf(number->text, sizeof(number->text), spec, (long long)value));
+	find_prefix(number);
+	number->digits = number->prefix;
+	number->zeroes = missing_digits(c);
+	number->zero_fill = !c->has_precision;
+}
+
+static void print_float(struct printer *p, const struct conversion *c, struct number *number)
+{
+	uint64_t bits = next_argument(p, 8);
+	char spec[16];
+	double value;
+
+	memcpy(&value, &bits, 8);
+	make_spec(c, "", spec);
+	number->length =
+		(size_t)(c->has_precision ? snprintf(number->text, sizeof(number->text), spec, clamped(c), value)
+					  : snprintf(number->text, sizeof(number->text), spec, value));
+	find_prefix(number);
+	number->zero_fill = value - value == 0;
+	number->digits = strcspn(number->text, c->type == 'a' || c->type == 'A' ? "pP" : "eE");
+	if (number->zero_fill && (c->alternate || !strchr("gG", c->type)))
+		number->zeroes = missing_digits(c);
+}
+
+static void put_number(struct printer *p, const struct conversion *c, const struct number *number)
+{
+	size_t length = number->length + number->zeroes, fill = c->width > length ? c->width - length : 0;
+	bool zero = c->zero && !c->left && number->zero_fill;
+
+	if (!c->left && !zero)
+		repeat(p, ' ', fill);
+	put(p, number->text, number->prefix);
+	if (zero)
+		repeat(p, '0', fill);
+	put(p, number->text + number->prefix, number->digits - number->prefix);
+	repeat(p, '0', number->zeroes);
+	put(p, number->text + number->digits, number->length - number->digits);
+	if (c->left)
+		repeat(p, ' ', fill);
+}
+
+static void put_text(struct printer *p, const struct conversion *c, const char *text, size_t length)
+{
+	size_t fill = c->width > length ? c->width - length : 0;
+
+	if (!c->left)
+		repeat(p, ' ', fill);
+	put(p, text, length);
+	if (c->left)
+		repeat(p, ' ', fill);
+}
+
+static void print_string(struct printer *p, const struct conversion *c)
+{
+	size_t length, limit = c->has_precision && c->precision < MOST_TEXT ? c->precision : MOST_TEXT;
+	const char *text = ptx_check_string(p->ctx, next_argument(p, 8), limit, &length);
+
+	if (text)
+		put_text(p, c, text, length);
+	else
+		p->ok = false;
+}
+
+static void print_small(struct printer *p, const struct conversion *c)
+{
+	uint64_t value = next_argument(p, c->type == 'c' ? 4 : 8);
+	char text[24] = {(char)value};
+	int length = 1;
+
+	if (c->type == 'p')
+		length = snprintf(text, sizeof(text), value ? "0x%llx" : "(nil)", (unsigned long long)value);
+	put_text(p, c, text, (size_t)length);
+}
+
+static void convert(struct printer *p, const struct conversion *c)
+{
+	struct number number = {.length = 0};
+
+	if (c->type == 's') {
+		print_string(p, c);
+	} else if (c->type == 'c' || c->type == 'p') {
+		print_small(p, c);
+	} else {
+		if (strchr("diouxX", c->type))
+			print_integer(p, c, &number);
+		else
+			print_float(p, c, &number);
+		put_number(p, c, &number);
+	}
+}
+
+/*
+ * What begins with a %; returns how much of the format it took. The text is copied: other threads, and the program, may
+ * write to it meanwhile.
+ */
+static size_t print_conversion(struct printer *p, const char *at, size_t length)
+{
+	struct conversion c = {.type = 0};
+	char spec[MOST_SPEC] = "";
+	uint64_t arguments = p->arguments;
+	uint32_t count = p->count;
+
+	memcpy(spec, at, length < MOST_SPEC - 1 ? length : MOST_SPEC - 1);
+	if (spec[1] == '%') {
+		put(p, "%", 1);
+		return 2;
+	}
+	if (parse_conversion(p, &c, spec)) {
+		convert(p, &c);
+		return c.length;
+	}
+	p->arguments = arguments;
+	p->count = count;
+	put(p, "%", 1);
+	return 1;
 }
 
 /* Gives back how many arguments the format took, as CUDA's printf does. */
 static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
 {
 	struct printer p = {.ctx = ctx, .arguments = a[32], .ok = true};
-	const char *shared;
-	char *text = NULL;
+	const char *text;
 	size_t length;
 
 	if (!a[0])
 		return UINT32_MAX;
-	/* other threads, and the program, may write to it meanwhile */
-	shared = ptx_check_string(ctx, a[0], &length);
-	if (shared) {
-		text = strndup(shared, length);
-		if (!text)
-			return UINT32_MAX;
-		length = strlen(text);
-	}
+	text = ptx_check_string(ctx, a[0], MOST_FORMAT, &length);
 	for (size_t n = 0; text && n < length && p.ok;) {
 		const char *percent = memchr(text + n, '%', length - n);
 		size_t plain = percent ? (size_t)(percent - text) - n : length - n;
@@ -126,18 +361,19 @@ static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site,
 		put(&p, text + n, plain);
 		n += plain;
 		if (percent)
-			n += convert(&p, percent);
+			n += print_conversion(&p, percent, length - n);
 	}
-	free(text);
-	if (!shared || !p.ok)
-		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, shared ? p.arguments : a[0], thread);
-	if (ctx->launch->print)
-		ctx->launch->print(ctx->launch->device, p.text, p.length);
+	if (!text || !p.ok)
+		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, text ? p.arguments : a[0], thread);
+	flush(&p);
 	return p.count;
 }
 
-/* The most of a checked string that is printed: its end may have been overwritten since. */
-static int most(const char *text, size_t length, size_t limit)
+/* Of the strings of an assertion. */
+#define MOST_WORDS 300
+
+/* At most so much is printed: the end may have been overwritten since it was checked. */
+static int shown(const char *text, size_t length, size_t limit)
 {
 	return text ? (int)(length < limit ? length : limit) : 1;
 }
@@ -145,16 +381,18 @@ static int most(const char *text, size_t length, size_t limit)
 static uint64_t assert_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
 {
 	size_t n[3];
-	const char *what = ptx_check_string(ctx, a[0], &n[0]), *file = ptx_check_string(ctx, a[32], &n[1]);
-	const char *function = ptx_check_string(ctx, a[96], &n[2]);
+	const char *what = ptx_check_string(ctx, a[0], MOST_WORDS, &n[0]),
+		   *file = ptx_check_string(ctx, a[32], MOST_WORDS, &n[1]);
+	const char *function = ptx_check_string(ctx, a[96], MOST_WORDS, &n[2]);
 	const uint32_t *d = ctx->binary->blockdim;
 	char text[1024];
 	int length;
 
 	length = snprintf(text, sizeof(text),
 			  "%.*s:%u: %.*s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.*s` failed.\n",
-			  most(file, n[1], 200), file ? file : "?", (unsigned)a[64], most(function, n[2], 200), function ? function : "?", ctx->ctaid[0], ctx->ctaid[1],
-			  ctx->ctaid[2], thread % d[0], thread / d[0] % d[1], thread / d[0] / d[1], most(what, n[0], 300), what ? what : "?");
+			  shown(file, n[1], 200), file ? file : "?", (unsigned)a[64], shown(function, n[2], 200),
+			  function ? function : "?", ctx->ctaid[0], ctx->ctaid[1], ctx->ctaid[2], thread % d[0],
+			  thread / d[0] % d[1], thread / d[0] / d[1], shown(what, n[0], 300), what ? what : "?");
 	if (ctx->launch->print)
 		ctx->launch->print(ctx->launch->device, text,
 				   (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);

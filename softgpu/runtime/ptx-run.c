@@ -217,7 +217,7 @@ static bool provide_masked(struct ptx_thread *t)
 
 	t->wants_masked = false;
 	if (binary->complete(binary) &&
-	    ptx_thread_stack(w, __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE)->stack)) {
+	    ptx_memory_provide_stack(t, w, __atomic_load_n(&binary->masked, __ATOMIC_ACQUIRE)->stack)) {
 		start_fiber(t, w);
 		return true;
 	}
@@ -260,64 +260,10 @@ static enum turn take_turn(struct ptx_thread *t)
 
 /* ---- a block ---- */
 
-/*
- * A load under a mask reads nothing for lanes that are not there, but takes a hundred times as long if a page is
- * missing where they would read: on both sides of shared memory there is one. Shared memory itself begins with a page.
- */
-#define PAGE 4096u
-#define BESIDE (PTX_SITE_LANES * sizeof(uint64_t))
-
-static bool prepare_shared(struct ptx_thread *t, const struct ptx_binary *b, size_t dynamic)
-{
-	struct ptx_context *ctx = &t->ctx;
-
-	ctx->dynamic_bytes = dynamic;
-	ctx->shared_bytes = dynamic ? ((b->static_shared + 127) & ~127ull) + dynamic : b->static_shared;
-	if (!ptx_thread_grow(&t->shared, &t->shared_room, PAGE + ctx->shared_bytes + BESIDE))
-		return false;
-	ctx->shared = (uint8_t *)t->shared + PAGE;
-	((volatile uint8_t *)t->shared)[PAGE - 1] = ((volatile uint8_t *)t->shared)[PAGE + ctx->shared_bytes + BESIDE - 1] = 0;
-	return true;
-}
-
-static bool prepare_memory(struct ptx_thread *t, const struct ptx_launch *launch)
-{
-	const struct ptx_binary *b = launch->binary;
-	const struct ptx_machine_code *full = __atomic_load_n(&b->full, __ATOMIC_ACQUIRE);
-	struct ptx_context *ctx = &t->ctx;
-	size_t frame = (b->frame_bytes + 63) & ~63ull;
-
-	t->full = full->code;
-	t->serial = 0;
-	ctx->local_bytes = b->local_stride * b->threads;
-	if (!prepare_shared(t, b, launch->dynamic_shared) ||
-	    !ptx_thread_grow(&t->local, &t->local_room, ctx->local_bytes + 128) ||
-	    !ptx_thread_grow(&t->frames, &t->frames_room, frame * t->warp_count) ||
-	    !ptx_thread_grow(&t->cache, &t->cache_room, (b->site_count + 1) * sizeof(struct ptx_cached_range)))
-		return false;
-	for (uint32_t w = 0; w < t->warp_count; w++) {
-		if (!ptx_thread_stack(&t->warps[w], full->stack))
-			return false;
-		t->warps[w].frame = (struct ptx_frame *)(void *)((char *)t->frames + w * frame);
-	}
-	ctx->local = t->local;
-	ctx->cache = t->cache;
-	memset(t->cache, 0xff, b->site_count * sizeof(struct ptx_cached_range));
-	ptx_check_provenances(ctx);
-	return true;
-}
-
-/* By an earlier block of the same launch, for the code that runs now: a better one may have been compiled meanwhile. */
-static bool is_prepared(const struct ptx_thread *t, const struct ptx_launch *launch)
-{
-	const struct ptx_machine_code *full = __atomic_load_n(&launch->binary->full, __ATOMIC_ACQUIRE);
-
-	return launch->serial && t->serial == launch->serial && t->full == full->code;
-}
+static const volatile bool never;
 
 static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, uint64_t index, struct ptx_fault *fault)
 {
-	static const volatile bool never;
 	const struct ptx_binary *b = launch->binary;
 	struct ptx_context *ctx = &t->ctx;
 
@@ -336,16 +282,19 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	ctx->ctaid[0] = (uint32_t)(index % launch->grid[0]);
 	ctx->ctaid[1] = (uint32_t)(index / launch->grid[0] % launch->grid[1]);
 	ctx->ctaid[2] = (uint32_t)(index / launch->grid[0] / launch->grid[1]);
-	t->warp_count = b->fibers ? (b->threads + 31) / 32 : 1;
+	t->warp_count = ptx_warps(b);
 	t->live_warps = t->warp_count;
 	t->ready = UINT32_MAX >> (32 - t->warp_count);
 	ctx->more = 0;
 	t->faulted = t->wants_masked = t->companions = t->strides = false;
 	if (b->fibers)
 		ptx_barrier_reset(t);
-	if (!is_prepared(t, launch) && !prepare_memory(t, launch))
-		return false;
-	t->serial = launch->serial;
+	if (!ptx_memory_is_prepared(t, launch)) {
+		/* the code may be another one than that which the memory was provided for */
+		if (ptx_memory_provide(t, launch, true) != PTX_PROVIDED)
+			return false;
+		ptx_memory_prepare(t, launch);
+	}
 	for (uint32_t w = 0; w < t->warp_count; w++) {
 		t->warps[w].number = w;
 		begin_warp(b, &t->warps[w]);
@@ -380,6 +329,7 @@ struct residents {
 	uint32_t companions; /* how many of them may begin beside those at hand */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;
+	uint64_t rest_ns; /* between two looks at blocks that wait; 0: none */
 	bool claims;    /* blocks wait for one another: it asks for more */
 	bool exhausted; /* no block is left to claim */
 };
@@ -420,29 +370,61 @@ static bool begin_beside(struct residents *r, uint64_t index)
 	return t && begin_in(r, t, index);
 }
 
+/* One more block that is claimed has to run: without memory for it none is. */
 static bool claim_block(struct residents *r)
 {
+	struct ptx_thread *t = find_idle(r);
 	uint64_t index;
 
+	if (!t || ptx_memory_provide(t, r->launch, false) != PTX_PROVIDED)
+		return true;
 	if (r->launch->claim(r->launch->owner, &index))
 		return begin_beside(r, index);
 	r->exhausted = true;
 	return true;
 }
 
+static bool cancelled(struct residents *r)
+{
+	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_CANCELLED, .space = "generic"};
+	return false;
+}
+
 /* Then there is to be no next block of the call. */
 static bool ends_here(struct residents *r)
 {
-	if (r->next == r->begin || !is_cancelled(&r->first->ctx))
-		return false;
-	*r->fault = (struct ptx_fault){.kind = PTX_FAULT_CANCELLED, .space = "generic"};
-	return true;
+	return r->next != r->begin && is_cancelled(&r->first->ctx) && !cancelled(r);
 }
 
-/* The next of the call. False: a fault, or there is to be none. */
+/*
+ * The next of the call has no other block at hand: it waits for memory that blocks of other OS threads have. False: a
+ * fault, or there is to be none.
+ */
 static bool begin_next(struct residents *r)
 {
-	return !ends_here(r) && begin_beside(r, r->next++);
+	enum ptx_provided provided;
+
+	if (ends_here(r))
+		return false;
+	while ((provided = ptx_memory_provide(r->first, r->launch, false)) == PTX_NOT_NOW) {
+		if (__atomic_load_n(r->launch->cancel ? r->launch->cancel : &never, __ATOMIC_RELAXED))
+			return cancelled(r);
+		if (r->launch->stalled)
+			r->launch->stalled(r->launch->owner);
+		ptx_memory_wait(r->first);
+	}
+	return provided == PTX_PROVIDED && begin_beside(r, r->next++);
+}
+
+/* Lets other threads run. */
+static void rest(const struct residents *r)
+{
+	struct timespec time = {.tv_nsec = (long)r->rest_ns};
+
+	if (r->rest_ns)
+		nanosleep(&time, NULL);
+	else
+		sched_yield();
 }
 
 /* True now and then while all blocks have done nothing but look again for long. */
@@ -452,19 +434,20 @@ static bool is_stalled(struct residents *r, bool idle)
 
 	if (!idle) {
 		r->idle_turns = 0;
+		r->rest_ns = 0;
 		return false;
 	}
 	if (r->idle_turns++ == 0)
 		r->idle_since = monotonic_ns();
-	if (r->idle_turns % IDLE_TURNS)
+	if (r->idle_turns % IDLE_TURNS && !r->rest_ns)
 		return false;
-	sched_yield();
+	rest(r);
 	now = monotonic_ns();
 	if (now - r->idle_since < PATIENCE_NS)
 		return false;
 	if (r->launch->stalled && now - r->stalled_at > PATIENCE_NS) {
 		r->stalled_at = now;
-		r->launch->stalled(r->launch->owner);
+		r->rest_ns = r->launch->stalled(r->launch->owner);
 	}
 	return true;
 }
@@ -494,7 +477,7 @@ static bool begin_companion(struct residents *r, const struct ptx_thread *t)
 	r->companions--;
 	other = find_idle(r);
 	if (other && ptx_thread_reserve(other, t->warp_count)) {
-		if (begin_in(r, other, r->next)) {
+		if (ptx_memory_provide(other, r->launch, false) == PTX_PROVIDED && begin_in(r, other, r->next)) {
 			r->next++;
 			return true;
 		}
@@ -520,6 +503,8 @@ static bool take_turns(struct residents *r, bool *idle)
 		if (turn == TURN_DONE) {
 			t->busy = false;
 			r->count--;
+			if (ptx_memory_wanted())
+				ptx_thread_empty(t);
 		} else if (!begin_companion(r, t)) {
 			return false;
 		}
@@ -578,16 +563,13 @@ static bool run_next(struct residents *r)
 	return run_residents(r);
 }
 
-bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault)
+static bool run_all(const struct ptx_launch *launch, struct ptx_thread *t, uint64_t index, uint64_t count,
+		    struct ptx_fault *fault)
 {
-	struct ptx_thread *t = ptx_thread_get();
 	struct residents r = {.launch = launch, .fault = fault, .first = t, .begin = index, .next = index,
 			      .end = index + count, .pack = pack_size(launch),
 			      .claims = launch->binary->waits && launch->claim};
 
-	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
-	if (!t || memcmp(launch->block, launch->binary->blockdim, sizeof(launch->block)))
-		return false;
 	/* what a fault left */
 	for (struct ptx_thread *other = t; other; other = other->next)
 		other->busy = false;
@@ -596,4 +578,18 @@ bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t co
 			return false;
 	fault->kind = PTX_FAULT_NONE;
 	return true;
+}
+
+bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault)
+{
+	struct ptx_thread *t = ptx_thread_get();
+	bool ok;
+
+	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
+	if (!t || memcmp(launch->block, launch->binary->blockdim, sizeof(launch->block)))
+		return false;
+	ptx_memory_enter(t);
+	ok = run_all(launch, t, index, count, fault);
+	ptx_memory_leave(t);
+	return ok;
 }

@@ -80,6 +80,10 @@ enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
  */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 
+/* For the functions that compiled code calls, a part of each stack. Device printf needs the most of them, below 32 KiB. */
+#define PTX_RUNTIME_STACK (128ull << 10)
+#define PTX_RUNTIME_STACK_USED (32ull << 10)
+
 /* One version of a kernel, and the stack that a fiber needs to run it. */
 struct ptx_machine_code {
 	ptx_code code;
@@ -130,8 +134,8 @@ uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t site, uint64_t address
 /* The same for accesses that are not of the site's size: `align` is a power of two. Not for local memory. */
 uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint64_t align,
 			uint32_t thread);
-/* All bytes of a NUL-terminated string; NULL if it runs out of readable memory. */
-const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t *length);
+/* The first `limit` bytes, at most, of a NUL-terminated string; NULL if these run out of readable memory. */
+const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t limit, size_t *length);
 
 /* A launch begins: what ranges are known by then. */
 void ptx_check_provenances(struct ptx_context *ctx);

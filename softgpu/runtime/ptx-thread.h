@@ -62,6 +62,10 @@ struct ptx_thread {
 	void *shared, *local, *cache, *frames;
 	size_t shared_room, local_room, cache_room, frames_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
+	uint64_t charged;  /* bytes: what the account of ptx-memory.c has of it */
+	/* Of the first of an OS thread: the next OS thread's, and whether it runs blocks. */
+	struct ptx_thread *other;
+	int state; /* atomic */
 };
 
 /* The warp begins with entry(t), which must not return. */
@@ -115,6 +119,38 @@ struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last);
 /* Ends the block with a fault at a line of the PTX. */
 void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t line, uint32_t thread)
 	__attribute__((noreturn));
+
+/* ---- ptx-memory.c: the process's account of memory of blocks ---- */
+/* An OS thread's first one is made, and ends. */
+void ptx_memory_add(struct ptx_thread *t);
+void ptx_memory_remove(struct ptx_thread *t);
+/* The OS thread runs blocks from the one call to the other. In between, other threads leave its memory alone. */
+void ptx_memory_enter(struct ptx_thread *t);
+void ptx_memory_leave(struct ptx_thread *t);
+
+uint32_t ptx_warps(const struct ptx_binary *binary); /* that have a stack */
+bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch *launch);
+
+enum ptx_provided {
+	PTX_PROVIDED,
+	PTX_NOT_NOW, /* other blocks have what it needs */
+	PTX_TOO_MUCH,
+};
+
+/*
+ * Maps the memory that a block of the launch needs. beyond: up to twice the limit, for blocks that must go on. Then
+ * ptx_memory_prepare() tells the block's context.
+ */
+enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool beyond);
+void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
+/* A larger stack for a warp of a block at hand. */
+bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);
+/* Memory of `t` has been unmapped. */
+void ptx_memory_settle(struct ptx_thread *t);
+/* Gives back what the calling OS thread, whose first one is `t`, does not use, or else waits a moment for others. */
+void ptx_memory_wait(struct ptx_thread *t);
+/* Whether an OS thread waits. */
+bool ptx_memory_wanted(void);
 
 /* ---- ptx-barrier.c ---- */
 void ptx_barrier_reset(struct ptx_thread *t);     /* a block begins */

@@ -152,6 +152,7 @@ void start_device(void)
 	/* A lost wake-up shows as a hang: the test ends all the same. */
 	alarm(600);
 	setenv("VCUDA_CPU_MEMORY", "64M", 1);
+	setenv("VCUDA_CPU_BLOCK_MEMORY", "64M", 1);
 	setenv("VCUDA_CPU_THREADS", "3", 1);
 	unsetenv("VCUDA_CPU_COMPUTE");
 	cuda = vcuda_backend_cpu();

@@ -239,12 +239,73 @@ static void test_apart(void **state)
 		assert_int_equal(cuda->cuMemFree_v2(p[n]), CUDA_SUCCESS);
 }
 
+/* Variables are where they want to be, and their memory comes back. */
+static void test_alignment(void **state)
+{
+	static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+				   ".global .align 65536 .b8 large[100] = {7};\n.global .align 2 .b8 small[3];\n"
+				   ".const .align 4096 .b8 page[4];\n.visible .entry k()\n{\nret;\n}\n";
+	size_t bytes, before, after, total;
+	CUmodule module;
+	CUdeviceptr p;
+	char first;
+
+	(void)state;
+	assert_int_equal(cuda->cuMemGetInfo_v2(&before, &total), CUDA_SUCCESS);
+	for (unsigned n = 0; n < 20; n++) {
+		assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuModuleGetGlobal_v2(&p, &bytes, module, "large"), CUDA_SUCCESS);
+		assert_int_equal(p % 65536, 0);
+		assert_int_equal(bytes, 100);
+		assert_int_equal(cuda->cuMemcpyDtoH_v2(&first, p, 1), CUDA_SUCCESS);
+		assert_int_equal(first, 7);
+		assert_int_equal(cuda->cuModuleGetGlobal_v2(&p, &bytes, module, "page"), CUDA_SUCCESS);
+		assert_int_equal(p % 4096, 0);
+		assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+	}
+	assert_int_equal(cuda->cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+	assert_int_equal(after, before);
+}
+
+#define LOCAL_KERNEL(name, bytes)                                                                                      \
+	".visible .entry " name "()\n{\n.local .align 8 .b8 d[" bytes "];\n.reg .b32 %r<2>;\n.reg .b64 %l<4>;\n"       \
+	"mov.u64 %l1, d;\nmov.u32 %r1, %tid.x;\ncvt.u64.u32 %l2, %r1;\nadd.s64 %l1, %l1, %l2;\n"                       \
+	"st.local.u8 [%l1], %r1;\nret;\n}\n"
+
+/* The blocks have 64 MiB, of which one is never to have more. */
+static void test_local_memory(void **state)
+{
+	static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n" LOCAL_KERNEL("large", "100000")
+		LOCAL_KERNEL("largest", "524288") LOCAL_KERNEL("beyond", "524289");
+	CUmodule module;
+	CUfunction f;
+	int blocks;
+
+	(void)state;
+	assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_SUCCESS);
+	f = function(module, "large");
+	assert_int_equal(launch(f, 1, 1024, NULL, NULL), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	assert_int_equal(launch(f, 20, 512, NULL, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, f, 32, 0, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(blocks, (64 << 20) / 3 / (32 * 100000));
+	/* two of them fit on three multiprocessors */
+	assert_int_equal(cuda->cuLaunchCooperativeKernel(f, 3, 1, 1, 256, 1, 1, 0, NULL, NULL),
+			 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+	assert_int_equal(cuda->cuLaunchCooperativeKernel(f, 2, 1, 1, 256, 1, 1, 0, NULL, NULL), CUDA_SUCCESS);
+	assert_int_equal(launch(function(module, "largest"), 1, 32, NULL, NULL), CUDA_SUCCESS);
+	assert_int_equal(launch(function(module, "beyond"), 1, 1, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_CONTEXT(test_memory),         IN_CONTEXT(test_copies), IN_CONTEXT(test_memsets),
 		IN_CONTEXT(test_host_memory),    IN_CONTEXT(test_limits), IN_CONTEXT(test_heap),
-		IN_CONTEXT(test_use_after_free), IN_CONTEXT(test_apart),
+		IN_CONTEXT(test_use_after_free), IN_CONTEXT(test_apart),  IN_CONTEXT(test_local_memory),
+		IN_CONTEXT(test_alignment),
 	};
 
 	init_device();

@@ -141,10 +141,40 @@ static void many_instructions(void **state)
 	free(text);
 }
 
+#define MANY_TARGETS 1000
+
+/* The optimiser's time grows with the square of a brx.idx's targets: with many of them the code stays quick. */
+static void many_targets(void **state)
+{
+	const uint32_t block[3] = {32, 1, 1};
+	const struct ptx_binary *binary;
+	struct ptx_error error = {0};
+	struct ptx_module *m;
+	char *text, *end = start_large(&text, 128 * MANY_TARGETS + 1000);
+
+	(void)state;
+	setenv("VCUDA_CPU_COMPILE", "optimised", 1);
+	end += sprintf(end, ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %%r<4>;\n.reg .b64 %%l<2>;\n"
+			    "ld.param.u64 %%l1, [p];\nmov.u32 %%r1, %%tid.x;\nT: .branchtargets L0");
+	for (unsigned n = 1; n < MANY_TARGETS; n++)
+		end += sprintf(end, ", L%u", n);
+	end += sprintf(end, ";\nbrx.idx %%r1, T;\n");
+	for (unsigned n = 0; n < MANY_TARGETS; n++)
+		end += sprintf(end, "L%u: xor.b32 %%r1, %%r1, %u;\nbra E;\n", n, n + 1);
+	end += sprintf(end, "E: st.global.u32 [%%l1], %%r1;\nret;\n}\n");
+	assert_int_equal(ptx_module_create(text, (size_t)(end - text), &m, &error), PTX_OK);
+	free(text);
+	if (ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error) != PTX_OK)
+		fail_msg("line %u: %s", error.line, error.text);
+	assert_true(binary->full->quick);
+	unsetenv("VCUDA_CPU_COMPILE");
+	ptx_module_destroy(m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(many_names), cmocka_unit_test(any_order),
-					   cmocka_unit_test(many_instructions)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(many_targets), cmocka_unit_test(many_names),
+					   cmocka_unit_test(any_order), cmocka_unit_test(many_instructions)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The PTX compiler's front end: what a module declares, what is refused and how, hostile text. */
 #include "softgpu/test/harness.h"
+#include "test/seed.h"
 
 /* ---- parser ---- */
 
@@ -160,6 +161,56 @@ static void sizes_do_not_overflow(void **state)
 	accept_size(PTX_HEAD ".extern .shared .b8 a[0];\n");
 }
 
+/* Arrays without a size have an initial value, or are dynamic or another text's. */
+static void arrays_have_elements(void **state)
+{
+	static const char *const spaces[] = {".global", ".const", ".shared", ".weak .global", ".common .global"};
+	const struct ptx_variable *v;
+	struct ptx_module *m;
+	char text[300];
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(spaces) / sizeof(spaces[0]); n++) {
+		snprintf(text, sizeof(text), "%s%s .b8 a[];\n", PTX_HEAD, spaces[n]);
+		refuse_size(text, 4, "`a` has no elements");
+	}
+	refuse_size(KERNEL(".local .b8 a[];\n"), 6, "`a` has no elements");
+	refuse_size(KERNEL(".shared .b8 a[];\n"), 6, "`a` has no elements");
+	accept_size(PTX_HEAD ".extern .shared .b8 a[];\n.extern .global .b8 b[];\n");
+	m = load(PTX_HEAD ".global .b8 a[] = {1, 2, 3}, b;\n");
+	assert_int_equal(ptx_module_variables(m, &v), 2);
+	assert_int_equal(v[0].size, 3);
+	assert_int_equal(v[1].size, 1);
+	ptx_module_destroy(m);
+}
+
+static unsigned threads_of(const char *tuning)
+{
+	char text[300];
+	struct ptx_module *m;
+	unsigned threads;
+
+	snprintf(text, sizeof(text), "%s.visible .entry k()\n%s\n{\nret;\n}\n", PTX_HEAD, tuning);
+	m = load(text);
+	threads = ptx_kernel_info(ptx_module_kernel(m, 0))->max_threads;
+	ptx_module_destroy(m);
+	return threads;
+}
+
+/* A product that is too large is a limit like others. */
+static void products_of_threads(void **state)
+{
+	(void)state;
+	assert_int_equal(threads_of(""), 0);
+	assert_int_equal(threads_of(".maxntid 16, 2, 3"), 96);
+	assert_int_equal(threads_of(".maxntid 65536, 65536"), UINT32_MAX);
+	assert_int_equal(threads_of(".reqntid 65536, 65536, 65536"), UINT32_MAX);
+	assert_int_equal(threads_of(".maxntid 65537, 2"), 131074);
+	refuse_size(PTX_HEAD ".visible .entry k()\n.maxntid 0\n{\nret;\n}\n", 6, "from 1 to");
+	refuse_size(PTX_HEAD ".visible .entry k()\n.reqntid 4294967296\n{\nret;\n}\n", 6, "from 1 to");
+	refuse_size(PTX_HEAD ".visible .entry k()\n.maxntid 1, 4294967297\n{\nret;\n}\n", 6, "from 1 to");
+}
+
 static void sums_of_sizes_do_not_overflow(void **state)
 {
 	static const char large[] = PTX_HEAD ".const .b8 a[40000];\n";
@@ -170,7 +221,7 @@ static void sums_of_sizes_do_not_overflow(void **state)
 	(void)state;
 	accept_size(KERNEL(".local .b8 a[" HALF_SPACE "], b[" HALF_SPACE "];\n"));
 	refuse_size(KERNEL(".local .b8 a[" HALF_SPACE "], b[" HALF_SPACE "], c;\n"), 6, "`c` is too large");
-	refuse_size(KERNEL(".shared .b8 a[" HALF_SPACE "], b[" HALF_SPACE "], c;\n.reg .b32 r;\n"
+	refuse_size(KERNEL(".shared .b8 a[116224], b[116224], c;\n.reg .b32 r;\n"
 			   "mov.b32 r, a;\nmov.b32 r, b;\nmov.b32 r, c;\n"),
 		    6, "`c` is too large");
 	accept_size(PTX_HEAD ".const .b8 a[40000], b[25536];\n");
@@ -270,7 +321,7 @@ static void mutated(void **state)
 {
 	static const char *const samples[] = {sample_vector_add, sample_block_sum};
 	static const char salt[] = " \n;:,.%$@!{}[]()<>+-=0123456789abrsuf_x\"/*\0\xff";
-	unsigned seed = 1;
+	unsigned seed = test_seed();
 
 	(void)state;
 	for (unsigned s = 0; s < 2; s++) {
@@ -318,6 +369,8 @@ int main(void)
 		cmocka_unit_test(heads_and_vectors),
 		cmocka_unit_test(managed_variables),
 		cmocka_unit_test(sizes_do_not_overflow),
+		cmocka_unit_test(arrays_have_elements),
+		cmocka_unit_test(products_of_threads),
 		cmocka_unit_test(sums_of_sizes_do_not_overflow),
 		cmocka_unit_test(module_is_described),
 		cmocka_unit_test(shared_by_use),

@@ -170,7 +170,7 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, unsigne
 	if (!lay_out(s, &bytes) || softgpu_memory_alloc(c, bytes, SOFTGPU_ARRAY_MEMORY, &s->address) != CUDA_SUCCESS)
 		goto fail;
 	for (unsigned int n = 0; n < s->count; n++)
-		s->levels[n].level.data += s->address;
+		s->levels[n].level.data = (uint8_t *)((uintptr_t)s->levels[n].level.data + s->address);
 	if (!record(s)) {
 		softgpu_memory_drop(c, s->address);
 		goto fail;

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-TARGET [--runs N] [FILE...]: see fuzz.h. */
+/*
+ * fuzz-TARGET [--runs N] [--seed N]   random inputs; the seed that is printed repeats a run
+ * fuzz-TARGET FILE...                 these inputs
+ * fuzz-TARGET --corpus FOLDER N       writes the seeds 0 to N - 1 of the target to the folder
+ *
+ * VCUDA_TEST_SEED=N does what --seed N does.
+ */
 #include "fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/seed.h"
+
 #define INPUT_BYTES (64u * 1024)
 
-static uint64_t state = 0x2545f4914f6cdd1d;
+static uint64_t state; /* never 0 */
 
 static uint64_t random_word(void)
 {
@@ -95,16 +103,44 @@ static int run_file(const char *path)
 	return 0;
 }
 
+static int write_corpus(const char *folder, unsigned int count)
+{
+	static uint8_t buffer[INPUT_BYTES];
+
+	for (unsigned int i = 0; i < count; i++) {
+		size_t bytes = fuzz_seed(i, buffer, sizeof(buffer));
+		char path[4096];
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/seed-%u", folder, i);
+		f = fopen(path, "wb");
+		if (!f || fwrite(buffer, 1, bytes, f) != bytes || fclose(f)) {
+			perror(path);
+			return 1;
+		}
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	int failed = 0;
+	unsigned long runs = 100000;
+	int failed = 0, i = 1;
 
-	if (argc == 3 && !strcmp(argv[1], "--runs"))
-		run_random(strtoul(argv[2], NULL, 10));
-	else if (argc > 1)
-		for (int i = 1; i < argc; i++)
-			failed |= run_file(argv[i]);
-	else
-		run_random(100000);
+	if (argc == 4 && !strcmp(argv[1], "--corpus"))
+		return write_corpus(argv[2], (unsigned int)strtoul(argv[3], NULL, 10));
+	for (; i + 1 < argc && !strncmp(argv[i], "--", 2); i += 2)
+		if (!strcmp(argv[i], "--runs"))
+			runs = strtoul(argv[i + 1], NULL, 10);
+		else if (!strcmp(argv[i], "--seed"))
+			setenv("VCUDA_TEST_SEED", argv[i + 1], 1);
+		else
+			break;
+	if (i == argc) {
+		state = test_seed_state(test_seed());
+		run_random(runs);
+	}
+	for (; i < argc; i++)
+		failed |= run_file(argv[i]);
 	return failed;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fuzz target is one function with libFuzzer's name and one file per target. `fuzz-main.c` runs it with repeatable
- * random inputs (what the tests do) or with the files named on the command line; built with clang -fsanitize=fuzzer and
- * without fuzz-main.c, libFuzzer does.
+ * A fuzz target is one function with libFuzzer's name and one file per target. `fuzz-main.c` runs it with random inputs
+ * or with the files named on the command line. It prints the seed of the inputs; --seed N or VCUDA_TEST_SEED=N repeats
+ * them. In a build with -Dfuzz=true libFuzzer runs it (run.sh).
  */
 #ifndef FUZZ_H
 #define FUZZ_H

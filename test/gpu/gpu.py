@@ -59,7 +59,7 @@ def memory_freed():
 
 SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile,
                                     local.tensors, local.ipc, local.managed, local.references, local.other_context,
-                                    local.runtimes)}
+                                    local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters)}
 
 
 def main():

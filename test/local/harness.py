@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import os
+import random
 import re
 import struct
 import subprocess
@@ -22,6 +23,13 @@ EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "legacyLaunch"]
 # struct vcuda_channel_message of protocol/ipc/channel.h
 MESSAGE = struct.Struct("<IIQQQQIIIIiI")
 ATTACH = 1
+
+
+def random_seed():
+    """The seed of a random search: VCUDA_TEST_SEED repeats a run."""
+    seed = int(os.environ.get("VCUDA_TEST_SEED") or random.randrange(1, 1 << 32))
+    print(f"seed: VCUDA_TEST_SEED={seed} repeats this run", flush=True)
+    return seed
 
 
 def fail(text):

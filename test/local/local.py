@@ -10,6 +10,7 @@ import contextlib
 import glob
 import mmap
 import os
+import random
 import re
 import signal
 import socket
@@ -21,8 +22,10 @@ import time
 
 import harness
 from awkward import awkward, awkward_compile, awkward_ends, awkward_environment, awkward_queues, awkward_runtime
+from faults import faults
 from harness import (ATTACH, BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
-                     need_thread_sanitizer, resident_kib, run_example, start_steady, vcuda, wait_until, wait_warm)
+                     need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
+                     wait_warm)
 from quotas import quotas, quotas_killed, quotas_objects, quotas_of_process, quotas_queued, quotas_warm
 
 
@@ -179,30 +182,57 @@ def versions():
         ring.close()
 
 
+def silent():
+    """A client that connects and says nothing gives its place back, by a warm worker too; one that has attached keeps it."""
+    for options in ((), ("--warm", "1")):
+        with daemon("--client-timeout", "1", "--max-contexts", "4", *options) as (d, env):
+            if options:
+                wait_warm(d, 1)
+            _, _, _, _, attached = attach(env["VCUDA_SOCKET"], 1, 0)
+            quiet = []
+            for _ in range(3):
+                quiet.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                quiet[-1].settimeout(LIMIT)
+                quiet[-1].connect(env["VCUDA_SOCKET"])
+            for s in quiet:
+                with contextlib.suppress(ConnectionError):
+                    check(s.recv(10) == b"", "a silent client gets an answer")
+                s.close()
+            def told():
+                with open(d.log_path, encoding="utf-8") as log:
+                    return log.read().count("raise --client-timeout") == 3
+            wait_until(told, "the log does not tell of silent clients")
+            time.sleep(1.5)
+            attached.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                check(attached.recv(10) is None, "the attached client was dropped too")
+            attached.close()
+
+
 def hostile():
     """Garbage in the ring, on the socket and in mapping requests ends that session only."""
     with daemon() as (d, env):
         path = env["VCUDA_SOCKET"]
-        with open("/dev/urandom", "rb") as random:
-            for trial in range(12):
-                _, _, _, fds, s = attach(path, 1, 0)
-                shm = mmap.mmap(fds[0], 0)
-                if trial % 3 == 0:
-                    shm[4096:4096 + 65536] = random.read(65536)
-                    shm[0:8] = struct.pack("<Q", 65536)
-                elif trial % 3 == 1:
-                    shm[0:8] = random.read(8)
-                else:
-                    s.send(random.read(trial * 37 % 200 + 1))
-                os.write(fds[1], struct.pack("<Q", 1))
-                s.settimeout(LIMIT)
-                with contextlib.suppress(OSError):
-                    while s.recv(4096):
-                        pass
-                shm.close()
-                for fd in fds:
-                    os.close(fd)
-                s.close()
+        bytes_of = random.Random(random_seed()).randbytes
+        for trial in range(12):
+            _, _, _, fds, s = attach(path, 1, 0)
+            shm = mmap.mmap(fds[0], 0)
+            if trial % 3 == 0:
+                shm[4096:4096 + 65536] = bytes_of(65536)
+                shm[0:8] = struct.pack("<Q", 65536)
+            elif trial % 3 == 1:
+                shm[0:8] = bytes_of(8)
+            else:
+                s.send(bytes_of(trial * 37 % 200 + 1))
+            os.write(fds[1], struct.pack("<Q", 1))
+            s.settimeout(LIMIT)
+            with contextlib.suppress(OSError):
+                while s.recv(4096):
+                    pass
+            shm.close()
+            for fd in fds:
+                os.close(fd)
+            s.close()
         # a synchronous command that means nothing: the session is declared lost, and the worker goes
         _, _, _, fds, s = attach(path, 1, 0)
         shm = mmap.mmap(fds[0], 0)
@@ -303,8 +333,8 @@ def hostile_direct():
 def stress():
     """Sixteen threads do everything at once, others are cancelled in the middle; every result is checked."""
     with daemon() as (d, env):
-        seed = str(int(time.time()) % 100000)
-        command = [build("test/local/stress"), "10", "16", seed]
+        seed = random_seed() % 100000
+        command = [build("test/local/stress"), "10", "16", str(seed)]
         r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
         check(r.returncode == 0, f"seed {seed}, status {r.returncode}:\n{r.stdout}{r.stderr}")
         wait_until(lambda: not children(d.pid), "a worker is left")
@@ -318,7 +348,7 @@ def run_api(case, *setting):
 
 def api():
     """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
-    for case in ("callbacks", "waits", "polls", "lives", "managed", "pools", "shared_memory", "shared_memory_refused", "mapped", "graphs", "capture", "legacy_capture", "capture_modes", "values", "logs", "contexts", "questions", "batches", "frames"):
+    for case in ("callbacks", "waits", "polls", "lives", "managed", "pools", "shared_memory", "shared_memory_refused", "mapped", "graphs", "capture", "legacy_capture", "capture_modes", "values", "logs", "contexts", "questions", "batches", "frames", "small_copies"):
         run_api(case)
     for threads in (0, 1, 3, 6):
         run_api("copies", f"VCUDA_COPY_THREADS={threads}")
@@ -560,8 +590,9 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
-                                    awkward_runtime, awkward_ends, awkward_environment, quotas, quotas_of_process, quotas_killed, quotas_warm, quotas_queued, quotas_objects)}
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+                                    awkward_runtime, awkward_ends, awkward_environment, faults, quotas, quotas_of_process, quotas_killed, quotas_warm,
+                                    quotas_queued, quotas_objects)}
 
 
 def main():

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "protocol/cuda-functions.h"
+#include "test/seed.h"
 
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \
@@ -40,8 +41,10 @@ static inline int run_part(int argc, char **argv, const struct part *parts)
 
 static inline uint64_t random_bits(void)
 {
-	static uint64_t state = 88172645463325252u;
+	static uint64_t state;
 
+	if (!state)
+		state = test_seed_state(test_seed());
 	state ^= state << 13;
 	state ^= state >> 7;
 	return state ^= state << 17;

@@ -38,7 +38,7 @@ def quotas():
     """Every way to device memory ends at the quota; what is freed comes back; who has memory keeps it."""
     with daemon("--max-device-memory", "256M") as (d, env):
         quota(env, "fill", "256", *WAYS)
-        check("raise --max-device-memory" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise --max-device-memory" in log_of(d), "no line names the quota")
         wait_until(lambda: not children(d.pid), "a worker is left")
         neighbour = hold(env, 100)
         quota(env, "fill", "256", "plain", "mapped")
@@ -51,7 +51,7 @@ def quotas_of_process():
     with daemon("--max-device-memory", "512M", "--max-process-device-memory", "128M") as (d, env):
         neighbour = hold(env, 120)
         quota(env, "fill", "128", "plain", "array", "mapped")
-        check("raise --max-process-device-memory" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise --max-process-device-memory" in log_of(d), "no line names the quota")
         let_go(neighbour)
 
 
@@ -77,25 +77,25 @@ def quotas_warm():
     with daemon("--max-device-memory", "256M", "--warm", "1") as (d, env):
         quota(env, "fill", "256", "plain", "module")
         quota(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="7"), "fill", "256", "plain")
-        check("raise --max-device-memory" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise --max-device-memory" in log_of(d), "no line names the quota")
 
 
 def quotas_queued():
     """What commands hold that wait for ever is bounded, and the command that ends the wait gets through."""
     with daemon("--max-queued", "8M") as (d, env):
         quota(env, "queue", str(8 << 20))
-        check("raise vcudad's --max-queued" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise vcudad's --max-queued" in log_of(d), "no line names the quota")
 
 
 def quotas_objects():
     """Streams, objects of all kinds, and the text of modules."""
     with daemon("--max-streams", "50") as (d, env):
         quota(env, "streams", "50")
-        check("raise --max-streams" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise --max-streams" in log_of(d), "no line names the quota")
     with daemon("--max-handles", "51") as (d, env):
         # one is the context
         quota(env, "streams", "50")
-        check("raise --max-handles" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise --max-handles" in log_of(d), "no line names the quota")
     with daemon("--max-module-bytes", "1M") as (d, env):
         quota(env, "modules", str(1 << 20))
-        check("raise vcudad's --max-module-bytes" in log_of(d), "no line names the quota")
+        wait_until(lambda: "raise vcudad's --max-module-bytes" in log_of(d), "no line names the quota")

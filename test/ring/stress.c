@@ -5,6 +5,7 @@
  * reply must reach its caller. stress [COMMANDS]: per producer.
  */
 #include "ring/ring.h"
+#include "test/seed.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,6 +27,7 @@ static struct vcuda_producer producer;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int doorbell;
 static unsigned long commands = 20000;
+static uint32_t seed;
 static unsigned long doorbells, full, sleeps; /* under the lock; the consumer's */
 
 #define CHECK(condition)                                                                                               \
@@ -115,7 +117,7 @@ static void wait_reply(uint32_t slot, uint64_t seq)
 static void *produce(void *argument)
 {
 	uint32_t slot = (uint32_t)(uintptr_t)argument;
-	uint64_t random = slot + 1;
+	uint64_t random = test_seed_state(seed) + slot;
 
 	for (unsigned long i = 0; i < commands; i++) {
 		uint32_t bytes;
@@ -193,6 +195,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		commands = strtoul(argv[1], NULL, 10);
+	seed = test_seed();
 	shm = aligned_alloc(4096, VCUDA_SHM_BYTES);
 	doorbell = eventfd(0, 0);
 	CHECK(shm && doorbell >= 0);

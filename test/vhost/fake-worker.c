@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
@@ -39,7 +42,15 @@ enum misbehaviour {
 	WRITES_ESCAPES, /* hostile text; tries to truncate the log */
 	FLOODS_LOG,     /* 1 MiB, waits for room; then last words, and abort() */
 	FILLS_LOG,      /* 1 MiB before the reply */
+	/* virtio: */
+	FORKS, /* leaves processes that write to the shared area */
 };
+
+/* The last of the processes that FORKS leaves ends so much later, in seconds, if no test ends it. */
+#define FORKS_LIMIT 120
+
+/* The words of the shared area that FORKS writes to: the counter and number of each kind of process. */
+enum { COUNTERS = 8, PROCESSES = 16 };
 
 static struct {
 	struct vcuda_channel_message m;
@@ -134,6 +145,48 @@ static void *map_extent(const struct vcuda_channel_extent *e, void *at)
 	return p;
 }
 
+static void write_for_ever(unsigned int kind)
+{
+	time_t end = time(NULL) + FORKS_LIMIT;
+
+	shared[PROCESSES + kind] = (uint64_t)getpid();
+	while (time(NULL) < end) {
+		shared[COUNTERS + kind]++;
+		usleep(100);
+	}
+	_exit(0);
+}
+
+/* Of each process only the next one is left. */
+static void fork_for_ever(unsigned int kind)
+{
+	time_t end = time(NULL) + FORKS_LIMIT;
+
+	while (time(NULL) < end) {
+		shared[COUNTERS + kind]++;
+		shared[PROCESSES + kind] = (uint64_t)getpid();
+		if (fork() > 0)
+			_exit(0);
+	}
+	_exit(0);
+}
+
+static void leave_processes(void)
+{
+	if (!fork())
+		write_for_ever(0);
+	if (!fork()) {
+		setsid();
+		if (!fork())
+			write_for_ever(1);
+		_exit(0);
+	}
+	if (!syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL))
+		write_for_ever(2);
+	if (!fork())
+		fork_for_ever(3);
+}
+
 static void attach_virtio(void)
 {
 	char *area = mmap(NULL, q.m.length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -157,6 +210,8 @@ static void attach_virtio(void)
 		usleep(300000);
 	if (misbehaviour == EXITS_BEFORE_REPLY)
 		_exit(5);
+	if (misbehaviour == FORKS)
+		leave_processes();
 	reply(misbehaviour == REFUSES ? -ENOMEM : misbehaviour == OTHER_VERSION ? -EPROTONOSUPPORT : 0, NULL, 0);
 	for (i = 0; misbehaviour == FLOODS && i < 1000; i++)
 		reply(0, NULL, 0);
@@ -293,10 +348,10 @@ int main(int argc, char **argv)
 {
 	struct pollfd fds[2] = {{.fd = VCUDA_CHANNEL_FD, .events = POLLIN}, {.events = POLLIN}};
 	const char *warm = getenv("VCUDA_FAKE_WARM") ? getenv("VCUDA_FAKE_WARM") : "";
-	int local, later, first = argc > 5 && !strcmp(argv[5], "--register-ram") ? 6 : 5;
+	int local, later, first = argc > 7 && !strcmp(argv[7], "--register-ram") ? 8 : 7;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (argc < 5 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend"))
+	if (argc < 7 || strcmp(argv[1], "--transport") || strcmp(argv[3], "--backend") || strcmp(argv[5], "--sandbox"))
 		fail("called with other arguments than vcudad gives");
 	local = !strcmp(argv[2], "local");
 	later = !strcmp(argv[2], "later");

@@ -124,6 +124,27 @@ class Limits(Case):
         self.assertEqual(b.ask(TAKE, MIB), 0)
         self.assertEqual(self.granted(page), 255 * MIB + MIB // 8)
 
+    def test_limits_change_while_workers_run(self):
+        a, b = self.row(), self.row()
+        page = self.page(a)
+        self.assertEqual(a.ask(TAKE, 150 * MIB), 150 * MIB)
+        self.assertEqual(b.ask(TAKE, 20 * MIB, gpu=1), 20 * MIB)
+        self.assertEqual(self.daemon.quota('max-device-memory'), (150 * MIB, 256 * MIB, 0))
+        self.assertEqual(self.daemon.quota('max-process-device-memory'), (150 * MIB, 200 * MIB, 0))
+        self.assertEqual(sorted(int(process['device-memory']) for process in self.daemon.status()['process']), [20 * MIB, 150 * MIB])
+        # Below what is granted: nothing is taken away, and nothing more is granted.
+        self.assertEqual(self.daemon.ask('set max-device-memory 100M'), ['ok'])
+        self.assertEqual(struct.unpack_from('<Q', page), (100 * MIB,))
+        for _ in range(4):
+            self.assertEqual(b.ask(TAKE, MIB), 0)
+        self.assertEqual(self.daemon.quota('max-device-memory'), (150 * MIB, 100 * MIB, 2))
+        self.assertEqual(self.daemon.ask('set max-device-memory 1G'), ['ok'])
+        self.assertEqual(b.ask(TAKE, 200 * MIB), 200 * MIB)
+        self.assertEqual((b.ask(TAKE, MIB), b.ask(TAKE, MIB)), (0, 0))
+        self.assertEqual(self.daemon.quota('max-process-device-memory'), (200 * MIB, 200 * MIB, 1))
+        self.assertEqual(self.daemon.ask('set max-streams 7'), ['ok'])
+        self.assertEqual(struct.unpack_from('<Q', page, 8 * (2 + GPUS)), (7,))
+
     def test_lies_raise_no_grant(self):
         a, b = self.row(), self.row()
         page = self.page(a)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Local programs, sockets and the command line."""
+import contextlib
 import os
 import signal
 import socket
@@ -172,6 +173,70 @@ class Few(unittest.TestCase):
             client.close()
         self.assertIn('--max-contexts', daemon.stop())
 
+    def test_shares_of_users(self):
+        """With other users, one user gets half of the places, and the next one finds some."""
+        daemon = Daemon('--max-contexts', '4', '--allow-any-user', '--socket-mode', '0666', vhost=False, local=True)
+        clients = [Client(daemon) for _ in range(2)]
+        self.assertTrue(clients[0].attach() and clients[1].attach())
+        third = Client(daemon)
+        with self.assertRaises((AssertionError, ConnectionError)):
+            self.assertTrue(third.attach())
+        third.close()
+        self.assertIn('are for other users', daemon.log())
+        if not os.geteuid():
+            os.chmod(daemon.directory.name, 0o755)
+            code = ('import os, sys; sys.path.insert(0, sys.argv[1]); import vmm; os.setuid(12345)\n'
+                    'class D: local_path = sys.argv[2]\n'
+                    'sys.exit(not vmm.Client(D).attach())')
+            subprocess.run(['python3', '-c', code, os.path.dirname(__file__), daemon.local_path], check=True, timeout=vmm.LIMIT)
+        for client in clients:
+            client.close()
+        daemon.stop()
+
+    def test_a_user_who_connects_too_often_waits(self):
+        daemon = Daemon('--max-contexts', '8', vhost=False, local=True)
+        waits = lambda: int(daemon.status()['waiting']) > 0
+
+        def connect_until_one_waits():
+            end = time.monotonic() + vmm.LIMIT
+            while not waits():
+                self.assertLess(time.monotonic(), end, 'nobody ever waits')
+                for _ in range(50):
+                    # One that blocks waits for the daemon to accept others.
+                    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as short:
+                        short.connect(daemon.local_path)
+
+        connect_until_one_waits()
+        client = Client(daemon)
+        self.assertTrue(client.attach(), 'who waits is served')
+        client.close()
+        # The end of vcudad does not wait for them.
+        connect_until_one_waits()
+        daemon.stop()
+
+    def test_ten_thousand_connections(self):
+        """Those that say nothing, or nonsense, and go leave nothing behind, on either socket."""
+        daemon = Daemon('--max-contexts', '8', vhost=False, local=True)
+        first = Client(daemon)
+        worker = first.attach()
+        held = lambda: len(os.listdir(f'/proc/{daemon.process.pid}/fd'))
+        before, resident = held(), daemon.resident()
+        for i in range(10000):
+            path, kind = ((daemon.local_path, socket.SOCK_SEQPACKET), (daemon.control_path, socket.SOCK_STREAM))[i % 2]
+            with socket.socket(socket.AF_UNIX, kind) as hostile:
+                hostile.connect(path)
+                if i % 3:
+                    with contextlib.suppress(ConnectionError):
+                        hostile.send(bytes([i % 256]) * (1 + i % 600))
+        self.assertTrue(wait(lambda: held() <= before and daemon.workers() == [worker]), daemon.status())
+        if not vmm.SANITIZED:
+            self.assertLess(daemon.resident(), resident + (2 << 20))
+        second = Client(daemon)
+        self.assertTrue(second.attach())
+        for client in (first, second):
+            client.close()
+        daemon.stop()
+
     def test_exit_when_idle(self):
         daemon = Daemon('--exit-when-idle', '1', vhost=False, local=True)
         client = Client(daemon)
@@ -256,6 +321,7 @@ class CommandLine(unittest.TestCase):
         worker = ['--worker', vmm.FAKE_WORKER]
         for arguments, text in [([], 'nothing to serve'),
                                 (['--socket', '/x', '--backend', 'rocm'], 'auto, cuda or cpu'),
+                                (['--socket', '/x', '--sandbox', 'some'], 'strict, best-effort, log or off'),
                                 (['--socket', '/x', '--worker', '/dev/null/x'], '--worker /dev/null/x'),
                                 (['--socket', '/x', '--max-contexts', '0'], 'number from 1'),
                                 (['--socket', '/x', '--max-pinned', '3X'], 'such as'),

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random damage to what a guest's kernel and its VMM say: vcudad must live and serve again after a reset.
-
-The seed is fixed.
-"""
+"""Random damage to what a guest's kernel and its VMM say: vcudad must live and serve again after a reset."""
 import os
-import random
 import struct
 
 import vmm
@@ -20,7 +16,7 @@ class Random(vmm.Test):
 
     def setUp(self):
         super().setUp()
-        self.random = random.Random(20)
+        self.random = vmm.random_source()
         self.shared = self.vmm.shared_extents()
         self.mapping = self.vmm.ram.allocate(8192, 4096)
 

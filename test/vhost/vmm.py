@@ -5,6 +5,7 @@ import errno
 import faulthandler
 import mmap
 import os
+import random
 import select
 import signal
 import socket
@@ -28,7 +29,8 @@ WRITABLE, LAST, DIRECT = 1, 2, 4
 WAKE, LOST = 1, 2
 SHM_BYTES = 4096 + (256 << 10) + 64 * 8192 + 8 * (256 << 10)  # of protocol minor 0, the least that there is
 (EXITS_BEFORE_REPLY, REFUSES, OTHER_VERSION, WRONG_COOKIE, IGNORES_END, CRASHES_ON_DOORBELL, REFUSES_MAP,
- CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL, WRITES_ESCAPES, FLOODS_LOG, FILLS_LOG) = range(1001, 1016)
+ CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL, WRITES_ESCAPES, FLOODS_LOG, FILLS_LOG,
+ FORKS) = range(1001, 1017)
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
@@ -39,6 +41,13 @@ NEED_REPLY = 8
 
 DESC_NEXT, DESC_WRITE, DESC_INDIRECT = 1, 2, 4
 LOW = 256 << 20  # guest RAM below 4 GiB; never touched for the most part
+
+
+def random_source():
+    """Random numbers for a search; VCUDA_TEST_SEED=N repeats a run."""
+    seed = int(os.environ.get('VCUDA_TEST_SEED') or random.randrange(1, 1 << 32))
+    print(f'seed: VCUDA_TEST_SEED={seed} repeats this run', file=sys.stderr, flush=True)
+    return random.Random(seed)
 
 
 def eventfd():
@@ -53,7 +62,8 @@ class Daemon:
         self.vhost_path = os.path.join(self.directory.name, 'vhost')
         self.local_path = os.path.join(self.directory.name, 'local')
         self.log_path = os.path.join(self.directory.name, 'log')
-        command = [VCUDAD, '--worker', worker, '--verbose']
+        self.control_path = os.path.join(self.directory.name, 'control')
+        command = [VCUDAD, '--worker', worker, '--verbose', '--control', self.control_path]
         command += ['--vhost-socket', self.vhost_path] if vhost else []
         command += ['--socket', self.local_path] if local else []
         ready, theirs = os.pipe()
@@ -85,6 +95,33 @@ class Daemon:
         assert 'Sanitizer' not in log and 'runtime error' not in log, log
         assert status == 0, f'vcudad ended with {status}: {log}'
         return log
+
+    def ask(self, request):
+        """Sends one line to the control socket and returns the answer's lines."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            control.settimeout(LIMIT)
+            control.connect(self.control_path)
+            control.sendall(request if isinstance(request, bytes) else request.encode() + b'\n')
+            answer = b''
+            while part := control.recv(4096):
+                answer += part
+        return answer.decode().splitlines()
+
+    def status(self):
+        """The lines of a status by key; of quotas and processes a list of their words."""
+        lines = self.ask('status')
+        assert lines[0] == 'ok', lines
+        status = {'quota': [], 'process': []}
+        for key, _, value in (line.partition(' ') for line in lines[1:]):
+            if key in ('quota', 'process'):
+                status[key].append(dict(word.split('=') for word in value.split()))
+            else:
+                status[key] = value
+        return status
+
+    def quota(self, name):
+        quota, = [quota for quota in self.status()['quota'] if quota['name'] == name]
+        return int(quota['used']), int(quota['limit']), int(quota['refused'])
 
     def resident(self):
         with open(f'/proc/{self.process.pid}/status') as status:

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "protocol/cuda-abi.h"
+#include "test/seed.h"
 
 #define DEVICE_BYTE 0xA5
 #define OWN_WORD 0x5A5A5A5A5A5A5A5Aull
@@ -140,7 +141,7 @@ int main(int argc, char **argv)
 	int iterations = argc > 1 ? atoi(argv[1]) : 10;
 	size_t bytes = (size_t)(argc > 2 ? atoi(argv[2]) : 64) << 20;
 
-	srand(1);
+	srand(test_seed());
 	for (int i = 0; i < iterations; i++) {
 		int result = iterate(bytes, i);
 

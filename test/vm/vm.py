@@ -8,6 +8,7 @@ Several scenarios share one VM, one after another, and after each nothing may be
 """
 
 import glob
+import json
 import os
 import re
 import signal
@@ -163,6 +164,23 @@ def worker_killed(vm):
     check(status == 0, f"the neighbour was disturbed: {out}")
 
 
+def operator(vm):
+    """`vcuda vm kill` ends one process; the process, the guest's kernel and vcudad's log say so, and the others go on."""
+    victim, other = vm.steady(60), vm.steady(4)
+    vcuda = os.path.join(BUILD, "cli/vcuda")
+    listed = json.loads(subprocess.run([vcuda, "vm", "list", "--json"], capture_output=True, text=True, check=False).stdout)
+    ours, = [daemon for daemon in listed if daemon["pid"] == vm.daemon.pid]
+    check(ours["vm"] == "connected", ours)
+    check({process["pid"] for process in ours["processes"]} == {int(victim[0]), int(other[0])}, ours)
+    subprocess.run([vcuda, "vm", "kill", "--reason", "a test", str(vm.daemon.pid), str(victim[0])], check=True)
+    lost(vm, victim, "the operator killed it")
+    said = vm.run("dmesg | grep 'lost its GPU' | tail -n 1")
+    check(f"vcuda: process {victim[0]} lost its GPU: killed by the host's operator" in said, said)
+    check(f"guest process {victim[0]} of user 0 is killed by user {os.geteuid()} of the host: a test" in vm.log("vcudad.log"), "vcudad's log")
+    status, out = vm.end_of(other)
+    check(status == 0, f"the neighbour was disturbed: {out}")
+
+
 def memory(vm):
     """What a process costs: the area shared with its worker, and the daemon."""
     process = vm.steady(60)
@@ -303,7 +321,7 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, memory, pins, pin_kill, reload, reboot, pause)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, memory, pins, pin_kill, reload, reboot, pause)}
 
 
 def nothing_left(vm):

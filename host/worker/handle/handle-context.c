@@ -4,6 +4,7 @@
  * (warm.h) not be seen: it is taken by the first retain, if that is of its device, and else released, so that it costs
  * the guest no memory.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "session/dispatch.h"
@@ -11,12 +12,12 @@
 #include "handle/link.h"
 #include "common/log.h"
 #include "memory/ram.h"
+#include "session/destroy.h"
 #include "session/release.h"
 #include "session/session.h"
 #include "queue/stage-events.h"
 #include "queue/stage-pin.h"
 #include "queue/stage-queue.h"
-#include "handle/unload.h"
 #include "process/warm.h"
 
 /* A device's primary context, NULL if the guest has none. Retaining and releasing it leaves the count as it was. */
@@ -43,14 +44,66 @@ static uint64_t id_of(struct worker_session *s, void *context)
 	return (uint64_t)(uintptr_t)context;
 }
 
+/* ---- commands that are in a context which ends ---- */
+
+#define MOST_DEVICES 64
+
+/* How long the end of a primary context waits for the commands in the context. */
+#define CLOSE_SECONDS 30
+
+/* How often the guest has retained each device's context, or more often: a reset does not count. */
+static _Atomic unsigned int retained[MOST_DEVICES];
+
+static void count_retain(CUdevice dev, CUresult result)
+{
+	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES)
+		atomic_fetch_add(&retained[dev], 1);
+}
+
+static void count_release(CUdevice dev, CUresult result)
+{
+	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES && atomic_load(&retained[dev]))
+		atomic_fetch_sub(&retained[dev], 1);
+}
+
+static bool is_last_release(CUdevice dev)
+{
+	return (unsigned int)dev < MOST_DEVICES && atomic_load(&retained[dev]) <= 1;
+}
+
+/*
+ * Lets no command into the context until open_context(), and waits for those that are in it: their work ends before the
+ * context does. `*closed`: whether there is something to open. A back end with contextEnds needs none of this.
+ */
+static CUresult close_context(struct worker_session *s, uint64_t id, bool *closed)
+{
+	*closed = !s->ops->contextEnds && worker_handle_claim(s->handles, id, ~0u);
+	if (!*closed || worker_handle_wait(s->handles, id, CLOSE_SECONDS))
+		return CUDA_SUCCESS;
+	vcuda_log("a primary context stays: commands have been in it for %d s", CLOSE_SECONDS);
+	return CUDA_ERROR_TIMEOUT;
+}
+
+static void open_context(struct worker_session *s, uint64_t id, bool closed)
+{
+	if (closed && worker_handle_unclaim(s->handles, id))
+		worker_destroy_ready(s);
+}
+
+/* ---- primary contexts ---- */
+
 CUresult vcuda_handle_cuDevicePrimaryCtxRetain(struct worker_session *s, struct vcuda_args_cuDevicePrimaryCtxRetain *a)
 {
-	if (worker_warm_take(a->dev, &a->pctx))
-		return CUDA_SUCCESS;
-	if (!s->ops->cuDevicePrimaryCtxRetain)
-		return worker_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxRetain);
-	worker_warm_drop();
-	return s->ops->cuDevicePrimaryCtxRetain(&a->pctx, a->dev);
+	CUresult result = CUDA_SUCCESS;
+
+	if (!worker_warm_take(a->dev, &a->pctx)) {
+		if (!s->ops->cuDevicePrimaryCtxRetain)
+			return worker_unsupported(s, VCUDA_OP_cuDevicePrimaryCtxRetain);
+		worker_warm_drop();
+		result = s->ops->cuDevicePrimaryCtxRetain(&a->pctx, a->dev);
+	}
+	count_retain(a->dev, result);
+	return result;
 }
 
 CUresult vcuda_handle_cuDevicePrimaryCtxGetState(struct worker_session *s,
@@ -83,22 +136,18 @@ CUresult vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(struct worker_session *s,
 	return s->ops->cuDevicePrimaryCtxSetFlags_v2(a->dev, a->flags);
 }
 
-static CUresult release(struct worker_session *s, CUdevice dev)
+static CUresult release_closed(struct worker_session *s, CUdevice dev, CUcontext context, uint64_t id)
 {
 	unsigned int flags;
 	CUresult result;
-	CUcontext context;
 	int active = 1;
-	uint64_t id;
 
-	worker_unload_begin();
-	context = primary(s, dev);
 	worker_links_end(s, context);
 	worker_stage_events_drop(s);
 	worker_stage_queue_close(s, context);
 	worker_ram_close(context);
-	id = id_of(s, context);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
+	count_release(dev, result);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
 	if (!active) {
@@ -107,7 +156,21 @@ static CUresult release(struct worker_session *s, CUdevice dev)
 	}
 	worker_ram_reopen(context, !active);
 	worker_stage_queue_reopen();
-	worker_unload_end();
+	return result;
+}
+
+static CUresult release(struct worker_session *s, CUdevice dev)
+{
+	CUcontext context = primary(s, dev);
+	uint64_t id = id_of(s, context);
+	CUresult result = CUDA_SUCCESS;
+	bool closed = false;
+
+	if (is_last_release(dev))
+		result = close_context(s, id, &closed);
+	if (result == CUDA_SUCCESS)
+		result = release_closed(s, dev, context, id);
+	open_context(s, id, closed);
 	return result;
 }
 
@@ -165,6 +228,23 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRelease_v2(struct worker_session *s,
 	return release(s, a->dev);
 }
 
+static CUresult reset_closed(struct worker_session *s, CUdevice dev, CUcontext context, uint64_t id)
+{
+	CUresult result;
+
+	worker_links_end(s, context);
+	worker_stage_events_drop(s);
+	worker_stage_queue_close(s, context);
+	worker_ram_close(context);
+	result = s->ops->cuDevicePrimaryCtxReset_v2(dev);
+	if (result == CUDA_SUCCESS)
+		worker_handle_remove_children(s->handles, id);
+	worker_stage_pin_forget(context);
+	worker_ram_reopen(context, true);
+	worker_stage_queue_reopen();
+	return result;
+}
+
 CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct worker_session *s,
 						 struct vcuda_args_cuDevicePrimaryCtxReset_v2 *a)
 {
@@ -172,23 +252,16 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct worker_session *s,
 	CUcontext context;
 	CUresult result;
 	uint64_t id;
+	bool closed;
 
 	if (worker_warm_hides(a->dev, &flags))
 		worker_warm_drop();
-	worker_unload_begin();
 	context = primary(s, a->dev);
-	worker_links_end(s, context);
-	worker_stage_events_drop(s);
-	worker_stage_queue_close(s, context);
-	worker_ram_close(context);
 	id = id_of(s, context);
-	result = s->ops->cuDevicePrimaryCtxReset_v2(a->dev);
+	result = close_context(s, id, &closed);
 	if (result == CUDA_SUCCESS)
-		worker_handle_remove_children(s->handles, id);
-	worker_stage_pin_forget(context);
-	worker_ram_reopen(context, true);
-	worker_stage_queue_reopen();
-	worker_unload_end();
+		result = reset_closed(s, a->dev, context, id);
+	open_context(s, id, closed);
 	return result;
 }
 
@@ -216,7 +289,6 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct worker_session *s, struct vcuda_arg
 	CUresult result;
 
 	worker_links_end(s, a->ctx);
-	worker_unload_begin();
 	worker_stage_events_drop(s);
 	worker_stage_queue_close(s, a->ctx);
 	worker_ram_close(a->ctx);
@@ -224,6 +296,5 @@ CUresult vcuda_handle_cuCtxDestroy_v2(struct worker_session *s, struct vcuda_arg
 	worker_stage_pin_forget(a->ctx);
 	worker_ram_reopen(a->ctx, true);
 	worker_stage_queue_reopen();
-	worker_unload_end();
 	return result;
 }

@@ -14,6 +14,7 @@
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
+#include "session/destroy.h"
 #include "session/session.h"
 
 /* What the graphs of one guest process may take of the host's memory together, as it is counted here. */
@@ -197,10 +198,9 @@ static CUresult name_mapped_range(struct worker_session *s, struct device_graph 
 	return CUDA_SUCCESS;
 }
 
-static CUresult all_is_there(struct worker_session *s, const struct device_graph *k)
+static CUresult all_is_mapped(struct worker_session *s, const struct device_graph *k)
 {
-	CUresult result =
-		worker_handles_live(s->handles, k->names, k->name_count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	CUresult result = CUDA_SUCCESS;
 
 	for (uint32_t i = 0; i < k->range_count && result == CUDA_SUCCESS; i++)
 		result = worker_mapping_check(s, k->ranges[i].start, k->ranges[i].bytes, k->ranges[i].writable);
@@ -482,6 +482,21 @@ CUresult vcuda_handle_vcudaGraphFinish(struct worker_session *s, struct vcuda_ar
 	return result;
 }
 
+/* What the graph names is in use meanwhile. */
+static CUresult launch(struct worker_session *s, const struct device_graph *k, CUstream stream)
+{
+	CUresult result = k->exec ? all_is_mapped(s, k) : CUDA_ERROR_INVALID_VALUE;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!worker_handles_get(s->handles, k->names, k->name_count))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = s->ops->cuGraphLaunch(k->exec, stream);
+	if (worker_handles_put(s->handles, k->names, k->name_count))
+		worker_destroy_ready(s);
+	return result;
+}
+
 CUresult vcuda_handle_vcudaGraphLaunch(struct worker_session *s, struct vcuda_args_vcudaGraphLaunch *a)
 {
 	struct device_graph *k = (struct device_graph *)a->graph;
@@ -490,9 +505,7 @@ CUresult vcuda_handle_vcudaGraphLaunch(struct worker_session *s, struct vcuda_ar
 	if (!device_graph_take(k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&k->lock);
-	result = k->exec ? all_is_there(s, k) : CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = s->ops->cuGraphLaunch(k->exec, a->hStream);
+	result = launch(s, k, a->hStream);
 	pthread_mutex_unlock(&k->lock);
 	device_graph_put(s, k);
 	return result;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: which functions a module has, and what takes modules away. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,51 +7,23 @@
 #include "protocol/handlers.h"
 #include "session/command.h"
 #include "session/session.h"
-#include "handle/unload.h"
-
-/*
- * The driver's names lie in the modules, which other threads of the guest may unload. Unloading, which may wait for
- * kernels, goes on beside other unloading; copying names does not go on beside it.
- */
-static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
-
-void worker_unload_begin(void)
-{
-	pthread_rwlock_rdlock(&unloading);
-}
-
-void worker_unload_end(void)
-{
-	pthread_rwlock_unlock(&unloading);
-}
 
 CUresult vcuda_handle_cuModuleUnload(struct worker_session *s, struct vcuda_args_cuModuleUnload *a)
 {
-	CUresult result;
-
 	if (!s->ops->cuModuleUnload)
 		return worker_unsupported(s, VCUDA_OP_cuModuleUnload);
-	worker_unload_begin();
-	result = s->ops->cuModuleUnload(a->hmod);
-	worker_unload_end();
-	return result;
+	return s->ops->cuModuleUnload(a->hmod);
 }
 
 CUresult vcuda_handle_cuLibraryUnload(struct worker_session *s, struct vcuda_args_cuLibraryUnload *a)
 {
-	CUresult result;
-
 	if (!s->ops->cuLibraryUnload)
 		return worker_unsupported(s, VCUDA_OP_cuLibraryUnload);
-	worker_unload_begin();
-	result = s->ops->cuLibraryUnload(a->library);
-	worker_unload_end();
-	return result;
+	return s->ops->cuLibraryUnload(a->library);
 }
 
 /* What differs between a module's functions and a library's kernels: handles, which the driver knows apart. */
 struct kind {
-	unsigned int handle;
 	CUresult (*count)(const struct vcuda_backend_ops *ops, unsigned int *count, void *owner);
 	CUresult (*enumerate)(const struct vcuda_backend_ops *ops, void **functions, unsigned int count, void *owner);
 	CUresult (*name)(const struct vcuda_backend_ops *ops, const char **name, void *function);
@@ -91,9 +62,8 @@ static CUresult name_kernel(const struct vcuda_backend_ops *ops, const char **na
 	return ops->cuKernelGetName ? ops->cuKernelGetName(name, kernel) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static const struct kind functions_of_modules = {VCUDA_KIND_MODULE, count_functions, enumerate_functions,
-						 name_function};
-static const struct kind kernels_of_libraries = {VCUDA_KIND_LIBRARY, count_kernels, enumerate_kernels, name_kernel};
+static const struct kind functions_of_modules = {count_functions, enumerate_functions, name_function};
+static const struct kind kernels_of_libraries = {count_kernels, enumerate_kernels, name_kernel};
 
 /* Where the names go: a staging block of the guest's, which may change under our hands. */
 struct names {
@@ -144,20 +114,13 @@ static CUresult list(struct names *names, const struct kind *kind, void *owner)
 static CUresult get_names(struct worker_session *s, struct names *names, const struct kind *kind, void *owner,
 			  uint32_t block)
 {
-	CUresult result;
-
 	names->ops = s->ops;
 	names->to = names->bytes ? worker_command_stage(s, block, names->bytes) : NULL;
 	if (!names->to && names->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (s->ops->codeNames)
 		return s->ops->codeNames(owner, names->first, names->to, names->bytes, &names->count, &names->total);
-	pthread_rwlock_wrlock(&unloading);
-	/* It may have gone between the look-up of its id and here. */
-	result = worker_handle_names(s->handles, kind->handle, owner) ? list(names, kind, owner)
-								      : CUDA_ERROR_INVALID_HANDLE;
-	pthread_rwlock_unlock(&unloading);
-	return result;
+	return list(names, kind, owner);
 }
 
 CUresult vcuda_handle_vcudaModuleNames(struct worker_session *s, struct vcuda_args_vcudaModuleNames *a)

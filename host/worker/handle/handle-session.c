@@ -13,6 +13,7 @@
 #include "session/session.h"
 #include "process/warm.h"
 #include "process/worker.h"
+#include "sandbox/sandbox.h"
 
 /*
  * Variables of the guest process that the driver obeys and that can do no harm here. Others name files or libraries of
@@ -79,6 +80,8 @@ static bool load(struct worker_session *s, const char *environment)
 		any_variable(environment, take);
 	if (!worker_warm_backend())
 		return false;
+	if (!worker_sandbox_close(!strcmp(worker_loaded.ops->name, "cpu")))
+		_exit(1);
 	s->ops = worker_loaded.ops;
 	if (worker_loaded.count_memory)
 		worker_loaded.count_memory(worker_table_bytes());

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /*
- * Where memory of guest processes lies. The worker itself runs elsewhere (main.c: personality and link address). With
+ * Where memory of guest processes lies. The worker itself runs elsewhere (protocol/ipc/layout.h). With
  * the thread sanitizer all programs are in the same few places, of which the worker keeps those between 0x7e80 and
  * 0x7e90 for itself, and what it has by now.
  */

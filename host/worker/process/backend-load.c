@@ -14,25 +14,43 @@
 #include "host/backend-cuda/backend-cuda.h"
 #include "memory/mapping.h"
 #include "session/ledger.h"
+#include "protocol/ipc/layout.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
-/* Beside the worker, in its own folder in a build tree, in the same installation, else wherever the loader looks. */
+/* Beside the worker, in its own folder in a build tree, in the same installation. */
+static const char *const places[] = {"", "../../softgpu/", VCUDA_CPU_FROM_WORKER "/"};
+
+#define PLACES (sizeof(places) / sizeof(places[0]))
+
+const char *const *worker_backend_folders(void)
+{
+	static char folders[PLACES][PATH_MAX + 64];
+	static const char *list[PLACES + 1];
+	char self[PATH_MAX];
+	ssize_t n = list[0] ? 0 : readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n <= 0)
+		return list;
+	self[n] = 0;
+	dirname(self);
+	for (size_t i = 0; i < PLACES; i++) {
+		snprintf(folders[i], sizeof(folders[i]), "%s/%s", self, places[i]);
+		list[i] = folders[i];
+	}
+	return list;
+}
+
+/* There, else wherever the loader looks. */
 static void *open_cpu_library(void)
 {
-	static const char *const places[] = {"", "../../softgpu/", VCUDA_CPU_FROM_WORKER "/"};
-	char self[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char path[PATH_MAX + 128];
 	void *library = NULL;
 
-	if (n > 0) {
-		self[n] = 0;
-		dirname(self);
-		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !library; i++) {
-			snprintf(path, sizeof(path), "%s/%s" CPU_LIBRARY, self, places[i]);
-			if (access(path, R_OK) == 0)
-				library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-		}
+	for (const char *const *folder = worker_backend_folders(); *folder && !library; folder++) {
+		snprintf(path, sizeof(path), "%s" CPU_LIBRARY, *folder);
+		if (access(path, R_OK) == 0)
+			library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	}
 	return library ? library : dlopen(CPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 }
@@ -60,14 +78,15 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 }
 
 /*
- * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout (main.c), and a fixed
- * range near 8 GiB. Measured with driver 580; both hold no memory of a guest process unless it asks for these very
- * addresses.
+ * Where NVIDIA's driver puts device memory: what mmap() gives in the worker's address layout, and a fixed range near 8
+ * GiB. Measured with driver 580; both hold no memory of a guest process unless it asks for these very addresses.
  */
 static void cuda_ranges(struct worker_backend *backend)
 {
 	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x200000000, 0x200000000};
-	backend->ranges[backend->range_count++] = (struct vcuda_address_range){0x2aaaaaaab000, 0x100000000000};
+	backend->ranges[backend->range_count++] = (struct vcuda_address_range){
+		VCUDA_WORKER_MMAP_LOWEST,
+		VCUDA_WORKER_MMAP_START + VCUDA_WORKER_MMAP_LENGTH - VCUDA_WORKER_MMAP_LOWEST};
 }
 
 static void cpu_range(struct worker_backend *backend, void *library)

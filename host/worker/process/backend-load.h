@@ -26,6 +26,9 @@ struct worker_backend {
 	unsigned int range_count;
 };
 
+/* The folders where our own libraries may be; ends with NULL. First called before there are other threads. */
+const char *const *worker_backend_folders(void);
+
 /*
  * Loads the back end `which` ("auto", "cuda", "cpu"; auto: cuda if it initialises, else cpu) and initialises it.
  * Returns false, having logged why.

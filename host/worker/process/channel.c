@@ -14,10 +14,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "process/channel-serve.h"
 #include "protocol/control.h"
+#include "protocol/ipc/layout.h"
 #include "protocol/ipc/ledger.h"
 #include "memory/direct.h"
 #include "common/log.h"
@@ -28,6 +30,7 @@
 #include "process/warm.h"
 #include "protocol/wire.h"
 #include "process/worker.h"
+#include "sandbox/sandbox.h"
 
 /* One request as it arrived. Descriptors that the handler does not take are closed. */
 struct request {
@@ -266,6 +269,24 @@ static int claim(struct request *q)
 	return 1;
 }
 
+/* vcudad has limited the time for a local client's first message, which is here. */
+static void wait_for_ever(void)
+{
+	setsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0}, sizeof(struct timeval));
+}
+
+static void report_silence(void)
+{
+	struct timeval patience = {0};
+	struct ucred who = {0};
+
+	getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_PEERCRED, &who, &(socklen_t){sizeof(who)});
+	getsockopt(VCUDA_CHANNEL_FD, SOL_SOCKET, SO_RCVTIMEO, &patience, &(socklen_t){sizeof(patience)});
+	vcuda_log("process %d of user %u is refused: it has sent nothing for %ld s since it connected (raise "
+		  "--client-timeout)",
+		  who.pid, who.uid, patience.tv_sec);
+}
+
 int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kind)
 {
 	int n = receive(&attached), err = 0;
@@ -277,8 +298,11 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
 		return err;
 	if (err)
 		n = receive(&attached);
+	if (n == -EAGAIN)
+		report_silence();
 	if (n <= 0)
 		return n ? n : -ECONNRESET;
+	wait_for_ever();
 	err = attach(s);
 	reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
 	if (!err && channel.local && kind == WORKER_CHANNEL_LOCAL)
@@ -299,12 +323,15 @@ static void keep_descriptors(int state)
 int worker_channel_restart(void)
 {
 	int state = memfd_create("vcuda-attached", 0);
+	struct rlimit stack;
 	char number[16];
 	char *const argv[] = {"vcuda-worker",
 			      "--transport",
 			      channel.local ? "local" : "virtio",
 			      "--backend",
 			      (char *)worker_backend,
+			      "--sandbox",
+			      (char *)worker_sandbox_mode(),
 			      "--resume",
 			      number,
 			      worker_ram_is_wanted() ? "--register-ram" : NULL,
@@ -315,6 +342,7 @@ int worker_channel_restart(void)
 	if (write(state, &attached, sizeof(attached)) == sizeof(attached)) {
 		snprintf(number, sizeof(number), "%d", state);
 		keep_descriptors(state);
+		vcuda_worker_layout(&stack);
 		execv("/proc/self/exe", argv);
 	}
 	close(state);

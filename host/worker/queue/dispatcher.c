@@ -86,9 +86,9 @@ static CUresult enter_context(struct worker_session *s, struct runner *r, uint64
 	uint64_t calls = atomic_load(&dispatcher.context_calls);
 	CUresult result;
 
-	if (r->has_context && r->context == id && r->context_calls == calls)
-		return CUDA_SUCCESS;
 	result = worker_resolve(s, WORKER_ACCEPT(VCUDA_KIND_CONTEXT), 1, &context);
+	if (result == CUDA_SUCCESS && r->has_context && r->context == id && r->context_calls == calls)
+		return CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuCtxSetCurrent(context);
 	r->has_context = result == CUDA_SUCCESS;
@@ -163,6 +163,7 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 
 	VCUDA_PROBE3(command_begin, c->op, name_of(c->op), c->seq);
 	result = dispatch(s, r, c, w);
+	worker_command_end(s);
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
 		worker_profile_add(c->op, now_ns() - start);

@@ -1,18 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/command.h"
 
+#include "session/destroy.h"
 #include "session/session.h"
 
-static __thread const struct vcuda_command *running;
+/* More than any call names. */
+#define MOST_USES 16
+
+static __thread struct {
+	const struct vcuda_command *command;
+	unsigned int use_count;
+	uint64_t uses[MOST_USES];
+} running;
 
 void worker_command_begin(const struct vcuda_command *c)
 {
-	running = c;
+	running.command = c;
+}
+
+const struct vcuda_command *worker_command(void)
+{
+	return running.command;
+}
+
+void *worker_command_use(struct worker_session *s, uint64_t id, uint32_t kinds)
+{
+	void *object = running.use_count < MOST_USES ? worker_handle_get(s->handles, id, kinds) : NULL;
+
+	if (object)
+		running.uses[running.use_count++] = id;
+	return object;
+}
+
+void worker_command_end(struct worker_session *s)
+{
+	bool ready = worker_handles_put(s->handles, running.uses, running.use_count);
+
+	running.use_count = 0;
+	if (ready)
+		worker_destroy_ready(s);
 }
 
 uint64_t worker_command_context(void)
 {
-	return running ? running->context : 0;
+	return running.command ? running.command->context : 0;
 }
 
 void *worker_command_stage(struct worker_session *s, uint32_t block, uint64_t bytes)
@@ -50,7 +81,7 @@ static _Atomic uint64_t *place_of_error(struct worker_session *s, const struct v
 
 bool worker_command_has_error(struct worker_session *s)
 {
-	return is_in_context(atomic_load(place_of_error(s, running)), running->context);
+	return is_in_context(atomic_load(place_of_error(s, running.command)), running.command->context);
 }
 
 void worker_command_record_error(struct worker_session *s, const struct vcuda_command *c, CUresult error)

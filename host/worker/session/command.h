@@ -14,6 +14,18 @@ struct worker_session;
 /* From now on the thread runs `c`, which stays valid until the next call. */
 void worker_command_begin(const struct vcuda_command *c);
 
+/*
+ * The object of an id as worker_handle_get() gives it. The command uses the object until worker_command_end(). NULL
+ * also where the command uses too many.
+ */
+void *worker_command_use(struct worker_session *s, uint64_t id, uint32_t kinds);
+
+/* The thread's command has ended: gives back what it used, and starts the destructions that waited for it. */
+void worker_command_end(struct worker_session *s);
+
+/* The thread's command; NULL: none. */
+const struct vcuda_command *worker_command(void);
+
 /* The id of the context that the thread's command was issued in, 0: none. */
 uint64_t worker_command_context(void);
 

@@ -7,7 +7,10 @@
 
 struct worker_session;
 
-typedef CUresult (*worker_run_call)(struct worker_session *s, struct vcuda_reader *r, struct vcuda_arena *arena, struct vcuda_writer *w);
+typedef CUresult (*worker_run_call)(struct worker_session *s, struct vcuda_reader *r, struct vcuda_arena *arena,
+				    struct vcuda_writer *w);
+
+typedef CUresult (*worker_destroy_object)(struct worker_session *s, void *object);
 
 /* By number; NULL: no such call. Each decodes the arguments, resolves handles, runs the handler and encodes the reply.
  */
@@ -23,10 +26,13 @@ CUresult worker_unsupported(struct worker_session *s, unsigned int op);
 
 /*
  * Replaces the id in *handle by the back end's object, if it names a live object of an accepted kind (bits
- * WORKER_ACCEPT); ids below `specials` stay as they are. Else CUDA_ERROR_INVALID_HANDLE (CUDA_ERROR_INVALID_CONTEXT for
- * contexts).
+ * WORKER_ACCEPT); ids below `specials` stay as they are. The command uses the object until its end. Else
+ * CUDA_ERROR_INVALID_HANDLE (CUDA_ERROR_INVALID_CONTEXT for contexts).
  */
 CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t specials, void **handle);
+
+/* The error of an id that names no live object of these kinds. */
+CUresult worker_names_nothing(uint32_t kinds);
 
 /* Before an object is made: whether the guest may have one more. Each of the worker's threads may make one of the last.
  */
@@ -39,11 +45,11 @@ bool worker_room(struct worker_session *s, enum vcuda_kind kind);
 CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle);
 
 /*
- * For a call that destroys: as worker_resolve(), and nobody else resolves the id from then on. worker_destroyed() ends
- * it: the object is gone, or, where `result` is an error, lives on.
+ * For a call that destroys: `handle` is an id. From now on the id resolves no more. If commands use the object, or one
+ * that dies with it, the answer is CUDA_SUCCESS, and `destroy` runs when they have ended; else
+ * `destroy` runs now, and where its result is an error the object lives on. Errors are those of worker_resolve().
  */
-CUresult worker_claim(struct worker_session *s, uint32_t kinds, void **handle);
-void worker_destroyed(struct worker_session *s, uint64_t id, CUresult result);
+CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, worker_destroy_object destroy);
 
 /* CUDA_SUCCESS if [p, p + bytes) lies in one mapping of the session, writable if so asked; else
  * CUDA_ERROR_INVALID_VALUE. */

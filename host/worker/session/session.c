@@ -29,15 +29,16 @@ CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 
 /* CUDA takes a CUkernel for a CUfunction in launches, but not in all that we do with a function: use the one of this
  * context. */
-static CUresult function_of(struct worker_session *s, uint64_t id, void **handle)
+static CUresult function_of(struct worker_session *s, void **handle)
 {
-	CUkernel kernel = worker_handle_get(s->handles, id, WORKER_ACCEPT(VCUDA_KIND_KERNEL));
-
-	if (!kernel)
-		return CUDA_SUCCESS;
 	if (!s->ops->cuKernelGetFunction)
 		return worker_unsupported(s, VCUDA_OP_cuKernelGetFunction);
-	return s->ops->cuKernelGetFunction((CUfunction *)handle, kernel);
+	return s->ops->cuKernelGetFunction((CUfunction *)handle, *handle);
+}
+
+CUresult worker_names_nothing(uint32_t kinds)
+{
+	return kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t specials, void **handle)
@@ -46,20 +47,12 @@ CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t speci
 
 	if (id < specials)
 		return CUDA_SUCCESS;
-	*handle = worker_handle_get(s->handles, id, kinds);
-	if (*handle && kinds & WORKER_ACCEPT(VCUDA_KIND_KERNEL) && kinds & WORKER_ACCEPT(VCUDA_KIND_FUNCTION))
-		return function_of(s, id, handle);
-	if (*handle)
-		return CUDA_SUCCESS;
-	return kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult worker_claim(struct worker_session *s, uint32_t kinds, void **handle)
-{
-	*handle = worker_handle_claim(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
-	if (*handle)
-		return CUDA_SUCCESS;
-	return kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+	*handle = worker_command_use(s, id, kinds);
+	if (!*handle)
+		return worker_names_nothing(kinds);
+	if (worker_handle_kind(id) == VCUDA_KIND_KERNEL && kinds & WORKER_ACCEPT(VCUDA_KIND_FUNCTION))
+		return function_of(s, handle);
+	return CUDA_SUCCESS;
 }
 
 /*
@@ -67,12 +60,12 @@ CUresult worker_claim(struct worker_session *s, uint32_t kinds, void **handle)
  * less than the table of handles has room for.
  */
 static const uint32_t most[] = {
-	[VCUDA_KIND_CONTEXT] = 256,	  [VCUDA_KIND_MODULE] = 1 << 16,     [VCUDA_KIND_LIBRARY] = 1 << 16,
-	[VCUDA_KIND_FUNCTION] = 1 << 18,  [VCUDA_KIND_KERNEL] = 1 << 18,     [VCUDA_KIND_STREAM] = 1 << 16,
-	[VCUDA_KIND_EVENT] = 1 << 18,	  [VCUDA_KIND_IMAGE] = 1 << 10,	     [VCUDA_KIND_POOL] = 1 << 10,
-	[VCUDA_KIND_ARRAY] = 1 << 16,	  [VCUDA_KIND_MIPMAPPED] = 1 << 16,  [VCUDA_KIND_TEXTURE] = 1 << 18,
-	[VCUDA_KIND_SURFACE] = 1 << 18,	  [VCUDA_KIND_ALLOCATION] = 1 << 18,  [VCUDA_KIND_GENERATOR] = 1 << 12,
-	[VCUDA_KIND_GRAPH] = 1 << 16,	  [VCUDA_KIND_LINK] = 1 << 10,
+	[VCUDA_KIND_CONTEXT] = 256,      [VCUDA_KIND_MODULE] = 1 << 16,     [VCUDA_KIND_LIBRARY] = 1 << 16,
+	[VCUDA_KIND_FUNCTION] = 1 << 18, [VCUDA_KIND_KERNEL] = 1 << 18,     [VCUDA_KIND_STREAM] = 1 << 16,
+	[VCUDA_KIND_EVENT] = 1 << 18,    [VCUDA_KIND_IMAGE] = 1 << 10,      [VCUDA_KIND_POOL] = 1 << 10,
+	[VCUDA_KIND_ARRAY] = 1 << 16,    [VCUDA_KIND_MIPMAPPED] = 1 << 16,  [VCUDA_KIND_TEXTURE] = 1 << 18,
+	[VCUDA_KIND_SURFACE] = 1 << 18,  [VCUDA_KIND_ALLOCATION] = 1 << 18, [VCUDA_KIND_GENERATOR] = 1 << 12,
+	[VCUDA_KIND_GRAPH] = 1 << 16,    [VCUDA_KIND_LINK] = 1 << 10,
 };
 
 static uint32_t live_objects(struct worker_session *s)
@@ -106,15 +99,16 @@ bool worker_room(struct worker_session *s, enum vcuda_kind kind)
 		vcuda_log_once("the guest process (pid %d) has as many objects as it may have: it gets no more (raise %s)",
 			       (int)s->guest_pid, quota);
 	else if (!room && !atomic_exchange(&logged, true))
-		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid, limit);
+		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid,
+			  limit);
 	return room;
 }
 
 /* Libraries, their kernels, images, pools and allocations outlive contexts. */
 static bool dies_with_context(enum vcuda_kind kind)
 {
-	return kind != VCUDA_KIND_CONTEXT && kind != VCUDA_KIND_LIBRARY && kind != VCUDA_KIND_KERNEL && kind != VCUDA_KIND_IMAGE &&
-	       kind != VCUDA_KIND_POOL && kind != VCUDA_KIND_ALLOCATION;
+	return kind != VCUDA_KIND_CONTEXT && kind != VCUDA_KIND_LIBRARY && kind != VCUDA_KIND_KERNEL &&
+	       kind != VCUDA_KIND_IMAGE && kind != VCUDA_KIND_POOL && kind != VCUDA_KIND_ALLOCATION;
 }
 
 CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
@@ -126,14 +120,6 @@ CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool sha
 		worker_table_computes();
 	*handle = (void *)(uintptr_t)id;
 	return id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-void worker_destroyed(struct worker_session *s, uint64_t id, CUresult result)
-{
-	if (result == CUDA_SUCCESS)
-		worker_handle_remove(s->handles, id);
-	else
-		worker_handle_unclaim(s->handles, id);
 }
 
 CUresult worker_mapping_check(struct worker_session *s, const void *p, uint64_t bytes, bool writable)

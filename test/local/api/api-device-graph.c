@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "test/local/api.h"
+#include "test/seed.h"
 
 #define N 1000u
 #define DEVICE_BUFFERS 5
@@ -445,10 +446,12 @@ static void run_threads(void)
 {
 	pthread_t users[3], other;
 
+	uint32_t seed = test_seed();
+
 	OK(cuCtxGetCurrent(&shared));
 	CHECK(pthread_create(&other, NULL, disturb, NULL) == 0);
 	for (uintptr_t i = 0; i < 3; i++)
-		CHECK(pthread_create(&users[i], NULL, use_graphs, (void *)(i + 100)) == 0);
+		CHECK(pthread_create(&users[i], NULL, use_graphs, (void *)(uintptr_t)(uint32_t)(seed + i)) == 0);
 	for (int i = 0; i < 3; i++)
 		CHECK(pthread_join(users[i], NULL) == 0);
 	done = true;

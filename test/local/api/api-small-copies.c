@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of host memory to the device that may return before they are made, and nobody can tell. */
 #include "test/local/api.h"
+#include "test/seed.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -351,9 +352,10 @@ static void *copy_and_look(void *number)
 static void at_once(void)
 {
 	pthread_t threads[THREADS];
+	uint32_t seed = test_seed();
 
 	for (uintptr_t i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, copy_and_look, (void *)(i + 1)));
+		CHECK(!pthread_create(&threads[i], NULL, copy_and_look, (void *)(seed + i)));
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "blas.h"
+#include "test/seed.h"
 
 /* The first four are those that all routines are for. */
 const struct element elements[ELEMENTS] = {
@@ -18,8 +19,10 @@ static bool is_integer(const struct element *e)
 
 static uint64_t random_bits(void)
 {
-	static uint64_t state = 88172645463325252u;
+	static uint64_t state;
 
+	if (!state)
+		state = test_seed_state(test_seed());
 	state ^= state << 13;
 	state ^= state >> 7;
 	return state ^= state << 17;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "common/cache.h"
+#include "test/seed.h"
 #include "test/unit/folder.h"
 #include "guest/libcuda/module/sha256.h"
 
@@ -238,8 +239,46 @@ static void eviction(void **state)
 	assert_false(has(cache, 3, text));
 	/* what is larger than half of it never enters */
 	vcuda_cache_close(cache);
-	cache = open_cache(8 << 10);
+	cache = open_cache(16 << 10);
 	assert_false(store(cache, 31, text));
+	vcuda_cache_close(cache);
+}
+
+/* Small entries count with the blocks that they take. */
+static void blocks(void **state)
+{
+	struct vcuda_cache *cache = open_cache(256 << 10);
+	uint64_t bytes = 0;
+	unsigned kept = 0;
+	struct stat st;
+
+	(void)state;
+	for (unsigned n = 1; n <= 200; n++)
+		assert_true(store(cache, n, "small"));
+	for (unsigned n = 1; n <= 200; n++)
+		if (!stat(path_of(n), &st)) {
+			bytes += (uint64_t)st.st_blocks * 512;
+			kept++;
+		}
+	assert_in_range(kept, 20, 51);
+	assert_true(bytes <= 256 << 10);
+	vcuda_cache_close(cache);
+}
+
+/* Files are counted, too: another process has made many. */
+static void files(void **state)
+{
+	struct vcuda_cache *cache = open_cache(1ull << 40);
+	unsigned kept = 0;
+
+	(void)state;
+	for (unsigned n = 1; n <= 16400; n++)
+		close(open(path_of(n), O_CREAT | O_WRONLY, 0600));
+	assert_true(store(cache, 20000, "one more"));
+	for (unsigned n = 1; n <= 16400; n++)
+		kept += !access(path_of(n), F_OK);
+	assert_in_range(kept, 14000, 14746);
+	assert_true(has(cache, 20000, "one more"));
 	vcuda_cache_close(cache);
 }
 
@@ -247,7 +286,7 @@ static void eviction(void **state)
 
 static void child(unsigned seed)
 {
-	struct vcuda_cache *cache = open_cache(4 << 10);
+	struct vcuda_cache *cache = open_cache(64 << 10);
 	char text[64];
 
 	for (unsigned n = 0; n < 400; n++) {
@@ -264,13 +303,14 @@ static void child(unsigned seed)
 /* They store, read and evict the same entries: each finds what belongs to the key, or nothing. */
 static void processes(void **state)
 {
+	unsigned seed = test_seed();
 	char command[160];
 
 	(void)state;
 	for (unsigned n = 0; n < PROCESSES; n++)
 		if (!fork()) {
 			alarm(600);
-			child(n + 1);
+			child(seed + n);
 			_exit(0);
 		}
 	for (unsigned n = 0; n < PROCESSES; n++) {
@@ -291,6 +331,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kinds, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(owners, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(blocks, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(files, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(eviction, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(processes, set_up, tear_down),
 	};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host/daemon/mapping-quota.h"
+#include "test/seed.h"
 
 #define PAGES 64
 
@@ -35,7 +36,7 @@ static void test_random(void)
 	unsigned int lengths[PAGES] = {0}, i, round, used = 0, mappings = 0;
 
 	daemon_mapping_quota_init(&quota, &shared);
-	srand(1);
+	srand(test_seed());
 	for (round = 0; round < 200000; round++) {
 		unsigned int page = (unsigned int)rand() % PAGES, pages = 1 + (unsigned int)rand() % 8;
 		struct daemon_part part = whole(page, pages);

@@ -398,12 +398,12 @@ static void limits(void **state)
 	setenv("CUDA_CACHE_MAXSIZE", "150", 1);
 	in_process(scenario_no_room);
 	assert_int_equal(count_files(path), 0);
-	setenv("CUDA_CACHE_MAXSIZE", "4000", 1);
+	setenv("CUDA_CACHE_MAXSIZE", "200000", 1);
 	in_process(scenario_many);
 	kept = count_files(path);
 	assert_true(kept > 10 && kept < 40);
 	/* what is no number does not count */
-	setenv("CUDA_CACHE_MAXSIZE", "4000x", 1);
+	setenv("CUDA_CACHE_MAXSIZE", "200000x", 1);
 	in_process(scenario_many);
 	assert_int_equal(count_files(path), 100);
 }

@@ -18,11 +18,13 @@
 
 #include "codec-test.h"
 #include "ring/ring.h"
+#include "test/seed.h"
 
 #define ROUNDS 4
 #define BUFFER_BYTES VCUDA_COMMAND_MAX
 #define ARENA_BYTES (256u * 1024)
 
+static uint32_t seed;
 static uint8_t *guarded_end; /* BUFFER_BYTES before it are ours, what follows is inaccessible */
 
 /* One round of one call: what was sent, what arrives, and the memory of both. */
@@ -160,7 +162,7 @@ static void test_call(void **state)
 {
 	const struct codec_case *c = *state;
 	struct round *r = calloc(1, sizeof(*r));
-	struct codec_random random = {0x9e3779b97f4a7c15};
+	struct codec_random random = {test_seed_state(seed)};
 
 	assert_non_null(r);
 	r->c = c;
@@ -210,6 +212,7 @@ int main(void)
 
 	if (!tests)
 		return 1;
+	seed = test_seed();
 	for (size_t i = 0; i < codec_case_count; i++) {
 		tests[i].name = codec_cases[i].name;
 		tests[i].test_func = test_call;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "host/worker/handle/box.h"
+#include "host/worker/session/destroy.h"
 #include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
 #include "host/worker/handle/memory-ops.h"
@@ -29,8 +30,16 @@ static sem_t launching, go_on;
 
 CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t specials, void **handle)
 {
-	*handle = worker_handle_get(s->handles, (uint64_t)(uintptr_t)*handle, kinds);
+	uint64_t id = (uint64_t)(uintptr_t)*handle;
+
+	*handle = worker_handle_get(s->handles, id, kinds);
+	if (*handle)
+		worker_handle_put(s->handles, id);
 	return *handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+void worker_destroy_ready(struct worker_session *s)
+{
 }
 
 CUresult worker_mapping_check(struct worker_session *s, const void *p, uint64_t bytes, bool writable)
@@ -423,6 +432,7 @@ static void gone(void **state)
 	assert_int_equal(launch_it(k.graph), CUDA_ERROR_INVALID_HANDLE);
 	worker_handle_unclaim(session.handles, array);
 	assert_int_equal(launch_it(k.graph), CUDA_SUCCESS);
+	worker_handle_claim(session.handles, function, ~0u);
 	worker_handle_remove(session.handles, function);
 	assert_int_equal(launch_it(k.graph), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(backend.launches, 2);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,11 +18,11 @@
 #include "host/worker/session/command.h"
 #include "host/worker/handle/link.h"
 #include "common/log.h"
+#include "host/worker/session/destroy.h"
 #include "host/worker/session/release.h"
 #include "ring/ring.h"
 #include "host/worker/session/session.h"
 #include "host/worker/queue/stage-pin.h"
-#include "host/worker/handle/unload.h"
 #include "host/worker/process/warm.h"
 #include "host/worker/process/worker.h"
 
@@ -42,7 +43,7 @@ static struct {
 	CUresult state;    /* of its contexts */
 	CUcontext current;
 	unsigned int pins;
-	CUresult pinned; /* what pinning gives */
+	CUresult pinned;    /* what pinning gives */
 	CUcontext unlinked; /* whose links have ended last, while it was there */
 } driver;
 
@@ -159,6 +160,7 @@ bool worker_backend_load(struct worker_backend *backend, struct worker_mappings 
 /* What the handlers need of the rest. */
 CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
 {
+	*handle = (void *)(uintptr_t)worker_handle_add(s->handles, kind, shared, *handle, parent, 0);
 	return CUDA_SUCCESS;
 }
 
@@ -167,7 +169,7 @@ CUresult worker_unsupported(struct worker_session *s, unsigned int op)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void worker_handle_remove_children(struct worker_handles *h, uint64_t id)
+void worker_destroy_ready(struct worker_session *s)
 {
 }
 
@@ -178,14 +180,6 @@ void worker_links_end(struct worker_session *s, CUcontext context)
 			driver.unlinked = context;
 	if (context == (CUcontext)&driver.created && driver.created)
 		driver.unlinked = context;
-}
-
-void worker_unload_begin(void)
-{
-}
-
-void worker_unload_end(void)
-{
 }
 
 static struct worker_session session;
@@ -207,6 +201,7 @@ static int in_worker(int device, bool claimed, int (*part)(void))
 		if (!worker_warm_backend())
 			_exit(100);
 		session.ops = worker_loaded.ops;
+		session.handles = worker_handles_create();
 		_exit(part());
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -320,6 +315,50 @@ static int release_it(void)
 	return 0;
 }
 
+struct reset {
+	pthread_t thread;
+	_Atomic bool done;
+};
+
+static void *run_reset(void *argument)
+{
+	struct reset *r = argument;
+
+	vcuda_handle_cuDevicePrimaryCtxReset_v2(&session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 0});
+	r->done = true;
+	return NULL;
+}
+
+/* A command uses a stream of the context: a reset and the last release let none in, and wait. Another release does not.
+ */
+static int used_context(void)
+{
+	struct vcuda_args_cuDevicePrimaryCtxRetain retained = {.dev = 0};
+	void *context = context_of(0);
+	struct reset r = {.done = false};
+	uint64_t stream;
+
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
+	worker_publish(&session, VCUDA_KIND_CONTEXT, true, 0, &context);
+	stream = worker_handle_add(session.handles, VCUDA_KIND_STREAM, false, &r, 0, (uint64_t)(uintptr_t)context);
+	NEED(worker_handle_get(session.handles, stream, ~0u));
+	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(
+		     &session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 0}) == CUDA_SUCCESS);
+	worker_release_wait();
+	NEED(driver.retained[0] == 1);
+	NEED(!pthread_create(&r.thread, NULL, run_reset, &r));
+	while (worker_handle_get(session.handles, (uint64_t)(uintptr_t)context, ~0u))
+		worker_handle_put(session.handles, (uint64_t)(uintptr_t)context);
+	NEED(!r.done && driver.retained[0] == 1);
+	worker_handle_put(session.handles, stream);
+	pthread_join(r.thread, NULL);
+	NEED(driver.retained[0] == 0);
+	NEED(worker_handle_get(session.handles, (uint64_t)(uintptr_t)context, ~0u) == context_of(0));
+	NEED(!worker_handle_get(session.handles, stream, ~0u));
+	return 0;
+}
+
 /* How often the staging blocks have been pinned once they are to be in that context. */
 static unsigned int pins(CUcontext context)
 {
@@ -414,6 +453,11 @@ static void test_without(void **unused)
 	assert_int_equal(in_worker(DEVICES, true, has_none), 0);
 }
 
+static void test_used_context(void **unused)
+{
+	assert_int_equal(in_worker(-2, true, used_context), 0);
+}
+
 static void test_release(void **unused)
 {
 	driver.loads = true;
@@ -440,8 +484,8 @@ static void test_failures(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_context), cmocka_unit_test(test_without),
-					   cmocka_unit_test(test_release), cmocka_unit_test(test_pins),
-					   cmocka_unit_test(test_failures)};
+					   cmocka_unit_test(test_release), cmocka_unit_test(test_used_context),
+					   cmocka_unit_test(test_pins),    cmocka_unit_test(test_failures)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+
+/* A word NAME=VALUE and where its value goes: text of `size` bytes, or a number of `size` bytes without `is_text`. */
+struct field {
+	const char *name;
+	void *to;
+	size_t size;
+	bool is_text;
+};
+
+#define TEXT(name, member)                                                                                             \
+	{                                                                                                              \
+		name, member, sizeof(member), true                                                                     \
+	}
+#define NUMBER(name, member)                                                                                           \
+	{                                                                                                              \
+		name, &(member), sizeof(member), false                                                                 \
+	}
+
+static void set(const struct field *field, const char *value)
+{
+	uint64_t number;
+
+	if (field->is_text) {
+		snprintf(field->to, field->size, "%s", value);
+		return;
+	}
+	number = strtoull(value, NULL, 10);
+	if (field->size == sizeof(unsigned int))
+		*(unsigned int *)field->to = (unsigned int)number;
+	else
+		*(uint64_t *)field->to = number;
+}
+
+static void set_named(const struct field *fields, const char *name, const char *value)
+{
+	for (; fields->name; fields++)
+		if (!strcmp(fields->name, name))
+			set(fields, value);
+}
+
+static void parse_words(const struct field *fields, char *words)
+{
+	char *rest = NULL, *value;
+
+	for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		value = strchr(word, '=');
+		if (!value)
+			continue;
+		*value = 0;
+		set_named(fields, word, value + 1);
+	}
+}
+
+static void parse_quota(struct control_daemon *daemon, char *words)
+{
+	struct control_quota quota = {.used = UINT64_MAX};
+	char unit[8] = "";
+	const struct field fields[] = {TEXT("name", quota.name),         TEXT("unit", unit),
+				       NUMBER("used", quota.used),       NUMBER("limit", quota.limit),
+				       NUMBER("refused", quota.refused), {0}};
+
+	if (daemon->quota_count == CONTROL_QUOTAS_MAX)
+		return;
+	parse_words(fields, words);
+	quota.is_size = !strcmp(unit, "bytes");
+	daemon->quotas[daemon->quota_count++] = quota;
+}
+
+static bool parse_process(struct control_daemon *daemon, char *words)
+{
+	struct control_process p = {.queue = UINT64_MAX}, *processes;
+	const struct field fields[] = {TEXT("kind", p.kind),
+				       TEXT("state", p.state),
+				       NUMBER("pid", p.pid),
+				       NUMBER("uid", p.uid),
+				       NUMBER("worker", p.worker),
+				       NUMBER("age", p.age),
+				       NUMBER("mappings", p.mappings),
+				       NUMBER("pinned", p.pinned),
+				       NUMBER("queue", p.queue),
+				       NUMBER("device-memory", p.device_memory),
+				       NUMBER("log-dropped", p.log_dropped),
+				       {0}};
+
+	processes = realloc(daemon->processes, (daemon->process_count + 1) * sizeof(p));
+	if (!processes)
+		return false;
+	daemon->processes = processes;
+	parse_words(fields, words);
+	processes[daemon->process_count++] = p;
+	return true;
+}
+
+bool control_parse(struct control_daemon *daemon, char *text)
+{
+	const struct field fields[] = {TEXT("name", daemon->name),
+				       TEXT("version", daemon->version),
+				       TEXT("vm", daemon->vm),
+				       TEXT("vhost-socket", daemon->vhost_socket),
+				       TEXT("local-socket", daemon->local_socket),
+				       NUMBER("pid", daemon->pid),
+				       NUMBER("uptime", daemon->uptime),
+				       {0}};
+	char *rest = NULL, *value;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		value = strchr(line, ' ');
+		if (!value)
+			continue;
+		*value++ = 0;
+		if (!strcmp(line, "quota"))
+			parse_quota(daemon, value);
+		else if (strcmp(line, "process"))
+			set_named(fields, line, value);
+		else if (!parse_process(daemon, value))
+			return false;
+	}
+	return true;
+}

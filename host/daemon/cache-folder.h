@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where workers keep compiled code: a VM has a folder of its own, so that no other VM reads, evicts or times it. */
+#ifndef VCUDA_CACHE_FOLDER_H
+#define VCUDA_CACHE_FOLDER_H
+
+#include <stdbool.h>
+
+#include "options.h"
+
+#define DAEMON_CACHE_VARIABLES 2
+
+/* Whether a folder may have that name: letters, digits, and . _ - behind the first. */
+bool daemon_cache_is_name(const char *name);
+
+/*
+ * Makes the folder and sets `variables` to "VCUDA_CACHE=..." and, unless the environment has CUDA_CACHE_PATH,
+ * "CUDA_CACHE_PATH=..."; the others are NULL. None where workers share the user's folder: without a VM, with
+ * "--cache shared", without a home. The strings stay valid. Not thread-safe.
+ */
+void daemon_cache_variables(const struct daemon_options *options, const char *variables[DAEMON_CACHE_VARIABLES]);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "control.h"
+#include "ledger.h"
+#include "quotas.h"
+#include "ring/ring.h"
+
+static void note_most(const struct daemon_worker *worker, void *argument)
+{
+	uint64_t *most = argument, bytes = daemon_ledger_row_most_granted(&worker->ledger);
+
+	if (bytes > *most)
+		*most = bytes;
+}
+
+/* The most that one guest process has of a GPU's memory. */
+static uint64_t most_of_a_process(const struct daemon_control *control)
+{
+	struct daemon_context *context, *after;
+	uint64_t most = 0;
+
+	vcuda_list_for_each_safe (context, after, &control->vhost->device.contexts, struct daemon_context, entry)
+		if (context->worker)
+			note_most(context->worker, &most);
+	daemon_local_each(control->local, note_most, &most);
+	return most;
+}
+
+/* What is in use of a quota; UINT64_MAX: vcudad does not know. */
+static uint64_t used(const struct daemon_control *control, enum daemon_quota quota)
+{
+	switch (quota) {
+	case DAEMON_QUOTA_CONTEXTS:
+		return control->vhost->device.count + control->local->count;
+	case DAEMON_QUOTA_PINNED:
+		return control->vhost->device.quota.pinned;
+	case DAEMON_QUOTA_DEVICE_MEMORY:
+		return daemon_ledger_most_granted();
+	case DAEMON_QUOTA_PROCESS_DEVICE_MEMORY:
+		return most_of_a_process(control);
+	default:
+		return UINT64_MAX;
+	}
+}
+
+static void write_quota(const struct daemon_control *control, enum daemon_quota quota, FILE *answer)
+{
+	const struct daemon_quota_kind *kind = daemon_quota_kind(quota);
+	uint64_t in_use = used(control, quota);
+
+	fprintf(answer, "quota name=%s unit=%s", kind->name, kind->is_size ? "bytes" : "count");
+	if (in_use != UINT64_MAX)
+		fprintf(answer, " used=%llu", (unsigned long long)in_use);
+	fprintf(answer, " limit=%llu refused=%llu\n", (unsigned long long)daemon_quota_get(control->options, quota),
+		(unsigned long long)daemon_quota_refusals(quota));
+}
+
+static void write_worker(const struct daemon_worker *worker, FILE *answer)
+{
+	const struct daemon_worker_log *log = &worker->log;
+
+	fprintf(answer, " worker=%d age=%llu device-memory=%llu log-dropped=%llu", (int)worker->pid,
+		(unsigned long long)(daemon_now() - worker->guest.since) / 1000,
+		(unsigned long long)daemon_ledger_row_granted(&worker->ledger),
+		(unsigned long long)(log->reported + log->lines.dropped));
+}
+
+static const char *state_of(const struct daemon_context *context)
+{
+	if (!context->worker)
+		return "lost";
+	if (context->forgotten || context->worker->ending)
+		return "ending";
+	return context->ready ? "running" : "starting";
+}
+
+/*
+ * Bytes of commands that the guest process has written and its worker has not taken. The guest may write anything
+ * there: for display.
+ */
+static uint64_t count_queued(const struct daemon_context *context)
+{
+	struct daemon_memory *memory = &context->device->memory;
+	uint64_t tail, head;
+
+	if (!context->worker || context->forgotten ||
+	    !daemon_memory_read(memory, &tail, context->shared + offsetof(struct vcuda_shm, tail), sizeof(tail)) ||
+	    !daemon_memory_read(memory, &head, context->shared + offsetof(struct vcuda_shm, head), sizeof(head)))
+		return 0;
+	return tail - head <= VCUDA_RING_BYTES ? tail - head : 0;
+}
+
+static void write_context(const struct daemon_context *context, FILE *answer)
+{
+	uint64_t pinned = 0;
+	uint32_t i;
+
+	for (i = 0; i < context->mappings.count; i++)
+		pinned += context->mappings.mappings[i].length;
+	fprintf(answer, "process kind=vm pid=%u uid=%u state=%s mappings=%u pinned=%llu queue=%llu", context->pid,
+		context->uid, state_of(context), context->mappings.count, (unsigned long long)pinned,
+		(unsigned long long)count_queued(context));
+	if (context->worker)
+		write_worker(context->worker, answer);
+	fputc('\n', answer);
+}
+
+static void write_local(const struct daemon_worker *worker, void *answer)
+{
+	fprintf(answer, "process kind=local pid=%u uid=%u state=%s", worker->guest.pid, worker->guest.uid,
+		worker->ending ? "ending" : "running");
+	write_worker(worker, answer);
+	fputc('\n', answer);
+}
+
+/* The value ends with the line. */
+static void write_path(const char *key, const char *path, FILE *answer)
+{
+	if (!path)
+		return;
+	fprintf(answer, "%s ", key);
+	for (; *path; path++)
+		fputc((unsigned char)*path < 0x20 ? '?' : *path, answer);
+	fputc('\n', answer);
+}
+
+void daemon_control_status(struct daemon_control *control, FILE *answer)
+{
+	const struct daemon_options *options = control->options;
+	struct daemon_device *device = &control->vhost->device;
+	struct daemon_context *context, *after;
+	enum daemon_quota quota;
+
+	fprintf(answer, "ok\nname %s\npid %d\nversion " VCUDA_VERSION "\nuptime %llu\n", options->name, (int)getpid(),
+		(unsigned long long)(daemon_now() - control->started) / 1000);
+	write_path("vhost-socket", options->vhost_socket, answer);
+	write_path("local-socket", options->socket, answer);
+	if (options->vhost_socket)
+		fprintf(answer, "vm %s\n", control->vhost->fd >= 0 ? "connected" : "absent");
+	if (options->socket)
+		fprintf(answer, "waiting %u\n", control->local->waiting_count);
+	for (quota = 0; quota < DAEMON_QUOTAS; quota++)
+		write_quota(control, quota, answer);
+	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)
+		write_context(context, answer);
+	daemon_memory_trim(&device->memory);
+	daemon_local_each(control->local, write_local, answer);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control socket: the operator of the host, and nobody else, asks what vcudad serves, ends guest processes and
+ * changes quotas. `vcuda vm` and `vcuda top` are its clients.
+ *
+ * A stream socket of mode 0600 whose peer must be vcudad's user or root. A connection has one request, one line of at
+ * most DAEMON_CONTROL_REQUEST bytes with its newline; vcudad answers and closes. Requests:
+ *
+ *   status                 what vcudad serves
+ *   kill PID|all [REASON]  ends the worker of a guest process, or all workers
+ *   set QUOTA VALUE        changes a quota (quotas.h); VALUE as on the command line
+ *
+ * The answer is text. Its first line is "ok", or "error " and a sentence. The lines of a status are "KEY VALUE", with
+ * the value up to the end of the line, or "quota" or "process" with words NAME=VALUE behind it:
+ *
+ *   name NAME              pid PID    version VERSION    uptime SECONDS
+ *   vhost-socket PATH      local-socket PATH      each only if there is one
+ *   vm connected|absent    only with a vhost socket
+ *   waiting N              only with a local socket: connections of users who connect too often
+ *   quota name=NAME unit=bytes|count used=N limit=N refused=N
+ *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|ending|lost age=SECONDS mappings=N
+ *           pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
+ *
+ * New keys and words may come; clients ignore what they do not know. device-memory is what vcudad's ledger has granted
+ * to the worker, of all GPUs together: up to 32 MiB of each GPU more than the worker uses. used= is what vcudad knows:
+ * of max-device-memory the grants of the GPU of which most is granted, of max-process-device-memory the most that one
+ * guest process has of one GPU. Quotas that workers count by themselves have no used=. queue is what the guest says of
+ * commands that the worker has not taken; mappings, pinned and queue are of VMs.
+ *
+ * A client that is slow costs vcudad a descriptor and no time: it is dropped after DAEMON_CONTROL_MS.
+ */
+#ifndef VCUDA_DAEMON_CONTROL_H
+#define VCUDA_DAEMON_CONTROL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/list.h"
+#include "listener.h"
+#include "local.h"
+#include "options.h"
+#include "vhost.h"
+
+#define DAEMON_CONTROL_REQUEST 512
+#define DAEMON_CONTROL_CONNECTIONS 16
+#define DAEMON_CONTROL_MS 10000
+
+struct daemon_control {
+	struct daemon_loop *loop;
+	struct daemon_options *options;
+	struct daemon_vhost *vhost;
+	struct daemon_local *local;
+	struct daemon_listener listener;
+	struct vcuda_list connections;
+	unsigned int count;
+	uint64_t started;
+	char path[128]; /* of the default socket */
+};
+
+/*
+ * Listens on options->control. 0 or -errno, having said why. Without that option vcudad goes on where the default
+ * socket cannot be made.
+ */
+int daemon_control_open(struct daemon_control *control, struct daemon_loop *loop, struct daemon_options *options,
+			struct daemon_vhost *vhost, struct daemon_local *local);
+void daemon_control_close(struct daemon_control *control);
+
+/* control-request.c: does what `line`, which it changes, asks for in the name of host user `user`, and writes the
+ * answer. */
+void daemon_control_handle(struct daemon_control *control, char *line, unsigned int user, FILE *answer);
+
+/* control-status.c */
+void daemon_control_status(struct daemon_control *control, FILE *answer);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/sandbox-layers.h"
+
+#define MODPROBE "/usr/bin/nvidia-modprobe"
+#define MAX_GPUS 64
+
+static int missing(const struct daemon_options *options, const char *layer)
+{
+	bool strict = !strcmp(options->sandbox, "strict");
+
+	vcuda_log("--sandbox %s: %s%s", options->sandbox, layer,
+		  strict ? "" : "; workers go without, as doc/threat-model.md says");
+	return strict ? -EOPNOTSUPP : 0;
+}
+
+static int check_layers(const struct daemon_options *options)
+{
+	int err = 0;
+
+	if (!vcuda_landlock_abi())
+		err = missing(options, "the kernel has no Landlock (Linux 5.13), or it is switched off");
+	if (!err && !vcuda_has_seccomp())
+		err = missing(options, "the kernel has no seccomp filters");
+	return err;
+}
+
+static void run_modprobe(char *const arguments[])
+{
+	posix_spawn_file_actions_t actions;
+	pid_t child;
+
+	if (posix_spawn_file_actions_init(&actions))
+		return;
+	if (!posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1) &&
+	    !posix_spawn(&child, MODPROBE, &actions, NULL, arguments, (char *[]){NULL}))
+		waitpid(child, NULL, 0);
+	posix_spawn_file_actions_destroy(&actions);
+}
+
+/*
+ * NVIDIA's driver starts this program, which has its owner's rights, to load the kernel's modules and make the GPUs'
+ * nodes. In a worker it has no such rights any more.
+ */
+static void make_gpu_nodes(void)
+{
+	char *arguments[MAX_GPUS + 3] = {MODPROBE, NULL};
+	static char minors[MAX_GPUS][8];
+	glob_t gpus = {0};
+	size_t count, i;
+
+	if (access(MODPROBE, X_OK))
+		return;
+	run_modprobe(arguments);
+	count = glob("/proc/driver/nvidia/gpus/*", 0, NULL, &gpus) ? 0 : gpus.gl_pathc;
+	globfree(&gpus);
+	for (i = 0; i < count && i < MAX_GPUS; i++) {
+		snprintf(minors[i], sizeof(minors[i]), "-c=%zu", i);
+		arguments[i + 1] = minors[i];
+	}
+	arguments[i + 1] = "-u";
+	run_modprobe(arguments);
+}
+
+/*
+ * Workers find one another by sockets whose names belong to the network namespace. Those of one VM have the same
+ * vcudad. Local programs of one user may have several, and so keep the host's. Without CAP_SYS_ADMIN there are no new
+ * ones.
+ */
+static void leave_namespaces(const struct daemon_options *options)
+{
+	if (unshare(CLONE_NEWIPC) || (!options->socket && unshare(CLONE_NEWNET)))
+		vcuda_log_debug("workers stay in the host's namespaces: %m");
+}
+
+int daemon_sandbox_prepare(const struct daemon_options *options)
+{
+	int err;
+
+	if (!strcmp(options->sandbox, "off"))
+		return 0;
+	err = check_layers(options);
+	if (err)
+		return err;
+	if (strcmp(options->backend, "cpu"))
+		make_gpu_nodes();
+	leave_namespaces(options);
+	return 0;
+}

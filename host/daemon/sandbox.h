@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What vcudad does for the sandbox of its workers (host/worker/sandbox) before the first of them starts. */
+#ifndef VCUDA_DAEMON_SANDBOX_H
+#define VCUDA_DAEMON_SANDBOX_H
+
+#include "options.h"
+
+/*
+ * Says what the kernel lacks, makes NVIDIA's device nodes, and takes this process out of the host's namespaces as far
+ * as it may. The process has one thread. -EOPNOTSUPP, logged: --sandbox=strict, and something is missing.
+ */
+int daemon_sandbox_prepare(const struct daemon_options *options);
+
+#endif

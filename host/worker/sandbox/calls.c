@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Traced: the software GPU with all programs of test/local, and NVIDIA's driver 580 on an H100 over contexts, modules,
+ * linking, graphs, memory of several processes, printf, faults and exit.
+ */
+#include "sandbox/calls.h"
+
+#include <asm/sockios.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#define COUNT(list) (unsigned int)(sizeof(list) / sizeof((list)[0]))
+#define CALLS(...) ((const int[]){__VA_ARGS__, -1})
+#define S(name) SCMP_SYS(name)
+
+const struct sandbox_calls sandbox_allowed[] = {
+	/* Memory, but for mmap and mprotect, which have rules below. */
+	{CALLS(S(munmap), S(brk), S(madvise)), CALLS_BOTH},
+	/* Threads, and waiting. */
+	{CALLS(S(futex), S(set_robust_list), S(rseq), S(exit), S(exit_group), S(gettid), S(getpid), S(sched_yield),
+	       S(nanosleep), S(clock_nanosleep), S(clock_gettime), S(clock_getres), S(gettimeofday), S(getcpu),
+	       S(restart_syscall)),
+	 CALLS_BOTH},
+	/* How many processors there are. */
+	{CALLS(S(sched_getaffinity), S(sched_get_priority_max), S(sched_get_priority_min)), CALLS_BOTH},
+	/* Signals: the software GPU finds stray accesses of kernels by them. */
+	{CALLS(S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack)), CALLS_BOTH},
+	/* Descriptors: rings' doorbells, the control channel, files of libraries and caches. Landlock limits names. */
+	{CALLS(S(read), S(write), S(readv), S(writev), S(pread64), S(pwrite64), S(lseek), S(close), S(fcntl), S(dup),
+	       S(dup2), S(dup3), S(poll), S(ppoll), S(eventfd2), S(pipe2), S(open), S(openat), S(getdents64), S(stat),
+	       S(fstat), S(lstat), S(newfstatat), S(statx), S(statfs), S(fstatfs), S(access), S(faccessat),
+	       S(faccessat2), S(readlink), S(readlinkat), S(getcwd)),
+	 CALLS_BOTH},
+	/* Memory that processes share is files in memory. */
+	{CALLS(S(memfd_create), S(ftruncate), S(fallocate)), CALLS_BOTH},
+	/* Folders of compiled kernels. */
+	{CALLS(S(mkdir), S(mkdirat), S(unlink), S(unlinkat), S(rename), S(renameat), S(renameat2), S(utimensat),
+	       S(fchmod)),
+	 CALLS_BOTH},
+	/* Sockets between workers of one guest; which families there are has a rule below. */
+	{CALLS(S(bind), S(listen), S(accept4), S(connect), S(sendmsg), S(recvmsg), S(sendto), S(recvfrom),
+	       S(getsockopt), S(setsockopt), S(getsockname), S(shutdown)),
+	 CALLS_BOTH},
+	/* What this process and machine are. */
+	{CALLS(S(getuid), S(geteuid), S(getgid), S(getegid), S(getppid), S(uname), S(sysinfo), S(getrandom),
+	       S(getrlimit), S(getrusage), S(times)),
+	 CALLS_BOTH},
+	/* NVIDIA's driver speaks to its kernel part by ioctl. Only the GPU's nodes can be opened. */
+	{CALLS(S(ioctl)), CALLS_CUDA},
+	/* NVIDIA's driver sets it before it makes files. */
+	{CALLS(S(umask)), CALLS_CUDA},
+	/* NVIDIA's driver asks where memory of the host lies. */
+	{CALLS(S(get_mempolicy)), CALLS_CUDA},
+};
+
+const unsigned int sandbox_allowed_count = COUNT(sandbox_allowed);
+
+/* A thread, which shares memory and signals with the others, in no new namespace. */
+#define THREAD (CLONE_VM | CLONE_SIGHAND | CLONE_THREAD)
+#define NEW_NAMESPACE                                                                                                  \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+
+const struct sandbox_call_rule sandbox_allowed_rules[] = {
+	{S(clone), CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_MASKED_EQ, THREAD | NEW_NAMESPACE | CLONE_PTRACE, THREAD)}},
+	{S(socket), CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_EQ, AF_UNIX)}},
+	/* Of this process only. */
+	{S(prlimit64), CALLS_BOTH, 2, {SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0)}},
+	/* Of this thread only: the software GPU compiles in the background. */
+	{S(setpriority), CALLS_BOTH, 2, {SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0)}},
+	/* With --sandbox=log: to hear of unknown calls, and to let them go on. */
+	{S(ioctl), CALLS_CPU, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_RECV)}},
+	{S(ioctl), CALLS_CPU, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_SEND)}},
+	{S(prctl), CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)}},
+	{S(prctl), CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME)}},
+	/*
+	 * Code: never writable as well. The loader maps it from files, the software GPU writes it and makes it
+	 * executable then.
+	 */
+	{S(mmap), CALLS_BOTH, 1, {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)}},
+	{S(mmap),
+	 CALLS_BOTH,
+	 2,
+	 {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC | PROT_WRITE, PROT_EXEC),
+	  SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE)}},
+	{S(mprotect), CALLS_BOTH, 1, {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)}},
+	{S(mprotect), CALLS_BOTH, 1, {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC | PROT_WRITE, PROT_EXEC)}},
+};
+
+const unsigned int sandbox_allowed_rule_count = COUNT(sandbox_allowed_rules);
+
+const struct sandbox_calls sandbox_allowed_on_self = {CALLS(S(kill), S(tgkill)), CALLS_BOTH};
+
+const struct sandbox_refusal sandbox_refused[] = {
+	/* Its flags are in memory, where no filter sees them. The C library takes clone. */
+	{S(clone3), ENOSYS, CALLS_BOTH, 0, {{0}}},
+	/* It could move a mapping of guest memory. The C library copies instead. */
+	{S(mremap), ENOMEM, CALLS_BOTH, 0, {{0}}},
+	/* A library that looks for a network finds none. */
+	{S(socket), EAFNOSUPPORT, CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_NE, AF_UNIX)}},
+	/* The C library asks whether a file is a terminal. */
+	{S(ioctl), ENOTTY, CALLS_CPU, 1, {SCMP_A1(SCMP_CMP_EQ, TCGETS)}},
+	/* NVIDIA's driver starts nvidia-modprobe where that is installed; vcudad has done so. */
+	{S(clone), EAGAIN, CALLS_CUDA, 1, {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)}},
+	/* It makes nodes that are missing, and links names of them in /dev/char, as far as it may. */
+	{S(mknod), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(mknodat), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(chmod), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(chown), EPERM, CALLS_CUDA, 0, {{0}}},
+	{S(symlink), EPERM, CALLS_CUDA, 0, {{0}}},
+	/* OpenBLAS places its memory. Processors and their memory are vcudad's to choose, and so are limits. */
+	{S(mbind), EPERM, CALLS_BOTH, 0, {{0}}},
+	{S(set_mempolicy), EPERM, CALLS_BOTH, 0, {{0}}},
+	{S(sched_setaffinity), EPERM, CALLS_BOTH, 0, {{0}}},
+	{S(prlimit64), EPERM, CALLS_BOTH, 1, {SCMP_A2(SCMP_CMP_NE, 0)}},
+	{S(setrlimit), EPERM, CALLS_BOTH, 0, {{0}}},
+};
+
+const unsigned int sandbox_refused_count = COUNT(sandbox_refused);
+
+const struct sandbox_forbidden sandbox_forbidden[] = {
+	/* Descriptors that send signals to any process of the user when something can be read. */
+	{S(fcntl), 1, F_SETOWN},
+	{S(fcntl), 1, F_SETOWN_EX},
+	{S(fcntl), 1, F_SETSIG},
+	{S(ioctl), 1, FIOSETOWN},
+	{S(ioctl), 1, SIOCSPGRP},
+	/* Text that a terminal takes for its user's. */
+	{S(ioctl), 1, TIOCSTI},
+	{S(ioctl), 1, TIOCLINUX},
+};
+
+const unsigned int sandbox_forbidden_count = COUNT(sandbox_forbidden);

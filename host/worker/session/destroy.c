@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of an object that commands may use. NVIDIA's driver trusts the pointers that it is given, so an object that a
+ * command of another guest thread uses must stay. The call that destroys does not wait for such commands, which may
+ * wait for ever: natively, a stream or an event that is waited for is destroyed at once as well.
+ *
+ * A destruction that was put off has a thread of its own: it may wait for the device, and the last user is often the
+ * dispatcher, which must go on.
+ */
+#include "session/destroy.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "session/command.h"
+#include "session/dispatch.h"
+#include "session/session.h"
+
+struct deferred {
+	struct worker_deferred entry; /* first */
+	struct worker_session *session;
+	worker_destroy_object destroy;
+	void *object;
+	struct vcuda_command command; /* the one that destroys, without its arguments */
+	CUcontext context;            /* which that was in; NULL: none */
+};
+
+/*
+ * A back end that announces the end of contexts checks each handle, and ends the calls that wait in a context with it.
+ */
+static bool ends_at_once(const struct worker_session *s, uint32_t kinds)
+{
+	return kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) && s->ops->contextEnds;
+}
+
+static CUresult finish(struct worker_session *s, uint64_t id, CUresult result)
+{
+	bool ready =
+		result == CUDA_SUCCESS ? worker_handle_remove(s->handles, id) : worker_handle_unclaim(s->handles, id);
+
+	if (ready)
+		worker_destroy_ready(s);
+	return result;
+}
+
+/* NULL: memory is out. */
+static struct deferred *new_deferred(struct worker_session *s, uint64_t id, void *object, worker_destroy_object destroy)
+{
+	const struct vcuda_command *c = worker_command();
+	struct deferred *d = malloc(sizeof(*d));
+
+	if (!d)
+		return NULL;
+	*d = (struct deferred){{.id = id}, s, destroy, object, *c, NULL};
+	if (vcuda_call_table[c->op].context && s->ops->cuCtxGetCurrent)
+		s->ops->cuCtxGetCurrent(&d->context);
+	return d;
+}
+
+CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, worker_destroy_object destroy)
+{
+	uint64_t id = (uint64_t)(uintptr_t)handle;
+	void *object = worker_handle_claim(s->handles, id, kinds);
+	struct deferred *d;
+
+	if (!object)
+		return worker_names_nothing(kinds);
+	if (ends_at_once(s, kinds) || !worker_handle_is_used(s->handles, id))
+		return finish(s, id, destroy(s, object));
+	d = new_deferred(s, id, object, destroy);
+	if (!d)
+		return finish(s, id, CUDA_ERROR_OUT_OF_MEMORY);
+	if (worker_handle_defer(s->handles, &d->entry))
+		return CUDA_SUCCESS;
+	free(d);
+	return finish(s, id, destroy(s, object));
+}
+
+/* The guest has had its answer: an object that the back end keeps has no id any more all the same. */
+static void *run(void *argument)
+{
+	struct deferred *d = argument;
+	struct worker_session *s = d->session;
+
+	worker_command_begin(&d->command);
+	if (!worker_handle_is_gone(s->handles, d->entry.id)) {
+		if (d->context)
+			s->ops->cuCtxSetCurrent(d->context);
+		d->destroy(s, d->object);
+		if (d->context)
+			s->ops->cuCtxSetCurrent(NULL);
+	}
+	worker_command_end(s);
+	worker_command_begin(NULL);
+	finish(s, d->entry.id, CUDA_SUCCESS);
+	free(d);
+	return NULL;
+}
+
+/* Runs it here where there is no thread to be had. */
+static void start(struct deferred *d)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attributes, run, d))
+		run(d);
+	pthread_attr_destroy(&attributes);
+}
+
+void worker_destroy_ready(struct worker_session *s)
+{
+	struct worker_deferred *d;
+
+	while ((d = worker_handles_ready(s->handles)))
+		start((struct deferred *)d);
+}

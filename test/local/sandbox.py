@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sandbox.py BUILD: code in a worker that is at work, and what it can do with and without the sandbox. Needs root, for ptrace."""
+
+import contextlib
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+
+import harness
+from harness import build, check, children, daemon, start_steady, wait_until
+
+# What the sandbox makes of each, and what the kernel does without: "" success, else one of these errors. A kernel may lack the call, and
+# a container may refuse it: then only the sandbox's answer is looked at.
+SIGSYS = "SIGSYS"
+PROBES = {
+    "open-read": (-errno.EACCES, ""), "open-write": (-errno.EACCES, ""), "open-daemon-log": (-errno.EACCES, ""),
+    "ftruncate-log": (-errno.EACCES, ""), "socket-tcp": (-errno.EAFNOSUPPORT, ""), "socket-netlink": (-errno.EAFNOSUPPORT, ""),
+    "kill-daemon": (SIGSYS, ""), "f_setown-daemon": (-errno.EPERM, ""), "ptrace-daemon": (SIGSYS, ""),
+    "fork": (SIGSYS, ""), "clone": (SIGSYS, ""), "clone3": (-errno.ENOSYS, ""),
+    # The kernel wants one thread for it.
+    "unshare-user": (SIGSYS, errno.EINVAL), "io_uring": (SIGSYS, ""), "bpf": (SIGSYS, ""), "perf": (SIGSYS, ""),
+    "memfd_secret": (SIGSYS, ""), "keyctl": (SIGSYS, ""), "mount": (SIGSYS, ""), "init_module": (SIGSYS, errno.ENOEXEC),
+    "process_vm_readv": (SIGSYS, ""), "mremap": (-errno.ENOMEM, ""), "remap_file_pages": (SIGSYS, ""),
+    "execve": (SIGSYS, errno.ENOENT)}
+# NVIDIA's driver would start nvidia-modprobe, and goes on where it cannot.
+if harness.BACKEND == "cuda":
+    PROBES["clone"] = (-errno.EAGAIN, "")
+MAY_LACK = {"unshare-user", "io_uring", "bpf", "perf", "memfd_secret", "keyctl", "mount", "init_module", "process_vm_readv", "ptrace-daemon"}
+
+
+@contextlib.contextmanager
+def at_work(*options):
+    """A vcudad with two workers that compute: yields it, and what the probe needs."""
+    with tempfile.TemporaryDirectory() as folder, daemon(*options) as (d, env):
+        with open(os.path.join(folder, "secret"), "w", encoding="utf-8") as f:
+            f.write("secret")
+        os.mkdir(os.path.join(folder, "mount"))
+        programs, workers = [], []
+        for _ in range(2):
+            programs.append(start_steady(env, 600))
+            workers += set(children(d.pid)) - set(workers)
+        try:
+            yield d, programs[0], [str(workers[0]), str(d.pid), str(workers[1]), folder, d.log_path]
+        finally:
+            for program in programs:
+                program.kill()
+                program.wait()
+
+
+def probe(arguments, *options):
+    r = subprocess.run([build("test/local/sandbox-probe"), *options, *arguments], capture_output=True, text=True, timeout=harness.LIMIT)
+    check(r.returncode == 0, f"{r.stdout}{r.stderr}")
+    return dict(line.split() for line in r.stdout.splitlines() if " " in line)
+
+
+def said(d, text):
+    with open(d.log_path, encoding="utf-8") as f:
+        return text in f.read()
+
+
+def processor_time(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[11])
+
+
+def works(program, d, worker):
+    """The program, which verifies what it computes, is served, and by the same worker."""
+    begin = processor_time(worker)
+    wait_until(lambda: program.poll() is not None or processor_time(worker) > begin + 2, "the worker does not work any more")
+    check(program.poll() is None and int(worker) in children(d.pid), "the worker or its program has ended")
+
+
+def refused():
+    with at_work("--sandbox", "best-effort") as (d, program, arguments):
+        results = probe(arguments)
+        check(results == {name: str(result) for name, (result, _) in PROBES.items()}, f"refused: {results}")
+        works(program, d, arguments[0])
+
+
+def off():
+    with at_work("--sandbox", "off") as (d, program, arguments):
+        results = probe(arguments)
+        for name, (_, result) in PROBES.items():
+            got = results[name]
+            if got != ("0" if result == "" else str(-result)):
+                check(name in MAY_LACK and got != SIGSYS, f"{name}: {got} without the sandbox")
+                print(f"{name}: {errno.errorcode[-int(got)]} by this kernel")
+
+
+def log():
+    """An unknown call is logged, once, and goes on."""
+    with at_work("--sandbox", "log") as (d, program, arguments):
+        for _ in range(2):
+            check(probe([*arguments, "fork"])["fork"] == "0", "fork")
+        wait_until(lambda: said(d, "the system call fork (57) is not on the list"), "no line about the call")
+        works(program, d, arguments[0])
+
+
+def ends():
+    """The worker ends, and its log says by which call."""
+    for mode, text in (("best-effort", "the system call keyctl (250) is not on the list: the worker ends"), ("strict", "was killed by SIGSYS")):
+        with at_work("--sandbox", mode) as (d, program, arguments):
+            probe([*arguments, "keyctl"], "--deliver")
+            wait_until(lambda: int(arguments[0]) not in children(d.pid), "the worker lives on")
+            wait_until(lambda: said(d, text) and said(d, "was killed by SIGSYS"), f"no line '{text}'")
+
+
+def code_of(worker):
+    """Where executable memory begins, by the file's name, but for the program and the kernel's page of old, which have fixed places."""
+    with open(f"/proc/{worker}/maps", encoding="utf-8") as f:
+        fields = [line.split() for line in f]
+    check("[heap]" not in [field[-1] for field in fields], "a heap behind the program")
+    return {field[5]: field[0] for field in fields if "x" in field[1] and len(field) > 5 and not field[5].endswith(("/vcuda-worker", "[vsyscall]"))}
+
+
+def layout():
+    """No code of two workers is in the same place."""
+    with at_work() as (_, _, arguments):
+        one, other = code_of(arguments[0]), code_of(arguments[2])
+        check("[vdso]" in one and any("/libvcuda-worker.so" in name for name in one), f"{one}")
+        check(one.keys() == other.keys() and all(one[name] != other[name] for name in one), f"{one}\n{other}")
+
+
+def main():
+    harness.BUILD = os.path.abspath(sys.argv[1])
+    if os.geteuid() or harness.THREAD_SANITIZER:
+        print("only root may stop a worker; and the thread sanitizer needs calls of its own")
+        sys.exit(77)
+    for part in (refused, off, log, ends, layout):
+        part()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The token buckets of users. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/daemon/limits/connection-rate.h"
+
+#define check(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+#define MS_PER_TOKEN (1000 / DAEMON_CONNECTIONS_PER_S)
+
+static struct daemon_connection_rate rate;
+
+static void use_up(uid_t user, uint64_t now)
+{
+	unsigned int i;
+
+	for (i = 0; i < DAEMON_CONNECTION_BURST; i++)
+		check(daemon_connection_rate_take(&rate, user, now) == 0);
+}
+
+static unsigned int count_users(void)
+{
+	unsigned int count = 0;
+
+	vcuda_list_for_each (node, &rate.users)
+		count++;
+	return count;
+}
+
+static void test_burst_and_refill(void)
+{
+	uint64_t now = 5000;
+
+	use_up(1, now);
+	check(daemon_connection_rate_take(&rate, 1, now) == MS_PER_TOKEN);
+	check(daemon_connection_rate_take(&rate, 1, now + MS_PER_TOKEN - 1) == 1);
+	check(daemon_connection_rate_take(&rate, 1, now + MS_PER_TOKEN) == 0);
+	check(daemon_connection_rate_take(&rate, 1, now + MS_PER_TOKEN) == MS_PER_TOKEN);
+	/* What comes in small parts adds up. */
+	for (now += MS_PER_TOKEN; now < 5000 + 4 * MS_PER_TOKEN - 1; now++)
+		daemon_connection_rate_take(&rate, 2, now);
+	check(daemon_connection_rate_take(&rate, 1, 5000 + 3 * MS_PER_TOKEN) == 0);
+}
+
+static void test_users_are_apart(void)
+{
+	use_up(11, 100000);
+	check(daemon_connection_rate_take(&rate, 11, 100000) > 0);
+	check(daemon_connection_rate_take(&rate, 12, 100000) == 0);
+}
+
+/* A bucket holds no more than a burst, however long the pause was. */
+static void test_long_pause(void)
+{
+	use_up(21, 200000);
+	use_up(21, UINT64_MAX / 2);
+	check(daemon_connection_rate_take(&rate, 21, UINT64_MAX / 2) > 0);
+}
+
+static void test_users_are_forgotten(void)
+{
+	uid_t user;
+	uint64_t now = UINT64_MAX / 2;
+
+	for (user = 1000; user < 3000; user++)
+		check(daemon_connection_rate_take(&rate, user, now += 1000) == 0);
+	check(count_users() < 10);
+}
+
+int main(void)
+{
+	daemon_connection_rate_init(&rate);
+	test_burst_and_refill();
+	test_users_are_apart();
+	test_long_pause();
+	test_users_are_forgotten();
+	daemon_connection_rate_free(&rate);
+	check(count_users() == 0);
+	return 0;
+}
