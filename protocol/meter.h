@@ -21,6 +21,9 @@ struct vcuda_meter {
 	void (*queue)(uint64_t *commands, uint64_t *bytes);
 	/* How many bytes of code loaded modules may have. */
 	uint64_t (*modules)(void);
+	/* The back end has refused a command at the limit of queue(), or a module at that of modules(): to be counted. */
+	void (*queue_refused)(void);
+	void (*module_refused)(void);
 };
 
 #endif

@@ -224,6 +224,11 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		return true;
 	case VCUDA_LEDGER_SYNC:
 		return reply(row, m, -1);
+	case VCUDA_LEDGER_REFUSED:
+		if (m->gpu >= VCUDA_LEDGER_PROCESS_LIMITS)
+			return false;
+		daemon_quota_refuse(process_quotas[m->gpu]);
+		return true;
 	default:
 		return false;
 	}

@@ -34,6 +34,8 @@ enum vcuda_ledger_type {
 	VCUDA_LEDGER_GIVE,
 	/* The page has what this worker sent before, once there is the reply. */
 	VCUDA_LEDGER_SYNC,
+	/* Refused its guest process something at the limit `gpu`, an enum vcuda_ledger_process_limit. No reply. */
+	VCUDA_LEDGER_REFUSED,
 };
 
 struct vcuda_ledger_message {

@@ -138,6 +138,8 @@ CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes)
 		if (bytes && softgpu_is_stuck()) {
 			vcuda_log_once("copies and kernels that wait for a stream hold all the memory that queued "
 				       "commands may have: more are refused (raise vcudad's --max-queued)");
+			if (softgpu_meter())
+				softgpu_meter()->queue_refused();
 			return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 		}
 		softgpu_wait_any();

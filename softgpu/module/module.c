@@ -60,6 +60,8 @@ static bool count_bytes(struct softgpu_program *program, uint64_t bytes)
 		return true;
 	vcuda_log_once("cannot load a module of %llu KiB: others have %llu KiB (raise vcudad's --max-module-bytes)",
 		       (unsigned long long)bytes >> 10, (unsigned long long)before >> 10);
+	if (softgpu_meter())
+		softgpu_meter()->module_refused();
 	return false;
 }
 

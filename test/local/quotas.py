@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas of device memory: a guest process gets its error at the quota, and no other process is worse off."""
 
+import json
 import os
 import signal
 import subprocess
+import tempfile
 
-from harness import LIMIT, build, check, children, daemon, wait_until
+from harness import LIMIT, build, check, children, daemon, vcuda, wait_until, wait_warm
 
 WAYS = ["plain", "pitch", "async", "pool", "array", "mipmap", "mapped", "module", "graph"]
 
@@ -78,6 +80,29 @@ def quotas_warm():
         quota(env, "fill", "256", "plain", "module")
         quota(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="7"), "fill", "256", "plain")
         wait_until(lambda: "raise --max-device-memory" in log_of(d), "no line names the quota")
+
+
+def quotas_set():
+    """`vcuda vm set` changes the limits of a worker that runs, and `vcuda vm list` counts what they refuse."""
+    with tempfile.TemporaryDirectory() as directory:
+        control = os.path.join(directory, "control")
+
+        def vm(command, *args):
+            r = vcuda("vm", command, "--control", control, *args)
+            check(r.returncode == 0, f"vcuda vm {command}: {r.stderr}")
+            return r.stdout
+
+        with daemon("--warm", "1", "--warm-once", "--control", control) as (d, env):
+            worker = wait_warm(d, 1)
+            vm("set", str(d.pid), "max-device-memory=256M", "max-streams=50")
+            check(set(children(d.pid)) == worker, "the worker was replaced")
+            quota(env, "fill", "256", "plain")
+            quota(env, "streams", "50")
+            limits = json.loads(vm("list", "--json"))[0]["quotas"]
+            check(limits["max-device-memory"]["limit"] == 256 << 20, limits)
+            for name in "max-device-memory", "max-streams":
+                check(limits[name]["refused"] > 0, f"{name}: {limits}")
+            check(limits["max-queued"]["refused"] == 0, limits)
 
 
 def quotas_queued():

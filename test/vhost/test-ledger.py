@@ -13,7 +13,7 @@ import unittest
 import vmm
 from vmm import Client, Daemon, wait
 
-JOIN, TAKE, NOTE, GIVE, SYNC = range(1, 6)
+JOIN, TAKE, NOTE, GIVE, SYNC, REFUSED = range(1, 7)
 MIB = 1 << 20
 GPUS = 64
 PAGE = 8 * (2 + GPUS + 5)  # struct vcuda_ledger_page
@@ -145,6 +145,15 @@ class Limits(Case):
         self.assertEqual(self.daemon.ask('set max-streams 7'), ['ok'])
         self.assertEqual(struct.unpack_from('<Q', page, 8 * (2 + GPUS)), (7,))
 
+    def test_workers_tell_what_they_refuse(self):
+        a = self.row()
+        for limit in 0, 1, 0:
+            a.tell(REFUSED, gpu=limit)
+        a.ask(SYNC)
+        quotas = {quota['name']: quota for quota in self.daemon.status()['quota']}
+        self.assertEqual([quotas[name]['refused'] for name in ('max-streams', 'max-handles', 'max-queued')], ['2', '1', '0'])
+        self.assertNotIn('used', quotas['max-streams'])
+
     def test_lies_raise_no_grant(self):
         a, b = self.row(), self.row()
         page = self.page(a)
@@ -198,7 +207,7 @@ class Limits(Case):
     def test_who_breaks_the_rules_is_killed(self):
         b = self.row()
         self.assertEqual(b.ask(TAKE, MIB), MIB)
-        for message in (b'', b'x', MESSAGE.pack(99, 0, 0, 0), MESSAGE.pack(TAKE, GPUS, 1, 0), bytes(1000)):
+        for message in (b'', b'x', MESSAGE.pack(99, 0, 0, 0), MESSAGE.pack(TAKE, GPUS, 1, 0), MESSAGE.pack(REFUSED, 5, 0, 0), bytes(1000)):
             a = self.row()
             a.socket.send(message)
             self.assertTrue(wait(lambda: a.pid not in self.daemon.workers() or not message))

@@ -236,4 +236,24 @@ static uint64_t meter_modules(void)
 	return worker_ledger_process_limit(VCUDA_LEDGER_MODULE_BYTES);
 }
 
-const struct vcuda_meter worker_ledger_meter = {meter_take, meter_give, meter_limit, meter_queue, meter_modules};
+void worker_ledger_refused(enum vcuda_ledger_process_limit which)
+{
+	if (!has_ledger())
+		return;
+	pthread_mutex_lock(&ledger.lock);
+	tell(VCUDA_LEDGER_REFUSED, which, 0);
+	pthread_mutex_unlock(&ledger.lock);
+}
+
+static void meter_queue_refused(void)
+{
+	worker_ledger_refused(VCUDA_LEDGER_QUEUED_BYTES);
+}
+
+static void meter_module_refused(void)
+{
+	worker_ledger_refused(VCUDA_LEDGER_MODULE_BYTES);
+}
+
+const struct vcuda_meter worker_ledger_meter = {meter_take,    meter_give,          meter_limit,         meter_queue,
+						meter_modules, meter_queue_refused, meter_module_refused};

@@ -23,4 +23,7 @@ extern const struct vcuda_meter worker_ledger_meter;
 /* What this guest process may have now. */
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which);
 
+/* The guest process was refused something at that limit: vcudad counts it. */
+void worker_ledger_refused(enum vcuda_ledger_process_limit which);
+
 #endif
