@@ -6,6 +6,7 @@
 #include "json.h"
 
 #define TEXT_BYTES 40
+#define LINE_COLUMNS 108 /* as the table of processes */
 
 /* Such as 512, 1.5G: at most five characters. */
 static void show_size(char *text, size_t size, uint64_t bytes)
@@ -36,7 +37,7 @@ static void show_quota(char *text, size_t size, const struct control_quota *quot
 		snprintf(limit, sizeof(limit), "%llu", (unsigned long long)quota->limit);
 	}
 	/* The largest number is no limit. */
-	snprintf(text, size, "%s/%s", used, quota->limit == INT64_MAX ? "-" : limit);
+	snprintf(text, size, "%s/%s", quota->used == UINT64_MAX ? "?" : used, quota->limit == INT64_MAX ? "-" : limit);
 }
 
 static void show_time(char *text, size_t size, uint64_t seconds)
@@ -76,10 +77,15 @@ static void print_processes(const struct control_daemon *daemon)
 static void print_quotas(const struct control_daemon *daemon)
 {
 	char text[TEXT_BYTES];
+	int column = 0;
 
 	for (unsigned int i = 0; i < daemon->quota_count; i++) {
 		show_quota(text, sizeof(text), &daemon->quotas[i]);
-		printf("%s%s %s", i ? ", " : "  ", daemon->quotas[i].name, text);
+		if (column && column + 3 + strlen(daemon->quotas[i].name) + strlen(text) > LINE_COLUMNS) {
+			puts(",");
+			column = 0;
+		}
+		column += printf("%s%s %s", column ? ", " : "  ", daemon->quotas[i].name, text);
 	}
 	putchar('\n');
 }
@@ -120,7 +126,8 @@ static void write_quotas(struct json *json, const struct control_daemon *daemon)
 
 		json_open(json, quota->name, '{');
 		json_text(json, "unit", quota->is_size ? "bytes" : "count");
-		json_number(json, "used", quota->used);
+		if (quota->used != UINT64_MAX)
+			json_number(json, "used", quota->used);
 		json_number(json, "limit", quota->limit);
 		json_number(json, "refused", quota->refused);
 		json_close(json, '}');

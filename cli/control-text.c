@@ -59,7 +59,7 @@ static void parse_words(const struct field *fields, char *words)
 
 static void parse_quota(struct control_daemon *daemon, char *words)
 {
-	struct control_quota quota = {0};
+	struct control_quota quota = {.used = UINT64_MAX};
 	char unit[8] = "";
 	const struct field fields[] = {TEXT("name", quota.name),         TEXT("unit", unit),
 				       NUMBER("used", quota.used),       NUMBER("limit", quota.limit),

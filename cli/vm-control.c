@@ -53,7 +53,7 @@ static int usage(int argc, char **argv)
 	      "list shows the daemons (vcudad) of this user, each with its VM or its local programs.\n"
 	      "kill ends what the host runs for a guest process, or for all guest processes of the VM; the VM goes "
 	      "on.\n"
-	      "set changes a quota of a running daemon: max-contexts, max-pinned.\n"
+	      "set changes a quota of a running daemon; `vcuda top` shows their names.\n"
 	      "\n"
 	      "VM is a name or a process id that the list shows, PROCESS a process id of the guest (`vcuda top`).\n"
 	      "  --control PATH  the daemon whose control socket this is (vcudad --control)\n",

@@ -14,6 +14,7 @@
 #include "ipc.h"
 #include "launch.h"
 #include "matmul.h"
+#include "meter.h"
 #include "random.h"
 
 #define DRIVER_LIBRARY "libcuda.so.1"
@@ -38,7 +39,8 @@ static void *look_up(void *library, const char *name)
 	return function;
 }
 
-const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size)
+const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *info), const struct vcuda_meter *meter,
+					     char *why, size_t size)
 {
 	static struct vcuda_backend_ops ops = {.name = "cuda"};
 	void *library = dlopen(DRIVER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -62,5 +64,6 @@ const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *
 		snprintf(why, size, DRIVER_LIBRARY " lacks basic functions");
 		return NULL;
 	}
+	backend_meter_init(&ops, library, *host, meter);
 	return &ops;
 }

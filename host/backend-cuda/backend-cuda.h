@@ -5,12 +5,14 @@
 #include <stddef.h>
 
 #include "protocol/backend.h"
+#include "protocol/meter.h"
 
 /*
  * Opens the driver's library. Returns NULL with a sentence in `why` (ending without a full stop) if it
  * cannot be used. *host: in a guest of virtio-cuda that library is the guest's, and this, once it is initialised, says
- * what it knows of its host; else NULL.
+ * what it knows of its host; else NULL. `meter` is asked for all device memory that calls make.
  */
-const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *info), char *why, size_t size);
+const struct vcuda_backend_ops *backend_cuda(CUresult (**host)(vcuda_host_info *info), const struct vcuda_meter *meter,
+					     char *why, size_t size);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "control.h"
+#include "ledger.h"
 #include "quotas.h"
 
 /* The next word of the line, which ends there; NULL: there is none. *rest is then behind it. */
@@ -100,6 +101,7 @@ static void handle_set(struct daemon_control *control, char *rest, unsigned int 
 		fprintf(answer, "error %s: give %s\n", name, range);
 		return;
 	}
+	daemon_ledger_refresh(control->options);
 	vcuda_log("%s is %s now, it was %llu: set by user %u of the host", name, value, (unsigned long long)before,
 		  user);
 	fputs("ok\n", answer);

@@ -2,11 +2,32 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "ledger.h"
 #include "quotas.h"
 #include "ring/ring.h"
-#include "worker-table.h"
 
-/* What is in use of a quota. */
+static void note_most(const struct daemon_worker *worker, void *argument)
+{
+	uint64_t *most = argument, bytes = daemon_ledger_row_most_granted(&worker->ledger);
+
+	if (bytes > *most)
+		*most = bytes;
+}
+
+/* The most that one guest process has of a GPU's memory. */
+static uint64_t most_of_a_process(const struct daemon_control *control)
+{
+	struct daemon_context *context, *after;
+	uint64_t most = 0;
+
+	vcuda_list_for_each_safe (context, after, &control->vhost->device.contexts, struct daemon_context, entry)
+		if (context->worker)
+			note_most(context->worker, &most);
+	daemon_local_each(control->local, note_most, &most);
+	return most;
+}
+
+/* What is in use of a quota; UINT64_MAX: vcudad does not know. */
 static uint64_t used(const struct daemon_control *control, enum daemon_quota quota)
 {
 	switch (quota) {
@@ -14,18 +35,24 @@ static uint64_t used(const struct daemon_control *control, enum daemon_quota quo
 		return control->vhost->device.count + control->local->count;
 	case DAEMON_QUOTA_PINNED:
 		return control->vhost->device.quota.pinned;
+	case DAEMON_QUOTA_DEVICE_MEMORY:
+		return daemon_ledger_most_granted();
+	case DAEMON_QUOTA_PROCESS_DEVICE_MEMORY:
+		return most_of_a_process(control);
 	default:
-		return 0;
+		return UINT64_MAX;
 	}
 }
 
 static void write_quota(const struct daemon_control *control, enum daemon_quota quota, FILE *answer)
 {
 	const struct daemon_quota_kind *kind = daemon_quota_kind(quota);
+	uint64_t in_use = used(control, quota);
 
-	fprintf(answer, "quota name=%s unit=%s used=%llu limit=%llu refused=%llu\n", kind->name,
-		kind->is_size ? "bytes" : "count", (unsigned long long)used(control, quota),
-		(unsigned long long)daemon_quota_get(control->options, quota),
+	fprintf(answer, "quota name=%s unit=%s", kind->name, kind->is_size ? "bytes" : "count");
+	if (in_use != UINT64_MAX)
+		fprintf(answer, " used=%llu", (unsigned long long)in_use);
+	fprintf(answer, " limit=%llu refused=%llu\n", (unsigned long long)daemon_quota_get(control->options, quota),
 		(unsigned long long)daemon_quota_refusals(quota));
 }
 
@@ -35,7 +62,7 @@ static void write_worker(const struct daemon_worker *worker, FILE *answer)
 
 	fprintf(answer, " worker=%d age=%llu device-memory=%llu log-dropped=%llu", (int)worker->pid,
 		(unsigned long long)(daemon_now() - worker->guest.since) / 1000,
-		(unsigned long long)daemon_worker_table_bytes(worker->pid),
+		(unsigned long long)daemon_ledger_row_granted(&worker->ledger),
 		(unsigned long long)(log->reported + log->lines.dropped));
 }
 

@@ -21,9 +21,11 @@
  *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|ending|lost age=SECONDS mappings=N
  *           pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
  *
- * New keys and words may come; clients ignore what they do not know. device-memory is what the worker says, and 0 where
- * its back end does not count it. queue is what the guest says of commands that the worker has not taken; mappings,
- * pinned and queue are of VMs.
+ * New keys and words may come; clients ignore what they do not know. device-memory is what vcudad's ledger has granted
+ * to the worker, of all GPUs together: up to 32 MiB of each GPU more than the worker uses. used= is what vcudad knows:
+ * of max-device-memory the grants of the GPU of which most is granted, of max-process-device-memory the most that one
+ * guest process has of one GPU. Quotas that workers count by themselves have no used=. queue is what the guest says of
+ * commands that the worker has not taken; mappings, pinned and queue are of VMs.
  *
  * A client that is slow costs vcudad a descriptor and no time: it is dropped after DAEMON_CONTROL_MS.
  */

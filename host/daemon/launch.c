@@ -18,6 +18,7 @@
 #include "launch.h"
 #include "worker-table.h"
 #include "protocol/ipc/layout.h"
+#include "protocol/ipc/ledger.h"
 #include "protocol/ipc/worker-table.h"
 
 /* "X=" is that variable, "X_" all that begin so. */
@@ -56,7 +57,7 @@ static char **worker_environment(const struct daemon_options *options)
 struct launch {
 	const struct daemon_options *options;
 	struct daemon_worker_group *group;
-	int channel, log;
+	int channel, log, ledger;
 	char **arguments, **environment;
 };
 
@@ -75,8 +76,11 @@ static int give(int fd, int number)
 
 static int set_descriptors(const struct launch *launch)
 {
-	/* From VCUDA_CHANNEL_FD on. Each but the channel has a greater number in vcudad than any of these. */
-	const int fds[] = {launch->channel, daemon_worker_table_fd()};
+	/*
+	 * From VCUDA_CHANNEL_FD on, and set in this order. No descriptor but the channel has a lower number in vcudad
+	 * than in the worker, so that none is overwritten before it is set.
+	 */
+	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger};
 	const int count = sizeof(fds) / sizeof(fds[0]);
 	int status = give(launch->log, STDERR_FILENO);
 
@@ -182,13 +186,14 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 	return spawn(launch, pid);
 }
 
-int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log,
+int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
 		  struct daemon_worker_group *group, pid_t *pid, int *pidfd)
 {
 	struct launch launch = {.options = options,
 				.group = group,
 				.channel = channel,
 				.log = log,
+				.ledger = ledger,
 				.environment = worker_environment(options)};
 	int status;
 

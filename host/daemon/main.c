@@ -16,6 +16,7 @@
 #include "control.h"
 #include "local.h"
 #include "common/log.h"
+#include "ledger.h"
 #include "common/trace-point.h"
 #include "options.h"
 #include "sandbox.h"
@@ -176,6 +177,8 @@ int main(int argc, char **argv)
 	status = daemon_loop_init(&d->loop);
 	if (!status)
 		status = catch_signals(d);
+	if (!status)
+		status = daemon_ledger_refresh(&d->options);
 	if (status) {
 		vcuda_log("cannot start: %s", strerror(-status));
 		return 1;

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "cache-folder.h"
 #include "options.h"
+#include "protocol/ipc/ledger.h"
 #include "quotas.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
@@ -39,6 +40,19 @@ static const char help[] =
 	"                          log: system calls that are not expected are logged, and go on; off: no sandbox\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
+	"  --max-device-memory SIZE\n"
+	"                          memory of each GPU that all guest processes have together, which is then the\n"
+	"                          GPU's size for them, e.g. 16G (default: no limit)\n"
+	"  --max-process-device-memory SIZE\n"
+	"                          the same for each guest process (default: no limit)\n"
+	"  --max-streams N         streams of each guest process (default: 65536)\n"
+	"  --max-handles N         objects of all kinds of each guest process (default: 2097152)\n"
+	"  --max-queued SIZE       memory of the host that commands hold which a guest process has queued on the "
+	"software\n"
+	"                          GPU (default: 128M)\n"
+	"  --max-queued-commands N how many commands those may be (default: 262144)\n"
+	"  --max-module-bytes SIZE PTX text of the modules that a guest process has loaded on the software GPU\n"
+	"                          (default: 1G)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -67,8 +81,6 @@ enum {
 	BACKEND,
 	WORKER,
 	SANDBOX,
-	CONTEXTS,
-	PINNED,
 	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
@@ -83,7 +95,8 @@ enum {
 	READY,
 	VERBOSE,
 	VERSION,
-	HELP
+	HELP,
+	QUOTA /* and behind it the other quotas, by their numbers */
 };
 
 static const struct option long_options[] = {
@@ -94,8 +107,15 @@ static const struct option long_options[] = {
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
 	{"sandbox", required_argument, NULL, SANDBOX},
-	{"max-contexts", required_argument, NULL, CONTEXTS},
-	{"max-pinned", required_argument, NULL, PINNED},
+	{"max-contexts", required_argument, NULL, QUOTA + DAEMON_QUOTA_CONTEXTS},
+	{"max-pinned", required_argument, NULL, QUOTA + DAEMON_QUOTA_PINNED},
+	{"max-device-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_DEVICE_MEMORY},
+	{"max-process-device-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_PROCESS_DEVICE_MEMORY},
+	{"max-streams", required_argument, NULL, QUOTA + DAEMON_QUOTA_STREAMS},
+	{"max-handles", required_argument, NULL, QUOTA + DAEMON_QUOTA_HANDLES},
+	{"max-queued", required_argument, NULL, QUOTA + DAEMON_QUOTA_QUEUED},
+	{"max-queued-commands", required_argument, NULL, QUOTA + DAEMON_QUOTA_QUEUED_COMMANDS},
+	{"max-module-bytes", required_argument, NULL, QUOTA + DAEMON_QUOTA_MODULE_BYTES},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
@@ -288,12 +308,6 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case SANDBOX:
 		set_sandbox(options, value);
 		break;
-	case CONTEXTS:
-		set_quota(options, DAEMON_QUOTA_CONTEXTS, value);
-		break;
-	case PINNED:
-		set_quota(options, DAEMON_QUOTA_PINNED, value);
-		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
@@ -344,7 +358,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		fputs(help, stdout);
 		exit(0);
 	default:
-		fail("see vcudad --help");
+		if (option < QUOTA)
+			fail("see vcudad --help");
+		set_quota(options, (enum daemon_quota)(option - QUOTA), value);
 	}
 }
 
@@ -356,6 +372,13 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .sandbox = "best-effort",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
+					   .max_device_memory = VCUDA_LEDGER_NO_LIMIT,
+					   .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT,
+					   .max_streams = VCUDA_LEDGER_STREAMS_DEFAULT,
+					   .max_handles = VCUDA_LEDGER_HANDLES_DEFAULT,
+					   .max_queued = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
+					   .max_queued_commands = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
+					   .max_module_bytes = VCUDA_LEDGER_MODULE_BYTES_DEFAULT,
 					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};

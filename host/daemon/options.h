@@ -15,8 +15,11 @@ struct daemon_options {
 	char name[DAEMON_NAME_BYTES];      /* of the VM: letters, digits, "-", "_" and "." */
 	const char *backend;
 	const char *sandbox; /* of workers: "strict", "best-effort", "log", "off" */
-	char *worker; /* an executable file */
+	char *worker;        /* an executable file */
 	uint64_t max_contexts, max_pinned;
+	uint64_t max_device_memory, max_process_device_memory; /* of each GPU */
+	uint64_t max_streams, max_handles, max_queued, max_queued_commands,
+		max_module_bytes;    /* of each guest process */
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
@@ -24,7 +27,7 @@ struct daemon_options {
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	mode_t socket_mode;
 	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
-	int ready_fd; /* -1: none */
+	int ready_fd;      /* -1: none */
 	bool allow_any_user, once, warm_once, register_ram, verbose;
 };
 

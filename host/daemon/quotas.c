@@ -2,9 +2,12 @@
 #include "quotas.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "protocol/ipc/ledger.h"
 
 #define DAEMON_CONTEXTS_MAX 1024
 
@@ -12,6 +15,19 @@ static const struct daemon_quota_kind kinds[DAEMON_QUOTAS] = {
 	[DAEMON_QUOTA_CONTEXTS] = {"max-contexts", false, 1, DAEMON_CONTEXTS_MAX,
 				   offsetof(struct daemon_options, max_contexts)},
 	[DAEMON_QUOTA_PINNED] = {"max-pinned", true, 0, INT64_MAX, offsetof(struct daemon_options, max_pinned)},
+	[DAEMON_QUOTA_DEVICE_MEMORY] = {"max-device-memory", true, 0, VCUDA_LEDGER_NO_LIMIT,
+					offsetof(struct daemon_options, max_device_memory)},
+	[DAEMON_QUOTA_PROCESS_DEVICE_MEMORY] = {"max-process-device-memory", true, 0, VCUDA_LEDGER_NO_LIMIT,
+						offsetof(struct daemon_options, max_process_device_memory)},
+	[DAEMON_QUOTA_STREAMS] = {"max-streams", false, 1, VCUDA_LEDGER_STREAMS_DEFAULT,
+				  offsetof(struct daemon_options, max_streams)},
+	[DAEMON_QUOTA_HANDLES] = {"max-handles", false, 1, VCUDA_LEDGER_HANDLES_DEFAULT,
+				  offsetof(struct daemon_options, max_handles)},
+	[DAEMON_QUOTA_QUEUED] = {"max-queued", true, 0, INT64_MAX, offsetof(struct daemon_options, max_queued)},
+	[DAEMON_QUOTA_QUEUED_COMMANDS] = {"max-queued-commands", false, 1, INT_MAX,
+					  offsetof(struct daemon_options, max_queued_commands)},
+	[DAEMON_QUOTA_MODULE_BYTES] = {"max-module-bytes", true, 0, INT64_MAX,
+				       offsetof(struct daemon_options, max_module_bytes)},
 };
 
 static uint64_t refusals[DAEMON_QUOTAS];

@@ -48,16 +48,6 @@ int daemon_worker_table_fd(void)
 	return worker_table.fd;
 }
 
-uint64_t daemon_worker_table_bytes(pid_t worker)
-{
-	if (worker_table.fd < 0)
-		return 0;
-	for (unsigned int i = 0; i < VCUDA_WORKER_TABLE_SLOTS; i++)
-		if (atomic_load(&worker_table.shared->slots[i].worker) == worker)
-			return atomic_load(&worker_table.shared->slots[i].bytes);
-	return 0;
-}
-
 void daemon_worker_table_remove(pid_t worker)
 {
 	if (worker_table.fd < 0)

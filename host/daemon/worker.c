@@ -149,6 +149,9 @@ static void group_empty(struct daemon_worker_group *group)
 	struct sent *sent, *after;
 
 	daemon_timer_clear(&w->late_timer);
+	/* Before others learn from the table that it is gone, and ask for its memory. */
+	daemon_ledger_close(&w->ledger);
+	daemon_worker_table_remove(w->pid);
 	w->ops->reaped(w);
 	vcuda_list_for_each_safe (sent, after, &w->sent, struct sent, entry)
 		free(sent);
@@ -169,7 +172,6 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 	daemon_source_remove(w->loop, &w->exit_source);
 	daemon_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
-	daemon_worker_table_remove(w->pid);
 	watch_late(w);
 	daemon_worker_group_end(&w->group, group_empty);
 }
@@ -284,7 +286,13 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 	return w;
 }
 
-static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
+static void ledger_broken(struct daemon_ledger_row *row)
+{
+	daemon_worker_kill(container_of(row, struct daemon_worker, ledger));
+}
+
+static int launch_with_log(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
+			   int fd, int ledger)
 {
 	int log, status = daemon_worker_log_open(&w->log, w->loop, &log);
 
@@ -292,7 +300,7 @@ static int launch(struct daemon_worker *w, const struct daemon_options *options,
 		return status;
 	status = daemon_worker_group_make(&w->group);
 	if (!status) {
-		status = daemon_launch(options, kind, fd, log, &w->group, &w->pid, &w->pidfd);
+		status = daemon_launch(options, kind, fd, log, ledger, &w->group, &w->pid, &w->pidfd);
 		if (status)
 			daemon_worker_group_drop(&w->group);
 	}
@@ -301,6 +309,19 @@ static int launch(struct daemon_worker *w, const struct daemon_options *options,
 		daemon_worker_log_close(&w->log);
 	else
 		daemon_worker_log_start(&w->log, w->pid);
+	return status;
+}
+
+static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
+{
+	int ledger, status = daemon_ledger_open(&w->ledger, w->loop, &ledger);
+
+	if (status)
+		return status;
+	status = launch_with_log(w, options, kind, fd, ledger);
+	close(ledger);
+	if (status)
+		daemon_ledger_close(&w->ledger);
 	return status;
 }
 
@@ -315,12 +336,16 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 		return status;
 	}
 	status = daemon_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
+	if (!status)
+		status = daemon_ledger_start(&w->ledger, w->pid, &w->guest.pid, ledger_broken);
 	if (status) {
+		daemon_source_remove(w->loop, &w->exit_source);
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
 		close_fd(&w->pidfd);
 		daemon_worker_group_drop(&w->group);
 		daemon_worker_log_close(&w->log);
+		daemon_ledger_close(&w->ledger);
 		return status;
 	}
 	vcuda_log_debug("worker %d started", w->pid);

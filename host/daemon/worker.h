@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "protocol/ipc/channel.h"
+#include "ledger.h"
 #include "loop/loop.h"
 #include "options.h"
 #include "worker-group.h"
@@ -48,6 +49,7 @@ struct daemon_worker {
 	int pidfd;
 	int channel, doorbell, notify; /* -1: none, or closed */
 	struct daemon_worker_log log;
+	struct daemon_ledger_row ledger;
 	struct daemon_worker_group group;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */

@@ -8,6 +8,7 @@
 #include "device/memory.h"
 #include "device/registry.h"
 #include "device/stream.h"
+#include "common/log.h"
 
 #define STACK_DEPTH 64
 
@@ -122,10 +123,25 @@ CUresult softgpu_enter_failed(struct CUctx_st **context)
 
 CUresult softgpu_enter(struct CUctx_st **context)
 {
+	return softgpu_enter_with(context, 0);
+}
+
+/*
+ * A stream may wait for ever, and what is queued behind it takes memory. What the stream waits for may be queued by the
+ * next command: who would hold much waits only while something runs.
+ */
+CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes)
+{
 	CUresult result = softgpu_enter_failed(context);
 
-	/* A stream may wait for ever, and what is queued behind it takes memory. */
-	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && softgpu_is_full()) {
+	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && !softgpu_has_room(bytes)) {
+		if (bytes && softgpu_is_stuck()) {
+			vcuda_log_once("copies and kernels that wait for a stream hold all the memory that queued "
+				       "commands may have: more are refused (raise vcudad's --max-queued)");
+			if (softgpu_meter())
+				softgpu_meter()->queue_refused();
+			return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		}
 		softgpu_wait_any();
 		result = current(context);
 		if (result != CUDA_SUCCESS)

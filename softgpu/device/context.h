@@ -55,6 +55,12 @@ struct softgpu_owned {
  */
 CUresult softgpu_enter(struct CUctx_st **context);
 
+/*
+ * The same for who then submits an operation that holds so many bytes. CUDA_ERROR_OUT_OF_MEMORY: there is no room for
+ * them, and nothing runs that would make room.
+ */
+CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes);
+
 /* The same, but a context that has failed is let in: for what must wait until its last kernels have stopped. */
 CUresult softgpu_enter_failed(struct CUctx_st **context);
 

@@ -69,7 +69,8 @@ static CUresult copy_sync(struct CUctx_st *c, uint64_t to, uint64_t from, size_t
 
 static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t from, size_t bytes, bool take)
 {
-	struct copy *copy = malloc(sizeof(*copy) + (take ? bytes : 0));
+	size_t size = sizeof(struct copy) + (take ? bytes : 0);
+	struct copy *copy = malloc(size);
 
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -77,6 +78,7 @@ static CUresult copy_async(struct CUstream_st *stream, uint64_t to, uint64_t fro
 		from = (uint64_t)(uintptr_t)memcpy(copy + 1, (const void *)(uintptr_t)from, bytes);
 	prepare(copy, to, from, bytes);
 	copy->op.finish = copy_finish;
+	copy->op.bytes = size;
 	softgpu_submit(stream, &copy->op, false);
 	return CUDA_SUCCESS;
 }
@@ -129,8 +131,8 @@ static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t 
 {
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
-	CUresult result = softgpu_enter(&c);
-	bool take;
+	bool take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES;
+	CUresult result = softgpu_enter_with(&c, sizeof(struct copy) + (take ? bytes : 0));
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -141,7 +143,7 @@ static CUresult copy_later(enum sides sides, uint64_t to, uint64_t from, size_t 
 		return softgpu_leave(CUDA_SUCCESS);
 	if (!check(sides, to, from, bytes))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	take = sides == HOST_TO_DEVICE && bytes <= TAKEN_BYTES && !softgpu_range_spans(from, bytes, false);
+	take = take && !softgpu_range_spans(from, bytes, false);
 	return softgpu_leave(copy_async(stream, to, from, bytes, take));
 }
 

@@ -12,6 +12,7 @@
 #include "device/attributes.h"
 #include "device/group-limits.h"
 #include "common/log.h"
+#include "device/memory.h"
 #include "device/schedule.h"
 #include "device/time-limit.h"
 #include "kernel.h"
@@ -348,13 +349,15 @@ CUresult softgpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 CUresult softgpu_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	CUresult result = softgpu_device_check(dev);
+	uint64_t left;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	*bytes = softgpu_device()->memory;
-	return CUDA_SUCCESS;
+	softgpu_lock();
+	*bytes = softgpu_memory_size(&left);
+	return softgpu_leave(CUDA_SUCCESS);
 }
 
 CUresult softgpu_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)

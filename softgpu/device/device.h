@@ -37,6 +37,9 @@
 #define SOFTGPU_PRIORITY_GREATEST (-5)
 #define SOFTGPU_PRIORITY_LEAST 0
 
+/* The one device's. */
+#define SOFTGPU_NUMBER 0
+
 struct softgpu_device {
 	char name[64];
 	uint64_t memory;      /* bytes */

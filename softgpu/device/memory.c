@@ -14,6 +14,7 @@ static struct softgpu_range *table;
 static size_t count, capacity;
 static uint64_t used;           /* of the device's memory, bytes */
 static _Atomic uint64_t *told;  /* NULL, or where others read that number */
+static const struct vcuda_meter *meter; /* NULL: the device alone limits memory */
 static uint64_t version;
 static struct softgpu_map *current; /* the table for kernels; NULL: changed since it was made */
 
@@ -33,6 +34,47 @@ __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint6
 	told = to;
 	account(0);
 	softgpu_unlock();
+}
+
+__attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to);
+
+/* For the worker, before there is any memory: who is asked for it besides the device. */
+__attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to)
+{
+	meter = to;
+}
+
+const struct vcuda_meter *softgpu_meter(void)
+{
+	return meter;
+}
+
+bool softgpu_memory_count(uint64_t bytes)
+{
+	if (bytes > softgpu_device()->memory - used || (meter && !meter->take(SOFTGPU_NUMBER, bytes)))
+		return false;
+	account(bytes);
+	return true;
+}
+
+void softgpu_memory_uncount(uint64_t bytes)
+{
+	account(-bytes);
+	if (meter)
+		meter->give(SOFTGPU_NUMBER, bytes);
+}
+
+uint64_t softgpu_memory_size(uint64_t *left)
+{
+	uint64_t size = softgpu_device()->memory, limit, more;
+
+	*left = size - used;
+	if (meter && meter->limit(SOFTGPU_NUMBER, &limit, &more)) {
+		size = limit < size ? limit : size;
+		*left = more < *left ? more : *left;
+		*left = *left < size ? *left : size;
+	}
+	return size;
 }
 
 /* The index of the first range that ends behind `address`. */
@@ -152,7 +194,7 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
 				      enum softgpu_range_kind kind, uint64_t *address)
 {
-	uint64_t total = softgpu_device()->memory, slot, start;
+	uint64_t slot, start;
 	struct softgpu_range range = {
 		.size = bytes,
 		.context = context,
@@ -161,24 +203,26 @@ CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, 
 		.copy_writes = true,
 	};
 
-	if (bytes > total)
+	if (bytes > softgpu_device()->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	range.taken = bytes + (align > SOFTGPU_ALIGNMENT ? align - SOFTGPU_ALIGNMENT : 0);
 	slot = softgpu_arena_slot(range.taken);
-	if (slot > total - used)
+	if (!softgpu_memory_count(slot))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	start = softgpu_arena_alloc(range.taken);
 	if (!start)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		goto uncount;
 	range.lead = -start & (align - 1);
 	range.start = start + range.lead;
-	if (!softgpu_range_add(&range)) {
-		softgpu_arena_free(start, range.taken);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	account(slot);
+	if (!softgpu_range_add(&range))
+		goto free;
 	*address = range.start;
 	return CUDA_SUCCESS;
+free:
+	softgpu_arena_free(start, range.taken);
+uncount:
+	softgpu_memory_uncount(slot);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Returns the memory of a range that is off the table. Drops the lock where it takes long. */
@@ -197,7 +241,7 @@ static void give_back(const struct softgpu_range *range)
 		softgpu_arena_discard(range->start, range->size);
 	}
 	softgpu_arena_free(range->start - range->lead, range->taken);
-	account(-softgpu_arena_slot(range->taken));
+	softgpu_memory_uncount(softgpu_arena_slot(range->taken));
 	if (range->pool)
 		softgpu_pool_freed(range->pool, range->size);
 }
@@ -317,13 +361,14 @@ CUresult softgpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
+	uint64_t left;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!free_bytes || !total)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	*total = softgpu_device()->memory;
-	*free_bytes = *total - used;
+	*total = softgpu_memory_size(&left);
+	*free_bytes = left;
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
@@ -386,19 +431,6 @@ static const struct softgpu_range *find_allocation(CUdeviceptr dptr)
 	const struct softgpu_range *range = softgpu_range_find(dptr, 1);
 
 	return range && range->start == dptr && range->kind == SOFTGPU_ALLOCATION ? range : NULL;
-}
-
-bool softgpu_memory_count(uint64_t bytes)
-{
-	if (bytes > softgpu_device()->memory - used)
-		return false;
-	account(bytes);
-	return true;
-}
-
-void softgpu_memory_uncount(uint64_t bytes)
-{
-	account(-bytes);
 }
 
 void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)

@@ -12,6 +12,7 @@
 
 #include "device/context.h"
 #include "kernel.h"
+#include "protocol/meter.h"
 
 enum softgpu_range_kind {
 	SOFTGPU_ALLOCATION,
@@ -80,6 +81,12 @@ CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, 
 /* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
 bool softgpu_memory_count(uint64_t bytes);
 void softgpu_memory_uncount(uint64_t bytes);
+
+/* Who else is asked; NULL: nobody. */
+const struct vcuda_meter *softgpu_meter(void);
+
+/* The device's size as the program sees it, and how much of it the program may still allocate. */
+uint64_t softgpu_memory_size(uint64_t *left);
 
 /* Allocated memory is from now on one of a pool's. */
 void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);

@@ -9,6 +9,7 @@
 #include "device/context.h"
 #include "device/device.h"
 #include "device/event.h"
+#include "device/memory.h"
 #include "common/start-thread.h"
 #include "device/stream.h"
 
@@ -36,8 +37,12 @@
 #define WAIT_NS_OF_EXTRA 50000
 #define MOST_WAIT_NS 5000000
 
-/* Beyond so many operations whoever wants to submit more has to wait. A GPU's streams hold about a thousand. */
+/*
+ * Beyond so many operations, or bytes in them, whoever wants to submit more has to wait, unless the worker says
+ * otherwise. A GPU's streams hold about a thousand operations.
+ */
 #define MOST_PENDING (1u << 18)
+#define MOST_HELD (128ull << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something became ready */
@@ -47,6 +52,7 @@ static unsigned int extra;                             /* workers beyond the dev
 static unsigned int waiting;                           /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
 static uint64_t pending;                             /* of those, which have not ended */
+static uint64_t held;                                /* bytes in these */
 static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
 static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
 
@@ -65,9 +71,13 @@ uint64_t softgpu_submitted(void)
 	return submitted;
 }
 
-bool softgpu_is_full(void)
+bool softgpu_has_room(uint64_t bytes)
 {
-	return pending >= MOST_PENDING;
+	uint64_t commands = MOST_PENDING, most = MOST_HELD;
+
+	if (softgpu_meter())
+		softgpu_meter()->queue(&commands, &most);
+	return pending < commands && (!bytes || !held || (held < most && bytes <= most - held));
 }
 
 void softgpu_wait_any(void)
@@ -179,6 +189,17 @@ static bool is_stuck(const struct CUctx_st *context)
 	return waits;
 }
 
+bool softgpu_is_stuck(void)
+{
+	vcuda_list_for_each (node, &busy) {
+		const struct softgpu_op *op = container_of(node, struct CUstream_st, busy)->head;
+
+		if (op->started || may_start(op))
+			return false;
+	}
+	return true;
+}
+
 /* Takes the first operation, which has ended, off its stream. The stream may be gone afterwards. */
 static void pop(struct CUstream_st *stream)
 {
@@ -186,6 +207,7 @@ static void pop(struct CUstream_st *stream)
 
 	stream->head = op->next;
 	pending--;
+	held -= op->bytes;
 	if (!stream->head) {
 		stream->tail = &stream->head;
 		vcuda_list_remove(&stream->busy);
@@ -256,6 +278,7 @@ bool softgpu_submit(struct CUstream_st *stream, struct softgpu_op *op, bool call
 	op->stream = stream;
 	op->seq = ++submitted;
 	pending++;
+	held += op->bytes;
 	op->claimed = 0;
 	op->active = 0;
 	op->started = false;

@@ -30,6 +30,7 @@ struct softgpu_op {
 	struct vcuda_list ready; /* on the ready list while it has units that nobody has claimed */
 	struct CUstream_st *stream;
 	uint64_t seq;
+	uint64_t bytes;      /* of the host's memory that it holds, where that may be much */
 	uint64_t units;      /* 0: a marker, done when it may start */
 	uint64_t chunk;      /* units claimed at a time, to begin with */
 	uint64_t most;       /* at most, where they are short */
@@ -100,8 +101,14 @@ void softgpu_op_abandon(struct softgpu_op *op);
 /* The number of the newest operation of all. */
 uint64_t softgpu_submitted(void);
 
-/* Whether so much is submitted and has not ended that nothing more should be: each operation takes memory. */
-bool softgpu_is_full(void);
+/*
+ * Whether one operation more may be submitted, which holds so many bytes: each that has not ended takes memory of the
+ * host.
+ */
+bool softgpu_has_room(uint64_t bytes);
+
+/* Whether nothing runs or may start, so that no operation ends unless somebody else does something. */
+bool softgpu_is_stuck(void);
 
 /* What to wait for: all that matches and has a number <= last. The caller holds references to what it names. */
 struct softgpu_scope {

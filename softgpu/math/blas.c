@@ -341,6 +341,7 @@ static struct blas *make(uint32_t number, uint32_t flags, const uint64_t *words,
 	/* Of a batch that is large nothing is cut; else there are few tiles. */
 	b->op.units = batch * b->tiles;
 	b->op.chunk = chunk(b->op.units);
+	b->op.bytes = sizeof(*b);
 	b->op.start = start;
 	b->op.run = run;
 	b->op.finish = finish;
@@ -352,7 +353,7 @@ static CUresult submit(CUstream handle, struct blas *b)
 	struct CUstream_st *stream;
 	struct CUctx_st *c;
 	bool waits = b->value;
-	CUresult result = softgpu_enter(&c);
+	CUresult result = softgpu_enter_with(&c, sizeof(*b));
 
 	if (result != CUDA_SUCCESS) {
 		free(b);

@@ -341,10 +341,12 @@ static void let_stride(struct launch *l)
 static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 {
 	static uint64_t serial;
-	struct launch *l = calloc(1, sizeof(*l) + f->info->param_bytes + PARAM_ALIGN);
+	size_t bytes = sizeof(struct launch) + f->info->param_bytes + PARAM_ALIGN;
+	struct launch *l = calloc(1, bytes);
 
 	if (!l)
 		return NULL;
+	l->op.bytes = bytes;
 	l->op.start = launch_start;
 	l->op.run = launch_run;
 	l->op.finish = launch_finish;
@@ -464,7 +466,7 @@ static CUresult enter_launch(CUfunction f, const struct shape *shape, CUstream s
 {
 	struct CUfunc_st *function;
 	struct CUctx_st *c;
-	CUresult result = softgpu_enter(&c);
+	CUresult result = softgpu_enter_with(&c, sizeof(struct launch));
 
 	if (result != CUDA_SUCCESS)
 		return result;

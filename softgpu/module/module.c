@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "module/module.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +38,42 @@ static enum ptx_status link_parts(const struct softgpu_image *image, struct ptx_
 	return ptx_module_link(texts, image->count, module, error);
 }
 
+/* Of all programs together. */
+static _Atomic uint64_t loaded_bytes;
+
+static uint64_t text_bytes(const struct softgpu_image *image)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < image->count; i++)
+		bytes += image->part[i].length;
+	return bytes;
+}
+
+static bool count_bytes(struct softgpu_program *program, uint64_t bytes)
+{
+	uint64_t most = softgpu_meter() ? softgpu_meter()->modules() : UINT64_MAX;
+	uint64_t before = atomic_fetch_add(&loaded_bytes, bytes);
+
+	program->bytes = bytes;
+	if (before <= most && bytes <= most - before)
+		return true;
+	vcuda_log_once("cannot load a module of %llu KiB: others have %llu KiB (raise vcudad's --max-module-bytes)",
+		       (unsigned long long)bytes >> 10, (unsigned long long)before >> 10);
+	if (softgpu_meter())
+		softgpu_meter()->module_refused();
+	return false;
+}
+
 CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu_program *program)
 {
 	unsigned int count = image->relocatable ? 1 : image->count;
 
 	program->count = 0;
+	if (!count_bytes(program, text_bytes(image))) {
+		softgpu_program_free(program);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	for (unsigned int i = 0; i < count; i++) {
 		struct ptx_error error = {0};
 		enum ptx_status status;
@@ -65,6 +97,8 @@ void softgpu_program_free(struct softgpu_program *program)
 	for (unsigned int i = 0; i < program->count; i++)
 		ptx_module_destroy(program->part[i]);
 	program->count = 0;
+	atomic_fetch_sub(&loaded_bytes, program->bytes);
+	program->bytes = 0;
 }
 
 struct ptx_kernel *softgpu_program_kernel(const struct softgpu_program *program, const char *name)
@@ -250,6 +284,7 @@ CUresult softgpu_module_make(struct CUctx_st *context, struct CUlib_st *library,
 	m->owned.end = end_module;
 	vcuda_list_add(&m->owned.node, &context->owned);
 	program->count = 0;
+	program->bytes = 0;
 	*module = m;
 	return CUDA_SUCCESS;
 }

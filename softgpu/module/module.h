@@ -15,6 +15,7 @@
 /* The parsed parts of an image; an image of several containers has several. */
 struct softgpu_program {
 	unsigned int count;
+	uint64_t bytes; /* of text, which the parts keep */
 	struct ptx_module *part[SOFTGPU_IMAGE_TEXTS];
 };
 

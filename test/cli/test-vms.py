@@ -118,8 +118,10 @@ def killing():
 
 def setting():
     with daemons("one"):
-        vcuda("vm", "set", "one", "max-contexts=7", "max-pinned=3G")
+        vcuda("vm", "set", "one", "max-contexts=7", "max-pinned=3G", "max-device-memory=5G", "max-streams=9")
         quotas = listed()["one"]["quotas"]
+        check(quotas["max-device-memory"] == {"unit": "bytes", "used": 0, "limit": 5 << 30, "refused": 0}, quotas)
+        check(quotas["max-streams"] == {"unit": "count", "limit": 9, "refused": 0}, quotas)
         check((quotas["max-contexts"]["limit"], quotas["max-pinned"]["limit"]) == (7, 3 << 30), quotas)
         for pair, text in (("max-contexts=0", "from 1 to 1024"), ("max-pinned=x", "such as 512M"), ("nothing=1", "there are max-contexts"),
                            ("max-contexts", "QUOTA=VALUE"), ("max-contexts=", "from 1"), ("max-contexts=1 2", "from 1"),
@@ -139,7 +141,8 @@ def top():
         worker = client.attach()
         lines = vcuda("top", "--once").stdout.splitlines()
         check(lines[1].split()[0] == "one" and "max-contexts 1/64, max-pinned 0/-" in lines[2], lines)
-        check(lines[4].split()[:5] == [str(os.getpid()), "local", str(os.geteuid()), "running", str(worker)], lines)
+        check(lines[4].split()[0] == "max-module-bytes" and lines[5].split()[0] == "PROCESS", lines)
+        check(lines[6].split()[:5] == [str(os.getpid()), "local", str(os.geteuid()), "running", str(worker)], lines)
         # Again and again, to a pipe without control characters.
         process = subprocess.Popen([VCUDA, "top", "--json"], stdout=subprocess.PIPE, text=True, env=dict(os.environ, VCUDA_CONTROL=CONTROL))
         for _ in range(2):

@@ -24,7 +24,9 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "host/daemon/ledger.h"
 #include "host/daemon/vhost.h"
+#include "host/daemon/worker-group.h"
 #include "host/daemon/worker-table.h"
 
 #define RAM_BYTES (4u << 20)
@@ -102,8 +104,11 @@ static void set_up(void)
 {
 	setenv("VCUDA_LOG", "0", 0);
 	vcuda_log_quiet(true);
-	require(!daemon_loop_init(&loop));
+	require(!daemon_loop_init(&loop) && !daemon_ledger_refresh(&options));
 	loop.idle = after_turn;
+	/* No control groups: the fuzzer leaves none behind where it ends early. */
+	setenv("VCUDA_TEST_GROUPS", "none", 1);
+	require(!daemon_worker_groups_open(&loop));
 	daemon_worker_table_fd(); /* kept from the first use on */
 	daemon_warm_pool_open(&pool, &loop, &options);
 	require(!daemon_vhost_open(&vhost, &loop, &options, &pool));

@@ -26,6 +26,7 @@ from faults import faults
 from harness import (ATTACH, BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
                      need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
                      wait_warm)
+from quotas import quotas, quotas_killed, quotas_objects, quotas_of_process, quotas_queued, quotas_set, quotas_warm
 
 
 def examples():
@@ -590,7 +591,8 @@ def ipc_killed():
 
 
 SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
-                                    awkward_runtime, awkward_ends, awkward_environment, faults)}
+                                    awkward_runtime, awkward_ends, awkward_environment, faults, quotas, quotas_of_process, quotas_killed, quotas_warm,
+                                    quotas_set, quotas_queued, quotas_objects)}
 
 
 def main():

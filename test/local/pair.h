@@ -9,7 +9,7 @@
 #include "api.h"
 
 /* In each process by itself: what was begun before a fork is of no use to the child. */
-static void start(void)
+static inline void start(void)
 {
 	CUcontext context;
 
@@ -19,7 +19,7 @@ static void start(void)
 }
 
 /* As fork(), with this process's end of the socket. Who fails closes its end, and the other does not wait for it. */
-static pid_t fork_pair(int *end)
+static inline pid_t fork_pair(int *end)
 {
 	int ends[2];
 	pid_t pid;

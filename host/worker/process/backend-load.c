@@ -13,6 +13,7 @@
 #include "common/share.h"
 #include "host/backend-cuda/backend-cuda.h"
 #include "memory/mapping.h"
+#include "session/ledger.h"
 #include "protocol/ipc/layout.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
@@ -58,6 +59,7 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 {
 	void *library = *handle = open_cpu_library();
 	const struct vcuda_backend_ops *(*get)(void) = NULL;
+	void (*meter)(const struct vcuda_meter *);
 
 	if (library)
 		get = (const struct vcuda_backend_ops *(*)(void))dlsym(library, "vcuda_backend_cpu");
@@ -67,6 +69,9 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 	}
 	backend->ops = get();
 	backend->count_memory = (void (*)(_Atomic uint64_t *))dlsym(library, "vcuda_cpu_count_memory");
+	meter = (void (*)(const struct vcuda_meter *))dlsym(library, "vcuda_cpu_meter");
+	if (meter)
+		meter(&worker_ledger_meter);
 	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
 	backend->share_scope = (void (*)(bool (*)(pid_t)))dlsym(library, "vcuda_cpu_share_scope");
 	return true;
@@ -125,7 +130,7 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 {
 	CUresult (*host)(vcuda_host_info * info);
 
-	backend->ops = backend_cuda(&host, why, size);
+	backend->ops = backend_cuda(&host, &worker_ledger_meter, why, size);
 	if (backend->ops && host)
 		worker_mappings_nest(mappings);
 	if (!backend->ops || !init(backend, why, size)) {
@@ -147,6 +152,7 @@ bool worker_backend_load(struct worker_backend *backend, struct worker_mappings 
 	char cuda_why[300] = "not asked for", cpu_why[300] = "not asked for";
 
 	*backend = (struct worker_backend){0};
+	worker_ledger_join();
 	if (try_cuda && load_cuda(backend, mappings, cuda_why, sizeof(cuda_why)))
 		return true;
 	if (try_cpu && load_cpu(backend, &library, cpu_why, sizeof(cpu_why))) {

@@ -20,6 +20,7 @@
 #include "process/channel-serve.h"
 #include "protocol/control.h"
 #include "protocol/ipc/layout.h"
+#include "protocol/ipc/ledger.h"
 #include "memory/direct.h"
 #include "common/log.h"
 #include "common/trace-point.h"
@@ -313,7 +314,7 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
  * freed. */
 static void keep_descriptors(int state)
 {
-	close_range(VCUDA_WORKER_TABLE_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+	close_range(VCUDA_LEDGER_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 	fcntl(state, F_SETFD, 0);
 	for (unsigned int i = 0; i < attached.fd_count; i++)
 		fcntl(attached.fds[i], F_SETFD, 0);

@@ -4,6 +4,7 @@
 
 #include "session/command.h"
 #include "session/dispatch.h"
+#include "session/ledger.h"
 #include "common/log.h"
 #include "session/worker-table-slot.h"
 
@@ -67,12 +68,46 @@ static const uint32_t most[] = {
 	[VCUDA_KIND_GRAPH] = 1 << 16,    [VCUDA_KIND_LINK] = 1 << 10,
 };
 
+static uint32_t live_objects(struct worker_session *s)
+{
+	uint32_t count = 0;
+
+	for (size_t kind = 0; kind < sizeof(most) / sizeof(most[0]); kind++)
+		count += most[kind] ? worker_handle_live(s->handles, (unsigned int)kind) : 0;
+	return count;
+}
+
+/* The limit that is reached; VCUDA_LEDGER_PROCESS_LIMITS: none. */
+static enum vcuda_ledger_process_limit reached_limit(struct worker_session *s, enum vcuda_kind kind)
+{
+	uint64_t handles = worker_ledger_process_limit(VCUDA_LEDGER_HANDLES);
+
+	if (kind == VCUDA_KIND_STREAM &&
+	    worker_handle_live(s->handles, kind) >= worker_ledger_process_limit(VCUDA_LEDGER_STREAMS))
+		return VCUDA_LEDGER_STREAMS;
+	if (handles < VCUDA_LEDGER_HANDLES_DEFAULT && live_objects(s) >= handles)
+		return VCUDA_LEDGER_HANDLES;
+	return VCUDA_LEDGER_PROCESS_LIMITS;
+}
+
+static void refuse(struct worker_session *s, enum vcuda_ledger_process_limit limit)
+{
+	vcuda_log_once("the guest process (pid %d) has as many objects as it may have: it gets no more (raise %s)",
+		       (int)s->guest_pid, limit == VCUDA_LEDGER_STREAMS ? "--max-streams" : "--max-handles");
+	worker_ledger_refused(limit);
+}
+
 bool worker_room(struct worker_session *s, enum vcuda_kind kind)
 {
 	static _Atomic bool logged;
 	uint32_t limit = (size_t)kind < sizeof(most) / sizeof(most[0]) ? most[kind] : 0;
+	enum vcuda_ledger_process_limit reached = reached_limit(s, kind);
 	bool room = worker_handle_live(s->handles, kind) < limit;
 
+	if (reached != VCUDA_LEDGER_PROCESS_LIMITS) {
+		refuse(s, reached);
+		return false;
+	}
 	if (!room && !atomic_exchange(&logged, true))
 		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid,
 			  limit);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ledger of device memory: a SOCK_SEQPACKET Unix socket between a worker and vcudad, descriptor VCUDA_LEDGER_FD of
+ * a new worker. A worker asks for a grant before it allocates device memory, and gives the grant back after it has
+ * freed the memory. vcudad keeps what each worker was granted, and takes it back when it has reaped the worker.
+ *
+ * Limits and sums are in a page that workers can only read: a worker asks only where there is a limit. The page's
+ * descriptor comes with the reply to JOIN. A message is one struct vcuda_ledger_message in either direction.
+ */
+#ifndef VCUDA_LEDGER_IPC_H
+#define VCUDA_LEDGER_IPC_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define VCUDA_LEDGER_FD 5
+
+/* Device numbers of the back end. Memory of a device beyond is refused. */
+#define VCUDA_LEDGER_GPUS 64
+
+#define VCUDA_LEDGER_NO_LIMIT (UINT64_MAX >> 1)
+
+enum vcuda_ledger_type {
+	/* The program of this worker begins, with no memory. The reply carries {page}. */
+	VCUDA_LEDGER_JOIN = 1,
+	/*
+	 * Wants `bytes`, and `spare` beyond them. The reply's `bytes`: what is granted, at least `bytes`, or 0. What
+	 * another worker gave back just before may not be there yet: a worker that gets nothing asks a second time.
+	 */
+	VCUDA_LEDGER_TAKE,
+	/* Has taken `bytes` while there was no limit. No reply. */
+	VCUDA_LEDGER_NOTE,
+	/* Gives `bytes` back. No reply. */
+	VCUDA_LEDGER_GIVE,
+	/* The page has what this worker sent before, once there is the reply. */
+	VCUDA_LEDGER_SYNC,
+	/* Refused its guest process something at the limit `gpu`, an enum vcuda_ledger_process_limit. No reply. */
+	VCUDA_LEDGER_REFUSED,
+};
+
+struct vcuda_ledger_message {
+	uint32_t type; /* enum vcuda_ledger_type; the reply repeats it */
+	uint32_t gpu;
+	uint64_t bytes, spare;
+};
+
+/* What one worker may have, besides device memory, and what that is where vcudad says nothing. */
+enum vcuda_ledger_process_limit {
+	VCUDA_LEDGER_STREAMS,
+	VCUDA_LEDGER_HANDLES,
+	VCUDA_LEDGER_QUEUED_COMMANDS, /* that a stream has taken and not ended */
+	VCUDA_LEDGER_QUEUED_BYTES,    /* of the host's memory that they hold */
+	VCUDA_LEDGER_MODULE_BYTES,    /* of the host's memory that the code of modules takes */
+	VCUDA_LEDGER_PROCESS_LIMITS
+};
+
+#define VCUDA_LEDGER_STREAMS_DEFAULT (1u << 16)
+#define VCUDA_LEDGER_HANDLES_DEFAULT (1u << 21)
+#define VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT (1u << 18)
+#define VCUDA_LEDGER_QUEUED_BYTES_DEFAULT (128ull << 20)
+#define VCUDA_LEDGER_MODULE_BYTES_DEFAULT (1ull << 30)
+
+/* Bytes of one GPU; VCUDA_LEDGER_NO_LIMIT: none. vcudad may change a limit at any time, also below what is granted. */
+struct vcuda_ledger_page {
+	_Atomic uint64_t limit;                      /* of all workers together */
+	_Atomic uint64_t process_limit;              /* of one worker */
+	_Atomic uint64_t granted[VCUDA_LEDGER_GPUS]; /* to all workers together */
+	_Atomic uint64_t process_limits[VCUDA_LEDGER_PROCESS_LIMITS];
+};
+
+#endif

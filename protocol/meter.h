@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a back end has device memory counted: it asks before memory comes to be, however that does. */
+#ifndef VCUDA_METER_H
+#define VCUDA_METER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Both are thread-safe, may be called with locks of the back end held, and call nothing of the back end. */
+struct vcuda_meter {
+	/* False: the memory must not come to be (CUDA_ERROR_OUT_OF_MEMORY). `gpu` is the device's number. */
+	bool (*take)(unsigned int gpu, uint64_t bytes);
+	/* Memory that was taken is no more. */
+	void (*give)(unsigned int gpu, uint64_t bytes);
+	/*
+	 * False: the device alone limits memory. Else *limit is what the program may ever have, and *left what it may
+	 * still take; both may be more than the device has.
+	 */
+	bool (*limit)(unsigned int gpu, uint64_t *limit, uint64_t *left);
+	/* How many commands may be queued, and how much of the host's memory these may hold. */
+	void (*queue)(uint64_t *commands, uint64_t *bytes);
+	/* How many bytes of code loaded modules may have. */
+	uint64_t (*modules)(void);
+	/* The back end has refused a command at the limit of queue(), or a module at that of modules(): to be counted. */
+	void (*queue_refused)(void);
+	void (*module_refused)(void);
+};
+
+#endif
