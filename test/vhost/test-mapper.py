@@ -9,13 +9,13 @@ import sys
 
 import tracee
 import vmm
+from commands import Commands
 from tracee import Tracee, peek, poke
 from vmm import ERROR, LAST, LOST, WRITABLE
 
 WORKER = os.environ.get('VCUDA_WORKER') or 'vcuda-worker'
 WINDOW = 0x7f1234500000
 PAGE = 4096
-RING, SLOTS = 4096, 4096 + (256 << 10)  # in the shared area
 MMAP, MPROTECT, MUNMAP, SCHED_YIELD, MREMAP, MEMFD = 9, 10, 11, 24, 25, 319
 READ, WRITE, SHARED, PRIVATE, FIXED, ANONYMOUS = 1, 2, 1, 2, 0x10, 0x20
 SECRET = b'of another process'
@@ -30,7 +30,7 @@ class Worker(vmm.Test):
         (status, _, _), shared = self.vmm.create(1, extents=self.vmm.shared_extents(1))
         self.assertEqual(status, 0, self.daemon.log())
         self.pid, = self.daemon.workers()
-        self.hello(shared[0][0])
+        self.assertEqual(Commands(self.vmm, 1, shared[0][0]).hello(), 0)
         self.page = self.new_page(b'granted')
         self.other = self.new_page(SECRET)
         self.read_only = self.new_page(b'granted for reading')
@@ -40,15 +40,6 @@ class Worker(vmm.Test):
     def tearDown(self):
         super().tearDown()
         self.assertNotIn('Sanitizer', self.log)
-
-    def hello(self, shared):
-        """The guest's first command: the worker loads its back end, and its sandbox closes."""
-        ram = self.vmm.ram
-        ram.write(shared + RING, struct.pack('<IHHQQIIQQ', 48, 1, 1, 1, 0, 0, 0, 1, 0))
-        ram.write(shared, struct.pack('<Q', 48))
-        self.vmm.ring(1)
-        self.wait(lambda: ram.word(shared + SLOTS) == 1)
-        self.assertEqual(ram.read(shared + SLOTS + 8, 4), bytes(4))
 
     def new_page(self, text):
         gpa = self.vmm.ram.allocate(PAGE, PAGE)

@@ -414,6 +414,10 @@ class Vmm:
         status, _, major, minor = self.replies.pop(head)
         return status, major, minor
 
+    def wait_for(self, condition):
+        if not wait(condition):
+            raise TimeoutError(f'nothing comes: {self.daemon.log()}')
+
     def request(self, kind, **arguments):
         return self.result(self.submit(kind, **arguments))[0]
 
