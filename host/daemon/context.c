@@ -10,11 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach.h"
 #include "device.h"
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "protocol/ipc/worker-table.h"
 #include "quotas.h"
+
+/* Beside VCUDA_CTL_*, a request of our own: its answer goes nowhere. */
+#define DAEMON_CTL_REPLACE 0x10000
 
 struct daemon_context *daemon_context_find(struct daemon_device *device, uint64_t id)
 {
@@ -24,6 +28,18 @@ struct daemon_context *daemon_context_find(struct daemon_device *device, uint64_
 		if (context->id == id)
 			return context;
 	return NULL;
+}
+
+static struct daemon_pending *pending_new(uint32_t type, const struct daemon_owed *owed)
+{
+	struct daemon_pending *pending = calloc(1, sizeof(*pending));
+
+	if (!pending)
+		return NULL;
+	vcuda_list_init(&pending->entry);
+	pending->type = type;
+	pending->owed = *owed;
+	return pending;
 }
 
 static void answer(struct daemon_context *context, struct daemon_pending *pending, int status)
@@ -41,6 +57,7 @@ static void context_free(struct daemon_context *context)
 	vcuda_list_remove(&context->event_entry);
 	context->device->count--;
 	daemon_mapping_quota_free(&context->mappings);
+	daemon_grants_free(&context->shared_area);
 	free(context);
 }
 
@@ -97,36 +114,68 @@ static void created(struct daemon_context *context, struct daemon_pending *pendi
 	daemon_context_kill(context, m->status);
 }
 
+/* The request is answered when the worker is reaped. */
+static void kill_over(struct daemon_context *context, struct daemon_pending *pending, const char *what)
+{
+	vcuda_log_peer("worker %d (guest process %u of user %u) %s: it is killed", context->worker->pid, context->pid,
+		       context->uid, what);
+	vcuda_list_remove(&pending->entry);
+	vcuda_list_add(&pending->entry, &context->waiting);
+	daemon_context_kill(context, -EIO);
+}
+
+/*
+ * Whatever the worker says: where it has a mapper, vcudad looks. The range of a mapping that was not reached may be the
+ * worker's own, with files in it.
+ */
+static bool has_unmapped(const struct daemon_context *context, const struct daemon_mapping *mapping)
+{
+	const struct daemon_mapper *mapper = &context->worker->mapper;
+
+	return !mapping || !mapping->reached || !mapper->made ||
+	       daemon_mapper_has_unmapped(mapper, mapping->address, mapping->length);
+}
+
+/* The guest may free the pages as soon as it is answered. False: it is not yet. */
+static bool strike_out(struct daemon_context *context, struct daemon_pending *pending)
+{
+	if (!has_unmapped(context, daemon_mapping_quota_find_serial(&context->mappings, pending->serial))) {
+		kill_over(context, pending, "keeps memory that it was to give back");
+		return false;
+	}
+	daemon_mapping_quota_remove(&context->mappings, pending->serial);
+	return true;
+}
+
 static void mapped(struct daemon_context *context, struct daemon_pending *pending, int status)
 {
 	/* The worker was asked to unmap the parts of a mapping that failed here. */
 	if (pending->verdict) {
 		if (status && status != -ENOENT) {
-			vcuda_log_peer(
-				"worker %d (guest process %u of user %u) cannot unmap a part of a mapping: it is "
-				"killed",
-				context->worker->pid, context->pid, context->uid);
-			vcuda_list_remove(&pending->entry);
-			vcuda_list_add(&pending->entry, &context->waiting);
-			daemon_context_kill(context, -EIO);
+			kill_over(context, pending, "cannot unmap a part of a mapping");
 			return;
 		}
 		status = pending->verdict;
 	}
-	if (status)
-		daemon_mapping_quota_remove(&context->mappings, pending->serial);
-	answer(context, pending, status);
+	if (!status || strike_out(context, pending))
+		answer(context, pending, status);
 }
 
 static void unmapped(struct daemon_context *context, struct daemon_pending *pending, int status)
 {
-	if (!status || status == -ENOENT) {
-		daemon_mapping_quota_remove(&context->mappings, pending->serial);
-		status = 0;
-	} else {
+	if (status && status != -ENOENT) {
 		daemon_mapping_quota_keep(&context->mappings, pending->serial);
+		answer(context, pending, status);
+	} else if (strike_out(context, pending)) {
+		answer(context, pending, 0);
 	}
-	answer(context, pending, status);
+}
+
+static void replaced(struct daemon_context *context, struct daemon_pending *pending, int status)
+{
+	answer(context, pending, 0);
+	if (status)
+		daemon_context_kill(context, status);
 }
 
 static void worker_reply(struct daemon_worker *worker, const struct vcuda_channel_message *m)
@@ -141,6 +190,9 @@ static void worker_reply(struct daemon_worker *worker, const struct vcuda_channe
 	case VCUDA_CTL_MAP:
 		mapped(context, pending, m->status);
 		break;
+	case DAEMON_CTL_REPLACE:
+		replaced(context, pending, m->status);
+		break;
 	default:
 		unmapped(context, pending, m->status);
 		break;
@@ -150,6 +202,14 @@ static void worker_reply(struct daemon_worker *worker, const struct vcuda_channe
 static void worker_wake(struct daemon_worker *worker)
 {
 	daemon_context_event(worker->owner, VCUDA_EVENT_WAKE);
+}
+
+static bool worker_may_map(struct daemon_worker *worker, const struct daemon_grant *wanted)
+{
+	struct daemon_context *context = worker->owner;
+
+	return daemon_mapping_quota_grants(&context->mappings, wanted) ||
+	       daemon_grants_have_anywhere(&context->shared_area, wanted);
 }
 
 static int status_at_end(const struct daemon_context *context, const struct daemon_pending *pending)
@@ -172,12 +232,47 @@ static void answer_all(struct daemon_context *context, struct vcuda_list *list)
 		answer(context, pending, status_at_end(context, pending));
 }
 
+static const struct daemon_worker_ops worker_ops;
+
+/*
+ * A warm worker that does not fit its guest process ends, and another one serves the process from its first command on.
+ * That happens once, before the process has anything but its shared area. False: the worker is lost.
+ */
+static bool replace(struct daemon_context *context)
+{
+	struct daemon_device *device = context->device;
+	struct daemon_pending *pending;
+	int status;
+
+	if (device->stopped || context->replaced || context->forgotten || !context->ready || context->mappings.count ||
+	    !vcuda_list_empty(&context->sent) || !vcuda_list_empty(&context->waiting))
+		return false;
+	context->replaced = true;
+	pending = pending_new(DAEMON_CTL_REPLACE, &(struct daemon_owed){0});
+	if (!pending)
+		return false;
+	context->worker = daemon_worker_start(device->loop, device->options, &worker_ops, context, &status);
+	if (!context->worker) {
+		free(pending);
+		return false;
+	}
+	daemon_worker_serve(context->worker, context->pid, context->uid);
+	vcuda_log_debug("context %llu: worker %d in its place", (unsigned long long)context->id, context->worker->pid);
+	vcuda_list_add(&pending->entry, &context->sent);
+	status = daemon_attach_again(context);
+	if (status)
+		daemon_context_kill(context, status);
+	return true;
+}
+
 static void worker_reaped(struct daemon_worker *worker)
 {
 	struct daemon_context *context = worker->owner;
 	struct daemon_device *device = context->device;
 
 	context->worker = NULL;
+	if (worker->unfit && replace(context))
+		return;
 	daemon_mapping_quota_release(&context->mappings);
 	answer_all(context, &context->sent);
 	answer_all(context, &context->waiting);
@@ -191,21 +286,9 @@ static void worker_reaped(struct daemon_worker *worker)
 	daemon_device_update(device);
 }
 
-static const struct daemon_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
+static const struct daemon_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped, worker_may_map};
 
 /* ---- what comes from the guest ---- */
-
-static struct daemon_pending *pending_new(uint32_t type, const struct daemon_owed *owed)
-{
-	struct daemon_pending *pending = calloc(1, sizeof(*pending));
-
-	if (!pending)
-		return NULL;
-	vcuda_list_init(&pending->entry);
-	pending->type = type;
-	pending->owed = *owed;
-	return pending;
-}
 
 /* A worker that cannot be reached is as good as dead: the answer comes when it is. */
 static void send_or_wait(struct daemon_context *context, struct daemon_pending *pending,
@@ -237,64 +320,6 @@ static struct daemon_context *context_new(struct daemon_device *device, const st
 	vcuda_list_add(&context->entry, &device->contexts);
 	device->count++;
 	return context;
-}
-
-/* From indices of memory->files to those that this worker knows. -ENXIO: memory that came after the worker. */
-static int for_worker(const struct daemon_context *context, const struct daemon_parsed *p,
-		      struct vcuda_channel_extent *extents)
-{
-	const struct daemon_memory *memory = &context->device->memory;
-	unsigned int i, known;
-
-	for (i = 0; i < p->count; i++) {
-		const struct daemon_memory_file *file = &memory->files[p->extents[i].region];
-
-		for (known = 0; known < context->file_count; known++)
-			if (context->files[known].device == file->device && context->files[known].inode == file->inode)
-				break;
-		if (known == context->file_count) {
-			vcuda_log_peer(
-				"guest process %u uses memory that was plugged in after it started: start it again",
-				context->pid);
-			return -ENXIO;
-		}
-		extents[i] = p->extents[i];
-		extents[i].region = known;
-	}
-	return 0;
-}
-
-/* Sends the first message, with the eventfds and the files of guest RAM. */
-static int attach(struct daemon_context *context, const struct daemon_parsed *p)
-{
-	const struct vcuda_ctl_request *r = &p->request;
-	const struct daemon_memory *memory = &context->device->memory;
-	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_ATTACH,
-					  .length = p->bytes,
-					  .major = r->major,
-					  .minor = r->minor,
-					  .uid = r->uid,
-					  .pid = r->pid,
-					  .extents = p->count};
-	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
-	int fds[VCUDA_CHANNEL_MAX_FDS] = {context->worker->doorbell, context->worker->notify};
-	unsigned int i;
-	int status;
-
-	for (i = 0; i < DAEMON_MEMORY_REGIONS; i++) {
-		const struct daemon_memory_file *file = &memory->files[i];
-
-		if (file->fd < 0)
-			continue;
-		fds[2 + context->file_count] = file->fd;
-		context->files[context->file_count].device = file->device;
-		context->files[context->file_count].inode = file->inode;
-		context->file_count++;
-	}
-	status = for_worker(context, p, extents);
-	if (!status)
-		status = daemon_worker_send(context->worker, &m, extents, fds, 2 + context->file_count);
-	return status;
 }
 
 int daemon_context_create(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
@@ -332,7 +357,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 	daemon_worker_serve(context->worker, r->pid, r->uid);
 	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
 			context->worker->pid, r->pid, r->uid);
-	status = attach(context, p);
+	status = daemon_attach(context, p);
 	if (status) {
 		context->create_status = status;
 		vcuda_list_add(&pending->entry, &context->waiting);
@@ -402,16 +427,14 @@ static int map_part(struct daemon_context *context, const struct daemon_parsed *
 					  .flags = r->flags,
 					  .address = r->address,
 					  .length = r->length,
-					  .offset = r->offset,
-					  .extents = p->count};
-	const struct daemon_part part = {.address = r->address,
-					 .length = r->length,
-					 .offset = r->offset,
-					 .bytes = p->bytes,
-					 .extents = p->count,
-					 .writable = r->flags & VCUDA_MAP_WRITABLE,
-					 .direct = r->flags & VCUDA_MAP_DIRECT,
-					 .last = r->flags & VCUDA_MAP_LAST};
+					  .offset = r->offset};
+	struct daemon_part part = {.address = r->address,
+				   .length = r->length,
+				   .offset = r->offset,
+				   .bytes = p->bytes,
+				   .writable = r->flags & VCUDA_MAP_WRITABLE,
+				   .direct = r->flags & VCUDA_MAP_DIRECT,
+				   .last = r->flags & VCUDA_MAP_LAST};
 	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
 	struct daemon_pending *pending;
 	uint64_t serial;
@@ -419,9 +442,11 @@ static int map_part(struct daemon_context *context, const struct daemon_parsed *
 
 	if (part.direct && !context->device->options->register_ram)
 		return -EOPNOTSUPP;
-	status = for_worker(context, p, extents);
-	if (status)
+	status = daemon_extents_for_worker(context, p, extents);
+	if (status < 0)
 		return status;
+	m.extents = part.extents = (uint32_t)status;
+	part.granted = context->worker->mapper.made ? extents : NULL;
 	pending = pending_new(VCUDA_CTL_MAP, owed);
 	if (!pending)
 		return -ENOMEM;

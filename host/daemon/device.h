@@ -36,7 +36,7 @@ struct daemon_owed {
 struct daemon_pending {
 	struct vcuda_list entry;
 	struct daemon_owed owed;
-	uint32_t type;   /* VCUDA_CTL_* */
+	uint32_t type;   /* VCUDA_CTL_*, or of context.c */
 	int verdict;     /* MAP that failed here, HELLO: what to answer, once it may be answered */
 	uint64_t serial; /* MAP, UNMAP: of the mapping */
 };
@@ -58,6 +58,9 @@ struct daemon_context {
 	struct vcuda_list sent;    /* requests at the worker, in the order of its replies */
 	struct vcuda_list waiting; /* requests that are answered when it is reaped */
 	struct daemon_mapping_quota mappings;
+	struct daemon_grants shared_area;      /* the shared area; at addresses of the worker's choice */
+	struct vcuda_channel_message attached; /* what the worker was told first */
+	bool replaced;                         /* the first worker did not fit */
 	struct {
 		uint64_t device, inode;
 	} files[DAEMON_MEMORY_REGIONS]; /* what the worker knows as region 0, 1, ... */

@@ -57,7 +57,7 @@ static char **worker_environment(const struct daemon_options *options)
 struct launch {
 	const struct daemon_options *options;
 	struct daemon_worker_group *group;
-	int channel, log, ledger;
+	int channel, log, ledger, mapper;
 	char **arguments, **environment;
 };
 
@@ -80,7 +80,7 @@ static int set_descriptors(const struct launch *launch)
 	 * From VCUDA_CHANNEL_FD on, and set in this order. No descriptor but the channel has a lower number in vcudad
 	 * than in the worker, so that none is overwritten before it is set.
 	 */
-	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger};
+	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger, launch->mapper};
 	const int count = sizeof(fds) / sizeof(fds[0]);
 	int status = give(launch->log, STDERR_FILENO);
 
@@ -168,7 +168,7 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
 	const struct daemon_options *options = launch->options;
-	char *arguments[12] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
+	char *arguments[13] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
 			       (char *)options->backend, "--sandbox",   (char *)options->sandbox};
 	char device[16];
 	unsigned int count = 7;
@@ -176,6 +176,8 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 	/* A warm one may become a VM's. */
 	if (options->register_ram && kind != DAEMON_LAUNCH_LOCAL)
 		arguments[count++] = "--register-ram";
+	if (launch->mapper >= 0)
+		arguments[count++] = "--mapper";
 	if (kind == DAEMON_LAUNCH_WARM || kind == DAEMON_LAUNCH_WARM_QUIET) {
 		snprintf(device, sizeof(device), "%d", options->warm_device);
 		arguments[count++] = "--warm";
@@ -187,13 +189,14 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 }
 
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
-		  struct daemon_worker_group *group, pid_t *pid, int *pidfd)
+		  int mapper, struct daemon_worker_group *group, pid_t *pid, int *pidfd)
 {
 	struct launch launch = {.options = options,
 				.group = group,
 				.channel = channel,
 				.log = log,
 				.ledger = ledger,
+				.mapper = mapper,
 				.environment = worker_environment(options)};
 	int status;
 

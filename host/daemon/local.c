@@ -75,7 +75,8 @@ static void worker_wake(struct daemon_worker *worker)
 {
 }
 
-static const struct daemon_worker_ops worker_ops = {worker_reply, worker_wake, worker_reaped};
+static const struct daemon_worker_ops worker_ops = {
+	.reply = worker_reply, .wake = worker_wake, .reaped = worker_reaped};
 
 static bool start(struct client *client, int fd)
 {

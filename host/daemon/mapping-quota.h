@@ -9,13 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mapper/grants.h"
+
 struct daemon_mapping {
 	uint64_t address, length;
 	uint64_t mapped; /* parts so far */
 	uint64_t serial; /* of this device, never reused */
 	uint32_t extents;
+	struct daemon_grants grants;
 	bool writable, direct, complete;
 	bool leaving; /* being unmapped */
+	bool reached; /* one of its grants was used */
 };
 
 /* The limits and counts of all mappings of a device. */
@@ -36,6 +40,7 @@ struct daemon_mapping_quota {
 struct daemon_part {
 	uint64_t address, length, offset, bytes;
 	uint32_t extents;
+	const struct vcuda_channel_extent *granted; /* as many extents; NULL: grants are not kept */
 	bool writable, direct, last;
 };
 
@@ -54,6 +59,12 @@ int daemon_mapping_quota_add(struct daemon_mapping_quota *quota, const struct da
 
 /* The mapping of exactly this range, NULL if there is none. */
 struct daemon_mapping *daemon_mapping_quota_find(struct daemon_mapping_quota *quota, uint64_t address, uint64_t length);
+
+/* The mapping with this number, NULL if there is none. */
+struct daemon_mapping *daemon_mapping_quota_find_serial(struct daemon_mapping_quota *quota, uint64_t serial);
+
+/* Whether `wanted` was granted to a mapping that is still there. Then the mapping counts as reached. */
+bool daemon_mapping_quota_grants(struct daemon_mapping_quota *quota, const struct daemon_grant *wanted);
 
 /* Strikes the mapping out if it is still there. */
 void daemon_mapping_quota_remove(struct daemon_mapping_quota *quota, uint64_t serial);

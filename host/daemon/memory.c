@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -30,7 +32,18 @@ static void file_put(struct daemon_memory *memory, unsigned int index)
 	if (--file->regions)
 		return;
 	close(file->fd);
-	file->fd = -1;
+	if (file->read_only >= 0)
+		close(file->read_only);
+	file->fd = file->read_only = -1;
+}
+
+/* Fails where the file is another user's. */
+static int open_read_only(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* Takes fd. There are as many places as regions, so one is free. */
@@ -49,8 +62,8 @@ static unsigned int file_get(struct daemon_memory *memory, int fd, const struct 
 			return i;
 		}
 	}
-	memory->files[place] =
-		(struct daemon_memory_file){.fd = fd, .regions = 1, .device = stat->st_dev, .inode = stat->st_ino};
+	memory->files[place] = (struct daemon_memory_file){
+		.fd = fd, .read_only = open_read_only(fd), .regions = 1, .device = stat->st_dev, .inode = stat->st_ino};
 	return place;
 }
 

@@ -16,7 +16,8 @@
 #define DAEMON_MEMORY_SEEN 64
 
 struct daemon_memory_file {
-	int fd; /* -1: free */
+	int fd;        /* -1: free */
+	int read_only; /* the same file, opened for reading; -1: it cannot be */
 	unsigned int regions;
 	uint64_t device, inode; /* who it is, for as long as anybody holds it open */
 };

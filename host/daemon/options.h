@@ -29,6 +29,7 @@ struct daemon_options {
 	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
 	int ready_fd;      /* -1: none */
 	bool allow_any_user, once, warm_once, register_ram, verbose;
+	bool mapper; /* a VM's workers have one */
 };
 
 /* Exits with a message where the command line is wrong, or with 0 after --help and --version. */

@@ -12,6 +12,7 @@
 
 #include "common/log.h"
 #include "common/sandbox-layers.h"
+#include "mapper/mapper.h"
 
 #define MODPROBE "/usr/bin/nvidia-modprobe"
 #define MAX_GPUS 64
@@ -34,6 +35,15 @@ static int check_layers(const struct daemon_options *options)
 	if (!err && !vcuda_has_seccomp())
 		err = missing(options, "the kernel has no seccomp filters");
 	return err;
+}
+
+static int choose_mapper(struct daemon_options *options)
+{
+	options->mapper = options->vhost_socket && !options->register_ram;
+	if (!options->mapper || daemon_mapper_is_possible())
+		return 0;
+	options->mapper = false;
+	return missing(options, "the kernel has no seccomp user notifications (Linux 5.9) to limit the VM's memory by");
 }
 
 static void run_modprobe(char *const arguments[])
@@ -84,13 +94,15 @@ static void leave_namespaces(const struct daemon_options *options)
 		vcuda_log_debug("workers stay in the host's namespaces: %m");
 }
 
-int daemon_sandbox_prepare(const struct daemon_options *options)
+int daemon_sandbox_prepare(struct daemon_options *options)
 {
 	int err;
 
 	if (!strcmp(options->sandbox, "off"))
 		return 0;
 	err = check_layers(options);
+	if (!err)
+		err = choose_mapper(options);
 	if (err)
 		return err;
 	if (strcmp(options->backend, "cpu"))

@@ -6,9 +6,10 @@
 #include "options.h"
 
 /*
- * Says what the kernel lacks, makes NVIDIA's device nodes, and takes this process out of the host's namespaces as far
- * as it may. The process has one thread. -EOPNOTSUPP, logged: --sandbox=strict, and something is missing.
+ * Says what the kernel lacks, chooses whether workers have mappers, makes NVIDIA's device nodes, and takes this process
+ * out of the host's namespaces as far as it may. The process has one thread. -EOPNOTSUPP, logged: --sandbox=strict, and
+ * something is missing.
  */
-int daemon_sandbox_prepare(const struct daemon_options *options);
+int daemon_sandbox_prepare(struct daemon_options *options);
 
 #endif

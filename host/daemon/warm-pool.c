@@ -73,7 +73,7 @@ static void ignore_wake(struct daemon_worker *worker)
 {
 }
 
-static const struct daemon_worker_ops spare_ops = {ignore_reply, ignore_wake, reaped};
+static const struct daemon_worker_ops spare_ops = {.reply = ignore_reply, .wake = ignore_wake, .reaped = reaped};
 
 static bool add(struct daemon_warm_pool *pool)
 {

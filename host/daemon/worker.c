@@ -97,6 +97,7 @@ bool daemon_worker_has_ended(const struct daemon_worker *w)
 void daemon_worker_let_go(struct daemon_worker *w)
 {
 	close_channel(w);
+	daemon_mapper_close(&w->mapper);
 }
 
 static void end_expired(struct daemon_timer *timer)
@@ -132,7 +133,7 @@ static void describe_end(const struct daemon_worker *w, const siginfo_t *info)
 	if (w->quiet)
 		return;
 	if (info->si_code == CLD_EXITED) {
-		if (info->si_status)
+		if (info->si_status && info->si_status != VCUDA_CHANNEL_UNFIT)
 			vcuda_log_peer("worker %d ended with status %d", w->pid, info->si_status);
 		return;
 	}
@@ -143,19 +144,30 @@ static void describe_end(const struct daemon_worker *w, const siginfo_t *info)
 	vcuda_log_peer("worker %d was killed by SIG%s (%s)", w->pid, name ? name : "?", strsignal(info->si_status));
 }
 
-static void group_empty(struct daemon_worker_group *group)
+/* Neither the worker nor its mapper reaches the guest's memory any more. */
+static void worker_free(struct daemon_worker *w)
 {
-	struct daemon_worker *w = container_of(group, struct daemon_worker, group);
 	struct sent *sent, *after;
 
 	daemon_timer_clear(&w->late_timer);
 	/* Before others learn from the table that it is gone, and ask for its memory. */
 	daemon_ledger_close(&w->ledger);
 	daemon_worker_table_remove(w->pid);
+	daemon_mapper_close(&w->mapper);
 	w->ops->reaped(w);
 	vcuda_list_for_each_safe (sent, after, &w->sent, struct sent, entry)
 		free(sent);
 	free(w);
+}
+
+/* The kernel kills the mapper with the worker. */
+static void group_empty(struct daemon_worker_group *group)
+{
+	struct daemon_worker *w = container_of(group, struct daemon_worker, group);
+
+	w->exited = true;
+	if (!w->mapper.runs)
+		worker_free(w);
 }
 
 static void exit_ready(struct daemon_source *source, uint32_t events)
@@ -172,8 +184,36 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 	daemon_source_remove(w->loop, &w->exit_source);
 	daemon_timer_clear(&w->end_timer);
 	close_fd(&w->pidfd);
+	w->unfit = info.si_code == CLD_EXITED && info.si_status == VCUDA_CHANNEL_UNFIT;
 	watch_late(w);
 	daemon_worker_group_end(&w->group, group_empty);
+}
+
+/* Not as daemon_worker_kill(): the log tells of the worker's end. */
+static void kill_over_mapper(struct daemon_worker *w, const char *why)
+{
+	if (why)
+		vcuda_log_peer("worker %d (guest process %u of user %u) %s: it is killed", w->pid, w->guest.pid,
+			       w->guest.uid, why);
+	close_channel(w);
+	syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
+}
+
+static void mapper_ended(struct daemon_mapper *mapper, const char *why)
+{
+	struct daemon_worker *w = container_of(mapper, struct daemon_worker, mapper);
+
+	if (w->exited && !mapper->runs)
+		worker_free(w);
+	else if (w->pidfd >= 0)
+		kill_over_mapper(w, why);
+}
+
+static bool may_map(struct daemon_mapper *mapper, const struct daemon_grant *wanted)
+{
+	struct daemon_worker *w = container_of(mapper, struct daemon_worker, mapper);
+
+	return w->ops->may_map && w->ops->may_map(w, wanted);
 }
 
 /* The peer closed its end: either it is ending right now, or it broke the rules. */
@@ -278,6 +318,9 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 	w->exit_source = (struct daemon_source){.fd = -1, .ready = exit_ready};
 	w->channel_source = (struct daemon_source){.fd = -1, .ready = channel_ready};
 	w->notify_source = (struct daemon_source){.fd = -1, .ready = notify_ready};
+	daemon_mapper_init(&w->mapper);
+	w->mapper.may_map = may_map;
+	w->mapper.ended = mapper_ended;
 	daemon_timer_init(&w->end_timer, end_expired);
 	daemon_timer_init(&w->reply_timer, reply_expired);
 	daemon_timer_init(&w->late_timer, late_expired);
@@ -291,37 +334,40 @@ static void ledger_broken(struct daemon_ledger_row *row)
 	daemon_worker_kill(container_of(row, struct daemon_worker, ledger));
 }
 
-static int launch_with_log(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
-			   int fd, int ledger)
+static int launch_in_group(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
+			   int fd, int log, int ledger, int mapper)
 {
-	int log, status = daemon_worker_log_open(&w->log, w->loop, &log);
+	int status = daemon_worker_group_make(&w->group);
 
 	if (status)
 		return status;
-	status = daemon_worker_group_make(&w->group);
-	if (!status) {
-		status = daemon_launch(options, kind, fd, log, ledger, &w->group, &w->pid, &w->pidfd);
-		if (status)
-			daemon_worker_group_drop(&w->group);
-	}
-	close(log);
+	status = daemon_launch(options, kind, fd, log, ledger, mapper, &w->group, &w->pid, &w->pidfd);
 	if (status)
-		daemon_worker_log_close(&w->log);
-	else
-		daemon_worker_log_start(&w->log, w->pid);
+		daemon_worker_group_drop(&w->group);
 	return status;
 }
 
 static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
 {
-	int ledger, status = daemon_ledger_open(&w->ledger, w->loop, &ledger);
+	int log, ledger = -1, mapper = -1, status = daemon_worker_log_open(&w->log, w->loop, &log);
 
 	if (status)
 		return status;
-	status = launch_with_log(w, options, kind, fd, ledger);
-	close(ledger);
-	if (status)
-		daemon_ledger_close(&w->ledger);
+	status = daemon_ledger_open(&w->ledger, w->loop, &ledger);
+	if (!status && options->mapper && kind != DAEMON_LAUNCH_LOCAL)
+		status = daemon_mapper_open(&w->mapper, w->loop, &mapper);
+	if (!status)
+		status = launch_in_group(w, options, kind, fd, log, ledger, mapper);
+	close_fd(&mapper);
+	close_fd(&ledger);
+	close(log);
+	if (!status) {
+		daemon_worker_log_start(&w->log, w->pid);
+		return 0;
+	}
+	daemon_mapper_close(&w->mapper);
+	daemon_ledger_close(&w->ledger);
+	daemon_worker_log_close(&w->log);
 	return status;
 }
 
@@ -344,6 +390,7 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 		waitpid(w->pid, NULL, 0);
 		close_fd(&w->pidfd);
 		daemon_worker_group_drop(&w->group);
+		daemon_mapper_close(&w->mapper);
 		daemon_worker_log_close(&w->log);
 		daemon_ledger_close(&w->ledger);
 		return status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel and two eventfds. Whatever comes from it
- * is hostile.
+ * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel, two eventfds and perhaps a mapper.
+ * Whatever comes from it is hostile.
  *
- * From daemon_worker_start() on it lives until its process and all processes of its group (worker-group.h) are gone;
- * then `reaped` is called once, and it is gone. While a process cannot end, `reaped` is not called, and a log line says
- * so.
+ * From daemon_worker_start() on it lives until its process, all processes of its group (worker-group.h) and its mapper
+ * are gone; then `reaped` is called once, and it is gone. While a process cannot end, `reaped` is not called, and a log
+ * line says so.
  */
 #ifndef VCUDA_WORKER_H
 #define VCUDA_WORKER_H
@@ -17,6 +17,7 @@
 #include "protocol/ipc/channel.h"
 #include "ledger.h"
 #include "loop/loop.h"
+#include "mapper/mapper.h"
 #include "options.h"
 #include "worker-group.h"
 #include "worker-log.h"
@@ -32,6 +33,8 @@ struct daemon_worker_ops {
 	/* The guest's sleepers must be woken; not over `local`. */
 	void (*wake)(struct daemon_worker *worker);
 	void (*reaped)(struct daemon_worker *worker);
+	/* Whether its mapper may map that; NULL: nothing. */
+	bool (*may_map)(struct daemon_worker *worker, const struct daemon_grant *wanted);
 };
 
 /* The guest process that a worker serves, as its kernel or the socket says; pid 0: none yet. */
@@ -51,6 +54,7 @@ struct daemon_worker {
 	struct daemon_worker_log log;
 	struct daemon_ledger_row ledger;
 	struct daemon_worker_group group;
+	struct daemon_mapper mapper;
 	struct daemon_source exit_source, channel_source, notify_source;
 	struct daemon_timer end_timer;   /* until it is killed */
 	struct daemon_timer reply_timer; /* until the oldest request is overdue */
@@ -58,6 +62,8 @@ struct daemon_worker {
 	struct vcuda_list sent;          /* requests without reply, oldest first */
 	struct vcuda_list unsent;        /* messages that the socket had no room for */
 	uint64_t next_cookie;
+	bool exited; /* it and its group, while its mapper runs still */
+	bool unfit;  /* it ended with VCUDA_CHANNEL_UNFIT */
 	bool ending; /* told to end, or killed: an end is no news */
 	bool quiet;  /* it is none either way */
 };

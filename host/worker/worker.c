@@ -24,6 +24,7 @@
 #include "protocol/ipc/layout.h"
 #include "common/log.h"
 #include "common/trace-point.h"
+#include "memory/mapper.h"
 #include "queue/output.h"
 #include "memory/ram.h"
 #include "session/session.h"
@@ -85,6 +86,7 @@ static struct {
 	enum worker_channel_kind kind;
 	int warm_device; /* warm: whose context, -1: none */
 	int resume;      /* a descriptor, -1: none */
+	bool mapper;
 } wanted = {.warm_device = -1, .resume = -1};
 
 static bool is_one_of(const char *text, const char *const list[])
@@ -101,7 +103,8 @@ static bool parse(int argc, char **argv)
 		{"transport", required_argument, NULL, 't'}, {"backend", required_argument, NULL, 'b'},
 		{"warm", required_argument, NULL, 'w'},      {"quiet", no_argument, NULL, 'q'},
 		{"resume", required_argument, NULL, 'r'},    {"register-ram", no_argument, NULL, 'm'},
-		{"sandbox", required_argument, NULL, 's'},   {0},
+		{"sandbox", required_argument, NULL, 's'},   {"mapper", no_argument, NULL, 'p'},
+		{0},
 	};
 	const char *transport = NULL;
 	int c;
@@ -119,6 +122,8 @@ static bool parse(int argc, char **argv)
 			wanted.resume = atoi(optarg);
 		else if (c == 'm')
 			worker_ram_want();
+		else if (c == 'p')
+			wanted.mapper = true;
 		else if (c != 's' || !worker_sandbox_choose(optarg))
 			return false;
 	}
@@ -129,6 +134,16 @@ static bool parse(int argc, char **argv)
 		      : !strcmp(transport, "virtio") ? WORKER_CHANNEL_VIRTIO
 						     : WORKER_CHANNEL_WARM;
 	return is_one_of(worker_backend, (const char *const[]){"auto", "cuda", "cpu", NULL});
+}
+
+/* Only the mapper of a VM's worker gets the VM's RAM. */
+static bool start_mapper(void)
+{
+	int err = wanted.mapper ? worker_mapper_start() : 0;
+
+	if (err)
+		vcuda_log("cannot start the mapper of guest memory: %s", strerror(-err));
+	return !err;
 }
 
 /* Memory that is mapped or shared has descriptors of its own. */
@@ -177,7 +192,7 @@ static bool prepare(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	raise_descriptors();
-	return enter_sandbox();
+	return enter_sandbox() && start_mapper();
 }
 
 static bool make_session(void)

@@ -16,11 +16,14 @@
 #define VCUDA_CHANNEL_MAX_FDS 32
 #define VCUDA_CHANNEL_MAX_EXTENTS 2048
 
+/* virtio: the exit status of a warm worker that does not fit its guest process. vcudad starts one that is not warm. */
+#define VCUDA_CHANNEL_UNFIT 75
+
 enum vcuda_channel_type {
 	/*
 	 * First message. local: major, minor; the worker makes the shared area, the reply carries fds {shm memfd,
 	 * doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM
-	 * memfds...}. The doorbell wakes the worker's dispatcher; the notify eventfd is written by the worker where a guest
+	 * memfds...}, but the memfds of a worker with a mapper go to the mapper (mapper.h). The doorbell wakes the worker's dispatcher; the notify eventfd is written by the worker where a guest
 	 * sleeper must be woken.
 	 */
 	VCUDA_CHANNEL_ATTACH = 1,
@@ -39,7 +42,7 @@ enum vcuda_channel_type {
 	VCUDA_CHANNEL_MAPPING_ADOPT,
 };
 
-/* A run of a RAM region: fds[2 + region] of ATTACH, at `offset` bytes in it. Validated by vcudad. */
+/* A run of a RAM region, fds[2 + region] of ATTACH or the mapper's, at `offset` bytes in it. Validated by vcudad. */
 struct vcuda_channel_extent {
 	uint32_t region, reserved;
 	uint64_t offset, length;

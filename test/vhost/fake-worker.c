@@ -44,6 +44,7 @@ enum misbehaviour {
 	FILLS_LOG,      /* 1 MiB before the reply */
 	/* virtio: */
 	FORKS, /* leaves processes that write to the shared area */
+	UNFIT_ON_DOORBELL, /* ends with VCUDA_CHANNEL_UNFIT */
 };
 
 /* The last of the processes that FORKS leaves ends so much later, in seconds, if no test ends it. */
@@ -339,6 +340,8 @@ static void rung(void)
 		fail("the doorbell cannot be read");
 	if (misbehaviour == CRASHES_ON_DOORBELL)
 		raise(SIGSEGV);
+	if (misbehaviour == UNFIT_ON_DOORBELL)
+		_exit(VCUDA_CHANNEL_UNFIT);
 	shared[1] += count;
 	if (write(notify, &one, sizeof(one)) != sizeof(one))
 		fail("cannot notify");

@@ -63,6 +63,23 @@ class Context(Device):
         self.assertIsNone(self.vmm.event(0.1))
         self.assertEqual(self.vmm.request(vmm.DESTROY, context=5), ERROR['ENOENT'])
 
+    def test_worker_that_does_not_fit_is_replaced_once(self):
+        _, extents = self.vmm.create(5, uid=vmm.UNFIT_ON_DOORBELL)
+        first = self.pid(extents)
+        self.vmm.ring(5)
+        self.wait(lambda: self.daemon.workers() == [self.pid(extents)] != [first])
+        self.assertEqual(self.map(5, extents=[self.run_of(2)]), 0)
+        self.assertEqual(self.unmap(5), 0)
+        self.vmm.ring(5)
+        self.assertEqual(self.vmm.event(), (LOST, ERROR['EPIPE'], 5))
+        self.assertEqual(self.vmm.request(vmm.DESTROY, context=5), 0)
+
+    def test_worker_that_does_not_fit_but_has_a_mapping_is_lost(self):
+        _, extents = self.vmm.create(5, uid=vmm.UNFIT_ON_DOORBELL)
+        self.assertEqual(self.map(5, extents=[self.run_of(2)]), 0)
+        self.vmm.ring(5)
+        self.assertEqual(self.vmm.event(), (LOST, ERROR['EPIPE'], 5))
+
     def test_shared_area_in_high_memory_and_across_descriptors(self):
         extents = [((4 << 30) + 8192, SHM_BYTES - 4096), (self.vmm.ram.allocate(4096, 4096), 4096)]
         head = self.vmm.submit(vmm.CREATE, context=1, major=1, extents=extents, pieces=9)

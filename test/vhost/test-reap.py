@@ -187,7 +187,8 @@ class SubReaper(Reaping, unittest.TestCase):
         """A script that starts vcudad by exec has its own children ended by nobody."""
         script = 'sleep 600 & echo $! >"$0"; exec "$@"'
         path = os.path.join(self.daemon.directory.name, 'second')
-        second = subprocess.Popen(['sh', '-c', script, f'{path}.pid', vmm.VCUDAD, '--worker', vmm.FAKE_WORKER, '--vhost-socket', path],
+        second = subprocess.Popen(['sh', '-c', script, f'{path}.pid', vmm.VCUDAD, '--worker', vmm.FAKE_WORKER, '--sandbox', 'off',
+                                   '--vhost-socket', path],
                                   env={**os.environ, 'VCUDA_TEST_GROUPS': self.way}, stderr=subprocess.DEVNULL)
         self.assertTrue(wait(lambda: os.path.exists(path)))
         with open(f'{path}.pid') as file:

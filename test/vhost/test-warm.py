@@ -51,7 +51,7 @@ class Warm(unittest.TestCase):
         for pid in first:
             # It is there before it runs its program.
             wait(lambda: arguments_of(pid))
-            self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--sandbox', 'best-effort', '--warm', '3'])
+            self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--sandbox', 'off', '--warm', '3'])
             self.assertTrue(vmm.has_descriptors(pid, 6), 'it has a descriptor of a guest')
         clients = [Client(self.daemon), Client(self.daemon)]
         pids = {client.attach() for client in clients}

@@ -30,7 +30,7 @@ WAKE, LOST = 1, 2
 SHM_BYTES = 4096 + (256 << 10) + 64 * 8192 + 8 * (256 << 10)  # of protocol minor 0, the least that there is
 (EXITS_BEFORE_REPLY, REFUSES, OTHER_VERSION, WRONG_COOKIE, IGNORES_END, CRASHES_ON_DOORBELL, REFUSES_MAP,
  CRASHES_ON_MAP, BUSY_UNMAP, SLOW_ATTACH, FLOODS, NO_CHANNEL, WRITES_ESCAPES, FLOODS_LOG, FILLS_LOG,
- FORKS) = range(1001, 1017)
+ FORKS, UNFIT_ON_DOORBELL) = range(1001, 1018)
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
@@ -64,6 +64,7 @@ class Daemon:
         self.log_path = os.path.join(self.directory.name, 'log')
         self.control_path = os.path.join(self.directory.name, 'control')
         command = [VCUDAD, '--worker', worker, '--verbose', '--control', self.control_path]
+        command += ['--sandbox', 'off'] if worker == FAKE_WORKER else []
         command += ['--vhost-socket', self.vhost_path] if vhost else []
         command += ['--socket', self.local_path] if local else []
         ready, theirs = os.pipe()
@@ -412,6 +413,10 @@ class Vmm:
             raise TimeoutError(f'no reply: {self.daemon.log()}')
         status, _, major, minor = self.replies.pop(head)
         return status, major, minor
+
+    def wait_for(self, condition):
+        if not wait(condition):
+            raise TimeoutError(f'nothing comes: {self.daemon.log()}')
 
     def request(self, kind, **arguments):
         return self.result(self.submit(kind, **arguments))[0]

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memory/mapper.h"
+
 /*
  * Where memory of guest processes lies. The worker itself runs elsewhere (protocol/ipc/layout.h). With
  * the thread sanitizer all programs are in the same few places, of which the worker keeps those between 0x7e80 and
@@ -222,19 +224,19 @@ static int new_mapping(struct worker_mappings *w, uint64_t address, uint64_t len
 
 static int map_extents(struct mapping *mapping, const struct worker_mapping_extent *extents, unsigned int count)
 {
-	int prot = mapping->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	uint64_t address = mapping->address + mapping->mapped, bytes = 0;
 
 	for (unsigned int i = 0; i < count; i++) {
 		const struct worker_mapping_extent *e = &extents[i];
 
-		if (!e->length || (e->length | e->offset) & 4095 || e->length > mapping->length - mapping->mapped)
+		if (!e->length || (e->length | e->offset) & 4095 ||
+		    e->length > mapping->length - mapping->mapped - bytes)
 			return -EINVAL;
-		if (mmap((void *)(mapping->address + mapping->mapped), e->length, prot, MAP_SHARED | MAP_FIXED, e->fd,
-			 (off_t)e->offset) == MAP_FAILED)
-			return -errno;
-		mapping->mapped += e->length;
+		bytes += e->length;
 	}
-	return 0;
+	/* If some fail, all are unmapped. */
+	mapping->mapped += bytes;
+	return worker_mapper_map(address, extents, count, mapping->writable);
 }
 
 static int map_part(struct worker_mappings *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
@@ -261,8 +263,8 @@ static int map_part(struct worker_mappings *w, uint64_t address, uint64_t length
 		return err;
 	}
 	mapping->complete = last;
-	if (w->nested && last && !offset && count == 1)
-		mapping->file = fcntl(extents->fd, F_DUPFD_CLOEXEC, 0);
+	if (w->nested && last && !offset && count == 1 && !worker_mapper_is_there())
+		mapping->file = fcntl(extents->file, F_DUPFD_CLOEXEC, 0);
 	return 0;
 }
 

@@ -16,7 +16,7 @@
 struct worker_mappings;
 
 struct worker_mapping_extent {
-	int fd;                  /* a memfd */
+	int file;                /* a memfd; with the mapper (mapper.h): the number of a region of RAM */
 	uint64_t offset, length; /* page aligned */
 };
 

@@ -18,7 +18,8 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
 /*
  * A warm worker's way back to the start, before its guest process has its answer to hello, and so has nothing yet but
  * the shared area: runs the worker program anew in this process, and it serves the guest from its first command on as
- * if it had never been warm. Returns only if that cannot be, with -errno.
+ * if it had never been warm. A worker with a mapper ends, and vcudad starts another one for that. Returns only if that
+ * cannot be, with -errno.
  */
 int worker_channel_restart(void);
 

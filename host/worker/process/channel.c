@@ -24,6 +24,7 @@
 #include "memory/direct.h"
 #include "common/log.h"
 #include "common/trace-point.h"
+#include "memory/mapper.h"
 #include "memory/ram.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
@@ -185,45 +186,55 @@ static int attach_local(struct worker_session *s, struct request *q)
 
 _Static_assert(MAX_SHARED_BYTES <= WORKER_OWN_BYTES && VCUDA_SHM_BYTES <= WORKER_OWN_BYTES, "it fits its place");
 
-/* A run of guest RAM as the mapping code wants it. vcudad has checked it against the region's size. */
-static int translate(const struct vcuda_channel_extent *e, struct worker_mapping_extent *to)
+/* Runs of guest RAM as the mapping code wants them. vcudad has checked them against the regions' sizes. */
+static int translate(const struct request *q, struct worker_mapping_extent *to, uint64_t *bytes)
 {
-	if (e->region >= channel.ram_count)
-		return -EINVAL;
-	*to = (struct worker_mapping_extent){channel.ram[e->region], e->offset, e->length};
+	*bytes = 0;
+	for (unsigned int i = 0; i < q->m.extents; i++) {
+		const struct vcuda_channel_extent *e = &q->extents[i];
+
+		if (e->region >= channel.ram_count && !worker_mapper_is_there())
+			return -EINVAL;
+		to[i] = (struct worker_mapping_extent){
+			worker_mapper_is_there() ? (int)e->region : channel.ram[e->region], e->offset, e->length};
+		*bytes += e->length;
+	}
 	return 0;
+}
+
+static struct worker_mapping_extent extents[VCUDA_CHANNEL_MAX_EXTENTS]; /* of the request that is served */
+
+static int map_shared_area(struct worker_session *s, const struct request *q)
+{
+	uint8_t *at = worker_mappings_own_area(s->mappings);
+	uint64_t bytes;
+	int err;
+
+	if (!at)
+		at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	err = translate(q, extents, &bytes);
+	if (!err && (bytes < (s->peer_minor ? VCUDA_SHM_BYTES : VCUDA_SHM_BYTES_0) || bytes > MAX_SHARED_BYTES))
+		err = -EINVAL;
+	if (!err)
+		err = worker_mapper_map((uintptr_t)at, extents, q->m.extents, true);
+	if (!err)
+		s->shm = at;
+	return err;
 }
 
 static int attach_virtio(struct worker_session *s, struct request *q)
 {
-	uint8_t *at;
-	uint64_t mapped = 0;
-
-	if (q->fd_count < 3)
+	/* With a mapper no descriptor of RAM comes. */
+	if (q->fd_count < (worker_mapper_is_there() ? 2 : 3))
 		return -EPROTO;
 	s->doorbell = q->fds[0];
 	s->notify = q->fds[1];
 	channel.ram_count = q->fd_count - 2;
 	memcpy(channel.ram, q->fds + 2, channel.ram_count * sizeof(int));
 	worker_ram_files(channel.ram, channel.ram_count);
-	at = worker_mappings_own_area(s->mappings);
-	if (!at)
-		at = mmap(NULL, MAX_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
-		return -errno;
-	for (unsigned int i = 0; i < q->m.extents; i++) {
-		struct worker_mapping_extent e;
-
-		if (translate(&q->extents[i], &e) || e.length > MAX_SHARED_BYTES - mapped)
-			return -EINVAL;
-		if (mmap(at + mapped, e.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, e.fd, (off_t)e.offset) == MAP_FAILED)
-			return -errno;
-		mapped += e.length;
-	}
-	if (mapped < (s->peer_minor ? VCUDA_SHM_BYTES : VCUDA_SHM_BYTES_0))
-		return -EINVAL;
-	s->shm = at;
-	return 0;
+	return map_shared_area(s, q);
 }
 
 /* Kept, with its descriptors: a warm worker may have to start again from here. */
@@ -262,6 +273,7 @@ static int claim(struct request *q)
 	if (q->fd_count != 1)
 		return -EPROTO;
 	reply(q, 0, NULL, 0);
+	worker_mapper_end();
 	if (dup2(q->fds[0], VCUDA_CHANNEL_FD) < 0)
 		return -errno;
 	close_fds(q);
@@ -337,6 +349,9 @@ int worker_channel_restart(void)
 			      worker_ram_is_wanted() ? "--register-ram" : NULL,
 			      NULL};
 
+	/* Not with the descriptors of RAM, which only a mapper has that was there before the guest. */
+	if (worker_mapper_is_there())
+		_exit(VCUDA_CHANNEL_UNFIT);
 	if (state < 0)
 		return -errno;
 	if (write(state, &attached, sizeof(attached)) == sizeof(attached)) {
@@ -369,13 +384,13 @@ static int create_mapping(struct worker_session *s, const struct request *q)
 
 	if (!q->m.length)
 		return -EINVAL;
-	e.fd = sealed_memfd("vcuda-mapping", q->m.length);
-	if (e.fd < 0)
-		return e.fd;
+	e.file = sealed_memfd("vcuda-mapping", q->m.length);
+	if (e.file < 0)
+		return e.file;
 	err = worker_mapping_add(s->mappings, q->m.address, q->m.length, 0, true, true, &e, 1);
 	if (!err)
-		reply(q, 0, &e.fd, 1);
-	close(e.fd);
+		reply(q, 0, &e.file, 1);
+	close(e.file);
 	return err;
 }
 
@@ -391,8 +406,8 @@ static int adopt_mapping(struct worker_session *s, const struct request *q)
 
 	if (q->fd_count != 1)
 		return -EPROTO;
-	e.fd = q->fds[0];
-	if (fstatfs(e.fd, &fs) || fstat(e.fd, &file))
+	e.file = q->fds[0];
+	if (fstatfs(e.file, &fs) || fstat(e.file, &file))
 		return -errno;
 	if (fs.f_type != TMPFS_MAGIC || !S_ISREG(file.st_mode))
 		return -EOPNOTSUPP;
@@ -403,16 +418,15 @@ static int adopt_mapping(struct worker_session *s, const struct request *q)
 
 static int add_mapping(struct worker_session *s, const struct request *q)
 {
-	static struct worker_mapping_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
+	uint64_t bytes;
 
 	if (q->m.flags & VCUDA_MAP_DIRECT)
 		return worker_direct_map(q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
-					q->m.flags & VCUDA_MAP_LAST, q->extents, q->m.extents);
-	for (unsigned int i = 0; i < q->m.extents; i++)
-		if (translate(&q->extents[i], &extents[i]))
-			return -EINVAL;
+					 q->m.flags & VCUDA_MAP_LAST, q->extents, q->m.extents);
+	if (translate(q, extents, &bytes))
+		return -EINVAL;
 	return worker_mapping_add(s->mappings, q->m.address, q->m.length, q->m.offset, q->m.flags & VCUDA_MAP_WRITABLE,
-				q->m.flags & VCUDA_MAP_LAST, extents, q->m.extents);
+				  q->m.flags & VCUDA_MAP_LAST, extents, q->m.extents);
 }
 
 /* vcudad lets none of either kind overlap another. */

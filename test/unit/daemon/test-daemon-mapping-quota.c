@@ -108,9 +108,83 @@ static void test_parts(void)
 	daemon_mapping_quota_free(&quota);
 }
 
+/* Three mappings side by side, the middle one in two parts. */
+static void test_grants(void)
+{
+	struct daemon_device_quota shared = {.max_pinned = 1 << 20, .max_mappings = 4, .max_extents = 100};
+	const struct vcuda_channel_extent extents[2] = {{0, 0, 0x10000, 8192}, {1, 0, 0x20000, 4096}};
+	const struct daemon_grant second = {0x10000 + 8192, 4096, 0x20000, 1, true},
+				  none = {0x10000, 8192, 0x10000, 0, true};
+	struct daemon_part part = {
+		.length = 3 * 4096, .bytes = 3 * 4096, .extents = 2, .granted = extents, .writable = true};
+	struct daemon_mapping_quota quota;
+	struct daemon_grant wanted;
+	uint64_t serials[3], i;
+
+	daemon_mapping_quota_init(&quota, &shared);
+	check(!daemon_mapping_quota_grants(&quota, &none));
+	for (i = 0; i < 3; i++) {
+		part.address = 0x10000 + i * part.length;
+		check(!daemon_mapping_quota_add(&quota, &part, &serials[i]));
+	}
+	for (i = 0; i < 3; i++) {
+		wanted = second;
+		wanted.address += i * part.length;
+		check(daemon_mapping_quota_grants(&quota, &wanted));
+		wanted.length = 8192;
+		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		wanted.length = 4096;
+		wanted.writable = false;
+		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		wanted.writable = true;
+		wanted.region = 0;
+		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		wanted.region = 1;
+		wanted.offset += 4096;
+		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		wanted.offset -= 4096;
+		wanted.address -= 4096;
+		check(!daemon_mapping_quota_grants(&quota, &wanted));
+	}
+	check(daemon_mapping_quota_find_serial(&quota, serials[1])->reached);
+	daemon_mapping_quota_remove(&quota, serials[1]);
+	wanted = second;
+	check(daemon_mapping_quota_grants(&quota, &wanted));
+	wanted.address += part.length;
+	check(!daemon_mapping_quota_grants(&quota, &wanted));
+	wanted.address += part.length;
+	check(daemon_mapping_quota_grants(&quota, &wanted));
+	daemon_mapping_quota_free(&quota);
+}
+
+static void test_grants_of_parts(void)
+{
+	struct daemon_device_quota shared = {.max_pinned = 1 << 20, .max_mappings = 4, .max_extents = 100};
+	struct vcuda_channel_extent extent = {.offset = 0x10000, .length = 4096};
+	struct daemon_part part = {.address = 4096, .length = 8192, .bytes = 4096, .extents = 1, .granted = &extent};
+	struct daemon_mapping_quota quota;
+	uint64_t serial;
+
+	daemon_mapping_quota_init(&quota, &shared);
+	check(!daemon_mapping_quota_add(&quota, &part, &serial));
+	check(!daemon_mapping_quota_find_serial(&quota, serial)->reached);
+	part.offset = 4096;
+	part.last = true;
+	extent.offset = 0x20000;
+	check(!daemon_mapping_quota_add(&quota, &part, &serial));
+	check(daemon_mapping_quota_grants(&quota, &(struct daemon_grant){4096, 4096, 0x10000, 0, false}));
+	check(daemon_mapping_quota_grants(&quota, &(struct daemon_grant){8192, 4096, 0x20000, 0, false}));
+	check(!daemon_mapping_quota_grants(&quota, &(struct daemon_grant){8192, 4096, 0x10000, 0, false}));
+	check(daemon_mapping_quota_find_serial(&quota, serial)->complete);
+	daemon_mapping_quota_free(&quota);
+	check(!daemon_mapping_quota_find_serial(&quota, serial));
+}
+
 int main(void)
 {
 	test_random();
 	test_parts();
+	test_grants();
+	test_grants_of_parts();
 	return 0;
 }

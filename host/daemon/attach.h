@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a context's worker, and its mapper, get of the VM's RAM. */
+#ifndef VCUDA_ATTACH_H
+#define VCUDA_ATTACH_H
+
+#include "device.h"
+
+/*
+ * Extents as this context's worker knows them. What follows one another becomes one extent, and one mmap(). The number
+ * of extents, or -ENXIO: memory that came after the worker.
+ */
+int daemon_extents_for_worker(const struct daemon_context *context, const struct daemon_parsed *p,
+			      struct vcuda_channel_extent *extents);
+
+/* Sends the context's worker its first message. 0 or -errno. */
+int daemon_attach(struct daemon_context *context, const struct daemon_parsed *p);
+
+/* The same for another worker of that context. */
+int daemon_attach_again(struct daemon_context *context);
+
+#endif
