@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "protocol/ipc/worker-table.h"
-#include "quotas.h"
+#include "options/quotas.h"
 
 /* Beside VCUDA_CTL_*, a request of our own: its answer goes nowhere. */
 #define DAEMON_CTL_REPLACE 0x10000

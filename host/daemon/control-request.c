@@ -4,8 +4,8 @@
 
 #include "common/log.h"
 #include "control.h"
-#include "ledger.h"
-#include "quotas.h"
+#include "limits/ledger.h"
+#include "options/quotas.h"
 
 /* The next word of the line, which ends there; NULL: there is none. *rest is then behind it. */
 static char *next_word(char **rest)

@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "control.h"
-#include "ledger.h"
-#include "quotas.h"
+#include "limits/ledger.h"
+#include "options/quotas.h"
 #include "ring/ring.h"
 
 static void note_most(const struct daemon_worker *worker, void *argument)

@@ -38,7 +38,7 @@
 #include "common/list.h"
 #include "listener.h"
 #include "local.h"
-#include "options.h"
+#include "options/options.h"
 #include "vhost.h"
 
 #define DAEMON_CONTROL_REQUEST 512

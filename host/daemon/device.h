@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 #include "protocol/control.h"
-#include "mapping-quota.h"
+#include "limits/mapping-quota.h"
 #include "loop/loop.h"
 #include "memory.h"
-#include "options.h"
+#include "options/options.h"
 #include "parse.h"
-#include "warm-pool.h"
+#include "worker/warm-pool.h"
 #include "virtqueue.h"
-#include "worker.h"
+#include "worker/worker.h"
 
 #define DAEMON_REPLY_SEGMENTS 4
 

@@ -11,8 +11,8 @@
 #include "local.h"
 #include "common/log.h"
 #include "common/trace-point.h"
-#include "quotas.h"
-#include "worker.h"
+#include "options/quotas.h"
+#include "worker/worker.h"
 
 /* Connections that wait, of all users: each is a descriptor of ours. */
 #define WAITING_MAX 1024

@@ -11,8 +11,8 @@
 #include "common/list.h"
 #include "limits/connection-rate.h"
 #include "listener.h"
-#include "options.h"
-#include "warm-pool.h"
+#include "options/options.h"
+#include "worker/warm-pool.h"
 
 struct daemon_local {
 	const struct daemon_options *options;

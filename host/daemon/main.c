@@ -16,12 +16,12 @@
 #include "control.h"
 #include "local.h"
 #include "common/log.h"
-#include "ledger.h"
+#include "limits/ledger.h"
 #include "common/trace-point.h"
-#include "options.h"
-#include "sandbox.h"
-#include "worker-group.h"
-#include "worker-table.h"
+#include "options/options.h"
+#include "worker/sandbox.h"
+#include "worker/worker-group.h"
+#include "worker/worker-table.h"
 #include "vhost.h"
 
 /* At the end of vcudad killed workers have this long. */

@@ -24,10 +24,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "host/daemon/ledger.h"
+#include "host/daemon/limits/ledger.h"
 #include "host/daemon/vhost.h"
-#include "host/daemon/worker-group.h"
-#include "host/daemon/worker-table.h"
+#include "host/daemon/worker/worker-group.h"
+#include "host/daemon/worker/worker-table.h"
 
 #define RAM_BYTES (4u << 20)
 #define USER 0x10000000ull

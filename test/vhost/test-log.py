@@ -9,7 +9,7 @@ import unittest
 import vmm
 from vmm import Client, Daemon, wait
 
-BURST, RATE, LAST = 64 << 10, 1024, 4096  # of host/daemon/log-lines.h
+BURST, RATE, LAST = 64 << 10, 1024, 4096  # of host/daemon/limits/log-lines.h
 
 
 class Log(unittest.TestCase):

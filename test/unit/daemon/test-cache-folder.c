@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/daemon/cache-folder.h"
+#include "host/daemon/options/cache-folder.h"
 #include "test/unit/folder.h"
 
 static const char *ask(const char *vhost, const char *cache, const char **driver)

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/daemon/ledger.h"
+#include "host/daemon/limits/ledger.h"
 
 #define MIB (1ull << 20)
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/daemon/log-lines.h"
+#include "host/daemon/limits/log-lines.h"
 
 #define check(condition)                                                                                               \
 	do {                                                                                                           \

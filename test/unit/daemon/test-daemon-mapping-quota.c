@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/daemon/mapping-quota.h"
+#include "host/daemon/limits/mapping-quota.h"
 #include "test/seed.h"
 
 #define PAGES 64

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/daemon/quotas.h"
+#include "host/daemon/options/quotas.h"
 
 #define check(condition)                                                                                               \
 	do {                                                                                                           \

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "options.h"
+#include "options/options.h"
 
 #define DAEMON_CACHE_VARIABLES 2
 

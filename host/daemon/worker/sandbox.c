@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox.h"
+#include "worker/sandbox.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "log-lines.h"
+#include "limits/log-lines.h"
 #include "loop/loop.h"
 
 struct daemon_worker_log {

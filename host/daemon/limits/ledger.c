@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ledger.h"
+#include "limits/ledger.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "quotas.h"
+#include "options/quotas.h"
 
 #define MESSAGES_PER_TURN 16
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "strays.h"
+#include "worker/strays.h"
 
 #include <errno.h>
 #include <fcntl.h>

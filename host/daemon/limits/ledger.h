@@ -14,7 +14,7 @@
 
 #include "protocol/ipc/ledger.h"
 #include "loop/loop.h"
-#include "options.h"
+#include "options/options.h"
 
 /*
  * Takes the limits from the options: at the start, and after each change. From now on grants keep to them. What was

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
-#include "cache-folder.h"
-#include "launch.h"
-#include "worker-table.h"
+#include "options/cache-folder.h"
+#include "worker/launch.h"
+#include "worker/worker-table.h"
 #include "protocol/ipc/layout.h"
 #include "protocol/ipc/ledger.h"
 #include "protocol/ipc/worker-table.h"

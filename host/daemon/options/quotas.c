@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quotas.h"
+#include "options/quotas.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "options.h"
+#include "options/options.h"
 
 enum daemon_quota {
 	DAEMON_QUOTA_CONTEXTS,

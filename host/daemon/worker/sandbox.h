@@ -3,7 +3,7 @@
 #ifndef VCUDA_DAEMON_SANDBOX_H
 #define VCUDA_DAEMON_SANDBOX_H
 
-#include "options.h"
+#include "options/options.h"
 
 /*
  * Says what the kernel lacks, chooses whether workers have mappers, makes NVIDIA's device nodes, and takes this process

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "log-lines.h"
+#include "limits/log-lines.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,8 +13,8 @@
 
 #include "common/list.h"
 #include "loop/loop.h"
-#include "options.h"
-#include "worker.h"
+#include "options/options.h"
+#include "worker/worker.h"
 
 struct daemon_warm_pool {
 	struct daemon_loop *loop;

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "cache-folder.h"
-#include "options.h"
+#include "options/cache-folder.h"
+#include "options/options.h"
 #include "protocol/ipc/ledger.h"
-#include "quotas.h"
+#include "options/quotas.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
 #define DAEMON_CLIENT_TIMEOUT_DEFAULT 10

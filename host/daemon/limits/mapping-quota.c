@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mapping-quota.h"
+#include "limits/mapping-quota.h"
 
 void daemon_mapping_quota_init(struct daemon_mapping_quota *quota, struct daemon_device_quota *shared)
 {

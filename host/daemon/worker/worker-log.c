@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-log.h"
+#include "worker/worker-log.h"
 
 #include <errno.h>
 #include <fcntl.h>

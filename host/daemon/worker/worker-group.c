@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-group.h"
+#include "worker/worker-group.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "strays.h"
+#include "worker/strays.h"
 
 /* Until a group that the kernel tells nothing of is looked at again. */
 #define RETRY_MS 2

@@ -15,12 +15,12 @@
 #include <sys/types.h>
 
 #include "protocol/ipc/channel.h"
-#include "ledger.h"
+#include "limits/ledger.h"
 #include "loop/loop.h"
 #include "mapper/mapper.h"
-#include "options.h"
-#include "worker-group.h"
-#include "worker-log.h"
+#include "options/options.h"
+#include "worker/worker-group.h"
+#include "worker/worker-log.h"
 
 /* A worker that is told to end gets this long. */
 #define DAEMON_WORKER_GRACE_MS 2000

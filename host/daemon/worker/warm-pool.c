@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "warm-pool.h"
+#include "worker/warm-pool.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cache-folder.h"
+#include "options/cache-folder.h"
 
 #include <limits.h>
 #include <stdint.h>

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "launch.h"
-#include "worker-table.h"
-#include "worker.h"
+#include "worker/launch.h"
+#include "worker/worker-table.h"
+#include "worker/worker.h"
 
 #define DAEMON_WORKER_REPLY_MS 30000
 #define DAEMON_REPLIES_PER_TURN 16

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include "options.h"
-#include "worker-group.h"
+#include "options/options.h"
+#include "worker/worker-group.h"
 
 /* Whose process it is to serve: a local client's, the VM's, or one's that is yet to come. */
 enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUNCH_WARM, DAEMON_LAUNCH_WARM_QUIET };

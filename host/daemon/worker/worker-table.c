@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-table.h"
+#include "worker/worker-table.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
