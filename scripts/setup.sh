@@ -34,7 +34,8 @@ wanted() {
 		# shellcheck disable=SC2086
 		printf '%s\n' $EXAMPLES
 	fi
-	[ "$purpose" != check ] || printf '%s\n' "$TESTS"
+	# shellcheck disable=SC2086
+	[ "$purpose" != check ] || printf '%s\n' $TESTS
 }
 
 # One call for all: the names that are not installed, sorted.
