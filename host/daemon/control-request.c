@@ -81,6 +81,17 @@ static void handle_kill(struct daemon_control *control, char *rest, unsigned int
 		fprintf(answer, "error guest process %u has no worker here\n", kill.pid);
 }
 
+/* `user` of the host has changed the quota, which was `before`. */
+static void log_set(enum daemon_quota quota, const char *value, uint64_t before, unsigned int user)
+{
+	char text[24] = "no limit";
+
+	if (before < INT64_MAX)
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)before);
+	vcuda_log("%s is %s now, it was %s: set by user %u of the host", daemon_quota_kind(quota)->name, value, text,
+		  user);
+}
+
 static void handle_set(struct daemon_control *control, char *rest, unsigned int user, FILE *answer)
 {
 	const char *name = next_word(&rest), *value = next_word(&rest);
@@ -102,8 +113,7 @@ static void handle_set(struct daemon_control *control, char *rest, unsigned int 
 		return;
 	}
 	daemon_ledger_refresh(control->options);
-	vcuda_log("%s is %s now, it was %llu: set by user %u of the host", name, value, (unsigned long long)before,
-		  user);
+	log_set(quota, value, before, user);
 	fputs("ok\n", answer);
 }
 

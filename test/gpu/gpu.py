@@ -59,7 +59,8 @@ def memory_freed():
 
 SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile,
                                     local.tensors, local.ipc, local.managed, local.references, local.other_context,
-                                    local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters)}
+                                    local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters, local.quotas,
+                                    local.quotas_of_process, local.quotas_killed, local.quotas_set)}
 
 
 def main():

@@ -2,10 +2,13 @@
 /*
  * What vcudad's quotas let a program have.
  *
- * quota fill MIB WAY...   takes 16 MiB at a time until the quota of MIB is used up, in each way and again after all is
- * freed quota hold MIB          says "ready" and keeps the memory until its stdin ends quota pairs COUNT BYTES times an
- * allocation and its end quota queue BYTES       is refused at BYTES of queued copies quota streams COUNT     is
- * refused at COUNT streams quota modules BYTES     is refused at BYTES of modules' text
+ * - quota fill MIB WAY...: takes 16 MiB at a time until the quota of MIB is used up, in each way, and again after the
+ *   program has freed all.
+ * - quota hold MIB: says "ready" and keeps the memory until its stdin ends.
+ * - quota pairs COUNT BYTES: times allocations with their ends.
+ * - quota queue BYTES: is refused at BYTES of queued copies.
+ * - quota streams COUNT: is refused at COUNT streams.
+ * - quota modules BYTES: is refused at BYTES of modules' text.
  */
 #include <sys/wait.h>
 #include <time.h>
@@ -16,7 +19,7 @@
 
 #define MIB (1ull << 20)
 #define PIECE (16 * MIB)
-#define MOST 64
+#define MOST 256
 
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);

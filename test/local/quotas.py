@@ -7,9 +7,14 @@ import signal
 import subprocess
 import tempfile
 
-from harness import LIMIT, build, check, children, daemon, vcuda, wait_until, wait_warm
+from harness import BACKEND, LIMIT, build, check, children, daemon, vcuda, wait_until, wait_warm
+
+# MiB. On a GPU each process's first context counts 500 MiB.
+QUOTA, PROCESS_QUOTA = (256, 128) if BACKEND == "cpu" else (2048, 1024)
 
 WAYS = ["plain", "pitch", "async", "pool", "array", "mipmap", "mapped", "module", "graph"]
+if BACKEND == "cuda":
+    WAYS.remove("pool")  # NVIDIA's driver crashes, natively too (doc/measured.md)
 
 
 def quota(env, *args):
@@ -38,28 +43,28 @@ def log_of(d):
 
 def quotas():
     """Every way to device memory ends at the quota; what is freed comes back; who has memory keeps it."""
-    with daemon("--max-device-memory", "256M") as (d, env):
-        quota(env, "fill", "256", *WAYS)
+    with daemon("--max-device-memory", f"{QUOTA}M") as (d, env):
+        quota(env, "fill", str(QUOTA), *WAYS)
         wait_until(lambda: "raise --max-device-memory" in log_of(d), "no line names the quota")
         wait_until(lambda: not children(d.pid), "a worker is left")
         neighbour = hold(env, 100)
-        quota(env, "fill", "256", "plain", "mapped")
+        quota(env, "fill", str(QUOTA), "plain", "mapped")
         let_go(neighbour)
-        quota(env, "fill", "256", "plain")
+        quota(env, "fill", str(QUOTA), "plain")
 
 
 def quotas_of_process():
     """A process has its own limit, and does not reach the VM's by itself."""
-    with daemon("--max-device-memory", "512M", "--max-process-device-memory", "128M") as (d, env):
+    with daemon("--max-device-memory", f"{2 * QUOTA}M", "--max-process-device-memory", f"{PROCESS_QUOTA}M") as (d, env):
         neighbour = hold(env, 120)
-        quota(env, "fill", "128", "plain", "array", "mapped")
+        quota(env, "fill", str(PROCESS_QUOTA), "plain", "array", "mapped")
         wait_until(lambda: "raise --max-process-device-memory" in log_of(d), "no line names the quota")
         let_go(neighbour)
 
 
 def quotas_killed():
     """A killed worker gives its memory back, and so does a killed process."""
-    with daemon("--max-device-memory", "256M") as (d, env):
+    with daemon("--max-device-memory", f"{QUOTA}M") as (d, env):
         for _ in range(3):
             p = hold(env, 200)
             worker, = children(d.pid)
@@ -71,14 +76,14 @@ def quotas_killed():
             p.kill()
             p.wait()
             wait_until(lambda: not children(d.pid), "the worker outlived its process")
-        quota(env, "fill", "256", "plain")
+        quota(env, "fill", str(QUOTA), "plain")
 
 
 def quotas_warm():
     """A worker that was started in advance has the quota too, and one that had to start again has nothing twice."""
-    with daemon("--max-device-memory", "256M", "--warm", "1") as (d, env):
-        quota(env, "fill", "256", "plain", "module")
-        quota(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="7"), "fill", "256", "plain")
+    with daemon("--max-device-memory", f"{QUOTA}M", "--warm", "1") as (d, env):
+        quota(env, "fill", str(QUOTA), "plain", "module")
+        quota(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="7"), "fill", str(QUOTA), "plain")
         wait_until(lambda: "raise --max-device-memory" in log_of(d), "no line names the quota")
 
 
@@ -94,12 +99,12 @@ def quotas_set():
 
         with daemon("--warm", "1", "--warm-once", "--control", control) as (d, env):
             worker = wait_warm(d, 1)
-            vm("set", str(d.pid), "max-device-memory=256M", "max-streams=50")
+            vm("set", str(d.pid), f"max-device-memory={QUOTA}M", "max-streams=50")
             check(set(children(d.pid)) == worker, "the worker was replaced")
-            quota(env, "fill", "256", "plain")
+            quota(env, "fill", str(QUOTA), "plain")
             quota(env, "streams", "50")
             limits = json.loads(vm("list", "--json"))[0]["quotas"]
-            check(limits["max-device-memory"]["limit"] == 256 << 20, limits)
+            check(limits["max-device-memory"]["limit"] == QUOTA << 20, limits)
             for name in "max-device-memory", "max-streams":
                 check(limits[name]["refused"] > 0, f"{name}: {limits}")
             check(limits["max-queued"]["refused"] == 0, limits)
