@@ -163,7 +163,7 @@ int vm_program_archive(const struct vm_parts *parts, char **program, const char 
 	if (out) {
 		put_member(out, "program", S_IFREG | 0755, script, size);
 		/* Not on the kernel's command line, which programs may well print. */
-		put_member(out, "end tag", S_IFREG | 0600, end_tag, strlen(end_tag));
+		put_member(out, "end-tag", S_IFREG | 0600, end_tag, strlen(end_tag));
 		put_member(out, "TRAILER!!!", 0, "", 0);
 		done = !fclose(out);
 	}
