@@ -203,29 +203,34 @@ static CUresult mipmapped_destroy(CUmipmappedArray array)
 /* ---- what is measured ---- */
 
 struct measure {
+	bool alone;  /* no other call of this process changes the free memory */
 	size_t free; /* before; 0: nothing is measured */
 	struct backend_charge *charge;
 };
 
 static size_t free_memory(void)
 {
-	uint64_t limit, left;
 	size_t bytes = 0, total;
 
-	if (!meter->limit(backend_meter_gpu(), &limit, &left) || driver.cuMemGetInfo_v2(&bytes, &total) != CUDA_SUCCESS)
-		return 0;
-	return bytes;
+	return driver.cuMemGetInfo_v2(&bytes, &total) == CUDA_SUCCESS ? bytes : 0;
 }
 
-/* With a charge that is in no table, NULL: there is no memory. */
+/* With a charge that is in no table, NULL: there is no memory. Without a limit nothing is measured. */
 static bool measure_begin(struct measure *m, struct backend_charge *charge)
 {
+	uint64_t limit, left;
+
 	m->charge = charge;
 	if (!charge)
 		return false;
-	backend_meter_pools_hold();
-	pthread_rwlock_wrlock(&measuring);
-	m->free = free_memory();
+	m->alone = meter->limit(backend_meter_gpu(), &limit, &left);
+	if (m->alone) {
+		backend_meter_pools_hold();
+		pthread_rwlock_wrlock(&measuring);
+	} else {
+		pthread_rwlock_rdlock(&measuring);
+	}
+	m->free = m->alone ? free_memory() : 0;
 	return true;
 }
 
@@ -246,7 +251,8 @@ static bool measure_end(struct measure *m)
 static CUresult enter_measured(struct measure *m, CUcontext context, uint64_t object, CUresult result)
 {
 	result = enter(m->charge, context, object, result);
-	backend_meter_pools_let_go();
+	if (m->alone)
+		backend_meter_pools_let_go();
 	return result;
 }
 
@@ -366,7 +372,10 @@ static CUresult context_destroy(CUcontext context)
 	return result;
 }
 
-static CUresult primary_retain(CUcontext *context, CUdevice device)
+/* From the question whether a primary context is active to its charge. */
+static pthread_mutex_t primaries = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult retain_and_charge(CUcontext *context, CUdevice device)
 {
 	struct backend_charge *c;
 	CUresult result;
@@ -381,6 +390,16 @@ static CUresult primary_retain(CUcontext *context, CUdevice device)
 	return enter(c, result == CUDA_SUCCESS ? *context : NULL, 0, result);
 }
 
+static CUresult primary_retain(CUcontext *context, CUdevice device)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&primaries);
+	result = retain_and_charge(context, device);
+	pthread_mutex_unlock(&primaries);
+	return result;
+}
+
 /* The context, as long as it is active; retaining it for that leaves the count as it was. */
 static CUcontext primary(CUdevice device)
 {
@@ -393,11 +412,15 @@ static CUcontext primary(CUdevice device)
 
 static CUresult end_primary(CUdevice device, CUresult (*end)(CUdevice device))
 {
-	CUcontext context = primary(device);
-	CUresult result = end(device);
+	CUcontext context;
+	CUresult result;
 
+	pthread_mutex_lock(&primaries);
+	context = primary(device);
+	result = end(device);
 	if (result == CUDA_SUCCESS && !is_active(device))
 		backend_charge_end_context(context);
+	pthread_mutex_unlock(&primaries);
 	return result;
 }
 

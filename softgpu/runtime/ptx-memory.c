@@ -278,7 +278,8 @@ enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_laun
 	full = __atomic_load_n(&launch->binary->full, __ATOMIC_ACQUIRE);
 	n = need_of(launch, full);
 	bytes = missing(t, &n);
-	if (bytes && !take(t, bytes, beyond ? 2 * limit : limit))
+	/* Blocks of a cooperative launch wait for one another, and so do not wait for those of another launch. */
+	if (bytes && !take(t, bytes, beyond || launch->workspace ? 2 * limit : limit))
 		return ptx_launch_memory(launch) > limit ? PTX_TOO_MUCH : PTX_NOT_NOW;
 	ok = map(t, &n);
 	if (bytes)

@@ -80,7 +80,7 @@ static void make_pass(bool *seen, bool *again)
 	while ((child = next_child(&pass))) {
 		if (is_earlier(child) || strays.known(child))
 			continue;
-		*seen = true;
+		*seen = strays.adopts;
 		if (has_ended(child))
 			*again = true;
 		else if (strays.adopts)
@@ -155,6 +155,7 @@ void daemon_strays_open(struct daemon_loop *loop, bool (*known)(pid_t child), vo
 
 bool daemon_strays_adopt(void)
 {
-	strays.adopts = strays.children >= 0 && !prctl(PR_SET_CHILD_SUBREAPER, 1);
+	/* Process 1 of a container has the orphans of all programs there, which are not vcudad's to end. */
+	strays.adopts = strays.children >= 0 && getpid() != 1 && !prctl(PR_SET_CHILD_SUBREAPER, 1);
 	return strays.adopts;
 }

@@ -23,9 +23,8 @@
 void daemon_strays_open(struct daemon_loop *loop, bool (*known)(pid_t child), void (*ended)(void));
 
 /*
- * Makes vcudad the sub-reaper. From now on each stray is killed, whenever one is seen. As the first process of a
- * container vcudad also gets orphans that do not come from workers, and kills them. False: the kernel has no
- * list of children.
+ * Makes vcudad the sub-reaper. From now on each stray is killed, whenever one is seen. False: the kernel has no list of
+ * children, or vcudad is the first process of a container, which also gets the orphans of other programs.
  */
 bool daemon_strays_adopt(void);
 

@@ -141,7 +141,7 @@ struct daemon_worker *daemon_warm_pool_take(struct daemon_warm_pool *pool, const
 	vcuda_list_for_each_safe (spare, after, &pool->spares, struct spare, entry) {
 		struct daemon_worker *worker = spare->worker;
 
-		if (worker->ending || daemon_worker_has_ended(worker))
+		if (worker->ending || worker->channel < 0 || daemon_worker_has_ended(worker))
 			continue;
 		if (daemon_now() - spare->born >= YOUNG_MS)
 			is_good(pool);

@@ -398,7 +398,7 @@ static bool use_first(const char *only)
 
 int daemon_worker_groups_open(struct daemon_loop *loop)
 {
-	const char *only = getenv("VCUDA_TEST_GROUPS");
+	const char *test = getenv("VCUDA_TEST_GROUPS"), *only = test && *test ? test : NULL;
 
 	state.loop = loop;
 	vcuda_list_init(&state.groups);
@@ -409,8 +409,10 @@ int daemon_worker_groups_open(struct daemon_loop *loop)
 		vcuda_log("VCUDA_TEST_GROUPS=%s does not work here", only);
 		return -EOPNOTSUPP;
 	}
-	vcuda_log("processes that a worker starts outlive it: this system has no list of a process's children "
-		  "(CONFIG_PROC_CHILDREN), and no control groups for us (see vcuda doctor)");
+	vcuda_log("processes that a worker starts outlive it: vcudad may make no control groups (see vcuda doctor), and "
+		  "%s",
+		  getpid() == 1 ? "is process 1 of a container: start it behind an init, as by `docker run --init`"
+				: "this system has no list of a process's children (CONFIG_PROC_CHILDREN)");
 	return 0;
 }
 

@@ -22,7 +22,7 @@ struct deferred {
 	worker_destroy_object destroy;
 	void *object;
 	struct vcuda_command command; /* the one that destroys, without its arguments */
-	CUcontext context;            /* which that was in; NULL: none */
+	bool in_context;              /* which is made in the command's context, if that lives */
 };
 
 /*
@@ -51,9 +51,7 @@ static struct deferred *new_deferred(struct worker_session *s, uint64_t id, void
 
 	if (!d)
 		return NULL;
-	*d = (struct deferred){{.id = id}, s, destroy, object, *c, NULL};
-	if (vcuda_call_table[c->op].context && s->ops->cuCtxGetCurrent)
-		s->ops->cuCtxGetCurrent(&d->context);
+	*d = (struct deferred){{.id = id}, s, destroy, object, *c, vcuda_call_table[c->op].context};
 	return d;
 }
 
@@ -76,6 +74,21 @@ CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, 
 	return finish(s, id, destroy(s, object));
 }
 
+/* Destroys the object in the command's context, which the command uses from here on. */
+static void destroy_in_context(struct deferred *d)
+{
+	struct worker_session *s = d->session;
+	CUcontext context = NULL;
+
+	if (d->in_context && d->command.context)
+		context = worker_command_use(s, d->command.context, WORKER_ACCEPT(VCUDA_KIND_CONTEXT));
+	if (context)
+		s->ops->cuCtxSetCurrent(context);
+	d->destroy(s, d->object);
+	if (context)
+		s->ops->cuCtxSetCurrent(NULL);
+}
+
 /* The guest has had its answer: an object that the back end keeps has no id any more all the same. */
 static void *run(void *argument)
 {
@@ -83,13 +96,8 @@ static void *run(void *argument)
 	struct worker_session *s = d->session;
 
 	worker_command_begin(&d->command);
-	if (!worker_handle_is_gone(s->handles, d->entry.id)) {
-		if (d->context)
-			s->ops->cuCtxSetCurrent(d->context);
-		d->destroy(s, d->object);
-		if (d->context)
-			s->ops->cuCtxSetCurrent(NULL);
-	}
+	if (!worker_handle_is_gone(s->handles, d->entry.id))
+		destroy_in_context(d);
 	worker_command_end(s);
 	worker_command_begin(NULL);
 	finish(s, d->entry.id, CUDA_SUCCESS);

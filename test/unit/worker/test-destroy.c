@@ -193,12 +193,12 @@ static void unused_is_destroyed_at_once(void **state)
 static void last_user_destroys(void **state)
 {
 	uint64_t context = new_id(VCUDA_KIND_CONTEXT, 0), id = new_id(VCUDA_KIND_STREAM, context);
+	const struct vcuda_command ends_in = {.op = VCUDA_OP_cuStreamDestroy_v2, .context = context};
 	void *object = begin_use(STREAM, id), *in = begin_use(CONTEXT, context);
 
 	assert_non_null(object);
-	set_current(in);
+	worker_command_begin(&ends_in);
 	assert_int_equal(worker_destroy(&session, STREAM, (void *)(uintptr_t)id, stream_destroy), CUDA_SUCCESS);
-	set_current(NULL);
 	assert_false(is_destroyed());
 	assert_null(worker_handle_get(session.handles, id, ~0u));
 	assert_int_equal(worker_handle_live(session.handles, VCUDA_KIND_STREAM), 1);
@@ -208,6 +208,23 @@ static void last_user_destroys(void **state)
 	wait_removed();
 	assert_int_equal(destroy(CONTEXT, context), CUDA_SUCCESS);
 	wait_destroyed();
+}
+
+/* Before the last user has ended: the object is destroyed in no context. */
+static void context_of_the_destruction_goes(void **state)
+{
+	uint64_t context = new_id(VCUDA_KIND_CONTEXT, 0), id = new_id(VCUDA_KIND_STREAM, 0);
+	const struct vcuda_command ends_in = {.op = VCUDA_OP_cuStreamDestroy_v2, .context = context};
+	void *object = begin_use(STREAM, id);
+
+	worker_command_begin(&ends_in);
+	assert_int_equal(worker_destroy(&session, STREAM, (void *)(uintptr_t)id, stream_destroy), CUDA_SUCCESS);
+	assert_int_equal(worker_destroy(&session, CONTEXT, (void *)(uintptr_t)context, context_destroy), CUDA_SUCCESS);
+	assert_true(is_destroyed());
+	end_use(object);
+	wait_destroyed();
+	assert_null(destroyed_in);
+	wait_removed();
 }
 
 static void refused_destruction_leaves_the_object(void **state)
@@ -303,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(unused_is_destroyed_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(last_user_destroys, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(context_of_the_destruction_goes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refused_destruction_leaves_the_object, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contexts_wait_for_their_objects, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contexts_that_end_calls_do_not_wait, set_up, tear_down),
