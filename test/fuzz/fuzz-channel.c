@@ -43,21 +43,6 @@ const char *worker_sandbox_mode(void)
 	return "off";
 }
 
-/* No mapper: the fuzzer's channel carries the descriptors of guest RAM. */
-bool worker_mapper_is_there(void)
-{
-	return false;
-}
-
-int worker_mapper_map(uint64_t address, const struct worker_mapping_extent *extents, unsigned int count, bool writable)
-{
-	return -EOPNOTSUPP;
-}
-
-void worker_mapper_end(void)
-{
-}
-
 /* The worker keeps the files that it is given once. A process of many sessions has these. */
 void worker_ram_files(const int *fds, unsigned int count)
 {

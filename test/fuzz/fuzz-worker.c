@@ -19,6 +19,7 @@
 #include "host/worker/process/warm.h"
 #include "host/worker/process/worker.h"
 #include "host/worker/queue/stage-queue.h"
+#include "host/worker/sandbox/sandbox.h"
 #include "host/worker/session/command.h"
 #include "host/worker/session/dispatch.h"
 #include "host/worker/session/release.h"
@@ -144,11 +145,12 @@ static void set_up(void)
 	setenv("VCUDA_LOG", "0", 0);
 	vcuda_log_quiet(true);
 	worker_backend = "cpu";
+	worker_sandbox_choose("off"); /* libFuzzer makes calls that workers do not */
 	session.mappings = worker_mappings = worker_mappings_create();
 	session.handles = worker_handles_create();
 	session.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	extent.fd = memfd_create("guest", MFD_CLOEXEC);
-	if (!session.mappings || !session.handles || session.shm == MAP_FAILED || ftruncate(extent.fd, MAPPED_BYTES) ||
+	extent.file = memfd_create("guest", MFD_CLOEXEC);
+	if (!session.mappings || !session.handles || session.shm == MAP_FAILED || ftruncate(extent.file, MAPPED_BYTES) ||
 	    worker_mapping_add(worker_mappings, FUZZ_WORKER_MAPPED, MAPPED_BYTES, 0, true, true, &extent, 1) ||
 	    run(VCUDA_OP_vcudaHello, hello, sizeof(hello)) != CUDA_SUCCESS ||
 	    pthread_create(&thread, NULL, guest, NULL))

@@ -18,6 +18,8 @@ LIMIT = 600
 BUILD = ""
 BACKEND = os.environ.get("VCUDA_TEST_BACKEND", "cpu")
 THREAD_SANITIZER = "TSAN_OPTIONS" in os.environ  # test/meson.build
+if THREAD_SANITIZER:
+    os.environ["VCUDA_SANDBOX"] = "off"  # a worker that starts anew reads the sanitizer's list of suppressions
 EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "legacyLaunch"]
 
 # struct vcuda_channel_message of protocol/ipc/channel.h
