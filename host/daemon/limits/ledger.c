@@ -167,7 +167,7 @@ static void refuse(struct daemon_ledger_row *row, unsigned int gpu, uint64_t byt
 		log_refusal(row, gpu, bytes, by_process);
 }
 
-/* False: the socket is gone, or its peer does not read. */
+/* False: the worker does not read. */
 static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m, int page)
 {
 	union {
@@ -183,7 +183,8 @@ static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
 		memcpy(CMSG_DATA(&control.align), &page, sizeof(int));
 	}
-	return sendmsg(row->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m);
+	/* A worker that has ended meanwhile broke no rule. */
+	return sendmsg(row->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m) || errno == EPIPE || errno == ECONNRESET;
 }
 
 static bool serve_take(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)

@@ -73,8 +73,29 @@ static void test_limits_change(void)
 	daemon_loop_close(&loop);
 }
 
+/* A worker that asks and ends at once has broken no rule. */
+static void test_worker_ends(void)
+{
+	const struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_JOIN};
+	struct daemon_ledger_row row;
+	int worker;
+
+	check(daemon_loop_init(&loop) == 0);
+	loop.idle = stop;
+	loop.stop = false;
+	check(daemon_ledger_open(&row, &loop, &worker) == 0);
+	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	check(send(worker, &m, sizeof(m), 0) == sizeof(m));
+	close(worker);
+	daemon_loop_run(&loop);
+	check(row.fd < 0);
+	daemon_ledger_close(&row);
+	daemon_loop_close(&loop);
+}
+
 int main(void)
 {
 	test_limits_change();
+	test_worker_ends();
 	return 0;
 }
