@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of the sandbox of workers this machine offers. */
+/* The layers of the workers' sandbox that this machine offers. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>

@@ -26,7 +26,7 @@
 #define TEMPORARY_SECONDS 3600
 /* So often is an entry's time set at most: reading should not write. */
 #define YOUNG_SECONDS 3600
-/* What a file takes beside its blocks: an inode and a name. */
+/* A file takes an inode and a name beside its blocks. */
 #define FILE_BYTES 1024
 /* So many files at most, whatever their sizes: a folder with more is slow, and file systems have so many inodes. */
 #define MOST_FILES 16384

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel offers for the sandbox of workers. */
+/* The layers that the kernel offers for the sandbox of workers. */
 #ifndef VCUDA_SANDBOX_LAYERS_H
 #define VCUDA_SANDBOX_LAYERS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the objects of the driver cost in device memory: one table, by the object's handle or address. Thread-safe. */
+/* The cost of the driver's objects in device memory: one table, by the object's handle or address. Thread-safe. */
 #ifndef VCUDA_CUDA_CHARGE_H
 #define VCUDA_CUDA_CHARGE_H
 

@@ -77,7 +77,7 @@ static bool settle(struct pool *p)
 	return true;
 }
 
-/* What the pool will have to grow by, at least. */
+/* The least number of bytes by which the pool will grow. */
 static uint64_t growth(const struct pool *p, uint64_t bytes)
 {
 	uint64_t used = attribute(p, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
@@ -99,7 +99,7 @@ static bool provide(struct pool *p, uint64_t bytes)
 
 /* ---- allocations ---- */
 
-/* Whoever is refused reclaims: the calls below with the lock, others without. */
+/* A call that is refused reclaims: the calls below hold the lock, others do not. */
 static __thread bool has_lock;
 
 static void enter(void)

@@ -34,7 +34,7 @@ int daemon_extents_for_worker(const struct daemon_context *context, const struct
 	return (int)count;
 }
 
-/* What this and later workers of the context know as region 0, 1, ... */
+/* The files that this and later workers of the context know as region 0, 1, ... */
 static void number_files(struct daemon_context *context)
 {
 	const struct daemon_memory *memory = &context->device->memory;

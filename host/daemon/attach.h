@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context's worker, and its mapper, get of the VM's RAM. */
+/* The part of the VM's RAM that a context's worker and its mapper get. */
 #ifndef VCUDA_ATTACH_H
 #define VCUDA_ATTACH_H
 
