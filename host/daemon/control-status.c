@@ -27,7 +27,7 @@ static uint64_t most_of_a_process(const struct daemon_control *control)
 	return most;
 }
 
-/* What is in use of a quota; UINT64_MAX: vcudad does not know. */
+/* The used part of a quota; UINT64_MAX: vcudad does not know. */
 static uint64_t used(const struct daemon_control *control, enum daemon_quota quota)
 {
 	switch (quota) {

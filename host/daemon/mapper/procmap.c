@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/ioctl.h>
 
-/* Of linux/fs.h, which may be older than the kernel. */
+/* linux/fs.h has these definitions, and may be older than the kernel. */
 struct procmap_query {
 	uint64_t size, query_flags, query_addr;
 	uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;

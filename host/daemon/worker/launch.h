@@ -7,7 +7,7 @@
 #include "options/options.h"
 #include "worker/worker-group.h"
 
-/* Whose process it is to serve: a local client's, the VM's, or one's that is yet to come. */
+/* The worker serves a local client, a process of the VM, or a process that comes later. */
 enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUNCH_WARM, DAEMON_LAUNCH_WARM_QUIET };
 
 /*

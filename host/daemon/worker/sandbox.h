@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What vcudad does for the sandbox of its workers (host/worker/sandbox) before the first of them starts. */
+/* vcudad's part of its workers' sandbox (host/worker/sandbox), before the first worker starts. */
 #ifndef VCUDA_DAEMON_SANDBOX_H
 #define VCUDA_DAEMON_SANDBOX_H
 

@@ -482,7 +482,7 @@ CUresult vcuda_handle_vcudaGraphFinish(struct worker_session *s, struct vcuda_ar
 	return result;
 }
 
-/* What the graph names is in use meanwhile. */
+/* The launch uses the objects that the graph names. */
 static CUresult launch(struct worker_session *s, const struct device_graph *k, CUstream stream)
 {
 	CUresult result = k->exec ? all_is_mapped(s, k) : CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the worker and its mapper share. */
+/* The memory that the worker and its mapper share. */
 #ifndef VCUDA_MAPPER_TASK_H
 #define VCUDA_MAPPER_TASK_H
 

@@ -48,7 +48,7 @@ const struct sandbox_calls sandbox_allowed[] = {
 	{CALLS(S(bind), S(listen), S(accept4), S(connect), S(sendmsg), S(recvmsg), S(sendto), S(recvfrom),
 	       S(getsockopt), S(setsockopt), S(getsockname), S(shutdown)),
 	 CALLS_BOTH},
-	/* What this process and machine are. */
+	/* Calls that describe this process and machine. */
 	{CALLS(S(getuid), S(geteuid), S(getgid), S(getegid), S(getppid), S(uname), S(sysinfo), S(getrandom),
 	       S(getrlimit), S(getrusage), S(times)),
 	 CALLS_BOTH},
@@ -70,7 +70,7 @@ const unsigned int sandbox_allowed_count = COUNT(sandbox_allowed);
 const struct sandbox_call_rule sandbox_allowed_rules[] = {
 	{S(clone), CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_MASKED_EQ, THREAD | NEW_NAMESPACE | CLONE_PTRACE, THREAD)}},
 	{S(socket), CALLS_BOTH, 1, {SCMP_A0(SCMP_CMP_EQ, AF_UNIX)}},
-	/* Of this process only. */
+	/* Calls on this process only. */
 	{S(prlimit64), CALLS_BOTH, 2, {SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0)}},
 	/* Of this thread only: the software GPU compiles in the background. */
 	{S(setpriority), CALLS_BOTH, 2, {SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0)}},
